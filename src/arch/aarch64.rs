@@ -1,0 +1,253 @@
+//! aarch64: `dc cvadp` and its elders, `dsb`, and pairs by `ldp`, `casp` or `ldxp`.
+
+use super::flush::{each_line, foreign};
+use super::{Flush, Found, LINE, Words};
+use core::arch::asm;
+use std::arch::is_aarch64_feature_detected;
+
+/// Whether programs may clean lines and read `CTR_EL0`: they may under Linux (`SCTLR_EL1.UCI` and `.UCT` are set, or
+/// the kernel does it for them), and other systems do not say.
+const MAY_CLEAN: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
+/// Whether the CPU has the instruction.
+pub(super) fn available(flush: Flush) -> bool {
+    match flush {
+        Flush::DcCvadp => MAY_CLEAN && is_aarch64_feature_detected!("dpb2"),
+        Flush::DcCvap => MAY_CLEAN && is_aarch64_feature_detected!("dpb"),
+        Flush::DcCvac => MAY_CLEAN,
+        _ => false,
+    }
+}
+
+/// Writes back every line that overlaps the range. The first two are written as `sys`, the form of `dc` that every
+/// assembler knows.
+///
+/// # Safety
+///
+/// The CPU has the instruction; the range is mapped and readable.
+#[inline]
+pub(super) unsafe fn flush_lines(flush: Flush, start: *const u8, len: usize) {
+    match flush {
+        Flush::DcCvadp => each_line(start, len, |line| {
+            // SAFETY: the line shares a page with the range, which is mapped; the CPU has the instruction.
+            unsafe { asm!("sys #3, c7, c13, #1, {}", in(reg) line, options(nostack, preserves_flags)) }
+        }),
+        Flush::DcCvap => each_line(start, len, |line| {
+            // SAFETY: as above.
+            unsafe { asm!("sys #3, c7, c12, #1, {}", in(reg) line, options(nostack, preserves_flags)) }
+        }),
+        Flush::DcCvac => each_line(start, len, |line| {
+            // SAFETY: as above.
+            unsafe { asm!("dc cvac, {}", in(reg) line, options(nostack, preserves_flags)) }
+        }),
+        _ => foreign(flush),
+    }
+}
+
+/// `CTR_EL0.DminLine`: the smallest line of any data cache, as the power of two of 4-byte words. Linux gives the same
+/// answer on every core.
+pub(super) fn line_size() -> usize {
+    if !MAY_CLEAN {
+        return LINE;
+    }
+    let ctr: u64;
+    // SAFETY: reads a register that programs may read, as `MAY_CLEAN` says.
+    unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
+    4 << (ctr >> 16 & 0xf)
+}
+
+/// Waits for every clean before it, out to the memory.
+#[inline]
+pub(super) fn fence() {
+    // SAFETY: no operands; a barrier for the compiler because it may touch any memory.
+    unsafe { asm!("dsb sy", options(nostack, preserves_flags)) }
+}
+
+/// Stores before stores, for the cores that share memory.
+#[inline]
+pub(super) fn order() {
+    // SAFETY: as for `fence`.
+    unsafe { asm!("dmb ishst", options(nostack, preserves_flags)) }
+}
+
+/// Empty, but may touch any memory as far as the compiler knows.
+#[inline]
+pub(super) fn compiler_barrier() {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("", options(nostack, preserves_flags)) }
+}
+
+/// Into all caches.
+///
+/// # Safety
+///
+/// None is needed: a prefetch never faults.
+#[inline]
+pub(super) unsafe fn prefetch(at: *const u8) {
+    // SAFETY: a hint, which never faults.
+    unsafe { asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
+}
+
+/// # Safety
+///
+/// That of [`super::load_pair`].
+#[inline]
+pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
+    match method() {
+        // SAFETY: the caller's promise; the CPU has LSE2.
+        LSE2 => unsafe { load_lse2(at) },
+        // SAFETY: the caller's promise; the CPU has LSE.
+        LSE => unsafe { load_by(bristlecone_cas128_aarch64_lse, at) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { load_by(bristlecone_cas128_aarch64_llsc, at) },
+    }
+}
+
+/// # Safety
+///
+/// That of [`super::store_pair`].
+#[inline]
+pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
+    match method() {
+        // SAFETY: the caller's promise; the CPU has LSE2.
+        LSE2 => unsafe { store_lse2(at, pair) },
+        // SAFETY: the caller's promise; the CPU has LSE.
+        LSE => unsafe { store_by(bristlecone_cas128_aarch64_lse, at, pair) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { store_by(bristlecone_cas128_aarch64_llsc, at, pair) },
+    }
+}
+
+/// Returns what was there.
+///
+/// # Safety
+///
+/// That of [`super::cas_pair`].
+#[inline]
+pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+    match method() {
+        // SAFETY: the caller's promise; the CPU has LSE, which both methods need.
+        LSE2 | LSE => unsafe { bristlecone_cas128_aarch64_lse(at, current, new) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { bristlecone_cas128_aarch64_llsc(at, current, new) },
+    }
+}
+
+pub(super) fn pair_method() -> &'static str {
+    match method() {
+        LSE2 => "lse2",
+        LSE => "lse",
+        _ => "llsc",
+    }
+}
+
+// How pairs are moved, in `METHOD`. A plain `ldp` is torn by a concurrent `stxp` or `casp` unless the CPU has LSE2, so
+// the other two methods load with what they store with.
+const LSE2: usize = 1; // loads and stores by ldp and stp, compare-and-swap by caspal
+const LSE: usize = 2; // everything by caspal
+const LLSC: usize = 3; // everything by ldaxp and stlxp
+
+static METHOD: Found = Found::new();
+
+#[inline]
+fn method() -> usize {
+    METHOD.get(|| {
+        if !is_aarch64_feature_detected!("lse") {
+            LLSC
+        } else if is_aarch64_feature_detected!("lse2") {
+            LSE2
+        } else {
+            LSE
+        }
+    })
+}
+
+/// # Safety
+///
+/// `at` is mapped and aligned to 16 bytes; the CPU has LSE2.
+#[inline]
+unsafe fn load_lse2(at: *const [u64; 2]) -> Words {
+    let low: u64;
+    let high: u64;
+    // SAFETY: reads sixteen mapped bytes, aligned.
+    unsafe {
+        asm!("ldp {}, {}, [{}]", out(reg) low, out(reg) high, in(reg) at,
+             options(nostack, preserves_flags, readonly));
+    }
+    Words { low, high }
+}
+
+/// # Safety
+///
+/// `at` is mapped, writable and aligned to 16 bytes; the CPU has LSE2.
+#[inline]
+unsafe fn store_lse2(at: *mut [u64; 2], pair: Words) {
+    let Words { low, high } = pair;
+    // SAFETY: writes sixteen mapped bytes, aligned.
+    unsafe { asm!("stp {}, {}, [{}]", in(reg) low, in(reg) high, in(reg) at, options(nostack, preserves_flags)) }
+}
+
+/// A swap of zero for zero, or of nothing: returns what is there.
+///
+/// # Safety
+///
+/// `at` is mapped, writable and aligned to 16 bytes; the CPU has the instruction of `swap`.
+#[inline]
+unsafe fn load_by(swap: Swap, at: *const [u64; 2]) -> Words {
+    // SAFETY: as promised.
+    unsafe { swap(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
+}
+
+/// # Safety
+///
+/// As for [`load_by`].
+#[inline(never)]
+unsafe fn store_by(swap: Swap, at: *mut [u64; 2], pair: Words) {
+    let mut found = Words::from([0, 0]);
+    loop {
+        // SAFETY: as promised.
+        let now = unsafe { swap(at, found, pair) };
+        if now == found {
+            return;
+        }
+        found = now;
+    }
+}
+
+/// Compares and swaps; returns what was there. In `cas128_aarch64.S`.
+type Swap = unsafe extern "C" fn(at: *mut [u64; 2], current: Words, new: Words) -> Words;
+
+unsafe extern "C" {
+    fn bristlecone_cas128_aarch64_lse(at: *mut [u64; 2], current: Words, new: Words) -> Words;
+    fn bristlecone_cas128_aarch64_llsc(at: *mut [u64; 2], current: Words, new: Words) -> Words;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stress;
+    use super::*;
+
+    #[test]
+    fn every_cpu_has_cvac() {
+        assert_eq!(available(Flush::DcCvac), MAY_CLEAN);
+    }
+
+    /// The methods for lesser CPUs, whichever is chosen here.
+    #[test]
+    fn casp_and_ldxp_alone_do_not_tear() {
+        let swaps: [(bool, Swap); 2] = [
+            (is_aarch64_feature_detected!("lse"), bristlecone_cas128_aarch64_lse),
+            (true, bristlecone_cas128_aarch64_llsc),
+        ];
+        for (_, swap) in swaps.into_iter().filter(|(available, _)| *available) {
+            stress::does_not_tear(
+                // SAFETY: `stress` gives its own aligned pair; the CPU has the instruction.
+                |at| unsafe { load_by(swap, at) }.into(),
+                // SAFETY: as above.
+                |at, pair| unsafe { store_by(swap, at, pair.into()) },
+            );
+            // SAFETY: as above.
+            stress::swaps_lose_nothing(|at, current, new| unsafe { swap(at, current.into(), new.into()) }.into());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Every other CPU and system, and the checkers: no write-back, standard fences, and pairs behind spin locks.
+
+use super::flush::foreign;
+use super::{Flush, LINE, Words};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence, fence as atomic_fence};
+
+/// No instruction is known to write a line back.
+pub(super) fn available(_flush: Flush) -> bool {
+    false
+}
+
+/// Never called: nothing is available.
+///
+/// # Safety
+///
+/// None is needed: it panics.
+#[inline]
+pub(super) unsafe fn flush_lines(flush: Flush, _start: *const u8, _len: usize) {
+    foreign(flush)
+}
+
+/// Unknown: the design's.
+pub(super) fn line_size() -> usize {
+    LINE
+}
+
+/// Nothing was flushed, so there is nothing to wait for: the strongest order there is.
+#[inline]
+pub(super) fn fence() {
+    atomic_fence(Ordering::SeqCst);
+}
+
+/// Stores before stores.
+#[inline]
+pub(super) fn order() {
+    atomic_fence(Ordering::Release);
+}
+
+/// For the compiler only.
+#[inline]
+pub(super) fn compiler_barrier() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// No hint.
+///
+/// # Safety
+///
+/// None is needed: it does nothing.
+#[inline]
+pub(super) unsafe fn prefetch(_at: *const u8) {}
+
+/// # Safety
+///
+/// That of [`super::load_pair`].
+pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
+    // SAFETY: the caller's promise.
+    let words = unsafe { words(at.cast_mut()) };
+    let _held = Held::take(at);
+    load(words)
+}
+
+/// # Safety
+///
+/// That of [`super::store_pair`].
+pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
+    // SAFETY: the caller's promise.
+    let words = unsafe { words(at) };
+    let _held = Held::take(at);
+    store(words, pair);
+}
+
+/// Returns what was there.
+///
+/// # Safety
+///
+/// That of [`super::cas_pair`].
+pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+    // SAFETY: the caller's promise.
+    let words = unsafe { words(at) };
+    let _held = Held::take(at);
+    let found = load(words);
+    if found == current {
+        store(words, new);
+    }
+    found
+}
+
+pub(super) fn pair_method() -> &'static str {
+    "locks"
+}
+
+/// The two words at `at`. Atomic, so that others may load one of them meanwhile.
+///
+/// # Safety
+///
+/// `at` is mapped, writable and aligned to 16 bytes for as long as the result is used.
+unsafe fn words<'a>(at: *mut [u64; 2]) -> [&'a AtomicU64; 2] {
+    let low = at.cast::<u64>();
+    let high = low.wrapping_add(1);
+    // SAFETY: as promised.
+    let low = unsafe { AtomicU64::from_ptr(low) };
+    // SAFETY: as promised.
+    let high = unsafe { AtomicU64::from_ptr(high) };
+    [low, high]
+}
+
+fn load([low, high]: [&AtomicU64; 2]) -> Words {
+    Words { low: low.load(Ordering::Relaxed), high: high.load(Ordering::Relaxed) }
+}
+
+fn store([low, high]: [&AtomicU64; 2], pair: Words) {
+    low.store(pair.low, Ordering::Relaxed);
+    high.store(pair.high, Ordering::Relaxed);
+}
+
+/// Each lock has a line to itself.
+#[repr(align(64))]
+struct Lock(AtomicBool);
+
+/// One lock for all pairs whose addresses agree modulo 1 KiB. That is less than a page, so two mappings of one file
+/// agree on the lock.
+static LOCKS: [Lock; 64] = [const { Lock(AtomicBool::new(false)) }; 64];
+
+/// A lock that is held until it is dropped.
+struct Held(&'static AtomicBool);
+
+impl Held {
+    fn take(at: *const [u64; 2]) -> Self {
+        let lock = &LOCKS[at.addr() / 16 % LOCKS.len()].0;
+        let mut tries = 0u32;
+        while lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            // The holder may have lost the processor.
+            tries += 1;
+            if tries.is_multiple_of(64) || cfg!(miri) { std::thread::yield_now() } else { core::hint::spin_loop() }
+        }
+        Self(lock)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stress;
+    use super::*;
+
+    #[test]
+    fn locks_do_not_tear() {
+        stress::does_not_tear(
+            // SAFETY: `stress` gives its own aligned pair.
+            |at| unsafe { load_pair(at) }.into(),
+            // SAFETY: as above.
+            |at, pair| unsafe { store_pair(at, pair.into()) },
+        );
+        // SAFETY: as above.
+        stress::swaps_lose_nothing(|at, current, new| unsafe { cas_pair(at, current.into(), new.into()) }.into());
+    }
+
+    #[test]
+    fn two_mappings_of_one_page_share_their_locks() {
+        let lock = |addr: usize| Held::take(core::ptr::without_provenance(addr)).0.as_ptr();
+        assert_eq!(lock(0x1230), lock(0x7_f230));
+        assert_ne!(lock(0x1230), lock(0x1240));
+    }
+}

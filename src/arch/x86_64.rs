@@ -1,0 +1,259 @@
+//! x86-64: `clwb` and its elders, `sfence`, and pairs by `vmovdqa` or `cmpxchg16b`.
+
+use super::flush::{each_line, foreign};
+use super::{Flush, Found, Words, portable};
+use core::arch::asm;
+use core::arch::x86_64::{__cpuid_count, CpuidResult};
+
+/// Whether the CPU has the instruction.
+pub(super) fn available(flush: Flush) -> bool {
+    match flush {
+        Flush::Clwb => cpuid(7).ebx & 1 << 24 != 0,
+        Flush::ClflushOpt => cpuid(7).ebx & 1 << 23 != 0,
+        Flush::Clflush => cpuid(1).edx & 1 << 19 != 0,
+        _ => false,
+    }
+}
+
+/// Writes back every line that overlaps the range.
+///
+/// # Safety
+///
+/// The CPU has the instruction; the range is mapped and readable.
+#[inline]
+pub(super) unsafe fn flush_lines(flush: Flush, start: *const u8, len: usize) {
+    match flush {
+        Flush::Clwb => each_line(start, len, |line| {
+            // SAFETY: the line shares a page with the range, which is mapped; the CPU has the instruction.
+            unsafe { asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)) }
+        }),
+        Flush::ClflushOpt => each_line(start, len, |line| {
+            // SAFETY: as above.
+            unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) }
+        }),
+        Flush::Clflush => each_line(start, len, |line| {
+            // SAFETY: as above.
+            unsafe { asm!("clflush [{}]", in(reg) line, options(nostack, preserves_flags)) }
+        }),
+        _ => foreign(flush),
+    }
+}
+
+/// CPUID leaf 1: EBX\[15:8\] is the line size in units of 8 bytes.
+pub(super) fn line_size() -> usize {
+    (cpuid(1).ebx >> 8 & 0xff) as usize * 8
+}
+
+/// Orders `clwb` and `clflushopt` before every later store. `clflush` is ordered with stores by itself.
+#[inline]
+pub(super) fn fence() {
+    // SAFETY: no operands; a barrier for the compiler because it may touch any memory.
+    unsafe { asm!("sfence", options(nostack, preserves_flags)) }
+}
+
+/// Stores are not reordered with stores.
+#[inline]
+pub(super) fn order() {
+    compiler_barrier();
+}
+
+/// Empty, but may touch any memory as far as the compiler knows.
+#[inline]
+pub(super) fn compiler_barrier() {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("", options(nostack, preserves_flags)) }
+}
+
+/// Into all caches.
+///
+/// # Safety
+///
+/// None is needed: a prefetch never faults.
+#[inline]
+pub(super) unsafe fn prefetch(at: *const u8) {
+    // SAFETY: a hint, which never faults.
+    unsafe { asm!("prefetcht0 [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
+}
+
+/// # Safety
+///
+/// That of [`super::load_pair`].
+#[inline]
+pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
+    match method() {
+        // SAFETY: the caller's promise; the CPU has AVX.
+        AVX => unsafe { load_avx(at) },
+        // SAFETY: the caller's promise; the CPU has cmpxchg16b.
+        CX16 => unsafe { load_cx16(at) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { portable::load_pair(at) },
+    }
+}
+
+/// # Safety
+///
+/// That of [`super::store_pair`].
+#[inline]
+pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
+    match method() {
+        // SAFETY: the caller's promise; the CPU has AVX.
+        AVX => unsafe { store_avx(at, pair) },
+        // SAFETY: the caller's promise; the CPU has cmpxchg16b.
+        CX16 => unsafe { store_cx16(at, pair) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { portable::store_pair(at, pair) },
+    }
+}
+
+/// Returns what was there.
+///
+/// # Safety
+///
+/// That of [`super::cas_pair`].
+#[inline]
+pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+    match method() {
+        // SAFETY: the caller's promise; the CPU has cmpxchg16b, which both methods need.
+        AVX | CX16 => unsafe { bristlecone_cas128_x86_64(at, current, new) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { portable::cas_pair(at, current, new) },
+    }
+}
+
+pub(super) fn pair_method() -> &'static str {
+    match method() {
+        AVX => "avx",
+        CX16 => "cx16",
+        _ => "locks",
+    }
+}
+
+// How pairs are moved, in `METHOD`.
+const AVX: usize = 1; // loads and stores by vmovdqa, compare-and-swap by cmpxchg16b
+const CX16: usize = 2; // everything by cmpxchg16b
+const LOCKS: usize = 3; // everything by `portable`: x86-64 without cmpxchg16b, before 2006
+
+static METHOD: Found = Found::new();
+
+#[inline]
+fn method() -> usize {
+    METHOD.get(|| {
+        if !std::arch::is_x86_feature_detected!("cmpxchg16b") {
+            LOCKS
+        } else if std::arch::is_x86_feature_detected!("avx") && aligned_vectors_are_atomic() {
+            AVX
+        } else {
+            CX16
+        }
+    })
+}
+
+/// Whether the maker promises that aligned 16-byte vector moves are atomic on its CPUs with AVX: Intel, AMD (and Hygon,
+/// which builds AMD's), Zhaoxin (and Centaur, before it).
+fn aligned_vectors_are_atomic() -> bool {
+    let maker = cpuid(0);
+    let maker = [maker.ebx, maker.edx, maker.ecx].map(u32::to_le_bytes);
+    [b"GenuineIntel", b"AuthenticAMD", b"HygonGenuine", b"  Shanghai  ", b"CentaurHauls"]
+        .iter()
+        .any(|known| known[..] == maker[..].concat())
+}
+
+/// # Safety
+///
+/// `at` is mapped and aligned to 16 bytes; the CPU has AVX.
+#[inline]
+unsafe fn load_avx(at: *const [u64; 2]) -> Words {
+    let low: u64;
+    let high: u64;
+    // SAFETY: reads sixteen mapped bytes, aligned.
+    unsafe {
+        asm!("vmovdqa {pair}, [{at}]", "vmovq {low}, {pair}", "vpextrq {high}, {pair}, 1",
+             at = in(reg) at, pair = out(xmm_reg) _, low = lateout(reg) low, high = lateout(reg) high,
+             options(nostack, preserves_flags, readonly));
+    }
+    Words { low, high }
+}
+
+/// # Safety
+///
+/// `at` is mapped, writable and aligned to 16 bytes; the CPU has AVX.
+#[inline]
+unsafe fn store_avx(at: *mut [u64; 2], pair: Words) {
+    let Words { low, high } = pair;
+    // SAFETY: writes sixteen mapped bytes, aligned.
+    unsafe {
+        asm!("vmovq {pair}, {low}", "vpinsrq {pair}, {pair}, {high}, 1", "vmovdqa [{at}], {pair}",
+             at = in(reg) at, low = in(reg) low, high = in(reg) high, pair = out(xmm_reg) _,
+             options(nostack, preserves_flags));
+    }
+}
+
+/// A swap of zero for zero, or of nothing: returns what is there.
+///
+/// # Safety
+///
+/// `at` is mapped, writable and aligned to 16 bytes; the CPU has cmpxchg16b.
+#[inline]
+unsafe fn load_cx16(at: *const [u64; 2]) -> Words {
+    // SAFETY: as promised.
+    unsafe { bristlecone_cas128_x86_64(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
+}
+
+/// # Safety
+///
+/// As for [`load_cx16`].
+#[inline(never)]
+unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
+    let mut found = Words::from([0, 0]);
+    loop {
+        // SAFETY: as promised.
+        let now = unsafe { bristlecone_cas128_x86_64(at, found, pair) };
+        if now == found {
+            return;
+        }
+        found = now;
+    }
+}
+
+unsafe extern "C" {
+    /// Compares and swaps; returns what was there. In `cas128_x86_64.S`.
+    fn bristlecone_cas128_x86_64(at: *mut [u64; 2], current: Words, new: Words) -> Words;
+}
+
+/// The leaf's first subleaf; zeros if the CPU does not have the leaf.
+fn cpuid(leaf: u32) -> CpuidResult {
+    #[allow(unused_unsafe, reason = "a safe function in later versions of Rust")]
+    // SAFETY: every x86-64 CPU has CPUID.
+    let read = |leaf| unsafe { __cpuid_count(leaf, 0) };
+    if leaf <= read(0).eax { read(leaf) } else { CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stress;
+    use super::*;
+
+    #[test]
+    fn every_cpu_has_clflush_and_lines_of_64_bytes() {
+        assert!(available(Flush::Clflush));
+        assert_eq!(line_size(), 64);
+    }
+
+    /// The method for CPUs without AVX, which is rarely the one chosen.
+    #[test]
+    fn cmpxchg16b_alone_does_not_tear() {
+        if method() == LOCKS {
+            return;
+        }
+        stress::does_not_tear(
+            // SAFETY: `stress` gives its own aligned pair; the CPU has cmpxchg16b.
+            |at| unsafe { load_cx16(at) }.into(),
+            // SAFETY: as above.
+            |at, pair| unsafe { store_cx16(at, pair.into()) },
+        );
+        stress::swaps_lose_nothing(|at, current, new| {
+            // SAFETY: as above.
+            unsafe { bristlecone_cas128_x86_64(at, current.into(), new.into()) }.into()
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! Lines, fences, order points and bytes per operation: exact, and the same on every machine.
+//!
+//! # What is to be expected of an insert
+//!
+//! With `S` slots in a leaf and four slots in a line:
+//!
+//! - **n**, the entries that an insert finds in its leaf. A leaf lives from `S / 2` entries to `S`. The number of leaves
+//!   that ever pass from `k` entries to `k + 1` is in proportion to `1 / k`, because a growing tree always has more young
+//!   leaves than old ones; so the mean over all inserts is the harmonic one, `n = S / (2 ln 2) = 0.721 S`.
+//! - **s**, the entries that are moved: `n / 2` in a linear leaf, `n / 4` in a circular one.
+//! - **L**, the lines of the run of `s + 1` slots that are written, wherever it starts in its first line:
+//!   `(s + 1) / 4 + 3 / 4`. Each is flushed once and has a fence of its own, because lines must become durable in order.
+//! - **p**, the splits per insert: leaves are `ln 2` full on average and each but the first came of a split, so
+//!   `p = 1 / (S ln 2)`.
+//! - A split writes the right half and its header, `S / 8 + 1` lines with one fence, and the link to it, one line and one
+//!   fence. In one split of two the new entry goes along with the right half and is not inserted by itself.
+//!
+//! ```text
+//! lines  = (1 - p / 2) L + p (S / 8 + 2)
+//! fences = (1 - p / 2) L + 2 p
+//! ```
+//!
+//! A persistent index inserts an entry into an inner node at each split, which may split in turn: the whole is then
+//! `1 + p + p^2 + ... = 1 / (1 - p)` times as much. What segments cost is spread over the thousands of leaves in them.
+
+use super::phases::{self, Meter, Subject, Visit};
+use super::{Mix, Plan, media};
+use crate::out::{self, Outcome};
+use crate::parse::{Index, Layout};
+use crate::trees::{Shape, Values};
+use bristlecone::Pool;
+use bristlecone::medium::{Counted, Counts, Dram};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::f64::consts::LN_2;
+
+/// Counts per operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PerOp {
+    pub(crate) lines: f64,
+    pub(crate) fences: f64,
+    pub(crate) orders: f64,
+    pub(crate) bytes: f64,
+}
+
+impl PerOp {
+    fn new(counts: Counts, operations: u64) -> Self {
+        let per = |n: u64| n as f64 / operations as f64;
+        Self { lines: per(counts.lines), fences: per(counts.fences), orders: per(counts.orders), bytes: per(counts.bytes) }
+    }
+}
+
+/// Counts one phase after the other.
+struct Counter<'m> {
+    pool: Pool<Counted<Dram>>,
+    n: u64,
+    seed: u64,
+    mixes: &'m [Mix],
+    found: BTreeMap<Mix, PerOp>,
+}
+
+impl Meter for Counter<'_> {
+    fn measure(&mut self, mix: Mix, operations: u64, mut operation: impl FnMut()) {
+        let before = self.pool.medium().counts();
+        for _ in 0..operations {
+            operation();
+        }
+        let counts = self.pool.medium().counts() - before;
+        self.found.insert(mix, PerOp::new(counts, operations));
+    }
+}
+
+impl Visit for Counter<'_> {
+    type Output = BTreeMap<Mix, PerOp>;
+
+    fn visit<S: Subject>(mut self, subject: &mut S) -> Self::Output {
+        phases::run(subject, self.n, self.seed, self.mixes, &mut self);
+        self.found
+    }
+}
+
+/// Counts what a tree asks of its medium in these phases.
+pub(crate) fn of(shape: Shape, n: u64, seed: u64, mixes: &[Mix]) -> Outcome<BTreeMap<Mix, PerOp>> {
+    media::counted(n, shape, |pool| Counter { pool, n, seed, mixes, found: BTreeMap::new() })
+}
+
+/// Lines and fences per insert that are to be expected; see the top of this file.
+fn expected(shape: Shape) -> (f64, f64) {
+    let s = f64::from(shape.slots);
+    let n = s / (2.0 * LN_2);
+    let moved = match shape.layout {
+        Layout::Linear => n / 2.0,
+        Layout::Circular => n / 4.0,
+    };
+    let lines = (moved + 1.0) / 4.0 + 0.75;
+    let p = 1.0 / (s * LN_2);
+    let in_place = (1.0 - p / 2.0) * lines;
+    let levels = match shape.index {
+        Index::Volatile => 1.0,
+        Index::Persistent => 1.0 / (1.0 - p),
+    };
+    ((in_place + p * (s / 8.0 + 2.0)) * levels, (in_place + p * 2.0) * levels)
+}
+
+/// The table of `--mix counts`: both layouts, all sizes.
+pub(crate) fn table(plan: &Plan) -> Outcome<()> {
+    let indexes: Vec<Index> = [Index::Volatile, Index::Persistent]
+        .into_iter()
+        .filter(|index| plan.contestants.iter().any(|c| matches!(c, super::Contestant::Tree(s) if s.index == *index)))
+        .collect();
+    for index in indexes {
+        if !plan.json {
+            out::text(&format!(
+                "Lines flushed and fences per insert, {} uniform keys, {} index, seed {}; expected: half of the entries of\n\
+                 a leaf shifted (linear), or a quarter (circular), and the splits. c/l: lines of circular to linear.\n\n\
+                 bytes  layout       lines  expected    diff   fences  expected    diff   orders    bytes    c/l",
+                out::count(plan.n),
+                index.name(),
+                plan.seed,
+            ))?;
+        }
+        for slots in [32, 64, 128, 256] {
+            let mut linear = None;
+            for layout in Layout::ALL {
+                let shape = Shape { layout, slots, index, values: Values::Numbers };
+                let found = of(shape, plan.n, plan.seed, &[Mix::Insert])?;
+                let counted = found.get(&Mix::Insert).copied().ok_or("no insert was counted")?;
+                let ratio = linear.map(|linear: f64| counted.lines / linear);
+                linear.get_or_insert(counted.lines);
+                row(plan, shape, counted, ratio)?;
+            }
+        }
+        if !plan.json {
+            out::text("")?;
+        }
+    }
+    Ok(())
+}
+
+fn row(plan: &Plan, shape: Shape, counted: PerOp, ratio: Option<f64>) -> Outcome<()> {
+    let (lines, fences) = expected(shape);
+    let percent = |measured: f64, expected: f64| (measured / expected - 1.0) * 100.0;
+    let (lines_off, fences_off) = (percent(counted.lines, lines), percent(counted.fences, fences));
+    if plan.json {
+        out::json(&json!({
+            "mix": Mix::Counts.name(),
+            "layout": shape.layout.name(),
+            "index": shape.index.name(),
+            "node_bytes": shape.slots * 16,
+            "n": plan.n,
+            "seed": plan.seed,
+            "lines_per_op": out::rounded(counted.lines, 4),
+            "fences_per_op": out::rounded(counted.fences, 4),
+            "orders_per_op": out::rounded(counted.orders, 4),
+            "bytes_per_op": out::rounded(counted.bytes, 2),
+            "expected_lines": out::rounded(lines, 4),
+            "expected_fences": out::rounded(fences, 4),
+            "lines_off_percent": out::rounded(lines_off, 2),
+            "fences_off_percent": out::rounded(fences_off, 2),
+            "lines_to_linear": ratio.map(|ratio| out::rounded(ratio, 4)),
+        }))?;
+    } else {
+        let ratio = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        out::text(&format!(
+            "{:5}  {:9}  {:7.2}  {lines:8.2}  {lines_off:+5.1}%  {:7.2}  {fences:8.2}  {fences_off:+5.1}%  {:7.2}  {:7.1}  {ratio:>5}",
+            shape.slots * 16,
+            shape.layout.name(),
+            counted.lines,
+            counted.fences,
+            counted.orders,
+            counted.bytes,
+        ))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shown by 4 of the project's first issue, on fewer keys.
+    #[test]
+    fn counts_agree_with_the_expectation() {
+        for slots in [32, 256] {
+            let mut lines = Vec::new();
+            for layout in Layout::ALL {
+                let shape = Shape { layout, slots, index: Index::Volatile, values: Values::Numbers };
+                let counted = of(shape, 50_000, 1, &[Mix::Insert]).unwrap()[&Mix::Insert];
+                let (expected_lines, expected_fences) = expected(shape);
+                assert!((counted.lines / expected_lines - 1.0).abs() < 0.1, "{shape:?} {counted:?} {expected_lines}");
+                assert!((counted.fences / expected_fences - 1.0).abs() < 0.1, "{shape:?} {counted:?} {expected_fences}");
+                lines.push(counted.lines);
+            }
+            assert!(lines[1] < lines[0] * 0.7, "{lines:?}");
+        }
+    }
+}

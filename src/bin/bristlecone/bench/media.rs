@@ -1,0 +1,97 @@
+//! Where the measured pools lie, and how a contestant gets its tree.
+
+use super::phases::{Ordinary, Subject, Tree, Visit};
+use super::{Contestant, Plan};
+use crate::out::Outcome;
+use crate::parse::Index;
+use crate::scratch::Scratch;
+use crate::trees::{Shape, with_types};
+use bristlecone::medium::{Counted, Domain, Dram, Mapped, Medium, Slowed};
+use bristlecone::{Node, Persistent, Pool, Volatile};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where a pool is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In ordinary memory.
+    Dram,
+    /// In a file in this directory; `None`: wherever temporary pools are best.
+    Directory(Option<PathBuf>),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Directory(None)
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "dram" => Ok(Self::Dram),
+            "shm" => Ok(Self::Directory(Some("/dev/shm".into()))),
+            path if PathBuf::from(path).is_dir() => Ok(Self::Directory(Some(path.into()))),
+            path => Err(format!("dram, shm or an existing directory, not '{path}'")),
+        }
+    }
+}
+
+/// Bytes a pool for so many keys may come to: leaves are 0.69 full.
+pub(crate) fn capacity(n: u64) -> u64 {
+    (64 << 20) + n.saturating_mul(40)
+}
+
+/// Gives `visit` a fresh tree of this shape in the pool.
+fn in_pool<M: Medium, V: Visit>(shape: Shape, pool: &Pool<M>, visit: V) -> Outcome<V::Output> {
+    fn with<N: Node, M: Medium, V: Visit>(index: Index, pool: &Pool<M>, visit: V) -> Outcome<V::Output> {
+        match index {
+            Index::Volatile => in_tree(Tree::new(pool.tree::<N, Volatile>("bench")?), visit),
+            Index::Persistent => in_tree(Tree::new(pool.tree::<N, Persistent>("bench")?), visit),
+        }
+    }
+    let unknown = || format!("nodes of {} slots are not measured", shape.slots);
+    with_types!(shape.layout, shape.slots, [32 64 128 256], N => with::<N, M, V>(shape.index, pool, visit))
+        .ok_or_else(unknown)?
+}
+
+fn in_tree<S: Subject, V: Visit>(mut subject: S, visit: V) -> Outcome<V::Output> {
+    let output = visit.visit(&mut subject);
+    subject.fault()?;
+    Ok(output)
+}
+
+/// Gives `visit` a fresh contestant, on the medium that the plan says.
+pub(crate) fn timed<V: Visit>(plan: &Plan, contestant: Contestant, visit: V) -> Outcome<(V::Output, Option<Domain>)> {
+    let shape = match contestant {
+        Contestant::BTreeMap => return Ok((in_tree(Ordinary::default(), visit)?, None)),
+        Contestant::Tree(shape) => shape,
+    };
+    let capacity = capacity(plan.n);
+    let Place::Directory(directory) = &plan.place else {
+        let pool = Pool::options().create_on(Dram::zeroed(capacity))?;
+        return Ok((in_pool(shape, &pool, visit)?, Some(pool.durability())));
+    };
+    let scratch = Scratch::new(directory.as_deref())?;
+    let path = scratch.file("bench.pool");
+    if plan.slow.is_zero() {
+        let pool = Pool::options().capacity(capacity).open(&path)?;
+        Ok((in_pool(shape, &pool, visit)?, Some(pool.durability())))
+    } else {
+        let medium = Slowed::new(Mapped::create(&path, capacity, 0)?, plan.slow);
+        let pool = Pool::options().create_on(medium)?;
+        Ok((in_pool(shape, &pool, visit)?, Some(pool.durability())))
+    }
+}
+
+/// Gives the visitor that `visit` makes a fresh tree on a medium that counts.
+pub(crate) fn counted<V: Visit>(
+    n: u64,
+    shape: Shape,
+    visit: impl FnOnce(Pool<Counted<Dram>>) -> V,
+) -> Outcome<V::Output> {
+    let pool = Pool::options().create_on(Counted::new(Dram::zeroed(capacity(n))))?;
+    in_pool(shape, &pool, visit(pool.clone()))
+}

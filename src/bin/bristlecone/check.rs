@@ -1,0 +1,97 @@
+//! `check`: every broken invariant of a pool.
+
+use crate::out::{self, Outcome};
+use bristlecone::{Broken, Error, Pool};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Check every invariant of a pool without changing it; exit 1 if one is broken
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The pool file
+    pool: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A broken invariant, or damage that leaves nothing to check.
+struct Problem {
+    at: u64,
+    invariant: String,
+    message: String,
+}
+
+impl Problem {
+    /// `N1: a leaf has level 0` is invariant N1 of docs/design.md.
+    fn new(at: u64, text: &str) -> Self {
+        let named = text.split_once(": ").filter(|(id, _)| id.len() <= 3);
+        let (invariant, message) = named.unwrap_or(("", text));
+        Self { at, invariant: invariant.to_owned(), message: message.to_owned() }
+    }
+}
+
+impl From<Broken> for Problem {
+    fn from(broken: Broken) -> Self {
+        Self::new(broken.at, broken.invariant)
+    }
+}
+
+/// Damage, if the error is that.
+fn damage(error: &Error) -> Option<Problem> {
+    match error {
+        Error::Corrupt { at, invariant, .. } => Some(Problem::new(*at, invariant)),
+        Error::Superblock { at, .. } => Some(Problem::new(*at, "S1: no superblock has the right checksum")),
+        Error::Truncated { expected, found, .. } => {
+            let what = format!("the file ends here, {expected} bytes are promised");
+            Some(Problem::new(*found, &what))
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let checked = Pool::options().read_only(true).open(&args.pool).and_then(|pool| pool.check());
+    let report = match checked {
+        Ok(report) => Ok(report),
+        Err(error) => Err(damage(&error).ok_or(error)?),
+    };
+    let (figures, problems) = match report {
+        Err(problem) => ((0, 0, 0, 0), vec![problem]),
+        Ok(report) => {
+            let figures = (report.trees, report.leaves, report.entries, report.unfinished);
+            (figures, report.violations.into_iter().map(Problem::from).collect())
+        }
+    };
+    let (trees, leaves, entries, unfinished) = figures;
+    if args.json {
+        let problem = |p: &Problem| json!({ "at": p.at, "invariant": p.invariant, "message": p.message });
+        out::json(&json!({
+            "trees": trees,
+            "leaves": leaves,
+            "entries": entries,
+            "unfinished": unfinished,
+            "problems": problems.iter().map(problem).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        for Problem { at, invariant, message } in &problems {
+            let colon = if invariant.is_empty() { "" } else { ": " };
+            out::text(&format!("offset {at} ({at:#x}): {invariant}{colon}{message}"))?;
+        }
+        let verdict = match problems.len() as u64 {
+            0 => "clean".to_owned(),
+            1000 => "1,000 broken invariants and perhaps more".to_owned(),
+            n => out::counted(n, "broken invariant", "broken invariants"),
+        };
+        let shifts = match unfinished {
+            0 => String::new(),
+            n => format!("; {} for the next open to finish, which is legal", out::counted(n, "shift", "shifts")),
+        };
+        let trees = out::counted(trees, "tree", "trees");
+        let leaves = out::counted(leaves, "leaf", "leaves");
+        let entries = out::counted(entries, "entry", "entries");
+        out::text(&format!("{}: {verdict}: {trees}, {leaves}, {entries}{shifts}", args.pool.display()))?;
+    }
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

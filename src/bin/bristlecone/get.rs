@@ -1,0 +1,25 @@
+//! `get`: the value of one key.
+
+use crate::out::Outcome;
+use crate::trees::Place;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Print the value of a key; exit 1 if there is none
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// The key, a decimal number
+    key: u64,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let key = args.key;
+    let Some(mut value) = args.place.with_tree(|tree| Ok(tree.get(key)?))? else {
+        return Err(format!("{}: key {key} is not in tree '{}'", args.place.pool.display(), args.place.tree).into());
+    };
+    value.push(b'\n');
+    io::stdout().lock().write_all(&value)?;
+    Ok(ExitCode::SUCCESS)
+}

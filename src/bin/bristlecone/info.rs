@@ -1,0 +1,110 @@
+//! `info`: what this machine can do, and what that means.
+
+use crate::out::{self, Outcome};
+use crate::scratch::Scratch;
+use bristlecone::arch::{self, Flush};
+use bristlecone::medium::{Domain, Mapped, Medium};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Show the CPU's instructions, and what a crash takes away from a pool at PATH
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A directory, or a pool file in it
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The CPU's name, where the system tells it.
+fn cpu() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The domain of files in a directory, found by mapping one.
+fn domain(path: &Path) -> Outcome<(PathBuf, Domain)> {
+    let directory = if path.is_file() { path.parent().filter(|p| !p.as_os_str().is_empty()) } else { Some(path) };
+    let directory = directory.unwrap_or(Path::new("."));
+    let scratch = Scratch::new(Some(directory))?;
+    let mapped = Mapped::create(&scratch.file("probe"), 1 << 16, 0)?;
+    Ok((directory.to_path_buf(), mapped.domain()))
+}
+
+/// What the flush instruction is to the user.
+fn flush_note(flush: Flush, domain: Domain) -> &'static str {
+    match (domain, flush) {
+        (Domain::Process, _) => "not used here: there is nothing to write back to",
+        (Domain::PowerWithCaches, _) => "not used here: the caches are persistent, a fence is enough",
+        (_, Flush::None) => "this CPU has none: lines are not written back",
+        (_, flush) if flush.evicts() => "writes a line back and evicts it: the next access misses",
+        _ => "writes a line back, and may keep it in the cache",
+    }
+}
+
+fn advice(domain: Domain) -> &'static str {
+    match domain {
+        Domain::Process => {
+            "Writes cost no flush. kill -9, a panic or an abort loses nothing that was acknowledged.\n\
+             A crash of the operating system or a power failure may lose or damage the pool: keep another\n\
+             copy of what must survive those, or use persistent memory (a DAX file system)."
+        }
+        Domain::Power => {
+            "Every acknowledged write has been flushed and fenced: it outlives the process, the operating\n\
+             system and the power."
+        }
+        Domain::PowerWithCaches => {
+            "Every acknowledged write has been fenced, and the CPU's caches are saved when the power fails:\n\
+             it outlives the process, the operating system and the power."
+        }
+        _ => "",
+    }
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let (directory, domain) = domain(&args.path)?;
+    let flush = Flush::chosen();
+    let available: Vec<&str> = Flush::ALL.into_iter().filter(|f| f.available()).map(Flush::name).collect();
+    let cpu = cpu().unwrap_or_else(|| "unknown".to_owned());
+    if args.json {
+        out::json(&json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "arch": std::env::consts::ARCH,
+            "os": std::env::consts::OS,
+            "cpu": cpu,
+            "flush": flush.name(),
+            "flush_available": available,
+            "pair_method": arch::pair_method(),
+            "line_bytes": arch::line_size(),
+            "path": directory.display().to_string(),
+            "domain": domain.name(),
+            "promise": domain.promise(),
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    out::text(&format!(
+        "bristlecone  {version}\n\
+         CPU          {cpu}, {arch}, {os}; lines of {line} bytes\n\
+         flush        {flush} (available: {available}); {note}\n\
+         16 bytes     moved at once by: {pair}\n\
+         path         {directory}\n\
+         domain       {domain}: {promise}\n\n\
+         {advice}",
+        version = env!("CARGO_PKG_VERSION"),
+        arch = std::env::consts::ARCH,
+        os = std::env::consts::OS,
+        line = arch::line_size(),
+        available = available.join(", "),
+        note = flush_note(flush, domain),
+        pair = arch::pair_method(),
+        directory = directory.display(),
+        domain = domain.name(),
+        promise = domain.promise(),
+        advice = advice(domain),
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}

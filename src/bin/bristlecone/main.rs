@@ -1,0 +1,83 @@
+//! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
+//!
+//! One file per subcommand; each has its `Args` and a `run`. What they share: [`out`] (figures for people and for
+//! programs), [`parse`] (arguments), [`trees`] (trees whose types are found at run time), [`scratch`] (temporary pools),
+//! [`numbers`] (reproducible randomness), [`worker`] (the process that is killed).
+
+mod bench;
+mod check;
+mod crash;
+mod del;
+mod get;
+mod info;
+mod load;
+mod numbers;
+mod out;
+mod parse;
+mod put;
+mod scan;
+mod scratch;
+mod stat;
+mod tour;
+mod trees;
+mod worker;
+
+use clap::{Parser, Subcommand};
+use out::Outcome;
+use std::process::ExitCode;
+
+/// Persistent B+-trees that outlive crashes
+///
+/// Start with `bristlecone tour`: it inserts, kills the inserting process, and shows that nothing was lost.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Tour(tour::Args),
+    Load(load::Args),
+    Get(get::Args),
+    Put(put::Args),
+    Del(del::Args),
+    Scan(scan::Args),
+    Stat(stat::Args),
+    Check(check::Args),
+    Info(info::Args),
+    Bench(bench::Args),
+    Crash(crash::Args),
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
+
+fn run(command: Command) -> Outcome {
+    match command {
+        Command::Tour(args) => tour::run(args),
+        Command::Load(args) => load::run(args),
+        Command::Get(args) => get::run(args),
+        Command::Put(args) => put::run(args),
+        Command::Del(args) => del::run(args),
+        Command::Scan(args) => scan::run(args),
+        Command::Stat(args) => stat::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Info(args) => info::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Crash(args) => crash::run(args),
+        Command::Worker(args) => worker::run(args),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        // `bristlecone scan ... | head`: the reader has seen enough.
+        Err(error) if out::is_closed_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bristlecone: {error}");
+            if error.is::<parse::Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What subcommands return, and how figures look.
+
+use serde_json::Value;
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How a subcommand ends: with an exit code, or with an error that `main` prints in one line.
+pub(crate) type Outcome<T = ExitCode> = Result<T, Box<dyn Error>>;
+
+/// Prints one JSON object on one line.
+pub(crate) fn json(object: &Value) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{object}")
+}
+
+/// Prints text.
+pub(crate) fn text(text: &str) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{text}")
+}
+
+/// Whether the reader of our output has gone away.
+pub(crate) fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `n` of something: `1 key`, `2 keys`.
+pub(crate) fn counted(n: u64, what: &str, plural: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { what } else { plural })
+}
+
+/// Bytes with a binary unit and three digits.
+pub(crate) fn bytes(n: u64) -> String {
+    let mut value = n as f64;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] {
+        if value < 999.5 {
+            return format!("{} {unit}", three_digits(value, unit == "B"));
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.0} EiB")
+}
+
+/// A time with a fitting unit and three digits.
+pub(crate) fn time(t: Duration) -> String {
+    let mut value = t.as_nanos() as f64;
+    for unit in ["ns", "µs", "ms"] {
+        if value < 999.5 {
+            return format!("{} {unit}", three_digits(value, unit == "ns"));
+        }
+        value /= 1000.0;
+    }
+    format!("{} s", three_digits(value, false))
+}
+
+fn three_digits(value: f64, whole: bool) -> String {
+    match value {
+        _ if whole || value >= 99.95 => format!("{value:.0}"),
+        _ if value >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// Milliseconds, for JSON, to the microsecond.
+pub(crate) fn ms(t: Duration) -> f64 {
+    (t.as_nanos() as f64 / 1000.0).round() / 1000.0
+}
+
+/// Rounded for JSON: figures with more digits than they mean are hard to read.
+pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_readable() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 512, 1000, 1536, 1 << 30].map(bytes), ["0 B", "512 B", "0.98 KiB", "1.50 KiB", "1.00 GiB"]);
+        let nanos = [7, 1500, 12_345_678, 3_000_000_000].map(Duration::from_nanos);
+        assert_eq!(nanos.map(time), ["7 ns", "1.50 µs", "12.3 ms", "3.00 s"]);
+    }
+}

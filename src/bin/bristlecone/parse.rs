@@ -1,0 +1,138 @@
+//! Arguments: sizes, layouts, kinds of index.
+
+use bristlecone::{Circular, IndexKind, Linear, Node};
+use clap::ValueEnum;
+use std::fmt;
+
+/// A wrong combination of arguments; ends with exit code 2, as those that `clap` finds.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// A node layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// FAST+FAIR: sorted, shifts to the right
+    Linear,
+    /// Circ-Tree: a sorted ring, shifts the shorter way
+    Circular,
+}
+
+impl Layout {
+    pub(crate) const ALL: [Self; 2] = [Self::Linear, Self::Circular];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Linear => Linear::<4>::NAME,
+            Self::Circular => Circular::<4>::NAME,
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|layout| layout.name() == name)
+    }
+}
+
+/// Where the levels above the leaves live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Index {
+    /// In memory: stored by an orderly close, rebuilt after a crash
+    Volatile,
+    /// In the pool, in nodes like the leaves
+    Persistent,
+}
+
+impl Index {
+    pub(crate) fn kind(self) -> IndexKind {
+        match self {
+            Self::Volatile => IndexKind::Volatile,
+            Self::Persistent => IndexKind::Persistent,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.kind().name()
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [Self::Volatile, Self::Persistent].into_iter().find(|index| index.name() == name)
+    }
+}
+
+/// A number of bytes: `4096`, `64K`, `64M`, `2G`, `1T`, also `64MiB`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no size; write bytes, or a number with K, M, G or T, as in 64M");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.strip_suffix("iB").unwrap_or(unit);
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more bytes than 64 bits count"))
+}
+
+/// A count with an optional `k` or `M`, in powers of ten: `1000000`, `1M`, `1_000_000`.
+pub(crate) fn number(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no count; write a number, as in 1000000 or 1M");
+    let (digits, scale) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1000),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
+        _ => (text, 1),
+    };
+    let number: u64 = digits.replace('_', "").parse().map_err(|_| wrong())?;
+    number.checked_mul(scale).ok_or_else(wrong)
+}
+
+/// Bytes of a node's slots, as a number of slots.
+pub(crate) fn slots(text: &str) -> Result<u32, String> {
+    let bytes = size(text)?;
+    let wrong = || format!("a node has 512 to 8192 bytes, a power of two, not {text}");
+    match u32::try_from(bytes) {
+        Ok(bytes @ 512..=8192) if bytes.is_power_of_two() => Ok(bytes / 16),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("64M"), Ok(64 << 20));
+        assert_eq!(size("2GiB"), Ok(2 << 30));
+        for wrong in ["", "M", "1.5G", "-1", "64X", "99999999T"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn counts_have_decimal_units() {
+        assert_eq!([number("10M"), number("5k"), number("1_000")], [Ok(10_000_000), Ok(5000), Ok(1000)]);
+        for wrong in ["", "k", "1G", "-1", "99999999999999999999"] {
+            assert!(number(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nodes_have_a_power_of_two_of_slots() {
+        assert_eq!([slots("512"), slots("4K"), slots("8192")], [Ok(32), Ok(256), Ok(512)]);
+        for wrong in ["0", "256", "600", "16K"] {
+            assert!(slots(wrong).is_err(), "{wrong}");
+        }
+    }
+}

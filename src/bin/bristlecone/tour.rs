@@ -1,0 +1,210 @@
+//! `tour`: what the crate is for, in a few seconds.
+
+use crate::numbers::{self, Keys, Random};
+use crate::out::{self, Outcome};
+use crate::parse::{self, Index, Layout};
+use crate::scratch::Scratch;
+use crate::worker::{self, End, Worker};
+use bristlecone::Pool;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Kill a process that inserts, again and again, and show that nothing is lost
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Keys to insert, as in 1000000 or 1M
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = parse::number)]
+    keys: u64,
+    /// How often to kill
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    kills: u32,
+    /// Where to put the scratch pool [default: shared memory, else the temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Of the keys and of the moments to kill at [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found after one life of the worker.
+struct Round {
+    end: End,
+    /// Keys acknowledged since the pool was created.
+    acknowledged: u64,
+    /// Acknowledged keys that are missing or have another value, and what else should not be there.
+    lost: u64,
+    /// Opening pool and tree, and reading the first key.
+    reopen: Duration,
+    /// Broken invariants.
+    broken: Vec<String>,
+    /// The worker's life, from its start to its end.
+    life: Duration,
+}
+
+impl Round {
+    fn is_good(&self) -> bool {
+        self.lost == 0 && self.broken.is_empty()
+    }
+}
+
+/// Opens the pool that a worker left, and looks for every key.
+fn look(job: &worker::Args, (end, acknowledged): (End, u64), life: Duration) -> Outcome<Round> {
+    let keys = Keys::new(job.seed);
+    let has = |value: Option<u64>, key: u64| value == Some(Keys::value(key));
+
+    let start = Instant::now();
+    let pool = Pool::open(&job.pool)?;
+    let tree = job.shape().open_numbers(&pool, worker::TREE)?;
+    let first = tree.get(keys.key(0));
+    let reopen = start.elapsed();
+
+    let mut lost = u64::from(acknowledged > 0 && !has(first, keys.key(0)));
+    lost += (1..acknowledged).filter(|&i| !has(tree.get(keys.key(i)), keys.key(i))).count() as u64;
+    // The insert in flight: whole, or not there. Nothing else.
+    let in_flight = tree.get(keys.key(acknowledged));
+    lost += u64::from(in_flight.is_some() && !has(in_flight, keys.key(acknowledged)));
+    lost += u64::from(tree.len() != acknowledged + u64::from(in_flight.is_some()));
+    let broken = tree.check().violations.iter().map(ToString::to_string).collect();
+    drop(tree);
+    pool.close()?;
+    Ok(Round { end, acknowledged, lost, reopen, broken, life })
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let mut scratch = Scratch::new(args.dir.as_deref())?;
+    let seed = args.seed.unwrap_or_else(numbers::seed);
+    let mut job = worker::Args {
+        pool: scratch.file("tour.pool"),
+        capacity: (64 << 20) + args.keys.saturating_mul(64),
+        layout: Layout::Circular,
+        slots: 32,
+        index: Index::Volatile,
+        seed,
+        from: 0,
+        to: args.keys,
+        every: 1,
+    };
+    if !args.json {
+        out::text(&header(&args, &job.pool))?;
+    }
+    let mut rounds = Vec::new();
+    let mut random = Random::new(seed);
+    // Leaves a share for the last life, which ends in order.
+    let share = args.keys / (u64::from(args.kills) + 1);
+    for _ in 0..args.kills {
+        let start = Instant::now();
+        let mut worker = Worker::start(&job)?;
+        // At a random moment, whatever the worker is doing then.
+        worker.wait_for(job.from + share / 2 + random.below(share.max(1)))?;
+        std::thread::sleep(Duration::from_micros(random.below(500)));
+        rounds.push(look(&job, worker.kill()?, start.elapsed())?);
+        job.from = show(&args, &rounds)?;
+    }
+    let start = Instant::now();
+    let durable = Worker::start(&job)?.finish()?;
+    rounds.push(look(&job, (End::Done, durable), start.elapsed())?);
+    show(&args, &rounds)?;
+
+    let good = rounds.iter().all(Round::is_good);
+    if args.json {
+        out::json(&object(&args, seed, &rounds))?;
+    } else {
+        out::text(&summary(&rounds))?;
+    }
+    if !good {
+        scratch.keep();
+        return Err(format!("LOST: look at {}; repeat with --seed {seed}", job.pool.display()).into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn header(args: &Args, pool: &Path) -> String {
+    format!(
+        "A process inserts {} into {}\n\
+         and acknowledges each. It is killed (SIGKILL) {} at random moments; each time the pool is\n\
+         opened again, and every acknowledged key is looked for.\n\n  \
+         ended by    acknowledged      lost   reopened in   check",
+        out::counted(args.keys, "key", "keys"),
+        pool.display(),
+        out::counted(args.kills.into(), "time", "times"),
+    )
+}
+
+/// Prints the last round; returns how many keys are durable.
+fn show(args: &Args, rounds: &[Round]) -> Outcome<u64> {
+    let Some(round) = rounds.last() else { return Ok(0) };
+    if !args.json {
+        let end = match round.end {
+            End::Killed => "SIGKILL",
+            End::Done => "close",
+        };
+        let check = if round.broken.is_empty() { "clean" } else { &round.broken.join("; ") };
+        let (acknowledged, lost) = (out::count(round.acknowledged), out::count(round.lost));
+        out::text(&format!("  {end:8}  {acknowledged:>14}  {lost:>8}  {:>12}   {check}", out::time(round.reopen)))?;
+    }
+    Ok(round.acknowledged)
+}
+
+/// The slowest reopen after lives that ended in this way.
+fn slowest(rounds: &[Round], end: End) -> Option<Duration> {
+    rounds.iter().filter(|round| round.end == end).map(|round| round.reopen).max()
+}
+
+/// Keys acknowledged per second of the workers' lives.
+fn rate(rounds: &[Round]) -> f64 {
+    let lives: Duration = rounds.iter().map(|round| round.life).sum();
+    rounds.last().map_or(0.0, |round| round.acknowledged as f64) / lives.as_secs_f64()
+}
+
+fn summary(rounds: &[Round]) -> String {
+    let lost: u64 = rounds.iter().map(|round| round.lost).sum();
+    let acknowledged = rounds.last().map_or(0, |round| round.acknowledged);
+    let kills = rounds.iter().filter(|round| round.end == End::Killed).count() as u64;
+    let nothing = if lost == 0 { "nothing".to_owned() } else { out::count(lost) };
+    let reopened = |end| slowest(rounds, end).map_or_else(|| "-".to_owned(), out::time);
+    format!(
+        "\nLost: {nothing}, of {} acknowledged inserts and {}.\n\
+         Reopened within {} after a kill, {} after an orderly close.\n\
+         Inserted and acknowledged over a pipe: {} keys per second.\n\n\
+         Next:\n  \
+         bristlecone load my.pool FILE        your own data, as lines of key<TAB>value; then get, scan, stat\n  \
+         bristlecone bench --vs-btreemap      how fast it is here, next to std's BTreeMap\n  \
+         bristlecone crash --layout circular  every state in which a crash can leave a small tree\n  \
+         bristlecone info                     what survives on this machine, and what does not\n\
+         README.md has the library in 15 lines; docs/design.md says why it holds.",
+        out::count(acknowledged),
+        out::counted(kills, "kill", "kills"),
+        reopened(End::Killed),
+        reopened(End::Done),
+        out::count(rate(rounds) as u64),
+    )
+}
+
+fn object(args: &Args, seed: u64, rounds: &[Round]) -> serde_json::Value {
+    let each = |round: &Round| {
+        json!({
+            "ended_by": if round.end == End::Killed { "kill" } else { "close" },
+            "acknowledged": round.acknowledged,
+            "lost": round.lost,
+            "reopen_ms": out::ms(round.reopen),
+            "problems": round.broken,
+        })
+    };
+    json!({
+        "keys": args.keys,
+        "kills": rounds.iter().filter(|round| round.end == End::Killed).count(),
+        "seed": seed,
+        "acknowledged": rounds.last().map_or(0, |round| round.acknowledged),
+        "lost": rounds.iter().map(|round| round.lost).sum::<u64>(),
+        "problems": rounds.iter().map(|round| round.broken.len()).sum::<usize>(),
+        "dirty_reopen_ms": slowest(rounds, End::Killed).map(out::ms),
+        "clean_reopen_ms": slowest(rounds, End::Done).map(out::ms),
+        "acknowledged_per_second": rate(rounds).round(),
+        "rounds": rounds.iter().map(each).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,256 @@
+//! Trees whose types are found at run time: from names and numbers to the crate's generic types.
+
+use crate::out::Outcome;
+use crate::parse::{Index, Layout};
+use bristlecone::medium::Medium;
+use bristlecone::{Error, Map, Node, PTree, Persistent, Pool, Report, Result, TreeInfo, Volatile};
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+/// An entry as the command line shows it.
+pub(crate) type Entry = (u64, Vec<u8>);
+
+/// What the subcommands do with a tree, whatever its types. Values are what a user types and sees: the bytes themselves,
+/// or a number in decimal.
+pub(crate) trait Tree {
+    fn get(&self, key: u64) -> Result<Option<Vec<u8>>>;
+    /// True if the key was there.
+    fn put(&self, key: u64, value: &[u8]) -> Result<bool>;
+    /// True if the key was there.
+    fn remove(&self, key: u64) -> Result<bool>;
+    /// The entries from either end, one by one.
+    fn entries(&self, keys: RangeInclusive<u64>, reverse: bool) -> Box<dyn Iterator<Item = Result<Entry>> + '_>;
+    fn len(&self) -> u64;
+    /// Whether `put` takes the value.
+    fn accepts(&self, value: &[u8]) -> bool;
+}
+
+fn decimal(value: &[u8]) -> Option<u64> {
+    let digits = value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
+}
+
+/// Numbers to numbers.
+impl<N: Node, I: bristlecone::Index, M: Medium> Tree for PTree<N, I, M> {
+    fn get(&self, key: u64) -> Result<Option<Vec<u8>>> {
+        let value = self.get(key);
+        match self.fault() {
+            Some(error) => Err(error),
+            None => Ok(value.map(|value| value.to_string().into_bytes())),
+        }
+    }
+
+    fn put(&self, key: u64, value: &[u8]) -> Result<bool> {
+        let Some(value) = decimal(value) else {
+            let found = "numbers as values".to_owned();
+            return Err(Error::KindMismatch { tree: self.name().to_owned(), found, expected: "bytes".to_owned() });
+        };
+        Ok(self.insert(key, value)?.is_some())
+    }
+
+    fn remove(&self, key: u64) -> Result<bool> {
+        Ok(self.remove(key)?.is_some())
+    }
+
+    fn entries(&self, keys: RangeInclusive<u64>, reverse: bool) -> Box<dyn Iterator<Item = Result<Entry>> + '_> {
+        let entry = |(key, value): (u64, u64)| Ok((key, value.to_string().into_bytes()));
+        // The iterator ends early where the tree is damaged.
+        let fault = std::iter::from_fn(|| self.fault().map(Err)).take(1);
+        if reverse {
+            Box::new(self.range(keys).rev().map(entry).chain(fault))
+        } else {
+            Box::new(self.range(keys).map(entry).chain(fault))
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn accepts(&self, value: &[u8]) -> bool {
+        decimal(value).is_some()
+    }
+}
+
+/// Numbers to bytes.
+impl<N: Node, I: bristlecone::Index, M: Medium> Tree for Map<u64, Vec<u8>, N, I, M> {
+    fn get(&self, key: u64) -> Result<Option<Vec<u8>>> {
+        let value = self.get(key)?;
+        match self.fault() {
+            Some(error) => Err(error),
+            None => Ok(value),
+        }
+    }
+
+    fn put(&self, key: u64, value: &[u8]) -> Result<bool> {
+        self.insert(key, value)
+    }
+
+    fn remove(&self, key: u64) -> Result<bool> {
+        self.remove(key)
+    }
+
+    fn entries(&self, keys: RangeInclusive<u64>, reverse: bool) -> Box<dyn Iterator<Item = Result<Entry>> + '_> {
+        let fault = std::iter::from_fn(|| self.fault().map(Err)).take(1);
+        if reverse { Box::new(self.range(keys).rev().chain(fault)) } else { Box::new(self.range(keys).chain(fault)) }
+    }
+
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn accepts(&self, _value: &[u8]) -> bool {
+        true
+    }
+}
+
+/// A tree of numbers, for those who insert millions of them.
+pub(crate) trait Numbers {
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>>;
+    fn get(&self, key: u64) -> Option<u64>;
+    fn len(&self) -> u64;
+    fn check(&self) -> Report;
+}
+
+impl<N: Node, I: bristlecone::Index, M: Medium> Numbers for PTree<N, I, M> {
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        self.insert(key, value)
+    }
+
+    fn get(&self, key: u64) -> Option<u64> {
+        self.get(key)
+    }
+
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn check(&self) -> Report {
+        self.check()
+    }
+}
+
+/// Runs `$body` with `$n` standing for the type of nodes; `None` for a size that is not in the list.
+///
+/// Each size costs seconds of compile time.
+macro_rules! with_types {
+    ($layout:expr, $slots:expr, [$($size:literal)*], $n:ident => $body:expr) => {
+        match ($layout, $slots) {
+            $(($crate::parse::Layout::Linear, $size) => {
+                type $n = bristlecone::Linear<$size>;
+                Some($body)
+            }
+            ($crate::parse::Layout::Circular, $size) => {
+                type $n = bristlecone::Circular<$size>;
+                Some($body)
+            })*
+            _ => None,
+        }
+    };
+}
+pub(crate) use with_types;
+
+/// What a tree's values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Values {
+    Numbers,
+    Bytes,
+}
+
+/// What it takes to open a tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) layout: Layout,
+    pub(crate) slots: u32,
+    pub(crate) index: Index,
+    pub(crate) values: Values,
+}
+
+impl Shape {
+    /// The shape of a tree that a pool has.
+    pub(crate) fn of(tree: &TreeInfo) -> Outcome<Self> {
+        let unknown = |what: &str| format!("tree '{}' has {what}, which the command line does not read", tree.name);
+        if tree.keys != "u64" {
+            return Err(unknown(&format!("keys of kind {}", tree.keys)).into());
+        }
+        let values = match tree.values {
+            "u64" => Values::Numbers,
+            "bytes" => Values::Bytes,
+            other => return Err(unknown(&format!("values of kind {other}")).into()),
+        };
+        let name = tree.layout.split('/').next().unwrap_or_default();
+        let layout = Layout::from_name(name).ok_or_else(|| unknown(&format!("layout {}", tree.layout)))?;
+        let index = Index::from_name(tree.index).ok_or_else(|| unknown(&format!("a {} index", tree.index)))?;
+        Ok(Self { layout, slots: tree.slots, index, values })
+    }
+
+    /// Opens the tree of this shape, or creates it.
+    pub(crate) fn open<M: Medium>(self, pool: &Pool<M>, name: &str) -> Outcome<Box<dyn Tree>> {
+        let opened = with_types!(self.layout, self.slots, [32 64 128 256 512], N => match self.index {
+            Index::Volatile => self.open_as::<N, Volatile, M>(pool, name),
+            Index::Persistent => self.open_as::<N, Persistent, M>(pool, name),
+        });
+        let unknown = || format!("tree '{name}' has nodes of {} slots, which the command line does not read", self.slots);
+        Ok(opened.ok_or_else(unknown)??)
+    }
+
+    /// Opens the tree of numbers of this shape, or creates it.
+    pub(crate) fn open_numbers<M: Medium>(self, pool: &Pool<M>, name: &str) -> Outcome<Box<dyn Numbers>> {
+        fn of<N: Node, I: bristlecone::Index, M: Medium>(pool: &Pool<M>, name: &str) -> Result<Box<dyn Numbers>> {
+            Ok(Box::new(pool.tree::<N, I>(name)?))
+        }
+        let opened = with_types!(self.layout, self.slots, [32 64 128 256 512], N => match self.index {
+            Index::Volatile => of::<N, Volatile, M>(pool, name),
+            Index::Persistent => of::<N, Persistent, M>(pool, name),
+        });
+        Ok(opened.ok_or_else(|| format!("nodes of {} slots are unknown", self.slots))??)
+    }
+
+    fn open_as<N: Node, I: bristlecone::Index, M: Medium>(self, pool: &Pool<M>, name: &str) -> Result<Box<dyn Tree>> {
+        Ok(match self.values {
+            Values::Numbers => Box::new(pool.tree::<N, I>(name)?),
+            Values::Bytes => Box::new(pool.map::<u64, Vec<u8>, N, I>(name)?),
+        })
+    }
+}
+
+/// The tree of this name, if the pool has it.
+pub(crate) fn find<M: Medium>(pool: &Pool<M>, name: &str) -> Result<Option<TreeInfo>> {
+    Ok(pool.trees()?.into_iter().find(|tree| tree.name == name))
+}
+
+/// Opens an existing tree of an existing pool, lets `work` use it, and closes the pool in order.
+pub(crate) fn with_tree<T>(path: &Path, name: &str, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
+    let pool = Pool::open(path)?;
+    let Some(info) = find(&pool, name)? else {
+        return Err(format!("{}: no tree '{name}'; {}", path.display(), known(&pool)?).into());
+    };
+    let tree = Shape::of(&info)?.open(&pool, name)?;
+    let result = work(&*tree)?;
+    drop(tree);
+    pool.close()?;
+    Ok(result)
+}
+
+/// The names of a pool's trees, in a sentence.
+fn known<M: Medium>(pool: &Pool<M>) -> Result<String> {
+    let names: Vec<String> = pool.trees()?.into_iter().map(|tree| format!("'{}'", tree.name)).collect();
+    Ok(if names.is_empty() { "the pool has no trees".to_owned() } else { format!("there is {}", names.join(", ")) })
+}
+
+/// The options that say which pool and which tree.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// The pool file
+    pub(crate) pool: std::path::PathBuf,
+    /// The tree in it
+    #[arg(long, default_value = "main", value_name = "NAME")]
+    pub(crate) tree: String,
+}
+
+impl Place {
+    /// See [`with_tree`].
+    pub(crate) fn with_tree<T>(&self, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
+        with_tree(&self.pool, &self.tree, work)
+    }
+}

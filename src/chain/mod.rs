@@ -1,0 +1,241 @@
+//! The nodes of one tree and kind, linked into chains, and the one rule by which chains change.
+//!
+//! **A node owns `[low, next.low)`, and `low` never changes.** So every structural change commits with one 8-byte store,
+//! to the `next` word of the node on the left:
+//!
+//! | change | prepare (invisible) | commit |
+//! |---|---|---|
+//! | split | fill the right node | `left.next = right` |
+//! | merge right into left | stage right's entries in left, beyond what left owns | `left.next = right.next` |
+//! | redistribute | fill a new right node; stage in left what moves left | `left.next = new right` |
+//!
+//! Nothing is left to do afterwards: by N2 what left does not own any more *is* empty.
+
+mod restructure;
+mod shadows;
+
+use crate::error::{Broken, Result};
+use crate::medium::Medium;
+use crate::node::shadow::{Leave, Shadow, Version};
+use crate::node::{Entry, LOW, NEXT, Node, Span, Window, level_of, slots};
+use crate::pool::Inner;
+use crate::pool::blocks::Blocks;
+use crate::pool::segments::{self, Kind};
+use shadows::Shadows;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// The nodes of one tree and kind.
+pub(crate) struct Chain<N: Node, M: Medium> {
+    pub(crate) pool: Arc<Inner<M>>,
+    blocks: Blocks,
+    shadows: Shadows,
+    layout: PhantomData<N>,
+}
+
+/// What a reader knows of a node: valid as long as [`Chain::is_still`] says so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'c> {
+    shadow: &'c Shadow,
+    version: Version,
+    pub(crate) at: u64,
+    pub(crate) span: Span,
+    pub(crate) window: Window,
+}
+
+impl View<'_> {
+    /// Whether everything read through this view, and from the medium since, belongs together.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_still(&self) -> bool {
+        self.shadow.lock.is_still(self.version)
+    }
+}
+
+/// A node locked by a writer. Dropping it publishes what changed and unlocks.
+#[derive(Debug)]
+pub(crate) struct Locked<'c> {
+    shadow: &'c Shadow,
+    was: Version,
+    leave: Leave,
+    pub(crate) at: u64,
+    pub(crate) span: Span,
+    pub(crate) window: Window,
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.shadow.set_window(self.window);
+        self.shadow.set_span(self.span);
+        self.shadow.lock.unlock(self.was, self.leave);
+    }
+}
+
+impl<N: Node, M: Medium> Chain<N, M> {
+    /// A chain without nodes.
+    pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Self {
+        let blocks = Blocks::new(segments::Entry::new(kind, tree, N::BYTES as u32));
+        let shadows = Shadows::new(pool.segments.count());
+        Self { pool, blocks, shadows, layout: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn medium(&self) -> &M {
+        &self.pool.medium
+    }
+
+    pub(crate) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// After a walk: the blocks that it read are in use, all others are free.
+    pub(crate) fn recover_blocks(&self) {
+        self.blocks.recover(&self.pool.segments, |at| self.shadow(at).lock.begin().is_ready());
+    }
+
+    /// The shadow of a block of this chain; `at` was validated.
+    #[inline]
+    fn shadow(&self, at: u64) -> &Shadow {
+        let segments = &self.pool.segments;
+        let segment = segments.of(at).expect("a validated offset lies in a segment");
+        let index = segments.within(at) / N::BYTES;
+        self.shadows.get(segment, index as usize, (segments.size() / N::BYTES) as usize)
+    }
+
+    /// Accepts an offset that was read from the medium as one of this chain's blocks.
+    pub(crate) fn validate(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
+        if self.blocks.contains(&self.pool.segments, at) {
+            Ok(at)
+        } else {
+            Err(Broken::new(read_from, "N1: a link to no node of this tree"))
+        }
+    }
+
+    /// The right neighbour, validated; `None` at the end of the chain.
+    pub(crate) fn next(&self, at: u64) -> Result<Option<u64>, Broken> {
+        match self.medium().load(at + NEXT) {
+            0 => Ok(None),
+            next => self.validate(next, at + NEXT).map(Some),
+        }
+    }
+
+    /// What a node owns, from the medium: its `low` and its neighbour's.
+    pub(crate) fn span_of(&self, at: u64) -> Result<Span, Broken> {
+        let low = self.medium().load(at + LOW);
+        let Some(next) = self.next(at)? else { return Ok(Span::new(low, u64::MAX)) };
+        let high = self.medium().load(next + LOW);
+        if high <= low {
+            return Err(Broken::new(next + LOW, "N4: lows ascend along a chain"));
+        }
+        Ok(Span::new(low, high))
+    }
+
+    /// Reads the level of a node from the medium.
+    pub(crate) fn level(&self, at: u64) -> Result<u16, Broken> {
+        level_of::<N, M>(self.medium(), at)
+    }
+
+    /// What is known of a node. `None`: it left the chain.
+    #[inline]
+    pub(crate) fn view(&self, at: u64) -> Result<Option<View<'_>>, Broken> {
+        let shadow = self.shadow(at);
+        loop {
+            let version = shadow.lock.begin();
+            if version.is_ready() {
+                return Ok(Some(View { shadow, version, at, span: shadow.span(), window: shadow.window() }));
+            }
+            if version.is_dead() {
+                return Ok(None);
+            }
+            // First touch since open.
+            drop(self.lock(at)?);
+        }
+    }
+
+    /// Locks a node for writing. `None`: it left the chain.
+    pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_>>, Broken> {
+        let shadow = self.shadow(at);
+        let was = shadow.lock.lock();
+        let (span, window) = (shadow.span(), shadow.window());
+        let mut locked = Locked { shadow, was, leave: Leave::Ready, at, span, window };
+        if was.is_dead() {
+            locked.leave = Leave::Dead;
+            return Ok(None);
+        }
+        if !was.is_ready() {
+            locked.leave = Leave::Unread;
+            (locked.span, locked.window) = self.read(at)?;
+            locked.leave = Leave::Ready;
+        }
+        Ok(Some(locked))
+    }
+
+    /// Reads a node from the medium and finishes what a crash interrupted in it.
+    fn read(&self, at: u64) -> Result<(Span, Window), Broken> {
+        self.level(at)?;
+        let span = self.span_of(at)?;
+        Ok((span, slots::repair::<N, M>(self.medium(), at, span)?))
+    }
+
+    /// Takes a block and fills it; flushed, not fenced. Locked until dropped; nothing points to it.
+    pub(crate) fn create(
+        &self,
+        level: u16,
+        span: Span,
+        next: u64,
+        entries: impl Iterator<Item = Entry>,
+    ) -> Result<Locked<'_>> {
+        let block = self.blocks.take(self.medium(), &self.pool.segments)?;
+        let shadow = self.shadow(block.at);
+        let was = shadow.lock.lock();
+        let window = slots::fill::<N, M>(self.medium(), block.at, level, span.low(), next, entries, block.zeroed);
+        Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at, span, window })
+    }
+
+    /// Gives back a node that is in no chain any more, durably.
+    pub(crate) fn free(&self, mut node: Locked<'_>) {
+        node.leave = Leave::Dead;
+        let at = node.at;
+        drop(node);
+        self.blocks.give(at);
+    }
+
+    /// Hints that a node is about to be searched.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: u64) {
+        let m = self.medium();
+        for line in (HEADER_LINES..N::BYTES.min(9 * 64)).step_by(64) {
+            m.prefetch(at + line);
+        }
+    }
+
+    // The verbs on one locked node. Each returns with its effect durable.
+
+    #[inline]
+    pub(crate) fn search(&self, node: &Locked<'_>, key: u64) -> Result<usize, usize> {
+        N::search(self.medium(), node.at, node.window, key)
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, node: &Locked<'_>, i: usize) -> u64 {
+        slots::value::<N, M>(self.medium(), node.at, node.window, i)
+    }
+
+    pub(crate) fn insert(&self, node: &mut Locked<'_>, i: usize, entry: Entry) {
+        node.window = slots::insert::<N, M>(self.medium(), node.at, node.window, i, entry);
+    }
+
+    pub(crate) fn update(&self, node: &Locked<'_>, i: usize, value: u64) {
+        slots::update::<N, M>(self.medium(), node.at, node.window, i, value);
+    }
+
+    pub(crate) fn remove(&self, node: &mut Locked<'_>, i: usize) {
+        node.window = slots::remove::<N, M>(self.medium(), node.at, node.span, node.window, i);
+    }
+
+    pub(crate) fn entries(&self, node: &Locked<'_>) -> Vec<Entry> {
+        slots::entries::<N, M>(self.medium(), node.at, node.window).collect()
+    }
+}
+
+const HEADER_LINES: u64 = crate::node::HEADER;

@@ -1,0 +1,249 @@
+//! Histories: what is done to a tree before the crash.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// One operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Insert, or replace the value of, a key.
+    Insert(u64, u64),
+    /// Remove a key.
+    Remove(u64),
+    /// Remove everything.
+    Clear,
+    /// Load this many entries into an empty tree, with keys 3, 6, 9, ...
+    BulkLoad(u64),
+    /// Close the pool in order and open it again.
+    Reopen,
+}
+
+impl Op {
+    /// Does to a model what the operation does to a tree.
+    pub fn apply(self, model: &mut BTreeMap<u64, u64>) {
+        match self {
+            Self::Insert(key, value) => {
+                model.insert(key, value);
+            }
+            Self::Remove(key) => {
+                model.remove(&key);
+            }
+            Self::Clear => model.clear(),
+            Self::BulkLoad(n) => {
+                if model.is_empty() {
+                    model.extend(bulk(n));
+                }
+            }
+            Self::Reopen => {}
+        }
+    }
+}
+
+/// What `Op::BulkLoad` loads.
+pub(super) fn bulk(n: u64) -> impl Iterator<Item = (u64, u64)> {
+    (1..=n).map(|i| (3 * i, i))
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Insert(key, value) => write!(f, "i{key}={value}"),
+            Self::Remove(key) => write!(f, "r{key}"),
+            Self::Clear => write!(f, "clear"),
+            Self::BulkLoad(n) => write!(f, "load{n}"),
+            Self::Reopen => write!(f, "reopen"),
+        }
+    }
+}
+
+/// Operations, the last of which is the one that is cut. Without any, the creation of pool and tree is cut.
+///
+/// Written and parsed as words: `i5=1 i7=2 r5 reopen`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History(pub Vec<Op>);
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, op) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(" ")?;
+            }
+            write!(f, "{op}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A word that is no operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoOp(String);
+
+impl fmt::Display for NoOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN or reopen", self.0)
+    }
+}
+
+impl std::error::Error for NoOp {}
+
+impl FromStr for History {
+    type Err = NoOp;
+
+    fn from_str(text: &str) -> Result<Self, NoOp> {
+        let op = |word: &str| {
+            let number = |digits: &str| digits.parse::<u64>().ok();
+            match word {
+                "clear" => Some(Op::Clear),
+                "reopen" => Some(Op::Reopen),
+                _ => {
+                    if let Some(n) = word.strip_prefix("load") {
+                        number(n).map(Op::BulkLoad)
+                    } else if let Some(key) = word.strip_prefix('r') {
+                        number(key).map(Op::Remove)
+                    } else {
+                        let (key, value) = word.strip_prefix('i')?.split_once('=')?;
+                        Some(Op::Insert(number(key)?, number(value)?))
+                    }
+                }
+            }
+        };
+        text.split_whitespace()
+            .map(|word| op(word).ok_or_else(|| NoOp(word.to_owned())))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+/// All short histories for nodes of `slots` slots: every way to fill up to three leaves, then every single operation;
+/// and all pairs of operations on smaller trees.
+pub(super) fn all(slots: u64) -> Vec<History> {
+    let mut histories = vec![History::default(), History(vec![Op::Reopen])];
+    for n in 0..=3 * slots {
+        histories.push(History(vec![Op::BulkLoad(n)]));
+        for fill in fills(n) {
+            histories.extend(every_op(n).map(|last| append(&fill, [last])));
+        }
+    }
+    // Sparse leaves: of several full ones only a few entries are left, so that removals merge and share.
+    for kept in 1..=4 {
+        let n = 4 * slots;
+        let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
+        let thinned = keys(n).enumerate().filter(|(i, _)| i % 4 >= kept).map(|(_, key)| Op::Remove(key));
+        let thinned = append(&fill, thinned);
+        histories.extend(every_op(n).map(|last| append(&thinned, [last])));
+    }
+    // The same from either end, one removal after the other, down to nothing.
+    for n in [2 * slots, 5 * slots] {
+        let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
+        for removed in 1..=n as usize {
+            histories.push(append(&fill, keys(n).take(removed).map(Op::Remove)));
+            histories.push(append(&fill, keys(n).rev().take(removed).map(Op::Remove)));
+        }
+    }
+    // Up, down to a few, and up again: what was freed comes back as something else.
+    for (n, kept) in [(8 * slots, 1), (8 * slots, 3), (6 * slots, slots)] {
+        let fill = keys(n).map(|key| Op::Insert(key, key));
+        let thin = keys(n).skip(kept as usize).map(Op::Remove);
+        let down = History(fill.chain(thin).collect());
+        for back in 1..=n {
+            histories.push(append(&down, (1..=back).map(|i| Op::Insert(2 * i + 1, i))));
+            histories.push(append(&down, (1..=back).map(|i| Op::Insert(1000 - i, i))));
+        }
+    }
+    // Pairs: on trees of up to two leaves where these are small.
+    for n in 0..=if slots <= 5 { slots + 4 } else { slots / 2 } {
+        for fill in fills(n) {
+            for first in every_op(n) {
+                histories.extend(every_op(n).map(|second| append(&fill, [first, second])));
+            }
+        }
+    }
+    histories
+}
+
+fn keys(n: u64) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
+    (1..n as usize + 1).map(|i| i as u64 * 2)
+}
+
+/// Ways to insert keys 2, 4, ... 2n: ascending, descending, from the middle outwards.
+fn fills(n: u64) -> Vec<History> {
+    let insert = |key| Op::Insert(key, key % 3);
+    let mut fills = vec![History(keys(n).map(insert).collect())];
+    if n > 1 {
+        fills.push(History(keys(n).rev().map(insert).collect()));
+    }
+    if n > 2 {
+        let middle = n / 2 + 1;
+        let outwards = (0..n).map(|i| if i % 2 == 0 { middle + i / 2 } else { middle - i / 2 - 1 });
+        fills.push(History(outwards.filter(|&i| i >= 1 && i <= n).map(|i| insert(2 * i)).collect()));
+    }
+    fills
+}
+
+/// Every operation on a tree of keys 2, 4, ... 2n: inserts at every position and at both ends of the key range, an
+/// update and a removal of every key, and the rest.
+fn every_op(n: u64) -> impl Iterator<Item = Op> {
+    let inserts = (0..=n).map(|i| Op::Insert(2 * i + 1, 7)).chain([Op::Insert(0, 0), Op::Insert(u64::MAX, u64::MAX)]);
+    let updates = keys(n).map(|key| Op::Insert(key, 9));
+    let removals = keys(n).map(Op::Remove);
+    inserts.chain(updates).chain(removals).chain([Op::Clear, Op::Reopen])
+}
+
+fn append(history: &History, ops: impl IntoIterator<Item = Op>) -> History {
+    let mut ops_of = history.0.clone();
+    ops_of.extend(ops);
+    History(ops_of)
+}
+
+/// A pseudo-random history of `len` operations on few keys.
+pub(super) fn random(seed: u64, len: usize, slots: u64) -> History {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    let mut next = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) % below
+    };
+    let range = 6 * slots;
+    let mut growing = true;
+    let ops = (0..len).map(|_| {
+        if next(24) == 0 {
+            growing = !growing;
+        }
+        match next(100) {
+            0 => Op::Reopen,
+            1 => Op::Clear,
+            2 => Op::Insert(u64::MAX, next(3)),
+            3 => Op::Remove(u64::MAX),
+            n if (n < 70) == growing => Op::Insert(next(range), next(4)),
+            _ => Op::Remove(next(range)),
+        }
+    });
+    History(ops.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_are_written_as_they_are_read() {
+        for history in all(4).into_iter().chain((0..100).map(|seed| random(seed, 40, 4))) {
+            assert_eq!(history.to_string().parse::<History>().unwrap(), history);
+        }
+        assert!("i5".parse::<History>().is_err());
+        assert!("x".parse::<History>().is_err());
+    }
+
+    #[test]
+    fn fills_hold_all_keys() {
+        for n in 0..20 {
+            for fill in fills(n) {
+                let mut model = BTreeMap::new();
+                fill.0.iter().for_each(|op| op.apply(&mut model));
+                assert!(model.keys().copied().eq(keys(n)), "{fill}");
+            }
+        }
+    }
+}

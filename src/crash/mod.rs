@@ -1,0 +1,353 @@
+//! The crash checker: every state that a crash may leave, opened, compared with a model, used, and crashed again.
+//!
+//! For each [`History`] the last operation is cut at every fence and at its return. Between two fences the states a crash
+//! may leave only become more, so these points cover all others. At each point every combination of line contents that
+//! the [`Model`] allows is tried, except for lines that recovery does not read.
+//!
+//! Every state is opened, which recovers it; its entries must be those of the model before or after the operation (after
+//! it, once it has returned); all invariants must hold; more inserts and removals must work; and it must close and open
+//! again. Recovery itself is cut in the same way, to the depth asked for.
+//!
+//! # Examples
+//!
+//! ```
+//! use bristlecone::crash::Campaign;
+//! use bristlecone::medium::Model;
+//! use bristlecone::{Circular, Volatile};
+//!
+//! let campaign = Campaign::new(Model::Weak);
+//! let outcome = campaign.history::<Circular<4>, Volatile>(&"i2=1 i4=2 i3=7".parse().unwrap());
+//! assert!(outcome.violations.is_empty());
+//! assert!(outcome.states > 10);
+//! ```
+
+mod controls;
+mod history;
+mod pending;
+mod verify;
+
+pub use controls::{Control, Kind as ControlKind};
+pub use history::{History, NoOp, Op};
+
+use crate::index::Index;
+use crate::medium::{Event, Fault, Line, LineOptions, Model, Sim};
+use crate::node::Node;
+use pending::Pending;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use verify::{Allowed, Run};
+
+/// What is checked, and how far.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Campaign {
+    /// The memory model.
+    pub model: Model,
+    /// How often recovery is cut in turn: 0 not at all, 1 once, ...
+    pub depth: u32,
+    /// States per crash point beyond which the rest is sampled.
+    pub limit: usize,
+    /// Seed of what is sampled.
+    pub seed: u64,
+    /// Stop after so many violations.
+    pub violations: usize,
+    /// Stop after this time.
+    pub time: Duration,
+    /// Threads to use.
+    pub threads: usize,
+    /// A planted bug.
+    pub fault: Option<Fault>,
+}
+
+/// What a campaign found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// Histories run.
+    pub histories: u64,
+    /// Crash points: fences and returns, those inside recovery included.
+    pub points: u64,
+    /// Crash states opened and checked.
+    pub states: u64,
+    /// Those of them that differ from each other.
+    pub distinct: u64,
+    /// How many of `states` are crashes inside recovery.
+    pub in_recovery: u64,
+    /// Crash points at which only a sample was tried.
+    pub sampled: u64,
+    /// Whether all histories asked for were run: neither time nor violations put an end to it.
+    pub complete: bool,
+    /// What went wrong.
+    pub violations: Vec<Violation>,
+    hashes: HashSet<u64>,
+    sites: BTreeSet<(ControlKind, &'static str, u32, u32)>,
+    faults: Vec<Fault>,
+}
+
+/// A crash state that was not recovered from as it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// What was done; the last operation was cut.
+    pub history: String,
+    /// After how many events (stores, orders, flushes, fences) of the history, and then of each recovery.
+    pub cuts: Vec<usize>,
+    /// Which of its possible contents each line had: "offset:content/contents".
+    pub kept: String,
+    /// What was wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}\n  history: {}\n  cut after events: {:?}\n  lines kept: {}",
+            self.what,
+            if self.history.is_empty() { "(creation)" } else { &self.history },
+            self.cuts,
+            if self.kept.is_empty() { "(all durable)" } else { &self.kept }
+        )
+    }
+}
+
+impl Outcome {
+    fn merge(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.points += other.points;
+        self.states += other.states;
+        self.in_recovery += other.in_recovery;
+        self.sampled += other.sampled;
+        self.violations.extend(other.violations);
+        self.hashes.extend(other.hashes);
+        self.distinct = self.hashes.len() as u64;
+        for fault in other.faults {
+            self.saw(fault);
+        }
+    }
+
+    fn saw(&mut self, fault: Fault) {
+        let (kind, site) = match fault {
+            Fault::Order(site) => (ControlKind::Order, site),
+            Fault::Flush(site) => (ControlKind::Flush, site),
+            Fault::Fence(site) => (ControlKind::Fence, site),
+        };
+        if self.sites.insert((kind, site.file(), site.line(), site.column())) {
+            self.faults.push(fault);
+        }
+    }
+}
+
+/// Where a crash happens: how the state came to be, for messages and for going on from it.
+struct Cut<'a> {
+    campaign: &'a Campaign,
+    history: &'a History,
+    cuts: Vec<usize>,
+    /// Recoveries that may still be cut.
+    depth: u32,
+}
+
+impl Campaign {
+    /// A campaign without a planted bug, with recovery cut once, on all cores.
+    pub fn new(model: Model) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            model,
+            depth: 1,
+            limit: 20_000,
+            seed: 1,
+            violations: 1,
+            time: Duration::from_secs(3600),
+            threads,
+            fault: None,
+        }
+    }
+
+    /// All short histories.
+    pub fn exhaustive<N: Node, I: Index>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.histories::<N, I>(&history::all(N::SLOTS as u64), progress)
+    }
+
+    /// `count` random histories of `len` operations; the last operation of each is cut.
+    pub fn random<N: Node, I: Index>(
+        &self,
+        count: usize,
+        len: usize,
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Outcome {
+        let histories: Vec<History> =
+            (0..count as u64).map(|i| history::random(self.seed.wrapping_add(i), len, N::SLOTS as u64)).collect();
+        self.histories::<N, I>(&histories, progress)
+    }
+
+    /// These histories.
+    pub fn histories<N: Node, I: Index>(
+        &self,
+        histories: &[History],
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Outcome {
+        let next = AtomicUsize::new(0);
+        let found = AtomicUsize::new(0);
+        let start = Instant::now();
+        let work = || {
+            let mut outcome = Outcome::default();
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(history) = histories.get(i) else { break };
+                if found.load(Ordering::Relaxed) >= self.violations || start.elapsed() >= self.time {
+                    break;
+                }
+                let one = self.history::<N, I>(history);
+                found.fetch_add(one.violations.len(), Ordering::Relaxed);
+                outcome.merge(one);
+                progress(i + 1, histories.len());
+            }
+            outcome
+        };
+        let mut outcome = Outcome::default();
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.threads.max(1)).map(|_| scope.spawn(work)).collect();
+            for worker in workers {
+                outcome.merge(worker.join().expect("a worker reports panics as violations"));
+            }
+        });
+        outcome.complete = outcome.histories == histories.len() as u64;
+        outcome
+    }
+
+    /// One history: its last operation is cut at every point.
+    pub fn history<N: Node, I: Index>(&self, history: &History) -> Outcome {
+        let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
+        let Run { trace, from, in_flight, returned } = match verify::run::<N, I>(history, self.fault) {
+            Ok(run) => run,
+            Err(what) => {
+                let (cuts, kept) = (Vec::new(), String::new());
+                outcome.violations.push(Violation { history: history.to_string(), cuts, kept, what });
+                return outcome;
+            }
+        };
+        let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);
+        trace[..from].iter().for_each(|event| pending.apply(event));
+        let cut = Cut { campaign: self, history, cuts: Vec::new(), depth: self.depth };
+        let undecided = LineOptions::default();
+        cut.every_point::<N, I>(pending, &undecided, &trace, from, &in_flight, &returned, &mut outcome);
+        outcome.distinct = outcome.hashes.len() as u64;
+        outcome
+    }
+}
+
+impl Cut<'_> {
+    /// Explores the crash points of `trace[from..]`, given what was pending before.
+    ///
+    /// `undecided` are lines whose content an earlier crash left open and that were not accessed since.
+    #[expect(clippy::too_many_arguments, reason = "one place calls it with each: the history, and the recovery")]
+    fn every_point<N: Node, I: Index>(
+        &self,
+        mut pending: Pending,
+        undecided: &LineOptions,
+        trace: &[Event],
+        from: usize,
+        in_flight: &Allowed,
+        returned: &Allowed,
+        outcome: &mut Outcome,
+    ) {
+        for (i, event) in trace.iter().enumerate().skip(from) {
+            match *event {
+                Event::Order(site) => outcome.saw(Fault::Order(site)),
+                Event::Flush { site, .. } => outcome.saw(Fault::Flush(site)),
+                Event::Fence(site) => {
+                    outcome.saw(Fault::Fence(site));
+                    self.point::<N, I>(&pending, undecided, i, in_flight, outcome);
+                }
+                Event::Store { .. } => {}
+            }
+            if outcome.violations.len() >= self.campaign.violations {
+                return;
+            }
+            pending.apply(event);
+        }
+        self.point::<N, I>(&pending, undecided, trace.len(), returned, outcome);
+    }
+
+    /// Explores the states of one crash point.
+    fn point<N: Node, I: Index>(
+        &self,
+        pending: &Pending,
+        undecided: &LineOptions,
+        event: usize,
+        allowed: &Allowed,
+        outcome: &mut Outcome,
+    ) {
+        outcome.points += 1;
+        let mut options = pending.options(self.campaign.model);
+        options.0.extend(undecided.0.iter().cloned());
+        let mut cuts = self.cuts.clone();
+        cuts.push(event);
+        let mut path = Vec::new();
+        let mut tried = 0;
+        let mut seed = 0;
+        loop {
+            tried += 1;
+            let fault = self.campaign.fault;
+            let sim = Sim::crashed(pending.image.clone(), options.clone(), path, seed, fault);
+            outcome.states += 1;
+            outcome.in_recovery += u64::from(!self.cuts.is_empty());
+            let verified = verify::state::<N, I>(&sim, allowed, outcome.states);
+            path = sim.path();
+            let lines: Vec<(u64, Line)> =
+                path.iter().filter_map(|choice| Some((choice.line, content(&options, *choice)?))).collect();
+            outcome.hashes.insert(pending.hash_with(lines.iter().copied()));
+            match verified {
+                Err(what) => {
+                    let kept: Vec<String> =
+                        path.iter().map(|c| format!("{:#x}:{}/{}", c.line, c.taken, c.of)).collect();
+                    let (history, cuts) = (self.history.to_string(), cuts.clone());
+                    outcome.violations.push(Violation { history, cuts, kept: kept.join(" "), what });
+                }
+                Ok(Some(recovery)) if self.depth > 0 => {
+                    let mut image = pending.image.clone();
+                    for &(line, content) in &lines {
+                        image[line as usize / 8..][..8].copy_from_slice(&content);
+                    }
+                    let open = options.0.iter().filter(|(line, _)| path.iter().all(|choice| choice.line != *line));
+                    let undecided = LineOptions(open.cloned().collect());
+                    let deeper = Cut { cuts: cuts.clone(), depth: self.depth - 1, ..*self };
+                    let (pending, found) = (Pending::new(image), Allowed::only(recovery.found));
+                    deeper.every_point::<N, I>(pending, &undecided, &recovery.trace, 0, allowed, &found, outcome);
+                }
+                Ok(_) => {}
+            }
+            if outcome.violations.len() >= self.campaign.violations {
+                return;
+            }
+            if tried < self.campaign.limit {
+                // The next path in depth-first order.
+                while let Some(last) = path.last_mut() {
+                    last.taken += 1;
+                    if last.taken < last.of {
+                        break;
+                    }
+                    path.pop();
+                }
+                if path.is_empty() {
+                    return;
+                }
+            } else {
+                // Too many: as many again at random.
+                outcome.sampled += u64::from(tried == self.campaign.limit);
+                if tried == 2 * self.campaign.limit {
+                    return;
+                }
+                path.clear();
+                seed = self.campaign.seed.wrapping_add(tried as u64) | 1;
+            }
+        }
+    }
+}
+
+fn content(options: &LineOptions, choice: crate::medium::Choice) -> Option<Line> {
+    let (_, contents) = options.0.iter().find(|(line, _)| *line == choice.line)?;
+    contents.get(choice.taken).copied()
+}

@@ -1,0 +1,230 @@
+//! What is durable after a trace, and what else may be.
+
+use crate::medium::{Event, LINE, Line, LineOptions, Model};
+use std::collections::BTreeMap;
+
+/// The durable image, and per line the stores that may or may not be durable too.
+#[derive(Clone)]
+pub(super) struct Pending {
+    pub(super) image: Vec<u64>,
+    logs: BTreeMap<u64, Log>,
+    /// A hash of `image`, kept up to date line by line.
+    hash: u64,
+}
+
+#[derive(Clone, Default)]
+struct Log {
+    items: Vec<Item>,
+    /// Items that a flush covers; the next fence makes them durable.
+    flushed: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Item {
+    Store { word: usize, value: u64 },
+    Order,
+}
+
+impl Pending {
+    pub(super) fn new(image: Vec<u64>) -> Self {
+        Self { image, logs: BTreeMap::new(), hash: 0 }
+    }
+
+    pub(super) fn apply(&mut self, event: &Event) {
+        match *event {
+            Event::Store { at, value } => {
+                let word = (at % LINE / 8) as usize;
+                self.logs.entry(at & !(LINE - 1)).or_default().items.push(Item::Store { word, value });
+            }
+            Event::Order(_) => {
+                for log in self.logs.values_mut() {
+                    log.items.push(Item::Order);
+                }
+            }
+            Event::Flush { line, .. } => {
+                if let Some(log) = self.logs.get_mut(&line) {
+                    log.items.push(Item::Order);
+                    log.flushed = log.items.len();
+                }
+            }
+            Event::Fence(_) => {
+                for (&line, log) in &mut self.logs {
+                    log.items.push(Item::Order);
+                    let first = line as usize / 8;
+                    let content = &mut self.image[first..first + 8];
+                    self.hash ^= hash_line(line, content);
+                    for item in log.items.drain(..log.flushed) {
+                        if let Item::Store { word, value } = item {
+                            content[word] = value;
+                        }
+                    }
+                    self.hash ^= hash_line(line, content);
+                    log.flushed = 0;
+                }
+                self.logs.retain(|_, log| log.items.iter().any(|item| matches!(item, Item::Store { .. })));
+            }
+        }
+    }
+
+    /// The contents that each line may have now; lines with only one are left out.
+    pub(super) fn options(&self, model: Model) -> LineOptions {
+        let mut options = Vec::new();
+        for (&line, log) in &self.logs {
+            let first = line as usize / 8;
+            let durable: Line = self.image[first..first + 8].try_into().expect("a line has eight words");
+            let contents = match model {
+                Model::Tso => prefixes(durable, &log.items),
+                Model::Weak => combinations(durable, &log.items),
+            };
+            if contents.len() > 1 {
+                options.push((line, contents.into()));
+            }
+        }
+        LineOptions(options)
+    }
+
+    /// A hash of the state in which the given lines have the given contents instead.
+    pub(super) fn hash_with(&self, lines: impl Iterator<Item = (u64, Line)>) -> u64 {
+        lines.fold(self.hash, |hash, (line, content)| {
+            let first = line as usize / 8;
+            hash ^ hash_line(line, &self.image[first..first + 8]) ^ hash_line(line, &content)
+        })
+    }
+}
+
+/// Zero for a line of zeros, so that hashes need not start from all lines.
+fn hash_line(line: u64, content: &[u64]) -> u64 {
+    if content.iter().all(|&word| word == 0) {
+        return 0;
+    }
+    content.iter().fold(line, |hash, &word| (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn note(contents: &mut Vec<Line>, content: Line) {
+    if !contents.contains(&content) {
+        contents.push(content);
+    }
+}
+
+/// The content after each prefix of the stores.
+fn prefixes(durable: Line, items: &[Item]) -> Vec<Line> {
+    let mut contents = vec![durable];
+    let mut content = durable;
+    for item in items {
+        if let Item::Store { word, value } = *item {
+            content[word] = value;
+            note(&mut contents, content);
+        }
+    }
+    contents
+}
+
+/// The content after all stores up to some order point, and any of those up to the next.
+fn combinations(durable: Line, items: &[Item]) -> Vec<Line> {
+    let mut contents = vec![durable];
+    let mut before = durable;
+    for epoch in items.split(|item| matches!(item, Item::Order)) {
+        let mut any = vec![before];
+        for word in 0..8 {
+            let values: Vec<u64> = epoch
+                .iter()
+                .filter_map(|item| match item {
+                    Item::Store { word: of, value } if *of == word => Some(*value),
+                    _ => None,
+                })
+                .collect();
+            let so_far = any.len();
+            for value in &values {
+                for i in 0..so_far {
+                    let mut content = any[i];
+                    content[word] = *value;
+                    any.push(content);
+                }
+            }
+            if let Some(&last) = values.last() {
+                before[word] = last;
+            }
+        }
+        for content in any {
+            note(&mut contents, content);
+        }
+    }
+    contents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::{Medium, Sim};
+
+    /// All contents of line 0 that a crash now may leave, as the values of its first two words.
+    fn states(model: Model, run: impl Fn(&Sim)) -> Vec<(u64, u64)> {
+        let sim = Sim::zeroed(4096, None);
+        run(&sim);
+        let mut pending = Pending::new(vec![0; 512]);
+        sim.trace().iter().for_each(|event| pending.apply(event));
+        let options = pending.options(model);
+        let mut states: Vec<_> = match options.0.iter().find(|(line, _)| *line == 0) {
+            Some((_, contents)) => contents.iter().map(|line| (line[0], line[1])).collect(),
+            None => vec![(pending.image[0], pending.image[1])],
+        };
+        states.sort_unstable();
+        states
+    }
+
+    fn two_stores(sim: &Sim, between: impl Fn(&Sim)) {
+        sim.store(0, 1);
+        between(sim);
+        sim.store(8, 2);
+    }
+
+    #[test]
+    fn tso_keeps_prefixes() {
+        assert_eq!(states(Model::Tso, |sim| two_stores(sim, |_| ())), [(0, 0), (1, 0), (1, 2)]);
+    }
+
+    #[test]
+    fn weak_keeps_any_combination_without_an_order_point() {
+        let any = [(0, 0), (0, 2), (1, 0), (1, 2)];
+        assert_eq!(states(Model::Weak, |sim| two_stores(sim, |_| ())), any);
+        assert_eq!(states(Model::Weak, |sim| two_stores(sim, Medium::order)), [(0, 0), (1, 0), (1, 2)]);
+        assert_eq!(states(Model::Weak, |sim| two_stores(sim, |m| m.flush(0, 8))), [(0, 0), (1, 0), (1, 2)]);
+    }
+
+    #[test]
+    fn of_one_word_the_later_store_implies_the_earlier() {
+        let twice = |sim: &Sim| {
+            sim.store(0, 1);
+            sim.store(0, 2);
+        };
+        assert_eq!(states(Model::Weak, twice), [(0, 0), (1, 0), (2, 0)]);
+    }
+
+    #[test]
+    fn only_a_flush_and_a_fence_make_durable() {
+        for model in [Model::Tso, Model::Weak] {
+            let flushed = |sim: &Sim| two_stores(sim, |m| m.flush(0, 8));
+            assert_eq!(states(model, flushed).len(), 3);
+            assert_eq!(states(model, |sim| two_stores(sim, Medium::fence)).len(), 3);
+            let persisted = |sim: &Sim| {
+                two_stores(sim, |_| ());
+                sim.flush(0, 16);
+                sim.fence();
+            };
+            assert_eq!(states(model, persisted), [(1, 2)]);
+            // A store after the flush is not covered by it.
+            let late = |sim: &Sim| {
+                sim.store(0, 1);
+                sim.flush(0, 8);
+                sim.store(8, 2);
+                sim.fence();
+            };
+            assert_eq!(states(model, late), [(1, 0), (1, 2)]);
+        }
+    }
+
+    #[test]
+    fn a_wide_store_tears() {
+        assert_eq!(states(Model::Weak, |sim| sim.store_pair(0, [1, 2])).len(), 4);
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs a history on the simulated medium, and checks what is left of it after a crash.
+
+use crate::crash::history::{History, Op, bulk};
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::medium::{Dram, Event, Fault, Medium, Sim};
+use crate::node::Node;
+use crate::pool::{Options, Pool};
+use crate::tree::PTree;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Bytes of the simulated pool: the header and 32 segments of 1 KiB.
+pub(super) const POOL: u64 = (12 << 10) + (32 << 10);
+const TREE: &str = "t";
+
+type Entries = BTreeMap<u64, u64>;
+
+/// What may be found.
+#[derive(Debug, Clone)]
+pub(super) struct Allowed {
+    contents: Vec<Entries>,
+    /// No pool at all, or no tree, is right too.
+    unborn: bool,
+}
+
+impl Allowed {
+    pub(super) fn only(entries: Entries) -> Self {
+        Self { contents: vec![entries], unborn: false }
+    }
+}
+
+/// A history that was run.
+pub(super) struct Run {
+    /// All that was asked of the medium.
+    pub(super) trace: Vec<Event>,
+    /// Where in it the last operation begins.
+    pub(super) from: usize,
+    /// What may be found after a crash during the last operation.
+    pub(super) in_flight: Allowed,
+    /// What must be found after it.
+    pub(super) returned: Allowed,
+}
+
+/// A recovery that went well.
+pub(super) struct Recovery {
+    /// All that it asked of the medium.
+    pub(super) trace: Vec<Event>,
+    /// What it found.
+    pub(super) found: Entries,
+}
+
+fn options() -> Options {
+    Pool::options().segment_size(1024).max_capacity(POOL - (12 << 10)).max_trees(2)
+}
+
+/// Runs a history; an error or a panic is reported in words.
+pub(super) fn run<N: Node, I: Index>(history: &History, fault: Option<Fault>) -> Result<Run, String> {
+    guarded(|| {
+        let sim = Sim::zeroed(POOL, fault);
+        let mut model = Entries::new();
+        let mut before = None;
+        let mut from = 0;
+        let mut pool = options().create_on(sim.clone())?;
+        let mut tree: PTree<N, I, Sim> = pool.tree(TREE)?;
+        for (i, &op) in history.0.iter().enumerate() {
+            if i + 1 == history.0.len() {
+                from = sim.now();
+                before = Some(model.clone());
+            }
+            op.apply(&mut model);
+            match op {
+                Op::Insert(key, value) => drop(tree.insert(key, value)?),
+                Op::Remove(key) => drop(tree.remove(key)?),
+                Op::Clear => tree.clear()?,
+                Op::BulkLoad(n) => match tree.bulk_load(bulk(n)) {
+                    Ok(_) | Err(Error::NotEmpty { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Op::Reopen => {
+                    drop(tree);
+                    drop(pool);
+                    pool = options().open_on(sim.clone())?;
+                    tree = pool.tree(TREE)?;
+                }
+            }
+        }
+        // Before the handles go: closing is not part of the history.
+        let trace = sim.trace();
+        same("after the history", &tree, &model)?;
+        let unborn = before.is_none();
+        let contents = before.into_iter().chain([model.clone()]).collect();
+        Ok(Run { trace, from, in_flight: Allowed { contents, unborn }, returned: Allowed::only(model) })
+    })
+}
+
+/// Opens what a crash left, and checks it. `None`: there is no pool, and that is right.
+pub(super) fn state<N: Node, I: Index>(sim: &Sim, allowed: &Allowed, seed: u64) -> Result<Option<Recovery>, String> {
+    guarded(|| {
+        let pool = match options().open_on(sim.clone()) {
+            Err(Error::NotAPool { .. }) if allowed.unborn => return Ok(None),
+            other => other?,
+        };
+        if !allowed.unborn && pool.trees()?.is_empty() {
+            return Err("the tree is gone".to_owned().into());
+        }
+        let tree: PTree<N, I, Sim> = pool.tree(TREE)?;
+        let trace = sim.trace();
+        let found: Entries = tree.iter().collect();
+        if !allowed.contents.contains(&found) {
+            return Err(format!("found {found:?}, allowed are {:?}", allowed.contents).into());
+        }
+        same("after recovery", &tree, &found)?;
+        // From here on what recovery did not read takes any one value.
+        sim.settle(seed);
+        let mut model = found.clone();
+        use_it(&tree, &mut model)?;
+        same("after further use", &tree, &model)?;
+        drop(tree);
+        drop(pool);
+        let pool = options().open_on(Dram::from_words(sim.words()))?;
+        let tree: PTree<N, I, Dram> = pool.tree(TREE)?;
+        same("after closing and opening", &tree, &model)?;
+        Ok(Some(Recovery { trace, found }))
+    })
+}
+
+/// Enough inserts to split, enough removals to merge.
+fn use_it<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>, model: &mut Entries) -> Result<(), Failure> {
+    let slots = N::SLOTS as u64;
+    for i in 0..slots + 2 {
+        let key = i * 4 + 1;
+        if tree.insert(key, i)? != model.insert(key, i) {
+            return Err(format!("insert of {key} returns another old value").into());
+        }
+    }
+    let removed: Vec<u64> = model.keys().copied().filter(|key| key % 3 != 0).collect();
+    for key in removed {
+        if tree.remove(key)? != model.remove(&key) {
+            return Err(format!("removal of {key} returns another old value").into());
+        }
+    }
+    Ok(())
+}
+
+fn same<N: Node, I: Index, M: Medium>(when: &str, tree: &PTree<N, I, M>, model: &Entries) -> Result<(), Failure> {
+    let entries: Entries = tree.iter().collect();
+    if entries != *model {
+        return Err(format!("{when}: {entries:?}, expected {model:?}").into());
+    }
+    if !tree.iter().rev().eq(model.iter().rev().map(|(&key, &value)| (key, value))) {
+        return Err(format!("{when}: backwards it reads differently").into());
+    }
+    if let Some((key, value)) = model.iter().find(|&(&key, &value)| tree.get(key) != Some(value)) {
+        return Err(format!("{when}: get({key}) is {:?}, expected {value}", tree.get(*key)).into());
+    }
+    let report = tree.check();
+    match report.violations.first() {
+        Some(broken) => Err(format!("{when}: {broken}").into()),
+        None => Ok(()),
+    }
+}
+
+/// Why a run or a state is not right.
+struct Failure(String);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(what: String) -> Self {
+        Self(what)
+    }
+}
+
+/// A panic is a failure too.
+fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map_err(|Failure(what)| what),
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("of another kind");
+            Err(format!("panic: {text}"))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! From key to leaf.
+//!
+//! The index is only an accelerator: it may lag behind a split, because a search that lands too far left moves right
+//! along the chain, and a landing too far right is recognised by the leaf's own `low`. What it never does is to point to
+//! a block that a crash could find recycled: an entry is withdrawn, durably, before its leaf leaves the chain.
+
+mod persistent;
+mod volatile;
+
+use crate::error::Result;
+use crate::medium::Medium;
+use crate::node::Node;
+pub(crate) use persistent::{Upper, check as check_persistent};
+use volatile::Separators;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Volatile {}
+    impl Sealed for super::Persistent {}
+}
+
+/// Where a tree keeps the levels above its leaves.
+pub trait Index: sealed::Sealed + Send + Sync + 'static {
+    /// Which of the two it is.
+    const KIND: IndexKind;
+}
+
+/// The kinds of index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexKind {
+    /// See [`Volatile`].
+    Volatile = 1,
+    /// See [`Persistent`].
+    Persistent = 2,
+}
+
+impl IndexKind {
+    /// The name in messages and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Volatile => "volatile",
+            Self::Persistent => "persistent",
+        }
+    }
+}
+
+/// The index lives in DRAM: nothing above the leaves is flushed. It is stored by an orderly close, and rebuilt from the
+/// leaves after a crash.
+#[derive(Debug, Clone, Copy)]
+pub struct Volatile;
+
+/// The index lives in the pool, in nodes of the same layout as the leaves, as in Circ-Tree and FAST+FAIR: splits write it
+/// durably, and after a crash it is repaired bottom-up instead of rebuilt.
+#[derive(Debug, Clone, Copy)]
+pub struct Persistent;
+
+impl Index for Volatile {
+    const KIND: IndexKind = IndexKind::Volatile;
+}
+
+impl Index for Persistent {
+    const KIND: IndexKind = IndexKind::Persistent;
+}
+
+/// Either kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
+pub(crate) enum Directory<N: Node, M: Medium> {
+    Volatile(Separators),
+    Persistent(Upper<N, M>),
+}
+
+impl<N: Node, M: Medium> Directory<N, M> {
+    pub(crate) fn volatile() -> Self {
+        Self::Volatile(Separators::new())
+    }
+
+    pub(crate) fn persistent(upper: Upper<N, M>) -> Self {
+        Self::Persistent(upper)
+    }
+
+    /// A leaf at which to start looking for a key; `None` means at the head.
+    #[inline]
+    pub(crate) fn floor(&self, key: u64) -> Option<u64> {
+        match self {
+            Self::Volatile(separators) => separators.floor(key).map(|(_, leaf)| leaf),
+            Self::Persistent(upper) => upper.floor(key),
+        }
+    }
+
+    /// Adds a leaf. If it fails the index lags, which is no harm.
+    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<()> {
+        match self {
+            Self::Volatile(separators) => {
+                separators.insert(low, leaf);
+                Ok(())
+            }
+            Self::Persistent(upper) => upper.post(low, leaf),
+        }
+    }
+
+    /// Whether the leaf that begins at `low` may be unlinked by its left neighbour.
+    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
+        match self {
+            Self::Volatile(_) => Ok(true),
+            Self::Persistent(upper) => upper.may_withdraw(low),
+        }
+    }
+
+    /// Forgets a leaf, durably, before it leaves the chain.
+    pub(crate) fn withdraw(&self, low: u64) -> Result<()> {
+        match self {
+            Self::Volatile(separators) => {
+                separators.remove(low);
+                Ok(())
+            }
+            Self::Persistent(upper) => upper.withdraw(low),
+        }
+    }
+
+    /// Forgets all leaves, durably, before the chain is replaced.
+    pub(crate) fn reset(&self) -> Result<()> {
+        match self {
+            Self::Volatile(separators) => {
+                separators.rebuild(std::iter::empty());
+                Ok(())
+            }
+            Self::Persistent(upper) => upper.reset(),
+        }
+    }
+
+    /// Learns all leaves of a chain, given in order; the head first.
+    pub(crate) fn learn(&self, leaves: &[(u64, u64)]) -> Result<()> {
+        match self {
+            Self::Volatile(separators) => {
+                separators.rebuild(leaves.iter().copied());
+                Ok(())
+            }
+            Self::Persistent(upper) => upper.repair(leaves),
+        }
+    }
+
+    /// All leaves that the index knows, in order; empty for a persistent one, which needs no storing.
+    pub(crate) fn leaves(&self) -> Vec<(u64, u64)> {
+        let mut leaves = Vec::new();
+        if let Self::Volatile(separators) = self {
+            leaves.reserve(separators.len());
+            separators.for_each(|low, leaf| leaves.push((low, leaf)));
+        }
+        leaves
+    }
+
+    /// The persistent index, if it is one.
+    pub(crate) fn upper(&self) -> Option<&Upper<N, M>> {
+        match self {
+            Self::Volatile(_) => None,
+            Self::Persistent(upper) => Some(upper),
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! The persistent index: chains of inner nodes in the pool, in the leaves' own layout.
+//!
+//! An inner node's entries are the `low` and the offset of nodes one level below. Level 0 are the leaves; the tail leaf,
+//! which owns only the key MAX, is not listed, so that no separator is MAX.
+//!
+//! Invariants, in every crash state:
+//! - **I1** Every inner node's first entry has the node's `low` as its key.
+//! - **I2** An entry's child is in the chain of the level below, or was never committed to it; it was not recycled.
+//!
+//! I2 follows from the order: an entry is withdrawn before its child leaves the chain, and posted after its child
+//! entered. I1 follows from leaving the first child of a node alone: a node merges with, or is replaced by, its left
+//! neighbour only if both have the same parent, as in Circ-Tree.
+
+use crate::chain::{Chain, Locked, View};
+use crate::error::{Broken, Error, Result};
+use crate::medium::Medium;
+use crate::node::{LOW, Node, Span, slots};
+use crate::pool::Inner;
+use crate::pool::roots::Root;
+use crate::pool::segments::Kind;
+use crate::sync::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Retries after which a reader leaves the index and walks the chain.
+const PATIENCE: usize = 64;
+
+/// The levels above the leaves.
+pub(crate) struct Upper<N: Node, M: Medium> {
+    chain: Chain<N, M>,
+    root: Root,
+    /// The topmost node and its level: offset 48, level 16; 0 = no inner nodes.
+    top: AtomicU64,
+}
+
+/// The topmost node.
+#[derive(Clone, Copy)]
+struct Top {
+    at: u64,
+    level: u16,
+}
+
+impl<N: Node, M: Medium> Upper<N, M> {
+    /// The index as the root entry names it. `repair` makes it fit the leaves.
+    pub(crate) fn open(pool: Arc<Inner<M>>, root: Root) -> Result<Self, Broken> {
+        let chain = Chain::new(pool, root.slot, Kind::Inner);
+        let at = root.index(chain.medium());
+        let upper = Self { chain, root, top: AtomicU64::new(0) };
+        if at != 0 {
+            let at = upper.chain.validate(at, root.index_at())?;
+            let level = upper.chain.level(at)?;
+            if level == 0 || upper.chain.medium().load(at + LOW) != 0 {
+                return Err(Broken::new(root.index_at(), "I1: the index's root is no topmost node"));
+            }
+            upper.set_top(Some(Top { at, level }));
+        }
+        Ok(upper)
+    }
+
+    pub(crate) fn chain(&self) -> &Chain<N, M> {
+        &self.chain
+    }
+
+    fn top(&self) -> Option<Top> {
+        match self.top.load(Ordering::Acquire) {
+            0 => None,
+            word => Some(Top { at: word & (u64::MAX >> 16), level: (word >> 48) as u16 }),
+        }
+    }
+
+    fn set_top(&self, top: Option<Top>) {
+        self.top.store(top.map_or(0, |top| top.at | u64::from(top.level) << 48), Ordering::Release);
+    }
+
+    /// Publishes a new topmost node, durable already.
+    fn crown(&self, top: Option<Top>) {
+        self.root.set_index(self.chain.medium(), top.map_or(0, |top| top.at));
+        self.set_top(top);
+    }
+
+    fn named<T>(&self, result: Result<T, Broken>) -> Result<T> {
+        self.chain.pool.intact(result)
+    }
+
+    /// A leaf at or left of the key's; `None` if the index cannot tell.
+    pub(crate) fn floor(&self, key: u64) -> Option<u64> {
+        // No separator is MAX, and no inner node owns it.
+        let key = key.min(u64::MAX - 1);
+        (0..PATIENCE).find_map(|_| {
+            let top = self.top()?;
+            self.descend(top, 0, key).ok().flatten()
+        })
+    }
+
+    /// The node of `level` that owns the key, or the leaf it names. `None`: lost a race.
+    fn descend(&self, top: Top, level: u16, key: u64) -> Result<Option<u64>, Broken> {
+        let (mut at, mut here) = (top.at, top.level);
+        loop {
+            let Some(view) = self.chain.view(at)? else { return Ok(None) };
+            if !view.span.contains(key) {
+                let next = self.chain.next(at);
+                if !view.is_still() || key < view.span.low() {
+                    return Ok(None);
+                }
+                match next? {
+                    Some(next) => at = next,
+                    None => return Ok(None),
+                }
+                continue;
+            }
+            if here == level {
+                return Ok(Some(at));
+            }
+            let child = self.child(&view, key);
+            if !view.is_still() {
+                return Ok(None);
+            }
+            let Some(child) = child else { return Ok(None) };
+            here -= 1;
+            if here == 0 && level == 0 {
+                return Ok(Some(child));
+            }
+            at = self.chain.validate(child, at)?;
+        }
+    }
+
+    /// The child whose separator is the greatest not above the key.
+    fn child(&self, view: &View<'_>, key: u64) -> Option<u64> {
+        let m = self.chain.medium();
+        let i = match N::search(m, view.at, view.window, key) {
+            Ok(i) => i,
+            Err(i) => i.checked_sub(1)?,
+        };
+        Some(slots::value::<N, M>(m, view.at, view.window, i))
+    }
+
+    /// Locks the node of `level` that owns the key. `None` if there is no such level.
+    fn lock(&self, level: u16, key: u64) -> Result<Option<Locked<'_>>> {
+        let Some(top) = self.top().filter(|top| top.level >= level) else { return Ok(None) };
+        // Changes are made by one thread at a time, so nothing is lost to a race.
+        let at = self.named(self.descend(top, level, key))?;
+        let lost = || Broken::new(top.at, "I2: the index does not lead to the key");
+        let at = self.named(at.ok_or_else(lost))?;
+        let node = self.named(self.chain.lock(at))?;
+        self.named(node.ok_or_else(lost)).map(Some)
+    }
+
+    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<()> {
+        self.post_at(1, low, leaf)
+    }
+
+    fn post_at(&self, level: u16, low: u64, child: u64) -> Result<()> {
+        let Some(mut node) = self.lock(level, low)? else { return self.grow(level, low, child) };
+        let entry = (low, child);
+        match self.chain.search(&node, low) {
+            Ok(i) => {
+                self.chain.update(&node, i, child);
+                Ok(())
+            }
+            Err(i) if !self.chain.is_full(&node) => {
+                self.chain.insert(&mut node, i, entry);
+                Ok(())
+            }
+            Err(i) => {
+                let (right, with_new) = self.chain.split(&mut node, level, Some((i, entry)))?;
+                if !with_new {
+                    self.chain.insert(&mut node, i, entry);
+                }
+                let (low, at) = (right.span.low(), right.at);
+                drop(right);
+                drop(node);
+                self.post_at(level + 1, low, at)
+            }
+        }
+    }
+
+    /// A new topmost node over the chain of the level below, with its first and one further node.
+    fn grow(&self, level: u16, low: u64, child: u64) -> Result<()> {
+        let m = self.chain.medium();
+        let first = self.top().map_or_else(|| self.root.head(m), |top| top.at);
+        let span = Span::new(0, u64::MAX);
+        let node = self.chain.create(level, span, 0, [(0, first), (low, child)].into_iter())?;
+        // Crash: a block that nothing points to.
+        m.fence();
+        self.crown(Some(Top { at: node.at, level }));
+        Ok(())
+    }
+
+    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
+        self.may_withdraw_at(1, low)
+    }
+
+    fn may_withdraw_at(&self, level: u16, low: u64) -> Result<bool> {
+        // Not listed is fine too: the index lags, there is nothing to withdraw.
+        Ok(self.lock(level, low)?.is_none_or(|node| self.chain.search(&node, low) != Ok(0)))
+    }
+
+    pub(crate) fn withdraw(&self, low: u64) -> Result<()> {
+        self.withdraw_at(1, low)
+    }
+
+    fn withdraw_at(&self, level: u16, low: u64) -> Result<()> {
+        let Some(mut node) = self.lock(level, low)? else { return Ok(()) };
+        let Ok(i) = self.chain.search(&node, low) else { return Ok(()) };
+        self.chain.remove(&mut node, i);
+        let sparse = self.chain.is_sparse(&node);
+        let is_single = node.window.len() == 1;
+        let at = node.at;
+        drop(node);
+        match self.top() {
+            Some(top) if top.at == at => {
+                if is_single {
+                    self.shrink()?;
+                }
+                Ok(())
+            }
+            _ if sparse => self.rebalance(level, low),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes off the topmost node if it has a single child. True if it did.
+    ///
+    /// One level only: the child may be locked by the caller.
+    fn shrink(&self) -> Result<bool> {
+        let Some(top) = self.top() else { return Ok(false) };
+        let Some(node) = self.named(self.chain.lock(top.at))? else { return Ok(false) };
+        if node.window.len() != 1 || self.named(self.chain.next(top.at))?.is_some() {
+            return Ok(false);
+        }
+        let child = self.chain.value(&node, 0);
+        let below = Top { at: child, level: top.level - 1 };
+        // Crash: the old topmost node, or its child, which leads to the same leaves.
+        self.crown((below.level > 0).then_some(below));
+        self.chain.free(node);
+        Ok(true)
+    }
+
+    /// Merges the sparse node that owns the key with a neighbour of the same parent, or shares with it.
+    fn rebalance(&self, level: u16, key: u64) -> Result<()> {
+        let Some(node) = self.lock(level, key)? else { return Ok(()) };
+        let low = node.span.low();
+        if let Some(next) = self.named(self.chain.next(node.at))?
+            && let Some(right) = self.named(self.chain.lock(next))?
+            && self.may_withdraw_at(level + 1, right.span.low())?
+        {
+            return self.join(level, node, right);
+        }
+        if low == 0 || !self.may_withdraw_at(level + 1, low)? {
+            return Ok(());
+        }
+        drop(node);
+        let Some(left) = self.lock(level, low - 1)? else { return Ok(()) };
+        if left.span.high() == low
+            && let Some(next) = self.named(self.chain.next(left.at))?
+            && let Some(right) = self.named(self.chain.lock(next))?
+        {
+            return self.join(level, left, right);
+        }
+        Ok(())
+    }
+
+    fn join<'c>(&'c self, level: u16, mut left: Locked<'c>, right: Locked<'c>) -> Result<()> {
+        let low = right.span.low();
+        if self.chain.fit_in_one(&left, &right) {
+            self.withdraw_at(level + 1, low)?;
+            self.chain.merge(&mut left, right);
+            return Ok(());
+        }
+        self.withdraw_at(level + 1, low)?;
+        let at = right.at;
+        let (low, at) = match self.chain.redistribute(&mut left, right, level) {
+            Ok(new) => (new.span.low(), new.at),
+            // No space to share: everything stays where it was.
+            Err(Error::OutOfSpace { .. }) => (low, at),
+            Err(error) => return Err(error),
+        };
+        drop(left);
+        self.post_at(level + 1, low, at)
+    }
+
+    /// Forgets everything, durably.
+    pub(crate) fn reset(&self) -> Result<()> {
+        let Some(top) = self.top() else { return Ok(()) };
+        let mut nodes = Vec::new();
+        for level in 1..=top.level {
+            nodes.extend(self.named(self.level_nodes(level))?);
+        }
+        self.crown(None);
+        for (_, at) in nodes {
+            if let Some(node) = self.named(self.chain.lock(at))? {
+                self.chain.free(node);
+            }
+        }
+        Ok(())
+    }
+
+    /// The nodes of a level with their lows, from left to right.
+    fn level_nodes(&self, level: u16) -> Result<Vec<(u64, u64)>, Broken> {
+        let Some(top) = self.top() else { return Ok(Vec::new()) };
+        let lost = Broken::new(top.at, "I1: the index has no leftmost path");
+        let mut at = Some(self.descend(top, level, 0)?.ok_or(lost)?);
+        let mut nodes = Vec::new();
+        while let Some(here) = at {
+            let found = self.chain.level(here)?;
+            if found != level {
+                return Err(Broken::new(here, "I1: a node of another level"));
+            }
+            nodes.push((self.chain.span_of(here)?.low(), here));
+            at = self.chain.next(here)?;
+        }
+        Ok(nodes)
+    }
+
+    /// All inner nodes: what recovery must not hand out again.
+    pub(crate) fn nodes(&self) -> Result<HashSet<u64>, Broken> {
+        let mut all = HashSet::new();
+        for level in 1..=self.top().map_or(0, |top| top.level) {
+            all.extend(self.level_nodes(level)?.into_iter().map(|(_, at)| at));
+        }
+        Ok(all)
+    }
+
+    /// Makes every level list exactly the nodes of the level below, from the leaves up.
+    ///
+    /// Crash: each step is one of the ordinary verbs, so the next repair goes on from what this one left.
+    pub(crate) fn repair(&self, leaves: &[(u64, u64)]) -> Result<()> {
+        // Blocks first: repairing may need new ones.
+        let used = self.named(self.nodes())?;
+        self.chain.blocks().recover(&self.chain.pool.segments, |at| used.contains(&at));
+        let mut below = leaves.to_vec();
+        let mut level = 1;
+        // One node needs no level above it.
+        while below.len() > 1 || self.top().is_some_and(|top| top.level >= level) {
+            self.repair_level(level, &below)?;
+            below = self.named(self.level_nodes(level))?;
+            level += 1;
+        }
+        while self.shrink()? {}
+        Ok(())
+    }
+
+    fn repair_level(&self, level: u16, below: &[(u64, u64)]) -> Result<()> {
+        let mut listed = Vec::new();
+        if self.top().is_some_and(|top| top.level >= level) {
+            for (_, at) in self.named(self.level_nodes(level))? {
+                if let Some(node) = self.named(self.chain.lock(at))? {
+                    let first = listed.len();
+                    listed.extend(self.chain.entries(&node));
+                    if listed.get(first).is_none_or(|&(key, _)| key != node.span.low()) {
+                        let broken = Broken::new(at, "I1: a node's first entry has its low");
+                        return self.named(Err(broken));
+                    }
+                }
+            }
+        }
+        for &(low, child) in &listed {
+            if below.binary_search(&(low, child)).is_err() {
+                if !self.may_withdraw_at(level, low)? {
+                    let broken = Broken::new(self.root.index_at(), "I2: a node's first child left the chain");
+                    return self.named(Err(broken));
+                }
+                // Only the entry goes: balance is for later.
+                if let Some(mut node) = self.lock(level, low)?
+                    && let Ok(i) = self.chain.search(&node, low)
+                {
+                    self.chain.remove(&mut node, i);
+                }
+            }
+        }
+        for &(low, child) in below.iter().filter(|(low, _)| *low > 0) {
+            if listed.binary_search(&(low, child)).is_err() {
+                self.post_at(level, low, child)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every broken invariant of a persistent index, without a store. `leaves` are the chain's, in order.
+pub(crate) fn check<N: Node, M: Medium>(
+    pool: &Arc<Inner<M>>,
+    root: Root,
+    leaves: &[(u64, u64)],
+    mut report: impl FnMut(Broken),
+) {
+    let upper = match Upper::<N, M>::open(Arc::clone(pool), root) {
+        Ok(upper) => upper,
+        Err(broken) => return report(broken),
+    };
+    let m = upper.chain.medium();
+    let Some(top) = upper.top() else { return };
+    // From the top down, without locks: a lock would repair.
+    let mut first = top.at;
+    let mut levels = Vec::new();
+    for level in (1..=top.level).rev() {
+        let mut nodes = Vec::new();
+        let mut at = Some(first);
+        while let Some(here) = at {
+            match (upper.chain.level(here), upper.chain.span_of(here)) {
+                (Ok(found), Ok(span)) if found == level => nodes.push((here, span)),
+                (Err(broken), _) | (_, Err(broken)) => return report(broken),
+                _ => return report(Broken::new(here, "I1: a node of another level")),
+            }
+            at = match upper.chain.next(here) {
+                Ok(next) => next,
+                Err(broken) => return report(broken),
+            };
+        }
+        let mut entries = Vec::new();
+        for &(at, span) in &nodes {
+            let Some(window) = slots::check::<N, M>(m, at, span, &mut report) else { return };
+            let from = entries.len();
+            entries.extend(slots::entries::<N, M>(m, at, window).map(|(low, child)| (low, child, at)));
+            if entries.get(from).is_none_or(|&(key, ..)| key != span.low()) {
+                report(Broken::new(at, "I1: a node's first entry has its low"));
+            }
+        }
+        let Some(&(_, child, at)) = entries.first() else { return };
+        if level > 1 {
+            first = match upper.chain.validate(child, at) {
+                Ok(child) => child,
+                Err(broken) => return report(broken),
+            };
+        }
+        let nodes: Vec<(u64, u64)> = nodes.iter().map(|&(at, span)| (span.low(), at)).collect();
+        levels.push((nodes, entries));
+    }
+    let below = levels.iter().skip(1).map(|(nodes, _)| nodes.as_slice()).chain([leaves]);
+    for ((_, entries), below) in levels.iter().zip(below) {
+        for &(low, child, at) in entries {
+            if below.binary_search(&(low, child)).is_err() {
+                report(Broken::new(at, "I2: an entry for no node of the level below"));
+            }
+        }
+    }
+}

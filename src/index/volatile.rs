@@ -1,0 +1,157 @@
+//! The volatile index: from separators (the lows of leaves) to leaves, in DRAM.
+//!
+//! It only speeds things up: the chain of leaves is the truth, and who gets a leaf from here checks the range the leaf owns.
+//! So it may lag behind splits; but what it answers was posted, and what stays posted is never missed.
+//!
+//! A B+-tree of wide nodes, for one writer at a time and any number of readers that write nothing:
+//!
+//! 1. Every node has an entry; the lows ascend. In an inner node, `low` of slot `i > 0` is the least separator under child
+//!    `i`; that of slot 0 is never read. So `floor` finds its answer in the one bottom node it comes to.
+//! 2. Two neighbours under one parent hold more than `WIDTH / 2` entries together. So `n` separators take about
+//!    `n / (WIDTH / 4)` nodes at worst, whatever was inserted and removed before.
+//! 3. Nodes that leave the tree are used again, and freed only with the index. So the memory is that of the largest tree there
+//!    was (during `rebuild`, the old and the new one), and a quarter more, since it comes in chunks.
+//! 4. A change opens every node it writes or takes out of the tree, sets the root if need be, and then closes them all.
+//!    Readers go hand over hand: they read a child's version *before* they check the parent's. If the parent has not changed by
+//!    then, the version is of a time when the child was the right one, and every word read under it is, too. If the child has
+//!    been changed or used again before, its version comes from a `close`, behind the opening of the parent in the same change or
+//!    an earlier one: the check fails. So `floor` is linearizable.
+
+mod arena;
+mod edit;
+#[cfg(all(test, loom))]
+mod models;
+mod node;
+mod root;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::sync::{AtomicUsize, Mutex, Ordering, spin_loop};
+use arena::{Arena, Id};
+use edit::{Edit, Writer};
+use node::Moved;
+use root::RootWord;
+
+/// Failed reads before a reader takes the writer's lock.
+const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// Separators and their leaves. See the [module](self).
+pub(crate) struct Separators {
+    root: RootWord,
+    len: AtomicUsize,
+    arena: Arena,
+    writer: Mutex<Writer>,
+}
+
+impl core::fmt::Debug for Separators {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Separators").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Separators {
+    /// An index without separators.
+    pub(crate) fn new() -> Self {
+        let (arena, spare) = Arena::new();
+        let writer = Mutex::new(Writer::new(spare));
+        Self { root: RootWord::new(), len: AtomicUsize::new(0), arena, writer }
+    }
+
+    /// The number of separators.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// The greatest separator `<= key`, with its leaf.
+    #[inline]
+    pub(crate) fn floor(&self, key: u64) -> Option<(u64, u64)> {
+        match self.try_floor(key) {
+            Ok(found) => found,
+            Err(Moved) => self.floor_again(key),
+        }
+    }
+
+    /// The greatest separator `< key`, with its leaf.
+    pub(crate) fn below(&self, key: u64) -> Option<(u64, u64)> {
+        self.floor(key.checked_sub(1)?)
+    }
+
+    // Always inline: the result, passed through memory and copied, costs a tenth of the search.
+    #[inline(always)]
+    fn try_floor(&self, key: u64) -> Result<Option<(u64, u64)>, Moved> {
+        let Some(root) = self.root.get() else { return Ok(None) };
+        let mut node = self.arena.get(root.id)?;
+        let mut version = node.version()?;
+        self.root.unchanged(root)?;
+        for _ in 0..root.height {
+            let child = self.arena.get(node.child(node.slot(key)))?;
+            child.touch();
+            let entered = child.version()?;
+            node.unchanged(version)?;
+            (node, version) = (child, entered);
+        }
+        let (low, leaf) = node.entry(node.slot(key));
+        node.unchanged(version)?;
+        // Greater in the leftmost node only: then no separator is less.
+        Ok((low <= key).then_some((low, leaf)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn floor_again(&self, key: u64) -> Option<(u64, u64)> {
+        for _ in 0..TRIES {
+            spin_loop();
+            if let Ok(found) = self.try_floor(key) {
+                return found;
+            }
+        }
+        let _writer = self.writer.lock();
+        self.try_floor(key).expect("nothing moves under the writer's lock")
+    }
+
+    /// Posts the leaf of `low`, in place of another if there is one.
+    pub(crate) fn insert(&self, low: u64, leaf: u64) {
+        let mut writer = self.writer.lock();
+        if Edit::new(&self.arena, &self.root, &mut writer).insert(low, leaf) {
+            self.len.store(self.len() + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes `low` out; returns its leaf.
+    pub(crate) fn remove(&self, low: u64) -> Option<u64> {
+        let mut writer = self.writer.lock();
+        let leaf = Edit::new(&self.arena, &self.root, &mut writer).remove(low)?;
+        self.len.store(self.len() - 1, Ordering::Relaxed);
+        Some(leaf)
+    }
+
+    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly. Readers see the old or the new.
+    ///
+    /// `pairs` is drawn under the writer's lock: it must not call back.
+    pub(crate) fn rebuild(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
+        let mut writer = self.writer.lock();
+        let len = Edit::new(&self.arena, &self.root, &mut writer).rebuild(pairs);
+        self.len.store(len, Ordering::Relaxed);
+    }
+
+    /// Shows every separator and its leaf in order.
+    ///
+    /// `f` is called under the writer's lock: it must not call back, except to read.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) {
+        let _writer = self.writer.lock();
+        if let Some(root) = self.root.get() {
+            self.walk(root.id, root.height, &mut f);
+        }
+    }
+
+    fn walk(&self, id: Id, height: usize, f: &mut impl FnMut(u64, u64)) {
+        let node = self.arena.node(id);
+        for (low, child) in (0..node.len()).map(|slot| node.entry(slot)) {
+            if height > 0 {
+                self.walk(child, height - 1, f);
+            } else {
+                f(low, child);
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! One change of the tree: what the writer does under its lock.
+
+use super::arena::{Arena, Id, Spare};
+use super::node::{Node, WIDTH};
+use super::root::{Root, RootWord};
+
+/// Entries of a node that is built in bulk: the first inserts find room.
+const FILL: usize = WIDTH - WIDTH / 8;
+
+/// What the writer keeps from one change to the next.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) spare: Spare,
+    /// The nodes the change has opened.
+    open: Vec<Id>,
+    /// From the root down: the node and the slot that leads on, or that holds the separator.
+    path: Vec<(Id, usize)>,
+}
+
+impl Writer {
+    pub(super) fn new(spare: Spare) -> Self {
+        Self { spare, open: Vec::new(), path: Vec::new() }
+    }
+}
+
+/// A change under way. Nodes are opened as it meets them and closed all together, when it is dropped: a reader sees none of
+/// it or all of it.
+pub(super) struct Edit<'a> {
+    arena: &'a Arena,
+    root: &'a RootWord,
+    writer: &'a mut Writer,
+}
+
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<'a> Edit<'a> {
+    pub(super) fn new(arena: &'a Arena, root: &'a RootWord, writer: &'a mut Writer) -> Self {
+        Self { arena, root, writer }
+    }
+
+    fn open(&mut self, id: Id) -> &'a Node {
+        let node = self.arena.node(id);
+        if node.open() {
+            self.writer.open.push(id);
+        }
+        node
+    }
+
+    fn close(&mut self) {
+        for id in self.writer.open.drain(..) {
+            self.arena.node(id).close();
+        }
+    }
+
+    /// A spare node with `entries`, open.
+    fn make(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> (Id, &'a Node) {
+        let id = self.writer.spare.take(self.arena);
+        let node = self.open(id);
+        node.fill(entries);
+        (id, node)
+    }
+
+    /// Gives back a node that leaves the tree. Opening it moves its version: a reader that is in it must not go on to its
+    /// children, which may have become something else.
+    fn give(&mut self, id: Id) {
+        self.open(id);
+        self.writer.spare.give(id);
+    }
+
+    /// Notes the path to `low`; returns its end, the bottom node and the slot of the greatest separator `<= low` (or 0).
+    fn descend(&mut self, root: Root, low: u64) -> (&'a Node, usize) {
+        self.writer.path.clear();
+        let mut id = root.id;
+        for _ in 0..root.height {
+            let node = self.arena.node(id);
+            let slot = node.slot(low);
+            self.writer.path.push((id, slot));
+            id = node.child(slot);
+        }
+        let node = self.arena.node(id);
+        let slot = node.slot(low);
+        self.writer.path.push((id, slot));
+        (node, slot)
+    }
+
+    /// Puts `low` in. True if it was not there, false if only its leaf was replaced.
+    pub(super) fn insert(&mut self, low: u64, leaf: u64) -> bool {
+        let Some(root) = self.root.get() else {
+            let (id, _) = self.make([(low, leaf)].into_iter());
+            self.root.set(Some(Root { id, height: 0 }));
+            return true;
+        };
+        // Memory is asked for before any reader is turned away.
+        self.writer.spare.reserve(self.arena, root.height + 2);
+
+        let (bottom, slot) = self.descend(root, low);
+        let found = bottom.low(slot);
+        let (id, _) = self.writer.path.pop().expect("a path has an end");
+        if found == low {
+            self.open(id).set_child(slot, leaf);
+            return false;
+        }
+        // Below all others, it becomes the first of the leftmost node; no ancestor compares with that.
+        let at = if found < low { slot + 1 } else { 0 };
+        let mut split = self.put(id, at, (low, leaf));
+        while let Some(entry) = split {
+            split = match self.writer.path.pop() {
+                Some((id, slot)) => self.put(id, slot + 1, entry),
+                None => {
+                    // The low of an inner slot 0 is never read.
+                    let (id, _) = self.make([(0, root.id), entry].into_iter());
+                    self.root.set(Some(Root { id, height: root.height + 1 }));
+                    None
+                }
+            };
+        }
+        true
+    }
+
+    /// Puts `entry` into slot `at`. If that splits the node, returns the entry of the new right one.
+    fn put(&mut self, id: Id, at: usize, entry: (u64, u64)) -> Option<(u64, u64)> {
+        let node = self.open(id);
+        let len = node.len();
+        if len < WIDTH {
+            node.insert(at, len, entry);
+            return None;
+        }
+        if at == WIDTH {
+            // Ascending inserts leave full nodes behind.
+            let (id, _) = self.make([entry].into_iter());
+            return Some((entry.0, id));
+        }
+        let cut = WIDTH / 2;
+        let (id, right) = self.make((cut..WIDTH).map(|slot| node.entry(slot)));
+        node.truncate(cut);
+        if at <= cut {
+            node.insert(at, cut, entry);
+        } else {
+            right.insert(at - cut, WIDTH - cut, entry);
+        }
+        Some((right.low(0), id))
+    }
+
+    /// Takes `low` out; returns its leaf.
+    pub(super) fn remove(&mut self, low: u64) -> Option<u64> {
+        let (bottom, slot) = self.descend(self.root.get()?, low);
+        let (found, leaf) = bottom.entry(slot);
+        if found != low {
+            return None;
+        }
+        // A node with one entry goes with it, and so does its entry in the parent.
+        loop {
+            let Some((id, slot)) = self.writer.path.pop() else {
+                self.root.set(None);
+                return Some(leaf);
+            };
+            let node = self.open(id);
+            let len = node.len();
+            if len == 1 {
+                self.give(id);
+                continue;
+            }
+            node.remove(slot, len);
+            if slot == 0 {
+                self.relabel(node.low(0));
+            }
+            self.merge(len - 1);
+            self.lower_root();
+            return Some(leaf);
+        }
+    }
+
+    /// The node at the end of the path begins with `low` now: says so where an ancestor compares with it.
+    fn relabel(&mut self, low: u64) {
+        if let Some(&(id, slot)) = self.writer.path.iter().rfind(|(_, slot)| *slot > 0) {
+            self.open(id).set_low(slot, low);
+        }
+    }
+
+    /// Keeps neighbours together above half a node, from the child at the end of the path, which has `len` entries, upwards.
+    fn merge(&mut self, mut len: usize) {
+        while len < WIDTH / 2 {
+            let Some((id, slot)) = self.writer.path.pop() else { return };
+            let (parent, arena) = (self.arena.node(id), self.arena);
+            let children = parent.len();
+            let len_of = |slot: usize| arena.node(parent.child(slot)).len();
+            let small = |left: &usize| len_of(*left) + len_of(left + 1) <= WIDTH / 2;
+            let Some(at) = (slot.saturating_sub(1)..children - 1).take(2).filter(|left| *left <= slot).find(small)
+            else {
+                return;
+            };
+            self.open(id);
+            let left = self.open(parent.child(at));
+            let (low, right_id) = parent.entry(at + 1);
+            let right = self.open(right_id);
+            let first = (low, right.child(0));
+            left.append(left.len(), core::iter::once(first).chain((1..right.len()).map(|slot| right.entry(slot))));
+            parent.remove(at + 1, children);
+            self.give(right_id);
+            len = children - 1;
+        }
+    }
+
+    /// Drops roots with one child.
+    fn lower_root(&mut self) {
+        while let Some(Root { id, height: height @ 1.. }) = self.root.get() {
+            let node = self.arena.node(id);
+            if node.len() > 1 {
+                return;
+            }
+            self.root.set(Some(Root { id: node.child(0), height: height - 1 }));
+            self.give(id);
+        }
+    }
+
+    /// Replaces the tree by one of `pairs`, which ascend strictly; returns their number.
+    pub(super) fn rebuild(&mut self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
+        let nodes = pairs.len() / (FILL - 1) + 2; // FILL - 1: the levels above
+        self.writer.spare.reserve(self.arena, nodes);
+
+        let mut count = 0;
+        let mut last = None;
+        let mut level = self.level(pairs.inspect(|pair| {
+            debug_assert!(last.replace(pair.0).is_none_or(|last| last < pair.0), "separators must ascend");
+            count += 1;
+        }));
+        let mut height = 0;
+        while level.len() > 1 {
+            level = self.level(level.into_iter());
+            height += 1;
+        }
+
+        let old = self.root.get();
+        self.root.set(level.first().map(|&(_, id)| Root { id, height }));
+        if let Some(old) = old {
+            self.give_tree(old);
+        }
+        count
+    }
+
+    /// Nodes of `FILL` entries, the last one of less; returns their entries for the level above.
+    fn level(&mut self, entries: impl ExactSizeIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+        let mut above = Vec::with_capacity(entries.len().div_ceil(FILL));
+        let mut entries = entries.peekable();
+        while let Some(&(low, _)) = entries.peek() {
+            let (id, _) = self.make(entries.by_ref().take(FILL));
+            self.close(); // no tree has it yet
+            above.push((low, id));
+        }
+        above
+    }
+
+    /// Gives back a tree that is the root no more, from the top down: when a child may become something else, the version of
+    /// its parent has moved.
+    fn give_tree(&mut self, root: Root) {
+        let mut level = vec![root.id];
+        for height in (0..=root.height).rev() {
+            let mut below = Vec::new();
+            for id in level {
+                let node = self.arena.node(id);
+                if height > 0 {
+                    below.extend((0..node.len()).map(|slot| node.child(slot)));
+                }
+                self.give(id);
+                self.close();
+            }
+            level = below;
+        }
+    }
+}

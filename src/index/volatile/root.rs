@@ -1,0 +1,50 @@
+//! The word that names the root and the height of the tree.
+
+use super::arena::Id;
+use super::node::Moved;
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// An empty tree has no node.
+const NONE: u64 = u64::MAX;
+/// The name of the root is below, the height from here on.
+const HEIGHT: u32 = 48;
+
+/// The top of a tree that is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    pub(super) id: Id,
+    /// Steps from the root to the bottom.
+    pub(super) height: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct RootWord(AtomicU64);
+
+impl RootWord {
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(NONE))
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> Option<Root> {
+        let word = self.0.load(Ordering::Acquire);
+        (word != NONE).then_some(Root { id: word & ((1 << HEIGHT) - 1), height: (word >> HEIGHT) as usize })
+    }
+
+    /// Whether `root` is still the root: to be asked after its version was read.
+    #[inline]
+    pub(super) fn unchanged(&self, root: Root) -> Result<(), Moved> {
+        fence(Ordering::Acquire);
+        if self.0.load(Ordering::Relaxed) == word(root) { Ok(()) } else { Err(Moved) }
+    }
+
+    /// For the writer, before it closes the nodes of the change.
+    pub(super) fn set(&self, root: Option<Root>) {
+        self.0.store(root.map_or(NONE, word), Ordering::Release);
+    }
+}
+
+#[inline]
+fn word(root: Root) -> u64 {
+    root.id | (root.height as u64) << HEIGHT
+}

@@ -1,0 +1,432 @@
+use super::Separators;
+use super::arena::Id;
+use super::node::WIDTH;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Model = BTreeMap<u64, u64>;
+
+/// Of no pattern, and told by its low.
+fn leaf_of(low: u64) -> u64 {
+    low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 11) % end
+    }
+}
+
+fn built(lows: impl IntoIterator<Item = u64>) -> (Separators, Model) {
+    let model: Model = lows.into_iter().map(|low| (low, leaf_of(low))).collect();
+    let index = Separators::new();
+    index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+    (index, model)
+}
+
+fn floor_in(model: &Model, key: u64) -> Option<(u64, u64)> {
+    model.range(..=key).next_back().map(|(&low, &leaf)| (low, leaf))
+}
+
+fn below_in(model: &Model, key: u64) -> Option<(u64, u64)> {
+    model.range(..key).next_back().map(|(&low, &leaf)| (low, leaf))
+}
+
+/// The shape of a subtree.
+struct Shape {
+    least: u64,
+    nodes: usize,
+    separators: usize,
+}
+
+/// Invariants 1 and 2 below `id`.
+fn shape(index: &Separators, id: Id, height: usize) -> Result<Shape, String> {
+    let node = index.arena.node(id);
+    node.version().map_err(|_| "a node was left open")?;
+    let len = node.len();
+    if height == 0 {
+        if !(1..len).all(|slot| node.low(slot - 1) < node.low(slot)) {
+            return Err("lows do not ascend".into());
+        }
+        return Ok(Shape { least: node.low(0), nodes: 1, separators: len });
+    }
+    let mut all = Shape { least: 0, nodes: 1, separators: 0 };
+    let mut last = None;
+    for slot in 0..len {
+        let child = shape(index, node.child(slot), height - 1)?;
+        if slot == 0 {
+            all.least = child.least;
+        } else if node.low(slot) != child.least {
+            return Err(format!("slot {slot} says {}, its child {}", node.low(slot), child.least));
+        }
+        let children = index.arena.node(node.child(slot)).len();
+        if last.replace(children).is_some_and(|last| last + children <= WIDTH / 2) {
+            return Err("two neighbours hold half a node".into());
+        }
+        all.nodes += child.nodes;
+        all.separators += child.separators;
+    }
+    Ok(all)
+}
+
+/// The invariants that hold between any two changes; returns the nodes of the tree.
+fn check(index: &Separators) -> Result<usize, String> {
+    let root = index.root.get();
+    let shape = match root {
+        None => Shape { least: 0, nodes: 0, separators: 0 },
+        Some(root) if root.height > 0 && index.arena.node(root.id).len() == 1 => {
+            return Err("a root of one child".into());
+        }
+        Some(root) => shape(index, root.id, root.height)?,
+    };
+    if shape.separators != index.len() {
+        return Err(format!("{} separators, len() is {}", shape.separators, index.len()));
+    }
+    let (spare, all) = {
+        let writer = index.writer.lock();
+        (writer.spare.len(), writer.spare.nodes())
+    };
+    if shape.nodes + spare != all {
+        return Err(format!("{} nodes in the tree and {spare} spare, of {all}", shape.nodes));
+    }
+    let height = root.map_or(0, |root| root.height + 1);
+    let most = shape.separators * 5 / WIDTH + 3 * height;
+    if shape.nodes > most {
+        return Err(format!("{} nodes for {} separators", shape.nodes, shape.separators));
+    }
+    Ok(shape.nodes)
+}
+
+fn same(index: &Separators, model: &Model) {
+    check(index).unwrap();
+    let mut all = Vec::new();
+    index.for_each(|low, leaf| all.push((low, leaf)));
+    assert!(all.iter().copied().eq(model.iter().map(|(&low, &leaf)| (low, leaf))));
+    assert_eq!(index.len(), model.len());
+    let near = |key: u64| [key.wrapping_sub(1), key, key.wrapping_add(1)];
+    for key in model.keys().copied().chain([0, u64::MAX / 2, u64::MAX]).flat_map(near) {
+        assert_eq!(index.floor(key), floor_in(model, key), "floor of {key}");
+        assert_eq!(index.below(key), below_in(model, key), "below {key}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u64, u64),
+    Remove(u64),
+    /// So many separators from there on, so far apart.
+    Rebuild(u64, u16, u16),
+    Look(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = || prop_oneof![6 => 0..400u64, 1 => u64::MAX - 20..=u64::MAX, 1 => any::<u64>()];
+    prop_oneof![
+        40 => (key(), any::<u64>()).prop_map(|(low, leaf)| Op::Insert(low, leaf)),
+        40 => key().prop_map(Op::Remove),
+        1 => (0..200u64, 0..300u16, 1..9u16).prop_map(|(low, count, step)| Op::Rebuild(low, count, step)),
+        20 => key().prop_map(Op::Look),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn does_what_a_map_does(ops in prop::collection::vec(op(), 0..1500)) {
+        let (index, mut model) = (Separators::new(), Model::new());
+        for op in ops {
+            match op {
+                Op::Insert(low, leaf) => {
+                    index.insert(low, leaf);
+                    model.insert(low, leaf);
+                }
+                Op::Remove(low) => prop_assert_eq!(index.remove(low), model.remove(&low)),
+                Op::Rebuild(low, count, step) => {
+                    model = (0..u64::from(count)).map(|i| low + i * u64::from(step)).map(|low| (low, leaf_of(low))).collect();
+                    index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+                }
+                Op::Look(key) => {
+                    prop_assert_eq!(index.floor(key), floor_in(&model, key));
+                    prop_assert_eq!(index.below(key), below_in(&model, key));
+                }
+            }
+        }
+        same(&index, &model);
+    }
+}
+
+#[test]
+fn grows_and_shrinks_through_three_levels() {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let (index, mut model) = (Separators::new(), Model::new());
+    // (range of keys, inserts in ten changes): up, down to a few, up, to nothing.
+    for (range, inserts) in [(20_000, 9), (20_000, 1), (300, 7), (20_000, 9), (20_000, 0)] {
+        for step in 0..80_000 {
+            let low = random.below(range);
+            if random.below(10) < inserts {
+                index.insert(low, leaf_of(low));
+                model.insert(low, leaf_of(low));
+            } else {
+                assert_eq!(index.remove(low), model.remove(&low));
+            }
+            if step % 10_000 == 0 {
+                check(&index).unwrap();
+            }
+        }
+        same(&index, &model);
+    }
+    for low in model.clone().into_keys() {
+        assert_eq!(index.remove(low), model.remove(&low));
+    }
+    same(&index, &model);
+}
+
+#[test]
+fn every_order_of_inserts_and_removes() {
+    const COUNT: u64 = 10_000;
+    let shuffled = |seed| {
+        let mut lows: Vec<u64> = (0..COUNT).collect();
+        let mut random = Random(seed);
+        for i in (1..lows.len()).rev() {
+            lows.swap(i, random.below(i as u64 + 1) as usize);
+        }
+        lows
+    };
+    let orders = [(0..COUNT).collect(), (0..COUNT).rev().collect(), shuffled(7)];
+    for inserts in &orders {
+        for removes in &orders {
+            let (index, mut model) = (Separators::new(), Model::new());
+            for &low in inserts {
+                index.insert(low, leaf_of(low));
+                model.insert(low, leaf_of(low));
+            }
+            same(&index, &model);
+            for (step, low) in removes.iter().enumerate() {
+                assert_eq!(index.remove(*low), model.remove(low));
+                if step % 1000 == 999 {
+                    same(&index, &model);
+                }
+            }
+            assert_eq!((index.len(), check(&index)), (0, Ok(0)));
+        }
+    }
+}
+
+#[test]
+fn ascending_inserts_fill_the_nodes() {
+    let index = Separators::new();
+    for low in 0..100 * WIDTH as u64 {
+        index.insert(low, low);
+    }
+    assert!(check(&index).unwrap() <= 105);
+}
+
+#[test]
+fn all_keys_are_legal() {
+    let ends = [0, 1, 2, u64::MAX - 2, u64::MAX - 1, u64::MAX];
+    for set in 0..1u32 << ends.len() {
+        let (index, mut model) = (Separators::new(), Model::new());
+        same(&index, &model);
+        for (_, low) in ends.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1) {
+            index.insert(*low, !low);
+            model.insert(*low, !low);
+        }
+        same(&index, &model);
+        for low in ends {
+            assert_eq!(index.remove(low), model.remove(&low));
+            same(&index, &model);
+        }
+    }
+    // And where each of them is the first or last of a full node.
+    for around in [0, u64::MAX - 3 * WIDTH as u64] {
+        let (index, model) = built(around..=around + 3 * WIDTH as u64);
+        same(&index, &model);
+    }
+}
+
+#[test]
+fn insert_replaces_the_leaf() {
+    let (index, mut model) = built((0..1000).map(|low| low * 3));
+    for low in (0..3000).step_by(7) {
+        index.insert(low, 1);
+        model.insert(low, 1);
+    }
+    same(&index, &model);
+}
+
+#[test]
+fn rebuilds_of_every_size() {
+    let sizes = (0..5000).filter(|size| *size < 300 || size % 61 == 0 || size % WIDTH as u64 <= 1);
+    let again = Separators::new();
+    for size in sizes {
+        let (index, mut model) = built((0..size).map(|low| low * 5));
+        again.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+        same(&again, &model);
+        // What was built in bulk goes on as if it had grown.
+        for low in (0..size * 5).step_by(13) {
+            index.insert(low, 1);
+            model.insert(low, 1);
+            assert_eq!(index.remove(low / 2), model.remove(&(low / 2)));
+        }
+        same(&index, &model);
+    }
+}
+
+#[test]
+fn memory_is_bounded_by_the_largest_tree() {
+    let (index, _) = built(0..20_000);
+    let nodes = || index.writer.lock().spare.nodes();
+    let mut random = Random(99);
+    let mut settled = 0;
+    for round in 0..30 {
+        match round % 3 {
+            0 => index.rebuild((0..20_000u32).map(|low| (low.into(), 0))),
+            1 => (0..20_000).for_each(|low| assert!(index.remove(low).is_some())),
+            // A window that moves: nodes come at one end and go at the other.
+            _ => (0..60_000).for_each(|low| {
+                index.insert(low, low);
+                index.remove(low.wrapping_sub(10_000 + random.below(10_000)));
+            }),
+        }
+        check(&index).unwrap();
+        if round == 5 {
+            settled = nodes();
+        }
+    }
+    assert_eq!(nodes(), settled);
+}
+
+#[test]
+fn thinned_out_nodes_merge() {
+    let (index, mut model) = built(0..100_000);
+    let before = check(&index).unwrap();
+    for low in (0..100_000).filter(|low| low % WIDTH as u64 != 0) {
+        assert_eq!(index.remove(low), model.remove(&low));
+    }
+    same(&index, &model);
+    assert!(check(&index).unwrap() * 10 < before);
+}
+
+/// The checker must fail for a tree that is wrong.
+#[test]
+fn check_finds_faults() {
+    type Fault = fn(&Separators);
+    let root = |index: &Separators| index.root.get().unwrap().id;
+    let faults: [(&str, Fault); 5] = [
+        ("slot 3 says", |index| {
+            let root = index.arena.node(index.root.get().unwrap().id);
+            root.set_low(3, root.low(3) + 1);
+        }),
+        ("lows do not ascend", |index| {
+            let bottom = index.arena.node(index.arena.node(index.root.get().unwrap().id).child(2));
+            bottom.set_low(1, bottom.low(2));
+        }),
+        ("left open", |index| {
+            assert!(index.arena.node(index.arena.node(index.root.get().unwrap().id).child(1)).open())
+        }),
+        ("two neighbours", |index| {
+            let root = index.arena.node(index.root.get().unwrap().id);
+            (0..2).for_each(|slot| index.arena.node(root.child(slot)).truncate(WIDTH / 4));
+        }),
+        ("spare", |index| assert!(index.writer.lock().spare.take(&index.arena) > 0)),
+    ];
+    for (message, fault) in faults {
+        let (index, _) = built(0..1000);
+        assert!(index.arena.node(root(&index)).len() > 3 && check(&index).is_ok());
+        fault(&index);
+        let found = check(&index).unwrap_err();
+        assert!(found.contains(message), "{found}");
+    }
+}
+
+/// Two writers, two readers. Every sixteenth low stays; the writers post and remove, each in their own half of the others.
+/// `churn` is what a writer does in one round.
+fn stress(rounds: u64, span: u64, churn: impl Fn(&Separators, u64, &mut Random) + Sync) {
+    let stays = |low: u64| low.is_multiple_of(16);
+    let (index, _) = built((0..span).filter(|low| stays(*low)));
+    let (writing, start) = (AtomicUsize::new(2), Barrier::new(4));
+    std::thread::scope(|threads| {
+        for writer in 0..2 {
+            let (index, writing, start, churn) = (&index, &writing, &start, &churn);
+            threads.spawn(move || {
+                let mut random = Random(writer + 1);
+                start.wait();
+                (0..rounds).for_each(|_| churn(index, writer, &mut random));
+                writing.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        for reader in 0..2 {
+            let (index, writing, start) = (&index, &writing, &start);
+            threads.spawn(move || {
+                let mut random = Random(reader + 77);
+                start.wait();
+                while writing.load(Ordering::Relaxed) > 0 {
+                    let key = random.below(span + 40);
+                    let (low, leaf) = index.floor(key).expect("low 0 stays");
+                    let least = key.min(span - 1) / 16 * 16;
+                    assert!(low <= key && low >= least, "floor of {key} is {low}, though {least} stays");
+                    assert_eq!(leaf, leaf_of(low), "the leaf of {low}");
+                    assert!(index.below(least).is_none_or(|(low, _)| low < least && low + 16 >= least));
+                }
+            });
+        }
+    });
+    check(&index).unwrap();
+}
+
+/// A low of that writer's half that does not stay.
+fn changing(span: u64, writer: u64, random: &mut Random) -> u64 {
+    random.below(span / 16) * 16 + 1 + random.below(7) * 2 + writer
+}
+
+#[test]
+fn readers_never_miss_what_stays() {
+    let span = 16 * 500;
+    stress(if cfg!(miri) { 200 } else { 1_000_000 }, span, |index, writer, random| {
+        let low = changing(span, writer, random);
+        if random.below(2) == 0 {
+            index.insert(low, leaf_of(low));
+        } else if let Some(leaf) = index.remove(low) {
+            assert_eq!(leaf, leaf_of(low));
+        }
+    });
+}
+
+/// Filling and emptying a few nodes at a time splits, merges and uses again as often as can be.
+#[test]
+fn readers_never_miss_while_nodes_come_and_go() {
+    let span = 16 * 40;
+    stress(if cfg!(miri) { 2 } else { 1500 }, span, |index, writer, _| {
+        let lows = (0..span).filter(|low| !low.is_multiple_of(16) && low % 2 == writer);
+        lows.clone().for_each(|low| index.insert(low, leaf_of(low)));
+        lows.for_each(|low| assert_eq!(index.remove(low), Some(leaf_of(low))));
+    });
+}
+
+#[test]
+fn readers_never_miss_during_rebuilds() {
+    let span = 16 * 300;
+    stress(if cfg!(miri) { 2 } else { 3000 }, span, |index, writer, random| {
+        if writer == 0 {
+            let every = 1 + random.below(15);
+            let lows: Vec<u64> = (0..span).filter(|low| low % 16 == 0 || low % 16 == every).collect();
+            index.rebuild(lows.into_iter().map(|low| (low, leaf_of(low))));
+        } else {
+            for _ in 0..200 {
+                let low = changing(span, 1, random);
+                index.insert(low, leaf_of(low));
+                index.remove(changing(span, 1, random));
+            }
+        }
+    });
+}

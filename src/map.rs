@@ -1,0 +1,320 @@
+//! The typed ordered map: keys and values of Rust types over a tree of words.
+
+use crate::codec::{Encoded, Key, Kind, Read, Stored, Value};
+use crate::error::{Error, Result};
+use crate::index::{Index, Volatile};
+use crate::medium::{Mapped, Medium};
+use crate::node::{Circular, Node};
+use crate::pool::Pool;
+use crate::pool::records::Records;
+use crate::tree::{Change, Core, Range, Report};
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+/// An ordered map from `K` to `V` that outlives crashes.
+///
+/// Keys are of any type with an order-preserving encoding in eight bytes ([`Key`]); values of at most eight bytes lie in
+/// their slots, byte strings (`Vec<u8>`, up to 1 GiB) in records of the same pool ([`Value`]).
+///
+/// # Crash consistency
+///
+/// As [`PTree`](crate::PTree). A record is durable before the slot that points to it, so a value is there whole.
+///
+/// # Complexity
+///
+/// As `PTree`; a record costs its own lines and one fence more.
+///
+/// # Examples
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("a.pool");
+/// use bristlecone::{Map, Pool};
+///
+/// let pool = Pool::options().capacity(64 << 20).open(&path)?;
+/// let names: Map<i32, Vec<u8>> = pool.map("names")?;
+/// names.insert(-1, b"minus one")?;
+/// names.insert(7, b"seven")?;
+/// assert_eq!(names.get(7)?.as_deref(), Some(&b"seven"[..]));
+/// let keys: Vec<i32> = names.keys(..).collect();
+/// assert_eq!(keys, [-1, 7]);
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+pub struct Map<K: Key, V: Value, N: Node = Circular<32>, I: Index = Volatile, M: Medium = Mapped> {
+    core: Arc<Core<N, M>>,
+    types: PhantomData<fn(K) -> (V, I)>,
+}
+
+impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Clone for Map<K, V, N, I, M> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), types: PhantomData }
+    }
+}
+
+impl<M: Medium> Pool<M> {
+    /// Opens the map of this name, or creates an empty one.
+    ///
+    /// # Errors
+    ///
+    /// As [`tree`](Self::tree).
+    pub fn map<K: Key, V: Value, N: Node, I: Index>(&self, name: &str) -> Result<Map<K, V, N, I, M>> {
+        let kinds: (Kind, Kind) = (K::KIND, V::KIND);
+        Ok(Map { core: Core::open::<I>(&self.inner, name, kinds)?, types: PhantomData })
+    }
+}
+
+impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
+    /// The name it has in its pool.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] if the slot points to no record.
+    pub fn get(&self, key: K) -> Result<Option<V>> {
+        self.lookup(key.encode())
+    }
+
+    fn lookup(&self, key: u64) -> Result<Option<V>> {
+        let stored = self.core.get_with(key, |word| self.stored(word)).transpose();
+        Ok(self.core.pool.intact(stored)?.map(V::decode))
+    }
+
+    /// The value behind a slot's word. May be called for a word that is no longer current; what it returns is then thrown
+    /// away, and all it reads is checked.
+    fn stored(&self, word: u64) -> Read<Stored> {
+        match &self.core.records {
+            None => Ok(Stored::Word(word)),
+            Some(records) => records.read(&self.core.pool.medium, &self.core.pool.segments, word).map(Stored::Bytes),
+        }
+    }
+
+    /// Whether the key is there.
+    pub fn contains_key(&self, key: K) -> bool {
+        self.core.get_with(key.encode(), |_| ()).is_some()
+    }
+
+    /// Sets the value of a key; true if it had one before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RecordTooLong`], [`Error::OutOfSpace`], [`Error::Corrupt`]. Nothing has changed then.
+    pub fn insert(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
+        self.put(key.encode(), value, |_| true).map(|old| old.is_some())
+    }
+
+    /// Sets the value of a key that is there; true if it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn update(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
+        self.put(key.encode(), value, |old| old.is_some()).map(|old| old.is_some())
+    }
+
+    /// Sets the value of a key that is not there; true if it was not.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn insert_new(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
+        self.put(key.encode(), value, |old| old.is_none()).map(|old| old.is_none())
+    }
+
+    fn put(&self, key: u64, value: V::Borrowed<'_>, wanted: impl FnOnce(Option<u64>) -> bool) -> Result<Option<u64>> {
+        let core = &*self.core;
+        let (word, record) = match V::encode(value) {
+            Encoded::Word(word) => (word, None),
+            Encoded::Bytes(bytes) => {
+                let record = self.records()?.write(&core.pool.medium, &core.pool.segments, bytes)?;
+                (record, Some(record))
+            }
+        };
+        let mut stored = false;
+        let old = core.change(key, |old| {
+            stored = wanted(old);
+            if stored { Change::Put(word) } else { Change::Keep }
+        });
+        // Either the old record or the new one is now without a slot.
+        let stale = match (&old, stored) {
+            (Ok(old), true) => *old,
+            _ => record,
+        };
+        self.free(stale);
+        old
+    }
+
+    fn records(&self) -> Result<&Records> {
+        let no_records = Error::KindMismatch {
+            tree: self.core.name.clone(),
+            found: "values in their slots".to_owned(),
+            expected: V::KIND.name.to_owned(),
+        };
+        self.core.records.as_ref().ok_or(no_records)
+    }
+
+    fn free(&self, record: Option<u64>) {
+        if let (Some(records), Some(record)) = (&self.core.records, record) {
+            records.free(&self.core.pool.medium, &self.core.pool.segments, record);
+        }
+    }
+
+    /// Removes a key; true if it was there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`].
+    pub fn remove(&self, key: K) -> Result<bool> {
+        let old = self.core.change(key.encode(), |_| Change::Remove)?;
+        self.free(old);
+        Ok(old.is_some())
+    }
+
+    fn words(range: impl RangeBounds<K>) -> (Bound<u64>, Bound<u64>) {
+        let word = |bound: Bound<&K>| bound.map(|key| key.encode());
+        (word(range.start_bound()), word(range.end_bound()))
+    }
+
+    /// The keys of a range, in ascending order, and in descending order from the other end.
+    ///
+    /// # Panics
+    ///
+    /// As [`PTree::range`](crate::PTree::range).
+    pub fn keys<R: RangeBounds<K>>(&self, range: R) -> impl DoubleEndedIterator<Item = K> + use<'_, K, V, N, I, M, R> {
+        Range::new(&self.core, Self::words(range)).map(|(key, _)| K::decode(key))
+    }
+
+    /// The entries of a range, in ascending order, and in descending order from the other end.
+    ///
+    /// Each value is the one its key has when it is reached; keys that others remove meanwhile are left out.
+    ///
+    /// # Panics
+    ///
+    /// As [`PTree::range`](crate::PTree::range).
+    pub fn range(&self, range: impl RangeBounds<K>) -> Entries<'_, K, V, N, I, M> {
+        Entries { map: self, range: Range::new(&self.core, Self::words(range)) }
+    }
+
+    /// All entries, in ascending order.
+    pub fn iter(&self) -> Entries<'_, K, V, N, I, M> {
+        self.range(..)
+    }
+
+    /// The entry with the smallest key.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn first_key_value(&self) -> Result<Option<(K, V)>> {
+        self.iter().next().transpose()
+    }
+
+    /// The entry with the greatest key.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn last_key_value(&self) -> Result<Option<(K, V)>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> u64 {
+        self.core.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes everything at once, records included.
+    ///
+    /// # Errors
+    ///
+    /// As [`PTree::clear`](crate::PTree::clear).
+    pub fn clear(&self) -> Result<()> {
+        self.core.clear()
+    }
+
+    /// Fills an empty map from entries in strictly ascending order of keys; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), and [`Error::RecordTooLong`].
+    pub fn bulk_load<'v>(&self, entries: impl IntoIterator<Item = (K, V::Borrowed<'v>)>) -> Result<u64> {
+        let core = &*self.core;
+        let mut written = Vec::new();
+        let entries = entries.into_iter().map(|(key, value)| {
+            let word = match V::encode(value) {
+                Encoded::Word(word) => word,
+                Encoded::Bytes(bytes) => {
+                    let record = self.records()?.write(&core.pool.medium, &core.pool.segments, bytes)?;
+                    written.push(record);
+                    record
+                }
+            };
+            Ok((key.encode(), word))
+        });
+        let loaded = core.bulk_load(entries);
+        if loaded.is_err() {
+            written.into_iter().for_each(|record| self.free(Some(record)));
+        }
+        loaded
+    }
+
+    /// The first broken invariant that a method without a `Result` came across, if there was one.
+    pub fn fault(&self) -> Option<Error> {
+        self.core.fault()
+    }
+
+    /// Checks every invariant of the map, records included. Nothing is changed. Other threads must not write meanwhile.
+    pub fn check(&self) -> Report {
+        self.core.check()
+    }
+}
+
+/// The entries of a range of keys. See [`Map::range`].
+pub struct Entries<'m, K: Key, V: Value, N: Node, I: Index, M: Medium> {
+    map: &'m Map<K, V, N, I, M>,
+    range: Range<'m, N, M>,
+}
+
+impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Entries<'_, K, V, N, I, M> {
+    fn entry(&self, key: u64, word: u64) -> Option<Result<(K, V)>> {
+        let value = match self.map.core.records {
+            None => Ok(Some(V::decode(Stored::Word(word)))),
+            // The record may have been replaced since its leaf was read: ask again.
+            Some(_) => self.map.lookup(key),
+        };
+        value.map(|value| Some((K::decode(key), value?))).transpose()
+    }
+}
+
+impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Iterator for Entries<'_, K, V, N, I, M> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (key, word) = self.range.next()?;
+            if let Some(entry) = self.entry(key, word) {
+                return Some(entry);
+            }
+        }
+    }
+}
+
+impl<K: Key, V: Value, N: Node, I: Index, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, I, M> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        loop {
+            let (key, word) = self.range.next_back()?;
+            if let Some(entry) = self.entry(key, word) {
+                return Some(entry);
+            }
+        }
+    }
+}

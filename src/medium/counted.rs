@@ -1,0 +1,129 @@
+//! Counts what a medium is asked to do: the noise-free half of every measurement.
+
+use super::{Domain, Medium, lines};
+use crate::sync::{AtomicU64, Ordering};
+use std::io;
+
+/// How often a medium was asked for what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lines flushed.
+    pub lines: u64,
+    /// Fences.
+    pub fences: u64,
+    /// Order points.
+    pub orders: u64,
+    /// Bytes stored.
+    pub bytes: u64,
+}
+
+impl std::ops::Sub for Counts {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            lines: self.lines - earlier.lines,
+            fences: self.fences - earlier.fences,
+            orders: self.orders - earlier.orders,
+            bytes: self.bytes - earlier.bytes,
+        }
+    }
+}
+
+/// A medium that counts, and passes everything on.
+pub struct Counted<M> {
+    medium: M,
+    lines: AtomicU64,
+    fences: AtomicU64,
+    orders: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl<M: Medium> Counted<M> {
+    /// Counts from zero.
+    pub fn new(medium: M) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { medium, lines: zero(), fences: zero(), orders: zero(), bytes: zero() }
+    }
+
+    /// The counts so far.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            lines: self.lines.load(Ordering::Relaxed),
+            fences: self.fences.load(Ordering::Relaxed),
+            orders: self.orders.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+impl<M: Medium> Medium for Counted<M> {
+    fn len(&self) -> u64 {
+        self.medium.len()
+    }
+
+    fn name(&self) -> &str {
+        self.medium.name()
+    }
+
+    fn domain(&self) -> Domain {
+        self.medium.domain()
+    }
+
+    fn read_only(&self) -> bool {
+        self.medium.read_only()
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        self.medium.reserve(at, len)
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        self.medium.load(at)
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        add(&self.bytes, 8);
+        self.medium.store(at, value);
+    }
+
+    #[inline]
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        add(&self.bytes, 16);
+        self.medium.store_pair(at, pair);
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        add(&self.bytes, 8);
+        self.medium.cas(at, current, new)
+    }
+
+    #[inline]
+    fn order(&self) {
+        add(&self.orders, 1);
+        self.medium.order();
+    }
+
+    #[inline]
+    fn flush(&self, at: u64, len: u64) {
+        add(&self.lines, lines(at, len).count() as u64);
+        self.medium.flush(at, len);
+    }
+
+    #[inline]
+    fn fence(&self) {
+        add(&self.fences, 1);
+        self.medium.fence();
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u64) {
+        self.medium.prefetch(at);
+    }
+}

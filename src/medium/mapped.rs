@@ -1,0 +1,375 @@
+//! A file mapped into memory.
+//!
+//! On a direct-access (DAX) file system the mapping is made with `MAP_SYNC`: then flushed lines are durable without
+//! any system call and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
+//! outlives the process but not the machine, and flush and fence cost nothing because they would bring nothing.
+
+use super::{Domain, Medium};
+use crate::arch::{self, Flush};
+use crate::error::{Error, Result};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+use std::ptr::NonNull;
+
+/// Forces the domain of every mapping, whatever the file system: `process`, `power` or `power-with-caches`.
+///
+/// For tests and measurements. Forcing `power` on an ordinary file costs what persistent memory would cost and gives
+/// no durability beyond the process.
+const FORCE_DOMAIN: &str = "BRISTLECONE_DOMAIN";
+
+/// Who keeps the pages mapped.
+enum Map {
+    /// An ordinary shared mapping.
+    Shared { _map: memmap2::MmapRaw },
+    /// Mapped with `MAP_SYNC` on a DAX file system; unmapped by `Drop`.
+    #[cfg(target_os = "linux")]
+    Synchronous { _map: dax::SyncMap },
+}
+
+/// A mapped pool file, locked against other openers.
+pub struct Mapped {
+    // `words` points into `map`, which therefore never changes without it.
+    words: NonNull<[AtomicU64]>,
+    map: Map,
+    file: File,
+    name: String,
+    domain: Domain,
+    flush: Flush,
+    writable: bool,
+}
+
+// SAFETY: `words` is a shared mapping that lives as long as `self`; it is only accessed atomically.
+unsafe impl Send for Mapped {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Mapped {}
+
+/// How a file is to be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mapping {
+    /// For reading and writing, under an exclusive lock.
+    Write,
+    /// For reading only, under a shared lock.
+    Read,
+}
+
+impl Mapped {
+    /// Creates the file with `len` bytes (sparse), or takes an existing empty one, and maps it.
+    ///
+    /// `birth` is written to the first word before the file gets its length, so that a file left over from an
+    /// interrupted creation can be told from a foreign one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InUse`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::NotAPool`] (the file has content),
+    /// [`Error::OutOfSpace`], [`Error::Io`].
+    pub fn create(path: &Path, len: u64, birth: u64) -> Result<Self> {
+        let name = path.display().to_string();
+        let io = |doing| move |source| Error::Io { pool: path.display().to_string(), doing, source };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|e| refused(path, "create", e))?;
+        let found = regular(path, &file)?;
+        lock(path, &file, Mapping::Write)?;
+        if found != 0 && !is_unborn(&file, birth) {
+            return Err(Error::NotAPool { pool: name, found: "a file with other content" });
+        }
+        file.set_len(0).map_err(io("empty"))?;
+        write_first_word(&file, birth).map_err(|e| no_space(path, 8, len, e))?;
+        file.set_len(len).map_err(|e| no_space(path, len, len, e))?;
+        Self::map(path, file, Mapping::Write)
+    }
+
+    /// Opens and maps an existing file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::InUse`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::NotAPool`] (empty),
+    /// [`Error::Io`].
+    pub fn open(path: &Path, mapping: Mapping) -> Result<Self> {
+        let write = mapping == Mapping::Write;
+        let file = OpenOptions::new().read(true).write(write).open(path).map_err(|e| refused(path, "open", e))?;
+        let len = regular(path, &file)?;
+        let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
+        if write && meta.permissions().readonly() {
+            // The superuser could write it all the same; the owner's wish counts.
+            return Err(Error::ReadOnly { pool: path.display().to_string() });
+        }
+        if len == 0 {
+            return Err(Error::NotAPool { pool: path.display().to_string(), found: "an empty file" });
+        }
+        lock(path, &file, mapping)?;
+        Self::map(path, file, mapping)
+    }
+
+    fn map(path: &Path, file: File, mapping: Mapping) -> Result<Self> {
+        let name = path.display().to_string();
+        let io = |doing| move |source| Error::Io { pool: path.display().to_string(), doing, source };
+        let len = file.metadata().map_err(io("inspect"))?.len();
+        let writable = mapping == Mapping::Write;
+        let (map, words, detected) = map_file(&file, len, writable).map_err(io("map"))?;
+        let forced = std::env::var(FORCE_DOMAIN).ok().and_then(|name| Domain::from_name(&name));
+        let domain = forced.unwrap_or(detected);
+        Ok(Self { words, map, file, name, domain, flush: Flush::chosen(), writable })
+    }
+
+    /// Bytes of the file that its file system has really allocated.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn allocated(&self) -> io::Result<u64> {
+        #[cfg(unix)]
+        return std::os::unix::fs::MetadataExt::blocks(&self.file.metadata()?)
+            .checked_mul(512)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the file system reports more blocks than fit"));
+        #[cfg(not(unix))]
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Extends the file to `len` bytes and maps it anew.
+    pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)?;
+        let (map, words, _) = map_file(&self.file, len, self.writable)?;
+        self.map = map;
+        self.words = words;
+        Ok(())
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `words` covers the mapping in `self.map`, page-aligned, alive as long as `self`; whoever else maps the
+        // file cannot make atomic accesses undefined.
+        unsafe { self.words.as_ref() }
+    }
+}
+
+impl Medium for Mapped {
+    #[inline]
+    fn len(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    fn read_only(&self) -> bool {
+        !self.writable
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        reserve(&self.file, at, len)
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        self.words()[(at >> 3) as usize].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        self.words()[(at >> 3) as usize].store(value, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        let index = (at >> 4) as usize * 2;
+        let target = self.words()[index..index + 2].as_ptr();
+        // SAFETY: two words in bounds of the mapping, 16-byte aligned because the mapping is page-aligned.
+        unsafe { arch::store_pair(target.cast_mut().cast(), pair) }
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.words()[(at >> 3) as usize].compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    #[inline]
+    fn order(&self) {
+        arch::order();
+    }
+
+    #[inline]
+    fn flush(&self, at: u64, len: u64) {
+        match self.domain {
+            Domain::Power => {
+                let range = &self.words()[(at >> 3) as usize..((at + len).div_ceil(8)) as usize];
+                // SAFETY: the range lies in the mapping, and the instruction was found available at start.
+                unsafe { self.flush.lines(range.as_ptr().cast(), range.len() * 8) }
+            }
+            Domain::Process | Domain::PowerWithCaches => arch::compiler_barrier(),
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        match self.domain {
+            Domain::Process => arch::compiler_barrier(),
+            Domain::Power | Domain::PowerWithCaches => arch::fence(),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u64) {
+        if let Some(word) = self.words().get((at >> 3) as usize) {
+            // SAFETY: a pointer into the mapping.
+            unsafe { arch::prefetch(std::ptr::from_ref(word).cast()) }
+        }
+    }
+}
+
+/// The length of a regular file; an error for anything else.
+fn regular(path: &Path, file: &File) -> Result<u64> {
+    let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
+    if meta.is_file() { Ok(meta.len()) } else { Err(Error::NotAFile { pool: path.display().to_string() }) }
+}
+
+/// What a failed open means to the caller.
+fn refused(path: &Path, doing: &'static str, source: io::Error) -> Error {
+    let pool = path.display().to_string();
+    match source.kind() {
+        io::ErrorKind::NotFound => Error::NotFound { what: pool },
+        io::ErrorKind::IsADirectory => Error::NotAFile { pool },
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { pool },
+        _ if path.is_dir() => Error::NotAFile { pool },
+        _ => Error::Io { pool, doing, source },
+    }
+}
+
+fn no_space(path: &Path, wanted: u64, capacity: u64, source: io::Error) -> Error {
+    let pool = path.display().to_string();
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Error::OutOfSpace { pool, wanted, capacity, source: Some(source) }
+        }
+        _ => Error::Io { pool, doing: "reserve space", source },
+    }
+}
+
+fn lock(path: &Path, file: &File, mapping: Mapping) -> Result<()> {
+    let pool = || path.display().to_string();
+    let locked = match mapping {
+        Mapping::Write => file.try_lock(),
+        Mapping::Read => file.try_lock_shared(),
+    };
+    locked.map_err(|e| match e {
+        TryLockError::WouldBlock => Error::InUse { pool: pool() },
+        TryLockError::Error(source) => Error::Io { pool: pool(), doing: "lock", source },
+    })
+}
+
+/// True if the file's first word says that its creation was interrupted.
+fn is_unborn(mut file: &File, birth: u64) -> bool {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut word = [0; 8];
+    file.seek(SeekFrom::Start(0)).is_ok() && file.read_exact(&mut word).is_ok() && u64::from_le_bytes(word) == birth
+}
+
+fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
+    use std::io::{Seek, SeekFrom, Write};
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(&word.to_le_bytes())
+}
+
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, at: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+    // Already there, as it is at most opens? Asking is cheaper than reserving again.
+    if seek(file, SeekFrom::Hole(at)).is_ok_and(|hole| hole >= at + len) {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::empty(), at, len) {
+        Err(rustix::io::Errno::OPNOTSUPP) => {
+            // The file system cannot reserve (some network and FUSE ones). Without a promise there is nothing to say.
+            Ok(())
+        }
+        other => Ok(other?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &File, _at: u64, _len: u64) -> io::Result<()> {
+    // No portable way to reserve: on these systems a full disk may end the process with a signal (see README, limits).
+    Ok(())
+}
+
+fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[AtomicU64]>, Domain)> {
+    let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let cover = |start: *mut u8| {
+        let words = std::ptr::slice_from_raw_parts_mut(start.cast::<AtomicU64>(), len / 8);
+        NonNull::new(words).ok_or_else(|| io::Error::other("mapped at address zero"))
+    };
+    #[cfg(target_os = "linux")]
+    if writable && let Some(map) = dax::SyncMap::new(file, len) {
+        let (words, domain) = (cover(map.start())?, dax::domain());
+        return Ok((Map::Synchronous { _map: map }, words, domain));
+    }
+    let mut options = memmap2::MmapOptions::new();
+    options.len(len);
+    let map = if writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
+    #[cfg(target_os = "linux")]
+    {
+        // Only a hint: tmpfs and DAX may follow it, others refuse.
+        let _ = map.advise(memmap2::Advice::HugePage);
+    }
+    let words = cover(map.as_mut_ptr())?;
+    Ok((Map::Shared { _map: map }, words, Domain::Process))
+}
+
+/// Mappings whose file-system metadata is durable without `msync`.
+#[cfg(target_os = "linux")]
+mod dax {
+    use super::Domain;
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    use std::fs::File;
+    use std::ptr::null_mut;
+
+    pub(super) struct SyncMap {
+        start: *mut core::ffi::c_void,
+        len: usize,
+    }
+
+    impl SyncMap {
+        /// `None` where the file system has no direct access.
+        pub(super) fn new(file: &File, len: usize) -> Option<Self> {
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
+            // SAFETY: a new mapping at an address the kernel chooses; nothing existing is replaced.
+            let start = unsafe { mmap(null_mut(), len, protection, flags, file, 0) }.ok()?;
+            Some(Self { start, len })
+        }
+
+        pub(super) fn start(&self) -> *mut u8 {
+            self.start.cast()
+        }
+    }
+
+    impl Drop for SyncMap {
+        fn drop(&mut self) {
+            // SAFETY: exactly the mapping made in `new`; `Mapped` hands out no reference that outlives it.
+            let _ = unsafe { munmap(self.start, self.len) };
+        }
+    }
+
+    /// `PowerWithCaches` only if every region of persistent memory says so: the file could lie on any of them.
+    pub(super) fn domain() -> Domain {
+        let regions = std::fs::read_dir("/sys/bus/nd/devices").into_iter().flatten().flatten();
+        let mut domains = regions
+            .filter_map(|region| std::fs::read_to_string(region.path().join("persistence_domain")).ok())
+            .peekable();
+        if domains.peek().is_some() && domains.all(|domain| domain.trim() == "cpu_cache") {
+            Domain::PowerWithCaches
+        } else {
+            Domain::Power
+        }
+    }
+}

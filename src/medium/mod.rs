@@ -1,0 +1,149 @@
+//! The one seam through which bytes become durable.
+//!
+//! Everything persistent is reached through a [`Medium`] by offset. What the rest of the crate may rely on:
+//!
+//! 1. An aligned 8-byte store is failure-atomic: after a crash the word is the old one or the new one.
+//! 2. A wider store may tear into its 8-byte words at a crash, even where it is atomic for other cores.
+//! 3. A store may become durable **earlier** than asked, at any time, in any order relative to stores to other lines.
+//! 4. Two stores to one line with [`order`](Medium::order) between them become durable in that order: a line is written
+//!    back as one coherent snapshot.
+//! 5. A store is durable once a [`flush`](Medium::flush) of its line followed the store and a
+//!    [`fence`](Medium::fence) followed the flush, all on one thread.
+
+mod counted;
+mod dram;
+mod mapped;
+#[cfg(feature = "crash")]
+mod sim;
+mod slowed;
+
+pub use counted::{Counted, Counts};
+pub use dram::Dram;
+pub use mapped::{Mapped, Mapping};
+#[cfg(feature = "crash")]
+pub(crate) use sim::{Choice, Options as LineOptions};
+#[cfg(feature = "crash")]
+pub use sim::{Event, Fault, Line, Model, Sim, Site};
+pub use slowed::Slowed;
+
+use std::io;
+
+/// Bytes that are written back together.
+pub const LINE: u64 = 64;
+
+/// What a crash takes away from what was stored on a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Domain {
+    /// Retired stores survive the process (`SIGKILL`, panic, abort), not the machine: tmpfs, memfd, the page cache.
+    /// Nothing is flushed.
+    Process,
+    /// Flushed and fenced lines survive power loss: a direct (DAX) mapping of persistent memory.
+    Power,
+    /// As `Power`, and the CPU's caches are inside the persistence domain (eADR): a fence is enough.
+    PowerWithCaches,
+}
+
+impl Domain {
+    /// What survives, in a sentence for users.
+    pub fn promise(self) -> &'static str {
+        match self {
+            Self::Process => "survives a crash of the process; not a crash of the operating system, not power loss",
+            Self::Power => "survives a crash of the process and of the operating system, and power loss",
+            Self::PowerWithCaches => {
+                "survives a crash of the process and of the operating system, and power loss (persistent CPU caches)"
+            }
+        }
+    }
+
+    /// The name by which [`from_name`](Self::from_name) and the command line know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Power => "power",
+            Self::PowerWithCaches => "power-with-caches",
+        }
+    }
+
+    /// The domain of a name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Process, Self::Power, Self::PowerWithCaches].into_iter().find(|d| d.name() == name)
+    }
+}
+
+/// Persistent words, reached by offset from the start of the pool.
+///
+/// Offsets are in bytes; accesses are to the 8-byte word that holds the offset (the low three bits are ignored).
+/// All accesses are atomic, so no race and no damaged pool can make them undefined behaviour. Every offset that was
+/// read *from* a medium is validated before it is used; the implementations still check bounds.
+///
+/// # Panics
+///
+/// An access beyond [`len`](Self::len) panics, as indexing a slice does. The crate never makes one.
+pub trait Medium: Send + Sync + 'static {
+    /// Bytes there are.
+    fn len(&self) -> u64;
+
+    /// True if there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The path, or another name for messages.
+    fn name(&self) -> &str;
+
+    /// What a crash takes away.
+    fn domain(&self) -> Domain;
+
+    /// True if stores are not allowed.
+    fn read_only(&self) -> bool {
+        false
+    }
+
+    /// Makes sure that `len` bytes from `at` can be stored to without running out of space later.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it has no space; nothing has changed then.
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
+
+    /// The word at `at`.
+    fn load(&self, at: u64) -> u64;
+
+    /// Replaces the word at `at`. Not durable before a flush and a fence; may be durable at any time from now.
+    fn store(&self, at: u64, value: u64);
+
+    /// Replaces the two words at `at` (16-byte aligned) in one step for other cores. May tear at a crash.
+    fn store_pair(&self, at: u64, pair: [u64; 2]);
+
+    /// Replaces the word at `at` if it is `current`.
+    ///
+    /// # Errors
+    ///
+    /// The word that was there instead.
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
+
+    /// Stores before this are not seen, nor become durable within their line, after stores that follow.
+    #[track_caller]
+    fn order(&self);
+
+    /// Starts the write-back of all lines that overlap `len` bytes from `at`.
+    #[track_caller]
+    fn flush(&self, at: u64, len: u64);
+
+    /// Waits until all lines this thread has flushed are durable.
+    #[track_caller]
+    fn fence(&self);
+
+    /// Hints that the line at `at` will be read soon.
+    fn prefetch(&self, at: u64) {
+        let _ = at;
+    }
+}
+
+/// The lines that overlap `len` bytes from `at`, as offsets of their starts.
+pub(crate) fn lines(at: u64, len: u64) -> impl Iterator<Item = u64> {
+    let first = at & !(LINE - 1);
+    let end = at + len;
+    (first..end).step_by(LINE as usize)
+}

@@ -1,0 +1,53 @@
+//! Linear nodes: the run starts at slot 0 and shifts to the right.
+
+use crate::medium::Medium;
+use crate::node::{Node, Side, Span, Window, slots};
+
+/// A node of `SLOTS` entries from slot 0 on, as in FAST+FAIR: inserts shift to the right, removals to the left, line by
+/// line in order.
+///
+/// Where FAST+FAIR ends the run with a null pointer, and takes equal neighbouring *values* for the trace of a shift,
+/// here the owned range tells which slots are empty and equal *keys* are the trace: so values are free.
+///
+/// # Source
+///
+/// Hwang, Kim, Won, Nam: "Endurable Transient Inconsistency in Byte-Addressable Persistent B+-Tree", FAST 2018.
+#[derive(Debug, Clone, Copy)]
+pub struct Linear<const SLOTS: usize>;
+
+impl<const SLOTS: usize> Node for Linear<SLOTS> {
+    const LAYOUT: u16 = 1;
+    const NAME: &'static str = "linear";
+    const SLOTS: usize = {
+        assert!(SLOTS >= 2 && SLOTS <= 4096, "a node has 2 to 4096 slots");
+        SLOTS
+    };
+
+    #[inline]
+    fn slot(_base: usize, i: isize) -> usize {
+        i as usize
+    }
+
+    fn base(_key: impl Fn(usize) -> u64, _span: Span) -> Option<usize> {
+        Some(0)
+    }
+
+    fn side_of_pair(_i: usize, _len: usize) -> Side {
+        Side::Right
+    }
+
+    #[inline]
+    fn side_of_insert(_i: usize, _len: usize) -> Side {
+        Side::Right
+    }
+
+    #[inline]
+    fn side_of_remove(_i: usize, _len: usize) -> Side {
+        Side::Right
+    }
+
+    #[inline]
+    fn search<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize> {
+        slots::search(m, at, 0, window.len(), key)
+    }
+}

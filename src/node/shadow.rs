@@ -1,0 +1,173 @@
+//! The volatile companion of a block: version lock, owned range, window. Never stored, always rebuildable.
+
+use crate::node::{Span, Window};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, spin_loop, yield_now};
+
+const LOCKED: u64 = 1;
+/// The shadow's fields describe the node.
+const READY: u64 = 2;
+/// The block is in no chain any more.
+const DEAD: u64 = 4;
+const VERSION: u64 = 8;
+
+/// The version lock, one word:
+///
+/// ```text
+/// | version 61 | dead 1 | ready 1 | locked 1 |
+/// ```
+///
+/// | from | to | by |
+/// |---|---|---|
+/// | unlocked, any | locked, the rest unchanged | `lock` |
+/// | locked | unlocked, next version, ready / dead / neither | `unlock` |
+///
+/// A reader notes the word when it is unlocked, reads, and accepts what it read if the word is still the same. A writer
+/// unlocks only after its fence, so no reader returns what a crash could take back.
+#[derive(Debug)]
+pub(crate) struct VersionLock(AtomicU64);
+
+/// What the lock word was, unlocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version(u64);
+
+impl Version {
+    /// The shadow's fields describe the node.
+    pub(crate) fn is_ready(self) -> bool {
+        self.0 & READY != 0
+    }
+
+    /// The block left its chain.
+    pub(crate) fn is_dead(self) -> bool {
+        self.0 & DEAD != 0
+    }
+}
+
+/// In what state a writer leaves a shadow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// Its fields describe the node.
+    Ready,
+    /// The block left its chain.
+    Dead,
+    /// As if never looked at.
+    Unread,
+}
+
+/// Spins a little, then gives the processor away.
+struct Backoff(u32);
+
+impl Backoff {
+    fn wait(&mut self) {
+        self.0 += 1;
+        if cfg!(loom) || self.0 > 64 {
+            yield_now();
+        } else {
+            spin_loop();
+        }
+    }
+}
+
+impl VersionLock {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// The version to read under; waits while a writer is at work.
+    #[inline]
+    pub(crate) fn begin(&self) -> Version {
+        let word = self.0.load(Ordering::Acquire);
+        if word & LOCKED == 0 { Version(word) } else { self.begin_slowly() }
+    }
+
+    #[cold]
+    fn begin_slowly(&self) -> Version {
+        let mut backoff = Backoff(0);
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if word & LOCKED == 0 {
+                return Version(word);
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Whether everything read since `begin` belongs to one version.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_still(&self, version: Version) -> bool {
+        // Pairs with the fence in `lock`: a load above that saw a writer's store makes the load below see its lock.
+        fence(Ordering::Acquire);
+        self.0.load(Ordering::Relaxed) == version.0
+    }
+
+    /// Waits for the lock and takes it; tells what the word was.
+    #[inline]
+    pub(crate) fn lock(&self) -> Version {
+        let mut backoff = Backoff(0);
+        loop {
+            let word = self.0.load(Ordering::Relaxed);
+            if word & LOCKED == 0
+                && self.0.compare_exchange_weak(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                // The lock is seen before any store that follows (see `is_still`).
+                fence(Ordering::Release);
+                return Version(word);
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Releases the lock under a new version.
+    #[inline]
+    pub(crate) fn unlock(&self, was: Version, leave: Leave) {
+        let flags = match leave {
+            Leave::Ready => READY,
+            Leave::Dead => DEAD,
+            Leave::Unread => 0,
+        };
+        let version = (was.0 & !(VERSION - 1)).wrapping_add(VERSION);
+        self.0.store(version | flags, Ordering::Release);
+    }
+}
+
+/// A block's shadow: half a line.
+#[derive(Debug)]
+#[cfg_attr(not(loom), repr(align(32)))]
+pub(crate) struct Shadow {
+    pub(crate) lock: VersionLock,
+    low: AtomicU64,
+    width: AtomicU64,
+    window: AtomicU32,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Shadow>() == 32);
+
+impl Shadow {
+    pub(crate) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { lock: VersionLock::new(), low: zero(), width: zero(), window: AtomicU32::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn span(&self) -> Span {
+        Span::from_parts(self.low.load(Ordering::Relaxed), self.width.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn window(&self) -> Window {
+        Window::unpack(self.window.load(Ordering::Relaxed))
+    }
+
+    /// Under the lock only.
+    #[inline]
+    pub(crate) fn set_window(&self, window: Window) {
+        self.window.store(window.pack(), Ordering::Relaxed);
+    }
+
+    /// Under the lock only.
+    pub(crate) fn set_span(&self, span: Span) {
+        self.low.store(span.low(), Ordering::Relaxed);
+        self.width.store(span.width(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,315 @@
+//! What all sorted layouts do alike: fill, shift, repair, scrub. Every store that can matter after a crash is here.
+
+use crate::error::Broken;
+use crate::medium::{LINE, Medium};
+use crate::node::{Entry, HEADER, LOW, META, NEXT, Node, SLOT, Side, Span, Window, meta};
+
+/// Stores that become durable in the order they are made.
+///
+/// Within a line an order point is enough; a change of line waits until the line left behind is durable. So after a crash
+/// the medium holds the effect of a prefix of the stores, which is what all `Crash:` arguments about shifts build on.
+struct InOrder<'m, M: Medium> {
+    m: &'m M,
+    line: Option<u64>,
+}
+
+impl<'m, M: Medium> InOrder<'m, M> {
+    fn new(m: &'m M) -> Self {
+        Self { m, line: None }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn store(&mut self, at: u64, value: u64) {
+        let line = at & !(LINE - 1);
+        match self.line {
+            Some(same) if same == line => self.m.order(),
+            Some(other) => {
+                self.m.flush(other, LINE);
+                self.m.fence();
+                self.line = Some(line);
+            }
+            None => self.line = Some(line),
+        }
+        self.m.store(at, value);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn finish(self) {
+        if let Some(line) = self.line {
+            self.m.flush(line, LINE);
+            self.m.fence();
+        }
+    }
+}
+
+#[inline]
+fn key_at(at: u64, slot: usize) -> u64 {
+    at + HEADER + slot as u64 * SLOT
+}
+
+#[inline]
+fn value_at(at: u64, slot: usize) -> u64 {
+    key_at(at, slot) + 8
+}
+
+/// The key in a slot.
+#[inline]
+pub(crate) fn key<M: Medium>(m: &M, at: u64, slot: usize) -> u64 {
+    m.load(key_at(at, slot))
+}
+
+/// The `i`-th entry of a node.
+#[inline]
+pub(crate) fn entry<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usize) -> Entry {
+    let slot = N::slot(window.base.into(), i as isize);
+    (key(m, at, slot), m.load(value_at(at, slot)))
+}
+
+/// The value of the `i`-th entry of a node.
+#[inline]
+pub(crate) fn value<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usize) -> u64 {
+    m.load(value_at(at, N::slot(window.base.into(), i as isize)))
+}
+
+/// All entries of a node, in order.
+pub(crate) fn entries<N: Node, M: Medium>(m: &M, at: u64, window: Window) -> impl DoubleEndedIterator<Item = Entry> {
+    (0..window.len()).map(move |i| entry::<N, M>(m, at, window, i))
+}
+
+/// Binary search in `len` adjacent slots from `first` on, without unpredictable branches.
+#[inline]
+pub(crate) fn search<M: Medium>(m: &M, at: u64, first: usize, len: usize, wanted: u64) -> Result<usize, usize> {
+    let keys = key_at(at, first);
+    let mut low = 0u64;
+    let mut left = len as u64;
+    while left > 1 {
+        let half = left / 2;
+        // The greatest key not above the wanted one stays in `low ..`.
+        low = if m.load(keys + (low + half) * SLOT) <= wanted { low + half } else { low };
+        left -= half;
+    }
+    if len == 0 {
+        return Err(0);
+    }
+    match m.load(keys + low * SLOT).cmp(&wanted) {
+        std::cmp::Ordering::Equal => Ok(low as usize),
+        std::cmp::Ordering::Less => Err(low as usize + 1),
+        std::cmp::Ordering::Greater => Err(low as usize),
+    }
+}
+
+/// Writes a whole node into a block that nothing points to, and flushes it; the caller fences.
+///
+/// `zeroed` says that the block holds zeros, durably.
+pub(crate) fn fill<N: Node, M: Medium>(
+    m: &M,
+    at: u64,
+    level: u16,
+    low: u64,
+    next: u64,
+    entries: impl Iterator<Item = Entry>,
+    zeroed: bool,
+) -> Window {
+    m.store(at + NEXT, next);
+    m.store(at + LOW, low);
+    m.store(at + META, meta::<N>(level));
+    let mut count = 0;
+    for (key, value) in entries {
+        m.store_pair(key_at(at, count), [key, value]);
+        count += 1;
+    }
+    // N2: zeros are empty slots, unless the node owns 0.
+    if zeroed && low > 0 {
+        m.flush(at, HEADER + count as u64 * SLOT);
+    } else {
+        for slot in count..N::SLOTS {
+            m.store(key_at(at, slot), low.wrapping_sub(1));
+        }
+        m.flush(at, N::BYTES);
+    }
+    Window::new(0, count)
+}
+
+/// Inserts an entry at position `i`, by ordered stores; durable when it returns. There must be an empty slot.
+///
+/// # Complexity
+///
+/// The lines of the entries moved and of the new one, each flushed and fenced once.
+pub(crate) fn insert<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
+    let (base, len) = (usize::from(window.base), window.len());
+    let slot = |i: isize| N::slot(base, i);
+    let mut in_order = InOrder::new(m);
+    let mut put = |target: usize, (key, value): Entry| {
+        // The value first: as long as the key is not there, the slot is empty, or the inner one of an equal pair.
+        in_order.store(value_at(at, target), value);
+        in_order.store(key_at(at, target), key);
+    };
+    let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
+    let i = i as isize;
+    // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one is
+    // whole (N3); the next open closes the gap. Or the new key is there: then so is all else.
+    match N::side_of_insert(i as usize, len) {
+        Side::Right => {
+            for j in (i..len as isize).rev() {
+                put(slot(j + 1), read(j));
+            }
+            put(slot(i), new);
+            in_order.finish();
+            Window::new(base, len + 1)
+        }
+        Side::Left => {
+            for j in 0..i {
+                put(slot(j - 1), read(j));
+            }
+            put(slot(i - 1), new);
+            in_order.finish();
+            Window::new(slot(-1), len + 1)
+        }
+    }
+}
+
+/// Removes the entry at position `i`, by ordered stores; durable when it returns.
+///
+/// # Complexity
+///
+/// The lines of the entries moved and of the slot that becomes empty, each flushed and fenced once.
+pub(crate) fn remove<N: Node, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize) -> Window {
+    close_gap::<N, M>(m, at, span, window, i, N::side_of_remove(i, window.len()))
+}
+
+fn close_gap<N: Node, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize, side: Side) -> Window {
+    let (base, len) = (usize::from(window.base), window.len());
+    let slot = |i: isize| N::slot(base, i);
+    let mut in_order = InOrder::new(m);
+    let mut copy = |target: isize, source: isize| {
+        // The key first: it makes an equal pair of which the source, the outer one, counts.
+        in_order.store(key_at(at, slot(target)), key(m, at, slot(source)));
+        in_order.store(value_at(at, slot(target)), m.load(value_at(at, slot(source))));
+    };
+    let i = i as isize;
+    // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key went with the
+    // first store.
+    match side {
+        Side::Right => {
+            let last = len as isize - 1;
+            for j in i..last {
+                copy(j, j + 1);
+            }
+            in_order.store(key_at(at, slot(last)), span.marker());
+            in_order.finish();
+            Window::new(base, len - 1)
+        }
+        Side::Left => {
+            for j in (1..=i).rev() {
+                copy(j, j - 1);
+            }
+            in_order.store(key_at(at, slot(0)), span.marker());
+            in_order.finish();
+            Window::new(slot(1), len - 1)
+        }
+    }
+}
+
+/// Replaces the value at position `i`; durable when it returns. One line, one fence.
+pub(crate) fn update<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64) {
+    let place = value_at(at, N::slot(window.base.into(), i as isize));
+    m.store(place, value);
+    m.flush(place, 8);
+    // Crash: the old value or the new one.
+    m.fence();
+}
+
+/// Copies entries behind the run, where they are still outside the owned range, and empties every other slot whose key
+/// lies in `wider`, the range that is to be owned. Flushed; the caller fences and commits.
+pub(crate) fn stage<N: Node, M: Medium>(m: &M, at: u64, wider: Span, window: Window, entries: &[Entry]) -> Window {
+    let base = usize::from(window.base);
+    let len = window.len() + entries.len();
+    let mut dirty: Option<u64> = None;
+    let mut touch = |slot: usize| {
+        let line = key_at(at, slot) & !(LINE - 1);
+        if let Some(left) = dirty.replace(line).filter(|&left| left != line) {
+            m.flush(left, LINE);
+        }
+    };
+    for (i, &(key, value)) in entries.iter().enumerate() {
+        let slot = N::slot(base, (window.len() + i) as isize);
+        touch(slot);
+        m.store_pair(key_at(at, slot), [key, value]);
+    }
+    for i in len..N::SLOTS {
+        let slot = N::slot(base, i as isize);
+        if wider.contains(key(m, at, slot)) {
+            // What a split left behind would come back with the range.
+            touch(slot);
+            m.store(key_at(at, slot), wider.marker());
+        }
+    }
+    if let Some(line) = dirty {
+        m.flush(line, LINE);
+    }
+    Window::new(base, len)
+}
+
+/// What the bytes of a node say, without a store: its window, and the position of the equal pair if there is one.
+pub(crate) fn inspect<N: Node, M: Medium>(m: &M, at: u64, span: Span) -> Result<(Window, Option<usize>), Broken> {
+    let base = N::base(|slot| key(m, at, slot), span).ok_or(Broken::new(at, "N3: the entries form no run"))?;
+    let mut len = 0;
+    let mut pair = None;
+    let mut last = 0;
+    while len < N::SLOTS {
+        let slot = N::slot(base, len as isize);
+        let key = key(m, at, slot);
+        if !span.contains(key) {
+            break;
+        }
+        if len > 0 && key <= last {
+            if key < last || pair.is_some() {
+                return Err(Broken::new(key_at(at, slot), "N3: keys ascend, with at most one equal pair"));
+            }
+            pair = Some(len - 1);
+        }
+        last = key;
+        len += 1;
+    }
+    Ok((Window::new(base, len), pair))
+}
+
+/// Finishes an interrupted shift, if there is the trace of one; what it leaves is durable. Tells the window.
+pub(crate) fn repair<N: Node, M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
+    let (window, pair) = inspect::<N, M>(m, at, span)?;
+    let Some(first) = pair else { return Ok(window) };
+    let side = N::side_of_pair(first, window.len());
+    let inner = if side == Side::Left { first + 1 } else { first };
+    // Crash: the pair lies nearer to the end of the run, on the same side; the next repair goes on from there.
+    Ok(close_gap::<N, M>(m, at, span, window, inner, side))
+}
+
+/// Every broken invariant of one node, without a store.
+pub(crate) fn check<N: Node, M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Window> {
+    match inspect::<N, M>(m, at, span) {
+        Err(broken) => {
+            report(broken);
+            None
+        }
+        Ok((window, _)) => {
+            for i in window.len()..N::SLOTS {
+                let slot = N::slot(window.base.into(), i as isize);
+                if span.contains(key(m, at, slot)) {
+                    report(Broken::new(key_at(at, slot), "N2: an entry outside the run"));
+                }
+            }
+            Some(window)
+        }
+    }
+}
+
+/// Makes `next` the right neighbour; durable when it returns. The commit of every structural change.
+pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
+    m.store(at + NEXT, next);
+    m.flush(at + NEXT, 8);
+    // Crash: the chain before the change, or after it. What the store moved out of the owned range is empty by N2, what
+    // it moved into the range was staged before.
+    m.fence();
+}

@@ -1,0 +1,111 @@
+//! Blocks of one class: which are free is known in DRAM only, so taking one costs no flush.
+//!
+//! After a crash, the blocks that a tree reaches are in use and all others are free. Nothing can leak.
+
+use crate::error::Result;
+use crate::medium::Medium;
+use crate::pool::segments::{Entry, Segments};
+use crate::sync::Mutex;
+
+/// A block just taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Its offset.
+    pub(crate) at: u64,
+    /// True if it holds zeros, durably.
+    pub(crate) zeroed: bool,
+}
+
+/// The blocks of one tree, kind and size.
+pub(crate) struct Blocks {
+    class: Entry,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Blocks given back, or found unused at open.
+    free: Vec<u64>,
+    /// Blocks from `next` on are not yet handed out, in the newest segment.
+    next: u64,
+    end: u64,
+    zeroed: bool,
+}
+
+impl Blocks {
+    /// A class without blocks.
+    pub(crate) fn new(class: Entry) -> Self {
+        Self { class, state: Mutex::new(State::default()) }
+    }
+
+    /// The class's blocks are those of its segments; the free ones are those that `used` denies.
+    pub(crate) fn recover(&self, segments: &Segments, mut used: impl FnMut(u64) -> bool) {
+        let mut state = self.state.lock();
+        *state = State::default();
+        for segment in segments.owned(self.class.tree, self.class.kind, self.class.unit) {
+            state.free.extend(self.blocks_of(segments, segment).filter(|&at| !used(at)));
+        }
+        // Popped from the end: lowest first.
+        state.free.reverse();
+    }
+
+    /// The class's free blocks are known: those of `free` that are blocks at all.
+    pub(crate) fn restore(&self, segments: &Segments, free: &[u64]) {
+        let mut state = self.state.lock();
+        *state = State::default();
+        state.free.extend(free.iter().copied().filter(|&at| segments.is_block(at, self.class)));
+    }
+
+    fn blocks_of(&self, segments: &Segments, segment: u32) -> impl DoubleEndedIterator<Item = u64> + use<> {
+        let (start, unit) = (segments.start(segment), u64::from(self.class.unit));
+        (0..segments.size() / unit).map(move |i| start + i * unit)
+    }
+
+    pub(crate) fn class(&self) -> Entry {
+        self.class
+    }
+
+    /// True if `at` is where one of the class's blocks starts.
+    #[inline]
+    pub(crate) fn contains(&self, segments: &Segments, at: u64) -> bool {
+        segments.is_block(at, self.class)
+    }
+
+    /// A block for the caller alone.
+    pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken> {
+        let mut state = self.state.lock();
+        if let Some(at) = state.free.pop() {
+            return Ok(Taken { at, zeroed: false });
+        }
+        let unit = u64::from(self.class.unit);
+        if state.next + unit > state.end {
+            let (segment, zeroed) = segments.assign(m, self.class, 1)?;
+            let start = segments.start(segment);
+            state.next = start;
+            state.end = start + segments.size();
+            state.zeroed = zeroed;
+        }
+        let at = state.next;
+        state.next += unit;
+        Ok(Taken { at, zeroed: state.zeroed })
+    }
+
+    /// Gives a block back.
+    pub(crate) fn give(&self, at: u64) {
+        self.state.lock().free.push(at);
+    }
+
+    /// All blocks that are free now.
+    pub(crate) fn free(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        let unit = u64::from(self.class.unit);
+        let fresh = (state.end - state.next) / unit;
+        state.free.iter().copied().chain((0..fresh).map(|i| state.next + i * unit)).collect()
+    }
+
+    /// How many blocks there are, free ones included.
+    pub(crate) fn total(&self, segments: &Segments) -> u64 {
+        let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit).len() as u64;
+        owned * (segments.size() / u64::from(self.class.unit))
+    }
+}

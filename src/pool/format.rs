@@ -1,0 +1,342 @@
+//! The superblock and the geometry that follows from it.
+//!
+//! ```text
+//! 0       superblock A ─┐ twins: the same content, written one after the other,
+//! 4096    superblock B ─┘ so that a torn write always leaves one whole
+//! 8192    roots         one 256-byte entry per tree
+//!         segment table one word per segment
+//!         (padding up to a multiple of the segment size)
+//! first   segment 0, segment 1, ... up to the capacity
+//!
+//! superblock, 16 words in two lines:
+//! line 0  | magic | version, line, order | compat | ro-compat | incompat | uuid | uuid | segment size |
+//! line 1  | limit, trees | capacity | sequence | boots | state | 0 | 0 | checksum |
+//! ```
+//!
+//! Invariants:
+//! - **S1** At least one twin has the magic and the right checksum, from the moment `create` returns.
+//! - **S2** Only words of line 1 change after creation; the twin that is older or damaged is written first.
+//! - **S3** Until the first write of twin A, which comes after that of B, its first word reads [`BIRTH`].
+
+use crate::error::{Error, Result};
+use crate::medium::{LINE, Medium};
+
+/// "BRISTLEC" in the file's first bytes.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"BRISTLEC");
+/// In the magic's place while a pool is being created.
+pub(crate) const BIRTH: u64 = u64::from_le_bytes(*b"BRISTLE?");
+/// The format this crate writes, and the newest it reads.
+pub(crate) const VERSION: u64 = 1;
+
+const COMPAT: u64 = 0;
+const RO_COMPAT: u64 = 0;
+const INCOMPAT: u64 = 0;
+
+const CLEAN: u64 = u64::from_le_bytes(*b"clean\0\0\0");
+const DIRTY: u64 = u64::from_le_bytes(*b"in use\0\0");
+
+const TWINS: [u64; 2] = [0, 4096];
+const WORDS: usize = 16;
+const BYTES: u64 = WORDS as u64 * 8;
+const ROOTS: u64 = 8192;
+/// Bytes of one tree's root entry.
+pub(crate) const ROOT_BYTES: u64 = 256;
+
+/// The sizes chosen when a pool is created. They never change, but for the capacity, which only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// Bytes in a segment: a power of two.
+    pub(crate) segment: u64,
+    /// How many segments the table has room for.
+    pub(crate) limit: u32,
+    /// How many trees the directory has room for.
+    pub(crate) trees: u32,
+    /// Bytes in the pool: of the header and of the segments that may be used.
+    pub(crate) capacity: u64,
+}
+
+impl Geometry {
+    /// Least and greatest segment size.
+    pub(crate) const SEGMENTS: std::ops::RangeInclusive<u64> = 1024..=1 << 30;
+
+    /// Offset of the root entry of tree `slot`.
+    pub(crate) fn root(&self, slot: u16) -> u64 {
+        ROOTS + u64::from(slot) * ROOT_BYTES
+    }
+
+    /// Offset of the segment table.
+    pub(crate) fn table(&self) -> u64 {
+        ROOTS + u64::from(self.trees) * ROOT_BYTES
+    }
+
+    /// Offset of segment 0.
+    pub(crate) fn first(&self) -> u64 {
+        (self.table() + u64::from(self.limit) * 8).next_multiple_of(self.segment.max(4096))
+    }
+
+    /// Segments that the capacity has room for.
+    pub(crate) fn segments(&self) -> u32 {
+        (self.capacity.saturating_sub(self.first()) / self.segment).min(u64::from(self.limit)) as u32
+    }
+
+    /// The least capacity that makes sense: three segments.
+    pub(crate) fn least(&self) -> u64 {
+        self.first() + 3 * self.segment
+    }
+
+    /// The capacity at which the table is full.
+    pub(crate) fn greatest(&self) -> u64 {
+        self.first() + u64::from(self.limit) * self.segment
+    }
+
+    /// Checks what the caller, or a file, asks for.
+    pub(crate) fn check(&self, pool: &str) -> Result<()> {
+        if !self.segment.is_power_of_two() || !Self::SEGMENTS.contains(&self.segment) {
+            return Err(Error::Option {
+                what: "the segment size must be a power of two from 1 KiB to 1 GiB",
+                given: self.segment,
+            });
+        }
+        if self.trees == 0 || self.trees > 0xffff {
+            return Err(Error::Option { what: "a pool has room for 1 to 65535 trees", given: self.trees.into() });
+        }
+        if self.limit < 3 {
+            return Err(Error::Option { what: "a pool has room for at least 3 segments", given: self.limit.into() });
+        }
+        if self.capacity < self.least() || self.capacity > self.greatest() {
+            return Err(Error::Capacity {
+                pool: pool.to_owned(),
+                asked: self.capacity,
+                least: self.least(),
+                greatest: self.greatest(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The content of a superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub(crate) geometry: Geometry,
+    pub(crate) uuid: [u64; 2],
+    /// Counts the writes of the superblock.
+    pub(crate) sequence: u64,
+    /// Counts the opens for writing.
+    pub(crate) boots: u64,
+    /// True from an orderly close until the next open for writing.
+    pub(crate) clean: bool,
+    compat: u64,
+}
+
+/// Why one twin cannot be used.
+enum Bad {
+    Unborn,
+    OtherOrder,
+    NoMagic,
+    Version(u64),
+    Features(u64),
+    Checksum,
+}
+
+impl Superblock {
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        // Unique, not secret: the standard library seeds its hashers from the system's random source.
+        let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
+        Self { geometry, uuid: [random(), random()], sequence: 0, boots: 0, clean: true, compat: COMPAT }
+    }
+
+    fn encode(&self) -> [u64; WORDS] {
+        let g = &self.geometry;
+        let order = u64::from(u16::from_ne_bytes([1, 2]));
+        let mut words = [
+            MAGIC,
+            VERSION | LINE << 32 | order << 48,
+            self.compat,
+            RO_COMPAT,
+            INCOMPAT,
+            self.uuid[0],
+            self.uuid[1],
+            g.segment,
+            u64::from(g.limit) | u64::from(g.trees) << 32,
+            g.capacity,
+            self.sequence,
+            self.boots,
+            if self.clean { CLEAN } else { DIRTY },
+            0,
+            0,
+            0,
+        ];
+        words[WORDS - 1] = checksum(&words[..WORDS - 1]);
+        words
+    }
+
+    fn decode(words: &[u64; WORDS]) -> Result<Self, Bad> {
+        match words[0] {
+            MAGIC => {}
+            BIRTH => return Err(Bad::Unborn),
+            other if other == MAGIC.swap_bytes() => return Err(Bad::OtherOrder),
+            _ => return Err(Bad::NoMagic),
+        }
+        if words[WORDS - 1] != checksum(&words[..WORDS - 1]) {
+            return Err(Bad::Checksum);
+        }
+        let version = words[1] & 0xffff_ffff;
+        if version != VERSION {
+            return Err(Bad::Version(version));
+        }
+        if words[4] & !INCOMPAT != 0 {
+            return Err(Bad::Features(words[4] & !INCOMPAT));
+        }
+        Ok(Self {
+            geometry: Geometry {
+                segment: words[7],
+                limit: words[8] as u32,
+                trees: (words[8] >> 32) as u32,
+                capacity: words[9],
+            },
+            uuid: [words[5], words[6]],
+            sequence: words[10],
+            boots: words[11],
+            clean: words[12] == CLEAN,
+            compat: words[2],
+        })
+    }
+
+    /// Reads both twins and takes the newer valid one; also says which one that was.
+    pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize)> {
+        let pool = || m.name().to_owned();
+        if m.len() < TWINS[1] + BYTES {
+            return Err(Error::NotAPool { pool: pool(), found: "a file too short for a superblock" });
+        }
+        let twins = TWINS.map(|at| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8))));
+        let [a, b] = twins;
+        // S3: as long as A is unborn nothing was ever acknowledged.
+        let bad = match (a, b) {
+            (Err(Bad::Unborn), _) => {
+                return Err(Error::NotAPool { pool: pool(), found: "the remains of an interrupted creation" });
+            }
+            (Ok(a), Ok(b)) if a.sequence >= b.sequence => return Ok((a, 0)),
+            (_, Ok(b)) => return Ok((b, 1)),
+            (Ok(a), Err(_)) => return Ok((a, 0)),
+            (Err(a), Err(b)) => [a, b],
+        };
+        // Neither is usable: report what tells most.
+        let mut report = Error::NotAPool { pool: pool(), found: "no magic number" };
+        for bad in bad {
+            match bad {
+                Bad::Version(found) => return Err(Error::Version { pool: pool(), found, supported: VERSION }),
+                Bad::Features(unknown) => return Err(Error::Features { pool: pool(), unknown }),
+                Bad::OtherOrder => {
+                    report = Error::NotAPool { pool: pool(), found: "a pool of the other byte order" };
+                }
+                Bad::Checksum => report = Error::Superblock { pool: pool(), at: TWINS[0] },
+                Bad::Unborn | Bad::NoMagic => {}
+            }
+        }
+        Err(report)
+    }
+
+    /// Replaces both twins; `current` is the one that was read. Returns with both durable.
+    pub(crate) fn write<M: Medium>(&self, m: &M, current: usize) {
+        let words = self.encode();
+        for twin in [1 - current, current] {
+            let at = TWINS[twin];
+            for (i, &word) in words.iter().enumerate() {
+                m.store(at + i as u64 * 8, word);
+            }
+            m.flush(at, BYTES);
+            // Crash: this twin may be torn, its checksum then tells; the other one is whole (S1).
+            m.fence();
+        }
+    }
+
+    /// Marks a new pool's header as unborn; the first [`write`](Self::write) gives birth to it. The roots and the table
+    /// are zero already.
+    pub(crate) fn conceive<M: Medium>(m: &M) {
+        m.store(TWINS[0], BIRTH);
+        m.flush(TWINS[0], 8);
+        // Crash: an unborn pool (S3). The next creation starts over.
+        m.fence();
+    }
+}
+
+/// A checksum of words: CRC-32 of their bytes, and its complement so that zeros never look valid.
+pub(crate) fn checksum(words: &[u64]) -> u64 {
+    let crc = u64::from(crc(words.iter().copied()));
+    crc | (!crc) << 32
+}
+
+/// CRC-32 of the words' bytes.
+pub(crate) fn crc(words: impl IntoIterator<Item = u64>) -> u32 {
+    // Large pieces: the checksum's fast path wants more than a word at a time.
+    let mut piece = [0; 4096];
+    let mut filled = 0;
+    let mut hasher = crc32fast::Hasher::new();
+    for word in words {
+        piece[filled..filled + 8].copy_from_slice(&word.to_ne_bytes());
+        filled += 8;
+        if filled == piece.len() {
+            hasher.update(&piece);
+            filled = 0;
+        }
+    }
+    hasher.update(&piece[..filled]);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::Dram;
+
+    fn geometry() -> Geometry {
+        Geometry { segment: 4096, limit: 8, trees: 4, capacity: 64 << 10 }
+    }
+
+    #[test]
+    fn a_torn_write_leaves_the_other_twin() {
+        let m = Dram::zeroed(64 << 10);
+        let mut sb = Superblock::new(geometry());
+        Superblock::conceive(&m);
+        assert!(Superblock::read(&m).is_err());
+        sb.write(&m, 0);
+        assert_eq!(Superblock::read(&m).unwrap(), (sb, 0));
+        sb.sequence += 1;
+        sb.clean = false;
+        sb.write(&m, 0);
+        assert_eq!(Superblock::read(&m).unwrap().0, sb);
+        for at in TWINS {
+            let whole = m.load(at + 80);
+            m.store(at + 80, !whole);
+            assert_eq!(Superblock::read(&m).unwrap().0, sb);
+            m.store(at + 80, whole);
+        }
+        m.store(TWINS[0] + 80, 0);
+        m.store(TWINS[1] + 80, 0);
+        assert!(matches!(Superblock::read(&m), Err(Error::Superblock { at: 0, .. })));
+    }
+
+    #[test]
+    fn what_is_not_a_pool_says_why() {
+        let m = Dram::zeroed(64 << 10);
+        assert!(matches!(Superblock::read(&m), Err(Error::NotAPool { .. })));
+        assert!(matches!(Superblock::read(&Dram::zeroed(100)), Err(Error::NotAPool { .. })));
+        let sb = Superblock::new(geometry());
+        for (word, value, expected) in [(1, 2, "version"), (4, 1 << 9, "features")] {
+            sb.write(&m, 0);
+            for at in TWINS {
+                m.store(at + word * 8, value);
+                let words: Vec<u64> = (0..15).map(|i| m.load(at + i * 8)).collect();
+                m.store(at + 120, checksum(&words));
+            }
+            let error = Superblock::read(&m).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        m.store(0, BIRTH);
+        assert!(matches!(Superblock::read(&m), Err(Error::NotAPool { .. })));
+        m.store(0, MAGIC.swap_bytes());
+        m.store(4096, 0);
+        assert!(Superblock::read(&m).unwrap_err().to_string().contains("byte order"));
+    }
+}

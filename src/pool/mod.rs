@@ -1,0 +1,394 @@
+//! The pool: one file (or other medium) that holds named trees.
+
+pub(crate) mod blocks;
+pub(crate) mod format;
+mod options;
+pub(crate) mod records;
+pub(crate) mod roots;
+pub(crate) mod segments;
+
+pub use options::Options;
+
+use crate::error::{Broken, Error, Result};
+use crate::medium::{Domain, Mapped, Medium};
+use crate::sync::Mutex;
+use format::Superblock;
+use roots::{Root, Shape};
+use segments::{Kind, Segments};
+use std::any::Any;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+/// An open pool.
+///
+/// A handle: cloning it is cheap, and trees keep their pool open. When the last handle goes, or at
+/// [`close`](Self::close), the pool is closed in order, which makes the next open instant. A process that dies instead
+/// loses nothing that was acknowledged; the next open then walks the trees.
+///
+/// # Examples
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("orders.pool");
+/// use bristlecone::{CircTree, Pool};
+///
+/// let pool = Pool::options().capacity(64 << 20).open(&path)?; // creates or opens
+/// let orders: CircTree = pool.tree("orders")?;
+/// orders.insert(42, 7)?;
+/// assert_eq!(orders.get(42), Some(7));
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+pub struct Pool<M: Medium = Mapped> {
+    pub(crate) inner: Arc<Inner<M>>,
+}
+
+impl<M: Medium> Clone for Pool<M> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+/// Everything about an open pool.
+pub(crate) struct Inner<M: Medium> {
+    // Before `medium`: dropping writes to it.
+    superblock: Mutex<(Superblock, usize)>,
+    pub(crate) segments: Segments,
+    /// The open trees by root slot. Also the lock under which roots are created and deleted.
+    catalog: Mutex<HashMap<u16, Weak<dyn Any + Send + Sync>>>,
+    was_clean: bool,
+    pub(crate) medium: M,
+}
+
+/// What an open pool is, for reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stat {
+    /// The path, or the medium's name.
+    pub name: String,
+    /// A number that no other pool has.
+    pub uuid: [u64; 2],
+    /// The on-media format.
+    pub format: u64,
+    /// Bytes there may be.
+    pub capacity: u64,
+    /// Bytes in a segment.
+    pub segment: u64,
+    /// Bytes not yet given to a tree.
+    pub available: u64,
+    /// How often the pool was opened for writing.
+    pub boots: u64,
+    /// Whether it had been closed in order before this open.
+    pub was_clean: bool,
+    /// What a crash takes away.
+    pub durability: Domain,
+}
+
+/// What a tree in a pool is, without opening it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TreeInfo {
+    /// Its name.
+    pub name: String,
+    /// Its node layout, with the number of slots, as in "circular/32".
+    pub layout: String,
+    /// The slots of a node.
+    pub slots: u32,
+    /// Its kind of index.
+    pub index: &'static str,
+    /// What the keys are.
+    pub keys: &'static str,
+    /// What the values are.
+    pub values: &'static str,
+    /// Bytes of segments it has.
+    pub bytes: u64,
+    /// Whether its close record is valid.
+    pub closed: bool,
+}
+
+impl Pool {
+    /// The options to create or open a pool with.
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    /// Opens an existing pool for reading and writing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::open`]; [`Error::NotFound`] if there is no such file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::options().create(false).open(path)
+    }
+}
+
+impl<M: Medium> Pool<M> {
+    /// What survives which crash.
+    pub fn durability(&self) -> Domain {
+        self.inner.medium.domain()
+    }
+
+    /// The medium, for its counters.
+    pub fn medium(&self) -> &M {
+        &self.inner.medium
+    }
+
+    /// Figures about the pool.
+    pub fn stat(&self) -> Stat {
+        let superblock = self.inner.superblock.lock().0;
+        Stat {
+            name: self.inner.medium.name().to_owned(),
+            uuid: superblock.uuid,
+            format: format::VERSION,
+            capacity: superblock.geometry.capacity,
+            segment: superblock.geometry.segment,
+            available: self.inner.segments.available(),
+            boots: superblock.boots,
+            was_clean: self.inner.was_clean,
+            durability: self.durability(),
+        }
+    }
+
+    /// The trees there are, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] if a root entry is damaged.
+    pub fn trees(&self) -> Result<Vec<TreeInfo>> {
+        let inner = &*self.inner;
+        let mut trees = Vec::new();
+        for root in inner.roots() {
+            if inner.intact(root.is_live(&inner.medium))? {
+                trees.push(inner.describe(root));
+            }
+        }
+        Ok(trees)
+    }
+
+    /// Deletes a tree and gives its space back to the pool.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]; [`Error::StillOpen`] while a handle to the tree is alive; [`Error::ReadOnly`];
+    /// [`Error::Corrupt`].
+    ///
+    /// # Complexity
+    ///
+    /// One line flushed, one fence.
+    ///
+    /// # Crash consistency
+    ///
+    /// The tree is there whole, or gone whole.
+    pub fn drop_tree(&self, name: &str) -> Result<()> {
+        let inner = &*self.inner;
+        inner.writable()?;
+        let mut catalog = inner.catalog.lock();
+        let root = inner.find(name)?.ok_or_else(|| Error::NotFound { what: name.to_owned() })?;
+        if let Some(open) = catalog.get(&root.slot).filter(|open| open.strong_count() > 0) {
+            return Err(Error::StillOpen { pool: inner.medium.name().to_owned(), handles: open.strong_count() });
+        }
+        catalog.remove(&root.slot);
+        root.delete(&inner.medium);
+        inner.release_tree(root.slot);
+        Ok(())
+    }
+
+    /// Closes the pool in order, so that the next open is instant.
+    ///
+    /// Dropping the last handle does the same, but cannot report an error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillOpen`] if trees or other handles are alive; the pool stays open through them.
+    pub fn close(self) -> Result<()> {
+        let name = self.inner.medium.name().to_owned();
+        let handles = Arc::strong_count(&self.inner) - 1;
+        match Arc::into_inner(self.inner) {
+            Some(inner) => {
+                drop(inner);
+                Ok(())
+            }
+            None => Err(Error::StillOpen { pool: name, handles }),
+        }
+    }
+}
+
+impl<M: Medium> Inner<M> {
+    /// Takes possession of a pool: reads its header and, unless it is read-only, declares it in use.
+    pub(crate) fn open(medium: M, (superblock, twin): (Superblock, usize)) -> Result<Self> {
+        let geometry = superblock.geometry;
+        let was_clean = superblock.clean;
+        let segments = Segments::open(&medium, geometry).map_err(|broken| broken.in_pool(medium.name()))?;
+        let superblock = Mutex::new((superblock, twin));
+        let inner = Self { superblock, segments, catalog: Mutex::default(), was_clean, medium };
+        if inner.medium.read_only() {
+            return Ok(inner);
+        }
+        let mut live = Vec::new();
+        for root in inner.roots() {
+            if inner.intact(root.is_live(&inner.medium))? {
+                live.push(root.slot);
+            }
+        }
+        // Holes where the pool is in use could fault when the disk is full.
+        let (table, first) = (geometry.table(), geometry.first());
+        let used = (inner.segments.high_water() - first) / geometry.segment;
+        inner.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
+        inner.reserve(first, inner.segments.high_water() - first)?;
+        inner.update(|superblock| {
+            superblock.boots += 1;
+            superblock.clean = false;
+        });
+        // What a crash during the creation or the dropping of a tree left.
+        let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
+        let ownerless: Vec<u32> = inner.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
+        inner.segments.release(&inner.medium, ownerless);
+        Ok(inner)
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> Result<()> {
+        let capacity = self.superblock.lock().0.geometry.capacity;
+        let full =
+            |e| Error::OutOfSpace { pool: self.medium.name().to_owned(), wanted: len, capacity, source: Some(e) };
+        if len == 0 { Ok(()) } else { self.medium.reserve(at, len).map_err(full) }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Superblock)) {
+        let mut guard = self.superblock.lock();
+        let (superblock, twin) = &mut *guard;
+        superblock.sequence += 1;
+        change(superblock);
+        superblock.write(&self.medium, *twin);
+    }
+
+    /// Names the pool in an error.
+    pub(crate) fn intact<T>(&self, result: Result<T, Broken>) -> Result<T> {
+        result.map_err(|broken| broken.in_pool(self.medium.name()))
+    }
+
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.medium.read_only() { Err(Error::ReadOnly { pool: self.medium.name().to_owned() }) } else { Ok(()) }
+    }
+
+    fn roots(&self) -> impl Iterator<Item = Root> {
+        let geometry = self.superblock.lock().0.geometry;
+        (0..geometry.trees as u16).map(move |slot| Root::new(&geometry, slot))
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<Option<Root>> {
+        for root in self.roots() {
+            if self.intact(root.is_live(&self.medium))? && root.name(&self.medium) == name {
+                return Ok(Some(root));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens the tree of this name, creating it if need be; or finds it open already.
+    ///
+    /// `create` lays out an empty tree for a free root and returns its head; `open` takes possession of the tree.
+    pub(crate) fn tree<T: Any + Send + Sync>(
+        &self,
+        name: &str,
+        check: impl FnOnce(Root, Shape) -> Result<()>,
+        shape: Shape,
+        create: impl FnOnce(Root) -> Result<u64>,
+        open: impl FnOnce(Root) -> Result<Arc<T>>,
+    ) -> Result<Arc<T>> {
+        self.writable()?;
+        roots::check_name(name)?;
+        let mut catalog = self.catalog.lock();
+        let root = match self.find(name)? {
+            Some(root) => {
+                check(root, root.shape(&self.medium))?;
+                root
+            }
+            None => {
+                let mut free = None;
+                for root in self.roots() {
+                    if !self.intact(root.is_live(&self.medium))? {
+                        free = Some(root);
+                        break;
+                    }
+                }
+                let limit = self.superblock.lock().0.geometry.trees as usize;
+                let full = || Error::TooManyTrees { pool: self.medium.name().to_owned(), limit };
+                let root = free.ok_or_else(full)?;
+                let head = create(root).inspect_err(|_| self.release_tree(root.slot))?;
+                root.create(&self.medium, name, shape, head);
+                root
+            }
+        };
+        if let Some(open) = catalog.get(&root.slot).and_then(Weak::upgrade) {
+            // The shape was found equal, so the type is the same.
+            return open.downcast::<T>().map_err(|_| Error::LayoutMismatch {
+                tree: name.to_owned(),
+                found: "a tree open with other parameters".to_owned(),
+                expected: std::any::type_name::<T>().to_owned(),
+            });
+        }
+        let tree = open(root)?;
+        let weak: Weak<T> = Arc::downgrade(&tree);
+        catalog.insert(root.slot, weak);
+        Ok(tree)
+    }
+
+    fn release_tree(&self, slot: u16) {
+        let of_tree: Vec<u32> =
+            self.segments.used().filter(|(_, entry)| entry.tree == slot).map(|(segment, _)| segment).collect();
+        self.segments.release(&self.medium, of_tree);
+    }
+
+    pub(crate) fn describe(&self, root: Root) -> TreeInfo {
+        let shape = root.shape(&self.medium);
+        let (layout, index) = crate::node::layout_names(shape.layout, shape.index);
+        let segments = self.segments.used().filter(|(_, entry)| entry.tree == root.slot).count() as u64;
+        TreeInfo {
+            name: root.name(&self.medium),
+            layout: format!("{layout}/{}", shape.slots),
+            slots: shape.slots,
+            index,
+            keys: crate::codec::key_kind_name(shape.keys),
+            values: crate::codec::value_kind_name(shape.values),
+            bytes: segments * self.segments.size(),
+            closed: root.closed(&self.medium).is_some(),
+        }
+    }
+
+    /// Stores words as a span of a tree's own; durable when it returns.
+    pub(crate) fn write_span(&self, tree: u16, words: &[u64]) -> Result<u64> {
+        let bytes = words.len() as u64 * 8;
+        let count = bytes.div_ceil(self.segments.size()).max(1) as u32;
+        let (segment, _) = self.segments.assign(&self.medium, segments::Entry::new(Kind::Span, tree, count), count)?;
+        let at = self.segments.start(segment);
+        for (i, &word) in words.iter().enumerate() {
+            self.medium.store(at + i as u64 * 8, word);
+        }
+        // Crash: a span that nothing points to; released when the tree is opened. What is written here has a CRC, so
+        // flush and fence only make sure that a power loss after the close does not slow the next open down.
+        self.medium.flush(at, bytes);
+        self.medium.fence();
+        Ok(at)
+    }
+
+    /// Reads words of a span, if it is one of the tree's and large enough.
+    pub(crate) fn read_span(&self, tree: u16, at: u64, words: u32) -> Option<Vec<u64>> {
+        let segment = self.segments.of(at).filter(|_| self.segments.within(at) == 0)?;
+        let entry = self.segments.entry(segment)?;
+        let room = u64::from(entry.unit) * self.segments.size();
+        let there = entry.kind == Kind::Span && entry.tree == tree && entry.unit <= self.segments.count() - segment;
+        if !there || u64::from(words) * 8 > room {
+            return None;
+        }
+        Some((0..u64::from(words)).map(|i| self.medium.load(at + i * 8)).collect())
+    }
+}
+
+impl<M: Medium> Drop for Inner<M> {
+    /// Trees hold the pool, so all of them are closed by now.
+    fn drop(&mut self) {
+        if !self.medium.read_only() {
+            self.update(|superblock| superblock.clean = true);
+        }
+    }
+}

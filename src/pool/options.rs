@@ -1,0 +1,199 @@
+//! How a pool is created and opened.
+
+use crate::error::{Error, Result};
+use crate::medium::{Mapped, Mapping, Medium};
+use crate::pool::format::{BIRTH, Geometry, Superblock};
+use crate::pool::{Inner, Pool};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Options for creating and opening pools.
+///
+/// # Examples
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("a.pool");
+/// use bristlecone::Pool;
+///
+/// let pool = Pool::options().capacity(16 << 20).open(&path)?;
+/// pool.close()?;
+/// let larger = Pool::options().capacity(64 << 20).open(&path)?;
+/// assert_eq!(larger.stat().capacity, 64 << 20);
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Options {
+    capacity: Option<u64>,
+    greatest: u64,
+    segment: u64,
+    trees: u32,
+    create: bool,
+    read_only: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { capacity: None, greatest: 1 << 40, segment: 2 << 20, trees: 64, create: true, read_only: false }
+    }
+}
+
+impl Options {
+    /// Bytes the pool may come to. The file is sparse: only what is used takes space.
+    ///
+    /// For an existing pool, a larger capacity makes it grow; a smaller one changes nothing. Default for a new pool:
+    /// 1 GiB.
+    pub fn capacity(mut self, bytes: u64) -> Self {
+        self.capacity = Some(bytes);
+        self
+    }
+
+    /// Bytes the pool may ever be grown to, for a new pool. Costs 4 bytes of address space per MiB. Default: 1 TiB.
+    pub fn max_capacity(mut self, bytes: u64) -> Self {
+        self.greatest = bytes;
+        self
+    }
+
+    /// Bytes of a segment, for a new pool: a power of two from 1 KiB to 1 GiB. A tree takes space by segments.
+    /// Default: 2 MiB.
+    pub fn segment_size(mut self, bytes: u64) -> Self {
+        self.segment = bytes;
+        self
+    }
+
+    /// How many trees a new pool has room for. Default: 64.
+    pub fn max_trees(mut self, trees: u32) -> Self {
+        self.trees = trees;
+        self
+    }
+
+    /// Whether to create a pool where there is none (no file, or an empty one). Default: true.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Opens for reading only: nothing is repaired, trees cannot be opened, but listed and
+    /// [checked](Pool::check). Default: false.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    fn geometry(&self, name: &str) -> Result<Geometry> {
+        let mut geometry = Geometry { segment: self.segment, limit: 0, trees: self.trees, capacity: 0 };
+        if self.segment != 0 {
+            // Whoever asks for more than the limit means it.
+            let greatest = self.greatest.max(self.capacity.unwrap_or(0));
+            geometry.limit = u32::try_from(greatest.div_ceil(self.segment)).unwrap_or(u32::MAX).max(3);
+        }
+        geometry.capacity = self.capacity.unwrap_or((1 << 30).clamp(0, self.greatest.max(1)));
+        geometry.check(name)?;
+        Ok(geometry)
+    }
+
+    /// Opens the pool at `path`, creating it if allowed.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NotFound`]: no file, and creating is not allowed.
+    /// - [`Error::NotAPool`], [`Error::NotAFile`], [`Error::Version`], [`Error::Features`], [`Error::Superblock`],
+    ///   [`Error::Truncated`], [`Error::Corrupt`]: the file cannot be used; it is left as it is.
+    /// - [`Error::InUse`]: another opener holds the lock.
+    /// - [`Error::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
+    /// - [`Error::Capacity`], [`Error::Option`]: no pool can have these sizes.
+    /// - [`Error::OutOfSpace`]: the disk is full.
+    /// - [`Error::Io`]: anything else the system says.
+    ///
+    /// # Complexity
+    ///
+    /// Four lines flushed, two fences, and a look at each segment's table entry.
+    ///
+    /// # Crash consistency
+    ///
+    /// A pool whose creation was cut is created anew by the next open; at any other time the superblock's twins keep
+    /// one valid copy.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool<Mapped>> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        if self.read_only {
+            return self.open_on(Mapped::open(path, Mapping::Read)?);
+        }
+        let exists = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() || meta.len() > 0);
+        if exists {
+            let mut medium = Mapped::open(path, Mapping::Write)?;
+            match Superblock::read(&medium) {
+                Ok((superblock, twin)) => {
+                    let grown = self.grown(&medium, superblock)?;
+                    if grown.geometry.capacity > medium.len() {
+                        let io = |source| Error::Io { pool: name, doing: "grow", source };
+                        medium.grow(grown.geometry.capacity).map_err(io)?;
+                    }
+                    return Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin))?) });
+                }
+                Err(error) if !self.create || medium.load(0) != BIRTH => return Err(error),
+                // The remains of an interrupted creation: start over.
+                Err(_) => {}
+            }
+        } else if !self.create {
+            return Err(if path.exists() {
+                Error::NotAPool { pool: name, found: "an empty file" }
+            } else {
+                Error::NotFound { what: name }
+            });
+        }
+        let geometry = self.geometry(&name)?;
+        self.create_on(Mapped::create(path, geometry.capacity, BIRTH)?)
+    }
+
+    /// Opens the pool that a medium holds.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), for what does not concern files.
+    pub fn open_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
+        let (superblock, twin) = Superblock::read(&medium)?;
+        let grown = self.grown(&medium, superblock)?;
+        let capacity = grown.geometry.capacity;
+        if capacity > medium.len() {
+            return Err(Error::Truncated { pool: medium.name().to_owned(), expected: capacity, found: medium.len() });
+        }
+        Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin))?) })
+    }
+
+    /// Creates a pool on a medium, whatever it held; its capacity is the medium's length.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), for what does not concern files.
+    pub fn create_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
+        let options = self.clone().capacity(medium.len());
+        let geometry = options.geometry(medium.name())?;
+        let wanted = geometry.table() + 8;
+        medium.reserve(0, wanted).map_err(|e| Error::OutOfSpace {
+            pool: medium.name().to_owned(),
+            wanted,
+            capacity: geometry.capacity,
+            source: Some(e),
+        })?;
+        Superblock::conceive(&medium);
+        Ok(Pool { inner: Arc::new(Inner::open(medium, (Superblock::new(geometry), 0))?) })
+    }
+
+    /// The superblock with the capacity that is asked for, if that is more; checked against the medium.
+    fn grown<M: Medium>(&self, medium: &M, mut superblock: Superblock) -> Result<Superblock> {
+        let (name, capacity) = (medium.name(), superblock.geometry.capacity);
+        // A valid checksum with impossible sizes is damage, or malice.
+        let damaged = |_| Error::Corrupt { pool: name.to_owned(), at: 56, invariant: "S1: impossible geometry" };
+        superblock.geometry.check(name).map_err(damaged)?;
+        if capacity > medium.len() {
+            return Err(Error::Truncated { pool: name.to_owned(), expected: capacity, found: medium.len() });
+        }
+        if !self.read_only && self.capacity.is_some_and(|asked| asked > capacity) {
+            superblock.geometry.capacity = self.capacity.unwrap_or(capacity);
+            superblock.geometry.check(name)?;
+        }
+        Ok(superblock)
+    }
+}

@@ -1,0 +1,204 @@
+//! Named roots: where each tree begins.
+//!
+//! ```text
+//! 0    state: 0 free, else "live" and the CRC of layout, kinds and name     ── commit of create and drop
+//! 8    layout: node layout 16, slots 32, index 16
+//! 16   kinds: of keys 32, of values 32
+//! 24   head: the leftmost leaf                                              ── commit of clear and bulk_load
+//! 32   index: the persistent index's root, 0 = none                         ── commit of growing and shrinking
+//! 40   closed: the close record, 0 = the tree was open since                ── commit of close and open
+//! 48   closed, its length in words 32, its CRC 32
+//! 56   length of the name
+//! 64   the name, up to 120 bytes
+//! ```
+//!
+//! Invariants:
+//! - **R1** `layout`, `kinds` and the name never change while the entry is live, and agree with the CRC in `state`.
+//! - **R2** `closed` is 0 whenever anything of the tree may differ from its close record.
+
+use crate::error::{Broken, Error, Result};
+use crate::medium::Medium;
+use crate::pool::format::{Geometry, crc};
+
+const LIVE: u64 = 0x11fe;
+const STATE: u64 = 0;
+const LAYOUT: u64 = 8;
+const KINDS: u64 = 16;
+const HEAD: u64 = 24;
+const INDEX: u64 = 32;
+const CLOSED: u64 = 40;
+const CLOSED_META: u64 = 48;
+const NAME_LEN: u64 = 56;
+const NAME: u64 = 64;
+/// Bytes that a name may have.
+pub(crate) const NAME_MAX: usize = 120;
+
+/// What a tree is made of; fixed at its creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The node layout's tag.
+    pub(crate) layout: u16,
+    /// Slots in a node.
+    pub(crate) slots: u32,
+    /// The index's tag.
+    pub(crate) index: u16,
+    /// What the keys encode.
+    pub(crate) keys: u32,
+    /// What the values encode.
+    pub(crate) values: u32,
+}
+
+/// A close record's place and checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Closed {
+    pub(crate) at: u64,
+    pub(crate) words: u32,
+    pub(crate) crc: u32,
+}
+
+/// One tree's entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Root {
+    at: u64,
+    /// Which entry: the tree's number, by which its segments know it.
+    pub(crate) slot: u16,
+}
+
+impl Root {
+    pub(crate) fn new(geometry: &Geometry, slot: u16) -> Self {
+        Self { at: geometry.root(slot), slot }
+    }
+
+    fn name_words<M: Medium>(&self, m: &M) -> impl Iterator<Item = u64> {
+        (0..NAME_MAX as u64 / 8).map(move |i| m.load(self.at + NAME + i * 8))
+    }
+
+    fn state<M: Medium>(&self, m: &M) -> u64 {
+        let fixed = [m.load(self.at + LAYOUT), m.load(self.at + KINDS), m.load(self.at + NAME_LEN)];
+        LIVE | u64::from(crc(fixed.into_iter().chain(self.name_words(m)))) << 32
+    }
+
+    /// True if the entry holds a tree.
+    pub(crate) fn is_live<M: Medium>(&self, m: &M) -> Result<bool, Broken> {
+        let state = m.load(self.at + STATE);
+        if state == 0 {
+            return Ok(false);
+        }
+        if state != self.state(m) {
+            return Err(Broken::new(self.at + STATE, "R1: root entry checksum"));
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn name<M: Medium>(&self, m: &M) -> String {
+        let len = (m.load(self.at + NAME_LEN) as usize).min(NAME_MAX);
+        let bytes: Vec<u8> = self.name_words(m).flat_map(u64::to_ne_bytes).take(len).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub(crate) fn shape<M: Medium>(&self, m: &M) -> Shape {
+        let (layout, kinds) = (m.load(self.at + LAYOUT), m.load(self.at + KINDS));
+        Shape {
+            layout: layout as u16,
+            slots: (layout >> 16) as u32,
+            index: (layout >> 48) as u16,
+            keys: kinds as u32,
+            values: (kinds >> 32) as u32,
+        }
+    }
+
+    /// Makes the entry live.
+    pub(crate) fn create<M: Medium>(&self, m: &M, name: &str, shape: Shape, head: u64) {
+        let mut bytes = [0; NAME_MAX];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        for (i, chunk) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            m.store(self.at + NAME + i as u64 * 8, u64::from_ne_bytes(*chunk));
+        }
+        m.store(
+            self.at + LAYOUT,
+            u64::from(shape.layout) | u64::from(shape.slots) << 16 | u64::from(shape.index) << 48,
+        );
+        m.store(self.at + KINDS, u64::from(shape.keys) | u64::from(shape.values) << 32);
+        m.store(self.at + HEAD, head);
+        m.store(self.at + INDEX, 0);
+        m.store(self.at + CLOSED, 0);
+        m.store(self.at + NAME_LEN, name.len() as u64);
+        m.flush(self.at, NAME + NAME_MAX as u64);
+        // Crash: a free entry; its segments are released at the next open.
+        m.fence();
+        m.store(self.at + STATE, self.state(m));
+        m.flush(self.at + STATE, 8);
+        // Crash: no tree, or an empty one.
+        m.fence();
+    }
+
+    /// Frees the entry.
+    pub(crate) fn delete<M: Medium>(&self, m: &M) {
+        m.store(self.at + STATE, 0);
+        m.flush(self.at + STATE, 8);
+        // Crash: the whole tree, or none; in the latter case the next open releases its segments.
+        m.fence();
+    }
+
+    pub(crate) fn head<M: Medium>(&self, m: &M) -> u64 {
+        m.load(self.at + HEAD)
+    }
+
+    /// Where `head` lies, for messages.
+    pub(crate) fn head_at(&self) -> u64 {
+        self.at + HEAD
+    }
+
+    pub(crate) fn set_head<M: Medium>(&self, m: &M, head: u64) {
+        m.store(self.at + HEAD, head);
+        m.flush(self.at + HEAD, 8);
+        // Crash: the old chain or the new one, each whole.
+        m.fence();
+    }
+
+    pub(crate) fn index<M: Medium>(&self, m: &M) -> u64 {
+        m.load(self.at + INDEX)
+    }
+
+    /// Where `index` lies, for messages.
+    pub(crate) fn index_at(&self) -> u64 {
+        self.at + INDEX
+    }
+
+    pub(crate) fn set_index<M: Medium>(&self, m: &M, root: u64) {
+        m.store(self.at + INDEX, root);
+        m.flush(self.at + INDEX, 8);
+        // Crash: the old root or the new one; both lead to every leaf, at worst through the chain.
+        m.fence();
+    }
+
+    pub(crate) fn closed<M: Medium>(&self, m: &M) -> Option<Closed> {
+        let meta = m.load(self.at + CLOSED_META);
+        match m.load(self.at + CLOSED) {
+            0 => None,
+            at => Some(Closed { at, words: meta as u32, crc: (meta >> 32) as u32 }),
+        }
+    }
+
+    /// Declares the tree open (`None`) or closed, with a durable close record.
+    pub(crate) fn set_closed<M: Medium>(&self, m: &M, closed: Option<Closed>) {
+        if let Some(Closed { words, crc, .. }) = closed {
+            m.store(self.at + CLOSED_META, u64::from(words) | u64::from(crc) << 32);
+            // The two words share a line: the place is never durable before its length and checksum. A stale pair, such as
+            // no words with the CRC of nothing, could be valid.
+            m.order();
+        }
+        m.store(self.at + CLOSED, closed.map_or(0, |c| c.at));
+        m.flush(self.at + CLOSED, 16);
+        // Crash: open or closed; open only means that the next open walks the chain.
+        m.fence();
+    }
+}
+
+/// Checks a tree's name.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_MAX {
+        return Err(Error::TreeName { len: name.len(), limit: NAME_MAX });
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! The only file that knows loom: atomics, fences, locks and spinning, from std or from the model checker.
+
+#[cfg(not(loom))]
+mod imp {
+    pub(crate) use core::hint::spin_loop;
+    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use parking_lot::Mutex;
+
+    /// Gives the processor away: called by a spin that has gone on for long.
+    pub(crate) fn yield_now() {
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(loom)]
+mod imp {
+    pub(crate) use loom::hint::spin_loop;
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::thread::yield_now;
+
+    /// loom's mutex behind `parking_lot`'s signature (no poisoning).
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+            self.0.lock().expect("a loom model does not poison")
+        }
+    }
+}
+
+pub(crate) use imp::*;

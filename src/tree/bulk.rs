@@ -1,0 +1,145 @@
+//! Replacing all of a chain at once: bulk load and clear.
+
+use super::Core;
+use crate::error::{Error, Result};
+use crate::medium::Medium;
+use crate::node::{Entry, NEXT, Node, Span};
+use crate::sync::Ordering;
+
+/// A chain that nothing points to yet.
+#[derive(Default)]
+struct Draft {
+    /// Lows and offsets, from left to right, the tail included.
+    leaves: Vec<(u64, u64)>,
+    entries: u64,
+}
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// Entries per leaf of a loaded chain: an eighth stays empty for what comes.
+    const FILL: usize = N::SLOTS - N::SLOTS / 8;
+
+    pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Entry>>) -> Result<u64> {
+        if self.len() > 0 {
+            return Err(Error::NotEmpty { tree: self.name.clone() });
+        }
+        let mut draft = Draft::default();
+        self.draft(&mut draft, entries)
+            .and_then(|()| self.publish(&draft, true))
+            .inspect_err(|_| self.discard(&draft))?;
+        Ok(draft.entries)
+    }
+
+    pub(crate) fn clear(&self) -> Result<()> {
+        let mut draft = Draft::default();
+        self.draft(&mut draft, std::iter::empty())
+            .and_then(|()| self.publish(&draft, false))
+            .inspect_err(|_| self.discard(&draft))
+    }
+
+    /// Lays out an empty chain; returns its head. Durable when it returns.
+    pub(super) fn lay_out(&self) -> Result<u64> {
+        let mut draft = Draft::default();
+        self.draft(&mut draft, std::iter::empty()).inspect_err(|_| self.discard(&draft))?;
+        Ok(draft.leaves[0].1)
+    }
+
+    /// Writes a chain of leaves and its tail. Durable when it returns; nothing points to it.
+    fn draft(&self, draft: &mut Draft, entries: impl Iterator<Item = Result<Entry>>) -> Result<()> {
+        let m = self.medium();
+        let mut chunk: Vec<Entry> = Vec::with_capacity(Self::FILL);
+        let mut last = None;
+        let mut tail = None;
+        for entry in entries {
+            let (key, value) = entry?;
+            if last.replace(key).is_some_and(|last| key <= last) {
+                return Err(Error::Unsorted { position: draft.entries });
+            }
+            draft.entries += 1;
+            if key == u64::MAX {
+                // It can only be the last one.
+                tail = Some((key, value));
+                continue;
+            }
+            if chunk.len() == Self::FILL {
+                self.append(draft, &chunk)?;
+                chunk.clear();
+            }
+            chunk.push((key, value));
+        }
+        self.append(draft, &chunk)?;
+        let tail: Vec<Entry> = tail.into_iter().collect();
+        self.append_from(draft, u64::MAX, &tail)?;
+        // Crash: leaves that nothing points to.
+        m.fence();
+        Ok(())
+    }
+
+    fn append(&self, draft: &mut Draft, entries: &[Entry]) -> Result<()> {
+        let low = if draft.leaves.is_empty() { 0 } else { entries[0].0 };
+        self.append_from(draft, low, entries)
+    }
+
+    fn append_from(&self, draft: &mut Draft, low: u64, entries: &[Entry]) -> Result<()> {
+        let m = self.medium();
+        let mut leaf = self.leaves.create(0, Span::new(low, u64::MAX), 0, entries.iter().copied())?;
+        if let Some(&(_, left)) = draft.leaves.last() {
+            m.store(left + NEXT, leaf.at);
+            m.flush(left + NEXT, 8);
+        }
+        draft.leaves.push((low, leaf.at));
+        // What it owns is known when its neighbour is.
+        leaf.span = Span::new(low, u64::MAX);
+        Ok(())
+    }
+
+    fn discard(&self, draft: &Draft) {
+        for &(_, at) in &draft.leaves {
+            if let Ok(Some(leaf)) = self.leaves.lock(at) {
+                self.leaves.free(leaf);
+            }
+        }
+    }
+
+    /// Makes a draft the tree's chain.
+    fn publish(&self, draft: &Draft, only_if_empty: bool) -> Result<()> {
+        let m = self.medium();
+        for pair in draft.leaves.windows(2) {
+            let [(low, at), (high, _)] = *pair else { continue };
+            if let Some(mut leaf) = self.named(self.leaves.lock(at))? {
+                leaf.span = Span::new(low, high);
+            }
+        }
+        let _restructuring = self.restructuring.lock();
+        let mut old = Vec::new();
+        let mut at = Some(self.head());
+        while let Some(here) = at {
+            let leaf = self.named(self.leaves.lock(here))?;
+            let Some(leaf) = leaf else { break };
+            if only_if_empty && leaf.window.len() > 0 {
+                return Err(Error::NotEmpty { tree: self.name.clone() });
+            }
+            old.push(leaf);
+            at = self.named(self.leaves.next(here))?;
+        }
+        // Crash: the old chain, with an index that has forgotten it.
+        self.directory.reset()?;
+        let head = draft.leaves[0].1;
+        self.root.set_head(m, head);
+        self.head.store(head, Ordering::Release);
+        self.len.store(draft.entries, Ordering::Relaxed);
+        for leaf in old {
+            if let Some(records) = &self.records {
+                for (_, record) in self.leaves.entries(&leaf) {
+                    records.free(m, &self.pool.segments, record);
+                }
+            }
+            self.leaves.free(leaf);
+        }
+        let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
+        match self.directory.learn(listed) {
+            // The index lags.
+            Err(Error::OutOfSpace { .. }) => Ok(()),
+            other => other,
+        }
+    }
+}

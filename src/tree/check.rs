@@ -1,0 +1,161 @@
+//! Checking a tree: every invariant of docs/design.md, without a store.
+
+use super::Core;
+use crate::chain::Chain;
+use crate::error::{Broken, Result};
+use crate::index::{IndexKind, check_persistent};
+use crate::medium::Medium;
+use crate::node::{Node, slots};
+use crate::pool::records::Records;
+use crate::pool::roots::Root;
+use crate::pool::{Inner, Pool, segments};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Trees looked at.
+    pub trees: u64,
+    /// Leaves looked at.
+    pub leaves: u64,
+    /// Entries found.
+    pub entries: u64,
+    /// Leaves with the trace of an interrupted shift: legal, and finished by the next open for writing.
+    pub unfinished: u64,
+    /// Every broken invariant, with the offset.
+    pub violations: Vec<Broken>,
+}
+
+impl Report {
+    /// Whether no invariant is broken.
+    pub fn is_clean(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    fn add(&mut self, broken: Broken) {
+        // A damaged pool can break one invariant in every slot; nobody reads on after this many.
+        if self.violations.len() < 1000 {
+            self.violations.push(broken);
+        }
+    }
+}
+
+impl<N: Node, M: Medium> Core<N, M> {
+    pub(crate) fn check(&self) -> Report {
+        let mut report = Report { trees: 1, ..Report::default() };
+        let kind = if self.directory.upper().is_some() { IndexKind::Persistent } else { IndexKind::Volatile };
+        let used = check_tree::<N, M>(&self.pool, self.root, kind, self.records.is_some(), &mut report);
+        if report.is_clean() && report.entries != self.len() {
+            report.add(Broken::new(self.root.head_at(), "the number of entries is not what is counted"));
+        }
+        // What is free in memory is not in use in the pool, and nothing is lost in between.
+        let blocks = self.leaves.blocks();
+        let free: HashSet<u64> = blocks.free().into_iter().collect();
+        if let Some(&both) = free.intersection(&used).next() {
+            report.add(Broken::new(both, "a leaf in use is free"));
+        }
+        if report.is_clean() && (free.len() + used.len()) as u64 != blocks.total(&self.pool.segments) {
+            report.add(Broken::new(self.root.head_at(), "a block is neither in use nor free"));
+        }
+        report
+    }
+}
+
+/// Checks one tree as the pool holds it; returns the blocks of its leaves.
+pub(crate) fn check_tree<N: Node, M: Medium>(
+    pool: &Arc<Inner<M>>,
+    root: Root,
+    index: IndexKind,
+    has_records: bool,
+    report: &mut Report,
+) -> HashSet<u64> {
+    let m = &pool.medium;
+    let chain = Chain::<N, M>::new(Arc::clone(pool), root.slot, segments::Kind::Leaf);
+    let records = has_records.then(|| Records::new(&pool.segments, root.slot));
+    let mut seen_records = HashSet::new();
+    let mut used = HashSet::new();
+    let mut leaves = Vec::new();
+    let mut last_low = None;
+    let walk = |report: &mut Report| -> Result<(), Broken> {
+        let mut at = Some(chain.validate(root.head(m), root.head_at())?);
+        while let Some(here) = at {
+            if chain.level(here)? != 0 {
+                return Err(Broken::new(here, "N1: a leaf has level 0"));
+            }
+            let span = chain.span_of(here)?;
+            if last_low.is_none() && span.low() != 0 {
+                report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
+            }
+            last_low = Some(span.low());
+            used.insert(here);
+            leaves.push((span.low(), here));
+            report.leaves += 1;
+            let mut broken = Vec::new();
+            if let Some(window) = slots::check::<N, M>(m, here, span, |b| broken.push(b)) {
+                let pair = slots::inspect::<N, M>(m, here, span)?.1;
+                report.unfinished += u64::from(pair.is_some());
+                report.entries += window.len() as u64 - u64::from(pair.is_some());
+                if let Some(records) = &records {
+                    let entries = slots::entries::<N, M>(m, here, window).enumerate();
+                    for (_, (_, record)) in entries.filter(|(i, _)| Some(*i) != pair && Some(*i) != pair.map(|p| p + 1))
+                    {
+                        if let Err(b) = records.check(m, &pool.segments, record) {
+                            broken.push(b);
+                        }
+                        if !seen_records.insert(record) {
+                            broken.push(Broken::new(record, "V1: a record of two slots"));
+                        }
+                    }
+                }
+            }
+            broken.into_iter().for_each(|b| report.add(b));
+            at = chain.next(here)?;
+        }
+        Ok(())
+    };
+    let mut walk = walk;
+    match walk(report) {
+        Err(broken) => report.add(broken),
+        Ok(()) if last_low != Some(u64::MAX) => {
+            report.add(Broken::new(root.head_at(), "N1: the chain ends with the leaf that owns MAX"));
+        }
+        Ok(()) => {
+            leaves.pop();
+            if index == IndexKind::Persistent {
+                check_persistent::<N, M>(pool, root, &leaves, |broken| report.add(broken));
+            }
+        }
+    }
+    used
+}
+
+impl<M: Medium> Pool<M> {
+    /// Checks every tree of the pool, of the layouts and sizes that the command line knows. Nothing is changed.
+    ///
+    /// Meant for pools open for reading only, or for trees that are not being written to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if not even the root entries can be read.
+    pub fn check(&self) -> Result<Report> {
+        let inner = &self.inner;
+        let mut report = Report::default();
+        for info in self.trees()? {
+            let Some(root) = inner.find(&info.name)? else { continue };
+            report.trees += 1;
+            let shape = root.shape(&inner.medium);
+            let index =
+                if shape.index == IndexKind::Persistent as u16 { IndexKind::Persistent } else { IndexKind::Volatile };
+            let records = crate::codec::is_record(shape.values);
+            let known = crate::with_layout!(shape.layout, shape.slots, N => {
+                check_tree::<N, M>(inner, root, index, records, &mut report);
+            });
+            if known.is_none() {
+                report.add(Broken::new(root.head_at(), "R1: a node size that this check does not know"));
+            }
+        }
+        Ok(report)
+    }
+}

@@ -1,0 +1,344 @@
+//! The tree: one chain of leaves, an index over it, and one verb per file.
+
+mod bulk;
+mod check;
+mod close;
+mod open;
+mod range;
+mod rebalance;
+mod search;
+mod write;
+
+pub use check::Report;
+pub use range::Range;
+pub(crate) use write::Change;
+
+use crate::chain::Chain;
+use crate::error::{Broken, Error, Result};
+use crate::index::{Directory, Index, Volatile};
+use crate::medium::{Mapped, Medium};
+use crate::node::Node;
+use crate::pool::records::Records;
+use crate::pool::roots::Root;
+use crate::pool::{Inner, Pool};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+use std::sync::{Arc, OnceLock};
+
+/// An ordered map from `u64` to `u64` that outlives crashes.
+///
+/// `N` is the layout of the nodes, `I` where the index lives, `M` what the pool is kept on. All keys and all values are
+/// legal: 0, `u64::MAX`, repeated values. A handle: cloning it is cheap, it is `Send` and `Sync`, and all methods take
+/// `&self`.
+///
+/// Method names are those of `BTreeMap` where the meaning is the same.
+///
+/// # Crash consistency
+///
+/// Every method that changes the tree is durable when it returns, in the sense of [`Pool::durability`]. A change in flight
+/// at the crash is there whole, or not at all. No reader ever returns what a crash could take back.
+///
+/// # Complexity
+///
+/// With `n` entries in a leaf of `s` slots, four slots to a line: a linear leaf moves about `n / 2` entries per insert or
+/// removal, a circular one about `n / 4`. A run of `k` slots touches `(k + 3) / 4` lines on average; each is flushed once,
+/// with one fence.
+///
+/// # Examples
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("a.pool");
+/// use bristlecone::{CircTree, Pool};
+///
+/// let pool = Pool::options().capacity(64 << 20).open(&path)?;
+/// let tree: CircTree = pool.tree("squares")?;
+/// for n in 0..100 {
+///     tree.insert(n, n * n)?;
+/// }
+/// assert_eq!(tree.range(10..=12).collect::<Vec<_>>(), [(10, 100), (11, 121), (12, 144)]);
+/// assert_eq!(tree.remove(11)?, Some(121));
+/// assert_eq!(tree.iter().next_back(), Some((99, 99 * 99)));
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+pub struct PTree<N: Node, I: Index = Volatile, M: Medium = Mapped> {
+    pub(crate) core: Arc<Core<N, M>>,
+    index: PhantomData<I>,
+}
+
+impl<N: Node, I: Index, M: Medium> Clone for PTree<N, I, M> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), index: PhantomData }
+    }
+}
+
+/// An open tree. There is one per tree and process, whatever the number of handles.
+pub(crate) struct Core<N: Node, M: Medium> {
+    pub(crate) pool: Arc<Inner<M>>,
+    pub(crate) name: String,
+    root: Root,
+    pub(crate) leaves: Chain<N, M>,
+    directory: Directory<N, M>,
+    /// The leftmost leaf.
+    head: AtomicU64,
+    /// Present if the values are records.
+    pub(crate) records: Option<Records>,
+    len: AtomicU64,
+    /// Held while the index changes or nodes leave a chain. Taken before any leaf is locked.
+    restructuring: Mutex<()>,
+    /// The first broken invariant a reader came across.
+    fault: OnceLock<Broken>,
+}
+
+impl<N: Node, M: Medium> Core<N, M> {
+    fn medium(&self) -> &M {
+        &self.pool.medium
+    }
+
+    fn head(&self) -> u64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    /// Notes what a method without a `Result` found broken.
+    fn note<T: Default>(&self, result: Result<T, Broken>) -> T {
+        result.unwrap_or_else(|broken| {
+            let _ = self.fault.set(broken);
+            T::default()
+        })
+    }
+
+    pub(crate) fn fault(&self) -> Option<Error> {
+        self.fault.get().map(|broken| broken.in_pool(self.medium().name()))
+    }
+
+    fn named<T>(&self, result: Result<T, Broken>) -> Result<T> {
+        self.pool.intact(result)
+    }
+}
+
+impl<M: Medium> Pool<M> {
+    /// Opens the tree of this name, or creates an empty one.
+    ///
+    /// The types say which layout and index it has. Opening it twice gives two handles to the same tree.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LayoutMismatch`], [`Error::KindMismatch`]: the tree exists and is another kind of tree.
+    /// [`Error::TreeName`], [`Error::TooManyTrees`], [`Error::OutOfSpace`], [`Error::ReadOnly`], [`Error::Corrupt`].
+    ///
+    /// # Complexity
+    ///
+    /// After an orderly close, in proportion to the number of leaves (16 bytes read for each). After a crash, all
+    /// leaves are read.
+    ///
+    /// # Crash consistency
+    ///
+    /// A new tree is there, empty, or not at all. A crash while an existing tree is recovered leaves it to the next open.
+    pub fn tree<N: Node, I: Index>(&self, name: &str) -> Result<PTree<N, I, M>> {
+        let kinds = (crate::codec::U64, crate::codec::U64);
+        Ok(PTree { core: Core::open::<I>(&self.inner, name, kinds)?, index: PhantomData })
+    }
+}
+
+impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
+    /// The name it has in its pool.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The pool it lives in.
+    pub fn pool(&self) -> Pool<M> {
+        Pool { inner: Arc::clone(&self.core.pool) }
+    }
+
+    /// The value of a key.
+    ///
+    /// If the pool is damaged where the key would be, the answer is `None` and [`fault`](Self::fault) tells.
+    ///
+    /// # Complexity
+    ///
+    /// The index, one shadow, and a binary search in one leaf. No lock is taken, nothing is flushed.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<u64> {
+        self.core.get(key)
+    }
+
+    /// Whether the key is there.
+    #[inline]
+    pub fn contains_key(&self, key: u64) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Sets the value of a key; returns the value it had.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfSpace`] if a leaf had to be split and there is no room for another; [`Error::Corrupt`]. In both
+    /// cases nothing has changed.
+    ///
+    /// # Complexity
+    ///
+    /// The lines of the entries that move and of the new one, each flushed and fenced once; one line and one fence if
+    /// the key was there. One insert in about `s / 2` splits: half a leaf and two headers more, and two fences.
+    ///
+    /// # Crash consistency
+    ///
+    /// Durable when it returns. In flight: the old entry or the new one.
+    pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        self.core.change(key, |_| Change::Put(value))
+    }
+
+    /// Sets the value of a key that is there; returns the value it had, or `None` if the key is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`].
+    ///
+    /// # Complexity
+    ///
+    /// One line flushed, one fence.
+    ///
+    /// # Crash consistency
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        self.core.change(key, |old| if old.is_some() { Change::Put(value) } else { Change::Keep })
+    }
+
+    /// Sets the value of a key from `current` to `new`, where `None` means that the key is not there.
+    ///
+    /// Returns what the value was: the exchange took place if that equals `current`.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert). Losing the race is not an error.
+    ///
+    /// # Complexity
+    ///
+    /// As `insert`, `update` or `remove`, whichever it comes to.
+    ///
+    /// # Crash consistency
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree: bristlecone::CircTree = pool.tree("t")?;
+    /// assert_eq!(tree.compare_exchange(1, None, Some(10))?, None); // inserted
+    /// assert_eq!(tree.compare_exchange(1, Some(9), Some(11))?, Some(10)); // refused
+    /// assert_eq!(tree.compare_exchange(1, Some(10), None)?, Some(10)); // removed
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn compare_exchange(&self, key: u64, current: Option<u64>, new: Option<u64>) -> Result<Option<u64>> {
+        self.core.change(key, |old| if old == current { new.map_or(Change::Remove, Change::Put) } else { Change::Keep })
+    }
+
+    /// Removes a key; returns the value it had.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`].
+    ///
+    /// # Complexity
+    ///
+    /// The lines of the entries that move and of the slot that becomes empty, each flushed and fenced once. A leaf less
+    /// than a quarter full is then merged with a neighbour, or shares with it.
+    ///
+    /// # Crash consistency
+    ///
+    /// Durable when it returns. In flight: the entry, or no entry.
+    pub fn remove(&self, key: u64) -> Result<Option<u64>> {
+        self.core.change(key, |_| Change::Remove)
+    }
+
+    /// The entries of a range of keys, in ascending order; [`DoubleEndedIterator::rev`] gives the descending one.
+    ///
+    /// Each leaf is read at one instant; what other threads change ahead of the iterator is seen.
+    ///
+    /// # Panics
+    ///
+    /// If the range starts after its end, or starts and ends at the same excluded key: as `BTreeMap`.
+    ///
+    /// # Complexity
+    ///
+    /// One search per leaf.
+    pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, N, M> {
+        Range::new(&self.core, range)
+    }
+
+    /// All entries, in ascending order.
+    pub fn iter(&self) -> Range<'_, N, M> {
+        self.range(..)
+    }
+
+    /// The entry with the smallest key.
+    pub fn first_key_value(&self) -> Option<(u64, u64)> {
+        self.iter().next()
+    }
+
+    /// The entry with the greatest key.
+    pub fn last_key_value(&self) -> Option<(u64, u64)> {
+        self.iter().next_back()
+    }
+
+    /// How many entries there are. While others write, a number that was right a moment ago.
+    pub fn len(&self) -> u64 {
+        self.core.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes everything at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfSpace`] if there is no room for two empty leaves; [`Error::Corrupt`]. Nothing has changed then.
+    ///
+    /// # Complexity
+    ///
+    /// Locks all leaves; two leaves written, three fences.
+    ///
+    /// # Crash consistency
+    ///
+    /// Everything is there, or nothing is.
+    pub fn clear(&self) -> Result<()> {
+        self.core.clear()
+    }
+
+    /// Fills an empty tree from entries in strictly ascending order of keys; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsorted`] with the first wrong position, [`Error::NotEmpty`], [`Error::OutOfSpace`],
+    /// [`Error::Corrupt`]. Nothing has been loaded then.
+    ///
+    /// # Complexity
+    ///
+    /// Every leaf is written once; three fences in all.
+    ///
+    /// # Crash consistency
+    ///
+    /// Everything is loaded, or nothing is.
+    pub fn bulk_load(&self, entries: impl IntoIterator<Item = (u64, u64)>) -> Result<u64> {
+        self.core.bulk_load(entries.into_iter().map(Ok))
+    }
+
+    /// The first broken invariant that a method without a `Result` came across, if there was one.
+    pub fn fault(&self) -> Option<Error> {
+        self.core.fault()
+    }
+
+    /// Checks every invariant of the tree, in the pool and in memory. Nothing is changed.
+    ///
+    /// Other threads must not write meanwhile, or the report is of no use.
+    pub fn check(&self) -> Report {
+        self.core.check()
+    }
+}

@@ -1,0 +1,144 @@
+//! Opening a tree: from its close record, or by walking its leaves.
+
+use super::Core;
+use crate::chain::Chain;
+use crate::codec::{Kind, key_kind_name, value_kind_name};
+use crate::error::{Broken, Error, Result};
+use crate::index::{Directory, Index, IndexKind, Upper};
+use crate::medium::Medium;
+use crate::node::Node;
+use crate::pool::records::Records;
+use crate::pool::roots::{Root, Shape};
+use crate::pool::{Inner, segments};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// Opens or creates the tree of this name. `keys` and `values` say what its words encode.
+    pub(crate) fn open<I: Index>(pool: &Arc<Inner<M>>, name: &str, (keys, values): (Kind, Kind)) -> Result<Arc<Self>> {
+        if N::BYTES > pool.segments.size() {
+            let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
+            return Err(Error::Option { what, given: pool.segments.size() });
+        }
+        let shape = Shape {
+            layout: N::LAYOUT,
+            slots: N::SLOTS as u32,
+            index: I::KIND as u16,
+            keys: keys.tag,
+            values: values.tag,
+        };
+        let of = |root| Self::unopened::<I>(Arc::clone(pool), name, root, values.is_record);
+        pool.tree(
+            name,
+            |root, found| check_shape(pool, root, found, shape),
+            shape,
+            |root| of(root)?.lay_out(),
+            |root| {
+                let core = of(root)?;
+                core.recover()?;
+                Ok(Arc::new(core))
+            },
+        )
+    }
+
+    fn unopened<I: Index>(pool: Arc<Inner<M>>, name: &str, root: Root, records: bool) -> Result<Self> {
+        let directory = match I::KIND {
+            IndexKind::Volatile => Directory::volatile(),
+            IndexKind::Persistent => Directory::persistent(pool.intact(Upper::open(Arc::clone(&pool), root))?),
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            root,
+            leaves: Chain::new(Arc::clone(&pool), root.slot, segments::Kind::Leaf),
+            directory,
+            head: AtomicU64::new(0),
+            records: records.then(|| Records::new(&pool.segments, root.slot)),
+            len: AtomicU64::new(0),
+            restructuring: Mutex::new(()),
+            fault: OnceLock::new(),
+            pool,
+        })
+    }
+
+    fn recover(&self) -> Result<()> {
+        let m = self.medium();
+        let head = self.named(self.leaves.validate(self.root.head(m), self.root.head_at()))?;
+        match self.root.closed(m) {
+            Some(closed) => {
+                let state = self.read_close_record(closed);
+                // From here on the tree may differ from its record (R2).
+                self.root.set_closed(m, None);
+                self.release_close_record(closed);
+                match state {
+                    Some(state) => self.restore(&state)?,
+                    None => self.walk(head)?,
+                }
+            }
+            None => self.walk(head)?,
+        }
+        // The last step: a tree is closed in order only if it was opened.
+        self.head.store(head, Ordering::Release);
+        Ok(())
+    }
+
+    /// Reads every leaf from the head on, finishes what a crash interrupted, and learns what is in use.
+    ///
+    /// Crash: every repair is idempotent and leaves a state that the next walk understands.
+    fn walk(&self, head: u64) -> Result<()> {
+        let m = self.medium();
+        let mut leaves = Vec::new();
+        let mut records = HashSet::new();
+        let mut len = 0;
+        let mut at = Some(head);
+        let mut low = None;
+        while let Some(here) = at {
+            at = self.named(self.leaves.next(here))?;
+            if let Some(next) = at {
+                self.leaves.prefetch(next);
+            }
+            let leaf = self.named(self.leaves.lock(here))?;
+            let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.name()))?;
+            if self.named(self.leaves.level(here))? != 0 || (low.is_none() && leaf.span.low() != 0) {
+                return Err(Broken::new(here, "N1: the chain starts with the leaf that owns 0").in_pool(m.name()));
+            }
+            low = Some(leaf.span.low());
+            len += leaf.window.len() as u64;
+            if self.records.is_some() {
+                records.extend(self.leaves.entries(&leaf).iter().map(|&(_, record)| record));
+            }
+            leaves.push((leaf.span.low(), here));
+        }
+        if low != Some(u64::MAX) {
+            return Err(Broken::new(head, "N1: the chain ends with the leaf that owns MAX").in_pool(m.name()));
+        }
+        self.leaves.recover_blocks();
+        if let Some(of_tree) = &self.records {
+            of_tree.recover(m, &self.pool.segments, &records);
+        }
+        self.len.store(len, Ordering::Relaxed);
+        // The tail is found from its neighbour.
+        leaves.pop();
+        match self.directory.learn(&leaves) {
+            // The index lags.
+            Err(Error::OutOfSpace { .. }) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn check_shape<M: Medium>(pool: &Inner<M>, root: Root, found: Shape, expected: Shape) -> Result<()> {
+    let tree = || root.name(&pool.medium);
+    let layout = |shape: Shape| {
+        let (layout, index) = crate::node::layout_names(shape.layout, shape.index);
+        format!("{layout}/{} with a {index} index", shape.slots)
+    };
+    let kinds = |shape: Shape| format!("{} -> {}", key_kind_name(shape.keys), value_kind_name(shape.values));
+    if (found.layout, found.slots, found.index) != (expected.layout, expected.slots, expected.index) {
+        return Err(Error::LayoutMismatch { tree: tree(), found: layout(found), expected: layout(expected) });
+    }
+    if (found.keys, found.values) != (expected.keys, expected.values) {
+        return Err(Error::KindMismatch { tree: tree(), found: kinds(found), expected: kinds(expected) });
+    }
+    Ok(())
+}

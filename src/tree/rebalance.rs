@@ -1,0 +1,82 @@
+//! What follows a split or a removal: telling the index, merging, sharing.
+
+use super::Core;
+use crate::chain::Locked;
+use crate::error::{Error, Result};
+use crate::medium::Medium;
+use crate::node::Node;
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// Tells the index of a leaf that a split made.
+    ///
+    /// The entry that caused the split is durable already, so a full pool is no reason to fail: the index lags.
+    pub(super) fn post(&self, low: u64, at: u64) -> Result<()> {
+        let _restructuring = self.restructuring.lock();
+        // Since the split it may have been merged away, and even have come back as another leaf.
+        let still = self.named(self.leaves.view(at))?.is_some_and(|view| view.span.low() == low);
+        if !still {
+            return Ok(());
+        }
+        match self.directory.post(low, at) {
+            Err(Error::OutOfSpace { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Merges the sparse leaf that owns the key with a neighbour, or shares with it.
+    ///
+    /// The right neighbour is preferred, as in Circ-Tree; the left one serves where that has another parent. Leaves are
+    /// locked from left to right.
+    #[cold]
+    pub(super) fn rebalance(&self, key: u64) -> Result<()> {
+        let _restructuring = self.restructuring.lock();
+        let leaf = self.lock_owner(key)?;
+        let low = leaf.span.low();
+        if !self.leaves.is_sparse(&leaf) || low == u64::MAX {
+            return Ok(());
+        }
+        if let Some(next) = self.named(self.leaves.next(leaf.at))?
+            && let Some(right) = self.named(self.leaves.lock(next))?
+            // The tail, which owns MAX, stays: so every other leaf has a key that it never owns.
+            && right.span.low() < u64::MAX
+            && self.directory.may_withdraw(right.span.low())?
+        {
+            return self.join(leaf, right);
+        }
+        if low == 0 || !self.directory.may_withdraw(low)? {
+            return Ok(());
+        }
+        drop(leaf);
+        let left = self.lock_owner(low - 1)?;
+        if left.span.high() == low
+            && let Some(next) = self.named(self.leaves.next(left.at))?
+            && let Some(right) = self.named(self.leaves.lock(next))?
+            && self.leaves.is_sparse(&right)
+        {
+            return self.join(left, right);
+        }
+        Ok(())
+    }
+
+    /// Makes one leaf of two neighbours, or two of even size.
+    fn join<'c>(&'c self, mut left: Locked<'c>, right: Locked<'c>) -> Result<()> {
+        let (low, at) = (right.span.low(), right.at);
+        // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
+        self.directory.withdraw(low)?;
+        if self.leaves.fit_in_one(&left, &right) {
+            self.leaves.merge(&mut left, right);
+            return Ok(());
+        }
+        let (low, at) = match self.leaves.redistribute(&mut left, right, 0) {
+            Ok(new) => (new.span.low(), new.at),
+            // No space to share: everything stays where it was.
+            Err(Error::OutOfSpace { .. }) => (low, at),
+            Err(error) => return Err(error),
+        };
+        drop(left);
+        match self.directory.post(low, at) {
+            Err(Error::OutOfSpace { .. }) => Ok(()),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! From a key to its leaf, for readers and for writers.
+
+use super::Core;
+use crate::chain::{Locked, View};
+use crate::error::{Broken, Result};
+use crate::medium::Medium;
+use crate::node::{Node, slots};
+
+/// Lost races after which a search starts at the head of the chain instead of trusting the index.
+const PATIENCE: usize = 64;
+/// Further lost races after which the chain must be broken: no thread is that unlucky.
+const DESPAIR: usize = 1 << 20;
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// Where to start looking for a key.
+    #[inline]
+    fn start(&self, key: u64, tries: usize) -> std::result::Result<u64, Broken> {
+        if tries > DESPAIR {
+            return Err(Broken::new(self.root.head_at(), "N1: the chain does not lead to the key's owner"));
+        }
+        let hint = if tries < PATIENCE { self.directory.floor(key) } else { None };
+        let at = hint.unwrap_or_else(|| self.head());
+        // What a persistent index says was read from the medium.
+        if self.directory.upper().is_some() { self.leaves.validate(at, self.root.index_at()) } else { Ok(at) }
+    }
+
+    /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then thrown away.
+    #[inline]
+    pub(super) fn with_owner<R>(&self, key: u64, read: impl Fn(&View<'_>) -> R) -> std::result::Result<R, Broken> {
+        let mut tries = 0;
+        'again: loop {
+            let mut at = self.start(key, tries)?;
+            tries += 1;
+            loop {
+                self.leaves.prefetch(at);
+                let Some(view) = self.leaves.view(at)? else { continue 'again };
+                if view.span.contains(key) {
+                    let result = read(&view);
+                    if view.is_still() {
+                        return Ok(result);
+                    }
+                    // Same place, new version.
+                    tries += 1;
+                    if tries > DESPAIR {
+                        continue 'again;
+                    }
+                    continue;
+                }
+                let next = self.leaves.next(at);
+                if !view.is_still() || key < view.span.low() {
+                    continue 'again;
+                }
+                // The owner is further right: the index lags.
+                at = match next? {
+                    Some(next) => next,
+                    None => return Err(Broken::new(at, "N1: the chain ends before MAX")),
+                };
+            }
+        }
+    }
+
+    /// Locks the leaf that owns the key.
+    pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_>> {
+        self.named(self.try_lock_owner(key))
+    }
+
+    fn try_lock_owner(&self, key: u64) -> std::result::Result<Locked<'_>, Broken> {
+        let mut tries = 0;
+        'again: loop {
+            let mut at = self.start(key, tries)?;
+            tries += 1;
+            loop {
+                self.leaves.prefetch(at);
+                let Some(leaf) = self.leaves.lock(at)? else { continue 'again };
+                if leaf.span.contains(key) {
+                    return Ok(leaf);
+                }
+                if key < leaf.span.low() {
+                    continue 'again;
+                }
+                at = match self.leaves.next(at)? {
+                    Some(next) => next,
+                    None => return Err(Broken::new(at, "N1: the chain ends before MAX")),
+                };
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: u64) -> Option<u64> {
+        self.get_with(key, |value| value)
+    }
+
+    /// Applies `read` to the value of a key, while it is known to be current. `read` may be called in vain.
+    #[inline]
+    pub(crate) fn get_with<R>(&self, key: u64, read: impl Fn(u64) -> R) -> Option<R> {
+        let m = self.medium();
+        let found = self.with_owner(key, |view| {
+            let i = N::search(m, view.at, view.window, key).ok()?;
+            Some(read(slots::value::<N, M>(m, view.at, view.window, i)))
+        });
+        self.note(found)
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,57 @@
+//! Insert, update, remove and compare-and-exchange are one verb: find the owner, decide, do it.
+
+use super::Core;
+use crate::error::Result;
+use crate::medium::Medium;
+use crate::node::Node;
+use crate::sync::Ordering;
+
+/// What is to become of a key.
+pub(crate) enum Change {
+    /// Nothing.
+    Keep,
+    /// It has this value.
+    Put(u64),
+    /// It goes.
+    Remove,
+}
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// Changes the entry of a key as `decide` says, given its value; returns that value. Durable when it returns.
+    #[inline]
+    pub(crate) fn change(&self, key: u64, decide: impl FnOnce(Option<u64>) -> Change) -> Result<Option<u64>> {
+        let leaves = &self.leaves;
+        let mut leaf = self.lock_owner(key)?;
+        let found = leaves.search(&leaf, key);
+        let old = found.ok().map(|i| leaves.value(&leaf, i));
+        match (decide(old), found) {
+            (Change::Keep, _) | (Change::Remove, Err(_)) => {}
+            (Change::Put(value), Ok(i)) => leaves.update(&leaf, i, value),
+            (Change::Put(value), Err(i)) => {
+                let new = (key, value);
+                if leaves.is_full(&leaf) {
+                    let (right, with_new) = leaves.split(&mut leaf, 0, Some((i, new)))?;
+                    if !with_new {
+                        leaves.insert(&mut leaf, i, new);
+                    }
+                    let (low, at) = (right.span.low(), right.at);
+                    drop(right);
+                    drop(leaf);
+                    self.post(low, at)?;
+                } else {
+                    leaves.insert(&mut leaf, i, new);
+                }
+                self.len.fetch_add(1, Ordering::Relaxed);
+            }
+            (Change::Remove, Ok(i)) => {
+                leaves.remove(&mut leaf, i);
+                self.len.fetch_sub(1, Ordering::Relaxed);
+                if leaves.is_sparse(&leaf) {
+                    drop(leaf);
+                    self.rebalance(key)?;
+                }
+            }
+        }
+        Ok(old)
+    }
+}

@@ -1,0 +1,545 @@
+//! A damaged byte or word anywhere in a pool: an error or a wrong value; never a panic, never an endless loop.
+//!
+//! Every case is one image with one fault. What is done with it is the same each time, so a word that is never loaded
+//! with the image whole is never loaded with one fault elsewhere before that fault shows: such words are left out.
+
+use bristlecone::medium::{Domain, Dram, Medium};
+use bristlecone::{Circular, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once};
+use std::time::{Duration, Instant};
+
+/// How long one case may take. Far beyond what the slowest needs, so that a busy machine does not matter.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// No tree here has as many entries; a longer iteration runs in circles.
+const ENDLESS: usize = 100_000;
+
+type Words = Vec<u64>;
+
+/// Notes which words are read.
+struct Traced {
+    dram: Dram,
+    loaded: Arc<[AtomicBool]>,
+}
+
+impl Medium for Traced {
+    fn len(&self) -> u64 {
+        self.dram.len()
+    }
+
+    fn name(&self) -> &str {
+        "traced"
+    }
+
+    fn domain(&self) -> Domain {
+        self.dram.domain()
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        self.dram.reserve(at, len)
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.loaded[at as usize / 8].store(true, Ordering::Relaxed);
+        self.dram.load(at)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.dram.store(at, value);
+    }
+
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        self.dram.store_pair(at, pair);
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.loaded[at as usize / 8].store(true, Ordering::Relaxed);
+        self.dram.cas(at, current, new)
+    }
+
+    fn order(&self) {
+        self.dram.order();
+    }
+
+    fn flush(&self, at: u64, len: u64) {
+        self.dram.flush(at, len);
+    }
+
+    fn fence(&self) {
+        self.dram.fence();
+    }
+}
+
+/// What kind of tree an image holds, and what is done with it.
+trait Subject: Copy + Send + 'static {
+    /// A pool in use, and the same pool closed.
+    fn images(self) -> [Words; 2];
+
+    /// Everything that can be done with a pool. The first error of each call is the end of that call, not of the rest.
+    fn exercise<M: Medium>(self, medium: M, order: Order, last_words: impl Fn(&M) -> Words) -> Result<()>;
+}
+
+/// Whether the tree first grows or first shrinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    GrowFirst,
+    ShrinkFirst,
+}
+
+const CAPACITY: u64 = 12288 + 64 * 1024;
+
+fn options() -> Options {
+    Pool::options().segment_size(1024).max_capacity(CAPACITY).max_trees(3)
+}
+
+/// Keys of the images: scattered, with both ends of the range.
+fn keys() -> impl Iterator<Item = u64> {
+    (0..44u64).map(|n| n * 37 % 64 * 10).chain([0, u64::MAX, u64::MAX - 1])
+}
+
+/// Keys that the image had once.
+fn removed() -> impl Iterator<Item = u64> {
+    keys().enumerate().filter(|(n, _)| n % 11 < 5).map(|(_, key)| key)
+}
+
+#[derive(Clone, Copy)]
+struct Tree<N, I>(std::marker::PhantomData<(N, I)>);
+
+impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
+    fn new() -> Self {
+        Self(std::marker::PhantomData)
+    }
+
+    fn grow<M: Medium>(tree: &PTree<N, I, M>) {
+        for key in 0..60 {
+            if tree.insert(key * 11 + 3, key).is_err() {
+                break;
+            }
+        }
+        let _ = tree.compare_exchange(5, None, Some(9));
+        let _ = tree.compare_exchange(30, Some(5), Some(6));
+        let _ = tree.update(u64::MAX, 1);
+        let _ = tree.insert(u64::MAX, 2);
+    }
+
+    fn shrink<M: Medium>(tree: &PTree<N, I, M>) {
+        for key in keys().chain((0..60).map(|key| key * 11 + 3)) {
+            if tree.remove(key).is_err() {
+                break;
+            }
+        }
+    }
+
+    fn look<M: Medium>(tree: &PTree<N, I, M>) {
+        for key in keys() {
+            tree.get(key);
+            if tree.fault().is_some() {
+                break;
+            }
+        }
+        assert!(tree.iter().take(ENDLESS).count() < ENDLESS, "endless");
+        assert!(tree.iter().rev().take(ENDLESS).count() < ENDLESS, "endless");
+        let mut both = tree.range(50..=500);
+        for _ in 0..ENDLESS {
+            if both.next().is_none() || both.next_back().is_none() {
+                break;
+            }
+        }
+        tree.first_key_value();
+        tree.last_key_value();
+        tree.check();
+    }
+}
+
+impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
+    fn images(self) -> [Words; 2] {
+        let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
+        let tree: PTree<N, I, Dram> = pool.tree("t").unwrap();
+        for key in keys() {
+            tree.insert(key, key ^ 5).unwrap();
+        }
+        for key in removed() {
+            tree.remove(key).unwrap();
+        }
+        assert!(tree.check().is_clean());
+        let in_use = pool.medium().words();
+        drop(tree);
+        // The last word of an orderly close is the superblock's: written here by opening again.
+        let medium = Closing::new(pool.medium().words());
+        let kept = medium.words.clone();
+        let again = options().open_on(medium).unwrap();
+        drop(again);
+        let closed = kept.words();
+        [in_use, closed]
+    }
+
+    fn exercise<M: Medium>(self, medium: M, order: Order, last_words: impl Fn(&M) -> Words) -> Result<()> {
+        let pool = options().open_on(medium)?;
+        pool.stat();
+        let _ = pool.trees();
+        let _ = pool.check();
+        {
+            let tree: PTree<N, I, M> = pool.tree("t")?;
+            Self::look(&tree);
+            let verbs = [Self::grow, Self::shrink];
+            for verb in if order == Order::GrowFirst { verbs } else { [verbs[1], verbs[0]] } {
+                verb(&tree);
+                Self::look(&tree);
+            }
+        }
+        // As it was left, in the same pool and in a new one.
+        let words = last_words(pool.medium());
+        {
+            let tree: PTree<N, I, M> = pool.tree("t")?;
+            Self::look(&tree);
+            let _ = tree.clear();
+            let _ = tree.bulk_load((0..40).map(|key| (key, key)));
+            Self::look(&tree);
+        }
+        let _ = pool.drop_tree("t");
+        let _ = pool.tree::<N, I>("u").map(|tree| tree.insert(1, 1));
+        drop(pool);
+        let pool = options().open_on(Dram::from_words(words))?;
+        let _ = pool.check();
+        let tree: PTree<N, I, Dram> = pool.tree("t")?;
+        Self::look(&tree);
+        Self::grow(&tree);
+        Self::shrink(&tree);
+        Self::look(&tree);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Records<N, I>(std::marker::PhantomData<(N, I)>);
+
+impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
+    fn new() -> Self {
+        Self(std::marker::PhantomData)
+    }
+
+    fn value(key: u64) -> Vec<u8> {
+        // Of every kind: empty, of several classes, and longer than a segment.
+        vec![key as u8; [0, 3, 24, 60, 200, 1500, 32][key as usize % 7]]
+    }
+
+    fn grow<M: Medium>(map: &Map<u64, Vec<u8>, N, I, M>) {
+        for key in (0..16).map(|key| key * 13).chain(keys().take(12)) {
+            if map.insert(key, &Self::value(key + 1)).is_err() {
+                break;
+            }
+        }
+        let _ = map.update(37, b"updated");
+        let _ = map.insert_new(38, b"new");
+    }
+
+    fn shrink<M: Medium>(map: &Map<u64, Vec<u8>, N, I, M>) {
+        for key in (0..16).map(|key| key * 13).chain(keys()) {
+            if map.remove(key).is_err() {
+                break;
+            }
+        }
+    }
+
+    fn look<M: Medium>(map: &Map<u64, Vec<u8>, N, I, M>) {
+        for key in keys() {
+            let _ = map.get(key);
+            if map.fault().is_some() {
+                break;
+            }
+        }
+        assert!(map.iter().take(ENDLESS).count() < ENDLESS, "endless");
+        assert!(map.iter().rev().take(ENDLESS).count() < ENDLESS, "endless");
+        assert!(map.keys(..).take(ENDLESS).count() < ENDLESS, "endless");
+        map.check();
+    }
+}
+
+impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
+    fn images(self) -> [Words; 2] {
+        let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
+        let map: Map<u64, Vec<u8>, N, I, Dram> = pool.map("t").unwrap();
+        for key in keys().take(20).chain([u64::MAX]) {
+            map.insert(key, &Self::value(key)).unwrap();
+        }
+        for key in removed().take(6) {
+            map.remove(key).unwrap();
+        }
+        assert!(map.check().is_clean());
+        let in_use = pool.medium().words();
+        drop(map);
+        let medium = Closing::new(pool.medium().words());
+        let kept = medium.words.clone();
+        drop(options().open_on(medium).unwrap());
+        [in_use, kept.words()]
+    }
+
+    fn exercise<M: Medium>(self, medium: M, order: Order, last_words: impl Fn(&M) -> Words) -> Result<()> {
+        let pool = options().open_on(medium)?;
+        let _ = pool.trees();
+        let _ = pool.check();
+        {
+            let map: Map<u64, Vec<u8>, N, I, M> = pool.map("t")?;
+            Self::look(&map);
+            let verbs = [Self::grow, Self::shrink];
+            for verb in if order == Order::GrowFirst { verbs } else { [verbs[1], verbs[0]] } {
+                verb(&map);
+                Self::look(&map);
+            }
+            Self::grow(&map);
+        }
+        let words = last_words(pool.medium());
+        {
+            let map: Map<u64, Vec<u8>, N, I, M> = pool.map("t")?;
+            Self::look(&map);
+            let _ = map.clear();
+            let _ = map.bulk_load((0..20).map(|key| (key, &b"loaded"[..])));
+            Self::look(&map);
+        }
+        let _ = pool.drop_tree("t");
+        let _ = pool.map::<u64, Vec<u8>, N, I>("u").map(|map| map.insert(1, b"one"));
+        drop(pool);
+        let pool = options().open_on(Dram::from_words(words))?;
+        let _ = pool.check();
+        let map: Map<u64, Vec<u8>, N, I, Dram> = pool.map("t")?;
+        Self::look(&map);
+        Self::shrink(&map);
+        Self::grow(&map);
+        Self::look(&map);
+        Ok(())
+    }
+}
+
+/// A medium whose words can be had when the pool on it is closed.
+struct Closing {
+    words: Arc<Dram>,
+}
+
+impl Closing {
+    fn new(words: Words) -> Self {
+        Self { words: Arc::new(Dram::from_words(words)) }
+    }
+}
+
+impl Medium for Closing {
+    fn len(&self) -> u64 {
+        self.words.len()
+    }
+
+    fn name(&self) -> &str {
+        "closing"
+    }
+
+    fn domain(&self) -> Domain {
+        self.words.domain()
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        self.words.reserve(at, len)
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.words.load(at)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.words.store(at, value);
+    }
+
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        self.words.store_pair(at, pair);
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.words.cas(at, current, new)
+    }
+
+    fn order(&self) {
+        self.words.order();
+    }
+
+    fn flush(&self, at: u64, len: u64) {
+        self.words.flush(at, len);
+    }
+
+    fn fence(&self) {
+        self.words.fence();
+    }
+}
+
+/// One fault: a word that reads otherwise.
+#[derive(Debug, Clone, Copy)]
+struct Fault {
+    image: usize,
+    order: Order,
+    word: usize,
+    value: u64,
+}
+
+/// Where the last panic of this thread came from.
+fn silence_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if std::thread::current().name() == Some("damage") {
+                LAST.with_borrow_mut(|last| *last = info.to_string().replace('\n', " "));
+            } else {
+                default(info);
+            }
+        }));
+    });
+}
+
+thread_local! {
+    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// What went wrong, by kind: how often, and the first case of each.
+#[derive(Default)]
+struct Findings(BTreeMap<String, (usize, String)>);
+
+/// A thread that works through the faults, and when it began with the one it is at.
+struct Worker {
+    at: Arc<Mutex<Option<(usize, Instant)>>>,
+}
+
+fn survives<S: Subject>(subject: S, faults: impl Fn(&Words, usize) -> Vec<u64>, places: Range<u64>) {
+    silence_panics();
+    let images = Arc::new(subject.images());
+    let mut cases = Vec::new();
+    for order in [Order::GrowFirst, Order::ShrinkFirst] {
+        for (image, words) in images.iter().enumerate() {
+            let loaded: Arc<[AtomicBool]> = words.iter().map(|_| AtomicBool::new(false)).collect();
+            let traced = Traced { dram: Dram::from_words(words.clone()), loaded: loaded.clone() };
+            subject.exercise(traced, order, |traced| traced.dram.words()).unwrap();
+            let read = (0..words.len()).filter(|&word| loaded[word].load(Ordering::Relaxed));
+            for word in read.filter(|&word| places.contains(&(word as u64 * 8))) {
+                let values = faults(words, word);
+                cases.extend(values.into_iter().map(|value| Fault { image, order, word, value }));
+            }
+        }
+    }
+    let cases = Arc::new(cases);
+    let findings = Arc::new(Mutex::new(Findings::default()));
+    let next = Arc::new(AtomicUsize::new(0));
+    let start = || {
+        let at = Arc::new(Mutex::new(None));
+        let worker = Worker { at: at.clone() };
+        let (cases, images, findings, next) = (cases.clone(), images.clone(), findings.clone(), next.clone());
+        let run = move || {
+            loop {
+                let case = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&fault) = cases.get(case) else { break };
+                *at.lock().unwrap() = Some((case, Instant::now()));
+                let mut words = images[fault.image].clone();
+                words[fault.word] = fault.value;
+                let done = catch_unwind(AssertUnwindSafe(|| {
+                    let _ = subject.exercise(Dram::from_words(words), fault.order, Dram::words);
+                }));
+                if done.is_err() {
+                    let what = LAST.with_borrow(Clone::clone);
+                    note(&findings, what, &images, fault);
+                }
+            }
+            *at.lock().unwrap() = None;
+        };
+        std::thread::Builder::new().name("damage".to_owned()).spawn(run).unwrap();
+        worker
+    };
+    let mut worker = start();
+    let mut hung = 0;
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let at = *worker.at.lock().unwrap();
+        match at {
+            Some((case, since)) if since.elapsed() > PATIENCE => {
+                note(&findings, "endless loop or deadlock".to_owned(), &images, cases[case]);
+                hung += 1;
+                // It spins on until the process ends.
+                if hung == 3 {
+                    break;
+                }
+                worker = start();
+            }
+            None if next.load(Ordering::Relaxed) >= cases.len() => break,
+            _ => {}
+        }
+    }
+    let findings = std::mem::take(&mut *findings.lock().unwrap());
+    let report: String =
+        findings.0.iter().map(|(what, (n, first))| format!("\n{n} times: {what}\n    {first}")).collect();
+    assert!(report.is_empty(), "of {} faults:{report}", cases.len());
+    println!("{} faults", cases.len());
+}
+
+fn note(findings: &Mutex<Findings>, what: String, images: &[Words; 2], fault: Fault) {
+    let first = || {
+        let Fault { image, order, word, value } = fault;
+        let state = ["in use", "closed"][image];
+        let was = images[image][word];
+        format!("{state}, {order:?}: word at {} is {value:#x}, was {was:#x}", word * 8)
+    };
+    findings.lock().unwrap().0.entry(what).or_insert_with(|| (0, first())).0 += 1;
+}
+
+/// Each byte of the word, damaged in two ways that differ from byte to byte.
+fn flipped_bytes(words: &Words, word: usize) -> Vec<u64> {
+    let flip = |byte: usize| {
+        let bits = [1 << ((word + byte) % 8), [0xff, 0x80, 0x7f, 0x55][(word + byte) % 4]];
+        bits.map(|bits: u64| words[word] ^ bits << (byte * 8))
+    };
+    (0..8).flat_map(flip).collect()
+}
+
+/// Values that mean something somewhere else.
+fn other_words(words: &Words, word: usize) -> Vec<u64> {
+    let here = word as u64 * 8;
+    let len = words.len() as u64 * 8;
+    let near = [word.wrapping_sub(1), word + 1, word + 2, word.wrapping_sub(2)];
+    let mut values = vec![0, 1, u64::MAX, 1 << 63, here, here & !63, here + 128 - here % 128, len, len - 8, len - 128];
+    values.extend(near.iter().filter_map(|&near| words.get(near)));
+    // What holds an offset gets every other place that an offset can name, and one off the mark.
+    let first = 12288;
+    if (first..len).contains(&words[word]) {
+        let used = words.iter().rposition(|&word| word != 0).unwrap_or(0) as u64 * 8;
+        values.extend((first..used).step_by(128));
+        values.extend([words[word] + 8, words[word] + 1, words[word] - 64]);
+    }
+    values.sort_unstable();
+    values.dedup();
+    values.retain(|&value| value != words[word]);
+    values
+}
+
+const ALL: Range<u64> = 0..u64::MAX;
+
+macro_rules! subjects {
+    ($($bytes:ident $words:ident $subject:expr;)*) => {$(
+        #[test]
+        #[cfg_attr(miri, ignore)]
+        fn $bytes() {
+            survives($subject, flipped_bytes, ALL);
+        }
+
+        #[test]
+        #[cfg_attr(miri, ignore)]
+        fn $words() {
+            survives($subject, other_words, ALL);
+        }
+    )*};
+}
+
+subjects! {
+    bytes_of_linear_volatile words_of_linear_volatile Tree::<Linear<4>, Volatile>::new();
+    bytes_of_linear_persistent words_of_linear_persistent Tree::<Linear<4>, Persistent>::new();
+    bytes_of_circular_volatile words_of_circular_volatile Tree::<Circular<4>, Volatile>::new();
+    bytes_of_circular_persistent words_of_circular_persistent Tree::<Circular<4>, Persistent>::new();
+    bytes_of_records_volatile words_of_records_volatile Records::<Linear<4>, Volatile>::new();
+    bytes_of_records_persistent words_of_records_persistent Records::<Circular<4>, Persistent>::new();
+}

@@ -1,0 +1,165 @@
+//! Every tree against `BTreeMap`: random histories, small nodes, all keys legal, with reopening in between.
+
+use bristlecone::medium::Dram;
+use bristlecone::{Circular, Index, Linear, Node, PTree, Persistent, Pool, Volatile};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const POOL: u64 = 4 << 20;
+
+#[derive(Debug, Clone)]
+enum Op {
+    Insert(u64, u64),
+    Update(u64, u64),
+    Exchange(u64, Option<u64>, Option<u64>),
+    Remove(u64),
+    Get(u64),
+    Range(u64, u64),
+    Clear,
+    /// Close in order (true) or drop the memory (false), and open again.
+    Reopen(bool),
+}
+
+fn key() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        12 => 0..96u64,
+        1 => Just(0u64),
+        1 => Just(u64::MAX),
+        1 => Just(u64::MAX - 1),
+        2 => any::<u64>(),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        12 => (key(), 0..4u64).prop_map(|(k, v)| Op::Insert(k, v)),
+        2 => (key(), any::<u64>()).prop_map(|(k, v)| Op::Update(k, v)),
+        2 => (key(), prop::option::of(0..4u64), prop::option::of(0..4u64)).prop_map(|(k, a, b)| Op::Exchange(k, a, b)),
+        9 => key().prop_map(Op::Remove),
+        3 => key().prop_map(Op::Get),
+        2 => (key(), key()).prop_map(|(a, b)| Op::Range(a.min(b), a.max(b))),
+        1 => any::<bool>().prop_map(Op::Reopen),
+        1 => Just(Op::Clear),
+    ]
+}
+
+fn options() -> bristlecone::Options {
+    Pool::options().segment_size(4096).max_capacity(POOL).max_trees(4)
+}
+
+fn follows_the_model<N: Node, I: Index>(ops: Vec<Op>) {
+    let mut pool = options().create_on(Dram::zeroed(POOL)).unwrap();
+    let mut tree: PTree<N, I, Dram> = pool.tree("t").unwrap();
+    let mut model = BTreeMap::new();
+    for op in ops {
+        match op {
+            Op::Insert(k, v) => assert_eq!(tree.insert(k, v).unwrap(), model.insert(k, v)),
+            Op::Update(k, v) => {
+                let old = model.get_mut(&k).map(|old| std::mem::replace(old, v));
+                assert_eq!(tree.update(k, v).unwrap(), old);
+            }
+            Op::Exchange(k, current, new) => {
+                let old = model.get(&k).copied();
+                if old == current {
+                    match new {
+                        Some(v) => model.insert(k, v),
+                        None => model.remove(&k),
+                    };
+                }
+                assert_eq!(tree.compare_exchange(k, current, new).unwrap(), old);
+            }
+            Op::Remove(k) => assert_eq!(tree.remove(k).unwrap(), model.remove(&k)),
+            Op::Get(k) => assert_eq!(tree.get(k), model.get(&k).copied()),
+            Op::Range(a, b) => {
+                let expected: Vec<_> = model.range(a..=b).map(|(&k, &v)| (k, v)).collect();
+                assert_eq!(tree.range(a..=b).collect::<Vec<_>>(), expected);
+                let mut back: Vec<_> = tree.range(a..=b).rev().collect();
+                back.reverse();
+                assert_eq!(back, expected);
+                // From both ends in turn.
+                let (mut range, mut ends) = (tree.range(a..=b), (Vec::new(), Vec::new()));
+                while let Some(left) = range.next() {
+                    ends.0.push(left);
+                    ends.1.extend(range.next_back());
+                }
+                ends.0.extend(ends.1.into_iter().rev());
+                assert_eq!(ends.0, expected);
+            }
+            Op::Clear => {
+                tree.clear().unwrap();
+                model.clear();
+            }
+            Op::Reopen(in_order) => {
+                let words = if in_order {
+                    drop(tree);
+                    pool.medium().words()
+                } else {
+                    let words = pool.medium().words();
+                    drop(tree);
+                    words
+                };
+                drop(pool);
+                pool = options().open_on(Dram::from_words(words)).unwrap();
+                tree = pool.tree("t").unwrap();
+            }
+        }
+        assert_eq!(tree.len(), model.len() as u64);
+    }
+    assert_eq!(tree.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
+    let report = tree.check();
+    assert!(report.is_clean(), "{:?}", report.violations);
+    assert!(tree.fault().is_none());
+}
+
+fn histories() -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(op(), 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
+
+    #[test]
+    fn linear_4_volatile(ops in histories()) {
+        follows_the_model::<Linear<4>, Volatile>(ops);
+    }
+
+    #[test]
+    fn linear_5_persistent(ops in histories()) {
+        follows_the_model::<Linear<5>, Persistent>(ops);
+    }
+
+    #[test]
+    fn circular_2_persistent(ops in histories()) {
+        follows_the_model::<Circular<2>, Persistent>(ops);
+    }
+
+    #[test]
+    fn circular_4_volatile(ops in histories()) {
+        follows_the_model::<Circular<4>, Volatile>(ops);
+    }
+
+    #[test]
+    fn circular_8_persistent(ops in histories()) {
+        follows_the_model::<Circular<8>, Persistent>(ops);
+    }
+
+    #[test]
+    fn bulk_load_is_insert_of_all(keys in prop::collection::btree_map(key(), any::<u64>(), 0..300)) {
+        let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
+        let tree: PTree<Circular<8>, Persistent, Dram> = pool.tree("t").unwrap();
+        assert_eq!(tree.bulk_load(keys.clone()).unwrap(), keys.len() as u64);
+        assert!(tree.check().is_clean());
+        assert_eq!(tree.iter().collect::<BTreeMap<_, _>>(), keys);
+        let mut model = keys.clone();
+        for (&k, &v) in &keys {
+            assert_eq!(tree.get(k), model.get(&k).copied());
+            let other = k ^ 1;
+            assert_eq!(tree.insert(other, 7).unwrap(), model.insert(other, 7));
+            assert_eq!(tree.remove(k).unwrap(), model.remove(&k));
+            model.insert(k, v);
+            tree.insert(k, v).unwrap();
+        }
+        assert_eq!(tree.iter().collect::<BTreeMap<_, _>>(), model);
+        assert!(tree.check().is_clean());
+    }
+}
