@@ -11,9 +11,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
         node.window.len() == N::SLOTS
     }
 
-    /// Whether a node is so empty that it should be rebalanced: below a quarter.
+    /// Whether a node is so empty that it should be rebalanced: a quarter full or less.
     pub(crate) fn is_sparse(&self, node: &Locked<'_>) -> bool {
-        node.window.len() * 4 < N::SLOTS
+        node.window.len() * 4 <= N::SLOTS
     }
 
     /// Splits a full node in the middle; `new`, with its position, goes along if it belongs to the right half.

@@ -115,11 +115,11 @@ impl FromStr for History {
     }
 }
 
-/// All short histories for nodes of `slots` slots: every way to fill up to three leaves, then every single operation;
+/// All short histories for nodes of `slots` slots: every way to fill a few leaves, then every single operation;
 /// and all pairs of operations on smaller trees.
 pub(super) fn all(slots: u64) -> Vec<History> {
     let mut histories = vec![History::default(), History(vec![Op::Reopen])];
-    for n in 0..=3 * slots {
+    for n in 0..=4 * slots {
         histories.push(History(vec![Op::BulkLoad(n)]));
         for fill in fills(n) {
             histories.extend(every_op(n).map(|last| append(&fill, [last])));
@@ -152,7 +152,7 @@ pub(super) fn all(slots: u64) -> Vec<History> {
         }
     }
     // Pairs: on trees of up to two leaves where these are small.
-    for n in 0..=if slots <= 5 { slots + 4 } else { slots / 2 } {
+    for n in 0..=if slots <= 5 { slots + 2 } else { slots / 2 } {
         for fill in fills(n) {
             for first in every_op(n) {
                 histories.extend(every_op(n).map(|second| append(&fill, [first, second])));

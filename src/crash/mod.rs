@@ -30,11 +30,12 @@ pub use controls::{Control, Kind as ControlKind};
 pub use history::{History, NoOp, Op};
 
 use crate::index::Index;
-use crate::medium::{Event, Fault, Line, LineOptions, Model, Sim};
+use crate::medium::{Choice, Event, Fault, Line, Model, Sim};
 use crate::node::Node;
 use pending::Pending;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use verify::{Allowed, Run};
@@ -231,35 +232,69 @@ impl Campaign {
         let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);
         trace[..from].iter().for_each(|event| pending.apply(event));
         let cut = Cut { campaign: self, history, cuts: Vec::new(), depth: self.depth };
-        let undecided = LineOptions::default();
-        cut.every_point::<N, I>(pending, &undecided, &trace, from, &in_flight, &returned, &mut outcome);
+        let execution = Execution { trace: &trace, from, in_flight: &in_flight, returned: &returned };
+        cut.every_point::<N, I>(pending, &[], &execution, &mut HashSet::new(), &mut outcome);
         outcome.distinct = outcome.hashes.len() as u64;
         outcome
     }
 }
 
+/// Something that is to be cut: the last operation of a history, or a recovery.
+struct Execution<'a> {
+    trace: &'a [Event],
+    /// Where in the trace it begins.
+    from: usize,
+    /// What may be found if it is cut.
+    in_flight: &'a Allowed,
+    /// What must be found after it.
+    returned: &'a Allowed,
+}
+
+/// A line that an execution found undecided: what it took, when, and what it could have taken.
+struct Decided {
+    choice: Choice,
+    before: Line,
+    contents: Arc<[Line]>,
+}
+
+/// Crash points of recoveries that were explored: the event, and what had been decided by then. Recoveries that have
+/// decided the same so far are the same so far.
+type Explored = HashSet<(usize, Vec<(u64, usize)>)>;
+
 impl Cut<'_> {
-    /// Explores the crash points of `trace[from..]`, given what was pending before.
+    /// Explores the crash points of an execution.
     ///
-    /// `undecided` are lines whose content an earlier crash left open and that were not accessed since.
-    #[expect(clippy::too_many_arguments, reason = "one place calls it with each: the history, and the recovery")]
+    /// `pending` is what was durable, or not yet, when the trace began, with all of `decided` in place.
     fn every_point<N: Node, I: Index>(
         &self,
         mut pending: Pending,
-        undecided: &LineOptions,
-        trace: &[Event],
-        from: usize,
-        in_flight: &Allowed,
-        returned: &Allowed,
+        decided: &[Decided],
+        execution: &Execution<'_>,
+        explored: &mut Explored,
         outcome: &mut Outcome,
     ) {
+        let Execution { trace, from, in_flight, returned } = *execution;
         for (i, event) in trace.iter().enumerate().skip(from) {
             match *event {
                 Event::Order(site) => outcome.saw(Fault::Order(site)),
                 Event::Flush { site, .. } => outcome.saw(Fault::Flush(site)),
                 Event::Fence(site) => {
                     outcome.saw(Fault::Fence(site));
-                    self.point::<N, I>(&pending, undecided, i, in_flight, outcome);
+                    let so_far: Vec<(u64, usize)> = decided
+                        .iter()
+                        .filter(|line| line.choice.when <= i)
+                        .map(|line| (line.choice.line, line.choice.taken))
+                        .collect();
+                    if explored.insert((i, so_far)) {
+                        // What was decided later is open again. Nothing was stored to those lines yet.
+                        let mut then = pending.clone();
+                        let mut open = Vec::new();
+                        for line in decided.iter().filter(|line| line.choice.when > i) {
+                            then.set(line.choice.line, line.before);
+                            open.push((line.choice.line, Arc::clone(&line.contents)));
+                        }
+                        self.point::<N, I>(&then, open, i, in_flight, outcome);
+                    }
                 }
                 Event::Store { .. } => {}
             }
@@ -268,24 +303,25 @@ impl Cut<'_> {
             }
             pending.apply(event);
         }
-        self.point::<N, I>(&pending, undecided, trace.len(), returned, outcome);
+        self.point::<N, I>(&pending, Vec::new(), trace.len(), returned, outcome);
     }
 
-    /// Explores the states of one crash point.
+    /// Explores the states of one crash point. `open` are lines that an earlier crash left undecided.
     fn point<N: Node, I: Index>(
         &self,
         pending: &Pending,
-        undecided: &LineOptions,
+        open: Vec<(u64, Arc<[Line]>)>,
         event: usize,
         allowed: &Allowed,
         outcome: &mut Outcome,
     ) {
         outcome.points += 1;
         let mut options = pending.options(self.campaign.model);
-        options.0.extend(undecided.0.iter().cloned());
+        options.0.extend(open);
         let mut cuts = self.cuts.clone();
         cuts.push(event);
-        let mut path = Vec::new();
+        let mut explored = Explored::new();
+        let mut path: Vec<Choice> = Vec::new();
         let mut tried = 0;
         let mut seed = 0;
         loop {
@@ -296,9 +332,13 @@ impl Cut<'_> {
             outcome.in_recovery += u64::from(!self.cuts.is_empty());
             let verified = verify::state::<N, I>(&sim, allowed, outcome.states);
             path = sim.path();
-            let lines: Vec<(u64, Line)> =
-                path.iter().filter_map(|choice| Some((choice.line, content(&options, *choice)?))).collect();
-            outcome.hashes.insert(pending.hash_with(lines.iter().copied()));
+            let decide = |&choice: &Choice| {
+                let (_, contents) = options.0.iter().find(|(line, _)| *line == choice.line)?;
+                Some(Decided { choice, before: pending.line(choice.line), contents: Arc::clone(contents) })
+            };
+            let decided: Vec<Decided> = path.iter().filter_map(decide).collect();
+            let taken = |line: &Decided| (line.choice.line, line.contents[line.choice.taken]);
+            outcome.hashes.insert(pending.hash_with(decided.iter().map(taken)));
             match verified {
                 Err(what) => {
                     let kept: Vec<String> =
@@ -307,15 +347,13 @@ impl Cut<'_> {
                     outcome.violations.push(Violation { history, cuts, kept: kept.join(" "), what });
                 }
                 Ok(Some(recovery)) if self.depth > 0 => {
-                    let mut image = pending.image.clone();
-                    for &(line, content) in &lines {
-                        image[line as usize / 8..][..8].copy_from_slice(&content);
-                    }
-                    let open = options.0.iter().filter(|(line, _)| path.iter().all(|choice| choice.line != *line));
-                    let undecided = LineOptions(open.cloned().collect());
+                    let mut image = pending.after_crash();
+                    decided.iter().map(taken).for_each(|(line, content)| image.set(line, content));
                     let deeper = Cut { cuts: cuts.clone(), depth: self.depth - 1, ..*self };
-                    let (pending, found) = (Pending::new(image), Allowed::only(recovery.found));
-                    deeper.every_point::<N, I>(pending, &undecided, &recovery.trace, 0, allowed, &found, outcome);
+                    let found = Allowed::only(recovery.found);
+                    let execution =
+                        Execution { trace: &recovery.trace, from: 0, in_flight: allowed, returned: &found };
+                    deeper.every_point::<N, I>(image, &decided, &execution, &mut explored, outcome);
                 }
                 Ok(_) => {}
             }
@@ -345,9 +383,4 @@ impl Cut<'_> {
             }
         }
     }
-}
-
-fn content(options: &LineOptions, choice: crate::medium::Choice) -> Option<Line> {
-    let (_, contents) = options.0.iter().find(|(line, _)| *line == choice.line)?;
-    contents.get(choice.taken).copied()
 }

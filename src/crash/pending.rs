@@ -70,8 +70,7 @@ impl Pending {
     pub(super) fn options(&self, model: Model) -> LineOptions {
         let mut options = Vec::new();
         for (&line, log) in &self.logs {
-            let first = line as usize / 8;
-            let durable: Line = self.image[first..first + 8].try_into().expect("a line has eight words");
+            let durable = self.line(line);
             let contents = match model {
                 Model::Tso => prefixes(durable, &log.items),
                 Model::Weak => combinations(durable, &log.items),
@@ -81,6 +80,24 @@ impl Pending {
             }
         }
         LineOptions(options)
+    }
+
+    /// The same image, with nothing pending: what a crash left is durable.
+    pub(super) fn after_crash(&self) -> Self {
+        Self { image: self.image.clone(), logs: BTreeMap::new(), hash: self.hash }
+    }
+
+    /// Sets the durable content of a line.
+    pub(super) fn set(&mut self, line: u64, content: Line) {
+        self.hash = self.hash_with([(line, content)].into_iter());
+        let first = line as usize / 8;
+        self.image[first..first + 8].copy_from_slice(&content);
+    }
+
+    /// The durable content of a line.
+    pub(super) fn line(&self, line: u64) -> Line {
+        let first = line as usize / 8;
+        self.image[first..first + 8].try_into().expect("a line has eight words")
     }
 
     /// A hash of the state in which the given lines have the given contents instead.

@@ -76,6 +76,8 @@ pub(crate) struct Choice {
     pub(crate) line: u64,
     pub(crate) taken: usize,
     pub(crate) of: usize,
+    /// How many events there were before it was made.
+    pub(crate) when: usize,
 }
 
 /// The simulated medium. A handle: clones share the state.
@@ -168,9 +170,11 @@ impl State {
         let (_, contents) = self.undecided.0.swap_remove(position);
         if self.decided == self.path.len() {
             let taken = if self.seed == 0 { 0 } else { self.random(contents.len()) };
-            self.path.push(Choice { line, taken, of: contents.len() });
+            self.path.push(Choice { line, taken, of: contents.len(), when: 0 });
         }
-        let choice = self.path[self.decided];
+        let choice = &mut self.path[self.decided];
+        choice.when = self.trace.len();
+        let choice = *choice;
         assert_eq!((choice.line, choice.of), (line, contents.len()), "recovery is deterministic");
         self.decided += 1;
         self.put(line, contents[choice.taken]);

@@ -22,6 +22,8 @@
 
 mod circular;
 mod linear;
+#[cfg(all(test, loom))]
+mod models;
 pub(crate) mod shadow;
 pub(crate) mod slots;
 

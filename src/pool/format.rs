@@ -10,7 +10,10 @@
 //!
 //! superblock, 16 words in two lines:
 //! line 0  | magic | version, line, order | compat | ro-compat | incompat | uuid | uuid | segment size |
-//! line 1  | limit, trees | capacity | sequence | boots | state | 0 | 0 | checksum |
+//! line 1  | limit, trees | capacity | session | 0 | 0 | 0 | 0 | checksum |
+//!
+//! session: odd while the pool is in use, even when it was closed in order; it only grows, so it also tells the newer twin
+//! and, halved, how often the pool was opened
 //! ```
 //!
 //! Invariants:
@@ -31,9 +34,6 @@ pub(crate) const VERSION: u64 = 1;
 const COMPAT: u64 = 0;
 const RO_COMPAT: u64 = 0;
 const INCOMPAT: u64 = 0;
-
-const CLEAN: u64 = u64::from_le_bytes(*b"clean\0\0\0");
-const DIRTY: u64 = u64::from_le_bytes(*b"in use\0\0");
 
 const TWINS: [u64; 2] = [0, 4096];
 const WORDS: usize = 16;
@@ -120,12 +120,7 @@ impl Geometry {
 pub(crate) struct Superblock {
     pub(crate) geometry: Geometry,
     pub(crate) uuid: [u64; 2],
-    /// Counts the writes of the superblock.
-    pub(crate) sequence: u64,
-    /// Counts the opens for writing.
-    pub(crate) boots: u64,
-    /// True from an orderly close until the next open for writing.
-    pub(crate) clean: bool,
+    session: u64,
     compat: u64,
 }
 
@@ -143,7 +138,27 @@ impl Superblock {
     pub(crate) fn new(geometry: Geometry) -> Self {
         // Unique, not secret: the standard library seeds its hashers from the system's random source.
         let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
-        Self { geometry, uuid: [random(), random()], sequence: 0, boots: 0, clean: true, compat: COMPAT }
+        Self { geometry, uuid: [random(), random()], session: 0, compat: COMPAT }
+    }
+
+    /// Whether the pool was closed in order.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.session.is_multiple_of(2)
+    }
+
+    /// How often the pool was opened for writing.
+    pub(crate) fn boots(&self) -> u64 {
+        self.session.div_ceil(2)
+    }
+
+    /// The pool is in use from now on.
+    pub(crate) fn opened(&mut self) {
+        self.session = self.session.wrapping_add(if self.is_clean() { 1 } else { 2 });
+    }
+
+    /// The pool is closed in order.
+    pub(crate) fn closed(&mut self) {
+        self.session = (self.session | 1).wrapping_add(1);
     }
 
     fn encode(&self) -> [u64; WORDS] {
@@ -160,9 +175,9 @@ impl Superblock {
             g.segment,
             u64::from(g.limit) | u64::from(g.trees) << 32,
             g.capacity,
-            self.sequence,
-            self.boots,
-            if self.clean { CLEAN } else { DIRTY },
+            self.session,
+            0,
+            0,
             0,
             0,
             0,
@@ -196,9 +211,7 @@ impl Superblock {
                 capacity: words[9],
             },
             uuid: [words[5], words[6]],
-            sequence: words[10],
-            boots: words[11],
-            clean: words[12] == CLEAN,
+            session: words[10],
             compat: words[2],
         })
     }
@@ -216,7 +229,7 @@ impl Superblock {
             (Err(Bad::Unborn), _) => {
                 return Err(Error::NotAPool { pool: pool(), found: "the remains of an interrupted creation" });
             }
-            (Ok(a), Ok(b)) if a.sequence >= b.sequence => return Ok((a, 0)),
+            (Ok(a), Ok(b)) if a.session >= b.session => return Ok((a, 0)),
             (_, Ok(b)) => return Ok((b, 1)),
             (Ok(a), Err(_)) => return Ok((a, 0)),
             (Err(a), Err(b)) => [a, b],
@@ -302,8 +315,8 @@ mod tests {
         assert!(Superblock::read(&m).is_err());
         sb.write(&m, 0);
         assert_eq!(Superblock::read(&m).unwrap(), (sb, 0));
-        sb.sequence += 1;
-        sb.clean = false;
+        sb.opened();
+        assert!(!sb.is_clean());
         sb.write(&m, 0);
         assert_eq!(Superblock::read(&m).unwrap().0, sb);
         for at in TWINS {

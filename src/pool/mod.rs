@@ -143,7 +143,7 @@ impl<M: Medium> Pool<M> {
             capacity: superblock.geometry.capacity,
             segment: superblock.geometry.segment,
             available: self.inner.segments.available(),
-            boots: superblock.boots,
+            boots: superblock.boots(),
             was_clean: self.inner.was_clean,
             durability: self.durability(),
         }
@@ -217,10 +217,10 @@ impl<M: Medium> Inner<M> {
     /// Takes possession of a pool: reads its header and, unless it is read-only, declares it in use.
     pub(crate) fn open(medium: M, (superblock, twin): (Superblock, usize)) -> Result<Self> {
         let geometry = superblock.geometry;
-        let was_clean = superblock.clean;
+        let was_clean = superblock.is_clean();
         let segments = Segments::open(&medium, geometry).map_err(|broken| broken.in_pool(medium.name()))?;
         let superblock = Mutex::new((superblock, twin));
-        let inner = Self { superblock, segments, catalog: Mutex::default(), was_clean, medium };
+        let inner = Self { superblock, segments, catalog: Mutex::new(HashMap::new()), was_clean, medium };
         if inner.medium.read_only() {
             return Ok(inner);
         }
@@ -235,10 +235,7 @@ impl<M: Medium> Inner<M> {
         let used = (inner.segments.high_water() - first) / geometry.segment;
         inner.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
         inner.reserve(first, inner.segments.high_water() - first)?;
-        inner.update(|superblock| {
-            superblock.boots += 1;
-            superblock.clean = false;
-        });
+        inner.update(Superblock::opened);
         // What a crash during the creation or the dropping of a tree left.
         let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
         let ownerless: Vec<u32> = inner.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
@@ -256,7 +253,6 @@ impl<M: Medium> Inner<M> {
     fn update(&self, change: impl FnOnce(&mut Superblock)) {
         let mut guard = self.superblock.lock();
         let (superblock, twin) = &mut *guard;
-        superblock.sequence += 1;
         change(superblock);
         superblock.write(&self.medium, *twin);
     }
@@ -388,7 +384,7 @@ impl<M: Medium> Drop for Inner<M> {
     /// Trees hold the pool, so all of them are closed by now.
     fn drop(&mut self) {
         if !self.medium.read_only() {
-            self.update(|superblock| superblock.clean = true);
+            self.update(Superblock::closed);
         }
     }
 }

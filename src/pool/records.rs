@@ -52,11 +52,7 @@ impl Records {
         for class in &self.classes {
             class.recover(segments, |at| used.contains(&at));
         }
-        let spans = segments.owned(self.tree, Kind::Span, 0);
-        let unused = spans.into_iter().filter(|&segment| !used.contains(&segments.start(segment)));
-        let unused: Vec<u32> = unused.flat_map(|segment| span(segments, segment)).collect();
-        let orphans = orphans(segments, self.tree);
-        segments.release(m, unused.into_iter().chain(orphans));
+        release_spans(m, segments, self.tree, |at| used.contains(&at));
     }
 
     /// Writes a record; durable when it returns.
@@ -158,11 +154,14 @@ pub(crate) fn span(segments: &Segments, head: u32) -> Vec<u32> {
     std::iter::once(head).chain(rest).collect()
 }
 
-/// Segments that follow no span's head: what a crash between the stores of one span's entries leaves.
-fn orphans(segments: &Segments, tree: u16) -> Vec<u32> {
-    let heads = segments.owned(tree, Kind::Span, 0);
-    let covered: HashSet<u32> = heads.into_iter().flat_map(|head| span(segments, head)).collect();
-    segments.owned(tree, Kind::Rest, 0).into_iter().filter(|segment| !covered.contains(segment)).collect()
+/// Gives all segments of a tree's spans back to the pool, except the spans that `used` knows.
+pub(crate) fn release_spans<M: Medium>(m: &M, segments: &Segments, tree: u16, used: impl Fn(u64) -> bool) {
+    let heads = segments.owned(tree, Kind::Span, 0).into_iter();
+    let (used, unused): (Vec<u32>, Vec<u32>) = heads.partition(|&head| used(segments.start(head)));
+    // Also those that follow no head: what a crash between the entries of one span leaves.
+    let kept: HashSet<u32> = used.into_iter().flat_map(|head| span(segments, head)).collect();
+    let rest = segments.owned(tree, Kind::Rest, 0).into_iter().filter(|segment| !kept.contains(segment));
+    segments.release(m, unused.into_iter().chain(rest));
 }
 
 #[cfg(test)]

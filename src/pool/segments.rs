@@ -6,12 +6,12 @@
 //!
 //! Invariants:
 //! - **T1** An entry changes by one 8-byte store, and is durable before a block of its segment is used.
-//! - **T2** Segments are first used in ascending order: all entries after the first 0 are 0, and their segments hold
-//!   zeros.
+//! - **T2** Segments are first used in ascending order: those from the first entry that is 0 on were never written to,
+//!   and hold zeros. (Their entries may name a span that a crash cut short: they are overwritten when it is their turn.)
 //! - **T3** A segment of nodes stays one until its tree is dropped (type-stable).
 
 use crate::error::{Broken, Error, Result};
-use crate::medium::{LINE, Medium};
+use crate::medium::Medium;
 use crate::pool::format::Geometry;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -196,20 +196,13 @@ impl Segments {
             state.unused += count;
             (segment, true)
         };
-        let mut line = self.at(segment);
         for i in 0..count {
-            if self.at(segment + i).is_multiple_of(LINE) && i > 0 {
-                // Crash: a shorter span, reached by nothing. T2 holds because the entries become durable in order.
-                m.flush(line, LINE);
-                m.fence();
-                line = self.at(segment + i);
-            }
             self.put(m, segment + i, if i == 0 { entry } else { Entry::new(Kind::Rest, entry.tree, 0) });
-            m.order();
         }
-        m.flush(line, 8);
-        // Crash: segments of a tree that reach no block of its chain: all their blocks count as free. The fence is for
-        // other threads, which may take and commit blocks of the segment: their fences do not wait for this flush.
+        m.flush(self.at(segment), u64::from(count) * 8);
+        // Crash: segments of a tree that nothing in it reaches; its next walk finds their blocks free, or releases them.
+        // The fence is for other threads, which may take and commit blocks of the segment: their own fences do not wait
+        // for this flush.
         m.fence();
         Ok((segment, fresh))
     }

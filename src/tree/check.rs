@@ -59,6 +59,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         if report.is_clean() && (free.len() + used.len()) as u64 != blocks.total(&self.pool.segments) {
             report.add(Broken::new(self.root.head_at(), "a block is neither in use nor free"));
         }
+        let segments = &self.pool.segments;
+        let lost = |kind| self.records.is_none() && !segments.owned(self.root.slot, kind, 0).is_empty();
+        if lost(segments::Kind::Span) || lost(segments::Kind::Rest) {
+            report.add(Broken::new(self.root.head_at(), "an open tree without records has a span"));
+        }
         report
     }
 }

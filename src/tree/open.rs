@@ -7,7 +7,7 @@ use crate::error::{Broken, Error, Result};
 use crate::index::{Directory, Index, IndexKind, Upper};
 use crate::medium::Medium;
 use crate::node::Node;
-use crate::pool::records::Records;
+use crate::pool::records::{Records, release_spans};
 use crate::pool::roots::{Root, Shape};
 use crate::pool::{Inner, segments};
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -113,8 +113,10 @@ impl<N: Node, M: Medium> Core<N, M> {
             return Err(Broken::new(head, "N1: the chain ends with the leaf that owns MAX").in_pool(m.name()));
         }
         self.leaves.recover_blocks();
-        if let Some(of_tree) = &self.records {
-            of_tree.recover(m, &self.pool.segments, &records);
+        match &self.records {
+            Some(of_tree) => of_tree.recover(m, &self.pool.segments, &records),
+            // What a crash while closing left.
+            None => release_spans(m, &self.pool.segments, self.root.slot, |_| false),
         }
         self.len.store(len, Ordering::Relaxed);
         // The tail is found from its neighbour.

@@ -219,7 +219,9 @@ fn put(tree: &dyn Tree, lines: &Lines) -> Result<(u64, bool), Bad> {
 /// A bar on a terminal, nothing elsewhere.
 fn progress(len: Option<u64>) -> ProgressBar {
     let (bar, look) = match len {
-        Some(len) => (ProgressBar::new(len), "{bar:40} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left"),
+        Some(len) => {
+            (ProgressBar::new(len), "{bar:40} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left")
+        }
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}"),
     };
     bar.with_style(ProgressStyle::with_template(look).unwrap_or_else(|_| ProgressStyle::default_bar()))
@@ -242,7 +244,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     let Counts { loaded, replaced, bad } = loaded?;
 
     if bad > TOLD {
-        eprintln!("bristlecone: {}: {} bad lines skipped, the first {TOLD} are named above", args.name(), out::count(bad));
+        eprintln!(
+            "bristlecone: {}: {} bad lines skipped, the first {TOLD} are named above",
+            args.name(),
+            out::count(bad)
+        );
     }
     if args.json {
         out::json(&json!({
@@ -296,6 +302,9 @@ mod tests {
         assert_eq!(wrong(b"\ta"), "the key '' is not a decimal number");
         assert_eq!(wrong(b"+7\ta"), "the key '+7' is not a decimal number");
         assert_eq!(wrong(b"0x7\ta"), "the key '0x7' is not a decimal number");
-        assert_eq!(wrong(b"18446744073709551616\ta"), "the key 18446744073709551616 is greater than 18446744073709551615");
+        assert_eq!(
+            wrong(b"18446744073709551616\ta"),
+            "the key 18446744073709551616 is greater than 18446744073709551615"
+        );
     }
 }

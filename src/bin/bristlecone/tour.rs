@@ -95,20 +95,24 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut rounds = Vec::new();
     let mut random = Random::new(seed);
     // Leaves a share for the last life, which ends in order.
-    let share = args.keys / (u64::from(args.kills) + 1);
-    for _ in 0..args.kills {
+    let half_share = args.keys / (u64::from(args.kills) + 1) / 2;
+    for life in 0..=args.kills {
         let start = Instant::now();
         let mut worker = Worker::start(&job)?;
-        // At a random moment, whatever the worker is doing then.
-        worker.wait_for(job.from + share / 2 + random.below(share.max(1)))?;
-        std::thread::sleep(Duration::from_micros(random.below(500)));
-        rounds.push(look(&job, worker.kill()?, start.elapsed())?);
+        let ended = if life < args.kills {
+            // At a random moment, whatever the worker is doing then.
+            worker.wait_for(job.from + half_share + random.below(half_share.max(1)))?;
+            std::thread::sleep(Duration::from_micros(random.below(500)));
+            worker.kill()?
+        } else {
+            (End::Done, worker.finish()?)
+        };
+        rounds.push(look(&job, ended, start.elapsed())?);
         job.from = show(&args, &rounds)?;
+        if ended.0 == End::Done {
+            break;
+        }
     }
-    let start = Instant::now();
-    let durable = Worker::start(&job)?.finish()?;
-    rounds.push(look(&job, (End::Done, durable), start.elapsed())?);
-    show(&args, &rounds)?;
 
     let good = rounds.iter().all(Round::is_good);
     if args.json {
@@ -126,8 +130,8 @@ pub(crate) fn run(args: Args) -> Outcome {
 fn header(args: &Args, pool: &Path) -> String {
     format!(
         "A process inserts {} into {}\n\
-         and acknowledges each. It is killed (SIGKILL) {} at random moments; each time the pool is\n\
-         opened again, and every acknowledged key is looked for.\n\n  \
+         and acknowledges each. It is killed (SIGKILL) {} at random moments. After\n\
+         each, the pool is opened again and every acknowledged key is looked for.\n\n  \
          ended by    acknowledged      lost   reopened in   check",
         out::counted(args.keys, "key", "keys"),
         pool.display(),
@@ -172,10 +176,10 @@ fn summary(rounds: &[Round]) -> String {
          Reopened within {} after a kill, {} after an orderly close.\n\
          Inserted and acknowledged over a pipe: {} keys per second.\n\n\
          Next:\n  \
-         bristlecone load my.pool FILE        your own data, as lines of key<TAB>value; then get, scan, stat\n  \
-         bristlecone bench --vs-btreemap      how fast it is here, next to std's BTreeMap\n  \
-         bristlecone crash --layout circular  every state in which a crash can leave a small tree\n  \
-         bristlecone info                     what survives on this machine, and what does not\n\
+         bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
+         bristlecone bench --vs-btreemap   how fast it is here, next to BTreeMap\n  \
+         bristlecone crash                 every crash state of small trees\n  \
+         bristlecone info                  what survives on this machine\n\
          README.md has the library in 15 lines; docs/design.md says why it holds.",
         out::count(acknowledged),
         out::counted(kills, "kill", "kills"),

@@ -186,11 +186,12 @@ impl Shape {
 
     /// Opens the tree of this shape, or creates it.
     pub(crate) fn open<M: Medium>(self, pool: &Pool<M>, name: &str) -> Outcome<Box<dyn Tree>> {
-        let opened = with_types!(self.layout, self.slots, [32 64 128 256 512], N => match self.index {
+        let opened = with_types!(self.layout, self.slots, [32 64 128 256], N => match self.index {
             Index::Volatile => self.open_as::<N, Volatile, M>(pool, name),
             Index::Persistent => self.open_as::<N, Persistent, M>(pool, name),
         });
-        let unknown = || format!("tree '{name}' has nodes of {} slots, which the command line does not read", self.slots);
+        let unknown =
+            || format!("tree '{name}' has nodes of {} slots, which the command line does not read", self.slots);
         Ok(opened.ok_or_else(unknown)??)
     }
 
@@ -199,7 +200,7 @@ impl Shape {
         fn of<N: Node, I: bristlecone::Index, M: Medium>(pool: &Pool<M>, name: &str) -> Result<Box<dyn Numbers>> {
             Ok(Box::new(pool.tree::<N, I>(name)?))
         }
-        let opened = with_types!(self.layout, self.slots, [32 64 128 256 512], N => match self.index {
+        let opened = with_types!(self.layout, self.slots, [32 64 128 256], N => match self.index {
             Index::Volatile => of::<N, Volatile, M>(pool, name),
             Index::Persistent => of::<N, Persistent, M>(pool, name),
         });

@@ -47,7 +47,8 @@ impl Args {
     }
 
     fn command_line(&self) -> Vec<OsString> {
-        let name = |value: Option<clap::builder::PossibleValue>| value.map(|v| v.get_name().to_owned()).unwrap_or_default();
+        let name =
+            |value: Option<clap::builder::PossibleValue>| value.map(|v| v.get_name().to_owned()).unwrap_or_default();
         let options = [
             ("--capacity", self.capacity.to_string()),
             ("--layout", name(self.layout.to_possible_value())),

@@ -1,4 +1,4 @@
-//! loom models: nodes of four entries, one writer, one reader. Whatever the reader sees was posted, and what stays is found.
+//! loom models: nodes of four entries, one writer, one reader. Whatever the reader sees is posted; what stays, it finds.
 
 use super::Separators;
 use loom::sync::Arc;
@@ -8,78 +8,105 @@ fn leaf_of(low: u64) -> u64 {
     low + 1000
 }
 
-/// `lows` are posted, then `write` runs against `floor(key)`, whose low must be one of `may`.
-fn model(lows: &'static [u64], write: fn(&Separators), key: u64, may: &'static [u64]) {
+fn insert(index: &Separators, lows: &[u64]) {
+    lows.iter().for_each(|&low| index.insert(low, leaf_of(low)));
+}
+
+fn remove(index: &Separators, lows: &[u64]) {
+    lows.iter().for_each(|&low| assert_eq!(index.remove(low), Some(leaf_of(low))));
+}
+
+fn rebuild(index: &Separators, lows: &[u64]) {
+    index.rebuild(lows.iter().map(|&low| (low, leaf_of(low))));
+}
+
+/// After `setup`, `write` runs against `floor(key)`, whose low must be one of `may`.
+///
+/// The writer is the thread that runs first: loom remembers one access per word, and would forget a reader's load of a word
+/// that the writer loads before it stores.
+fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static [u64]) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
     builder.max_branches = 20_000;
     builder.check(move || {
         let index = Arc::new(Separators::new());
-        lows.iter().for_each(|low| index.insert(*low, leaf_of(*low)));
-        let writer = thread::spawn({
+        setup(&index);
+        let reader = thread::spawn({
             let index = Arc::clone(&index);
-            move || write(&index)
+            move || {
+                let (low, leaf) = index.floor(key).expect("something stays");
+                assert!(may.contains(&low), "floor({key}) is {low}");
+                assert_eq!(leaf, leaf_of(low));
+            }
         });
-        let (low, leaf) = index.floor(key).expect("something stays");
-        assert!(may.contains(&low), "floor({key}) is {low}");
-        assert_eq!(leaf, leaf_of(low));
-        writer.join().unwrap();
+        write(&index);
+        reader.join().unwrap();
     });
-}
-
-fn insert(index: &Separators, low: u64) {
-    index.insert(low, leaf_of(low));
 }
 
 #[test]
 fn floor_against_a_shift() {
-    model(&[10, 30], |index| insert(index, 20), 35, &[30]);
+    model(|index| insert(index, &[10, 30]), |index| insert(index, &[20]), 35, &[30]);
 }
 
+/// The bottom node, which was the root, gets a parent and loses its upper half.
 #[test]
 fn floor_against_the_first_split() {
-    model(&[10, 20, 30, 40], |index| insert(index, 15), 35, &[30]);
+    model(|index| insert(index, &[10, 20, 30, 40]), |index| insert(index, &[15]), 35, &[30]);
 }
 
+/// `[10 20 30 40] [50]`, and 40 moves to a new node between.
 #[test]
 fn floor_against_a_split() {
-    model(&[10, 20, 30, 40, 50], |index| insert(index, 45), 55, &[50]);
+    model(|index| insert(index, &[10, 20, 30, 40, 50]), |index| insert(index, &[15]), 42, &[40]);
 }
 
+/// `[10 20 30 40] [50 60]`, and the second node begins with 60.
 #[test]
 fn floor_against_a_new_least() {
-    // [10 20 30 40] [50]: 50 goes with its node, and the root with that.
-    model(&[10, 20, 30, 40, 50], |index| assert!(index.remove(50).is_some()), 55, &[50, 40]);
-    // The second node begins with 60 then, and the root says so.
-    model(&[10, 20, 30, 40, 50, 60], |index| assert!(index.remove(50).is_some()), 55, &[50, 40]);
+    model(|index| insert(index, &[10, 20, 30, 40, 50, 60]), |index| remove(index, &[50]), 55, &[50, 40]);
 }
 
+/// `[10 20 30 40] [50]`, and 50 goes with its node, and that with the root.
+#[test]
+fn floor_against_an_emptied_node() {
+    model(|index| insert(index, &[10, 20, 30, 40, 50]), |index| remove(index, &[50]), 55, &[50, 40]);
+}
+
+/// `[10] [50 60]` become `[10 60]`.
 #[test]
 fn floor_against_a_merge() {
-    // [10 20 30 40] [50 60]; one entry each, they become one node.
-    let thin = |index: &Separators| {
-        for low in [20, 30, 40] {
-            index.remove(low);
-        }
+    let setup = |index: &Separators| {
+        insert(index, &[10, 20, 30, 40, 50, 60]);
+        remove(index, &[20, 30, 40]);
     };
-    model(&[10, 20, 30, 40, 50, 60], thin, 65, &[60]);
+    model(setup, |index| remove(index, &[50]), 65, &[60]);
 }
 
+/// As an emptied node, which then takes part in the first split.
 #[test]
 fn floor_against_a_node_used_again() {
-    // The node of 50 is taken out, and used for what 15 splits off at the other end.
     let write = |index: &Separators| {
-        index.remove(50);
-        insert(index, 15);
+        remove(index, &[50]);
+        insert(index, &[15]);
     };
-    model(&[10, 20, 30, 40, 50], write, 55, &[50, 40]);
+    model(|index| insert(index, &[10, 20, 30, 40, 50]), write, 55, &[50, 40]);
 }
 
+/// The new root is a node that once was the root and held 50.
 #[test]
-fn floor_against_a_rebuild() {
-    let write = |index: &Separators| {
-        index.rebuild([10, 20, 25].into_iter().map(|low| (low, leaf_of(low))));
-        index.rebuild([20, 22].into_iter().map(|low| (low, leaf_of(low))));
+fn floor_against_a_root_used_again() {
+    let setup = |index: &Separators| {
+        rebuild(index, &[10, 50]);
+        rebuild(index, &[10, 20]);
     };
-    model(&[10, 20], write, 22, &[20, 22]);
+    model(setup, |index| rebuild(index, &[10, 30]), 55, &[20, 30]);
+}
+
+/// The third tree uses the nodes of the first, others in the place of others.
+#[test]
+fn floor_against_rebuilds() {
+    let lows = |index: &Separators| rebuild(index, &[10, 20, 30, 40, 50]);
+    let write = |index: &Separators| (0..2).for_each(|_| rebuild(index, &[10, 20, 30, 40, 50]));
+    model(lows, write, 55, &[50]);
 }

@@ -2,7 +2,7 @@
 
 use super::arena::Id;
 use super::node::Moved;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering};
 
 /// An empty tree has no node.
 const NONE: u64 = u64::MAX;
@@ -31,10 +31,9 @@ impl RootWord {
         (word != NONE).then_some(Root { id: word & ((1 << HEIGHT) - 1), height: (word >> HEIGHT) as usize })
     }
 
-    /// Whether `root` is still the root: to be asked after its version was read.
+    /// Whether `root` is still the root: to be asked after its version was read, which is an acquire load.
     #[inline]
     pub(super) fn unchanged(&self, root: Root) -> Result<(), Moved> {
-        fence(Ordering::Acquire);
         if self.0.load(Ordering::Relaxed) == word(root) { Ok(()) } else { Err(Moved) }
     }
 

@@ -29,7 +29,7 @@ use crate::out::{self, Outcome};
 use crate::parse::{Index, Layout};
 use crate::trees::{Shape, Values};
 use bristlecone::Pool;
-use bristlecone::medium::{Counted, Counts, Dram};
+use bristlecone::medium::Counts;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::f64::consts::LN_2;
@@ -46,27 +46,39 @@ pub(crate) struct PerOp {
 impl PerOp {
     fn new(counts: Counts, operations: u64) -> Self {
         let per = |n: u64| n as f64 / operations as f64;
-        Self { lines: per(counts.lines), fences: per(counts.fences), orders: per(counts.orders), bytes: per(counts.bytes) }
+        Self {
+            lines: per(counts.lines),
+            fences: per(counts.fences),
+            orders: per(counts.orders),
+            bytes: per(counts.bytes),
+        }
     }
 }
 
 /// Counts one phase after the other.
 struct Counter<'m> {
-    pool: Pool<Counted<Dram>>,
+    pool: Pool<media::Other>,
     n: u64,
     seed: u64,
     mixes: &'m [Mix],
     found: BTreeMap<Mix, PerOp>,
 }
 
-impl Meter for Counter<'_> {
-    fn measure(&mut self, mix: Mix, operations: u64, mut operation: impl FnMut()) {
+impl Counter<'_> {
+    fn count(&mut self, mix: Mix, operations: u64, operation: &mut dyn FnMut()) {
         let before = self.pool.medium().counts();
         for _ in 0..operations {
             operation();
         }
         let counts = self.pool.medium().counts() - before;
         self.found.insert(mix, PerOp::new(counts, operations));
+    }
+}
+
+impl Meter for Counter<'_> {
+    fn measure(&mut self, mix: Mix, operations: u64, mut operation: impl FnMut()) {
+        // Not timed, so compiled once.
+        self.count(mix, operations, &mut operation);
     }
 }
 
@@ -188,7 +200,10 @@ mod tests {
                 let counted = of(shape, 50_000, 1, &[Mix::Insert]).unwrap()[&Mix::Insert];
                 let (expected_lines, expected_fences) = expected(shape);
                 assert!((counted.lines / expected_lines - 1.0).abs() < 0.1, "{shape:?} {counted:?} {expected_lines}");
-                assert!((counted.fences / expected_fences - 1.0).abs() < 0.1, "{shape:?} {counted:?} {expected_fences}");
+                assert!(
+                    (counted.fences / expected_fences - 1.0).abs() < 0.1,
+                    "{shape:?} {counted:?} {expected_fences}"
+                );
                 lines.push(counted.lines);
             }
             assert!(lines[1] < lines[0] * 0.7, "{lines:?}");

@@ -102,7 +102,8 @@ fn rows(result: &Result) -> Outcome<()> {
             format!("  {:7.2} {:7.2}  {:7.2}  {:7.1}", c.lines, c.fences, c.orders, c.bytes)
         });
         let index = index.unwrap_or("-");
-        let row = format!("{layout:9} {bytes:>5}  {index:10}  {:6}  {median:8.1} {p99:8.1} {min:8.1} {run:8.1}", mix.name());
+        let row =
+            format!("{layout:9} {bytes:>5}  {index:10}  {:6}  {median:8.1} {p99:8.1} {min:8.1} {run:8.1}", mix.name());
         out::text(&(row + &counts))?;
     }
     Ok(())

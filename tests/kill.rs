@@ -1,0 +1,182 @@
+//! A real process, really killed: what it had acknowledged is there, and nothing else is.
+//!
+//! `KILL_ROUNDS` (default 12) says how often.
+#![cfg(all(unix, feature = "cli"))]
+
+use bristlecone::{Circular, Index, Linear, Map, Node, Persistent, Pool, Volatile};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const LINES: u64 = 20_000;
+const SIGKILL: i32 = 9;
+
+type Line = (u64, Vec<u8>);
+type Content = BTreeMap<u64, Vec<u8>>;
+
+fn bristlecone() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bristlecone"))
+}
+
+/// Random numbers; the seed is printed when a test fails.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Lines with keys that repeat, values of many lengths, and every byte but a newline.
+fn data(random: &mut Random) -> Vec<Line> {
+    let line = |_| {
+        let key = match random.below(100) {
+            0 => u64::MAX,
+            1 => 0,
+            2..30 => random.below(1000),
+            _ => random.below(1 << 31).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        let len = if random.below(50) == 0 { random.below(5000) } else { random.below(60) };
+        let value = (0..len).map(|_| random.below(256) as u8).filter(|&byte| byte != b'\n').collect();
+        (key, value)
+    };
+    (0..LINES).map(line).collect()
+}
+
+fn write(path: &Path, lines: &[Line]) {
+    let mut bytes = Vec::new();
+    for (key, value) in lines {
+        bytes.extend_from_slice(format!("{key}\t").as_bytes());
+        bytes.extend_from_slice(value);
+        bytes.push(b'\n');
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Loads lines, and kills the process at a random moment after `kill_after` acknowledgements; after none, that is often
+/// while it opens the pool and recovers what the kill before has left.
+///
+/// Returns how many lines were acknowledged, and whether the process was killed before it was done.
+fn load(pool: &Path, lines: &[Line], options: &[&str], kill_after: Option<u64>, random: &mut Random) -> (usize, bool) {
+    let file = pool.with_extension("tsv");
+    write(&file, lines);
+    let mut command = bristlecone();
+    command.arg("load").arg(pool).arg(&file).arg("--ack").args(options);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut acknowledged = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut seen = 0;
+    let mut next = |seen: &mut usize| match acknowledged.next() {
+        Some(key) => {
+            assert_eq!(key.unwrap(), lines[*seen].0.to_string(), "acknowledgement {seen}");
+            *seen += 1;
+            true
+        }
+        None => false,
+    };
+    if let Some(kill_after) = kill_after {
+        while (seen as u64) < kill_after && next(&mut seen) {}
+        let a_moment = if kill_after == 0 { 5000 } else { 300 };
+        std::thread::sleep(Duration::from_micros(random.below(a_moment)));
+        child.kill().unwrap();
+    }
+    while next(&mut seen) {}
+    let status = child.wait().unwrap();
+    let killed = status.signal() == Some(SIGKILL);
+    assert!(killed || (status.success() && seen == lines.len()), "{status}, {seen} lines");
+    (seen, killed)
+}
+
+#[track_caller]
+fn check(pool: &Path) {
+    let output = bristlecone().arg("check").arg(pool).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("clean"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Opens the pool through the library and compares all of it with what was acknowledged; the line in flight may be there.
+fn compare<N: Node, I: Index>(pool: &Path, content: &mut Content, in_flight: Option<&Line>) {
+    let pool = Pool::open(pool).unwrap();
+    let map: Map<u64, Vec<u8>, N, I> = pool.map("main").unwrap();
+    let found: Content = map.iter().map(Result::unwrap).collect();
+    if let Some((key, value)) = in_flight
+        && found.get(key) == Some(value)
+    {
+        content.insert(*key, value.clone());
+    }
+    for (key, value) in &*content {
+        assert_eq!(found.get(key), Some(value), "key {key}");
+        assert_eq!(map.get(*key).unwrap().as_ref(), Some(value), "key {key}");
+    }
+    assert_eq!((found.len(), map.len()), (content.len(), content.len() as u64), "something else is there");
+    let report = map.check();
+    assert!(report.is_clean(), "{report:?}");
+    drop(map);
+    pool.close().unwrap();
+}
+
+fn rounds() -> u64 {
+    std::env::var("KILL_ROUNDS").map_or(12, |rounds| rounds.parse().expect("KILL_ROUNDS is a number"))
+}
+
+/// A quarter of the rounds, on one pool of one kind.
+fn survives<N: Node, I: Index>() {
+    let seed = RandomState::new().hash_one(0);
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let pool = dir.path().join("a.pool");
+    let options = ["--layout", N::NAME, "--index", I::KIND.name(), "--capacity", "256M"];
+    let lines = data(&mut random);
+    let mut content = Content::new();
+    let mut rest = &lines[..];
+    let rounds = rounds().div_ceil(4);
+    let mut kills = 0;
+    while kills < rounds {
+        let kill_after = if random.below(4) == 0 { 0 } else { random.below(2 * LINES / rounds) };
+        let (seen, killed) = load(&pool, rest, &options, Some(kill_after), &mut random);
+        kills += u64::from(killed);
+        content.extend(rest[..seen].iter().cloned());
+        rest = &rest[seen..];
+        // A process that is killed before its first acknowledgement may not have created the pool.
+        if !content.is_empty() {
+            check(&pool);
+            compare::<N, I>(&pool, &mut content, rest.first());
+            check(&pool);
+        }
+        if rest.is_empty() {
+            // Once more, on top of what is there.
+            rest = &lines;
+        }
+    }
+    let (seen, _) = load(&pool, rest, &options, None, &mut random);
+    assert_eq!(seen, rest.len());
+    content.extend(rest.iter().cloned());
+    check(&pool);
+    compare::<N, I>(&pool, &mut content, None);
+    println!("{kills} kills, {} keys", content.len());
+}
+
+#[test]
+fn circular_with_a_volatile_index() {
+    survives::<Circular<32>, Volatile>();
+}
+
+#[test]
+fn circular_with_a_persistent_index() {
+    survives::<Circular<32>, Persistent>();
+}
+
+#[test]
+fn linear_with_a_volatile_index() {
+    survives::<Linear<32>, Volatile>();
+}
+
+#[test]
+fn linear_with_a_persistent_index() {
+    survives::<Linear<32>, Persistent>();
+}

@@ -1,0 +1,491 @@
+//! The typed map: every kind of key and value, records of every length, and the space they take and give back.
+
+use bristlecone::medium::{Domain, Dram, Medium};
+use bristlecone::{Circular, Error, Index, Key, Linear, Map, Node, Options, Persistent, Pool, Result, Value, Volatile};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io;
+use std::ops::Bound;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+type Small<K, V, I = Volatile, M = Dram> = Map<K, V, Circular<4>, I, M>;
+
+fn options() -> Options {
+    Pool::options().segment_size(4096).max_capacity(1 << 20).max_trees(40)
+}
+
+fn pool() -> Pool<Dram> {
+    options().create_on(Dram::zeroed(1 << 20)).unwrap()
+}
+
+fn reopen(words: Vec<u64>) -> Pool<Dram> {
+    options().open_on(Dram::from_words(words)).unwrap()
+}
+
+fn all<K: Key, V: Value, N: Node, I: Index, M: Medium>(map: &Map<K, V, N, I, M>) -> Vec<(K, V)> {
+    map.iter().collect::<Result<_>>().unwrap()
+}
+
+fn sound<K: Key, V: Value, N: Node, I: Index, M: Medium>(map: &Map<K, V, N, I, M>) {
+    assert!(map.fault().is_none(), "{}", map.fault().unwrap());
+    let report = map.check();
+    assert!(report.is_clean(), "{:?}", report.violations);
+}
+
+// Keys and values of every kind.
+
+/// Everything a map does with keys, in and out of order, against `BTreeMap`.
+fn keys_of<K: Key + Debug>(keys: &[K]) {
+    let pool = pool();
+    let map: Small<K, u64> = pool.map("m").unwrap();
+    let mut model = BTreeMap::new();
+    for (value, &key) in (0..).zip(keys.iter().rev().chain(keys)) {
+        assert_eq!(map.insert(key, value).unwrap(), model.insert(key, value).is_some());
+    }
+    let same = |map: &Small<K, u64>, model: &BTreeMap<K, u64>| {
+        let copied = |(&key, &value): (&K, &u64)| (key, value);
+        assert!(all(map).into_iter().eq(model.iter().map(copied)), "{:?}", all(map));
+        assert!(map.iter().rev().map(Result::unwrap).eq(model.iter().rev().map(copied)));
+        assert!(map.keys(..).eq(model.keys().copied()));
+        assert_eq!(map.len(), model.len() as u64);
+        assert_eq!(map.first_key_value().unwrap(), model.first_key_value().map(copied));
+        assert_eq!(map.last_key_value().unwrap(), model.last_key_value().map(copied));
+        for &a in keys {
+            assert_eq!(map.get(a).unwrap(), model.get(&a).copied());
+            assert_eq!(map.contains_key(a), model.contains_key(&a));
+            assert!(map.range(a..).map(Result::unwrap).eq(model.range(a..).map(copied)));
+            assert!(map.range(..a).rev().map(Result::unwrap).eq(model.range(..a).rev().map(copied)));
+            for &b in keys.iter().filter(|&&b| a < b) {
+                for range in [
+                    (Bound::Included(a), Bound::Included(b)),
+                    (Bound::Included(a), Bound::Excluded(b)),
+                    (Bound::Excluded(a), Bound::Included(b)),
+                    (Bound::Excluded(a), Bound::Excluded(b)),
+                ] {
+                    assert!(map.range(range).map(Result::unwrap).eq(model.range(range).map(copied)), "{range:?}");
+                    assert!(map.keys(range).rev().eq(model.range(range).rev().map(|(&key, _)| key)), "{range:?}");
+                }
+            }
+        }
+        sound(map);
+    };
+    same(&map, &model);
+    for &key in keys.iter().step_by(3) {
+        assert_eq!(map.remove(key).unwrap(), model.remove(&key).is_some());
+        assert!(!map.remove(key).unwrap());
+        assert!(!map.update(key, 1).unwrap());
+    }
+    same(&map, &model);
+    drop(map);
+    let words = pool.medium().words();
+    drop(pool);
+    same(&reopen(words).map("m").unwrap(), &model);
+}
+
+#[test]
+fn every_kind_of_key_keeps_its_order() {
+    keys_of(&[0u64, 1, 2, 1 << 63, u64::MAX - 1, u64::MAX]);
+    keys_of(&[0u32, 1, 2, 1 << 31, u32::MAX]);
+    keys_of(&[0u16, 1, 2, 1 << 15, u16::MAX]);
+    keys_of(&[0u8, 1, 2, 128, 255]);
+    keys_of(&[i64::MIN, i64::MIN + 1, -2, -1, 0, 1, i64::MAX]);
+    keys_of(&[i32::MIN, i32::MIN + 1, -2, -1, 0, 1, i32::MAX]);
+    keys_of(&[i16::MIN, -300, -2, -1, 0, 1, i16::MAX]);
+    keys_of(&[i8::MIN, -2, -1, 0, 1, i8::MAX]);
+    keys_of(&[0usize, 1, 2, usize::MAX]);
+    keys_of(&[isize::MIN, -1, 0, 1, isize::MAX]);
+    keys_of(&[false, true]);
+    keys_of(&[[0; 8], *b"\0\0\0\0\0\0\0a", *b"a\0\0\0\0\0\0\0", *b"aaaaaaaa", *b"b\0\0\0\0\0\0\0", [255; 8]]);
+    keys_of(&[(0, 0), (0, 1), (0, u32::MAX), (1, 0), (1, 1), (u32::MAX, 0), (u32::MAX, u32::MAX)]);
+    keys_of(&['\0', 'a', 'z', 'é', '\u{d7ff}', '\u{e000}', char::MAX]);
+}
+
+#[test]
+fn every_kind_of_inline_value_comes_back() {
+    fn values_of<V: Value + Debug + PartialEq + Copy>(pool: &Pool<Dram>, name: &str, values: &[V])
+    where
+        for<'v> V: Value<Borrowed<'v> = V>,
+    {
+        let map: Small<u64, V> = pool.map(name).unwrap();
+        for (key, &value) in (0..).zip(values) {
+            assert!(!map.insert(key, value).unwrap());
+            assert_eq!(map.get(key).unwrap(), Some(value));
+        }
+        for (key, &value) in (0..).zip(values.iter().rev()) {
+            assert!(map.update(key, value).unwrap());
+        }
+        let back: Vec<V> = all(&map).into_iter().map(|(_, value)| value).collect();
+        assert!(back.iter().eq(values.iter().rev()), "{back:?}");
+        sound(&map);
+    }
+    let pool = pool();
+    values_of(&pool, "u64", &[0u64, 1, u64::MAX]);
+    values_of(&pool, "u32", &[0u32, 1, u32::MAX]);
+    values_of(&pool, "u16", &[0u16, 1, u16::MAX]);
+    values_of(&pool, "u8", &[0u8, 1, u8::MAX]);
+    values_of(&pool, "i64", &[i64::MIN, -1, 0, i64::MAX]);
+    values_of(&pool, "i32", &[i32::MIN, -1, 0, i32::MAX]);
+    values_of(&pool, "i16", &[i16::MIN, -1, 0, i16::MAX]);
+    values_of(&pool, "i8", &[i8::MIN, -1, 0, i8::MAX]);
+    values_of(&pool, "usize", &[0usize, usize::MAX]);
+    values_of(&pool, "isize", &[isize::MIN, isize::MAX]);
+    values_of(&pool, "bool", &[false, true, true]);
+    values_of(&pool, "[u8; 8]", &[[0; 8], *b"12345678", [255; 8]]);
+    values_of(&pool, "(u32, u32)", &[(0, 1), (1, 0), (u32::MAX, u32::MAX)]);
+    values_of(&pool, "char", &['\0', 'é', char::MAX]);
+    values_of(&pool, "f64", &[0.0, -0.0, f64::MIN, f64::INFINITY, 1e-300]);
+    values_of(&pool, "()", &[(), (), ()]);
+    let nan: Small<u64, f64> = pool.map("f64").unwrap();
+    nan.insert(9, f64::NAN).unwrap();
+    assert!(nan.get(9).unwrap().unwrap().is_nan());
+}
+
+#[test]
+fn a_set_is_a_map_to_nothing() {
+    let pool = pool();
+    let set: Map<(u32, u32), (), Linear<4>, Persistent, Dram> = pool.map("set").unwrap();
+    for a in 0..20 {
+        for b in 0..20 {
+            assert!(set.insert_new((a, b), ()).unwrap());
+            assert!(!set.insert_new((a, b), ()).unwrap());
+        }
+    }
+    assert!(set.keys((7, 3)..(7, 9)).eq((3..9).map(|b| (7, b))));
+    assert!(set.keys((7, 0)..=(7, u32::MAX)).eq((0..20).map(|b| (7, b))));
+    assert_eq!(set.len(), 400);
+    sound(&set);
+}
+
+#[test]
+#[should_panic(expected = "range start")]
+fn a_backward_range_panics_as_in_the_standard_library() {
+    let map: Small<i32, u64> = pool().map("m").unwrap();
+    map.range(1..-1);
+}
+
+// Records.
+
+fn bytes(len: usize, salt: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251 + salt * 7 + len) as u8).collect()
+}
+
+/// All lengths around the borders of the size classes, the segment, and a few large ones.
+fn lengths() -> Vec<usize> {
+    let classes = [8, 16, 24, 32, 40, 48, 56, 64, 80, 112, 128, 256, 512, 768, 1024, 4096, 8192, 65_536];
+    let mut lengths: Vec<usize> = classes.iter().flat_map(|class| class - 8..class + 2).collect();
+    lengths.extend(0..30);
+    lengths.extend([100_000, 1 << 20, (2 << 20) - 8, 2 << 20]);
+    lengths.sort_unstable();
+    lengths.dedup();
+    lengths
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn records_of_every_length_come_back() {
+    let sizes = [4096, 2 << 20];
+    for segment in sizes {
+        let options = Pool::options().segment_size(segment).max_capacity(96 << 20).max_trees(2);
+        let pool = options.create_on(Dram::zeroed(96 << 20)).unwrap();
+        let map: Map<u64, Vec<u8>, Circular<8>, Volatile, Dram> = pool.map("m").unwrap();
+        let lengths = lengths();
+        for (key, &len) in (0..).zip(&lengths) {
+            assert!(!map.insert(key, &bytes(len, 0)).unwrap());
+        }
+        let holds = |map: &Map<u64, Vec<u8>, Circular<8>, Volatile, Dram>, salt: usize| {
+            for (key, &len) in (0..).zip(&lengths) {
+                assert!(map.get(key).unwrap().unwrap() == bytes(len, salt), "{len} bytes");
+            }
+            assert!(map.iter().rev().zip(lengths.iter().rev()).all(|(entry, &len)| entry.unwrap().1.len() == len));
+            sound(map);
+        };
+        holds(&map, 0);
+        // Each replaced by one of another length, and back.
+        for (key, &len) in (0..).zip(&lengths) {
+            assert!(map.insert(key, &bytes(len / 2 + 1, 1)).unwrap());
+            assert!(map.insert(key, &bytes(len, 2)).unwrap());
+        }
+        holds(&map, 2);
+        let in_use = pool.medium().words();
+        drop(map);
+        let closed = pool.medium().words();
+        drop(pool);
+        for words in [in_use, closed] {
+            let pool = options.open_on(Dram::from_words(words)).unwrap();
+            let map = pool.map("m").unwrap();
+            holds(&map, 2);
+            // All the space is there again.
+            map.clear().unwrap();
+            for (key, &len) in (0..).zip(&lengths) {
+                map.insert(key, &bytes(len, 3)).unwrap();
+            }
+            holds(&map, 3);
+        }
+    }
+}
+
+#[test]
+fn every_verb_works_on_records() {
+    fn verbs<N: Node, I: Index>() {
+        let pool = pool();
+        let map: Map<i32, Vec<u8>, N, I, Dram> = pool.map("m").unwrap();
+        assert_eq!(map.first_key_value().unwrap(), None);
+        assert!(!map.update(-5, b"no").unwrap());
+        assert!(map.insert_new(-5, b"minus five").unwrap());
+        assert!(!map.insert_new(-5, b"again").unwrap());
+        assert_eq!(map.get(-5).unwrap().unwrap(), b"minus five");
+        assert!(map.update(-5, b"-5").unwrap());
+        assert_eq!(map.get(-5).unwrap().unwrap(), b"-5");
+        assert!(map.insert(-5, b"").unwrap());
+        assert_eq!(map.get(-5).unwrap().unwrap(), b"");
+        assert!(map.remove(-5).unwrap());
+        assert_eq!(map.get(-5).unwrap(), None);
+        assert!(map.is_empty());
+        let mut model = BTreeMap::new();
+        for key in (-50..50).map(|n| n * 37 % 101) {
+            map.insert(key, &bytes(key.unsigned_abs() as usize, 0)).unwrap();
+            model.insert(key, bytes(key.unsigned_abs() as usize, 0));
+        }
+        assert!(all(&map).into_iter().eq(model.clone()));
+        assert!(map.range(-9..9).map(Result::unwrap).eq(model.range(-9..9).map(|(&k, v)| (k, v.clone()))));
+        assert_eq!(map.first_key_value().unwrap(), model.pop_first());
+        assert_eq!(map.last_key_value().unwrap(), model.pop_last());
+        sound(&map);
+        map.clear().unwrap();
+        assert!(map.is_empty() && all(&map).is_empty());
+        let model: Vec<_> = (-60..60).map(|key: i32| (key, bytes(key.unsigned_abs() as usize * 3, 1))).collect();
+        let entries = model.iter().map(|(key, value)| (*key, value.as_slice()));
+        assert_eq!(map.bulk_load(entries.clone()).unwrap(), 120);
+        assert_eq!(all(&map), model);
+        assert!(matches!(map.bulk_load(entries), Err(Error::NotEmpty { .. })));
+        sound(&map);
+    }
+    verbs::<Circular<4>, Volatile>();
+    verbs::<Circular<4>, Persistent>();
+    verbs::<Linear<5>, Volatile>();
+    verbs::<Linear<4>, Persistent>();
+}
+
+#[test]
+fn a_refused_bulk_load_gives_its_records_back() {
+    let pool = pool();
+    let map: Small<u64, Vec<u8>> = pool.map("m").unwrap();
+    let value = bytes(3000, 0);
+    let mut available = None;
+    for round in 0..20 {
+        let keys = (0..60).chain([round]);
+        let error = map.bulk_load(keys.map(|key| (key, value.as_slice()))).unwrap_err();
+        assert!(matches!(error, Error::Unsorted { position: 60 }), "{error}");
+        assert!(map.is_empty());
+        sound(&map);
+        assert_eq!(*available.get_or_insert(pool.stat().available), pool.stat().available);
+    }
+    map.bulk_load((0..60).map(|key| (key, value.as_slice()))).unwrap();
+    sound(&map);
+}
+
+/// Opens after an orderly close, and after none.
+fn both_ways(pool: &Pool<Dram>, map: Small<u64, Vec<u8>, Persistent>) -> [Vec<u64>; 2] {
+    let in_use = pool.medium().words();
+    drop(map);
+    [in_use, pool.medium().words()]
+}
+
+#[test]
+fn replaced_and_removed_records_make_room() {
+    let small = options().max_capacity(160 << 10).max_trees(2);
+    let pool = small.create_on(Dram::zeroed(160 << 10)).unwrap();
+    let map: Small<u64, Vec<u8>, Persistent> = pool.map("m").unwrap();
+    for n in 0..10_000 {
+        map.insert(7, &bytes(n % 5 * 10 + 900, n)).unwrap();
+        if n % 2 == 0 {
+            map.insert(8, &bytes(20_000 + n % 3, n)).unwrap();
+        } else {
+            assert!(map.remove(8).unwrap());
+        }
+    }
+    assert_eq!(map.get(7).unwrap().unwrap(), bytes(940, 9999));
+    sound(&map);
+    // Opening does not lose space, whichever way: the same goes on, again and again.
+    let mut images = both_ways(&pool, map);
+    drop(pool);
+    for round in 0..12 {
+        let pool = small.open_on(Dram::from_words(images[round % 2].clone())).unwrap();
+        let map: Small<u64, Vec<u8>, Persistent> = pool.map("m").unwrap();
+        for n in 0..200 {
+            map.insert(7, &bytes(n % 5 * 10 + 900, n)).unwrap();
+            map.insert(8, &bytes(20_000 + n % 3, n)).unwrap();
+        }
+        sound(&map);
+        images = both_ways(&pool, map);
+    }
+}
+
+#[test]
+fn many_trees_can_be_dropped_and_made_again() {
+    let pool = pool();
+    let available = pool.stat().available;
+    for round in 0..30 {
+        for name in ["a", "b", "c"] {
+            let map: Small<u64, Vec<u8>> = pool.map(name).unwrap();
+            for key in 0..30 {
+                map.insert(key, &bytes(key as usize * 200, round)).unwrap();
+            }
+            sound(&map);
+            assert!(matches!(pool.drop_tree(name), Err(Error::StillOpen { .. })));
+        }
+        for name in ["a", "b", "c"] {
+            pool.drop_tree(name).unwrap();
+        }
+        assert_eq!(pool.stat().available, available, "round {round}");
+    }
+}
+
+/// Keeps a copy of everything at each fence.
+struct Snapshots {
+    dram: Dram,
+    on: AtomicBool,
+    taken: Mutex<Vec<Vec<u64>>>,
+}
+
+impl Medium for Snapshots {
+    fn len(&self) -> u64 {
+        self.dram.len()
+    }
+
+    fn name(&self) -> &str {
+        "snapshots"
+    }
+
+    fn domain(&self) -> Domain {
+        self.dram.domain()
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        self.dram.reserve(at, len)
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.dram.load(at)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.dram.store(at, value);
+    }
+
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        self.dram.store_pair(at, pair);
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.dram.cas(at, current, new)
+    }
+
+    fn order(&self) {
+        self.dram.order();
+    }
+
+    fn flush(&self, at: u64, len: u64) {
+        self.dram.flush(at, len);
+    }
+
+    fn fence(&self) {
+        self.dram.fence();
+        if self.on.load(Ordering::Relaxed) {
+            self.taken.lock().unwrap().push(self.dram.words());
+        }
+    }
+}
+
+#[test]
+fn a_cut_close_loses_no_space() {
+    fn cut<V: Value, I: Index>(value: impl for<'v> Fn(&'v [u8]) -> V::Borrowed<'v>) {
+        let medium = Snapshots { dram: Dram::zeroed(1 << 20), on: false.into(), taken: Mutex::default() };
+        let pool = options().create_on(medium).unwrap();
+        let map: Small<u64, V, I, Snapshots> = pool.map("m").unwrap();
+        let content = bytes(5000, 0);
+        for key in 0..50 {
+            map.insert(key, value(&content)).unwrap();
+        }
+        let available = pool.stat().available;
+        pool.medium().on.store(true, Ordering::Relaxed);
+        drop(map);
+        pool.medium().on.store(false, Ordering::Relaxed);
+        let images = std::mem::take(&mut *pool.medium().taken.lock().unwrap());
+        assert!(images.len() >= 2);
+        for words in images {
+            let pool = reopen(words);
+            let map: Small<u64, V, I> = pool.map("m").unwrap();
+            assert_eq!(map.len(), 50);
+            sound(&map);
+            assert_eq!(pool.stat().available, available);
+        }
+    }
+    cut::<u64, Volatile>(|bytes| bytes.len() as u64);
+    cut::<u64, Persistent>(|bytes| bytes.len() as u64);
+    cut::<Vec<u8>, Volatile>(|bytes| bytes);
+    cut::<Vec<u8>, Persistent>(|bytes| bytes);
+}
+
+#[test]
+fn a_record_is_read_whole_while_it_is_replaced() {
+    let pool = pool();
+    let map: Small<u64, Vec<u8>> = pool.map("m").unwrap();
+    let value = |n: u64| vec![n as u8; [10, 900, 9000, 33][n as usize % 4]];
+    map.insert(5, &value(0)).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut reads = 0;
+                while !done.load(Ordering::Relaxed) || reads == 0 {
+                    let whole = |found: Vec<u8>| assert_eq!(found, value(found[0].into()));
+                    whole(map.get(5).unwrap().unwrap());
+                    for entry in map.range(..) {
+                        let (key, found) = entry.unwrap();
+                        assert!((4..=6).contains(&key));
+                        whole(found);
+                    }
+                    reads += 1;
+                }
+            });
+        }
+        for n in 0..if cfg!(miri) { 30 } else { 20_000 } {
+            map.insert(5, &value(n % 256)).unwrap();
+            map.insert(4, &value(n % 7)).unwrap();
+            map.remove(4).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    sound(&map);
+}
+
+#[test]
+fn maps_outlive_their_pool_in_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("maps.pool");
+    let open = || Pool::options().capacity(64 << 20).open(&path).unwrap();
+    let pool = open();
+    let texts: Map<char, Vec<u8>> = pool.map("texts").unwrap();
+    let flags: Map<i16, bool> = pool.map("flags").unwrap();
+    drop(pool);
+    for (n, letter) in ('a'..='z').enumerate() {
+        texts.insert(letter, letter.to_string().repeat(n * 1000).as_bytes()).unwrap();
+        flags.insert(n as i16 - 13, n % 3 == 0).unwrap();
+    }
+    drop((texts, flags));
+    let pool = open();
+    assert!(pool.stat().was_clean);
+    assert!(pool.check().unwrap().is_clean());
+    let texts: Map<char, Vec<u8>> = pool.map("texts").unwrap();
+    let flags: Map<i16, bool> = pool.map("flags").unwrap();
+    assert_eq!(texts.get('c').unwrap().unwrap(), b"c".repeat(2000));
+    assert_eq!(texts.len(), 26);
+    assert!(flags.keys(-3..3).eq(-3..3));
+    assert_eq!(flags.get(-13).unwrap(), Some(true));
+    let mut trees: Vec<_> = pool.trees().unwrap().into_iter().map(|tree| (tree.name, tree.keys, tree.values)).collect();
+    trees.sort();
+    assert_eq!(trees, [("flags".to_owned(), "i16", "bool"), ("texts".to_owned(), "char", "bytes")]);
+}
