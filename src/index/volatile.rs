@@ -1,21 +1,21 @@
 //! The volatile index: from separators (the lows of leaves) to leaves, in DRAM.
 //!
-//! It only speeds things up: the chain of leaves is the truth, and who gets a leaf from here checks the range the leaf owns.
-//! So it may lag behind splits; but what it answers was posted, and what stays posted is never missed.
+//! It only speeds things up: the chain of leaves is the truth, and who gets a leaf from here checks the range the leaf
+//! owns. So it may lag behind splits; but what it answers was posted, and what stays posted is never missed.
 //!
 //! A B+-tree of wide nodes, for one writer at a time and any number of readers that write nothing:
 //!
-//! 1. Every node has an entry; the lows ascend. In an inner node, `low` of slot `i > 0` is the least separator under child
-//!    `i`; that of slot 0 is never read. So `floor` finds its answer in the one bottom node it comes to.
+//! 1. Every node has an entry; the lows ascend. In an inner node, `low` of slot `i > 0` is the least separator under
+//!    child `i`; that of slot 0 is never read. So `floor` finds its answer in the one bottom node it comes to.
 //! 2. Two neighbours under one parent hold more than `WIDTH / 2` entries together. So `n` separators take about
 //!    `n / (WIDTH / 4)` nodes at worst, whatever was inserted and removed before.
-//! 3. Nodes that leave the tree are used again, and freed only with the index. So the memory is that of the largest tree there
-//!    was (during `rebuild`, the old and the new one), and a quarter more, since it comes in chunks.
+//! 3. Nodes that leave the tree are used again, and freed only with the index. So the memory is that of the largest
+//!    tree there was (during `rebuild`, the old and the new one), and a quarter more, since it comes in chunks.
 //! 4. A change opens every node it writes or takes out of the tree, sets the root if need be, and then closes them all.
-//!    Readers go hand over hand: they read a child's version *before* they check the parent's. If the parent has not changed by
-//!    then, the version is of a time when the child was the right one, and every word read under it is, too. If the child has
-//!    been changed or used again before, its version comes from a `close`, behind the opening of the parent in the same change or
-//!    an earlier one: the check fails. So `floor` is linearizable.
+//!    Readers go hand over hand: they read a child's version *before* they check the parent's. If the parent has not
+//!    changed by then, the version is of a time when the child was the right one, and every word read under it is, too.
+//!    If the child has been changed or used again before, its version comes from a `close`, behind the opening of the
+//!    parent in the same change or an earlier one: the check fails. So `floor` is linearizable.
 
 mod arena;
 mod edit;
@@ -71,7 +71,8 @@ impl Separators {
         }
     }
 
-    /// The greatest separator `< key`, with its leaf.
+    /// The greatest separator `< key`, with its leaf: for walks to the left.
+    #[cfg_attr(not(test), allow(dead_code))]
     pub(crate) fn below(&self, key: u64) -> Option<(u64, u64)> {
         self.floor(key.checked_sub(1)?)
     }

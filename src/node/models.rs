@@ -54,21 +54,38 @@ impl Leaf {
     }
 }
 
+/// The reader is the spawned thread: the model checker compares an access with the last one to the same word only, and
+/// would not see that a writer which loads a word before it stores to it races with an earlier load.
+fn reading(leaf: &Arc<Leaf>, read: impl FnOnce(&Leaf) + 'static) -> thread::JoinHandle<()> {
+    let leaf = Arc::clone(leaf);
+    thread::spawn(move || read(&leaf))
+}
+
+/// A key that is being inserted is there with its value, or not at all.
+fn reader_of_inserted<N: Node>(checked: bool) {
+    loom::model(move || {
+        let leaf = Arc::new(Leaf::new::<N>(&[(5, 50)]));
+        let reader = reading(&leaf, move |leaf| {
+            if let Some(value) = leaf.get::<N>(3, checked) {
+                assert!(value.is_none() || value == Some(30));
+            }
+        });
+        leaf.insert::<N>((3, 30));
+        reader.join().unwrap();
+    });
+}
+
 /// A key that stays is read with its value while another key is inserted before it.
 fn reader_against_insert<N: Node>(checked: bool) {
     loom::model(move || {
         let leaf = Arc::new(Leaf::new::<N>(&[(5, 50)]));
-        let writer = {
-            let leaf = Arc::clone(&leaf);
-            thread::spawn(move || leaf.insert::<N>((3, 30)))
-        };
-        if let Some(value) = leaf.get::<N>(5, checked) {
-            assert_eq!(value, Some(50));
-        }
-        if let Some(value) = leaf.get::<N>(3, checked) {
-            assert!(value.is_none() || value == Some(30));
-        }
-        writer.join().unwrap();
+        let reader = reading(&leaf, move |leaf| {
+            if let Some(value) = leaf.get::<N>(5, checked) {
+                assert_eq!(value, Some(50));
+            }
+        });
+        leaf.insert::<N>((3, 30));
+        reader.join().unwrap();
         assert_eq!(leaf.get::<N>(3, true), Some(Some(30)));
         assert_eq!(leaf.get::<N>(5, true), Some(Some(50)));
     });
@@ -78,14 +95,13 @@ fn reader_against_insert<N: Node>(checked: bool) {
 fn reader_against_remove<N: Node>(checked: bool) {
     loom::model(move || {
         let leaf = Arc::new(Leaf::new::<N>(&[(3, 30), (5, 50)]));
-        let writer = {
-            let leaf = Arc::clone(&leaf);
-            thread::spawn(move || leaf.remove::<N>(3))
-        };
-        if let Some(value) = leaf.get::<N>(5, checked) {
-            assert_eq!(value, Some(50));
-        }
-        writer.join().unwrap();
+        let reader = reading(&leaf, move |leaf| {
+            if let Some(value) = leaf.get::<N>(5, checked) {
+                assert_eq!(value, Some(50));
+            }
+        });
+        leaf.remove::<N>(3);
+        reader.join().unwrap();
         assert_eq!(leaf.get::<N>(3, true), Some(None));
         assert_eq!(leaf.get::<N>(5, true), Some(Some(50)));
     });
@@ -105,6 +121,16 @@ fn loom_insert_circular() {
 #[should_panic]
 fn loom_insert_unchecked_is_found_wrong() {
     reader_against_insert::<Linear<2>>(false);
+}
+
+#[test]
+fn loom_inserted_linear() {
+    reader_of_inserted::<Linear<2>>(true);
+}
+
+#[test]
+fn loom_inserted_circular() {
+    reader_of_inserted::<Circular<2>>(true);
 }
 
 #[test]

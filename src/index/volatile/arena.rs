@@ -28,7 +28,8 @@ impl Arena {
         (arena, spare)
     }
 
-    /// The node of that name. A name read from a node that was being written may be any word: then there is perhaps none.
+    /// The node of that name. A name read from a node that was being written may be any word: then there is perhaps
+    /// none.
     #[inline]
     pub(super) fn get(&self, id: Id) -> Result<&Node, Moved> {
         let chunk = self.chunks.get((id >> 32) as usize).and_then(OnceLock::get).ok_or(Moved)?;

@@ -23,8 +23,8 @@ impl Writer {
     }
 }
 
-/// A change under way. Nodes are opened as it meets them and closed all together, when it is dropped: a reader sees none of
-/// it or all of it.
+/// A change under way. Nodes are opened as it meets them and closed all together, when it is dropped: a reader sees
+/// none of it or all of it.
 pub(super) struct Edit<'a> {
     arena: &'a Arena,
     root: &'a RootWord,
@@ -64,14 +64,15 @@ impl<'a> Edit<'a> {
         (id, node)
     }
 
-    /// Gives back a node that leaves the tree. Opening it moves its version: a reader that is in it must not go on to its
-    /// children, which may have become something else.
+    /// Gives back a node that leaves the tree. Opening it moves its version: a reader that is in it must not go on to
+    /// its children, which may have become something else.
     fn give(&mut self, id: Id) {
         self.open(id);
         self.writer.spare.give(id);
     }
 
-    /// Notes the path to `low`; returns its end, the bottom node and the slot of the greatest separator `<= low` (or 0).
+    /// Notes the path to `low`; returns its end, the bottom node and the slot of the greatest separator `<= low` (or
+    /// 0).
     fn descend(&mut self, root: Root, low: u64) -> (&'a Node, usize) {
         self.writer.path.clear();
         let mut id = root.id;
@@ -181,7 +182,8 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Keeps neighbours together above half a node, from the child at the end of the path, which has `len` entries, upwards.
+    /// Keeps neighbours together above half a node, from the child at the end of the path, which has `len` entries,
+    /// upwards.
     fn merge(&mut self, mut len: usize) {
         while len < WIDTH / 2 {
             let Some((id, slot)) = self.writer.path.pop() else { return };
@@ -254,8 +256,8 @@ impl<'a> Edit<'a> {
         above
     }
 
-    /// Gives back a tree that is the root no more, from the top down: when a child may become something else, the version of
-    /// its parent has moved.
+    /// Gives back a tree that is the root no more, from the top down: when a child may become something else, the
+    /// version of its parent has moved.
     fn give_tree(&mut self, root: Root) {
         let mut level = vec![root.id];
         for height in (0..=root.height).rev() {

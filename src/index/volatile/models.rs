@@ -1,4 +1,5 @@
-//! loom models: nodes of four entries, one writer, one reader. Whatever the reader sees is posted; what stays, it finds.
+//! loom models: nodes of four entries, one writer, one reader. Whatever the reader sees is posted; what stays, it
+//! finds.
 
 use super::Separators;
 use loom::sync::Arc;
@@ -22,8 +23,8 @@ fn rebuild(index: &Separators, lows: &[u64]) {
 
 /// After `setup`, `write` runs against `floor(key)`, whose low must be one of `may`.
 ///
-/// The writer is the thread that runs first: loom remembers one access per word, and would forget a reader's load of a word
-/// that the writer loads before it stores.
+/// The writer is the thread that runs first: loom remembers one access per word, and would forget a reader's load of a
+/// word that the writer loads before it stores.
 fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static [u64]) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));

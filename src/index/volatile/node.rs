@@ -6,13 +6,13 @@
 //! children  8 lines, as the lows
 //! ```
 //!
-//! The word of a low is `low - 1` (wrapping), so that `low <= key` reads `word < key`; slots behind the last entry hold [`PAD`],
-//! which is below no key. So a search counts words below the key and needs no length. Slot 0 is never compared: who enters a
-//! node has `key >= low` of slot 0 from the parent, or is in the leftmost node of its level, where slot 0 is as good as any.
-//! That is why slot 0 alone may hold `low = 0`, whose word is `PAD`, too.
+//! The word of a low is `low - 1` (wrapping), so that `low <= key` reads `word < key`; slots behind the last entry hold
+//! [`PAD`], which is below no key. So a search counts words below the key and needs no length. Slot 0 is never
+//! compared: who enters a node has `key >= low` of slot 0 from the parent, or is in the leftmost node of its level,
+//! where slot 0 is as good as any. That is why slot 0 alone may hold `low = 0`, whose word is `PAD`, too.
 //!
-//! A search reads one line of the head, one of the lows, one of the children, each found by the one before: three misses in
-//! a row. [`Node::touch`] makes them one.
+//! A search reads one line of the head, one of the lows, one of the children, each found by the one before: three
+//! misses in a row. [`Node::touch`] makes them one.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -92,8 +92,8 @@ impl Node {
 
     /// Asks for the lines a search may want, all at once, where the search itself would wait for one after the other.
     ///
-    /// The values do not matter, and safe Rust has no prefetch. The compiler keeps atomic loads; if it ever drops them, only
-    /// time is lost.
+    /// The values do not matter, and safe Rust has no prefetch. The compiler keeps atomic loads; if it ever drops them,
+    /// only time is lost.
     #[inline]
     pub(super) fn touch(&self) {
         if !cfg!(loom) {
@@ -193,8 +193,8 @@ impl Node {
 
 /// How many of a line's words, but for the first, are below `key`.
 ///
-/// All are loaded at once and no branch depends on them. That LLVM does not vectorise atomic loads costs little here: binary
-/// search over the same line has fewer instructions and measured 5 to 30 % slower.
+/// All are loaded at once and no branch depends on them. That LLVM does not vectorise atomic loads costs little here:
+/// binary search over the same line has fewer instructions and measured 5 to 30 % slower.
 #[inline]
 fn below(line: &Line, key: u64) -> usize {
     line[1..].iter().map(|word| usize::from(word.load(Ordering::Relaxed) < key)).sum()

@@ -152,7 +152,8 @@ proptest! {
                 }
                 Op::Remove(low) => prop_assert_eq!(index.remove(low), model.remove(&low)),
                 Op::Rebuild(low, count, step) => {
-                    model = (0..u64::from(count)).map(|i| low + i * u64::from(step)).map(|low| (low, leaf_of(low))).collect();
+                    let lows = (0..u64::from(count)).map(|i| low + i * u64::from(step));
+                    model = lows.map(|low| (low, leaf_of(low))).collect();
                     index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
                 }
                 Op::Look(key) => {
@@ -349,8 +350,8 @@ fn check_finds_faults() {
     }
 }
 
-/// Two writers, two readers. Every sixteenth low stays; the writers post and remove, each in their own half of the others.
-/// `churn` is what a writer does in one round.
+/// Two writers, two readers. Every sixteenth low stays; the writers post and remove, each in their own half of the
+/// others. `churn` is what a writer does in one round.
 fn stress(rounds: u64, span: u64, churn: impl Fn(&Separators, u64, &mut Random) + Sync) {
     let stays = |low: u64| low.is_multiple_of(16);
     let (index, _) = built((0..span).filter(|low| stays(*low)));
