@@ -1,4 +1,39 @@
-//! Persistent B+-trees that outlive crashes.
+//! Persistent B+-trees that outlive crashes: a safe API over unsafe persistent nodes.
+//!
+//! A [`Pool`] is one file, mapped; it holds named trees. A [`PTree`] is an ordered map from `u64` to `u64`, a [`Map`] one
+//! between Rust types. Every change is durable when the method returns, in the sense of [`Pool::durability`]: on an
+//! ordinary file it survives the process (`kill -9` included), on persistent memory (DAX) also the machine and its
+//! power. A change in flight is there whole, or not at all.
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("orders.pool");
+//! use bristlecone::{CircTree, Pool};
+//!
+//! let pool = Pool::options().capacity(64 << 20).open(&path)?; // creates or opens
+//! let orders: CircTree = pool.tree("orders")?;
+//! orders.insert(42, 7)?; // durable when it returns
+//! assert_eq!(orders.get(42), Some(7));
+//! for (id, amount) in orders.range(10..100) {
+//!     println!("{id}: {amount}");
+//! }
+//! # Ok::<(), bristlecone::Error>(())
+//! ```
+//!
+//! # Layouts
+//!
+//! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`Circular`], [`Linear`]), `I` where its
+//! index lives ([`Volatile`], [`Persistent`]), `M` the [medium](crate::medium). [`CircTree`] and [`FastFair`] are the
+//! systems of the papers.
+//!
+//! # Floors
+//!
+//! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), pool (file format),
+//! node (layouts), chain (split, merge), index, tree, [`Map`]. `docs/design.md` in the repository is normative.
+//!
+//! # Features
+//!
+//! None by default. `crash`: the crash simulator and checker, `bristlecone::crash`. `cli`: the command line.
 
 pub mod arch;
 mod chain;
@@ -22,7 +57,16 @@ pub use node::{Circular, Linear, Node, Side, Span, Window};
 pub use pool::{Options, Pool, Stat, TreeInfo};
 pub use tree::{PTree, Range, Report};
 
-/// Circ-Tree: circular nodes of 32 entries (512 bytes).
+/// Circ-Tree: circular nodes of 32 entries (512 bytes), which shift the shorter way.
+///
+/// # Source
+///
+/// Wang, Brihadiswarn, Jiang, Chattopadhyay: "Circ-Tree: A B+-Tree Variant with Circular Design for Persistent Memory",
+/// IEEE Transactions on Computers.
 pub type CircTree<I = Volatile, M = medium::Mapped> = PTree<Circular<32>, I, M>;
-/// FAST+FAIR: linear nodes of 32 entries (512 bytes).
+/// FAST+FAIR: linear nodes of 32 entries (512 bytes), which shift to the right.
+///
+/// # Source
+///
+/// Hwang, Kim, Won, Nam: "Endurable Transient Inconsistency in Byte-Addressable Persistent B+-Tree", FAST 2018.
 pub type FastFair<I = Volatile, M = medium::Mapped> = PTree<Linear<32>, I, M>;

@@ -63,6 +63,7 @@ impl Index for Persistent {
 }
 
 /// Either kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
+#[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
 pub(crate) enum Directory<N: Node, M: Medium> {
     Volatile(Separators),
     Persistent(Upper<N, M>),

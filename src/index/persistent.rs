@@ -74,7 +74,11 @@ impl<N: Node, M: Medium> Upper<N, M> {
 
     /// Publishes a new topmost node, durable already.
     fn crown(&self, top: Option<Top>) {
-        self.root.set_index(self.chain.medium(), top.map_or(0, |top| top.at));
+        let m = self.chain.medium();
+        self.root.set_index(m, top.map_or(0, |top| top.at));
+        // Crash: the old root or the new one; both lead to every leaf, at worst through the chain. The fence is for other
+        // threads, which may reuse the old root's block: their own fences do not wait for this flush.
+        m.fence();
         self.set_top(top);
     }
 

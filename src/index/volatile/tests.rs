@@ -393,7 +393,7 @@ fn changing(span: u64, writer: u64, random: &mut Random) -> u64 {
 #[test]
 fn readers_never_miss_what_stays() {
     let span = 16 * 500;
-    stress(if cfg!(miri) { 200 } else { 1_000_000 }, span, |index, writer, random| {
+    stress(if cfg!(miri) { 20 } else { 1_000_000 }, span, |index, writer, random| {
         let low = changing(span, writer, random);
         if random.below(2) == 0 {
             index.insert(low, leaf_of(low));
@@ -406,8 +406,8 @@ fn readers_never_miss_what_stays() {
 /// Filling and emptying a few nodes at a time splits, merges and uses again as often as can be.
 #[test]
 fn readers_never_miss_while_nodes_come_and_go() {
-    let span = 16 * 40;
-    stress(if cfg!(miri) { 2 } else { 1500 }, span, |index, writer, _| {
+    let span = if cfg!(miri) { 16 * 10 } else { 16 * 40 };
+    stress(if cfg!(miri) { 1 } else { 1500 }, span, |index, writer, _| {
         let lows = (0..span).filter(|low| !low.is_multiple_of(16) && low % 2 == writer);
         lows.clone().for_each(|low| index.insert(low, leaf_of(low)));
         lows.for_each(|low| assert_eq!(index.remove(low), Some(leaf_of(low))));
@@ -416,14 +416,14 @@ fn readers_never_miss_while_nodes_come_and_go() {
 
 #[test]
 fn readers_never_miss_during_rebuilds() {
-    let span = 16 * 300;
+    let (span, inserts) = if cfg!(miri) { (16 * 15, 5) } else { (16 * 300, 200) };
     stress(if cfg!(miri) { 2 } else { 3000 }, span, |index, writer, random| {
         if writer == 0 {
             let every = 1 + random.below(15);
             let lows: Vec<u64> = (0..span).filter(|low| low % 16 == 0 || low % 16 == every).collect();
             index.rebuild(lows.into_iter().map(|low| (low, leaf_of(low))));
         } else {
-            for _ in 0..200 {
+            for _ in 0..inserts {
                 let low = changing(span, 1, random);
                 index.insert(low, leaf_of(low));
                 index.remove(changing(span, 1, random));
