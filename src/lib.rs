@@ -23,7 +23,7 @@
 //! # Layouts
 //!
 //! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`Circular`], [`Linear`]), `I` where its
-//! index lives ([`Volatile`], [`Persistent`]), `M` the [medium](crate::medium). [`CircTree`] and [`FastFair`] are the
+//! index lives ([`Volatile`], [`Persistent`]), `M` the [`medium`]. [`CircTree`] and [`FastFair`] are the
 //! systems of the papers.
 //!
 //! # Floors

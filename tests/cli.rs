@@ -377,6 +377,7 @@ fn the_tour_loses_nothing() {
     let after_the_first = text.lines().skip(1).all(|line| line.chars().count() <= 80);
     assert!(text.lines().count() <= 24 && after_the_first, "{text}");
     is_empty(dir.path());
+    assert!(run(["tour", "--keys", "5", "--dir", path]).fails(2).contains("too few"));
     let object = run(["tour", "--keys", "5000", "--kills", "1", "--dir", path, "--json"]).json();
     has_keys(&object, &["keys", "kills", "seed", "acknowledged", "lost", "problems", "rounds"]);
     has_keys(&object, &["dirty_reopen_ms", "clean_reopen_ms", "acknowledged_per_second"]);

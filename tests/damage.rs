@@ -508,7 +508,13 @@ fn other_words(words: &Words, word: usize, order: Order) -> Vec<u64> {
     if (first..len).contains(&words[word]) {
         let used = words.iter().rposition(|&word| word != 0).unwrap_or(0) as u64 * 8;
         values.extend((first..used).step_by(128));
-        values.extend([words[word] + 8, words[word] + 1, words[word] - 64]);
+        values.extend([
+            words[word] + 8,
+            words[word] + 1,
+            words[word] - 64,
+            words[word] | 1023,
+            words[word] & !1023 | 1008,
+        ]);
     }
     values.sort_unstable();
     values.dedup();

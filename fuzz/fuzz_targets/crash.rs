@@ -71,12 +71,12 @@ fn begin() {
 /// Inputs to start from: each tree filled, thinned out and cut in each operation.
 fn seeds(folder: &std::path::Path) {
     std::fs::create_dir_all(folder).unwrap();
-    for what in 0..32u8 {
-        let mut bytes = vec![what, what];
-        let steps = 6 + what % 8 * 3;
-        bytes.extend((0..steps).flat_map(|n| [n % 18, n * 23 + what]));
-        bytes.extend((0..what % 16).flat_map(|n| [18, n * 46 + what]));
-        bytes.extend([[0, 255], [20, 23 + what], [30, 0], [31, 0], [29, 20]][usize::from(what % 5)]);
+    for what in 0..32u32 {
+        let fill = (0..6 + what % 8 * 3).flat_map(|n| [n % 18, n * 23 + what]);
+        let thin = (0..what % 16).flat_map(|n| [18, n * 46 + what]);
+        let last = [[0, 255], [20, 23 + what], [30, 0], [31, 0], [29, 20]][what as usize % 5];
+        let bytes: Vec<u8> =
+            [what, what].into_iter().chain(fill).chain(thin).chain(last).map(|word| word as u8).collect();
         std::fs::write(folder.join(format!("cut-{what}")), bytes).unwrap();
     }
 }

@@ -99,7 +99,7 @@ fn fill_tree<N: Node, I: Index>(pool: &Pool<Dram>, closed: bool) -> Vec<u64> {
     for n in (0..44).filter(|n| n % 9 < 4) {
         tree.remove(n * 37 % 64).unwrap();
     }
-    image(pool, closed.then(|| drop(tree)).is_some())
+    image(pool, tree, closed)
 }
 
 fn fill_map<N: Node, I: Index>(pool: &Pool<Dram>, closed: bool) -> Vec<u64> {
@@ -110,15 +110,17 @@ fn fill_map<N: Node, I: Index>(pool: &Pool<Dram>, closed: bool) -> Vec<u64> {
     for n in (0..24).filter(|n| n % 9 < 4) {
         map.remove(n * 37 % 64).unwrap();
     }
-    image(pool, closed.then(|| drop(map)).is_some())
+    image(pool, map, closed)
 }
 
 fn record(n: u8) -> Vec<u8> {
     vec![n; [0, 3, 24, 60, 200, 1500, 32][usize::from(n % 7)]]
 }
 
-fn image(pool: &Pool<Dram>, _closed: bool) -> Vec<u64> {
-    pool.medium().words()
+fn image<T>(pool: &Pool<Dram>, open: T, closed: bool) -> Vec<u64> {
+    let in_use = pool.medium().words();
+    drop(open);
+    if closed { pool.medium().words() } else { in_use }
 }
 
 /// A whole pool with faults.
@@ -224,13 +226,12 @@ fn tree<N: Node, I: Index>(words: Vec<u64>, steps: &[u8]) {
                     drop(tree);
                     tree = match pool.tree("t") {
                         Ok(tree) => tree,
-                        Err(_) => break,
+                        Err(_) => return,
                     };
                 }
             },
         }
     }
-    let Ok(tree) = pool.tree::<N, I>("t") else { return };
     assert!(tree.iter().take(ENDLESS).count() < ENDLESS);
     tree.check();
     drop(tree);
@@ -266,7 +267,7 @@ fn map<N: Node, I: Index>(words: Vec<u64>, steps: &[u8]) {
                     drop(map);
                     map = match pool.map("t") {
                         Ok(map) => map,
-                        Err(_) => break,
+                        Err(_) => return,
                     };
                 }
             },
@@ -322,12 +323,14 @@ fn begin() {
 fn seeds(folder: &std::path::Path) {
     std::fs::create_dir_all(folder).unwrap();
     let write = |name: String, bytes: Vec<u8>| std::fs::write(folder.join(name), bytes).unwrap();
-    let steps: Vec<u8> = (0..40u8).flat_map(|n| [n, n.wrapping_mul(37), n.wrapping_mul(11)]).collect();
+    let steps: Vec<u8> = (0..40u32).flat_map(|n| [n, n * 37, n * 11]).map(|word| word as u8).collect();
     for what in 0..2 * TREES {
         write(format!("whole-{what}"), [&[what, 0], &steps[..]].concat());
-        for how in 0..8 {
-            let faults: Vec<u8> = (0..4).flat_map(|n| [how * 29 + n * 50 + what, n * 5, how + n * 8, n * 17 + what]).collect();
-            let forged = 32 * (how % 2);
+        for how in [0, 1, 4, 7] {
+            let w = u32::from(what);
+            let fault = |n: u32| [how * 29 + n * 50 + w, n * 5, how + n * 8, n * 17 + w];
+            let faults: Vec<u8> = (0..4).flat_map(fault).map(|word| word as u8).collect();
+            let forged = if how % 2 == 0 { 0 } else { 32 };
             write(format!("damaged-{what}-{how}"), [&[what | forged, 4], &faults[..], &steps[..]].concat());
         }
     }

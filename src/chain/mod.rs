@@ -192,6 +192,24 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at, span, window })
     }
 
+    /// Leaves a new node as if it were in no chain, until it is [adopted](Self::adopt).
+    pub(crate) fn hide(&self, mut node: Locked<'_>) {
+        node.leave = Leave::Dead;
+    }
+
+    /// Makes a hidden node one of the chain.
+    pub(crate) fn adopt(&self, at: u64, span: Span) {
+        let shadow = self.shadow(at);
+        let was = shadow.lock.lock();
+        shadow.set_span(span);
+        shadow.lock.unlock(was, Leave::Ready);
+    }
+
+    /// Gives back a block that was hidden.
+    pub(crate) fn discard(&self, at: u64) {
+        self.blocks.give(at);
+    }
+
     /// Gives back a node that is in no chain any more, durably.
     pub(crate) fn free(&self, mut node: Locked<'_>) {
         node.leave = Leave::Dead;

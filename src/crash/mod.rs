@@ -351,8 +351,7 @@ impl Cut<'_> {
                     decided.iter().map(taken).for_each(|(line, content)| image.set(line, content));
                     let deeper = Cut { cuts: cuts.clone(), depth: self.depth - 1, ..*self };
                     let found = Allowed::only(recovery.found);
-                    let execution =
-                        Execution { trace: &recovery.trace, from: 0, in_flight: allowed, returned: &found };
+                    let execution = Execution { trace: &recovery.trace, from: 0, in_flight: allowed, returned: &found };
                     deeper.every_point::<N, I>(image, &decided, &execution, &mut explored, outcome);
                 }
                 Ok(_) => {}

@@ -280,7 +280,11 @@ impl<N: Node, M: Medium> Upper<N, M> {
             Err(error) => return Err(error),
         };
         drop(left);
-        self.post_at(level + 1, low, at)
+        match self.post_at(level + 1, low, at) {
+            // The index lags.
+            Err(Error::OutOfSpace { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     /// Forgets everything, durably.

@@ -77,7 +77,7 @@ impl Separators {
         self.floor(key.checked_sub(1)?)
     }
 
-    // Always inline: the result, passed through memory and copied, costs a tenth of the search.
+    // Always inline: a result that is passed through memory and copied there costs 2 to 4 ns.
     #[inline(always)]
     fn try_floor(&self, key: u64) -> Result<Option<(u64, u64)>, Moved> {
         let Some(root) = self.root.get() else { return Ok(None) };

@@ -74,8 +74,9 @@ impl Mapped {
             .truncate(false)
             .open(path)
             .map_err(|e| refused(path, "create", e))?;
-        let found = regular(path, &file)?;
+        regular(path, &file)?;
         lock(path, &file, Mapping::Write)?;
+        let found = regular(path, &file)?;
         if found != 0 && !is_unborn(&file, birth) {
             return Err(Error::NotAPool { pool: name, found: "a file with other content" });
         }
@@ -146,6 +147,13 @@ impl Mapped {
         // SAFETY: `words` covers the mapping in `self.map`, page-aligned, alive as long as `self`; whoever else maps the
         // file cannot make atomic accesses undefined.
         unsafe { self.words.as_ref() }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // Closing the file would do, but for children of other threads between fork and exec: they still hold it.
+        let _ = self.file.unlock();
     }
 }
 

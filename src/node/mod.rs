@@ -214,8 +214,8 @@ pub(crate) fn layout_names(layout: u16, index: u16) -> (&'static str, &'static s
 macro_rules! with_layout {
     ($layout:expr, $slots:expr, $n:ident => $body:expr) => {
         $crate::with_layout!(@ $layout, $slots, $n => $body;
-            Linear: 2 3 4 5 6 7 8 16 32 64 128 256 512 1024;
-            Circular: 2 4 8 16 32 64 128 256 512 1024;)
+            Linear: 4 5 8 16 32 64 128 256 512;
+            Circular: 4 8 16 32 64 128 256 512;)
     };
     (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $($of:ident: $($size:literal)*;)*) => {
         match ($layout, $slots) {

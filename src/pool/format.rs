@@ -19,7 +19,8 @@
 //! Invariants:
 //! - **S1** At least one twin has the magic and the right checksum, from the moment `create` returns.
 //! - **S2** Only words of line 1 change after creation; the twin that is older or damaged is written first.
-//! - **S3** Until the first write of twin A, which comes after that of B, its first word reads [`BIRTH`].
+//! - **S3** While a pool is being created, twin A's first word reads [`BIRTH`] until twin B is durable. As long as it does
+//!   and B is not valid, the pool is unborn.
 
 use crate::error::{Error, Result};
 use crate::medium::{LINE, Medium};
@@ -122,6 +123,7 @@ pub(crate) struct Superblock {
     pub(crate) uuid: [u64; 2],
     session: u64,
     compat: u64,
+    ro_compat: u64,
 }
 
 /// Why one twin cannot be used.
@@ -138,7 +140,12 @@ impl Superblock {
     pub(crate) fn new(geometry: Geometry) -> Self {
         // Unique, not secret: the standard library seeds its hashers from the system's random source.
         let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
-        Self { geometry, uuid: [random(), random()], session: 0, compat: COMPAT }
+        Self { geometry, uuid: [random(), random()], session: 0, compat: COMPAT, ro_compat: RO_COMPAT }
+    }
+
+    /// Features that this crate does not know and that forbid it to write.
+    pub(crate) fn unknown_to_writers(&self) -> u64 {
+        self.ro_compat & !RO_COMPAT
     }
 
     /// Whether the pool was closed in order.
@@ -168,7 +175,7 @@ impl Superblock {
             MAGIC,
             VERSION | LINE << 32 | order << 48,
             self.compat,
-            RO_COMPAT,
+            self.ro_compat,
             INCOMPAT,
             self.uuid[0],
             self.uuid[1],
@@ -213,6 +220,7 @@ impl Superblock {
             uuid: [words[5], words[6]],
             session: words[10],
             compat: words[2],
+            ro_compat: words[3],
         })
     }
 
@@ -224,14 +232,13 @@ impl Superblock {
         }
         let twins = TWINS.map(|at| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8))));
         let [a, b] = twins;
-        // S3: as long as A is unborn nothing was ever acknowledged.
         let bad = match (a, b) {
-            (Err(Bad::Unborn), _) => {
-                return Err(Error::NotAPool { pool: pool(), found: "the remains of an interrupted creation" });
-            }
             (Ok(a), Ok(b)) if a.session >= b.session => return Ok((a, 0)),
             (_, Ok(b)) => return Ok((b, 1)),
             (Ok(a), Err(_)) => return Ok((a, 0)),
+            (Err(Bad::Unborn), Err(_)) => {
+                return Err(Error::NotAPool { pool: pool(), found: "the remains of an interrupted creation" });
+            }
             (Err(a), Err(b)) => [a, b],
         };
         // Neither is usable: report what tells most.

@@ -11,13 +11,14 @@ pub use options::Options;
 
 use crate::error::{Broken, Error, Result};
 use crate::medium::{Domain, Mapped, Medium};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, yield_now};
 use format::Superblock;
 use roots::{Root, Shape};
 use segments::{Kind, Segments};
 use std::any::Any;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// An open pool.
@@ -57,6 +58,8 @@ pub(crate) struct Inner<M: Medium> {
     /// The open trees by root slot. Also the lock under which roots are created and deleted.
     catalog: Mutex<HashMap<u16, Weak<dyn Any + Send + Sync>>>,
     was_clean: bool,
+    /// Whether the pool was declared in use, and is to be closed.
+    in_use: AtomicBool,
     pub(crate) medium: M,
 }
 
@@ -182,12 +185,19 @@ impl<M: Medium> Pool<M> {
     pub fn drop_tree(&self, name: &str) -> Result<()> {
         let inner = &*self.inner;
         inner.writable()?;
-        let mut catalog = inner.catalog.lock();
-        let root = inner.find(name)?.ok_or_else(|| Error::NotFound { what: name.to_owned() })?;
-        if let Some(open) = catalog.get(&root.slot).filter(|open| open.strong_count() > 0) {
-            return Err(Error::StillOpen { pool: inner.medium.name().to_owned(), handles: open.strong_count() });
-        }
-        catalog.remove(&root.slot);
+        let (_catalog, root) = loop {
+            let catalog = inner.catalog.lock();
+            let root = inner.find(name)?.ok_or_else(|| Error::NotFound { what: name.to_owned() })?;
+            match catalog.get(&root.slot).map(Weak::strong_count) {
+                None => break (catalog, root),
+                // The last handle is just closing it.
+                Some(0) => drop(catalog),
+                Some(handles) => {
+                    return Err(Error::StillOpen { pool: inner.medium.name().to_owned(), handles });
+                }
+            }
+            yield_now();
+        };
         root.delete(&inner.medium);
         inner.release_tree(root.slot);
         Ok(())
@@ -220,7 +230,14 @@ impl<M: Medium> Inner<M> {
         let was_clean = superblock.is_clean();
         let segments = Segments::open(&medium, geometry).map_err(|broken| broken.in_pool(medium.name()))?;
         let superblock = Mutex::new((superblock, twin));
-        let inner = Self { superblock, segments, catalog: Mutex::new(HashMap::new()), was_clean, medium };
+        let inner = Self {
+            superblock,
+            segments,
+            catalog: Mutex::new(HashMap::new()),
+            was_clean,
+            in_use: AtomicBool::new(false),
+            medium,
+        };
         if inner.medium.read_only() {
             return Ok(inner);
         }
@@ -235,6 +252,7 @@ impl<M: Medium> Inner<M> {
         let used = (inner.segments.high_water() - first) / geometry.segment;
         inner.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
         inner.reserve(first, inner.segments.high_water() - first)?;
+        inner.in_use.store(true, Ordering::Relaxed);
         inner.update(Superblock::opened);
         // What a crash during the creation or the dropping of a tree left.
         let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
@@ -282,18 +300,27 @@ impl<M: Medium> Inner<M> {
 
     /// Opens the tree of this name, creating it if need be; or finds it open already.
     ///
-    /// `create` lays out an empty tree for a free root and returns its head; `open` takes possession of the tree.
+    /// `create` lays out an empty tree for a free root and returns its head; `open_tree` takes possession of the tree.
     pub(crate) fn tree<T: Any + Send + Sync>(
         &self,
         name: &str,
-        check: impl FnOnce(Root, Shape) -> Result<()>,
+        check: impl Fn(Root, Shape) -> Result<()>,
         shape: Shape,
-        create: impl FnOnce(Root) -> Result<u64>,
-        open: impl FnOnce(Root) -> Result<Arc<T>>,
+        create: impl Fn(Root) -> Result<u64>,
+        open_tree: impl Fn(Root) -> Result<Arc<T>>,
     ) -> Result<Arc<T>> {
         self.writable()?;
         roots::check_name(name)?;
-        let mut catalog = self.catalog.lock();
+        let mut catalog = loop {
+            let catalog = self.catalog.lock();
+            let root = self.find(name)?;
+            match root.and_then(|root| catalog.get(&root.slot)).map(Weak::strong_count) {
+                // The last handle is just closing it.
+                Some(0) => drop(catalog),
+                _ => break catalog,
+            }
+            yield_now();
+        };
         let root = match self.find(name)? {
             Some(root) => {
                 check(root, root.shape(&self.medium))?;
@@ -310,12 +337,19 @@ impl<M: Medium> Inner<M> {
                 let limit = self.superblock.lock().0.geometry.trees as usize;
                 let full = || Error::TooManyTrees { pool: self.medium.name().to_owned(), limit };
                 let root = free.ok_or_else(full)?;
+                root.vacate(&self.medium);
                 let head = create(root).inspect_err(|_| self.release_tree(root.slot))?;
                 root.create(&self.medium, name, shape, head);
                 root
             }
         };
-        if let Some(open) = catalog.get(&root.slot).and_then(Weak::upgrade) {
+        if let Some(open) = catalog.get(&root.slot) {
+            // It may have been the last handle that went just now.
+            let Some(open) = open.upgrade() else {
+                drop(catalog);
+                yield_now();
+                return self.tree(name, check, shape, create, open_tree);
+            };
             // The shape was found equal, so the type is the same.
             return open.downcast::<T>().map_err(|_| Error::LayoutMismatch {
                 tree: name.to_owned(),
@@ -323,10 +357,15 @@ impl<M: Medium> Inner<M> {
                 expected: std::any::type_name::<T>().to_owned(),
             });
         }
-        let tree = open(root)?;
+        let tree = open_tree(root)?;
         let weak: Weak<T> = Arc::downgrade(&tree);
         catalog.insert(root.slot, weak);
         Ok(tree)
+    }
+
+    /// A tree is closed: it may be opened again.
+    pub(crate) fn closed(&self, slot: u16) {
+        self.catalog.lock().remove(&slot);
     }
 
     fn release_tree(&self, slot: u16) {
@@ -383,7 +422,7 @@ impl<M: Medium> Inner<M> {
 impl<M: Medium> Drop for Inner<M> {
     /// Trees hold the pool, so all of them are closed by now.
     fn drop(&mut self) {
-        if !self.medium.read_only() {
+        if *self.in_use.get_mut() {
             self.update(Superblock::closed);
         }
     }

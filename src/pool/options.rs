@@ -132,7 +132,7 @@ impl Options {
                     }
                     return Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin))?) });
                 }
-                Err(error) if !self.create || medium.load(0) != BIRTH => return Err(error),
+                Err(error) if !self.create || medium.len() < 8 || medium.load(0) != BIRTH => return Err(error),
                 // The remains of an interrupted creation: start over.
                 Err(_) => {}
             }
@@ -144,7 +144,12 @@ impl Options {
             });
         }
         let geometry = self.geometry(&name)?;
-        self.create_on(Mapped::create(path, geometry.capacity, BIRTH)?)
+        match Mapped::create(path, geometry.capacity, BIRTH) {
+            Ok(medium) => self.create_on(medium),
+            // Somebody else created it meanwhile.
+            Err(Error::NotAPool { .. }) if !exists => self.open(path),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens the pool that a medium holds.
@@ -177,6 +182,14 @@ impl Options {
             capacity: geometry.capacity,
             source: Some(e),
         })?;
+        if !matches!(medium.load(0), 0 | BIRTH) {
+            // Used before: what is not written is taken for zero.
+            Superblock::conceive(&medium);
+            (8..medium.len()).step_by(8).filter(|&at| medium.load(at) != 0).for_each(|at| medium.store(at, 0));
+            medium.flush(0, medium.len());
+            // Crash: an unborn pool.
+            medium.fence();
+        }
         Superblock::conceive(&medium);
         Ok(Pool { inner: Arc::new(Inner::open(medium, (Superblock::new(geometry), 0))?) })
     }
@@ -187,6 +200,9 @@ impl Options {
         // A valid checksum with impossible sizes is damage, or malice.
         let damaged = |_| Error::Corrupt { pool: name.to_owned(), at: 56, invariant: "S1: impossible geometry" };
         superblock.geometry.check(name).map_err(damaged)?;
+        if !self.read_only && superblock.unknown_to_writers() != 0 {
+            return Err(Error::Features { pool: name.to_owned(), unknown: superblock.unknown_to_writers() });
+        }
         if capacity > medium.len() {
             return Err(Error::Truncated { pool: name.to_owned(), expected: capacity, found: medium.len() });
         }

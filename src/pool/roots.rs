@@ -107,6 +107,14 @@ impl Root {
         }
     }
 
+    /// Forgets what an earlier tree left in a free entry.
+    pub(crate) fn vacate<M: Medium>(&self, m: &M) {
+        // Crash: a free entry. No flush: `create` flushes these words.
+        for word in [HEAD, INDEX, CLOSED] {
+            m.store(self.at + word, 0);
+        }
+    }
+
     /// Makes the entry live.
     pub(crate) fn create<M: Medium>(&self, m: &M, name: &str, shape: Shape, head: u64) {
         let mut bytes = [0; NAME_MAX];

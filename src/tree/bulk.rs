@@ -30,6 +30,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     pub(crate) fn clear(&self) -> Result<()> {
+        let _restructuring = self.restructuring.lock();
         let mut draft = Draft::default();
         self.draft(&mut draft, std::iter::empty())
             .and_then(|()| self.publish(&draft, false))
@@ -81,35 +82,24 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     fn append_from(&self, draft: &mut Draft, low: u64, entries: &[Entry]) -> Result<()> {
         let m = self.medium();
-        let mut leaf = self.leaves.create(0, Span::new(low, u64::MAX), 0, entries.iter().copied())?;
+        let leaf = self.leaves.create(0, Span::new(low, u64::MAX), 0, entries.iter().copied())?;
         if let Some(&(_, left)) = draft.leaves.last() {
             m.store(left + NEXT, leaf.at);
             m.flush(left + NEXT, 8);
         }
         draft.leaves.push((low, leaf.at));
-        // What it owns is known when its neighbour is.
-        leaf.span = Span::new(low, u64::MAX);
+        // A late reader may still know the block as another leaf: it must not look into this one yet.
+        self.leaves.hide(leaf);
         Ok(())
     }
 
     fn discard(&self, draft: &Draft) {
-        for &(_, at) in &draft.leaves {
-            if let Ok(Some(leaf)) = self.leaves.lock(at) {
-                self.leaves.free(leaf);
-            }
-        }
+        draft.leaves.iter().for_each(|&(_, at)| self.leaves.discard(at));
     }
 
-    /// Makes a draft the tree's chain.
+    /// Makes a draft the tree's chain. The caller holds `restructuring`.
     fn publish(&self, draft: &Draft, only_if_empty: bool) -> Result<()> {
         let m = self.medium();
-        for pair in draft.leaves.windows(2) {
-            let [(low, at), (high, _)] = *pair else { continue };
-            if let Some(mut leaf) = self.named(self.leaves.lock(at))? {
-                leaf.span = Span::new(low, high);
-            }
-        }
-        let _restructuring = self.restructuring.lock();
         let mut old = Vec::new();
         let mut at = Some(self.head());
         while let Some(here) = at {
@@ -125,6 +115,10 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.directory.reset()?;
         let head = draft.leaves[0].1;
         self.root.set_head(m, head);
+        let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
+        for (&(low, at), high) in draft.leaves.iter().zip(highs) {
+            self.leaves.adopt(at, Span::new(low, high));
+        }
         self.head.store(head, Ordering::Release);
         self.len.store(draft.entries, Ordering::Relaxed);
         for leaf in old {

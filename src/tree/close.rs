@@ -96,5 +96,8 @@ impl<N: Node, M: Medium> Drop for Core<N, M> {
             // Without a record, because the pool is full, the next open walks the leaves.
             let _ = self.close();
         }
+        if opened {
+            self.pool.closed(self.root.slot);
+        }
     }
 }

@@ -255,7 +255,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
         self.core.change(key, |_| Change::Remove)
     }
 
-    /// The entries of a range of keys, in ascending order; [`DoubleEndedIterator::rev`] gives the descending one.
+    /// The entries of a range of keys, in ascending order; [`Iterator::rev`] gives the descending one.
     ///
     /// Each leaf is read at one instant; what other threads change ahead of the iterator is seen.
     ///

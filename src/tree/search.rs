@@ -18,10 +18,16 @@ impl<N: Node, M: Medium> Core<N, M> {
         if tries > DESPAIR {
             return Err(Broken::new(self.root.head_at(), "N1: the chain does not lead to the key's owner"));
         }
-        let hint = if tries < PATIENCE { self.directory.floor(key) } else { None };
-        let at = hint.unwrap_or_else(|| self.head());
-        // What a persistent index says was read from the medium.
-        if self.directory.upper().is_some() { self.leaves.validate(at, self.root.index_at()) } else { Ok(at) }
+        if tries > PATIENCE {
+            crate::sync::yield_now();
+            return Ok(self.head());
+        }
+        // A persistent index is read from the medium, and its nodes may have become others meanwhile: what it says is a
+        // hint, good if it is a leaf at all.
+        let from_medium = self.directory.upper().is_some();
+        let hint = self.directory.floor(key);
+        let good = hint.filter(|&at| !from_medium || self.leaves.validate(at, self.root.index_at()).is_ok());
+        Ok(good.unwrap_or_else(|| self.head()))
     }
 
     /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then thrown away.

@@ -35,13 +35,15 @@ impl<N: Node, M: Medium> Core<N, M> {
                         leaves.insert(&mut leaf, i, new);
                     }
                     let (low, at) = (right.span.low(), right.at);
+                    // Counted under the lock: `clear` counts anew when it holds all locks.
+                    self.len.fetch_add(1, Ordering::Relaxed);
                     drop(right);
                     drop(leaf);
                     self.post(low, at)?;
                 } else {
                     leaves.insert(&mut leaf, i, new);
+                    self.len.fetch_add(1, Ordering::Relaxed);
                 }
-                self.len.fetch_add(1, Ordering::Relaxed);
             }
             (Change::Remove, Ok(i)) => {
                 leaves.remove(&mut leaf, i);

@@ -73,7 +73,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         (Layout::Circular, 4) => with_index::<Circular<4>>(&args),
         (Layout::Circular, 8) => with_index::<Circular<8>>(&args),
         (layout, slots) => {
-            let what = format!("no {} nodes of {slots} slots are checked: linear 4 to 8, circular 4 or 8", layout.name());
+            let what =
+                format!("no {} nodes of {slots} slots are checked: linear 4 to 8, circular 4 or 8", layout.name());
             Err(Usage(what).into())
         }
     }

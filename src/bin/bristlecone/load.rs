@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// How a new tree's nodes are laid out [default: circular]
     #[arg(long)]
     layout: Option<Layout>,
-    /// Bytes of a new tree's nodes, 512 to 8K [default: 512]
+    /// Bytes of a new tree's nodes, 512, 1K, 2K or 4K [default: 512]
     #[arg(long, value_name = "SIZE", value_parser = parse::slots)]
     node_bytes: Option<u32>,
     /// Where a new tree's index lives [default: volatile]
@@ -185,7 +185,13 @@ impl Args {
                     let is_line = !matches!(&bad, Bad::Refused(error) if !matches!(error, Error::RecordTooLong { .. }));
                     let message = format!("{}:{}: {bad}", self.name(), lines.number);
                     if !(self.skip_bad && is_line) {
-                        return Err(format!("{message}; {} lines before it are loaded", counts.loaded).into());
+                        let hint = match bad {
+                            Bad::Refused(Error::OutOfSpace { source: None, .. }) => {
+                                "; load it again with a larger --capacity"
+                            }
+                            _ => "",
+                        };
+                        return Err(format!("{message}; {} lines before it are loaded{hint}", counts.loaded).into());
                     }
                     counts.bad += 1;
                     if counts.bad <= TOLD {

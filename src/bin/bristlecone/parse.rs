@@ -99,9 +99,9 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
 /// Bytes of a node's slots, as a number of slots.
 pub(crate) fn slots(text: &str) -> Result<u32, String> {
     let bytes = size(text)?;
-    let wrong = || format!("a node has 512 to 8192 bytes, a power of two, not {text}");
+    let wrong = || format!("a node has 512, 1K, 2K or 4K bytes, not {text}");
     match u32::try_from(bytes) {
-        Ok(bytes @ 512..=8192) if bytes.is_power_of_two() => Ok(bytes / 16),
+        Ok(bytes @ 512..=4096) if bytes.is_power_of_two() => Ok(bytes / 16),
         _ => Err(wrong()),
     }
 }
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn nodes_have_a_power_of_two_of_slots() {
-        assert_eq!([slots("512"), slots("4K"), slots("8192")], [Ok(32), Ok(256), Ok(512)]);
-        for wrong in ["0", "256", "600", "16K"] {
+        assert_eq!([slots("512"), slots("4K"), slots("2048")], [Ok(32), Ok(256), Ok(128)]);
+        for wrong in ["0", "256", "600", "8K"] {
             assert!(slots(wrong).is_err(), "{wrong}");
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::numbers::{self, Keys, Random};
 use crate::out::{self, Outcome};
-use crate::parse::{self, Index, Layout};
+use crate::parse::{self, Index, Layout, Usage};
 use crate::scratch::Scratch;
 use crate::worker::{self, End, Worker};
 use bristlecone::Pool;
@@ -76,6 +76,11 @@ fn look(job: &worker::Args, (end, acknowledged): (End, u64), life: Duration) -> 
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    // A share of the keys for each life of the worker; the last life ends in order.
+    let half_share = args.keys / (u64::from(args.kills) + 1) / 2;
+    if half_share == 0 {
+        return Err(Usage(format!("--keys {} is too few for --kills {}", args.keys, args.kills)).into());
+    }
     let mut scratch = Scratch::new(args.dir.as_deref())?;
     let seed = args.seed.unwrap_or_else(numbers::seed);
     let mut job = worker::Args {
@@ -94,14 +99,12 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     let mut rounds = Vec::new();
     let mut random = Random::new(seed);
-    // Leaves a share for the last life, which ends in order.
-    let half_share = args.keys / (u64::from(args.kills) + 1) / 2;
     for life in 0..=args.kills {
         let start = Instant::now();
         let mut worker = Worker::start(&job)?;
         let ended = if life < args.kills {
             // At a random moment, whatever the worker is doing then.
-            worker.wait_for(job.from + half_share + random.below(half_share.max(1)))?;
+            worker.wait_for(job.from + half_share + random.below(half_share))?;
             std::thread::sleep(Duration::from_micros(random.below(500)));
             worker.kill()?
         } else {

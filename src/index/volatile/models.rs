@@ -1,5 +1,6 @@
-//! loom models: nodes of four entries, one writer, one reader. Whatever the reader sees is posted; what stays, it
-//! finds.
+//! loom models: nodes of four entries, one writer, one reader. What the reader sees was posted; what stays, it finds.
+//!
+//! With a negative control: a reader that checks no version must be found wrong.
 
 use super::Separators;
 use loom::sync::Arc;
@@ -21,11 +22,22 @@ fn rebuild(index: &Separators, lows: &[u64]) {
     index.rebuild(lows.iter().map(|&low| (low, leaf_of(low))));
 }
 
+/// The floor as it is.
+fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static [u64]) {
+    run(setup, write, Separators::floor, key, may);
+}
+
 /// After `setup`, `write` runs against `floor(key)`, whose low must be one of `may`.
 ///
 /// The writer is the thread that runs first: loom remembers one access per word, and would forget a reader's load of a
 /// word that the writer loads before it stores.
-fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static [u64]) {
+fn run(
+    setup: fn(&Separators),
+    write: fn(&Separators),
+    floor: fn(&Separators, u64) -> Option<(u64, u64)>,
+    key: u64,
+    may: &'static [u64],
+) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));
     builder.max_branches = 20_000;
@@ -35,7 +47,7 @@ fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static
         let reader = thread::spawn({
             let index = Arc::clone(&index);
             move || {
-                let (low, leaf) = index.floor(key).expect("something stays");
+                let (low, leaf) = floor(&index, key).expect("something stays");
                 assert!(may.contains(&low), "floor({key}) is {low}");
                 assert_eq!(leaf, leaf_of(low));
             }
@@ -46,37 +58,37 @@ fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static
 }
 
 #[test]
-fn floor_against_a_shift() {
+fn loom_floor_against_a_shift() {
     model(|index| insert(index, &[10, 30]), |index| insert(index, &[20]), 35, &[30]);
 }
 
 /// The bottom node, which was the root, gets a parent and loses its upper half.
 #[test]
-fn floor_against_the_first_split() {
+fn loom_floor_against_the_first_split() {
     model(|index| insert(index, &[10, 20, 30, 40]), |index| insert(index, &[15]), 35, &[30]);
 }
 
 /// `[10 20 30 40] [50]`, and 40 moves to a new node between.
 #[test]
-fn floor_against_a_split() {
+fn loom_floor_against_a_split() {
     model(|index| insert(index, &[10, 20, 30, 40, 50]), |index| insert(index, &[15]), 42, &[40]);
 }
 
 /// `[10 20 30 40] [50 60]`, and the second node begins with 60.
 #[test]
-fn floor_against_a_new_least() {
+fn loom_floor_against_a_new_least() {
     model(|index| insert(index, &[10, 20, 30, 40, 50, 60]), |index| remove(index, &[50]), 55, &[50, 40]);
 }
 
 /// `[10 20 30 40] [50]`, and 50 goes with its node, and that with the root.
 #[test]
-fn floor_against_an_emptied_node() {
+fn loom_floor_against_an_emptied_node() {
     model(|index| insert(index, &[10, 20, 30, 40, 50]), |index| remove(index, &[50]), 55, &[50, 40]);
 }
 
 /// `[10] [50 60]` become `[10 60]`.
 #[test]
-fn floor_against_a_merge() {
+fn loom_floor_against_a_merge() {
     let setup = |index: &Separators| {
         insert(index, &[10, 20, 30, 40, 50, 60]);
         remove(index, &[20, 30, 40]);
@@ -86,7 +98,7 @@ fn floor_against_a_merge() {
 
 /// As an emptied node, which then takes part in the first split.
 #[test]
-fn floor_against_a_node_used_again() {
+fn loom_floor_against_a_node_used_again() {
     let write = |index: &Separators| {
         remove(index, &[50]);
         insert(index, &[15]);
@@ -96,7 +108,7 @@ fn floor_against_a_node_used_again() {
 
 /// The new root is a node that once was the root and held 50.
 #[test]
-fn floor_against_a_root_used_again() {
+fn loom_floor_against_a_root_used_again() {
     let setup = |index: &Separators| {
         rebuild(index, &[10, 50]);
         rebuild(index, &[10, 20]);
@@ -106,8 +118,30 @@ fn floor_against_a_root_used_again() {
 
 /// The third tree uses the nodes of the first, others in the place of others.
 #[test]
-fn floor_against_rebuilds() {
+fn loom_floor_against_rebuilds() {
     let lows = |index: &Separators| rebuild(index, &[10, 20, 30, 40, 50]);
     let write = |index: &Separators| (0..2).for_each(|_| rebuild(index, &[10, 20, 30, 40, 50]));
     model(lows, write, 55, &[50]);
+}
+
+/// A descent that believes whatever it reads.
+fn unchecked(index: &Separators, key: u64) -> Option<(u64, u64)> {
+    let root = index.root.get()?;
+    let mut node = index.arena.get(root.id).ok()?;
+    for _ in 0..root.height {
+        node = index.arena.get(node.child(node.slot(key))).ok()?;
+    }
+    Some(node.entry(node.slot(key)))
+}
+
+#[test]
+#[should_panic]
+fn loom_unchecked_shift_is_found_wrong() {
+    run(|index| insert(index, &[10, 30]), |index| insert(index, &[20]), unchecked, 35, &[30]);
+}
+
+#[test]
+#[should_panic]
+fn loom_unchecked_split_is_found_wrong() {
+    run(|index| insert(index, &[10, 20, 30, 40, 50]), |index| insert(index, &[15]), unchecked, 42, &[40]);
 }

@@ -3,7 +3,7 @@
 use super::Mix;
 use super::phases::{self, Meter, Subject, Visit};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The times of one contestant and mix.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +12,8 @@ pub(crate) struct Times {
     batches: Vec<f32>,
     /// Nanoseconds per operation, of each repeat as a whole.
     pub(crate) runs: Vec<f64>,
+    /// The same in CPU time of the thread, which other processes lengthen less. Empty where the system does not tell it.
+    pub(crate) cpu: Vec<f64>,
 }
 
 /// What is told of the times.
@@ -25,6 +27,8 @@ pub(crate) struct Summary {
     pub(crate) min: f64,
     /// The median repeat as a whole.
     pub(crate) run: f64,
+    /// The median repeat as a whole, in CPU time; NaN if unknown.
+    pub(crate) cpu: f64,
 }
 
 impl Times {
@@ -34,7 +38,7 @@ impl Times {
             let i = (p * self.batches.len() as f64) as usize;
             self.batches.get(i.min(self.batches.len().saturating_sub(1))).copied().map_or(f64::NAN, f64::from)
         };
-        Summary { median: part(0.5), p99: part(0.99), min: part(0.0), run: median(&self.runs) }
+        Summary { median: part(0.5), p99: part(0.99), min: part(0.0), run: median(&self.runs), cpu: median(&self.cpu) }
     }
 }
 
@@ -50,6 +54,13 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// CPU time that this thread has had, in nanoseconds, where the system tells it.
+fn cpu_time() -> Option<u64> {
+    // The kernel brings the figure up to date when the thread waits.
+    std::thread::sleep(Duration::from_micros(1));
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+}
+
 /// All times of one contestant.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock {
@@ -63,6 +74,7 @@ impl Meter for Clock {
         let times = self.times.entry(mix).or_default();
         let batches = operations / self.batch;
         times.batches.reserve(batches as usize);
+        let cpu_start = cpu_time();
         let start = Instant::now();
         let mut last = start;
         for _ in 0..batches {
@@ -73,7 +85,11 @@ impl Meter for Clock {
             times.batches.push((now - last).as_nanos() as f32 / self.batch as f32);
             last = now;
         }
-        times.runs.push((last - start).as_nanos() as f64 / (batches * self.batch) as f64);
+        let timed = (batches * self.batch) as f64;
+        times.runs.push((last - start).as_nanos() as f64 / timed);
+        if let Some((start, end)) = cpu_start.zip(cpu_time()) {
+            times.cpu.push(end.saturating_sub(start) as f64 / timed);
+        }
         for _ in 0..operations % self.batch {
             operation();
         }

@@ -143,7 +143,7 @@ fn print(plan: &Plan, shape: Shape, clean: &[Reopen], dirty: &[Reopen]) -> Outco
         return Ok(());
     }
     for (after, of, limit) in [("clean", clean, CLEAN_LIMIT), ("dirty", dirty, DIRTY_LIMIT)] {
-        let verdict = if worst(of) <= ms(limit) { "kept" } else { "BROKEN" };
+        let verdict = if part(of, Reopen::total) <= ms(limit) { "kept" } else { "BROKEN" };
         out::text(&format!(
             "{:9} {:>5}  {:10}  {after:5}  {:7.2}  {:7.2}  {:7.3}  {:7.2}  {:7.2}  {:7} {verdict}",
             shape.layout.name(),

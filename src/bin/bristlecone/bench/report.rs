@@ -83,8 +83,8 @@ fn header(plan: &Plan, results: &[Result]) -> String {
     format!(
         "{} uniform u64 keys, one thread, pool in {}, {flushes}{slow}; {} in turn, seed {}\n\
          ns per operation: median, 99th percentile and least of batches of {} (the clock is read once a batch);\n\
-         run: the median repeat as a whole. Lines, fences, order points and bytes stored per operation: counted apart.\n\n\
-         layout    bytes  index       mix      median      p99    least      run    lines  fences   orders    bytes",
+         run: the median repeat as a whole; cpu: in CPU time. Lines, fences, order points, bytes stored: counted apart.\n\n\
+         layout    bytes  index       mix      median      p99    least      run      cpu    lines  fences   orders    bytes",
         out::count(plan.n),
         place(plan),
         out::counted(plan.repeat.into(), "repeat", "repeats"),
@@ -97,27 +97,28 @@ fn rows(result: &Result) -> Outcome<()> {
     let (layout, bytes, index) = result.contestant.columns();
     let bytes = bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
     for (&mix, times) in &result.clock.times {
-        let Summary { median, p99, min, run } = times.clone().summary();
+        let Summary { median, p99, min, run, cpu } = times.clone().summary();
         let counts = result.counts.get(&mix).map_or_else(String::new, |c| {
             format!("  {:7.2} {:7.2}  {:7.2}  {:7.1}", c.lines, c.fences, c.orders, c.bytes)
         });
         let index = index.unwrap_or("-");
-        let row =
-            format!("{layout:9} {bytes:>5}  {index:10}  {:6}  {median:8.1} {p99:8.1} {min:8.1} {run:8.1}", mix.name());
-        out::text(&(row + &counts))?;
+        let name = mix.name();
+        let times = format!("{median:8.1} {p99:8.1} {min:8.1} {run:8.1} {cpu:8.1}");
+        out::text(&format!("{layout:9} {bytes:>5}  {index:10}  {name:6}  {times}{counts}"))?;
     }
     Ok(())
 }
 
-/// How long a contestant takes next to the baseline, which took its turn in the same repeat.
+/// How long a contestant takes next to the baseline, which took its turn in the same repeat; in CPU time if possible.
 fn ratio(clock: &Clock, baseline: &Clock, mix: Mix) -> Option<f64> {
-    let (runs, others) = (&clock.times.get(&mix)?.runs, &baseline.times.get(&mix)?.runs);
+    let (times, other) = (clock.times.get(&mix)?, baseline.times.get(&mix)?);
+    let (runs, others) = if times.cpu.is_empty() { (&times.runs, &other.runs) } else { (&times.cpu, &other.cpu) };
     let ratios: Vec<f64> = runs.iter().zip(others).map(|(run, other)| run / other).collect();
     Some(clock::median(&ratios))
 }
 
 fn ratios(results: &[Result], baseline: &Clock) -> Outcome<()> {
-    out::text("\nTime next to BTreeMap, the median of the repeats; below 1 is faster:")?;
+    out::text("\nCPU time next to BTreeMap, the median of the repeats; below 1 is faster:")?;
     for result in results {
         let (layout, Some(bytes), Some(index)) = result.contestant.columns() else { continue };
         let of = |mix: &Mix| ratio(&result.clock, baseline, *mix).map(|ratio| format!("  {} {ratio:.2}", mix.name()));
@@ -153,6 +154,7 @@ fn json_lines(plan: &Plan, results: &[Result], baseline: Option<&Clock>) -> Outc
                     "p99": out::rounded(times.p99, 2),
                     "min": out::rounded(times.min, 2),
                     "run": out::rounded(times.run, 2),
+                    "cpu": Some(times.cpu).filter(|cpu| cpu.is_finite()).map(|cpu| out::rounded(cpu, 2)),
                 },
                 "lines_per_op": per_op(|c| c.lines),
                 "fences_per_op": per_op(|c| c.fences),
