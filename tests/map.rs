@@ -110,9 +110,9 @@ fn every_kind_of_key_keeps_its_order() {
 
 #[test]
 fn every_kind_of_inline_value_comes_back() {
-    fn values_of<V: Value + Debug + PartialEq + Copy>(pool: &Pool<Dram>, name: &str, values: &[V])
+    fn values_of<V>(pool: &Pool<Dram>, name: &str, values: &[V])
     where
-        for<'v> V: Value<Borrowed<'v> = V>,
+        V: for<'v> Value<Borrowed<'v> = V> + Debug + PartialEq + Copy,
     {
         let map: Small<u64, V> = pool.map(name).unwrap();
         for (key, &value) in (0..).zip(values) {
@@ -168,7 +168,8 @@ fn a_set_is_a_map_to_nothing() {
 #[should_panic(expected = "range start")]
 fn a_backward_range_panics_as_in_the_standard_library() {
     let map: Small<i32, u64> = pool().map("m").unwrap();
-    map.range(1..-1);
+    let (from, to) = (1, -1);
+    map.range(from..to);
 }
 
 // Records.
