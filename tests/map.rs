@@ -1,11 +1,5 @@
 //! The typed map: every kind of key and value, records of every length, and the space they take and give back.
 
-#![expect(
-    clippy::multiple_bound_locations,
-    clippy::reversed_empty_ranges,
-    reason = "bounds on an associated type; a range that panics"
-)]
-
 use bristlecone::medium::{Domain, Dram, Medium};
 use bristlecone::{Circular, Error, Index, Key, Linear, Map, Node, Options, Persistent, Pool, Result, Value, Volatile};
 use std::collections::BTreeMap;
