@@ -311,6 +311,76 @@ fn is_of(key: u64, value: u64) {
     assert_eq!(value & GHOST, 0, "a value that was never loaded: {value:#x}");
 }
 
+/// All threads on the same few keys; some clear, load, and fail to load.
+fn scramble<N: Node, I: Index>() {
+    const KEYS: u64 = 40;
+    let pool = pool();
+    let tree: PTree<N, I, Jittery> = pool.tree("t").unwrap();
+    let stop = Instant::now() + TIME;
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let tree = &tree;
+            scope.spawn(move || {
+                seed(number);
+                while Instant::now() < stop {
+                    for _ in 0..20 {
+                        let key = below(KEYS);
+                        let old = match below(10) {
+                            0..=2 => tree.insert(key, mark(key, random())).unwrap(),
+                            3..=6 => tree.remove(key).unwrap(),
+                            7 => tree.update(key, mark(key, random())).unwrap(),
+                            _ => tree.get(key),
+                        };
+                        old.into_iter().for_each(|value| is_of(key, value));
+                    }
+                    tree.range(5..30).for_each(|(key, value)| is_of(key, value));
+                    tree.range(..).rev().for_each(|(key, value)| is_of(key, value));
+                    let load = |end: Option<u64>| {
+                        let ghost = if end.is_some() { GHOST } else { 0 };
+                        (0..KEYS).chain(end).map(move |key| (key, mark(key, random()) | ghost))
+                    };
+                    match number {
+                        0 => tree.clear().unwrap(),
+                        1 => match tree.bulk_load(load(None)) {
+                            Ok(n) => assert_eq!(n, KEYS),
+                            Err(error) => assert!(matches!(error, Error::NotEmpty { .. }), "{error}"),
+                        },
+                        2 => match tree.bulk_load(load(Some(0))) {
+                            Ok(_) => panic!("loaded what was not sorted"),
+                            Err(error) => {
+                                assert!(matches!(error, Error::NotEmpty { .. } | Error::Unsorted { .. }), "{error}");
+                            }
+                        },
+                        3..=5 => (0..KEYS).for_each(|key| assert!(tree.remove(key).is_ok())),
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+    sound(&tree);
+    outlives(pool, tree);
+}
+
+#[test]
+fn scramble_circular_4_volatile() {
+    watched("scramble", scramble::<Circular<4>, Volatile>);
+}
+
+#[test]
+fn scramble_circular_4_persistent() {
+    watched("scramble", scramble::<Circular<4>, Persistent>);
+}
+
+#[test]
+fn scramble_linear_4_volatile() {
+    watched("scramble", scramble::<Linear<4>, Volatile>);
+}
+
+#[test]
+fn scramble_linear_2_persistent() {
+    watched("scramble", scramble::<Linear<2>, Persistent>);
+}
 /// Threads open, use and let go of one tree: whoever holds it holds an open one, and all find what any has written.
 fn come_and_go<I: Index>() {
     let pool = pool();
@@ -361,6 +431,49 @@ fn come_and_go_volatile() {
 #[test]
 fn come_and_go_persistent() {
     watched("come and go", come_and_go::<Persistent>);
+}
+
+/// Readers and a writer come upon the nodes of a tree that was just opened, which nobody has looked at yet.
+fn first_touch<I: Index>() {
+    const KEYS: u64 = 120;
+    let pool = pool();
+    let stop = Instant::now() + TIME;
+    let mut round = 0;
+    while Instant::now() < stop {
+        round += 1;
+        let tree: PTree<Circular<4>, I, Jittery> = pool.tree("t").unwrap();
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let tree = &tree;
+                scope.spawn(move || {
+                    seed(round * 8 + number);
+                    for _ in 0..20 {
+                        let key = below(KEYS);
+                        let old = match (number, below(2)) {
+                            (0, 0) => tree.insert(key, mark(key, random())).unwrap(),
+                            (0, _) => tree.remove(key).unwrap(),
+                            _ => tree.get(key),
+                        };
+                        old.into_iter().for_each(|value| is_of(key, value));
+                    }
+                });
+            }
+        });
+        assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
+    }
+    let tree: PTree<Circular<4>, I, Jittery> = pool.tree("t").unwrap();
+    sound(&tree);
+    outlives(pool, tree);
+}
+
+#[test]
+fn first_touch_volatile() {
+    watched("first touch", first_touch::<Volatile>);
+}
+
+#[test]
+fn first_touch_persistent() {
+    watched("first touch", first_touch::<Persistent>);
 }
 
 #[test]

@@ -58,6 +58,7 @@ pub(crate) struct Locked<'c> {
     shadow: &'c Shadow,
     was: Version,
     leave: Leave,
+    changed: bool,
     pub(crate) at: u64,
     pub(crate) span: Span,
     pub(crate) window: Window,
@@ -65,6 +66,9 @@ pub(crate) struct Locked<'c> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
+        if !self.changed {
+            return self.shadow.lock.release(self.was);
+        }
         self.shadow.set_window(self.window);
         self.shadow.set_span(self.span);
         self.shadow.lock.unlock(self.was, self.leave);
@@ -147,9 +151,18 @@ impl<N: Node, M: Medium> Chain<N, M> {
             if version.is_dead() {
                 return Ok(None);
             }
-            // First touch since open.
-            drop(self.lock(at)?);
+            self.first_touch(at)?;
         }
+    }
+
+    /// Reads a node that nobody has looked at since open.
+    #[cold]
+    fn first_touch(&self, at: u64) -> Result<(), Broken> {
+        if let Some(mut node) = self.lock(at)? {
+            // Another thread may have been faster, and its reads still hold: only what changed gets a new version.
+            node.changed = !node.was.is_ready();
+        }
+        Ok(())
     }
 
     /// Locks a node for writing. `None`: it left the chain.
@@ -157,7 +170,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let shadow = self.shadow(at);
         let was = shadow.lock.lock();
         let (span, window) = (shadow.span(), shadow.window());
-        let mut locked = Locked { shadow, was, leave: Leave::Ready, at, span, window };
+        let mut locked = Locked { shadow, was, leave: Leave::Ready, changed: true, at, span, window };
         if was.is_dead() {
             locked.leave = Leave::Dead;
             return Ok(None);
@@ -189,7 +202,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let shadow = self.shadow(block.at);
         let was = shadow.lock.lock();
         let window = slots::fill::<N, M>(self.medium(), block.at, level, span.low(), next, entries, block.zeroed);
-        Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at, span, window })
+        Ok(Locked { shadow, was, leave: Leave::Ready, changed: true, at: block.at, span, window })
     }
 
     /// Leaves a new node as if it were in no chain, until it is [adopted](Self::adopt).

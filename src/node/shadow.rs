@@ -20,6 +20,7 @@ const VERSION: u64 = 8;
 /// |---|---|---|
 /// | unlocked, any | locked, the rest unchanged | `lock` |
 /// | locked | unlocked, next version, ready / dead / neither | `unlock` |
+/// | locked | as it was before `lock` | `release` |
 ///
 /// A reader notes the word when it is unlocked, reads, and accepts what it read if the word is still the same. A writer
 /// unlocks only after its fence, so no reader returns what a crash could take back.
@@ -115,6 +116,11 @@ impl VersionLock {
             }
             backoff.wait();
         }
+    }
+
+    /// Releases the lock under the old version: nothing has changed.
+    pub(crate) fn release(&self, was: Version) {
+        self.0.store(was.0, Ordering::Release);
     }
 
     /// Releases the lock under a new version.

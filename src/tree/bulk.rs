@@ -1,7 +1,7 @@
 //! Replacing all of a chain at once: bulk load and clear.
 
 use super::Core;
-use crate::error::{Error, Result};
+use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::{Entry, NEXT, Node, Span};
 use crate::sync::Ordering;
@@ -23,18 +23,16 @@ impl<N: Node, M: Medium> Core<N, M> {
             return Err(Error::NotEmpty { tree: self.name.clone() });
         }
         let mut draft = Draft::default();
-        self.draft(&mut draft, entries)
-            .and_then(|()| self.publish(&draft, true))
-            .inspect_err(|_| self.discard(&draft))?;
+        // Before any lock is taken: drawing the entries may call anything, this tree included.
+        self.draft(&mut draft, entries).inspect_err(|_| self.discard(&draft))?;
+        self.publish(&draft, true)?;
         Ok(draft.entries)
     }
 
     pub(crate) fn clear(&self) -> Result<()> {
-        let _restructuring = self.restructuring.lock();
         let mut draft = Draft::default();
-        self.draft(&mut draft, std::iter::empty())
-            .and_then(|()| self.publish(&draft, false))
-            .inspect_err(|_| self.discard(&draft))
+        self.draft(&mut draft, std::iter::empty()).inspect_err(|_| self.discard(&draft))?;
+        self.publish(&draft, false)
     }
 
     /// Lays out an empty chain; returns its head. Durable when it returns.
@@ -97,14 +95,24 @@ impl<N: Node, M: Medium> Core<N, M> {
         draft.leaves.iter().for_each(|&(_, at)| self.leaves.discard(at));
     }
 
-    /// Makes a draft the tree's chain. The caller holds `restructuring`.
+    /// Makes a draft the tree's chain, or gives its blocks back.
     fn publish(&self, draft: &Draft, only_if_empty: bool) -> Result<()> {
+        let _restructuring = self.restructuring.lock();
+        self.replace(draft, only_if_empty).inspect_err(|_| self.discard(draft))?;
+        let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
+        self.lag(self.directory.learn(listed));
+        Ok(())
+    }
+
+    /// Puts a draft in the place of the tree's chain, whose leaves are locked meanwhile. The caller holds `restructuring`.
+    fn replace(&self, draft: &Draft, only_if_empty: bool) -> Result<()> {
         let m = self.medium();
         let mut old = Vec::new();
         let mut at = Some(self.head());
         while let Some(here) = at {
+            // Leaves leave the chain under `restructuring` only.
             let leaf = self.named(self.leaves.lock(here))?;
-            let Some(leaf) = leaf else { break };
+            let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.name()))?;
             if only_if_empty && leaf.window.len() > 0 {
                 return Err(Error::NotEmpty { tree: self.name.clone() });
             }
@@ -115,12 +123,13 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.directory.reset()?;
         let head = draft.leaves[0].1;
         self.root.set_head(m, head);
+        // Before the new leaves can be written to.
+        self.len.store(draft.entries, Ordering::Relaxed);
         let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
         for (&(low, at), high) in draft.leaves.iter().zip(highs) {
             self.leaves.adopt(at, Span::new(low, high));
         }
         self.head.store(head, Ordering::Release);
-        self.len.store(draft.entries, Ordering::Relaxed);
         for leaf in old {
             if let Some(records) = &self.records {
                 for (_, record) in self.leaves.entries(&leaf) {
@@ -129,11 +138,6 @@ impl<N: Node, M: Medium> Core<N, M> {
             }
             self.leaves.free(leaf);
         }
-        let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
-        match self.directory.learn(listed) {
-            // The index lags.
-            Err(Error::OutOfSpace { .. }) => Ok(()),
-            other => other,
-        }
+        Ok(())
     }
 }

@@ -2,14 +2,13 @@
 
 use super::Core;
 use crate::chain::Locked;
-use crate::error::{Error, Result};
+use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::Node;
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// Tells the index of a leaf that a split made.
     ///
-    /// The entry that caused the split is durable already, so a full pool is no reason to fail: the index lags.
     pub(super) fn post(&self, low: u64, at: u64) -> Result<()> {
         let _restructuring = self.restructuring.lock();
         // Since the split it may have been merged away, and even have come back as another leaf.
@@ -17,9 +16,15 @@ impl<N: Node, M: Medium> Core<N, M> {
         if !still {
             return Ok(());
         }
-        match self.directory.post(low, at) {
-            Err(Error::OutOfSpace { .. }) => Ok(()),
-            other => other,
+        self.lag(self.directory.post(low, at));
+        Ok(())
+    }
+
+    /// Takes what the index answers to a change that is durable already: if it could not follow, it lags, which is no
+    /// reason to fail. Damage is noted.
+    pub(super) fn lag(&self, result: Result<()>) {
+        if let Err(Error::Corrupt { at, invariant, .. }) = result {
+            self.note::<()>(Err(Broken::new(at, invariant)));
         }
     }
 
@@ -74,9 +79,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             Err(error) => return Err(error),
         };
         drop(left);
-        match self.directory.post(low, at) {
-            Err(Error::OutOfSpace { .. }) => Ok(()),
-            other => other,
-        }
+        self.lag(self.directory.post(low, at));
+        Ok(())
     }
 }
