@@ -82,6 +82,10 @@ impl<M: Medium> Medium for Counted<M> {
         self.medium.reserve(at, len)
     }
 
+    fn space(&self) -> u64 {
+        self.medium.space()
+    }
+
     #[inline]
     fn load(&self, at: u64) -> u64 {
         self.medium.load(at)

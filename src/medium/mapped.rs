@@ -179,6 +179,10 @@ impl Medium for Mapped {
         reserve(&self.file, at, len)
     }
 
+    fn space(&self) -> u64 {
+        space(&self.file).unwrap_or(0)
+    }
+
     #[inline]
     fn load(&self, at: u64) -> u64 {
         self.words()[(at >> 3) as usize].load(Ordering::Relaxed)
@@ -291,17 +295,33 @@ fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 fn reserve(file: &File, at: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
-    // Already there, as it is at most opens? Asking is cheaper than reserving again.
-    if seek(file, SeekFrom::Hole(at)).is_ok_and(|hole| hole >= at + len) {
+    // Asking is cheaper than reserving again. (tmpfs calls a hole what was reserved and not yet written.)
+    let hole = seek(file, SeekFrom::Hole(at)).unwrap_or(at);
+    if hole >= at + len {
         return Ok(());
     }
-    match fallocate(file, FallocateFlags::empty(), at, len) {
+    match fallocate(file, FallocateFlags::empty(), hole, at + len - hole) {
         Err(rustix::io::Errno::OPNOTSUPP) => {
             // The file system cannot reserve (some network and FUSE ones). Without a promise there is nothing to say.
             Ok(())
         }
         other => Ok(other?),
     }
+}
+
+/// Which file this is, and how many blocks it has: a copy is another file, a hole is blocks less.
+#[cfg(target_os = "linux")]
+fn space(file: &File) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = file.metadata().ok()?;
+    let words = [meta.dev(), meta.ino(), meta.blocks()];
+    let crc = crc32fast::hash(words.map(u64::to_le_bytes).as_flattened());
+    Some(u64::from(crc) | 1 << 32)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn space(_file: &File) -> Option<u64> {
+    None
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -107,6 +107,12 @@ pub trait Medium: Send + Sync + 'static {
     /// What the system says when it has no space; nothing has changed then.
     fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
 
+    /// A number that is another when what was [reserved](Self::reserve) may be reserved no more: when the bytes are a
+    /// copy by now, or have holes. 0: it is not known.
+    fn space(&self) -> u64 {
+        0
+    }
+
     /// The word at `at`.
     fn load(&self, at: u64) -> u64;
 

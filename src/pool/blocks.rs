@@ -50,10 +50,10 @@ impl Blocks {
     }
 
     /// The class's free blocks are known: those of `free` that are blocks at all.
-    pub(crate) fn restore(&self, segments: &Segments, free: &[u64]) {
+    pub(crate) fn restore(&self, segments: &Segments, free: impl Iterator<Item = u64>) {
         let mut state = self.state.lock();
         *state = State::default();
-        state.free.extend(free.iter().copied().filter(|&at| segments.is_block(at, self.class)));
+        state.free.extend(free.filter(|&at| segments.is_block(at, self.class)));
     }
 
     fn blocks_of(&self, segments: &Segments, segment: u32) -> impl DoubleEndedIterator<Item = u64> + use<> {

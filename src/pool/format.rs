@@ -10,10 +10,11 @@
 //!
 //! superblock, 16 words in two lines:
 //! line 0  | magic | version, line, order | compat | ro-compat | incompat | uuid | uuid | segment size |
-//! line 1  | limit, trees | capacity | session | 0 | 0 | 0 | 0 | checksum |
+//! line 1  | limit, trees | capacity | session | space | 0 | 0 | 0 | checksum |
 //!
 //! session: odd while the pool is in use, even when it was closed in order; it only grows, so it also tells the newer twin
 //! and, halved, how often the pool was opened
+//! space: what the medium said of its reserved space at the orderly close; while it says the same, all of it is there
 //! ```
 //!
 //! Invariants:
@@ -122,6 +123,7 @@ pub(crate) struct Superblock {
     pub(crate) geometry: Geometry,
     pub(crate) uuid: [u64; 2],
     session: u64,
+    space: u64,
     compat: u64,
     ro_compat: u64,
 }
@@ -140,7 +142,7 @@ impl Superblock {
     pub(crate) fn new(geometry: Geometry) -> Self {
         // Unique, not secret: the standard library seeds its hashers from the system's random source.
         let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
-        Self { geometry, uuid: [random(), random()], session: 0, compat: COMPAT, ro_compat: RO_COMPAT }
+        Self { geometry, uuid: [random(), random()], session: 0, space: 0, compat: COMPAT, ro_compat: RO_COMPAT }
     }
 
     /// Features that this crate does not know and that forbid it to write.
@@ -163,8 +165,14 @@ impl Superblock {
         self.session = self.session.wrapping_add(if self.is_clean() { 1 } else { 2 });
     }
 
+    /// Whether the medium's space is as it was at an orderly close.
+    pub(crate) fn has_its_space(&self, space: u64) -> bool {
+        self.is_clean() && space != 0 && space == self.space
+    }
+
     /// The pool is closed in order.
-    pub(crate) fn closed(&mut self) {
+    pub(crate) fn closed(&mut self, space: u64) {
+        self.space = space;
         self.session = (self.session | 1).wrapping_add(1);
     }
 
@@ -183,7 +191,7 @@ impl Superblock {
             u64::from(g.limit) | u64::from(g.trees) << 32,
             g.capacity,
             self.session,
-            0,
+            self.space,
             0,
             0,
             0,
@@ -219,6 +227,7 @@ impl Superblock {
             },
             uuid: [words[5], words[6]],
             session: words[10],
+            space: words[11],
             compat: words[2],
             ro_compat: words[3],
         })

@@ -229,9 +229,8 @@ impl<M: Medium> Inner<M> {
         let geometry = superblock.geometry;
         let was_clean = superblock.is_clean();
         let segments = Segments::open(&medium, geometry).map_err(|broken| broken.in_pool(medium.name()))?;
-        let superblock = Mutex::new((superblock, twin));
         let inner = Self {
-            superblock,
+            superblock: Mutex::new((superblock, twin)),
             segments,
             catalog: Mutex::new(HashMap::new()),
             was_clean,
@@ -248,10 +247,12 @@ impl<M: Medium> Inner<M> {
             }
         }
         // Holes where the pool is in use could fault when the disk is full.
-        let (table, first) = (geometry.table(), geometry.first());
-        let used = (inner.segments.high_water() - first) / geometry.segment;
-        inner.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
-        inner.reserve(first, inner.segments.high_water() - first)?;
+        if !superblock.has_its_space(inner.medium.space()) {
+            let (table, first) = (geometry.table(), geometry.first());
+            let used = (inner.segments.high_water() - first) / geometry.segment;
+            inner.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
+            inner.reserve(first, inner.segments.high_water() - first)?;
+        }
         inner.in_use.store(true, Ordering::Relaxed);
         inner.update(Superblock::opened);
         // What a crash during the creation or the dropping of a tree left.
@@ -406,8 +407,13 @@ impl<M: Medium> Inner<M> {
         Ok(at)
     }
 
-    /// Reads words of a span, if it is one of the tree's and large enough.
-    pub(crate) fn read_span(&self, tree: u16, at: u64, words: u32) -> Option<Vec<u64>> {
+    /// The words of a span, if it is one of the tree's and large enough.
+    pub(crate) fn read_span(
+        &self,
+        tree: u16,
+        at: u64,
+        words: u32,
+    ) -> Option<impl ExactSizeIterator<Item = u64> + Clone> {
         let segment = self.segments.of(at).filter(|_| self.segments.within(at) == 0)?;
         let entry = self.segments.entry(segment)?;
         let room = u64::from(entry.unit) * self.segments.size();
@@ -415,7 +421,7 @@ impl<M: Medium> Inner<M> {
         if !there || u64::from(words) * 8 > room {
             return None;
         }
-        Some((0..u64::from(words)).map(|i| self.medium.load(at + i * 8)).collect())
+        Some((0..words).map(move |i| self.medium.load(at + u64::from(i) * 8)))
     }
 }
 
@@ -423,7 +429,8 @@ impl<M: Medium> Drop for Inner<M> {
     /// Trees hold the pool, so all of them are closed by now.
     fn drop(&mut self) {
         if *self.in_use.get_mut() {
-            self.update(Superblock::closed);
+            let space = self.medium.space();
+            self.update(|superblock| superblock.closed(space));
         }
     }
 }

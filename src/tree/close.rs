@@ -8,6 +8,7 @@
 
 use super::Core;
 use crate::error::Result;
+use crate::index::Directory;
 use crate::medium::Medium;
 use crate::node::Node;
 use crate::pool::blocks::Blocks;
@@ -36,11 +37,6 @@ impl<N: Node, M: Medium> Core<N, M> {
         words
     }
 
-    pub(super) fn read_close_record(&self, closed: Closed) -> Option<Vec<u64>> {
-        let words = self.pool.read_span(self.root.slot, closed.at, closed.words)?;
-        (crc(words.iter().copied()) == closed.crc).then_some(words)
-    }
-
     pub(super) fn release_close_record(&self, closed: Closed) {
         let segments = &self.pool.segments;
         let Some(segment) = segments.of(closed.at) else { return };
@@ -52,26 +48,38 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
     }
 
-    /// Takes over what a close record says. Its CRC was right, so it is what a close wrote; offsets are still checked.
-    pub(super) fn restore(&self, words: &[u64]) -> Result<()> {
-        let mut words = words.iter().copied();
-        let mut take = || words.next().unwrap_or_default();
-        self.len.store(take(), Ordering::Relaxed);
-        let classes = take();
-        for (class, _) in self.classes().zip(0..classes) {
-            let matches = take() == class_word(class);
-            let free: Vec<u64> = (0..take()).map_while(|_| Some(take())).take_while(|_| matches).collect();
-            class.restore(&self.pool.segments, &free);
+    /// Takes over what a close record says. False if it cannot be believed: then the leaves have to be walked.
+    ///
+    /// With the right CRC it is what a close wrote; offsets are checked all the same. It may be long, so it is read where
+    /// it lies, thrice, rather than copied.
+    pub(super) fn restore(&self, closed: Closed) -> bool {
+        let segments = &self.pool.segments;
+        let Some(mut words) = self.pool.read_span(self.root.slot, closed.at, closed.words) else { return false };
+        if crc(words.clone()) != closed.crc {
+            return false;
         }
-        if self.directory.upper().is_none() {
-            let mut leaves = Vec::with_capacity(words.len() / 2);
-            while let (Some(low), Some(at)) = (words.next(), words.next()) {
-                self.named(self.leaves.validate(at, self.root.head_at()))?;
-                leaves.push((low, at));
+        let (Some(len), Some(classes)) = (words.next(), words.next()) else { return false };
+        if classes != self.classes().count() as u64 {
+            return false;
+        }
+        for class in self.classes() {
+            let (Some(word), Some(free)) = (words.next(), words.next()) else { return false };
+            if word != class_word(class) || free > words.len() as u64 {
+                return false;
             }
-            self.directory.learn(&leaves)?;
+            class.restore(segments, words.by_ref().take(free as usize));
         }
-        Ok(())
+        self.len.store(len, Ordering::Relaxed);
+        let leaves = Pairs(words);
+        let leaf = self.leaves.blocks();
+        match &self.directory {
+            Directory::Volatile(_) if !leaves.clone().all(|(_, at)| leaf.contains(segments, at)) => false,
+            Directory::Volatile(separators) => {
+                separators.rebuild(leaves);
+                true
+            }
+            Directory::Persistent(_) => true,
+        }
     }
 
     fn close(&self) -> Result<()> {
@@ -82,6 +90,24 @@ impl<N: Node, M: Medium> Core<N, M> {
         Ok(())
     }
 }
+
+/// Two words at a time; an odd one at the end is left out.
+#[derive(Clone)]
+struct Pairs<W>(W);
+
+impl<W: ExactSizeIterator<Item = u64>> Iterator for Pairs<W> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        self.0.next().zip(self.0.next())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.0.len() / 2, Some(self.0.len() / 2))
+    }
+}
+
+impl<W: ExactSizeIterator<Item = u64>> ExactSizeIterator for Pairs<W> {}
 
 fn class_word(class: &Blocks) -> u64 {
     let entry = class.class();

@@ -66,13 +66,12 @@ impl<N: Node, M: Medium> Core<N, M> {
         let head = self.named(self.leaves.validate(self.root.head(m), self.root.head_at()))?;
         match self.root.closed(m) {
             Some(closed) => {
-                let state = self.read_close_record(closed);
                 // From here on the tree may differ from its record (R2).
                 self.root.set_closed(m, None);
+                let restored = self.restore(closed);
                 self.release_close_record(closed);
-                match state {
-                    Some(state) => self.restore(&state)?,
-                    None => self.walk(head)?,
+                if !restored {
+                    self.walk(head)?;
                 }
             }
             None => self.walk(head)?,

@@ -4,7 +4,7 @@ use super::Core;
 use crate::chain::{Locked, View};
 use crate::error::{Broken, Result};
 use crate::medium::Medium;
-use crate::node::{Node, slots};
+use crate::node::{LOW, Node, slots};
 
 /// Lost races after which a search starts at the head of the chain instead of trusting the index.
 const PATIENCE: usize = 64;
@@ -30,6 +30,10 @@ impl<N: Node, M: Medium> Core<N, M> {
         Ok(good.unwrap_or_else(|| self.head()))
     }
 
+    fn no_head(at: u64) -> Broken {
+        Broken::new(at + LOW, "N1: the chain starts with the leaf that owns 0")
+    }
+
     /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then thrown away.
     #[inline]
     pub(super) fn with_owner<R>(&self, key: u64, read: impl Fn(&View<'_>) -> R) -> std::result::Result<R, Broken> {
@@ -53,7 +57,15 @@ impl<N: Node, M: Medium> Core<N, M> {
                     continue;
                 }
                 let next = self.leaves.next(at);
-                if !view.is_still() || key < view.span.low() {
+                let is_left = key < view.span.low();
+                let is_head = is_left && at == self.head();
+                if !view.is_still() {
+                    continue 'again;
+                }
+                if is_head {
+                    return Err(Self::no_head(at));
+                }
+                if is_left {
                     continue 'again;
                 }
                 // The owner is further right: the index lags.
@@ -82,6 +94,9 @@ impl<N: Node, M: Medium> Core<N, M> {
                     return Ok(leaf);
                 }
                 if key < leaf.span.low() {
+                    if at == self.head() {
+                        return Err(Self::no_head(at));
+                    }
                     continue 'again;
                 }
                 at = match self.leaves.next(at)? {
