@@ -230,6 +230,8 @@ fn trees_made_by_the_library_are_read() {
     let stat = desk.run("stat", &["--json"]).json();
     assert_eq!(stat["trees"].as_array().unwrap().len(), 3);
     assert_eq!(stat["keys"], 2000);
+    let keys: Vec<u64> = stat["trees"].as_array().unwrap().iter().map(|tree| tree["keys"].as_u64().unwrap()).collect();
+    assert_eq!(keys.iter().sum::<u64>(), 2000, "{keys:?}");
 }
 
 #[test]
@@ -243,6 +245,8 @@ fn stat_tells_what_there_is() {
     assert_eq!(stat["last_shutdown"], "clean");
     assert_eq!(stat["trees"][0]["keys"], 5000);
     assert_eq!(stat["trees"][0]["layout"], "circular/64");
+    // Some 110 leaves: two levels of index nodes, and the leaves.
+    assert_eq!(stat["trees"][0]["height"], 3);
     let fill = stat["trees"][0]["fill"].as_f64().unwrap();
     assert!((0.5..=1.0).contains(&fill), "{fill}");
     // It changes nothing.
@@ -425,6 +429,15 @@ fn counts_are_the_same_each_time() {
         has_keys(row, &["lines_per_op", "expected_lines", "lines_off_percent", "fences_per_op", "expected_fences"]);
     }
     assert_eq!(rows, counts());
+}
+
+#[test]
+fn crash_has_stable_keys() {
+    let found = run(["crash", "--slots", "4", "--ops", "2", "--json"]).json();
+    let keys = ["layout", "index", "model", "slots", "states", "crash_points", "nested", "violations", "seconds"];
+    has_keys(&found, &keys);
+    assert_eq!(found["violations"], 0);
+    assert!(found["states"].as_u64() > found["crash_points"].as_u64(), "{found}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::medium::Medium;
 use crate::node::Node;
 pub(crate) use persistent::{Upper, check as check_persistent};
 use volatile::Separators;
+pub(crate) use volatile::levels as levels_of_volatile;
 
 mod sealed {
     pub trait Sealed {}

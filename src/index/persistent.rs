@@ -385,19 +385,33 @@ impl<N: Node, M: Medium> Upper<N, M> {
     }
 }
 
-/// Every broken invariant of a persistent index, without a store. `leaves` are the chain's, in order.
+/// Every broken invariant of a persistent index, without a store; tells how many levels it has. `leaves` are the chain's,
+/// in order.
 pub(crate) fn check<N: Node, M: Medium>(
     pool: &Arc<Inner<M>>,
     root: Root,
     leaves: &[(u64, u64)],
     mut report: impl FnMut(Broken),
-) {
+) -> u64 {
     let upper = match Upper::<N, M>::open(Arc::clone(pool), root) {
         Ok(upper) => upper,
-        Err(broken) => return report(broken),
+        Err(broken) => {
+            report(broken);
+            return 0;
+        }
     };
+    let Some(top) = upper.top() else { return 0 };
+    check_levels(&upper, top, leaves, report);
+    top.level.into()
+}
+
+fn check_levels<N: Node, M: Medium>(
+    upper: &Upper<N, M>,
+    top: Top,
+    leaves: &[(u64, u64)],
+    mut report: impl FnMut(Broken),
+) {
     let m = upper.chain.medium();
-    let Some(top) = upper.top() else { return };
     // From the top down, without locks: a lock would repair.
     let mut first = top.at;
     let mut levels = Vec::new();

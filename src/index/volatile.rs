@@ -32,6 +32,12 @@ use edit::{Edit, Writer};
 use node::Moved;
 use root::RootWord;
 
+/// Levels of nodes that a [rebuild](Separators::rebuild) of so many separators makes.
+pub(crate) fn levels(separators: usize) -> u64 {
+    let bottom = Some(separators.div_ceil(edit::FILL)).filter(|&nodes| nodes > 0);
+    std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(edit::FILL))).count() as u64
+}
+
 /// Failed reads before a reader takes the writer's lock.
 const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
@@ -69,12 +75,6 @@ impl Separators {
             Ok(found) => found,
             Err(Moved) => self.floor_again(key),
         }
-    }
-
-    /// The greatest separator `< key`, with its leaf: for walks to the left.
-    #[cfg_attr(not(test), allow(dead_code))]
-    pub(crate) fn below(&self, key: u64) -> Option<(u64, u64)> {
-        self.floor(key.checked_sub(1)?)
     }
 
     // Always inline: a result that is passed through memory and copied there costs 2 to 4 ns.

@@ -4,7 +4,7 @@
 //! any system call and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
 //! outlives the process but not the machine, and flush and fence cost nothing because they would bring nothing.
 
-use super::{Domain, Medium};
+use super::{Domain, LINE, Medium};
 use crate::arch::{self, Flush};
 use crate::error::{Error, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,7 @@ use std::ptr::NonNull;
 
 /// Forces the domain of every mapping, whatever the file system: `process`, `power` or `power-with-caches`.
 ///
-/// For tests and measurements. Forcing `power` on an ordinary file costs what persistent memory would cost and gives
-/// no durability beyond the process.
+/// For tests and measurements, as [`Options::domain`](crate::Options::domain).
 const FORCE_DOMAIN: &str = "BRISTLECONE_DOMAIN";
 
 /// Who keeps the pages mapped.
@@ -117,6 +116,16 @@ impl Mapped {
         let forced = std::env::var(FORCE_DOMAIN).ok().and_then(|name| Domain::from_name(&name));
         let domain = forced.unwrap_or(detected);
         Ok(Self { words, map, file, name, domain, flush: Flush::chosen(), writable })
+    }
+
+    /// The same mapping, used as if its domain were this one.
+    ///
+    /// For tests and measurements: `Power` on an ordinary file costs what persistent memory would cost and gives no
+    /// durability beyond the process.
+    #[must_use]
+    pub fn with_domain(mut self, domain: Domain) -> Self {
+        self.domain = domain;
+        self
     }
 
     /// Bytes of the file that its file system has really allocated.
@@ -337,7 +346,7 @@ fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[
         NonNull::new(words).ok_or_else(|| io::Error::other("mapped at address zero"))
     };
     #[cfg(target_os = "linux")]
-    if writable && let Some(map) = dax::SyncMap::new(file, len) {
+    if let Some(map) = dax::SyncMap::new(file, len, writable) {
         let (words, domain) = (cover(map.start())?, dax::domain());
         return Ok((Map::Synchronous { _map: map }, words, domain));
     }
@@ -356,7 +365,8 @@ fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[
 /// Mappings whose file-system metadata is durable without `msync`.
 #[cfg(target_os = "linux")]
 mod dax {
-    use super::Domain;
+    use super::{Domain, LINE};
+    use crate::arch::{self, Flush};
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     use std::fs::File;
     use std::ptr::null_mut;
@@ -368,8 +378,8 @@ mod dax {
 
     impl SyncMap {
         /// `None` where the file system has no direct access.
-        pub(super) fn new(file: &File, len: usize) -> Option<Self> {
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
+        pub(super) fn new(file: &File, len: usize, writable: bool) -> Option<Self> {
+            let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
             let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
             // SAFETY: a new mapping at an address the kernel chooses; nothing existing is replaced.
             let start = unsafe { mmap(null_mut(), len, protection, flags, file, 0) }.ok()?;
@@ -388,14 +398,22 @@ mod dax {
         }
     }
 
-    /// `PowerWithCaches` only if every region of persistent memory says so: the file could lie on any of them.
+    /// What a synchronous mapping is worth on this machine.
+    ///
+    /// `PowerWithCaches` only if every region of persistent memory says so: the file could lie on any of them. `Power`
+    /// only if there is an instruction that writes lines back, and a line is what the proofs take it for.
     pub(super) fn domain() -> Domain {
+        if arch::line_size() < LINE as usize {
+            return Domain::Process;
+        }
         let regions = std::fs::read_dir("/sys/bus/nd/devices").into_iter().flatten().flatten();
         let mut domains = regions
             .filter_map(|region| std::fs::read_to_string(region.path().join("persistence_domain")).ok())
             .peekable();
         if domains.peek().is_some() && domains.all(|domain| domain.trim() == "cpu_cache") {
             Domain::PowerWithCaches
+        } else if Flush::chosen() == Flush::None {
+            Domain::Process
         } else {
             Domain::Power
         }

@@ -158,14 +158,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`Error::Corrupt`] if a root entry is damaged.
     pub fn trees(&self) -> Result<Vec<TreeInfo>> {
-        let inner = &*self.inner;
-        let mut trees = Vec::new();
-        for root in inner.roots() {
-            if inner.intact(root.is_live(&inner.medium))? {
-                trees.push(inner.describe(root));
-            }
-        }
-        Ok(trees)
+        Ok(self.inner.live_roots()?.into_iter().map(|root| self.inner.describe(root)).collect())
     }
 
     /// Deletes a tree and gives its space back to the pool.
@@ -240,12 +233,7 @@ impl<M: Medium> Inner<M> {
         if inner.medium.read_only() {
             return Ok(inner);
         }
-        let mut live = Vec::new();
-        for root in inner.roots() {
-            if inner.intact(root.is_live(&inner.medium))? {
-                live.push(root.slot);
-            }
-        }
+        let live: Vec<u16> = inner.live_roots()?.into_iter().map(|root| root.slot).collect();
         // Holes where the pool is in use could fault when the disk is full.
         if !superblock.has_its_space(inner.medium.space()) {
             let (table, first) = (geometry.table(), geometry.first());
@@ -290,13 +278,19 @@ impl<M: Medium> Inner<M> {
         (0..geometry.trees as u16).map(move |slot| Root::new(&geometry, slot))
     }
 
-    pub(crate) fn find(&self, name: &str) -> Result<Option<Root>> {
+    /// The roots that hold a tree.
+    pub(crate) fn live_roots(&self) -> Result<Vec<Root>> {
+        let mut live = Vec::new();
         for root in self.roots() {
-            if self.intact(root.is_live(&self.medium))? && root.name(&self.medium) == name {
-                return Ok(Some(root));
+            if self.intact(root.is_live(&self.medium))? {
+                live.push(root);
             }
         }
-        Ok(None)
+        Ok(live)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<Option<Root>> {
+        Ok(self.live_roots()?.into_iter().find(|root| root.name(&self.medium) == name))
     }
 
     /// Opens the tree of this name, creating it if need be; or finds it open already.

@@ -1,7 +1,7 @@
 //! How a pool is created and opened.
 
 use crate::error::{Error, Result};
-use crate::medium::{Mapped, Mapping, Medium};
+use crate::medium::{Domain, Mapped, Mapping, Medium};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::{Inner, Pool};
 use std::path::Path;
@@ -31,11 +31,20 @@ pub struct Options {
     trees: u32,
     create: bool,
     read_only: bool,
+    domain: Option<Domain>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { capacity: None, greatest: 1 << 40, segment: 2 << 20, trees: 64, create: true, read_only: false }
+        Self {
+            capacity: None,
+            greatest: 1 << 40,
+            segment: 2 << 20,
+            trees: 64,
+            create: true,
+            read_only: false,
+            domain: None,
+        }
     }
 }
 
@@ -81,6 +90,15 @@ impl Options {
         self
     }
 
+    /// Takes files for what they are not: flushes and fences as this domain wants them, whatever the file system.
+    ///
+    /// For tests and measurements: a wrong domain costs time or durability, and [`Pool::durability`] repeats it. The
+    /// environment variable `BRISTLECONE_DOMAIN` does the same from outside. Default: what the mapping of the file tells.
+    pub fn domain(mut self, domain: Domain) -> Self {
+        self.domain = Some(domain);
+        self
+    }
+
     fn geometry(&self, name: &str) -> Result<Geometry> {
         let mut geometry = Geometry { segment: self.segment, limit: 0, trees: self.trees, capacity: 0 };
         if self.segment != 0 {
@@ -118,11 +136,11 @@ impl Options {
         let path = path.as_ref();
         let name = path.display().to_string();
         if self.read_only {
-            return self.open_on(Mapped::open(path, Mapping::Read)?);
+            return self.open_on(self.taken(Mapped::open(path, Mapping::Read)?));
         }
         let exists = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() || meta.len() > 0);
         if exists {
-            let mut medium = Mapped::open(path, Mapping::Write)?;
+            let mut medium = self.taken(Mapped::open(path, Mapping::Write)?);
             match Superblock::read(&medium) {
                 Ok((superblock, twin)) => {
                     let grown = self.grown(&medium, superblock)?;
@@ -145,10 +163,18 @@ impl Options {
         }
         let geometry = self.geometry(&name)?;
         match Mapped::create(path, geometry.capacity, BIRTH) {
-            Ok(medium) => self.create_on(medium),
+            Ok(medium) => self.create_on(self.taken(medium)),
             // Somebody else created it meanwhile.
             Err(Error::NotAPool { .. }) if !exists => self.open(path),
             Err(error) => Err(error),
+        }
+    }
+
+    /// A mapping, in the domain that was asked for.
+    fn taken(&self, mapped: Mapped) -> Mapped {
+        match self.domain {
+            Some(domain) => mapped.with_domain(domain),
+            None => mapped,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::Core;
 use crate::chain::Chain;
-use crate::error::{Broken, Result};
-use crate::index::{IndexKind, check_persistent};
+use crate::error::{Broken, Error, Result};
+use crate::index::{IndexKind, check_persistent, levels_of_volatile};
 use crate::medium::Medium;
 use crate::node::{Node, slots};
 use crate::pool::records::Records;
@@ -22,6 +22,9 @@ pub struct Report {
     pub leaves: u64,
     /// Entries found.
     pub entries: u64,
+    /// Levels that a search passes, the leaves included; of several trees, the most. A volatile index is taken as an
+    /// open builds it.
+    pub height: u64,
     /// Leaves with the trace of an interrupted shift: legal, and finished by the next open for writing.
     pub unfinished: u64,
     /// Every broken invariant, with the offset.
@@ -128,9 +131,11 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
         }
         Ok(()) => {
             leaves.pop();
-            if index == IndexKind::Persistent {
-                check_persistent::<N, M>(pool, root, &leaves, |broken| report.add(broken));
-            }
+            let above = match index {
+                IndexKind::Volatile => levels_of_volatile(leaves.len()),
+                IndexKind::Persistent => check_persistent::<N, M>(pool, root, &leaves, |broken| report.add(broken)),
+            };
+            report.height = report.height.max(above + 1);
         }
     }
     used
@@ -145,22 +150,38 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`Error::Corrupt`](crate::Error::Corrupt) if not even the root entries can be read.
     pub fn check(&self) -> Result<Report> {
-        let inner = &self.inner;
         let mut report = Report::default();
-        for info in self.trees()? {
-            let Some(root) = inner.find(&info.name)? else { continue };
-            report.trees += 1;
-            let shape = root.shape(&inner.medium);
-            let index =
-                if shape.index == IndexKind::Persistent as u16 { IndexKind::Persistent } else { IndexKind::Volatile };
-            let records = crate::codec::is_record(shape.values);
-            let known = crate::with_layout!(shape.layout, shape.slots, N => {
-                check_tree::<N, M>(inner, root, index, records, &mut report);
-            });
-            if known.is_none() {
-                report.add(Broken::new(root.head_at(), "R1: a node size that this check does not know"));
-            }
+        for root in self.inner.live_roots()? {
+            self.check_root(root, &mut report);
         }
         Ok(report)
+    }
+
+    /// Checks one tree, as [`check`](Self::check).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`](crate::Error::NotFound); [`Error::Corrupt`](crate::Error::Corrupt) if not even the root
+    /// entries can be read.
+    pub fn check_tree(&self, name: &str) -> Result<Report> {
+        let mut report = Report::default();
+        let root = self.inner.find(name)?.ok_or_else(|| Error::NotFound { what: name.to_owned() })?;
+        self.check_root(root, &mut report);
+        Ok(report)
+    }
+
+    fn check_root(&self, root: Root, report: &mut Report) {
+        let inner = &self.inner;
+        report.trees += 1;
+        let shape = root.shape(&inner.medium);
+        let index =
+            if shape.index == IndexKind::Persistent as u16 { IndexKind::Persistent } else { IndexKind::Volatile };
+        let records = crate::codec::is_record(shape.values);
+        let known = crate::with_layout!(shape.layout, shape.slots, N => {
+            check_tree::<N, M>(inner, root, index, records, report);
+        });
+        if known.is_none() {
+            report.add(Broken::new(root.head_at(), "R1: a node size that this check does not know"));
+        }
     }
 }

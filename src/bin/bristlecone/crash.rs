@@ -161,11 +161,12 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
             "crash_points": found.points,
             "states": found.states,
             "distinct_states": found.distinct,
-            "states_in_recovery": found.in_recovery,
+            "nested": found.in_recovery,
             "sampled_points": found.sampled,
             "complete": found.complete,
-            "violations": violations,
-            "ms": out::ms(time),
+            "violations": found.violations.len(),
+            "found": violations,
+            "seconds": out::rounded(time.as_secs_f64(), 3),
         }))?;
     } else {
         out::text(&format!("{}: {} histories in {}", what(args), out::count(found.histories), out::time(time)))?;
@@ -209,7 +210,7 @@ fn report_controls(args: &Args, controls: &[Control], time: Duration) -> Outcome
             "index": args.index.name(),
             "controls": controls,
             "missed": missed,
-            "ms": out::ms(time),
+            "seconds": out::rounded(time.as_secs_f64(), 3),
         }))?;
     } else {
         out::text(&format!("{}: {} planted bugs in {}", what(args), controls.len(), out::time(time)))?;

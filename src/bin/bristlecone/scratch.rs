@@ -15,6 +15,7 @@ impl Scratch {
     /// A new directory below `parent`, or where temporary pools are best.
     pub(crate) fn new(parent: Option<&Path>) -> Outcome<Self> {
         let parent = parent.map_or_else(best, Path::to_path_buf);
+        sweep(&parent);
         for n in 0..1000 {
             let path = parent.join(format!("bristlecone-{}-{n}", std::process::id()));
             match fs::create_dir(&path) {
@@ -31,9 +32,14 @@ impl Scratch {
         self.path.join(name)
     }
 
-    /// Leaves it behind, for the user to look at.
-    pub(crate) fn keep(&mut self) {
+    /// Leaves it behind for the user to look at, where no later run sweeps it away; tells where.
+    pub(crate) fn keep(&mut self) -> &Path {
         self.keep = true;
+        let kept = self.path.with_file_name(format!("bristlecone-kept-{}", std::process::id()));
+        if fs::rename(&self.path, &kept).is_ok() {
+            self.path = kept;
+        }
+        &self.path
     }
 }
 
@@ -41,6 +47,23 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.keep {
             let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Removes what processes that were killed have left. Whether a process lives is known on Linux only.
+fn sweep(parent: &Path) {
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix("bristlecone-")?.split_once('-'));
+        if let Some((process, _)) = process
+            && process.parse::<u32>().is_ok()
+            && !Path::new("/proc").join(process).exists()
+        {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }

@@ -21,22 +21,40 @@ struct Figures {
     pool: Stat,
     /// Bytes of the file that its file system has allocated.
     on_disk: Option<u64>,
-    /// What a look at all leaves found.
+    trees: Vec<Tree>,
+}
+
+/// A tree, and what a look at all its leaves found.
+struct Tree {
+    info: TreeInfo,
     found: Report,
-    trees: Vec<TreeInfo>,
+}
+
+impl Tree {
+    /// Keys, leaves and height, if there is no damage.
+    fn sound(&self) -> Option<&Report> {
+        Some(&self.found).filter(|found| found.is_clean())
+    }
+
+    /// How full the leaves are. The last leaf of a chain holds at most the key MAX: it is left out.
+    fn fill(&self) -> Option<f64> {
+        let found = self.sound()?;
+        let leaves = found.leaves.saturating_sub(1).max(1);
+        Some(found.entries as f64 / (leaves * u64::from(self.info.slots)) as f64)
+    }
 }
 
 impl Figures {
-    /// Keys and leaves of a tree. A report is of the whole pool, so only where there is one tree it is that tree's.
-    fn of_tree(&self) -> Option<&Report> {
-        Some(&self.found).filter(|found| found.trees == 1 && found.is_clean())
+    fn keys(&self) -> u64 {
+        self.trees.iter().map(|tree| tree.found.entries).sum()
     }
 
-    /// How full the leaves of a tree are. The last leaf of a chain holds at most the key MAX: it is left out.
-    fn fill(&self, tree: &TreeInfo) -> Option<f64> {
-        let found = self.of_tree()?;
-        let leaves = found.leaves.saturating_sub(1).max(1);
-        Some(found.entries as f64 / (leaves * u64::from(tree.slots)) as f64)
+    fn leaves(&self) -> u64 {
+        self.trees.iter().map(|tree| tree.found.leaves).sum()
+    }
+
+    fn problems(&self) -> usize {
+        self.trees.iter().map(|tree| tree.found.violations.len()).sum()
     }
 
     fn used(&self) -> u64 {
@@ -44,8 +62,8 @@ impl Figures {
     }
 
     fn bytes_per_key(&self) -> Option<f64> {
-        let bytes: u64 = self.trees.iter().map(|tree| tree.bytes).sum();
-        (self.found.entries > 0).then(|| bytes as f64 / self.found.entries as f64)
+        let bytes: u64 = self.trees.iter().map(|tree| tree.info.bytes).sum();
+        (self.keys() > 0).then(|| bytes as f64 / self.keys() as f64)
     }
 
     fn last_shutdown(&self) -> &'static str {
@@ -55,10 +73,14 @@ impl Figures {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let pool = Pool::options().read_only(true).open(&args.pool)?;
-    let mut trees = pool.trees()?;
-    trees.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut trees = Vec::new();
+    for info in pool.trees()? {
+        let found = pool.check_tree(&info.name)?;
+        trees.push(Tree { info, found });
+    }
+    trees.sort_by(|a, b| a.info.name.cmp(&b.info.name));
     let on_disk = pool.medium().allocated().ok();
-    let figures = Figures { pool: pool.stat(), on_disk, found: pool.check()?, trees };
+    let figures = Figures { pool: pool.stat(), on_disk, trees };
     if args.json {
         out::json(&object(&figures))?;
     } else {
@@ -68,19 +90,19 @@ pub(crate) fn run(args: Args) -> Outcome {
 }
 
 fn object(figures: &Figures) -> Value {
-    let tree = |tree: &TreeInfo| {
-        let found = figures.of_tree();
+    let tree = |tree: &Tree| {
+        let (info, found) = (&tree.info, tree.sound());
         json!({
-            "name": tree.name,
-            "layout": tree.layout,
-            "index": tree.index,
-            "key_kind": tree.keys,
-            "value_kind": tree.values,
-            "bytes": tree.bytes,
+            "name": info.name,
+            "layout": info.layout,
+            "index": info.index,
+            "key_kind": info.keys,
+            "value_kind": info.values,
+            "bytes": info.bytes,
             "keys": found.map(|found| found.entries),
             "leaves": found.map(|found| found.leaves),
-            "fill": figures.fill(tree).map(|fill| out::rounded(fill, 4)),
-            "height": Value::Null,
+            "fill": tree.fill().map(|fill| out::rounded(fill, 4)),
+            "height": found.map(|found| found.height),
         })
     };
     let pool = &figures.pool;
@@ -96,10 +118,10 @@ fn object(figures: &Figures) -> Value {
         "boots": pool.boots,
         "last_shutdown": figures.last_shutdown(),
         "domain": pool.durability.name(),
-        "keys": figures.found.entries,
-        "leaves": figures.found.leaves,
+        "keys": figures.keys(),
+        "leaves": figures.leaves(),
         "bytes_per_key": figures.bytes_per_key().map(|bytes| out::rounded(bytes, 2)),
-        "problems": figures.found.violations.len(),
+        "problems": figures.problems(),
         "trees": figures.trees.iter().map(tree).collect::<Vec<_>>(),
     })
 }
@@ -114,38 +136,39 @@ fn text(figures: &Figures) -> String {
         format!("  capacity   {}, {} in use{on_disk}", out::bytes(pool.capacity), out::bytes(figures.used())),
         format!("  last time  {shutdown}; opened {}", out::counted(pool.boots, "time", "times")),
         format!("  domain     {}: {}", pool.durability.name(), pool.durability.promise()),
-        format!("  content    {}{per_key}", out::counted(figures.found.entries, "key", "keys")),
+        format!("  content    {}{per_key}", out::counted(figures.keys(), "key", "keys")),
         String::new(),
     ];
     if figures.trees.is_empty() {
         lines.push("  no trees".to_owned());
     } else {
-        let width = figures.trees.iter().map(|tree| tree.name.chars().count()).max().unwrap_or(0).max(4);
+        let width = figures.trees.iter().map(|tree| tree.info.name.chars().count()).max().unwrap_or(0).max(4);
         let name = |name: &str| format!("{name:width$}");
         lines.push(format!(
-            "  {}  layout         index       kinds         {:>13}  {:>11}   fill       bytes",
+            "  {}  layout         index       kinds         {:>13}  {:>11}  height   fill       bytes",
             name("tree"),
             "keys",
             "leaves"
         ));
         for tree in &figures.trees {
             let dash = || "-".to_owned();
-            let found = figures.of_tree();
+            let (info, found) = (&tree.info, tree.sound());
             lines.push(format!(
-                "  {}  {:13}  {:10}  {:12}  {:>13}  {:>11}  {:>5}  {:>10}",
-                name(&tree.name),
-                tree.layout,
-                tree.index,
-                format!("{} -> {}", tree.keys, tree.values),
+                "  {}  {:13}  {:10}  {:12}  {:>13}  {:>11}  {:>6}  {:>5}  {:>10}",
+                name(&info.name),
+                info.layout,
+                info.index,
+                format!("{} -> {}", info.keys, info.values),
                 found.map_or_else(dash, |found| out::count(found.entries)),
                 found.map_or_else(dash, |found| out::count(found.leaves)),
-                figures.fill(tree).map_or_else(dash, |fill| format!("{fill:.2}")),
-                out::bytes(tree.bytes),
+                found.map_or_else(dash, |found| out::count(found.height)),
+                tree.fill().map_or_else(dash, |fill| format!("{fill:.2}")),
+                out::bytes(info.bytes),
             ));
         }
     }
-    if !figures.found.is_clean() {
-        let broken = out::counted(figures.found.violations.len() as u64, "broken invariant", "broken invariants");
+    if figures.problems() > 0 {
+        let broken = out::counted(figures.problems() as u64, "broken invariant", "broken invariants");
         lines.push(format!("\n  {broken}: see `bristlecone check`"));
     }
     lines.join("\n")

@@ -124,8 +124,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         out::text(&summary(&rounds))?;
     }
     if !good {
-        scratch.keep();
-        return Err(format!("LOST: look at {}; repeat with --seed {seed}", job.pool.display()).into());
+        let kept = scratch.keep().display();
+        return Err(format!("LOST: look at the pool in {kept}; repeat with --seed {seed}").into());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use super::node::{Node, WIDTH};
 use super::root::{Root, RootWord};
 
 /// Entries of a node that is built in bulk: the first inserts find room.
-const FILL: usize = WIDTH - WIDTH / 8;
+pub(super) const FILL: usize = WIDTH - WIDTH / 8;
 
 /// What the writer keeps from one change to the next.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::parse::Index;
 use crate::scratch::Scratch;
 use crate::trees::{Shape, with_types};
 use bristlecone::medium::{Counted, Counts, Domain, Dram, Mapped, Medium, Slowed};
-use bristlecone::{Node, Persistent, Pool, Volatile};
+use bristlecone::{Node, Options, Persistent, Pool, Volatile};
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -78,9 +78,11 @@ pub(crate) fn timed<V: Visit>(plan: &Plan, contestant: Contestant, visit: V) -> 
     let path = scratch.file("bench.pool");
     if !plan.slow.is_zero() {
         let mapped = Mapped::create(&path, capacity, 0)?;
+        let mapped = plan.domain.into_iter().fold(mapped, Mapped::with_domain);
         return other(shape, Other::Slowed(Slowed::new(mapped, plan.slow)), visit);
     }
-    let pool = Pool::options().capacity(capacity).open(&path)?;
+    let options = Pool::options().capacity(capacity);
+    let pool = plan.domain.into_iter().fold(options, Options::domain).open(&path)?;
     Ok((in_pool(shape, &pool, visit)?, Some(pool.durability())))
 }
 

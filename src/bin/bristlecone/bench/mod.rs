@@ -14,6 +14,7 @@ use crate::numbers;
 use crate::out::Outcome;
 use crate::parse::{self, Index, Layout, Usage};
 use crate::trees::{Shape, Values};
+use bristlecone::medium::Domain;
 use clap::ValueEnum;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -135,6 +136,8 @@ pub(crate) struct Plan {
     /// In the order in which they are run.
     mixes: Vec<Mix>,
     place: media::Place,
+    /// As if the pools were on such a medium.
+    domain: Option<Domain>,
     slow: Duration,
     repeat: u32,
     batch: u64,
@@ -176,6 +179,7 @@ impl Args {
             n: self.n,
             mixes,
             place,
+            domain: (self.flush == Flush::Power).then_some(Domain::Power),
             slow: Duration::from_nanos(self.slow),
             repeat: self.repeat,
             batch: self.batch,
@@ -187,10 +191,6 @@ impl Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    if args.flush == Flush::Power {
-        // SAFETY: this is the only thread, and it holds no reference into the environment.
-        unsafe { std::env::set_var("BRISTLECONE_DOMAIN", "power") };
-    }
     let plan = args.plan()?;
     let timed: Vec<Mix> = plan.mixes.iter().copied().filter(|mix| *mix < Mix::Reopen).collect();
     if !timed.is_empty() {
