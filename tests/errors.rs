@@ -1271,3 +1271,18 @@ fn a_real_disk_fills_up() {
     }
     same(&tree, &model, "with space again");
 }
+
+#[test]
+fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
+    let pool = Pool::options().capacity(16 << 20).create_on(Dram::zeroed(16 << 20)).unwrap();
+    let tree: CircTree<Volatile, Dram> = pool.tree("t").unwrap();
+    tree.insert(1, 2).unwrap();
+    let words = pool.medium().words();
+    let reader = Pool::options().read_only(true).open_on(Dram::from_words(words.clone())).unwrap();
+    assert!(matches!(reader.tree::<Circular<32>, Volatile>("t"), Err(Error::ReadOnly { .. })));
+    assert!(matches!(reader.drop_tree("t"), Err(Error::ReadOnly { .. })));
+    assert_eq!(reader.check().unwrap().entries, 1);
+    assert_eq!(reader.medium().words(), words);
+    let refused = Pool::options().read_only(true).create_on(Dram::zeroed(16 << 20));
+    assert!(matches!(refused.err(), Some(Error::ReadOnly { .. })));
+}

@@ -20,7 +20,7 @@ fuzz_target!(init: begin(), |data: &[u8]| {
     let history = History(ops);
     let mut campaign = Campaign::new(if what & 8 == 0 { Model::Tso } else { Model::Weak });
     campaign.depth = u32::from(what >> 4 & 1);
-    campaign.limit = 200;
+    campaign.limit = 30;
     campaign.seed = u64::from(*seed);
     campaign.threads = 1;
     match what % 8 {

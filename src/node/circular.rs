@@ -2,6 +2,7 @@
 
 use crate::medium::Medium;
 use crate::node::{Node, Side, Span, Window, slots};
+use core::hint::select_unpredictable;
 
 /// A node whose slots form a ring: inserts and removals move the smaller half of the entries, as in Circ-Tree.
 ///
@@ -72,16 +73,16 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
     fn search<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize> {
         let (base, len) = (usize::from(window.base), window.len());
         let before_wrap = SLOTS - base;
-        if len <= before_wrap {
-            slots::search(m, at, base, len, key)
-        } else if key >= slots::key(m, at, 0) {
-            // The segment from slot 0 on holds the greater keys.
-            match slots::search(m, at, 0, len - before_wrap, key) {
-                Ok(i) => Ok(i + before_wrap),
-                Err(i) => Err(i + before_wrap),
-            }
-        } else {
-            slots::search(m, at, base, before_wrap, key)
+        // A run that wraps is two ascending segments; that from slot 0 on holds the greater keys. Which one it is cannot be
+        // predicted, so there is no branch.
+        let wraps = len > before_wrap;
+        let upper = wraps & (key >= slots::key(m, at, 0));
+        let skipped = select_unpredictable(upper, before_wrap, 0);
+        let first = select_unpredictable(upper, 0, base);
+        let len = select_unpredictable(wraps & !upper, before_wrap, len - skipped);
+        match slots::search(m, at, first, len, key) {
+            Ok(i) => Ok(i + skipped),
+            Err(i) => Err(i + skipped),
         }
     }
 }

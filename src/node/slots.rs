@@ -3,6 +3,7 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::node::{Entry, HEADER, LOW, META, NEXT, Node, SLOT, Side, Span, Window, meta};
+use core::hint::select_unpredictable;
 
 /// Stores that become durable in the order they are made.
 ///
@@ -87,7 +88,7 @@ pub(crate) fn search<M: Medium>(m: &M, at: u64, first: usize, len: usize, wanted
     while left > 1 {
         let half = left / 2;
         // The greatest key not above the wanted one stays in `low ..`.
-        low = if m.load(keys + (low + half) * SLOT) <= wanted { low + half } else { low };
+        low = select_unpredictable(m.load(keys + (low + half) * SLOT) <= wanted, low + half, low);
         left -= half;
     }
     if len == 0 {

@@ -58,7 +58,7 @@ pub(crate) struct Inner<M: Medium> {
     /// The open trees by root slot. Also the lock under which roots are created and deleted.
     catalog: Mutex<HashMap<u16, Weak<dyn Any + Send + Sync>>>,
     was_clean: bool,
-    /// Whether the pool was declared in use, and is to be closed.
+    /// Whether the pool was declared in use, and is to be closed; or is only read.
     in_use: AtomicBool,
     pub(crate) medium: M,
 }
@@ -218,7 +218,7 @@ impl<M: Medium> Pool<M> {
 
 impl<M: Medium> Inner<M> {
     /// Takes possession of a pool: reads its header and, unless it is read-only, declares it in use.
-    pub(crate) fn open(medium: M, (superblock, twin): (Superblock, usize)) -> Result<Self> {
+    pub(crate) fn open(medium: M, (superblock, twin): (Superblock, usize), read_only: bool) -> Result<Self> {
         let geometry = superblock.geometry;
         let was_clean = superblock.is_clean();
         let segments = Segments::open(&medium, geometry).map_err(|broken| broken.in_pool(medium.name()))?;
@@ -230,7 +230,7 @@ impl<M: Medium> Inner<M> {
             in_use: AtomicBool::new(false),
             medium,
         };
-        if inner.medium.read_only() {
+        if read_only || inner.medium.read_only() {
             return Ok(inner);
         }
         let live: Vec<u16> = inner.live_roots()?.into_iter().map(|root| root.slot).collect();
@@ -270,7 +270,11 @@ impl<M: Medium> Inner<M> {
     }
 
     pub(crate) fn writable(&self) -> Result<()> {
-        if self.medium.read_only() { Err(Error::ReadOnly { pool: self.medium.name().to_owned() }) } else { Ok(()) }
+        if self.in_use.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(Error::ReadOnly { pool: self.medium.name().to_owned() })
+        }
     }
 
     fn roots(&self) -> impl Iterator<Item = Root> {

@@ -148,7 +148,7 @@ impl Options {
                         let io = |source| Error::Io { pool: name, doing: "grow", source };
                         medium.grow(grown.geometry.capacity).map_err(io)?;
                     }
-                    return Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin))?) });
+                    return Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin), false)?) });
                 }
                 Err(error) if !self.create || medium.len() < 8 || medium.load(0) != BIRTH => return Err(error),
                 // The remains of an interrupted creation: start over.
@@ -190,7 +190,7 @@ impl Options {
         if capacity > medium.len() {
             return Err(Error::Truncated { pool: medium.name().to_owned(), expected: capacity, found: medium.len() });
         }
-        Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin))?) })
+        Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin), self.read_only)?) })
     }
 
     /// Creates a pool on a medium, whatever it held; its capacity is the medium's length.
@@ -199,6 +199,9 @@ impl Options {
     ///
     /// As [`open`](Self::open), for what does not concern files.
     pub fn create_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
+        if self.read_only {
+            return Err(Error::ReadOnly { pool: medium.name().to_owned() });
+        }
         let options = self.clone().capacity(medium.len());
         let geometry = options.geometry(medium.name())?;
         let wanted = geometry.table() + 8;
@@ -217,7 +220,7 @@ impl Options {
             medium.fence();
         }
         Superblock::conceive(&medium);
-        Ok(Pool { inner: Arc::new(Inner::open(medium, (Superblock::new(geometry), 0))?) })
+        Ok(Pool { inner: Arc::new(Inner::open(medium, (Superblock::new(geometry), 0), false)?) })
     }
 
     /// The superblock with the capacity that is asked for, if that is more; checked against the medium.
