@@ -90,6 +90,13 @@ pub unsafe fn prefetch(at: *const u8) {
     unsafe { cpu::prefetch(at) }
 }
 
+/// Asks for the line where `value` begins to be brought near, to be read.
+#[inline]
+pub fn prefetch_of<T>(value: &T) {
+    // SAFETY: what a reference points to is no device's.
+    unsafe { prefetch(core::ptr::from_ref(value).cast()) }
+}
+
 /// Reads sixteen bytes that no other core can change halfway. Orders nothing else, like a relaxed load.
 ///
 /// Atomic with respect to [`store_pair`] and [`cas_pair`], and to 8-byte stores to one of the words, except when

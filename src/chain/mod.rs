@@ -14,16 +14,20 @@
 mod restructure;
 mod shadows;
 
+use crate::arch;
 use crate::error::{Broken, Result};
-use crate::medium::Medium;
+use crate::medium::{LINE, Medium};
 use crate::node::shadow::{Leave, Shadow, Version};
-use crate::node::{Entry, LOW, NEXT, Node, Span, Window, level_of, slots};
+use crate::node::{Entry, HEADER, LOW, NEXT, Node, Span, Window, level_of, slots};
 use crate::pool::Inner;
 use crate::pool::blocks::Blocks;
 use crate::pool::segments::{self, Kind};
 use shadows::Shadows;
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+/// Bytes of slots that are asked for ahead: of larger nodes, a search reads few lines.
+const PREFETCHED: u64 = 8 * LINE;
 
 /// The nodes of one tree and kind.
 pub(crate) struct Chain<N: Node, M: Medium> {
@@ -166,20 +170,24 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// Locks a node for writing. `None`: it left the chain.
+    #[inline]
     pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_>>, Broken> {
         let shadow = self.shadow(at);
         let was = shadow.lock.lock();
         let (span, window) = (shadow.span(), shadow.window());
-        let mut locked = Locked { shadow, was, leave: Leave::Ready, changed: true, at, span, window };
-        if was.is_dead() {
-            locked.leave = Leave::Dead;
+        let locked = Locked { shadow, was, leave: Leave::Ready, changed: true, at, span, window };
+        if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
+    }
+
+    #[cold]
+    fn lock_unready<'c>(&'c self, mut locked: Locked<'c>) -> Result<Option<Locked<'c>>, Broken> {
+        if locked.was.is_dead() {
+            locked.changed = false;
             return Ok(None);
         }
-        if !was.is_ready() {
-            locked.leave = Leave::Unread;
-            (locked.span, locked.window) = self.read(at)?;
-            locked.leave = Leave::Ready;
-        }
+        locked.leave = Leave::Unread;
+        (locked.span, locked.window) = self.read(locked.at)?;
+        locked.leave = Leave::Ready;
         Ok(Some(locked))
     }
 
@@ -234,10 +242,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Hints that a node is about to be searched.
     #[inline]
     pub(crate) fn prefetch(&self, at: u64) {
-        let m = self.medium();
-        for line in (HEADER_LINES..N::BYTES.min(9 * 64)).step_by(64) {
-            m.prefetch(at + line);
-        }
+        arch::prefetch_of(self.shadow(at));
+        self.medium().prefetch(at + HEADER, (N::BYTES - HEADER).min(PREFETCHED));
     }
 
     // The verbs on one locked node. Each returns with its effect durable.
@@ -268,5 +274,3 @@ impl<N: Node, M: Medium> Chain<N, M> {
         slots::entries::<N, M>(self.medium(), node.at, node.window).collect()
     }
 }
-
-const HEADER_LINES: u64 = crate::node::HEADER;

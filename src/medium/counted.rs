@@ -74,6 +74,10 @@ impl<M: Medium> Medium for Counted<M> {
         self.medium.domain()
     }
 
+    fn writes_back(&self) -> bool {
+        true
+    }
+
     fn read_only(&self) -> bool {
         self.medium.read_only()
     }
@@ -127,7 +131,7 @@ impl<M: Medium> Medium for Counted<M> {
     }
 
     #[inline]
-    fn prefetch(&self, at: u64) {
-        self.medium.prefetch(at);
+    fn prefetch(&self, at: u64, len: u64) {
+        self.medium.prefetch(at, len);
     }
 }

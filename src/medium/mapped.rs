@@ -142,6 +142,22 @@ impl Mapped {
         Ok(self.file.metadata()?.len())
     }
 
+    /// Maps the pages of new space all at once: a fault for each would take longer than the writes to it. A hint.
+    #[cfg(target_os = "linux")]
+    fn populate(&self, at: u64, len: u64) {
+        use rustix::mm::{Advice, madvise};
+        const PAGE: u64 = 4096;
+        let (start, end) = (at.next_multiple_of(PAGE), (at + len) / PAGE * PAGE);
+        if let Some(words) = self.words().get((start / 8) as usize..(end / 8) as usize) {
+            let start = words.as_ptr().cast_mut().cast();
+            // SAFETY: whole pages of the mapping; populating changes no content.
+            let _ = unsafe { madvise(start, words.len() * 8, Advice::LinuxPopulateWrite) };
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn populate(&self, _at: u64, _len: u64) {}
+
     /// Extends the file to `len` bytes and maps it anew.
     pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
         self.file.set_len(len)?;
@@ -185,7 +201,9 @@ impl Medium for Mapped {
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        reserve(&self.file, at, len)
+        let Some(hole) = reserve(&self.file, at, len)? else { return Ok(()) };
+        self.populate(hole, at + len - hole);
+        Ok(())
     }
 
     fn space(&self) -> u64 {
@@ -216,7 +234,11 @@ impl Medium for Mapped {
 
     #[inline]
     fn order(&self) {
-        arch::order();
+        match self.domain {
+            // A process that dies has made a prefix of its stores.
+            Domain::Process => arch::compiler_barrier(),
+            Domain::Power | Domain::PowerWithCaches => arch::order(),
+        }
     }
 
     #[inline]
@@ -240,10 +262,12 @@ impl Medium for Mapped {
     }
 
     #[inline]
-    fn prefetch(&self, at: u64) {
-        if let Some(word) = self.words().get((at >> 3) as usize) {
-            // SAFETY: a pointer into the mapping.
-            unsafe { arch::prefetch(std::ptr::from_ref(word).cast()) }
+    fn prefetch(&self, at: u64, len: u64) {
+        if let Some(words) = self.words().get((at >> 3) as usize..((at + len) >> 3) as usize) {
+            for word in words.iter().step_by(LINE as usize / 8) {
+                // SAFETY: a pointer into the mapping.
+                unsafe { arch::prefetch(std::ptr::from_ref(word).cast()) }
+            }
         }
     }
 }
@@ -301,20 +325,21 @@ fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
     file.write_all(&word.to_le_bytes())
 }
 
+/// Makes sure of the space; tells from where on it had not been there.
 #[cfg(target_os = "linux")]
-fn reserve(file: &File, at: u64, len: u64) -> io::Result<()> {
+fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
     // Asking is cheaper than reserving again. (tmpfs calls a hole what was reserved and not yet written.)
     let hole = seek(file, SeekFrom::Hole(at)).unwrap_or(at);
     if hole >= at + len {
-        return Ok(());
+        return Ok(None);
     }
     match fallocate(file, FallocateFlags::empty(), hole, at + len - hole) {
         Err(rustix::io::Errno::OPNOTSUPP) => {
             // The file system cannot reserve (some network and FUSE ones). Without a promise there is nothing to say.
-            Ok(())
+            Ok(None)
         }
-        other => Ok(other?),
+        other => other.map(|()| Some(hole)).map_err(io::Error::from),
     }
 }
 
@@ -334,9 +359,9 @@ fn space(_file: &File) -> Option<u64> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn reserve(_file: &File, _at: u64, _len: u64) -> io::Result<()> {
+fn reserve(_file: &File, _at: u64, _len: u64) -> io::Result<Option<u64>> {
     // No portable way to reserve: on these systems a full disk may end the process with a signal (see README, limits).
-    Ok(())
+    Ok(None)
 }
 
 fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[AtomicU64]>, Domain)> {

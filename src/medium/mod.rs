@@ -95,6 +95,13 @@ pub trait Medium: Send + Sync + 'static {
     /// What a crash takes away.
     fn domain(&self) -> Domain;
 
+    /// Whether lines have to be written back in order, one by one. Where nobody's caches are lost at a crash the order of
+    /// the stores is enough.
+    #[inline]
+    fn writes_back(&self) -> bool {
+        self.domain() == Domain::Power
+    }
+
     /// True if stores are not allowed.
     fn read_only(&self) -> bool {
         false
@@ -141,9 +148,9 @@ pub trait Medium: Send + Sync + 'static {
     #[track_caller]
     fn fence(&self);
 
-    /// Hints that the line at `at` will be read soon.
-    fn prefetch(&self, at: u64) {
-        let _ = at;
+    /// Hints that the lines that overlap `len` bytes from `at` will be read soon.
+    fn prefetch(&self, at: u64, len: u64) {
+        let _ = (at, len);
     }
 }
 

@@ -30,6 +30,10 @@ impl<M: Medium> Medium for Slowed<M> {
         self.medium.domain()
     }
 
+    fn writes_back(&self) -> bool {
+        true
+    }
+
     fn read_only(&self) -> bool {
         self.medium.read_only()
     }
@@ -81,7 +85,7 @@ impl<M: Medium> Medium for Slowed<M> {
     }
 
     #[inline]
-    fn prefetch(&self, at: u64) {
-        self.medium.prefetch(at);
+    fn prefetch(&self, at: u64, len: u64) {
+        self.medium.prefetch(at, len);
     }
 }

@@ -11,18 +11,20 @@ use core::hint::select_unpredictable;
 /// the medium holds the effect of a prefix of the stores, which is what all `Crash:` arguments about shifts build on.
 struct InOrder<'m, M: Medium> {
     m: &'m M,
+    /// Where order points alone are enough, lines need not be told apart: that saves a branch that is hard to predict.
+    by_line: bool,
     line: Option<u64>,
 }
 
 impl<'m, M: Medium> InOrder<'m, M> {
     fn new(m: &'m M) -> Self {
-        Self { m, line: None }
+        Self { m, by_line: m.writes_back(), line: None }
     }
 
     #[inline]
     #[track_caller]
     fn store(&mut self, at: u64, value: u64) {
-        let line = at & !(LINE - 1);
+        let line = if self.by_line { at & !(LINE - 1) } else { 0 };
         match self.line {
             Some(same) if same == line => self.m.order(),
             Some(other) => {
@@ -35,11 +37,21 @@ impl<'m, M: Medium> InOrder<'m, M> {
         self.m.store(at, value);
     }
 
+    /// A store to the line of the last one.
+    #[inline]
+    #[track_caller]
+    fn then_store(&self, at: u64, value: u64) {
+        self.m.order();
+        self.m.store(at, value);
+    }
+
     #[inline]
     #[track_caller]
     fn finish(self) {
         if let Some(line) = self.line {
-            self.m.flush(line, LINE);
+            if self.by_line {
+                self.m.flush(line, LINE);
+            }
             self.m.fence();
         }
     }
@@ -145,7 +157,7 @@ pub(crate) fn insert<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usiz
     let mut put = |target: usize, (key, value): Entry| {
         // The value first: as long as the key is not there, the slot is empty, or the inner one of an equal pair.
         in_order.store(value_at(at, target), value);
-        in_order.store(key_at(at, target), key);
+        in_order.then_store(key_at(at, target), key);
     };
     let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
     let i = i as isize;
@@ -187,7 +199,7 @@ fn close_gap<N: Node, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: 
     let mut copy = |target: isize, source: isize| {
         // The key first: it makes an equal pair of which the source, the outer one, counts.
         in_order.store(key_at(at, slot(target)), key(m, at, slot(source)));
-        in_order.store(value_at(at, slot(target)), m.load(value_at(at, slot(source))));
+        in_order.then_store(value_at(at, slot(target)), m.load(value_at(at, slot(source))));
     };
     let i = i as isize;
     // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key went with the

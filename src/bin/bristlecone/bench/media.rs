@@ -179,7 +179,7 @@ impl Medium for Other {
     }
 
     #[inline]
-    fn prefetch(&self, at: u64) {
-        forward!(self, medium => medium.prefetch(at));
+    fn prefetch(&self, at: u64, len: u64) {
+        forward!(self, medium => medium.prefetch(at, len));
     }
 }
