@@ -57,24 +57,43 @@ impl View<'_> {
 }
 
 /// A node locked by a writer. Dropping it publishes what changed and unlocks.
+///
+/// What is known of the node stays in its shadow, where the lock lets one thread change it: a copy in here would be moved
+/// from frame to frame.
 #[derive(Debug)]
 pub(crate) struct Locked<'c> {
     shadow: &'c Shadow,
     was: Version,
     leave: Leave,
-    changed: bool,
     pub(crate) at: u64,
-    pub(crate) span: Span,
-    pub(crate) window: Window,
+}
+
+impl Locked<'_> {
+    /// What it owns.
+    #[inline]
+    pub(crate) fn span(&self) -> Span {
+        self.shadow.span()
+    }
+
+    /// Where its run lies.
+    #[inline]
+    pub(crate) fn window(&self) -> Window {
+        self.shadow.window()
+    }
+
+    #[inline]
+    fn set_window(&mut self, window: Window) {
+        self.shadow.set_window(window);
+    }
+
+    fn set_span(&mut self, span: Span) {
+        self.shadow.set_span(span);
+    }
 }
 
 impl Drop for Locked<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if !self.changed {
-            return self.shadow.lock.release(self.was);
-        }
-        self.shadow.set_window(self.window);
-        self.shadow.set_span(self.span);
         self.shadow.lock.unlock(self.was, self.leave);
     }
 }
@@ -162,9 +181,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Reads a node that nobody has looked at since open.
     #[cold]
     fn first_touch(&self, at: u64) -> Result<(), Broken> {
-        if let Some(mut node) = self.lock(at)? {
-            // Another thread may have been faster, and its reads still hold: only what changed gets a new version.
-            node.changed = !node.was.is_ready();
+        if let Some(mut node) = self.lock(at)?
+            && node.was.is_ready()
+        {
+            // Another thread was faster, and its reads still hold.
+            node.leave = Leave::Unchanged;
         }
         Ok(())
     }
@@ -174,19 +195,21 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_>>, Broken> {
         let shadow = self.shadow(at);
         let was = shadow.lock.lock();
-        let (span, window) = (shadow.span(), shadow.window());
-        let locked = Locked { shadow, was, leave: Leave::Ready, changed: true, at, span, window };
-        if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
+        if was.is_ready() {
+            Ok(Some(Locked { shadow, was, leave: Leave::Ready, at }))
+        } else {
+            self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })
+        }
     }
 
     #[cold]
     fn lock_unready<'c>(&'c self, mut locked: Locked<'c>) -> Result<Option<Locked<'c>>, Broken> {
         if locked.was.is_dead() {
-            locked.changed = false;
             return Ok(None);
         }
-        locked.leave = Leave::Unread;
-        (locked.span, locked.window) = self.read(locked.at)?;
+        let (span, window) = self.read(locked.at)?;
+        locked.set_span(span);
+        locked.set_window(window);
         locked.leave = Leave::Ready;
         Ok(Some(locked))
     }
@@ -210,7 +233,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let shadow = self.shadow(block.at);
         let was = shadow.lock.lock();
         let window = slots::fill::<N, M>(self.medium(), block.at, level, span.low(), next, entries, block.zeroed);
-        Ok(Locked { shadow, was, leave: Leave::Ready, changed: true, at: block.at, span, window })
+        shadow.set_span(span);
+        shadow.set_window(window);
+        Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
     }
 
     /// Leaves a new node as if it were in no chain, until it is [adopted](Self::adopt).
@@ -250,27 +275,27 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     #[inline]
     pub(crate) fn search(&self, node: &Locked<'_>, key: u64) -> Result<usize, usize> {
-        N::search(self.medium(), node.at, node.window, key)
+        N::search(self.medium(), node.at, node.window(), key)
     }
 
     #[inline]
     pub(crate) fn value(&self, node: &Locked<'_>, i: usize) -> u64 {
-        slots::value::<N, M>(self.medium(), node.at, node.window, i)
+        slots::value::<N, M>(self.medium(), node.at, node.window(), i)
     }
 
     pub(crate) fn insert(&self, node: &mut Locked<'_>, i: usize, entry: Entry) {
-        node.window = slots::insert::<N, M>(self.medium(), node.at, node.window, i, entry);
+        node.set_window(slots::insert::<N, M>(self.medium(), node.at, node.window(), i, entry));
     }
 
     pub(crate) fn update(&self, node: &Locked<'_>, i: usize, value: u64) {
-        slots::update::<N, M>(self.medium(), node.at, node.window, i, value);
+        slots::update::<N, M>(self.medium(), node.at, node.window(), i, value);
     }
 
     pub(crate) fn remove(&self, node: &mut Locked<'_>, i: usize) {
-        node.window = slots::remove::<N, M>(self.medium(), node.at, node.span, node.window, i);
+        node.set_window(slots::remove::<N, M>(self.medium(), node.at, node.span(), node.window(), i));
     }
 
     pub(crate) fn entries(&self, node: &Locked<'_>) -> Vec<Entry> {
-        slots::entries::<N, M>(self.medium(), node.at, node.window).collect()
+        slots::entries::<N, M>(self.medium(), node.at, node.window()).collect()
     }
 }

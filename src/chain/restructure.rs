@@ -3,17 +3,18 @@
 use super::{Chain, Locked};
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::node::{Entry, Node, Span, slots};
+use crate::node::{Entry, Node, Span, Window, slots};
+use std::ops::Range;
 
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Whether a node has no empty slot.
     pub(crate) fn is_full(&self, node: &Locked<'_>) -> bool {
-        node.window.len() == N::SLOTS
+        node.window().len() == N::SLOTS
     }
 
     /// Whether a node is so empty that it should be rebalanced: a quarter full or less.
     pub(crate) fn is_sparse(&self, node: &Locked<'_>) -> bool {
-        node.window.len() * 4 <= N::SLOTS
+        node.window().len() * 4 <= N::SLOTS
     }
 
     /// Splits a full node in the middle; `new`, with its position, goes along if it belongs to the right half.
@@ -30,33 +31,30 @@ impl<N: Node, M: Medium> Chain<N, M> {
         new: Option<(usize, Entry)>,
     ) -> Result<(Locked<'c>, bool)> {
         let m = self.medium();
-        let len = left.window.len();
+        let len = left.window().len();
         // Appending at the end of the chain leaves full nodes behind instead of half-full ones.
-        let appends = new.is_some_and(|(i, _)| i == len) && left.span.high() == u64::MAX;
+        let appends = new.is_some_and(|(i, _)| i == len) && left.span().high() == u64::MAX;
         let middle = if appends { len - 1 } else { len / 2 };
-        let mut moved = self.entries(left).split_off(middle);
-        let with_new = match new {
-            Some((i, entry)) if i > middle => {
-                moved.insert(i - middle, entry);
-                true
-            }
-            _ => false,
-        };
-        let border = moved[0].0;
+        let (at, window) = (left.at, left.window());
+        let entries = |range: Range<usize>| range.map(move |i| slots::entry::<N, M>(m, at, window, i));
+        let border = slots::entry::<N, M>(m, at, window, middle).0;
+        let new = new.filter(|&(i, _)| i > middle);
+        let cut = new.map_or(len, |(i, _)| i);
+        let moved = entries(middle..cut).chain(new.map(|(_, entry)| entry)).chain(entries(cut..len));
         let next = m.load(left.at + crate::node::NEXT);
-        let span = Span::new(border, left.span.high());
+        let span = Span::new(border, left.span().high());
         // Crash, until the commit: a block that no chain reaches; it counts as free.
-        let right = self.create(level, span, next, moved.into_iter())?;
+        let right = self.create(level, span, next, moved)?;
         m.fence();
         slots::link(m, left.at, right.at);
-        left.span = Span::new(left.span.low(), border);
-        left.window.count = middle as u16;
-        Ok((right, with_new))
+        left.set_span(Span::new(left.span().low(), border));
+        left.set_window(Window { count: middle as u16, ..left.window() });
+        Ok((right, new.is_some()))
     }
 
     /// Whether two neighbours fit into one node, with room left for a quarter.
     pub(crate) fn fit_in_one(&self, left: &Locked<'_>, right: &Locked<'_>) -> bool {
-        (left.window.len() + right.window.len()) * 4 <= N::SLOTS * 3
+        (left.window().len() + right.window().len()) * 4 <= N::SLOTS * 3
     }
 
     /// Moves all of right into left and frees right. Durable when it returns.
@@ -66,14 +64,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// The lines of the entries copied and one header; two fences.
     pub(crate) fn merge(&self, left: &mut Locked<'_>, right: Locked<'_>) {
         let m = self.medium();
-        let wider = Span::new(left.span.low(), right.span.high());
+        let wider = Span::new(left.span().low(), right.span().high());
         let moved = self.entries(&right);
-        let window = slots::stage::<N, M>(m, left.at, wider, left.window, &moved);
+        let window = slots::stage::<N, M>(m, left.at, wider, left.window(), &moved);
         // Crash: copies that left does not own, so empty slots.
         m.fence();
         slots::link(m, left.at, m.load(right.at + crate::node::NEXT));
-        left.window = window;
-        left.span = wider;
+        left.set_window(window);
+        left.set_span(wider);
         self.free(right);
     }
 
@@ -96,16 +94,15 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let share = all.len() / 2;
         let border = all[share].0;
         let next = m.load(right.at + crate::node::NEXT);
-        let narrower = Span::new(left.span.low(), border);
+        let narrower = Span::new(left.span().low(), border);
         // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
-        let new = self.create(level, Span::new(border, right.span.high()), next, all[share..].iter().copied())?;
+        let new = self.create(level, Span::new(border, right.span().high()), next, all[share..].iter().copied())?;
         let moved = all.get(in_left..share).unwrap_or_default();
-        let window = slots::stage::<N, M>(m, left.at, narrower, left.window, moved);
+        let window = slots::stage::<N, M>(m, left.at, narrower, left.window(), moved);
         m.fence();
         slots::link(m, left.at, new.at);
-        left.window = window;
-        left.window.count = share as u16;
-        left.span = narrower;
+        left.set_window(Window { count: share as u16, ..window });
+        left.set_span(narrower);
         self.free(right);
         Ok(new)
     }

@@ -170,7 +170,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
                 if !with_new {
                     self.chain.insert(&mut node, i, entry);
                 }
-                let (low, at) = (right.span.low(), right.at);
+                let (low, at) = (right.span().low(), right.at);
                 drop(right);
                 drop(node);
                 self.post_at(level + 1, low, at)
@@ -208,7 +208,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
         let Ok(i) = self.chain.search(&node, low) else { return Ok(()) };
         self.chain.remove(&mut node, i);
         let sparse = self.chain.is_sparse(&node);
-        let is_single = node.window.len() == 1;
+        let is_single = node.window().len() == 1;
         let at = node.at;
         drop(node);
         match self.top() {
@@ -229,7 +229,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
     fn shrink(&self) -> Result<bool> {
         let Some(top) = self.top() else { return Ok(false) };
         let Some(node) = self.named(self.chain.lock(top.at))? else { return Ok(false) };
-        if node.window.len() != 1 || self.named(self.chain.next(top.at))?.is_some() {
+        if node.window().len() != 1 || self.named(self.chain.next(top.at))?.is_some() {
             return Ok(false);
         }
         let child = self.chain.value(&node, 0);
@@ -243,10 +243,10 @@ impl<N: Node, M: Medium> Upper<N, M> {
     /// Merges the sparse node that owns the key with a neighbour of the same parent, or shares with it.
     fn rebalance(&self, level: u16, key: u64) -> Result<()> {
         let Some(node) = self.lock(level, key)? else { return Ok(()) };
-        let low = node.span.low();
+        let low = node.span().low();
         if let Some(next) = self.named(self.chain.next(node.at))?
             && let Some(right) = self.named(self.chain.lock(next))?
-            && self.may_withdraw_at(level + 1, right.span.low())?
+            && self.may_withdraw_at(level + 1, right.span().low())?
         {
             return self.join(level, node, right);
         }
@@ -255,7 +255,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
         }
         drop(node);
         let Some(left) = self.lock(level, low - 1)? else { return Ok(()) };
-        if left.span.high() == low
+        if left.span().high() == low
             && let Some(next) = self.named(self.chain.next(left.at))?
             && let Some(right) = self.named(self.chain.lock(next))?
         {
@@ -265,7 +265,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
     }
 
     fn join<'c>(&'c self, level: u16, mut left: Locked<'c>, right: Locked<'c>) -> Result<()> {
-        let low = right.span.low();
+        let low = right.span().low();
         if self.chain.fit_in_one(&left, &right) {
             self.withdraw_at(level + 1, low)?;
             self.chain.merge(&mut left, right);
@@ -274,7 +274,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
         self.withdraw_at(level + 1, low)?;
         let at = right.at;
         let (low, at) = match self.chain.redistribute(&mut left, right, level) {
-            Ok(new) => (new.span.low(), new.at),
+            Ok(new) => (new.span().low(), new.at),
             // No space to share: everything stays where it was.
             Err(Error::OutOfSpace { .. }) => (low, at),
             Err(error) => return Err(error),
@@ -355,7 +355,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
                 if let Some(node) = self.named(self.chain.lock(at))? {
                     let first = listed.len();
                     listed.extend(self.chain.entries(&node));
-                    if listed.get(first).is_none_or(|&(key, _)| key != node.span.low()) {
+                    if listed.get(first).is_none_or(|&(key, _)| key != node.span().low()) {
                         let broken = Broken::new(at, "I1: a node's first entry has its low");
                         return self.named(Err(broken));
                     }

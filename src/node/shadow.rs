@@ -19,8 +19,7 @@ const VERSION: u64 = 8;
 /// | from | to | by |
 /// |---|---|---|
 /// | unlocked, any | locked, the rest unchanged | `lock` |
-/// | locked | unlocked, next version, ready / dead / neither | `unlock` |
-/// | locked | as it was before `lock` | `release` |
+/// | locked | unlocked, next version, ready or dead; or as it was before `lock` | `unlock` |
 ///
 /// A reader notes the word when it is unlocked, reads, and accepts what it read if the word is still the same. A writer
 /// unlocks only after its fence, so no reader returns what a crash could take back.
@@ -50,8 +49,8 @@ pub(crate) enum Leave {
     Ready,
     /// The block left its chain.
     Dead,
-    /// As if never looked at.
-    Unread,
+    /// As it was.
+    Unchanged,
 }
 
 /// Spins a little, then gives the processor away.
@@ -118,18 +117,13 @@ impl VersionLock {
         }
     }
 
-    /// Releases the lock under the old version: nothing has changed.
-    pub(crate) fn release(&self, was: Version) {
-        self.0.store(was.0, Ordering::Release);
-    }
-
-    /// Releases the lock under a new version.
+    /// Releases the lock under a new version, if anything changed.
     #[inline]
     pub(crate) fn unlock(&self, was: Version, leave: Leave) {
         let flags = match leave {
             Leave::Ready => READY,
             Leave::Dead => DEAD,
-            Leave::Unread => 0,
+            Leave::Unchanged => return self.0.store(was.0, Ordering::Release),
         };
         let version = (was.0 & !(VERSION - 1)).wrapping_add(VERSION);
         self.0.store(version | flags, Ordering::Release);

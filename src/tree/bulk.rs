@@ -113,7 +113,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             // Leaves leave the chain under `restructuring` only.
             let leaf = self.named(self.leaves.lock(here))?;
             let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.name()))?;
-            if only_if_empty && leaf.window.len() > 0 {
+            if only_if_empty && leaf.window().len() > 0 {
                 return Err(Error::NotEmpty { tree: self.name.clone() });
             }
             old.push(leaf);

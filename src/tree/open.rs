@@ -98,15 +98,15 @@ impl<N: Node, M: Medium> Core<N, M> {
             }
             let leaf = self.named(self.leaves.lock(here))?;
             let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.name()))?;
-            if self.named(self.leaves.level(here))? != 0 || (low.is_none() && leaf.span.low() != 0) {
+            if self.named(self.leaves.level(here))? != 0 || (low.is_none() && leaf.span().low() != 0) {
                 return Err(Broken::new(here, "N1: the chain starts with the leaf that owns 0").in_pool(m.name()));
             }
-            low = Some(leaf.span.low());
-            len += leaf.window.len() as u64;
+            low = Some(leaf.span().low());
+            len += leaf.window().len() as u64;
             if self.records.is_some() {
                 records.extend(self.leaves.entries(&leaf).iter().map(|&(_, record)| record));
             }
-            leaves.push((leaf.span.low(), here));
+            leaves.push((leaf.span().low(), here));
         }
         if low != Some(u64::MAX) {
             return Err(Broken::new(head, "N1: the chain ends with the leaf that owns MAX").in_pool(m.name()));

@@ -36,15 +36,15 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(super) fn rebalance(&self, key: u64) -> Result<()> {
         let _restructuring = self.restructuring.lock();
         let leaf = self.lock_owner(key)?;
-        let low = leaf.span.low();
+        let low = leaf.span().low();
         if !self.leaves.is_sparse(&leaf) || low == u64::MAX {
             return Ok(());
         }
         if let Some(next) = self.named(self.leaves.next(leaf.at))?
             && let Some(right) = self.named(self.leaves.lock(next))?
             // The tail, which owns MAX, stays: so every other leaf has a key that it never owns.
-            && right.span.low() < u64::MAX
-            && self.directory.may_withdraw(right.span.low())?
+            && right.span().low() < u64::MAX
+            && self.directory.may_withdraw(right.span().low())?
         {
             return self.join(leaf, right);
         }
@@ -53,7 +53,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         drop(leaf);
         let left = self.lock_owner(low - 1)?;
-        if left.span.high() == low
+        if left.span().high() == low
             && let Some(next) = self.named(self.leaves.next(left.at))?
             && let Some(right) = self.named(self.leaves.lock(next))?
             && self.leaves.is_sparse(&right)
@@ -65,7 +65,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Makes one leaf of two neighbours, or two of even size.
     fn join<'c>(&'c self, mut left: Locked<'c>, right: Locked<'c>) -> Result<()> {
-        let (low, at) = (right.span.low(), right.at);
+        let (low, at) = (right.span().low(), right.at);
         // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
         self.directory.withdraw(low)?;
         if self.leaves.fit_in_one(&left, &right) {
@@ -73,7 +73,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             return Ok(());
         }
         let (low, at) = match self.leaves.redistribute(&mut left, right, 0) {
-            Ok(new) => (new.span.low(), new.at),
+            Ok(new) => (new.span().low(), new.at),
             // No space to share: everything stays where it was.
             Err(Error::OutOfSpace { .. }) => (low, at),
             Err(error) => return Err(error),

@@ -90,10 +90,10 @@ impl<N: Node, M: Medium> Core<N, M> {
             loop {
                 self.leaves.prefetch(at);
                 let Some(leaf) = self.leaves.lock(at)? else { continue 'again };
-                if leaf.span.contains(key) {
+                if leaf.span().contains(key) {
                     return Ok(leaf);
                 }
-                if key < leaf.span.low() {
+                if key < leaf.span().low() {
                     if at == self.head() {
                         return Err(Self::no_head(at));
                     }

@@ -34,7 +34,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                     if !with_new {
                         leaves.insert(&mut leaf, i, new);
                     }
-                    let (low, at) = (right.span.low(), right.at);
+                    let (low, at) = (right.span().low(), right.at);
                     // Counted under the lock: `clear` counts anew when it holds all locks.
                     self.len.fetch_add(1, Ordering::Relaxed);
                     drop(right);
