@@ -27,7 +27,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Bytes of slots that are asked for ahead: of larger nodes, a search reads few lines.
-const PREFETCHED: u64 = 8 * LINE;
+const PREFETCHED: u64 = 16 * LINE;
 
 /// The nodes of one tree and kind.
 pub(crate) struct Chain<N: Node, M: Medium> {
