@@ -24,6 +24,7 @@
 mod controls;
 mod history;
 mod pending;
+mod subject;
 mod verify;
 
 pub use controls::{Control, Kind as ControlKind};
@@ -38,7 +39,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use verify::{Allowed, Run};
+use subject::{Numbers, Records};
+use verify::{Allowed, Recovery, Run};
+
+/// What the values of the tree under test are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// Numbers, in the slots.
+    Numbers,
+    /// Byte strings, in records of all sizes.
+    Records,
+}
 
 /// What is checked, and how far.
 #[derive(Debug, Clone)]
@@ -46,6 +57,8 @@ use verify::{Allowed, Run};
 pub struct Campaign {
     /// The memory model.
     pub model: Model,
+    /// What the values are.
+    pub values: Values,
     /// How often recovery is cut in turn: 0 not at all, 1 once, ...
     pub depth: u32,
     /// States per crash point beyond which the rest is sampled.
@@ -156,6 +169,7 @@ impl Campaign {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             model,
+            values: Values::Numbers,
             depth: 1,
             limit: 20_000,
             seed: 1,
@@ -221,7 +235,7 @@ impl Campaign {
     /// One history: its last operation is cut at every point.
     pub fn history<N: Node, I: Index>(&self, history: &History) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
-        let Run { trace, from, in_flight, returned } = match verify::run::<N, I>(history, self.fault) {
+        let Run { trace, from, in_flight, returned } = match self.run::<N, I>(history) {
             Ok(run) => run,
             Err(what) => {
                 let (cuts, kept) = (Vec::new(), String::new());
@@ -236,6 +250,23 @@ impl Campaign {
         cut.every_point::<N, I>(pending, &[], &execution, &mut HashSet::new(), &mut outcome);
         outcome.distinct = outcome.hashes.len() as u64;
         outcome
+    }
+}
+
+impl Campaign {
+    fn run<N: Node, I: Index>(&self, history: &History) -> Result<Run, String> {
+        match self.values {
+            Values::Numbers => verify::run::<Numbers<N, I>>(history, self.fault),
+            Values::Records => verify::run::<Records<N, I>>(history, self.fault),
+        }
+    }
+
+    fn state<N: Node, I: Index>(&self, sim: &Sim, allowed: &Allowed, seed: u64) -> Result<Option<Recovery>, String> {
+        let slots = N::SLOTS as u64;
+        match self.values {
+            Values::Numbers => verify::state::<Numbers<N, I>>(sim, allowed, slots, seed),
+            Values::Records => verify::state::<Records<N, I>>(sim, allowed, slots, seed),
+        }
     }
 }
 
@@ -330,7 +361,7 @@ impl Cut<'_> {
             let sim = Sim::crashed(pending.image.clone(), options.clone(), path, seed, fault);
             outcome.states += 1;
             outcome.in_recovery += u64::from(!self.cuts.is_empty());
-            let verified = verify::state::<N, I>(&sim, allowed, outcome.states);
+            let verified = self.campaign.state::<N, I>(&sim, allowed, outcome.states);
             path = sim.path();
             let decide = |&choice: &Choice| {
                 let (_, contents) = options.0.iter().find(|(line, _)| *line == choice.line)?;

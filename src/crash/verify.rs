@@ -1,18 +1,15 @@
 //! Runs a history on the simulated medium, and checks what is left of it after a crash.
 
-use crate::crash::history::{History, Op, bulk};
+use crate::crash::history::{History, Op};
+use crate::crash::subject::{Kind, Subject};
 use crate::error::{Error, Result};
-use crate::index::Index;
-use crate::medium::{Dram, Event, Fault, Medium, Sim};
-use crate::node::Node;
+use crate::medium::{Dram, Event, Fault, Sim};
 use crate::pool::{Options, Pool};
-use crate::tree::PTree;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Bytes of the simulated pool: the header and 32 segments of 1 KiB.
 pub(super) const POOL: u64 = (12 << 10) + (32 << 10);
-const TREE: &str = "t";
 
 type Entries = BTreeMap<u64, u64>;
 
@@ -55,14 +52,14 @@ fn options() -> Options {
 }
 
 /// Runs a history; an error or a panic is reported in words.
-pub(super) fn run<N: Node, I: Index>(history: &History, fault: Option<Fault>) -> Result<Run, String> {
+pub(super) fn run<K: Kind>(history: &History, fault: Option<Fault>) -> Result<Run, String> {
     guarded(|| {
         let sim = Sim::zeroed(POOL, fault);
         let mut model = Entries::new();
         let mut before = None;
         let mut from = 0;
         let mut pool = options().create_on(sim.clone())?;
-        let mut tree: PTree<N, I, Sim> = pool.tree(TREE)?;
+        let mut tree = K::open(&pool)?;
         for (i, &op) in history.0.iter().enumerate() {
             if i + 1 == history.0.len() {
                 from = sim.now();
@@ -73,7 +70,7 @@ pub(super) fn run<N: Node, I: Index>(history: &History, fault: Option<Fault>) ->
                 Op::Insert(key, value) => drop(tree.insert(key, value)?),
                 Op::Remove(key) => drop(tree.remove(key)?),
                 Op::Clear => tree.clear()?,
-                Op::BulkLoad(n) => match tree.bulk_load(bulk(n)) {
+                Op::BulkLoad(n) => match tree.bulk_load(n) {
                     Ok(_) | Err(Error::NotEmpty { .. }) => {}
                     Err(error) => return Err(error.into()),
                 },
@@ -81,7 +78,7 @@ pub(super) fn run<N: Node, I: Index>(history: &History, fault: Option<Fault>) ->
                     drop(tree);
                     drop(pool);
                     pool = options().open_on(sim.clone())?;
-                    tree = pool.tree(TREE)?;
+                    tree = K::open(&pool)?;
                 }
             }
         }
@@ -95,7 +92,7 @@ pub(super) fn run<N: Node, I: Index>(history: &History, fault: Option<Fault>) ->
 }
 
 /// Opens what a crash left, and checks it. `None`: there is no pool, and that is right.
-pub(super) fn state<N: Node, I: Index>(sim: &Sim, allowed: &Allowed, seed: u64) -> Result<Option<Recovery>, String> {
+pub(super) fn state<K: Kind>(sim: &Sim, allowed: &Allowed, slots: u64, seed: u64) -> Result<Option<Recovery>, String> {
     guarded(|| {
         let pool = match options().open_on(sim.clone()) {
             Err(Error::NotAPool { .. }) if allowed.unborn => return Ok(None),
@@ -104,9 +101,9 @@ pub(super) fn state<N: Node, I: Index>(sim: &Sim, allowed: &Allowed, seed: u64) 
         if !allowed.unborn && pool.trees()?.is_empty() {
             return Err("the tree is gone".to_owned().into());
         }
-        let tree: PTree<N, I, Sim> = pool.tree(TREE)?;
+        let tree = K::open(&pool)?;
         let trace = sim.trace();
-        let found: Entries = tree.iter().collect();
+        let found: Entries = tree.entries(false)?.into_iter().collect();
         if !allowed.contents.contains(&found) {
             return Err(format!("found {found:?}, allowed are {:?}", allowed.contents).into());
         }
@@ -114,48 +111,49 @@ pub(super) fn state<N: Node, I: Index>(sim: &Sim, allowed: &Allowed, seed: u64) 
         // From here on what recovery did not read takes any one value.
         sim.settle(seed);
         let mut model = found.clone();
-        use_it(&tree, &mut model)?;
+        use_it(&tree, slots, &mut model)?;
         same("after further use", &tree, &model)?;
         drop(tree);
         drop(pool);
         let pool = options().open_on(Dram::from_words(sim.words()))?;
-        let tree: PTree<N, I, Dram> = pool.tree(TREE)?;
+        let tree = K::open(&pool)?;
         same("after closing and opening", &tree, &model)?;
         Ok(Some(Recovery { trace, found }))
     })
 }
 
 /// Enough inserts to split, enough removals to merge.
-fn use_it<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>, model: &mut Entries) -> Result<(), Failure> {
-    let slots = N::SLOTS as u64;
+fn use_it(tree: &impl Subject, slots: u64, model: &mut Entries) -> Result<(), Failure> {
     for i in 0..slots + 2 {
         let key = i * 4 + 1;
-        if tree.insert(key, i)? != model.insert(key, i) {
-            return Err(format!("insert of {key} returns another old value").into());
+        if tree.insert(key, i)? != model.insert(key, i).is_some() {
+            return Err(format!("insert of {key} says wrongly whether it was there").into());
         }
     }
     let removed: Vec<u64> = model.keys().copied().filter(|key| key % 3 != 0).collect();
     for key in removed {
-        if tree.remove(key)? != model.remove(&key) {
-            return Err(format!("removal of {key} returns another old value").into());
+        if tree.remove(key)? != model.remove(&key).is_some() {
+            return Err(format!("removal of {key} says wrongly whether it was there").into());
         }
     }
     Ok(())
 }
 
-fn same<N: Node, I: Index, M: Medium>(when: &str, tree: &PTree<N, I, M>, model: &Entries) -> Result<(), Failure> {
-    let entries: Entries = tree.iter().collect();
-    if entries != *model {
+fn same(when: &str, tree: &impl Subject, model: &Entries) -> Result<(), Failure> {
+    let entries = tree.entries(false)?;
+    if !entries.iter().copied().eq(model.iter().map(|(&key, &value)| (key, value))) {
         return Err(format!("{when}: {entries:?}, expected {model:?}").into());
     }
-    if !tree.iter().rev().eq(model.iter().rev().map(|(&key, &value)| (key, value))) {
+    if !tree.entries(true)?.iter().eq(entries.iter().rev()) {
         return Err(format!("{when}: backwards it reads differently").into());
     }
-    if let Some((key, value)) = model.iter().find(|&(&key, &value)| tree.get(key) != Some(value)) {
-        return Err(format!("{when}: get({key}) is {:?}, expected {value}", tree.get(*key)).into());
+    for (&key, &value) in model {
+        let found = tree.get(key)?;
+        if found != Some(value) {
+            return Err(format!("{when}: get({key}) is {found:?}, expected {value}").into());
+        }
     }
-    let report = tree.check();
-    match report.violations.first() {
+    match tree.check().violations.first() {
         Some(broken) => Err(format!("{when}: {broken}").into()),
         None => Ok(()),
     }

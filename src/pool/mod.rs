@@ -398,8 +398,8 @@ impl<M: Medium> Inner<M> {
         for (i, &word) in words.iter().enumerate() {
             self.medium.store(at + i as u64 * 8, word);
         }
-        // Crash: a span that nothing points to; released when the tree is opened. What is written here has a CRC, so
-        // flush and fence only make sure that a power loss after the close does not slow the next open down.
+        // Crash: a span that nothing points to; released when the tree is opened. Its checksum is not enough: a record
+        // that was here before may be whole, and its checksum still be in the root entry.
         self.medium.flush(at, bytes);
         self.medium.fence();
         Ok(at)

@@ -190,10 +190,8 @@ impl Root {
     /// Declares the tree open (`None`) or closed, with a durable close record.
     pub(crate) fn set_closed<M: Medium>(&self, m: &M, closed: Option<Closed>) {
         if let Some(Closed { words, crc, .. }) = closed {
+            // Crash, with only one of the two words: what lies at one record's place has not the other's checksum.
             m.store(self.at + CLOSED_META, u64::from(words) | u64::from(crc) << 32);
-            // The two words share a line: the place is never durable before its length and checksum. A stale pair, such as
-            // no words with the CRC of nothing, could be valid.
-            m.order();
         }
         m.store(self.at + CLOSED, closed.map_or(0, |c| c.at));
         m.flush(self.at + CLOSED, 16);

@@ -20,8 +20,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         Ok(())
     }
 
-    /// Takes what the index answers to a change that is durable already: if it could not follow, it lags, which is no
-    /// reason to fail. Damage is noted.
+    /// Takes the result of what follows a change that is durable already. That it could not be done is no reason to fail:
+    /// the index lags, or a leaf stays sparse. Damage is noted.
     pub(super) fn lag(&self, result: Result<()>) {
         if let Err(Error::Corrupt { at, invariant, .. }) = result {
             self.note::<()>(Err(Broken::new(at, invariant)));

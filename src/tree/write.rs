@@ -39,7 +39,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                     self.len.fetch_add(1, Ordering::Relaxed);
                     drop(right);
                     drop(leaf);
-                    self.post(low, at)?;
+                    self.lag(self.post(low, at));
                 } else {
                     leaves.insert(&mut leaf, i, new);
                     self.len.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 self.len.fetch_sub(1, Ordering::Relaxed);
                 if leaves.is_sparse(&leaf) {
                     drop(leaf);
-                    self.rebalance(key)?;
+                    self.lag(self.rebalance(key));
                 }
             }
         }

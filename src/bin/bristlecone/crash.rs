@@ -2,7 +2,7 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Layout, Usage};
-use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Violation};
+use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
 use bristlecone::{Circular, Index, Linear, Node, Persistent, Volatile};
 use clap::ValueEnum;
@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// What the hardware may reorder: as x86-64 (tso) or as aarch64 (weak)
     #[arg(long, value_enum, default_value_t = ModelName::Weak)]
     model: ModelName,
+    /// What the values are
+    #[arg(long, value_enum, default_value_t = ValuesName::Numbers)]
+    values: ValuesName,
     /// All short histories, instead of random ones
     #[arg(long)]
     exhaustive: bool,
@@ -63,6 +66,15 @@ enum ModelName {
     Weak,
 }
 
+/// Kinds of values by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ValuesName {
+    /// In the slots
+    Numbers,
+    /// Byte strings of all sizes, behind the slots
+    Records,
+}
+
 pub(crate) fn run(args: Args) -> Outcome {
     match (args.layout, args.slots) {
         (Layout::Linear, 4) => with_index::<Linear<4>>(&args),
@@ -93,6 +105,10 @@ fn checked<N: Node, I: Index>(args: &Args) -> Outcome {
         ModelName::Weak => Model::Weak,
     };
     let mut campaign = Campaign::new(model);
+    campaign.values = match args.values {
+        ValuesName::Numbers => Values::Numbers,
+        ValuesName::Records => Values::Records,
+    };
     campaign.seed = args.seed;
     campaign.depth = args.depth;
     let replay: Vec<History> = args.replay.iter().cloned().collect();
@@ -121,6 +137,13 @@ fn bar() -> ProgressBar {
     ProgressBar::new(0).with_style(style)
 }
 
+fn values(args: &Args) -> &'static str {
+    match args.values {
+        ValuesName::Numbers => "numbers",
+        ValuesName::Records => "records",
+    }
+}
+
 /// The command that shows a violation again.
 fn reproducer(args: &Args, violation: &Violation) -> String {
     format!("bristlecone crash {} --replay '{}'", what(args), violation.history)
@@ -129,10 +152,11 @@ fn reproducer(args: &Args, violation: &Violation) -> String {
 fn what(args: &Args) -> String {
     let model = if args.model == ModelName::Tso { "tso" } else { "weak" };
     format!(
-        "--layout {} --slots {} --index {} --model {model} --depth {}",
+        "--layout {} --slots {} --index {} --values {} --model {model} --depth {}",
         args.layout.name(),
         args.slots,
         args.index.name(),
+        values(args),
         args.depth
     )
 }
@@ -156,6 +180,7 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
             "layout": args.layout.name(),
             "slots": args.slots,
             "index": args.index.name(),
+            "values": values(args),
             "model": if args.model == ModelName::Tso { "tso" } else { "weak" },
             "histories": found.histories,
             "crash_points": found.points,
@@ -208,6 +233,7 @@ fn report_controls(args: &Args, controls: &[Control], time: Duration) -> Outcome
             "layout": args.layout.name(),
             "slots": args.slots,
             "index": args.index.name(),
+            "values": values(args),
             "controls": controls,
             "missed": missed,
             "seconds": out::rounded(time.as_secs_f64(), 3),

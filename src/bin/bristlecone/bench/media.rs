@@ -140,6 +140,11 @@ impl Medium for Other {
         forward!(self, medium => medium.domain())
     }
 
+    #[inline]
+    fn writes_back(&self) -> bool {
+        forward!(self, medium => medium.writes_back())
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         forward!(self, medium => medium.reserve(at, len))
     }

@@ -1,0 +1,125 @@
+//! What is crashed: a tree of numbers, or one whose values are records.
+
+use crate::crash::history::bulk;
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::map::Map;
+use crate::medium::Medium;
+use crate::node::Node;
+use crate::pool::Pool;
+use crate::tree::{PTree, Report};
+use std::marker::PhantomData;
+
+const TREE: &str = "t";
+
+/// An open tree, of whatever kind. A model's values are numbers.
+pub(super) trait Subject {
+    /// True if the key had a value.
+    fn insert(&self, key: u64, value: u64) -> Result<bool>;
+    /// True if the key had a value.
+    fn remove(&self, key: u64) -> Result<bool>;
+    fn get(&self, key: u64) -> Result<Option<u64>>;
+    fn entries(&self, reverse: bool) -> Result<Vec<(u64, u64)>>;
+    fn clear(&self) -> Result<()>;
+    fn bulk_load(&self, n: u64) -> Result<u64>;
+    fn check(&self) -> Report;
+}
+
+/// A kind of tree, which can be opened on any medium.
+pub(super) trait Kind {
+    fn open<M: Medium>(pool: &Pool<M>) -> Result<impl Subject>;
+}
+
+/// Numbers in the slots.
+pub(super) struct Numbers<N, I>(PhantomData<(N, I)>);
+
+impl<N: Node, I: Index> Kind for Numbers<N, I> {
+    fn open<M: Medium>(pool: &Pool<M>) -> Result<impl Subject> {
+        pool.tree::<N, I>(TREE)
+    }
+}
+
+impl<N: Node, I: Index, M: Medium> Subject for PTree<N, I, M> {
+    fn insert(&self, key: u64, value: u64) -> Result<bool> {
+        Ok(self.insert(key, value)?.is_some())
+    }
+
+    fn remove(&self, key: u64) -> Result<bool> {
+        Ok(self.remove(key)?.is_some())
+    }
+
+    fn get(&self, key: u64) -> Result<Option<u64>> {
+        Ok(self.get(key))
+    }
+
+    fn entries(&self, reverse: bool) -> Result<Vec<(u64, u64)>> {
+        Ok(if reverse { self.iter().rev().collect() } else { self.iter().collect() })
+    }
+
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+
+    fn bulk_load(&self, n: u64) -> Result<u64> {
+        self.bulk_load(bulk(n))
+    }
+
+    fn check(&self) -> Report {
+        self.check()
+    }
+}
+
+/// Records behind the slots.
+pub(super) struct Records<N, I>(PhantomData<(N, I)>);
+
+impl<N: Node, I: Index> Kind for Records<N, I> {
+    fn open<M: Medium>(pool: &Pool<M>) -> Result<impl Subject> {
+        pool.map::<u64, Vec<u8>, N, I>(TREE)
+    }
+}
+
+/// A record for a number: of one class or another, of several lines, or of segments of its own.
+fn record(value: u64) -> Vec<u8> {
+    const LENGTHS: [usize; 5] = [8, 24, 60, 200, 1100];
+    let len = LENGTHS[(value % LENGTHS.len() as u64) as usize];
+    value.to_le_bytes().into_iter().cycle().take(len).collect()
+}
+
+/// The number of a record; an error for bytes that are no such record.
+fn number(record_found: &[u8]) -> Result<u64> {
+    let value = record_found.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let torn = || Error::Corrupt { pool: "simulated".to_owned(), at: 0, invariant: "V2: a torn record" };
+    value.filter(|&value| record(value) == record_found).ok_or_else(torn)
+}
+
+impl<N: Node, I: Index, M: Medium> Subject for Map<u64, Vec<u8>, N, I, M> {
+    fn insert(&self, key: u64, value: u64) -> Result<bool> {
+        self.insert(key, &record(value))
+    }
+
+    fn remove(&self, key: u64) -> Result<bool> {
+        self.remove(key)
+    }
+
+    fn get(&self, key: u64) -> Result<Option<u64>> {
+        self.get(key)?.map(|bytes| number(&bytes)).transpose()
+    }
+
+    fn entries(&self, reverse: bool) -> Result<Vec<(u64, u64)>> {
+        let entry = |entry: Result<(u64, Vec<u8>)>| entry.and_then(|(key, bytes)| Ok((key, number(&bytes)?)));
+        if reverse { self.iter().rev().map(entry).collect() } else { self.iter().map(entry).collect() }
+    }
+
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+
+    fn bulk_load(&self, n: u64) -> Result<u64> {
+        let entries: Vec<(u64, Vec<u8>)> = bulk(n).map(|(key, value)| (key, record(value))).collect();
+        self.bulk_load(entries.iter().map(|(key, bytes)| (*key, &bytes[..])))
+    }
+
+    fn check(&self) -> Report {
+        self.check()
+    }
+}
