@@ -32,6 +32,14 @@ loom:
 crash:
     scripts/check crash
 
+# The stores of a shift, in the assembly
+assembly:
+    scripts/check assembly
+
+# Every damaged byte of small pools: half an hour
+damage:
+    scripts/check damage
+
 # The code without assembler
 portable:
     scripts/check portable
@@ -48,6 +56,6 @@ fuzz-smoke:
 bench *ARGS:
     scripts/check bench {{ARGS}}
 
-# Everything but the benchmarks
+# All that CI runs
 ci:
     .ci/run

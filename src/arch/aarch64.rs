@@ -67,14 +67,14 @@ pub(super) fn fence() {
 #[inline]
 pub(super) fn order() {
     // SAFETY: as for `fence`.
-    unsafe { asm!("dmb ishst", options(nostack, preserves_flags)) }
+    unsafe { asm!("dmb ishst /* order */", options(nostack, preserves_flags)) }
 }
 
 /// Empty, but may touch any memory as far as the compiler knows.
 #[inline]
 pub(super) fn compiler_barrier() {
     // SAFETY: no instruction at all.
-    unsafe { asm!("", options(nostack, preserves_flags)) }
+    unsafe { asm!("/* order */", options(nostack, preserves_flags)) }
 }
 
 /// Into all caches.

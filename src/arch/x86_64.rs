@@ -61,7 +61,7 @@ pub(super) fn order() {
 #[inline]
 pub(super) fn compiler_barrier() {
     // SAFETY: no instruction at all.
-    unsafe { asm!("", options(nostack, preserves_flags)) }
+    unsafe { asm!("/* order */", options(nostack, preserves_flags)) }
 }
 
 /// Into all caches.
