@@ -5,11 +5,12 @@
 //!
 //! All cases take half an hour. An ordinary run takes a part of them, spread evenly; `BRISTLECONE_DAMAGE=all` takes all.
 
-use bristlecone::medium::{Domain, Dram, Medium};
-use bristlecone::{Circular, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile};
+use bristlecone::medium::{Dram, Medium};
+use bristlecone::{
+    Circular, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
@@ -31,20 +32,10 @@ struct Traced {
 }
 
 impl Medium for Traced {
-    fn len(&self) -> u64 {
-        self.dram.len()
-    }
+    delegate_medium!(this => this.dram; len domain reserve store store_pair order flush fence);
 
     fn name(&self) -> &str {
         "traced"
-    }
-
-    fn domain(&self) -> Domain {
-        self.dram.domain()
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        self.dram.reserve(at, len)
     }
 
     fn load(&self, at: u64) -> u64 {
@@ -52,29 +43,9 @@ impl Medium for Traced {
         self.dram.load(at)
     }
 
-    fn store(&self, at: u64, value: u64) {
-        self.dram.store(at, value);
-    }
-
-    fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        self.dram.store_pair(at, pair);
-    }
-
     fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.loaded[at as usize / 8].store(true, Ordering::Relaxed);
         self.dram.cas(at, current, new)
-    }
-
-    fn order(&self) {
-        self.dram.order();
-    }
-
-    fn flush(&self, at: u64, len: u64) {
-        self.dram.flush(at, len);
-    }
-
-    fn fence(&self) {
-        self.dram.fence();
     }
 }
 
@@ -173,12 +144,9 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
         let in_use = pool.medium().words();
         drop(tree);
         // The last word of an orderly close is the superblock's: written here by opening again.
-        let medium = Closing::new(pool.medium().words());
-        let kept = medium.words.clone();
-        let again = options().open_on(medium).unwrap();
-        drop(again);
-        let closed = kept.words();
-        [in_use, closed]
+        let kept = Arc::new(Dram::from_words(pool.medium().words()));
+        drop(options().open_on(Arc::clone(&kept)).unwrap());
+        [in_use, kept.words()]
     }
 
     fn exercise<M: Medium>(self, medium: M, order: Order, last_words: impl Fn(&M) -> Words) -> Result<()> {
@@ -276,9 +244,8 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
         assert!(map.check().is_clean());
         let in_use = pool.medium().words();
         drop(map);
-        let medium = Closing::new(pool.medium().words());
-        let kept = medium.words.clone();
-        drop(options().open_on(medium).unwrap());
+        let kept = Arc::new(Dram::from_words(pool.medium().words()));
+        drop(options().open_on(Arc::clone(&kept)).unwrap());
         [in_use, kept.words()]
     }
 
@@ -315,63 +282,6 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
         Self::grow(&map);
         Self::look(&map);
         Ok(())
-    }
-}
-
-/// A medium whose words can be had when the pool on it is closed.
-struct Closing {
-    words: Arc<Dram>,
-}
-
-impl Closing {
-    fn new(words: Words) -> Self {
-        Self { words: Arc::new(Dram::from_words(words)) }
-    }
-}
-
-impl Medium for Closing {
-    fn len(&self) -> u64 {
-        self.words.len()
-    }
-
-    fn name(&self) -> &str {
-        "closing"
-    }
-
-    fn domain(&self) -> Domain {
-        self.words.domain()
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        self.words.reserve(at, len)
-    }
-
-    fn load(&self, at: u64) -> u64 {
-        self.words.load(at)
-    }
-
-    fn store(&self, at: u64, value: u64) {
-        self.words.store(at, value);
-    }
-
-    fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        self.words.store_pair(at, pair);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.words.cas(at, current, new)
-    }
-
-    fn order(&self) {
-        self.words.order();
-    }
-
-    fn flush(&self, at: u64, len: u64) {
-        self.words.flush(at, len);
-    }
-
-    fn fence(&self) {
-        self.words.fence();
     }
 }
 

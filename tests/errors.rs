@@ -1,15 +1,16 @@
 //! Every bad input gets its own error, which names the file and the offset or limit, and leaves the pool as it was.
 
-use bristlecone::medium::{Domain, Dram, Mapped, Medium};
+use bristlecone::medium::{Dram, Mapped, Medium};
 use bristlecone::{
     CircTree, Circular, Error, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile,
+    delegate_medium,
 };
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 const CAPACITY: u64 = 64 << 10;
 const TWINS: [usize; 2] = [0, 4096];
@@ -830,50 +831,16 @@ impl Filling {
 }
 
 impl Medium for Filling {
-    fn len(&self) -> u64 {
-        self.dram.len()
-    }
+    delegate_medium!(this => this.dram; len domain load store store_pair cas order flush fence);
 
     fn name(&self) -> &str {
         "filling disk"
-    }
-
-    fn domain(&self) -> Domain {
-        self.dram.domain()
     }
 
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         let less = |left: u64| left.checked_sub(1);
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         taken.map(|_| ()).map_err(|_| io::ErrorKind::StorageFull.into())
-    }
-
-    fn load(&self, at: u64) -> u64 {
-        self.dram.load(at)
-    }
-
-    fn store(&self, at: u64, value: u64) {
-        self.dram.store(at, value);
-    }
-
-    fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        self.dram.store_pair(at, pair);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.dram.cas(at, current, new)
-    }
-
-    fn order(&self) {
-        self.dram.order();
-    }
-
-    fn flush(&self, at: u64, len: u64) {
-        self.dram.flush(at, len);
-    }
-
-    fn fence(&self) {
-        self.dram.fence();
     }
 }
 
@@ -1111,59 +1078,9 @@ fn a_full_disk_at_open_changes_nothing() {
     (0..100).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
     let words = pool.medium().words();
     for left in [0, 1] {
-        let image = Watched(std::sync::Arc::new(Filling::new(Dram::from_words(words.clone()), left)));
-        let seen = image.0.clone();
-        full(&error(tiny().open_on(image)));
+        let seen = Arc::new(Filling::new(Dram::from_words(words.clone()), left));
+        full(&error(tiny().open_on(Arc::clone(&seen))));
         assert!(seen.dram.words() == words, "{left} reservations");
-    }
-}
-
-/// A medium that can still be looked at when a failed open has dropped it.
-struct Watched(std::sync::Arc<Filling>);
-
-impl Medium for Watched {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn domain(&self) -> Domain {
-        self.0.domain()
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        self.0.reserve(at, len)
-    }
-
-    fn load(&self, at: u64) -> u64 {
-        self.0.load(at)
-    }
-
-    fn store(&self, at: u64, value: u64) {
-        self.0.store(at, value);
-    }
-
-    fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        self.0.store_pair(at, pair);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.0.cas(at, current, new)
-    }
-
-    fn order(&self) {
-        self.0.order();
-    }
-
-    fn flush(&self, at: u64, len: u64) {
-        self.0.flush(at, len);
-    }
-
-    fn fence(&self) {
-        self.0.fence();
     }
 }
 

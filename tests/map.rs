@@ -1,10 +1,11 @@
 //! The typed map: every kind of key and value, records of every length, and the space they take and give back.
 
-use bristlecone::medium::{Domain, Dram, Medium};
-use bristlecone::{Circular, Error, Index, Key, Linear, Map, Node, Options, Persistent, Pool, Result, Value, Volatile};
+use bristlecone::medium::{Dram, Medium};
+use bristlecone::{
+    Circular, Error, Index, Key, Linear, Map, Node, Options, Persistent, Pool, Result, Value, Volatile, delegate_medium,
+};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::io;
 use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -352,44 +353,10 @@ struct Snapshots {
 }
 
 impl Medium for Snapshots {
-    fn len(&self) -> u64 {
-        self.dram.len()
-    }
+    delegate_medium!(this => this.dram; len domain reserve load store store_pair cas order flush);
 
     fn name(&self) -> &str {
         "snapshots"
-    }
-
-    fn domain(&self) -> Domain {
-        self.dram.domain()
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        self.dram.reserve(at, len)
-    }
-
-    fn load(&self, at: u64) -> u64 {
-        self.dram.load(at)
-    }
-
-    fn store(&self, at: u64, value: u64) {
-        self.dram.store(at, value);
-    }
-
-    fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        self.dram.store_pair(at, pair);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.dram.cas(at, current, new)
-    }
-
-    fn order(&self) {
-        self.dram.order();
-    }
-
-    fn flush(&self, at: u64, len: u64) {
-        self.dram.flush(at, len);
     }
 
     fn fence(&self) {

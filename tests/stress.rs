@@ -3,11 +3,12 @@
 //! The trees are of the smallest nodes, so that leaves split and merge all the time, on a medium that gives the processor
 //! away in the middle of things, so that threads meet at every place.
 
-use bristlecone::medium::{Domain, Dram, Medium};
-use bristlecone::{Circular, Error, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile};
+use bristlecone::medium::{Dram, Medium};
+use bristlecone::{
+    Circular, Error, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
+};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -56,20 +57,10 @@ fn jitter() {
 }
 
 impl Medium for Jittery {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
+    delegate_medium!(this => this.0; len domain reserve cas order flush);
 
     fn name(&self) -> &str {
         "jittery"
-    }
-
-    fn domain(&self) -> Domain {
-        self.0.domain()
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        self.0.reserve(at, len)
     }
 
     fn load(&self, at: u64) -> u64 {
@@ -85,18 +76,6 @@ impl Medium for Jittery {
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
         jitter();
         self.0.store_pair(at, pair);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.0.cas(at, current, new)
-    }
-
-    fn order(&self) {
-        self.0.order();
-    }
-
-    fn flush(&self, at: u64, len: u64) {
-        self.0.flush(at, len);
     }
 
     fn fence(&self) {

@@ -1,8 +1,8 @@
 //! Counts what a medium is asked to do: the noise-free half of every measurement.
 
-use super::{Domain, Medium, lines};
+use super::{Medium, lines};
+use crate::delegate_medium;
 use crate::sync::{AtomicU64, Ordering};
-use std::io;
 
 /// How often a medium was asked for what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,37 +62,10 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl<M: Medium> Medium for Counted<M> {
-    fn len(&self) -> u64 {
-        self.medium.len()
-    }
-
-    fn name(&self) -> &str {
-        self.medium.name()
-    }
-
-    fn domain(&self) -> Domain {
-        self.medium.domain()
-    }
+    delegate_medium!(this => this.medium; len name domain read_only reserve space load prefetch);
 
     fn writes_back(&self) -> bool {
         true
-    }
-
-    fn read_only(&self) -> bool {
-        self.medium.read_only()
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        self.medium.reserve(at, len)
-    }
-
-    fn space(&self) -> u64 {
-        self.medium.space()
-    }
-
-    #[inline]
-    fn load(&self, at: u64) -> u64 {
-        self.medium.load(at)
     }
 
     #[inline]
@@ -128,10 +101,5 @@ impl<M: Medium> Medium for Counted<M> {
     fn fence(&self) {
         add(&self.fences, 1);
         self.medium.fence();
-    }
-
-    #[inline]
-    fn prefetch(&self, at: u64, len: u64) {
-        self.medium.prefetch(at, len);
     }
 }

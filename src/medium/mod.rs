@@ -27,6 +27,7 @@ pub use sim::{Event, Fault, Line, Model, Sim, Site};
 pub use slowed::Slowed;
 
 use std::io;
+use std::sync::Arc;
 
 /// Bytes that are written back together.
 pub const LINE: u64 = 64;
@@ -152,6 +153,99 @@ pub trait Medium: Send + Sync + 'static {
     fn prefetch(&self, at: u64, len: u64) {
         let _ = (at, len);
     }
+}
+
+/// Implements methods of [`Medium`] by calling another medium's, for a medium that adds something to one.
+///
+/// # Examples
+///
+/// ```
+/// use bristlecone::delegate_medium;
+/// use bristlecone::medium::{Domain, Dram, Medium};
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// struct CountsFences(Dram, AtomicU64);
+///
+/// impl Medium for CountsFences {
+///     delegate_medium!(this => this.0; len name domain reserve load store store_pair cas order flush);
+///
+///     fn fence(&self) {
+///         self.1.fetch_add(1, Ordering::Relaxed);
+///         self.0.fence();
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! delegate_medium {
+    ($this:ident => $to:expr; $($method:ident)*) => {
+        $($crate::delegate_medium!(@$method $this => $to);)*
+    };
+    (@len $this:ident => $to:expr) => {
+        fn len(&self) -> u64 { let $this = self; $to.len() }
+    };
+    (@name $this:ident => $to:expr) => {
+        fn name(&self) -> &str { let $this = self; $to.name() }
+    };
+    (@domain $this:ident => $to:expr) => {
+        #[inline]
+        fn domain(&self) -> $crate::medium::Domain { let $this = self; $to.domain() }
+    };
+    (@writes_back $this:ident => $to:expr) => {
+        #[inline]
+        fn writes_back(&self) -> bool { let $this = self; $to.writes_back() }
+    };
+    (@read_only $this:ident => $to:expr) => {
+        fn read_only(&self) -> bool { let $this = self; $to.read_only() }
+    };
+    (@reserve $this:ident => $to:expr) => {
+        fn reserve(&self, at: u64, len: u64) -> ::std::io::Result<()> { let $this = self; $to.reserve(at, len) }
+    };
+    (@space $this:ident => $to:expr) => {
+        fn space(&self) -> u64 { let $this = self; $to.space() }
+    };
+    (@load $this:ident => $to:expr) => {
+        #[inline]
+        fn load(&self, at: u64) -> u64 { let $this = self; $to.load(at) }
+    };
+    (@store $this:ident => $to:expr) => {
+        #[inline]
+        fn store(&self, at: u64, value: u64) { let $this = self; $to.store(at, value) }
+    };
+    (@store_pair $this:ident => $to:expr) => {
+        #[inline]
+        fn store_pair(&self, at: u64, pair: [u64; 2]) { let $this = self; $to.store_pair(at, pair) }
+    };
+    (@cas $this:ident => $to:expr) => {
+        fn cas(&self, at: u64, current: u64, new: u64) -> ::core::result::Result<u64, u64> {
+            let $this = self;
+            $to.cas(at, current, new)
+        }
+    };
+    (@order $this:ident => $to:expr) => {
+        #[inline]
+        #[track_caller]
+        fn order(&self) { let $this = self; $to.order() }
+    };
+    (@flush $this:ident => $to:expr) => {
+        #[inline]
+        #[track_caller]
+        fn flush(&self, at: u64, len: u64) { let $this = self; $to.flush(at, len) }
+    };
+    (@fence $this:ident => $to:expr) => {
+        #[inline]
+        #[track_caller]
+        fn fence(&self) { let $this = self; $to.fence() }
+    };
+    (@prefetch $this:ident => $to:expr) => {
+        #[inline]
+        fn prefetch(&self, at: u64, len: u64) { let $this = self; $to.prefetch(at, len) }
+    };
+}
+
+/// One medium in several hands, to look at it after the pool on it is closed.
+impl<M: Medium> Medium for Arc<M> {
+    delegate_medium!(this => (**this); len name domain writes_back read_only reserve space load store store_pair cas);
+    delegate_medium!(this => (**this); order flush fence prefetch);
 }
 
 /// The lines that overlap `len` bytes from `at`, as offsets of their starts.
