@@ -151,6 +151,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let low = self.medium().load(at + LOW);
         let Some(next) = self.next(at)? else { return Ok(Span::new(low, u64::MAX)) };
         let high = self.medium().load(next + LOW);
+        if self.level(next)? != self.level(at)? {
+            return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
+        }
         if high <= low {
             return Err(Broken::new(next + LOW, "N4: lows ascend along a chain"));
         }
@@ -176,6 +179,19 @@ impl<N: Node, M: Medium> Chain<N, M> {
             }
             self.first_touch(at)?;
         }
+    }
+
+    /// As [`view`](Self::view); `None` too if the node is of another level.
+    ///
+    /// In a damaged pool, one level may name a node of another. A thread that has locked that one must not wait for it: so
+    /// the level is looked at first.
+    #[inline]
+    pub(crate) fn view_of_level(&self, at: u64, level: u16) -> Result<Option<View<'_>>, Broken> {
+        let shadow = self.shadow(at);
+        if shadow.lock.peek().is_ready() && shadow.level() != level {
+            return Ok(None);
+        }
+        Ok(self.view(at)?.filter(|view| view.shadow.level() == level))
     }
 
     /// Reads a node that nobody has looked at since open.
@@ -207,7 +223,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         if locked.was.is_dead() {
             return Ok(None);
         }
-        let (span, window) = self.read(locked.at)?;
+        let (level, span, window) = self.read(locked.at)?;
+        locked.shadow.set_level(level);
         locked.set_span(span);
         locked.set_window(window);
         locked.leave = Leave::Ready;
@@ -215,10 +232,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// Reads a node from the medium and finishes what a crash interrupted in it.
-    fn read(&self, at: u64) -> Result<(Span, Window), Broken> {
-        self.level(at)?;
+    fn read(&self, at: u64) -> Result<(u16, Span, Window), Broken> {
+        let level = self.level(at)?;
         let span = self.span_of(at)?;
-        Ok((span, slots::repair::<N, M>(self.medium(), at, span)?))
+        Ok((level, span, slots::repair::<N, M>(self.medium(), at, span)?))
     }
 
     /// Takes a block and fills it; flushed, not fenced. Locked until dropped; nothing points to it.
@@ -233,6 +250,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let shadow = self.shadow(block.at);
         let was = shadow.lock.lock();
         let window = slots::fill::<N, M>(self.medium(), block.at, level, span.low(), next, entries, block.zeroed);
+        shadow.set_level(level);
         shadow.set_span(span);
         shadow.set_window(window);
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })

@@ -100,7 +100,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
     fn descend(&self, top: Top, level: u16, key: u64) -> Result<Option<u64>, Broken> {
         let (mut at, mut here) = (top.at, top.level);
         loop {
-            let Some(view) = self.chain.view(at)? else { return Ok(None) };
+            let Some(view) = self.chain.view_of_level(at, here)? else { return Ok(None) };
             if !view.span.contains(key) {
                 let next = self.chain.next(at);
                 if !view.is_still() || key < view.span.low() {

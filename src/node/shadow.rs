@@ -26,7 +26,7 @@ const VERSION: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct VersionLock(AtomicU64);
 
-/// What the lock word was, unlocked.
+/// What the lock word was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 
@@ -70,6 +70,11 @@ impl Backoff {
 impl VersionLock {
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(0))
+    }
+
+    /// The word as it is, locked or not.
+    pub(crate) fn peek(&self) -> Version {
+        Version(self.0.load(Ordering::Acquire))
     }
 
     /// The version to read under; waits while a writer is at work.
@@ -138,6 +143,7 @@ pub(crate) struct Shadow {
     low: AtomicU64,
     width: AtomicU64,
     window: AtomicU32,
+    level: AtomicU32,
 }
 
 #[cfg(not(loom))]
@@ -146,7 +152,13 @@ const _: () = assert!(size_of::<Shadow>() == 32);
 impl Shadow {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { lock: VersionLock::new(), low: zero(), width: zero(), window: AtomicU32::new(0) }
+        Self {
+            lock: VersionLock::new(),
+            low: zero(),
+            width: zero(),
+            window: AtomicU32::new(0),
+            level: AtomicU32::new(0),
+        }
     }
 
     #[inline]
@@ -157,6 +169,17 @@ impl Shadow {
     #[inline]
     pub(crate) fn window(&self) -> Window {
         Window::unpack(self.window.load(Ordering::Relaxed))
+    }
+
+    /// Levels above the leaves.
+    #[inline]
+    pub(crate) fn level(&self) -> u16 {
+        self.level.load(Ordering::Relaxed) as u16
+    }
+
+    /// Under the lock only.
+    pub(crate) fn set_level(&self, level: u16) {
+        self.level.store(level.into(), Ordering::Relaxed);
     }
 
     /// Under the lock only.
