@@ -4,12 +4,12 @@ use super::Core;
 use crate::chain::{Locked, View};
 use crate::error::{Broken, Result};
 use crate::medium::Medium;
-use crate::node::{LOW, Node, slots};
+use crate::node::{LOW, Node, Span, slots};
 
 /// Lost races after which a search starts at the head of the chain instead of trusting the index.
 const PATIENCE: usize = 64;
-/// Further lost races after which the chain must be broken: no thread is that unlucky.
-const DESPAIR: usize = 1 << 20;
+/// Lost races after which the chain must be broken: no thread is that unlucky, from the head on and giving way each time.
+const DESPAIR: usize = 1 << 10;
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// Where to start looking for a key.
@@ -30,8 +30,24 @@ impl<N: Node, M: Medium> Core<N, M> {
         Ok(good.unwrap_or_else(|| self.head()))
     }
 
-    fn no_head(at: u64) -> Broken {
-        Broken::new(at + LOW, "N1: the chain starts with the leaf that owns 0")
+    /// Whether to go right from a node that does not own the key; if not, the search begins anew.
+    ///
+    /// `least` is what the low of this node must at least be, coming from its left neighbour: a node that has become
+    /// another leads astray.
+    #[inline]
+    fn go_right(&self, key: u64, at: u64, span: Span, least: &mut u64) -> std::result::Result<bool, Broken> {
+        let ascends = span.low() >= *least;
+        *least = span.low().saturating_add(1);
+        if key < span.low() && at == self.head() {
+            return Err(Broken::new(at + LOW, "N1: the chain starts with the leaf that owns 0"));
+        }
+        Ok(ascends && key >= span.low())
+    }
+
+    /// The right neighbour of a node that does not own the key.
+    #[inline]
+    fn right_of(&self, at: u64) -> std::result::Result<u64, Broken> {
+        self.leaves.next(at)?.ok_or_else(|| Broken::new(at, "N1: the chain ends before MAX"))
     }
 
     /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then thrown away.
@@ -40,6 +56,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let mut tries = 0;
         'again: loop {
             let mut at = self.start(key, tries)?;
+            let mut least = 0;
             tries += 1;
             loop {
                 self.leaves.prefetch(at);
@@ -50,34 +67,21 @@ impl<N: Node, M: Medium> Core<N, M> {
                         return Ok(result);
                     }
                     // Same place, new version.
-                    tries += 1;
-                    if tries > DESPAIR {
-                        continue 'again;
-                    }
                     continue;
                 }
-                let next = self.leaves.next(at);
-                let is_left = key < view.span.low();
-                let is_head = is_left && at == self.head();
-                if !view.is_still() {
+                let right = self.go_right(key, at, view.span, &mut least);
+                let next = self.right_of(at);
+                if !view.is_still() || !right? {
                     continue 'again;
                 }
-                if is_head {
-                    return Err(Self::no_head(at));
-                }
-                if is_left {
-                    continue 'again;
-                }
-                // The owner is further right: the index lags.
-                at = match next? {
-                    Some(next) => next,
-                    None => return Err(Broken::new(at, "N1: the chain ends before MAX")),
-                };
+                // The index lags.
+                at = next?;
             }
         }
     }
 
     /// Locks the leaf that owns the key.
+    #[inline]
     pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_>> {
         self.named(self.try_lock_owner(key))
     }
@@ -86,6 +90,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let mut tries = 0;
         'again: loop {
             let mut at = self.start(key, tries)?;
+            let mut least = 0;
             tries += 1;
             loop {
                 self.leaves.prefetch(at);
@@ -93,16 +98,10 @@ impl<N: Node, M: Medium> Core<N, M> {
                 if leaf.span().contains(key) {
                     return Ok(leaf);
                 }
-                if key < leaf.span().low() {
-                    if at == self.head() {
-                        return Err(Self::no_head(at));
-                    }
+                if !self.go_right(key, at, leaf.span(), &mut least)? {
                     continue 'again;
                 }
-                at = match self.leaves.next(at)? {
-                    Some(next) => next,
-                    None => return Err(Broken::new(at, "N1: the chain ends before MAX")),
-                };
+                at = self.right_of(at)?;
             }
         }
     }
