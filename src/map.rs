@@ -248,23 +248,21 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     /// As [`PTree::bulk_load`](crate::PTree::bulk_load), and [`Error::RecordTooLong`].
     pub fn bulk_load<'v>(&self, entries: impl IntoIterator<Item = (K, V::Borrowed<'v>)>) -> Result<u64> {
         let core = &*self.core;
-        let mut written = Vec::new();
+        let mut written = Written { map: self, records: Vec::new() };
         let entries = entries.into_iter().map(|(key, value)| {
             let word = match V::encode(value) {
                 Encoded::Word(word) => word,
                 Encoded::Bytes(bytes) => {
                     let record = self.records()?.write(&core.pool.medium, &core.pool.segments, bytes)?;
-                    written.push(record);
+                    written.records.push(record);
                     record
                 }
             };
             Ok((key.encode(), word))
         });
-        let loaded = core.bulk_load(entries);
-        if loaded.is_err() {
-            written.into_iter().for_each(|record| self.free(Some(record)));
-        }
-        loaded
+        let loaded = core.bulk_load(entries)?;
+        written.records.clear();
+        Ok(loaded)
     }
 
     /// The first broken invariant that a method without a `Result` came across, if there was one.
@@ -275,6 +273,18 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     /// Checks every invariant of the map, records included. Nothing is changed. Other threads must not write meanwhile.
     pub fn check(&self) -> Report {
         self.core.check()
+    }
+}
+
+/// Records that no slot points to yet: freed if none ever will, be it for an error or a panic of the caller's iterator.
+struct Written<'m, K: Key, V: Value, N: Node, I: Index, M: Medium> {
+    map: &'m Map<K, V, N, I, M>,
+    records: Vec<u64>,
+}
+
+impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Drop for Written<'_, K, V, N, I, M> {
+    fn drop(&mut self) {
+        self.records.drain(..).for_each(|record| self.map.free(Some(record)));
     }
 }
 

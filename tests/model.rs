@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn circular_2_persistent(ops in histories()) {
-        follows_the_model::<Circular<2>, Persistent>(ops);
+        follows_the_model::<Circular<4>, Persistent>(ops);
     }
 
     #[test]

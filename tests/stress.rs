@@ -275,7 +275,7 @@ storms! {
     storm_linear_4_persistent Linear<4>, Persistent;
     storm_circular_8_volatile Circular<8>, Volatile;
     storm_circular_8_persistent Circular<8>, Persistent;
-    storm_linear_2_persistent Linear<2>, Persistent;
+    storm_linear_5_persistent Linear<5>, Persistent;
 }
 
 /// Every value tells its key, and whether it may be seen at all.
@@ -357,8 +357,8 @@ fn scramble_linear_4_volatile() {
 }
 
 #[test]
-fn scramble_linear_2_persistent() {
-    watched("scramble", scramble::<Linear<2>, Persistent>);
+fn scramble_linear_5_persistent() {
+    watched("scramble", scramble::<Linear<5>, Persistent>);
 }
 /// Threads open, use and let go of one tree: whoever holds it holds an open one, and all find what any has written.
 fn come_and_go<I: Index>() {

@@ -31,7 +31,7 @@ fuzz_target!(init: begin(), |data: &[u8]| {
         4 => cut::<Linear<5>, Persistent>(&campaign, &history),
         5 => cut::<Circular<8>, Volatile>(&campaign, &history),
         6 => cut::<Circular<8>, Persistent>(&campaign, &history),
-        _ => cut::<Linear<2>, Persistent>(&campaign, &history),
+        _ => cut::<Linear<5>, Persistent>(&campaign, &history),
     }
 });
 

@@ -68,7 +68,17 @@ pub(crate) struct Locked<'c> {
     pub(crate) at: u64,
 }
 
-impl Locked<'_> {
+impl<'c> Locked<'c> {
+    /// What a reader would see.
+    pub(crate) fn view(&self) -> View<'c> {
+        View { shadow: self.shadow, version: self.was, at: self.at, span: self.span(), window: self.window() }
+    }
+
+    /// Unlocks a node that was only read: what readers have seen of it still holds.
+    pub(crate) fn unlock_unchanged(mut self) {
+        self.leave = Leave::Unchanged;
+    }
+
     /// What it owns.
     #[inline]
     pub(crate) fn span(&self) -> Span {
@@ -139,25 +149,28 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// The right neighbour, validated; `None` at the end of the chain.
+    ///
+    /// Its low is greater: so whoever goes right, or locks one node after the other, comes to an end whatever the bytes.
     pub(crate) fn next(&self, at: u64) -> Result<Option<u64>, Broken> {
-        match self.medium().load(at + NEXT) {
-            0 => Ok(None),
-            next => self.validate(next, at + NEXT).map(Some),
+        let m = self.medium();
+        let next = match m.load(at + NEXT) {
+            0 => return Ok(None),
+            next => self.validate(next, at + NEXT)?,
+        };
+        if m.load(next + LOW) <= m.load(at + LOW) {
+            return Err(Broken::new(next + LOW, "N4: lows ascend along a chain"));
         }
+        Ok(Some(next))
     }
 
     /// What a node owns, from the medium: its `low` and its neighbour's.
     pub(crate) fn span_of(&self, at: u64) -> Result<Span, Broken> {
         let low = self.medium().load(at + LOW);
         let Some(next) = self.next(at)? else { return Ok(Span::new(low, u64::MAX)) };
-        let high = self.medium().load(next + LOW);
         if self.level(next)? != self.level(at)? {
             return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
         }
-        if high <= low {
-            return Err(Broken::new(next + LOW, "N4: lows ascend along a chain"));
-        }
-        Ok(Span::new(low, high))
+        Ok(Span::new(low, self.medium().load(next + LOW)))
     }
 
     /// Reads the level of a node from the medium.
@@ -197,11 +210,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Reads a node that nobody has looked at since open.
     #[cold]
     fn first_touch(&self, at: u64) -> Result<(), Broken> {
-        if let Some(mut node) = self.lock(at)?
+        if let Some(node) = self.lock(at)?
             && node.was.is_ready()
         {
-            // Another thread was faster, and its reads still hold.
-            node.leave = Leave::Unchanged;
+            // Another thread was faster.
+            node.unlock_unchanged();
         }
         Ok(())
     }
@@ -248,6 +261,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ) -> Result<Locked<'_>> {
         let block = self.blocks.take(self.medium(), &self.pool.segments)?;
         let shadow = self.shadow(block.at);
+        if shadow.lock.peek().is_ready() {
+            // A close record may call anything free. The thread that asks may hold the lock.
+            return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().name()));
+        }
         let was = shadow.lock.lock();
         let window = slots::fill::<N, M>(self.medium(), block.at, level, span.low(), next, entries, block.zeroed);
         shadow.set_level(level);

@@ -80,7 +80,7 @@ impl<N: Node, I: Index> Kind for Records<N, I> {
 
 /// A record for a number: of one class or another, of several lines, or of segments of its own.
 fn record(value: u64) -> Vec<u8> {
-    const LENGTHS: [usize; 5] = [8, 24, 60, 200, 1100];
+    const LENGTHS: [usize; 5] = [8, 24, 60, 200, 6000];
     let len = LENGTHS[(value % LENGTHS.len() as u64) as usize];
     value.to_le_bytes().into_iter().cycle().take(len).collect()
 }

@@ -25,6 +25,9 @@ use std::sync::Arc;
 /// Retries after which a reader leaves the index and walks the chain.
 const PATIENCE: usize = 64;
 
+/// More levels than any tree has: nodes have four slots or more, and half of them are in use when a level is added.
+const LEVELS: u16 = 64;
+
 /// The levels above the leaves.
 pub(crate) struct Upper<N: Node, M: Medium> {
     chain: Chain<N, M>,
@@ -49,7 +52,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
         if at != 0 {
             let at = upper.chain.validate(at, root.index_at())?;
             let level = upper.chain.level(at)?;
-            if level == 0 || upper.chain.medium().load(at + LOW) != 0 {
+            if level == 0 || level > LEVELS || upper.chain.medium().load(at + LOW) != 0 {
                 return Err(Broken::new(root.index_at(), "I1: the index's root is no topmost node"));
             }
             upper.set_top(Some(Top { at, level }));

@@ -35,6 +35,8 @@ pub struct Mapped {
     file: File,
     name: String,
     domain: Domain,
+    /// What the mapping itself promises.
+    detected: Domain,
     flush: Flush,
     writable: bool,
 }
@@ -115,7 +117,7 @@ impl Mapped {
         let (map, words, detected) = map_file(&file, len, writable).map_err(io("map"))?;
         let forced = std::env::var(FORCE_DOMAIN).ok().and_then(|name| Domain::from_name(&name));
         let domain = forced.unwrap_or(detected);
-        Ok(Self { words, map, file, name, domain, flush: Flush::chosen(), writable })
+        Ok(Self { words, map, file, name, domain, detected, flush: Flush::chosen(), writable })
     }
 
     /// The same mapping, used as if its domain were this one.
@@ -161,7 +163,10 @@ impl Mapped {
     /// Extends the file to `len` bytes and maps it anew.
     pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
         self.file.set_len(len)?;
-        let (map, words, _) = map_file(&self.file, len, self.writable)?;
+        let (map, words, domain) = map_file(&self.file, len, self.writable)?;
+        if self.domain != Domain::Process && self.detected != domain {
+            return Err(io::Error::other("the longer file cannot be mapped as the shorter one was"));
+        }
         self.map = map;
         self.words = words;
         Ok(())
@@ -330,7 +335,9 @@ fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
 fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
     // Asking is cheaper than reserving again. (tmpfs calls a hole what was reserved and not yet written.)
-    let hole = seek(file, SeekFrom::Hole(at)).unwrap_or(at);
+    // Some file systems know of no holes: they must have as many blocks as they say at least.
+    let blocks = std::os::unix::fs::MetadataExt::blocks(&file.metadata()?) * 512;
+    let hole = seek(file, SeekFrom::Hole(at)).ok().filter(|_| blocks >= len).unwrap_or(at);
     if hole >= at + len {
         return Ok(None);
     }
@@ -371,20 +378,32 @@ fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[
         NonNull::new(words).ok_or_else(|| io::Error::other("mapped at address zero"))
     };
     #[cfg(target_os = "linux")]
-    if let Some(map) = dax::SyncMap::new(file, len, writable) {
-        let (words, domain) = (cover(map.start())?, dax::domain());
+    let synchronous = dax::SyncMap::new(file, len, writable);
+    #[cfg(target_os = "linux")]
+    let domain = if synchronous.is_some() { dax::domain() } else { Domain::Process };
+    #[cfg(not(target_os = "linux"))]
+    let domain = Domain::Process;
+    #[cfg(target_os = "linux")]
+    if writable && let Some(map) = synchronous {
+        let words = cover(map.start())?;
         return Ok((Map::Synchronous { _map: map }, words, domain));
     }
     let mut options = memmap2::MmapOptions::new();
-    options.len(len);
-    let map = if writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
+    options.len(len).no_reserve_swap();
+    let map = if writable {
+        options.map_raw(file)?
+    } else {
+        // Private pages: should anybody store to them, nothing reaches the file.
+        // SAFETY: only atomic accesses are made to the mapping, so no change of the file makes them undefined.
+        unsafe { options.map_copy(file) }?.into()
+    };
     #[cfg(target_os = "linux")]
     {
         // Only a hint: tmpfs and DAX may follow it, others refuse.
         let _ = map.advise(memmap2::Advice::HugePage);
     }
     let words = cover(map.as_mut_ptr())?;
-    Ok((Map::Shared { _map: map }, words, Domain::Process))
+    Ok((Map::Shared { _map: map }, words, domain))
 }
 
 /// Mappings whose file-system metadata is durable without `msync`.

@@ -1,7 +1,7 @@
 //! Circular nodes: the run starts anywhere, wraps, and shifts the shorter way.
 
 use crate::medium::Medium;
-use crate::node::{Node, Side, Span, Window, slots};
+use crate::node::{LEAST_SLOTS, Node, Side, Span, Window, slots};
 use core::hint::select_unpredictable;
 
 /// A node whose slots form a ring: inserts and removals move the smaller half of the entries, as in Circ-Tree.
@@ -29,7 +29,7 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
     const LAYOUT: u16 = 2;
     const NAME: &'static str = "circular";
     const SLOTS: usize = {
-        assert!(SLOTS >= 2 && SLOTS <= 4096, "a node has 2 to 4096 slots");
+        assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 4096, "a node has 4 to 4096 slots");
         assert!(SLOTS.is_power_of_two(), "a ring has a power of two of slots");
         SLOTS
     };

@@ -1,7 +1,7 @@
 //! Linear nodes: the run starts at slot 0 and shifts to the right.
 
 use crate::medium::Medium;
-use crate::node::{Node, Side, Span, Window, slots};
+use crate::node::{LEAST_SLOTS, Node, Side, Span, Window, slots};
 
 /// A node of `SLOTS` entries from slot 0 on, as in FAST+FAIR: inserts shift to the right, removals to the left, line by
 /// line in order.
@@ -19,7 +19,7 @@ impl<const SLOTS: usize> Node for Linear<SLOTS> {
     const LAYOUT: u16 = 1;
     const NAME: &'static str = "linear";
     const SLOTS: usize = {
-        assert!(SLOTS >= 2 && SLOTS <= 4096, "a node has 2 to 4096 slots");
+        assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 4096, "a node has 4 to 4096 slots");
         SLOTS
     };
 

@@ -47,6 +47,10 @@ pub(crate) const HEADER: u64 = LINE;
 /// Bytes of a slot.
 pub(crate) const SLOT: u64 = 16;
 
+/// Fewer slots than this make no tree: with two, a full inner node splits into one entry and two, at every level and with
+/// every insert at its end. The models of single leaves do with two.
+const LEAST_SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
+
 /// The keys that a node owns: `[low, high)`, or MAX alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {

@@ -283,6 +283,12 @@ impl Superblock {
     /// Marks a new pool's header as unborn; the first [`write`](Self::write) gives birth to it. The roots and the table
     /// are zero already.
     pub(crate) fn conceive<M: Medium>(m: &M) {
+        if m.load(TWINS[1]) != 0 {
+            m.store(TWINS[1], 0);
+            m.flush(TWINS[1], 8);
+            // Crash: the pool that was here, with one twin.
+            m.fence();
+        }
         m.store(TWINS[0], BIRTH);
         m.flush(TWINS[0], 8);
         // Crash: an unborn pool (S3). The next creation starts over.

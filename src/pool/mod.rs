@@ -243,6 +243,7 @@ impl<M: Medium> Inner<M> {
         }
         inner.in_use.store(true, Ordering::Relaxed);
         inner.update(Superblock::opened);
+        inner.segments.clear_unused(&inner.medium);
         // What a crash during the creation or the dropping of a tree left.
         let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
         let ownerless: Vec<u32> = inner.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();

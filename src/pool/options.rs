@@ -1,7 +1,7 @@
 //! How a pool is created and opened.
 
 use crate::error::{Error, Result};
-use crate::medium::{Domain, Mapped, Mapping, Medium};
+use crate::medium::{Domain, LINE, Mapped, Mapping, Medium, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::{Inner, Pool};
 use std::path::Path;
@@ -163,7 +163,7 @@ impl Options {
         }
         let geometry = self.geometry(&name)?;
         match Mapped::create(path, geometry.capacity, BIRTH) {
-            Ok(medium) => self.create_on(self.taken(medium)),
+            Ok(medium) => self.create_in(self.taken(medium), true),
             // Somebody else created it meanwhile.
             Err(Error::NotAPool { .. }) if !exists => self.open(path),
             Err(error) => Err(error),
@@ -199,7 +199,12 @@ impl Options {
     ///
     /// As [`open`](Self::open), for what does not concern files.
     pub fn create_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
-        if self.read_only {
+        self.create_in(medium, false)
+    }
+
+    /// Creates a pool on a medium; `fresh` says that it holds nothing but zeros behind its first word.
+    fn create_in<M: Medium>(&self, medium: M, fresh: bool) -> Result<Pool<M>> {
+        if self.read_only || medium.read_only() {
             return Err(Error::ReadOnly { pool: medium.name().to_owned() });
         }
         let options = self.clone().capacity(medium.len());
@@ -211,15 +216,10 @@ impl Options {
             capacity: geometry.capacity,
             source: Some(e),
         })?;
-        if !matches!(medium.load(0), 0 | BIRTH) {
-            // Used before: what is not written is taken for zero.
-            Superblock::conceive(&medium);
-            (8..medium.len()).step_by(8).filter(|&at| medium.load(at) != 0).for_each(|at| medium.store(at, 0));
-            medium.flush(0, medium.len());
-            // Crash: an unborn pool.
-            medium.fence();
-        }
         Superblock::conceive(&medium);
+        if !fresh {
+            zero(&medium);
+        }
         Ok(Pool { inner: Arc::new(Inner::open(medium, (Superblock::new(geometry), 0), false)?) })
     }
 
@@ -235,10 +235,28 @@ impl Options {
         if capacity > medium.len() {
             return Err(Error::Truncated { pool: name.to_owned(), expected: capacity, found: medium.len() });
         }
-        if !self.read_only && self.capacity.is_some_and(|asked| asked > capacity) {
-            superblock.geometry.capacity = self.capacity.unwrap_or(capacity);
+        // A medium consists of whole words.
+        let asked = self.capacity.map_or(0, |asked| asked & !7);
+        if !self.read_only && asked > capacity {
+            superblock.geometry.capacity = asked;
             superblock.geometry.check(name)?;
         }
         Ok(superblock)
+    }
+}
+
+/// What is not written is taken for zero: makes it so behind the first word.
+fn zero<M: Medium>(m: &M) {
+    let mut used = false;
+    for line in lines(8, m.len() - 8) {
+        let words = (line.max(8)..(line + LINE).min(m.len())).step_by(8);
+        if words.filter(|&at| m.load(at) != 0).inspect(|&at| m.store(at, 0)).count() > 0 {
+            m.flush(line, LINE);
+            used = true;
+        }
+    }
+    if used {
+        // Crash, until here: an unborn pool; the next creation zeros what this one has not.
+        m.fence();
     }
 }

@@ -133,7 +133,10 @@ impl Records {
 
     /// Gives a record's space back. No slot points to it any more, durably.
     pub(crate) fn free<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
-        let Some(segment) = segments.of(at) else { return };
+        let Some(segment) = segments.of(at).filter(|_| self.room(segments, at).is_some()) else {
+            // Damaged: no record of this tree. Whatever it is, it is somebody else's.
+            return;
+        };
         match segments.entry(segment) {
             Some(Entry { kind: Kind::Span, .. }) => segments.release(m, span(segments, segment)),
             Some(Entry { kind: Kind::Record, unit, .. }) => {

@@ -187,16 +187,16 @@ impl Root {
         }
     }
 
-    /// Declares the tree open (`None`) or closed, with a durable close record.
+    /// Declares the tree open (`None`) or closed, with a durable close record. Flushed; the caller fences before it changes
+    /// anything of an open tree.
     pub(crate) fn set_closed<M: Medium>(&self, m: &M, closed: Option<Closed>) {
         if let Some(Closed { words, crc, .. }) = closed {
             // Crash, with only one of the two words: what lies at one record's place has not the other's checksum.
             m.store(self.at + CLOSED_META, u64::from(words) | u64::from(crc) << 32);
         }
         m.store(self.at + CLOSED, closed.map_or(0, |c| c.at));
-        m.flush(self.at + CLOSED, 16);
         // Crash: open or closed; open only means that the next open walks the chain.
-        m.fence();
+        m.flush(self.at + CLOSED, 16);
     }
 }
 

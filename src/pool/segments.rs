@@ -7,7 +7,7 @@
 //! Invariants:
 //! - **T1** An entry changes by one 8-byte store, and is durable before a block of its segment is used.
 //! - **T2** Segments are first used in ascending order: those from the first entry that is 0 on were never written to,
-//!   and hold zeros. (Their entries may name a span that a crash cut short: they are overwritten when it is their turn.)
+//!   and hold zeros. (Their entries may name a span that a crash cut short: an open for writing clears them.)
 //! - **T3** A segment of nodes stays one until its tree is dropped (type-stable).
 
 use crate::error::{Broken, Error, Result};
@@ -113,6 +113,22 @@ impl Segments {
         Ok(Self { geometry, first: geometry.first(), shift, words: words.into(), state })
     }
 
+    /// Clears the entries of segments that were never used, which a crash while a span was assigned may have left: they
+    /// must not seem to be in use when those before them are.
+    pub(crate) fn clear_unused<M: Medium>(&self, m: &M) {
+        let unused = self.state.lock().unused;
+        let mut any = false;
+        for at in (unused..self.count()).map(|segment| self.at(segment)).filter(|&at| m.load(at) != 0) {
+            m.store(at, 0);
+            m.flush(at, 8);
+            any = true;
+        }
+        if any {
+            // Crash, until here: they are found again.
+            m.fence();
+        }
+    }
+
     pub(crate) fn count(&self) -> u32 {
         self.words.len() as u32
     }
@@ -210,11 +226,18 @@ impl Segments {
     /// Takes segments back. Nothing may refer to them any more.
     pub(crate) fn release<M: Medium>(&self, m: &M, segments: impl IntoIterator<Item = u32>) {
         let mut state = self.state.lock();
+        let before = state.free.len();
         for segment in segments {
-            // Crash: still the tree's, and reached by nothing; the next open releases it again. So no flush.
             self.put(m, segment, Entry::new(Kind::Free, 0, 0));
+            m.flush(self.at(segment), 8);
             state.free.push(segment);
         }
+        if state.free.len() == before {
+            return;
+        }
+        // Crash, until here: still the tree's, and reached by nothing; its next walk releases them again. Not later: after an
+        // orderly close there is no walk, and the slot of a dropped tree may be another's.
+        m.fence();
         state.free.sort_unstable_by(|a, b| b.cmp(a));
         state.free.dedup();
     }
@@ -285,6 +308,19 @@ mod tests {
         assert_eq!(before, m.words());
         segments.assign(&m, record, 1).unwrap();
         assert!(matches!(segments.assign(&m, record, 1), Err(Error::OutOfSpace { .. })));
+    }
+
+    #[test]
+    fn what_a_cut_assignment_left_is_cleared() {
+        let (m, segments) = table();
+        segments.assign(&m, Entry::new(Kind::Span, 0, 4), 4).unwrap();
+        // Of the four entries, the first did not become durable.
+        m.store(segments.at(0), 0);
+        let again = Segments::open(&m, segments.geometry).unwrap();
+        again.clear_unused(&m);
+        again.assign(&m, Entry::new(Kind::Leaf, 0, 64), 1).unwrap();
+        let third = Segments::open(&m, segments.geometry).unwrap();
+        assert_eq!(third.used().count(), 1);
     }
 
     #[test]

@@ -1,17 +1,34 @@
 //! Replacing all of a chain at once: bulk load and clear.
 
 use super::Core;
+use crate::chain::Chain;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::{Entry, NEXT, Node, Span};
 use crate::sync::Ordering;
 
-/// A chain that nothing points to yet.
-#[derive(Default)]
-struct Draft {
+/// A chain that nothing points to yet. Dropped before it is published, be it for an error or a panic of the caller's
+/// iterator, it gives its blocks back.
+struct Draft<'t, N: Node, M: Medium> {
+    chain: &'t Chain<N, M>,
     /// Lows and offsets, from left to right, the tail included.
     leaves: Vec<(u64, u64)>,
     entries: u64,
+    published: bool,
+}
+
+impl<'t, N: Node, M: Medium> Draft<'t, N, M> {
+    fn new(chain: &'t Chain<N, M>) -> Self {
+        Self { chain, leaves: Vec::new(), entries: 0, published: false }
+    }
+}
+
+impl<N: Node, M: Medium> Drop for Draft<'_, N, M> {
+    fn drop(&mut self) {
+        if !self.published {
+            self.leaves.iter().for_each(|&(_, at)| self.chain.discard(at));
+        }
+    }
 }
 
 impl<N: Node, M: Medium> Core<N, M> {
@@ -22,29 +39,25 @@ impl<N: Node, M: Medium> Core<N, M> {
         if self.len() > 0 {
             return Err(Error::NotEmpty { tree: self.name.clone() });
         }
-        let mut draft = Draft::default();
         // Before any lock is taken: drawing the entries may call anything, this tree included.
-        self.draft(&mut draft, entries).inspect_err(|_| self.discard(&draft))?;
-        self.publish(&draft, true)?;
-        Ok(draft.entries)
+        self.publish(self.draft(entries)?, true)
     }
 
     pub(crate) fn clear(&self) -> Result<()> {
-        let mut draft = Draft::default();
-        self.draft(&mut draft, std::iter::empty()).inspect_err(|_| self.discard(&draft))?;
-        self.publish(&draft, false)
+        self.publish(self.draft(std::iter::empty())?, false).map(drop)
     }
 
     /// Lays out an empty chain; returns its head. Durable when it returns.
     pub(super) fn lay_out(&self) -> Result<u64> {
-        let mut draft = Draft::default();
-        self.draft(&mut draft, std::iter::empty()).inspect_err(|_| self.discard(&draft))?;
+        let mut draft = self.draft(std::iter::empty())?;
+        draft.published = true;
         Ok(draft.leaves[0].1)
     }
 
     /// Writes a chain of leaves and its tail. Durable when it returns; nothing points to it.
-    fn draft(&self, draft: &mut Draft, entries: impl Iterator<Item = Result<Entry>>) -> Result<()> {
+    fn draft(&self, entries: impl Iterator<Item = Result<Entry>>) -> Result<Draft<'_, N, M>> {
         let m = self.medium();
+        let mut draft = Draft::new(&self.leaves);
         let mut chunk: Vec<Entry> = Vec::with_capacity(Self::FILL);
         let mut last = None;
         let mut tail = None;
@@ -60,25 +73,25 @@ impl<N: Node, M: Medium> Core<N, M> {
                 continue;
             }
             if chunk.len() == Self::FILL {
-                self.append(draft, &chunk)?;
+                self.append(&mut draft, &chunk)?;
                 chunk.clear();
             }
             chunk.push((key, value));
         }
-        self.append(draft, &chunk)?;
+        self.append(&mut draft, &chunk)?;
         let tail: Vec<Entry> = tail.into_iter().collect();
-        self.append_from(draft, u64::MAX, &tail)?;
+        self.append_from(&mut draft, u64::MAX, &tail)?;
         // Crash: leaves that nothing points to.
         m.fence();
-        Ok(())
+        Ok(draft)
     }
 
-    fn append(&self, draft: &mut Draft, entries: &[Entry]) -> Result<()> {
+    fn append(&self, draft: &mut Draft<'_, N, M>, entries: &[Entry]) -> Result<()> {
         let low = if draft.leaves.is_empty() { 0 } else { entries[0].0 };
         self.append_from(draft, low, entries)
     }
 
-    fn append_from(&self, draft: &mut Draft, low: u64, entries: &[Entry]) -> Result<()> {
+    fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: &[Entry]) -> Result<()> {
         let m = self.medium();
         let leaf = self.leaves.create(0, Span::new(low, u64::MAX), 0, entries.iter().copied())?;
         if let Some(&(_, left)) = draft.leaves.last() {
@@ -91,21 +104,17 @@ impl<N: Node, M: Medium> Core<N, M> {
         Ok(())
     }
 
-    fn discard(&self, draft: &Draft) {
-        draft.leaves.iter().for_each(|&(_, at)| self.leaves.discard(at));
-    }
-
-    /// Makes a draft the tree's chain, or gives its blocks back.
-    fn publish(&self, draft: &Draft, only_if_empty: bool) -> Result<()> {
+    /// Makes a draft the tree's chain; returns how many entries it has.
+    fn publish(&self, mut draft: Draft<'_, N, M>, only_if_empty: bool) -> Result<u64> {
         let _restructuring = self.restructuring.lock();
-        self.replace(draft, only_if_empty).inspect_err(|_| self.discard(draft))?;
+        self.replace(&mut draft, only_if_empty)?;
         let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
         self.lag(self.directory.learn(listed));
-        Ok(())
+        Ok(draft.entries)
     }
 
     /// Puts a draft in the place of the tree's chain, whose leaves are locked meanwhile. The caller holds `restructuring`.
-    fn replace(&self, draft: &Draft, only_if_empty: bool) -> Result<()> {
+    fn replace(&self, draft: &mut Draft<'_, N, M>, only_if_empty: bool) -> Result<()> {
         let m = self.medium();
         let mut old = Vec::new();
         let mut at = Some(self.head());
@@ -122,6 +131,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         // Crash: the old chain, with an index that has forgotten it.
         self.directory.reset()?;
         let head = draft.leaves[0].1;
+        draft.published = true;
         self.root.set_head(m, head);
         // Before the new leaves can be written to.
         self.len.store(draft.entries, Ordering::Relaxed);

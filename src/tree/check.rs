@@ -6,7 +6,7 @@ use crate::error::{Broken, Error, Result};
 use crate::index::{IndexKind, check_persistent, levels_of_volatile};
 use crate::medium::Medium;
 use crate::node::{Node, slots};
-use crate::pool::records::Records;
+use crate::pool::records::{Records, span};
 use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool, segments};
 use std::collections::HashSet;
@@ -49,7 +49,8 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(crate) fn check(&self) -> Report {
         let mut report = Report { trees: 1, ..Report::default() };
         let kind = if self.directory.upper().is_some() { IndexKind::Persistent } else { IndexKind::Volatile };
-        let used = check_tree::<N, M>(&self.pool, self.root, kind, self.records.is_some(), &mut report);
+        let Used { leaves: used, records } =
+            check_tree::<N, M>(&self.pool, self.root, kind, self.records.is_some(), &mut report);
         if report.is_clean() && report.entries != self.len() {
             report.add(Broken::new(self.root.head_at(), "the number of entries is not what is counted"));
         }
@@ -63,27 +64,38 @@ impl<N: Node, M: Medium> Core<N, M> {
             report.add(Broken::new(self.root.head_at(), "a block is neither in use nor free"));
         }
         let segments = &self.pool.segments;
-        let lost = |kind| self.records.is_none() && !segments.owned(self.root.slot, kind, 0).is_empty();
-        if lost(segments::Kind::Span) || lost(segments::Kind::Rest) {
-            report.add(Broken::new(self.root.head_at(), "an open tree without records has a span"));
+        let spans = segments.owned(self.root.slot, segments::Kind::Span, 0);
+        let lost = |head: &&u32| !records.contains(&segments.start(**head));
+        if let Some(&head) = spans.iter().find(lost) {
+            report.add(Broken::new(segments.start(head), "a span that no slot points to"));
+        }
+        let whole: usize = spans.iter().map(|&head| span(segments, head).len()).sum();
+        if whole != spans.len() + segments.owned(self.root.slot, segments::Kind::Rest, 0).len() {
+            report.add(Broken::new(self.root.head_at(), "a part of no span"));
         }
         report
     }
 }
 
-/// Checks one tree as the pool holds it; returns the blocks of its leaves.
+/// What a tree has in use.
+#[derive(Default)]
+pub(crate) struct Used {
+    leaves: HashSet<u64>,
+    records: HashSet<u64>,
+}
+
+/// Checks one tree as the pool holds it.
 pub(crate) fn check_tree<N: Node, M: Medium>(
     pool: &Arc<Inner<M>>,
     root: Root,
     index: IndexKind,
     has_records: bool,
     report: &mut Report,
-) -> HashSet<u64> {
+) -> Used {
     let m = &pool.medium;
     let chain = Chain::<N, M>::new(Arc::clone(pool), root.slot, segments::Kind::Leaf);
     let records = has_records.then(|| Records::new(&pool.segments, root.slot));
-    let mut seen_records = HashSet::new();
-    let mut used = HashSet::new();
+    let mut used = Used::default();
     let mut leaves = Vec::new();
     let mut last_low = None;
     let walk = |report: &mut Report| -> Result<(), Broken> {
@@ -97,7 +109,7 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
             last_low = Some(span.low());
-            used.insert(here);
+            used.leaves.insert(here);
             leaves.push((span.low(), here));
             report.leaves += 1;
             let mut broken = Vec::new();
@@ -112,7 +124,7 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
                         if let Err(b) = records.check(m, &pool.segments, record) {
                             broken.push(b);
                         }
-                        if !seen_records.insert(record) {
+                        if !used.records.insert(record) {
                             broken.push(Broken::new(record, "V1: a record of two slots"));
                         }
                     }

@@ -15,6 +15,7 @@ use crate::pool::blocks::Blocks;
 use crate::pool::format::crc;
 use crate::pool::records::span;
 use crate::pool::roots::Closed;
+use crate::pool::segments::Kind;
 use crate::sync::Ordering;
 
 impl<N: Node, M: Medium> Core<N, M> {
@@ -39,12 +40,14 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     pub(super) fn release_close_record(&self, closed: Closed) {
         let segments = &self.pool.segments;
-        let Some(segment) = segments.of(closed.at) else { return };
-        let owned = segments
-            .entry(segment)
-            .is_some_and(|entry| entry.kind == crate::pool::segments::Kind::Span && entry.tree == self.root.slot);
-        if owned {
-            segments.release(self.medium(), span(segments, segment));
+        let is_own = |segment: &u32| {
+            let entry = segments.entry(*segment);
+            entry.is_some_and(|entry| entry.kind == Kind::Span && entry.tree == self.root.slot)
+        };
+        match segments.of(closed.at).filter(is_own) {
+            Some(segment) => segments.release(self.medium(), span(segments, segment)),
+            // Damaged: there is nothing to release, but the root entry is to be durable.
+            None => self.medium().fence(),
         }
     }
 
@@ -72,8 +75,13 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.len.store(len, Ordering::Relaxed);
         let leaves = Pairs(words);
         let leaf = self.leaves.blocks();
+        let mut least = Some(0);
+        let mut ascends =
+            |low: u64| std::mem::replace(&mut least, low.checked_add(1)).is_some_and(|least| low >= least);
         match &self.directory {
-            Directory::Volatile(_) if !leaves.clone().all(|(_, at)| leaf.contains(segments, at)) => false,
+            Directory::Volatile(_) if !leaves.clone().all(|(low, at)| ascends(low) && leaf.contains(segments, at)) => {
+                false
+            }
             Directory::Volatile(separators) => {
                 separators.rebuild(leaves);
                 true

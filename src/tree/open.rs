@@ -66,9 +66,9 @@ impl<N: Node, M: Medium> Core<N, M> {
         let head = self.named(self.leaves.validate(self.root.head(m), self.root.head_at()))?;
         match self.root.closed(m) {
             Some(closed) => {
-                // From here on the tree may differ from its record (R2).
                 self.root.set_closed(m, None);
                 let restored = self.restore(closed);
+                // With its fence, the tree is open: it may differ from its record from here on (R2).
                 self.release_close_record(closed);
                 if !restored {
                     self.walk(head)?;

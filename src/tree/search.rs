@@ -6,7 +6,8 @@ use crate::error::{Broken, Result};
 use crate::medium::Medium;
 use crate::node::{LOW, Node, Span, slots};
 
-/// Lost races after which a search starts at the head of the chain instead of trusting the index.
+/// Lost races after which a search starts at the head of the chain instead of trusting the index, and a reader takes the
+/// lock.
 const PATIENCE: usize = 64;
 /// Lost races after which the chain must be broken: no thread is that unlucky, from the head on and giving way each time.
 const DESPAIR: usize = 1 << 10;
@@ -57,6 +58,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         'again: loop {
             let mut at = self.start(key, tries)?;
             let mut least = 0;
+            let mut torn = 0;
             tries += 1;
             loop {
                 self.leaves.prefetch(at);
@@ -67,6 +69,10 @@ impl<N: Node, M: Medium> Core<N, M> {
                         return Ok(result);
                     }
                     // Same place, new version.
+                    torn += 1;
+                    if torn == PATIENCE {
+                        return self.with_owner_locked(key, read);
+                    }
                     continue;
                 }
                 let right = self.go_right(key, at, view.span, &mut least);
@@ -78,6 +84,15 @@ impl<N: Node, M: Medium> Core<N, M> {
                 at = next?;
             }
         }
+    }
+
+    /// Reads under the lock: a long read of a leaf that others write to all the time would never be whole.
+    #[cold]
+    fn with_owner_locked<R>(&self, key: u64, read: impl Fn(&View<'_>) -> R) -> std::result::Result<R, Broken> {
+        let leaf = self.try_lock_owner(key)?;
+        let result = read(&leaf.view());
+        leaf.unlock_unchanged();
+        Ok(result)
     }
 
     /// Locks the leaf that owns the key.
