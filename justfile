@@ -36,7 +36,7 @@ crash:
 assembly:
     scripts/check assembly
 
-# Every damaged byte of small pools: half an hour
+# Every damaged byte of small pools
 damage:
     scripts/check damage
 

@@ -3,7 +3,8 @@
 //! Every case is one image with one fault. What is done with it is the same each time, so a word that is never loaded
 //! with the image whole is never loaded with one fault elsewhere before that fault shows: such words are left out.
 //!
-//! All cases take half an hour. An ordinary run takes a part of them, spread evenly; `BRISTLECONE_DAMAGE=all` takes all.
+//! All cases take a minute or more. An ordinary run takes a part of them, spread evenly; `BRISTLECONE_DAMAGE=all` takes
+//! all.
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::{
