@@ -37,7 +37,7 @@ pub(crate) struct Chain<N: Node, M: Medium> {
     layout: PhantomData<N>,
 }
 
-/// What a reader knows of a node: valid as long as [`Chain::is_still`] says so.
+/// What a reader knows of a node: valid as long as [`is_still`](Self::is_still) says so.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'c> {
     shadow: &'c Shadow,
