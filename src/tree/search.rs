@@ -101,6 +101,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.named(self.try_lock_owner(key))
     }
 
+    // A result that is passed on through memory stalls the insert that waits for it.
+    #[inline(always)]
     fn try_lock_owner(&self, key: u64) -> std::result::Result<Locked<'_>, Broken> {
         let mut tries = 0;
         'again: loop {
