@@ -65,12 +65,6 @@ impl Blocks {
         self.class
     }
 
-    /// True if `at` is where one of the class's blocks starts.
-    #[inline]
-    pub(crate) fn contains(&self, segments: &Segments, at: u64) -> bool {
-        segments.is_block(at, self.class)
-    }
-
     /// A block for the caller alone.
     pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken> {
         let mut state = self.state.lock();

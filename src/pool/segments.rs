@@ -47,13 +47,18 @@ impl Entry {
         Self { kind, tree, unit }
     }
 
+    /// The word without its check.
+    #[inline]
+    fn bare(self) -> u64 {
+        self.kind as u64 | u64::from(self.tree) << 16 | u64::from(self.unit) << 32
+    }
+
     fn encode(self, segment: u32) -> u64 {
-        let word = self.kind as u64 | u64::from(self.tree) << 16 | u64::from(self.unit) << 32;
-        word | check(word, segment) << 8
+        self.bare() | check(self.bare(), segment) << 8
     }
 
     fn decode(word: u64, segment: u32) -> Option<Self> {
-        if (word >> 8) & 0xff != check(word & !0xff00, segment) {
+        if (word & CHECK) >> 8 != check(word & !CHECK, segment) {
             return None;
         }
         let kind = [Kind::Free, Kind::Leaf, Kind::Inner, Kind::Record, Kind::Span, Kind::Rest]
@@ -62,6 +67,9 @@ impl Entry {
         Some(Self { kind, tree: (word >> 16) as u16, unit: (word >> 32) as u32 })
     }
 }
+
+/// Where in the word the check is.
+const CHECK: u64 = 0xff00;
 
 /// Eight bits that depend on all others and on the place.
 fn check(word: u64, segment: u32) -> u64 {
@@ -162,6 +170,12 @@ impl Segments {
         if word == 0 { None } else { Entry::decode(word, segment) }
     }
 
+    /// Whether a segment is of this class. (Entries in use were checked when they were read.)
+    #[inline]
+    pub(crate) fn is_of(&self, segment: u32, class: Entry) -> bool {
+        self.words[segment as usize].load(Ordering::Acquire) & !CHECK == class.bare()
+    }
+
     /// Segments that hold, or held, something, with their entries.
     pub(crate) fn used(&self) -> impl Iterator<Item = (u32, Entry)> {
         let unused = self.state.lock().unused;
@@ -185,7 +199,7 @@ impl Segments {
         let Some(segment) = self.of(at) else { return false };
         let within = self.within(at);
         let unit = u64::from(wanted.unit);
-        self.entry(segment) == Some(wanted) && within.is_multiple_of(unit) && within + unit <= self.geometry.segment
+        self.is_of(segment, wanted) && within.is_multiple_of(unit) && within + unit <= self.geometry.segment
     }
 
     /// Gives `count` adjacent segments to a tree. True with it if they hold zeros.

@@ -74,14 +74,12 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         self.len.store(len, Ordering::Relaxed);
         let leaves = Pairs(words);
-        let leaf = self.leaves.blocks();
+        let is_leaf = |at| self.leaves.validate(at, self.root.head_at()).is_ok();
         let mut least = Some(0);
         let mut ascends =
             |low: u64| std::mem::replace(&mut least, low.checked_add(1)).is_some_and(|least| low >= least);
         match &self.directory {
-            Directory::Volatile(_) if !leaves.clone().all(|(low, at)| ascends(low) && leaf.contains(segments, at)) => {
-                false
-            }
+            Directory::Volatile(_) if !leaves.clone().all(|(low, at)| ascends(low) && is_leaf(at)) => false,
             Directory::Volatile(separators) => {
                 separators.rebuild(leaves);
                 true
