@@ -142,13 +142,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Accepts an offset that was read from the medium as one of this chain's blocks.
     #[inline]
     pub(crate) fn validate(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
-        let segments = &self.pool.segments;
-        // As `Segments::is_block`, with a division by a constant.
-        let starts_a_block = || {
-            let within = segments.within(at);
-            within.is_multiple_of(N::BYTES) && within + N::BYTES <= segments.size()
-        };
-        if segments.of(at).is_some_and(|segment| segments.is_of(segment, self.blocks.class()) && starts_a_block()) {
+        // The unit is the class's anyway: said as a constant, it is what the compiler divides by.
+        let class = segments::Entry { unit: N::BYTES as u32, ..self.blocks.class() };
+        if self.pool.segments.is_block(at, class) {
             Ok(at)
         } else {
             Err(Broken::new(read_from, "N1: a link to no node of this tree"))

@@ -251,9 +251,7 @@ impl Campaign {
         outcome.distinct = outcome.hashes.len() as u64;
         outcome
     }
-}
 
-impl Campaign {
     fn run<N: Node, I: Index>(&self, history: &History) -> Result<Run, String> {
         match self.values {
             Values::Numbers => verify::run::<Numbers<N, I>>(history, self.fault),

@@ -268,14 +268,12 @@ impl<N: Node, M: Medium> Upper<N, M> {
     }
 
     fn join<'c>(&'c self, level: u16, mut left: Locked<'c>, right: Locked<'c>) -> Result<()> {
-        let low = right.span().low();
+        let (low, at) = (right.span().low(), right.at);
+        self.withdraw_at(level + 1, low)?;
         if self.chain.fit_in_one(&left, &right) {
-            self.withdraw_at(level + 1, low)?;
             self.chain.merge(&mut left, right);
             return Ok(());
         }
-        self.withdraw_at(level + 1, low)?;
-        let at = right.at;
         let (low, at) = match self.chain.redistribute(&mut left, right, level) {
             Ok(new) => (new.span().low(), new.at),
             // No space to share: everything stays where it was.

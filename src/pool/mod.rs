@@ -243,7 +243,9 @@ impl<M: Medium> Inner<M> {
         }
         inner.in_use.store(true, Ordering::Relaxed);
         inner.update(Superblock::opened);
-        inner.segments.clear_unused(&inner.medium);
+        if !was_clean {
+            inner.segments.clear_unused(&inner.medium);
+        }
         // What a crash during the creation or the dropping of a tree left.
         let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
         let ownerless: Vec<u32> = inner.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
@@ -311,21 +313,27 @@ impl<M: Medium> Inner<M> {
     ) -> Result<Arc<T>> {
         self.writable()?;
         roots::check_name(name)?;
-        let mut catalog = loop {
+        let (mut catalog, found) = loop {
             let catalog = self.catalog.lock();
-            let root = self.find(name)?;
-            match root.and_then(|root| catalog.get(&root.slot)).map(Weak::strong_count) {
+            let Some(root) = self.find(name)? else { break (catalog, None) };
+            check(root, root.shape(&self.medium))?;
+            match catalog.get(&root.slot).map(Weak::upgrade) {
+                None => break (catalog, Some(root)),
+                // The shape was found equal, so the type is the same.
+                Some(Some(open)) => {
+                    return open.downcast::<T>().map_err(|_| Error::LayoutMismatch {
+                        tree: name.to_owned(),
+                        found: "a tree open with other parameters".to_owned(),
+                        expected: std::any::type_name::<T>().to_owned(),
+                    });
+                }
                 // The last handle is just closing it.
-                Some(0) => drop(catalog),
-                _ => break catalog,
+                Some(None) => drop(catalog),
             }
             yield_now();
         };
-        let root = match self.find(name)? {
-            Some(root) => {
-                check(root, root.shape(&self.medium))?;
-                root
-            }
+        let root = match found {
+            Some(root) => root,
             None => {
                 let mut free = None;
                 for root in self.roots() {
@@ -343,20 +351,6 @@ impl<M: Medium> Inner<M> {
                 root
             }
         };
-        if let Some(open) = catalog.get(&root.slot) {
-            // It may have been the last handle that went just now.
-            let Some(open) = open.upgrade() else {
-                drop(catalog);
-                yield_now();
-                return self.tree(name, check, shape, create, open_tree);
-            };
-            // The shape was found equal, so the type is the same.
-            return open.downcast::<T>().map_err(|_| Error::LayoutMismatch {
-                tree: name.to_owned(),
-                found: "a tree open with other parameters".to_owned(),
-                expected: std::any::type_name::<T>().to_owned(),
-            });
-        }
         let tree = open_tree(root)?;
         let weak: Weak<T> = Arc::downgrade(&tree);
         catalog.insert(root.slot, weak);

@@ -170,12 +170,6 @@ impl Segments {
         if word == 0 { None } else { Entry::decode(word, segment) }
     }
 
-    /// Whether a segment is of this class. (Entries in use were checked when they were read.)
-    #[inline]
-    pub(crate) fn is_of(&self, segment: u32, class: Entry) -> bool {
-        self.words[segment as usize].load(Ordering::Acquire) & !CHECK == class.bare()
-    }
-
     /// Segments that hold, or held, something, with their entries.
     pub(crate) fn used(&self) -> impl Iterator<Item = (u32, Entry)> {
         let unused = self.state.lock().unused;
@@ -199,7 +193,9 @@ impl Segments {
         let Some(segment) = self.of(at) else { return false };
         let within = self.within(at);
         let unit = u64::from(wanted.unit);
-        self.is_of(segment, wanted) && within.is_multiple_of(unit) && within + unit <= self.geometry.segment
+        // The check was looked at when the entry was read.
+        let word = self.words[segment as usize].load(Ordering::Acquire) & !CHECK;
+        word == wanted.bare() && within.is_multiple_of(unit) && within + unit <= self.geometry.segment
     }
 
     /// Gives `count` adjacent segments to a tree. True with it if they hold zeros.
