@@ -8,10 +8,10 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path().join("orders.pool");
-//! use bristlecone::{CircTree, Pool};
+//! use bristlecone::{PTree, Pool};
 //!
 //! let pool = Pool::options().capacity(64 << 20).open(&path)?; // creates or opens
-//! let orders: CircTree = pool.tree("orders")?;
+//! let orders: PTree = pool.tree("orders")?;
 //! orders.insert(42, 7)?; // durable when it returns
 //! assert_eq!(orders.get(42), Some(7));
 //! for (id, amount) in orders.range(10..100) {
@@ -22,7 +22,7 @@
 //!
 //! # Layouts
 //!
-//! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`Circular`], [`Linear`]), `I` where its
+//! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`OneLine`], [`Circular`], [`Linear`]), `I` where its
 //! index lives ([`Volatile`], [`Persistent`]), `M` the [`medium`]. [`CircTree`] and [`FastFair`] are the
 //! systems of the papers.
 //!
@@ -44,6 +44,7 @@ mod error;
 mod index;
 mod map;
 pub mod medium;
+mod memory;
 mod node;
 mod pool;
 mod sync;
@@ -53,7 +54,7 @@ pub use codec::{Encoded, Key, Kind, Stored, Value};
 pub use error::{Broken, Error, Result};
 pub use index::{Index, IndexKind, Persistent, Volatile};
 pub use map::{Entries, Map};
-pub use node::{Circular, Linear, Node, Side, Span, Window};
+pub use node::{Circular, Linear, Node, OneLine};
 pub use pool::{Options, Pool, Stat, TreeInfo};
 pub use tree::{PTree, Range, Report};
 

@@ -4,7 +4,7 @@ use crate::codec::{Encoded, Key, Kind, Read, Stored, Value};
 use crate::error::{Error, Result};
 use crate::index::{Index, Volatile};
 use crate::medium::{Mapped, Medium};
-use crate::node::{Circular, Node};
+use crate::node::{Node, OneLine};
 use crate::pool::Pool;
 use crate::pool::records::Records;
 use crate::tree::{Change, Core, Range, Report};
@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// assert_eq!(keys, [-1, 7]);
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
-pub struct Map<K: Key, V: Value, N: Node = Circular<32>, I: Index = Volatile, M: Medium = Mapped> {
+pub struct Map<K: Key, V: Value, N: Node = OneLine, I: Index = Volatile, M: Medium = Mapped> {
     core: Arc<Core<N, M>>,
     types: PhantomData<fn(K) -> (V, I)>,
 }

@@ -3,7 +3,7 @@
 
 use bristlecone::crash::{Campaign, Control, ControlKind, History, Outcome, Values};
 use bristlecone::medium::Model;
-use bristlecone::{Circular, Index, Linear, Node, Persistent, Volatile};
+use bristlecone::{Circular, Index, Linear, Node, OneLine, Persistent, Volatile};
 
 /// States per crash point, for what has points with very many: a record of twenty lines may be torn in a million ways.
 const LIMIT: usize = 500;
@@ -37,6 +37,7 @@ fn random_histories_of_records() {
     random_records::<Circular<4>, Volatile>(Model::Weak, 60);
     random_records::<Linear<4>, Persistent>(Model::Weak, 60);
     random_records::<Circular<8>, Persistent>(Model::Tso, 60);
+    random_records::<OneLine<7>, Volatile>(Model::Weak, 60);
 }
 
 #[test]
@@ -45,6 +46,8 @@ fn random_histories_tso() {
     random::<Linear<5>, Persistent>(Model::Tso, 60);
     random::<Circular<4>, Volatile>(Model::Tso, 60);
     random::<Circular<8>, Persistent>(Model::Tso, 60);
+    random::<OneLine<7>, Volatile>(Model::Tso, 60);
+    random::<OneLine<7>, Persistent>(Model::Tso, 60);
 }
 
 #[test]
@@ -53,6 +56,8 @@ fn random_histories_weak() {
     random::<Linear<4>, Persistent>(Model::Weak, 60);
     random::<Circular<8>, Volatile>(Model::Weak, 60);
     random::<Circular<4>, Persistent>(Model::Weak, 60);
+    random::<OneLine<7>, Volatile>(Model::Weak, 60);
+    random::<OneLine<7>, Persistent>(Model::Weak, 60);
 }
 
 /// Short histories that pass the persist steps of leaves with up to so many entries: at every position of leaves of 8
@@ -122,7 +127,7 @@ fn every_planted_bug_is_found<N: Node, I: Index>(model: Model, values: Values, h
         explained.push((ControlKind::Flush, "src/pool/segments.rs"));
     }
     // Needed where the words of one line come in any order. (Trees of numbers show it with their short close records.)
-    if model == Model::Tso || values == Values::Records {
+    if model == Model::Tso || values == Values::Records || N::NAME == "one_line" {
         explained.extend([(ControlKind::Flush, "src/pool/mod.rs"), (ControlKind::Fence, "src/pool/mod.rs")]);
     }
     let mut is_explained = |control: &Control| match explained.iter().position(|&e| e == (control.kind, control.file)) {
@@ -150,6 +155,12 @@ fn planted_bugs_linear_volatile() {
 fn planted_bugs_circular_persistent() {
     every_planted_bug_is_found::<Circular<8>, Persistent>(Model::Weak, Values::Numbers, &telling_histories());
     every_planted_bug_is_found::<Circular<8>, Persistent>(Model::Tso, Values::Numbers, &telling_histories());
+}
+
+#[test]
+fn planted_bugs_one_line_volatile() {
+    every_planted_bug_is_found::<OneLine<7>, Volatile>(Model::Weak, Values::Numbers, &telling_histories());
+    every_planted_bug_is_found::<OneLine<7>, Volatile>(Model::Tso, Values::Numbers, &telling_histories());
 }
 
 #[test]

@@ -8,7 +8,7 @@
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::{
-    Circular, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
+    Circular, Index, Linear, Map, Node, OneLine, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -465,6 +465,9 @@ subjects! {
     bytes_of_linear_persistent words_of_linear_persistent Tree::<Linear<4>, Persistent>::new();
     bytes_of_circular_volatile words_of_circular_volatile Tree::<Circular<4>, Volatile>::new();
     bytes_of_circular_persistent words_of_circular_persistent Tree::<Circular<4>, Persistent>::new();
+    bytes_of_one_line_volatile words_of_one_line_volatile Tree::<OneLine<7>, Volatile>::new();
+    bytes_of_one_line_persistent words_of_one_line_persistent Tree::<OneLine<7>, Persistent>::new();
+    bytes_of_one_line_records words_of_one_line_records Records::<OneLine<7>, Volatile>::new();
     bytes_of_records_volatile words_of_records_volatile Records::<Linear<4>, Volatile>::new();
     bytes_of_records_persistent words_of_records_persistent Records::<Circular<4>, Persistent>::new();
 }

@@ -3,7 +3,7 @@
 //! `KILL_ROUNDS` (default 12) says how often.
 #![cfg(all(unix, feature = "cli"))]
 
-use bristlecone::{Circular, Index, Linear, Map, Node, Persistent, Pool, Volatile};
+use bristlecone::{Circular, Index, Linear, Map, Node, OneLine, Persistent, Pool, Volatile};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
@@ -179,4 +179,14 @@ fn linear_with_a_volatile_index() {
 #[test]
 fn linear_with_a_persistent_index() {
     survives::<Linear<32>, Persistent>();
+}
+
+#[test]
+fn one_line_with_a_volatile_index() {
+    survives::<OneLine, Volatile>();
+}
+
+#[test]
+fn one_line_with_a_persistent_index() {
+    survives::<OneLine, Persistent>();
 }

@@ -2,7 +2,8 @@
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::{
-    Circular, Error, Index, Key, Linear, Map, Node, Options, Persistent, Pool, Result, Value, Volatile, delegate_medium,
+    Circular, Error, Index, Key, Linear, Map, Node, OneLine, Options, Persistent, Pool, Result, Value, Volatile,
+    delegate_medium,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -268,6 +269,8 @@ fn every_verb_works_on_records() {
     verbs::<Circular<4>, Persistent>();
     verbs::<Linear<5>, Volatile>();
     verbs::<Linear<4>, Persistent>();
+    verbs::<OneLine<7>, Volatile>();
+    verbs::<OneLine<7>, Persistent>();
 }
 
 #[test]

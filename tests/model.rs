@@ -1,7 +1,7 @@
 //! Every tree against `BTreeMap`: random histories, small nodes, all keys legal, with reopening in between.
 
 use bristlecone::medium::Dram;
-use bristlecone::{Circular, Index, Linear, Node, PTree, Persistent, Pool, Volatile};
+use bristlecone::{Circular, Index, Linear, Node, OneLine, PTree, Persistent, Pool, Volatile};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -141,6 +141,21 @@ proptest! {
     #[test]
     fn circular_8_persistent(ops in histories()) {
         follows_the_model::<Circular<8>, Persistent>(ops);
+    }
+
+    #[test]
+    fn one_line_7_volatile(ops in histories()) {
+        follows_the_model::<OneLine<7>, Volatile>(ops);
+    }
+
+    #[test]
+    fn one_line_7_persistent(ops in histories()) {
+        follows_the_model::<OneLine<7>, Persistent>(ops);
+    }
+
+    #[test]
+    fn one_line_39_volatile(ops in histories()) {
+        follows_the_model::<OneLine, Volatile>(ops);
     }
 
     #[test]

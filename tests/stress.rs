@@ -5,7 +5,8 @@
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::{
-    Circular, Error, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
+    Circular, Error, Index, Linear, Map, Node, OneLine, Options, PTree, Persistent, Pool, Result, Volatile,
+    delegate_medium,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -276,6 +277,9 @@ storms! {
     storm_circular_8_volatile Circular<8>, Volatile;
     storm_circular_8_persistent Circular<8>, Persistent;
     storm_linear_5_persistent Linear<5>, Persistent;
+    storm_one_line_7_volatile OneLine<7>, Volatile;
+    storm_one_line_7_persistent OneLine<7>, Persistent;
+    storm_one_line_39_volatile OneLine, Volatile;
 }
 
 /// Every value tells its key, and whether it may be seen at all.
@@ -360,6 +364,17 @@ fn scramble_linear_4_volatile() {
 fn scramble_linear_5_persistent() {
     watched("scramble", scramble::<Linear<5>, Persistent>);
 }
+
+#[test]
+fn scramble_one_line_7_volatile() {
+    watched("scramble", scramble::<OneLine<7>, Volatile>);
+}
+
+#[test]
+fn scramble_one_line_7_persistent() {
+    watched("scramble", scramble::<OneLine<7>, Persistent>);
+}
+
 /// Threads open, use and let go of one tree: whoever holds it holds an open one, and all find what any has written.
 fn come_and_go<I: Index>() {
     let pool = pool();

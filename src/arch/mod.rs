@@ -9,6 +9,7 @@
 //! instruction that writes a line back ([`Flush::None`]): what is stored there survives the process, never the power.
 
 mod flush;
+pub(crate) mod simd;
 
 #[cfg(all(bristlecone_asm, target_arch = "aarch64"))]
 mod aarch64;
@@ -30,6 +31,7 @@ use portable as cpu;
 mod stress;
 
 pub use flush::{Flush, line_count};
+pub use simd::method as search_method;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -11,43 +11,50 @@
 //!
 //! Nothing is left to do afterwards: by N2 what left does not own any more *is* empty.
 
+mod links;
 mod restructure;
 mod shadows;
 
 use crate::arch;
-use crate::error::{Broken, Result};
-use crate::medium::{LINE, Medium};
+use crate::error::{Broken, Error, Result};
+use crate::medium::Medium;
 use crate::node::shadow::{Leave, Shadow, Version};
-use crate::node::{Entry, HEADER, LOW, NEXT, Node, Span, Window, level_of, slots};
+use crate::node::{Entry, New, Node, Sorted, Span};
 use crate::pool::Inner;
 use crate::pool::blocks::Blocks;
-use crate::pool::segments::{self, Kind};
+use crate::pool::segments::Kind;
+pub(crate) use links::Links;
 use shadows::Shadows;
-use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
-
-/// Bytes of slots that are asked for ahead: of larger nodes, a search reads few lines.
-const PREFETCHED: u64 = 16 * LINE;
 
 /// The nodes of one tree and kind.
 pub(crate) struct Chain<N: Node, M: Medium> {
-    pub(crate) pool: Arc<Inner<M>>,
+    links: Links<N, M>,
     blocks: Blocks,
-    shadows: Shadows,
-    layout: PhantomData<N>,
+    shadows: Shadows<N::Aid>,
+}
+
+/// A chain is its links, with what it takes to change them.
+impl<N: Node, M: Medium> Deref for Chain<N, M> {
+    type Target = Links<N, M>;
+
+    #[inline]
+    fn deref(&self) -> &Links<N, M> {
+        &self.links
+    }
 }
 
 /// What a reader knows of a node: valid as long as [`is_still`](Self::is_still) says so.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct View<'c> {
-    shadow: &'c Shadow,
+#[derive(Debug)]
+pub(crate) struct View<'c, A> {
+    shadow: &'c Shadow<A>,
     version: Version,
     pub(crate) at: u64,
     pub(crate) span: Span,
-    pub(crate) window: Window,
 }
 
-impl View<'_> {
+impl<A> View<'_, A> {
     /// Whether everything read through this view, and from the medium since, belongs together.
     #[inline]
     #[must_use]
@@ -61,17 +68,17 @@ impl View<'_> {
 /// What is known of the node stays in its shadow, where the lock lets one thread change it: a copy in here would be moved
 /// from frame to frame.
 #[derive(Debug)]
-pub(crate) struct Locked<'c> {
-    shadow: &'c Shadow,
+pub(crate) struct Locked<'c, A> {
+    shadow: &'c Shadow<A>,
     was: Version,
     leave: Leave,
     pub(crate) at: u64,
 }
 
-impl<'c> Locked<'c> {
+impl<'c, A> Locked<'c, A> {
     /// What a reader would see.
-    pub(crate) fn view(&self) -> View<'c> {
-        View { shadow: self.shadow, version: self.was, at: self.at, span: self.span(), window: self.window() }
+    pub(crate) fn view(&self) -> View<'c, A> {
+        View { shadow: self.shadow, version: self.was, at: self.at, span: self.span() }
     }
 
     /// Unlocks a node that was only read: what readers have seen of it still holds.
@@ -85,23 +92,12 @@ impl<'c> Locked<'c> {
         self.shadow.span()
     }
 
-    /// Where its run lies.
-    #[inline]
-    pub(crate) fn window(&self) -> Window {
-        self.shadow.window()
-    }
-
-    #[inline]
-    fn set_window(&mut self, window: Window) {
-        self.shadow.set_window(window);
-    }
-
     fn set_span(&mut self, span: Span) {
         self.shadow.set_span(span);
     }
 }
 
-impl Drop for Locked<'_> {
+impl<A> Drop for Locked<'_, A> {
     #[inline]
     fn drop(&mut self) {
         self.shadow.lock.unlock(self.was, self.leave);
@@ -110,15 +106,20 @@ impl Drop for Locked<'_> {
 
 impl<N: Node, M: Medium> Chain<N, M> {
     /// A chain without nodes.
-    pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Self {
-        let blocks = Blocks::new(segments::Entry::new(kind, tree, N::BYTES as u32));
-        let shadows = Shadows::new(pool.segments.count());
-        Self { pool, blocks, shadows, layout: PhantomData }
-    }
-
-    #[inline]
-    pub(crate) fn medium(&self) -> &M {
-        &self.pool.medium
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]: no address space for the shadows.
+    pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Result<Self> {
+        let links = Links::new(pool, tree, kind);
+        let segments = &links.pool.segments;
+        let shadows = Shadows::new(segments.count(), (segments.size() / N::BYTES) as usize);
+        let no_room = |source| Error::Io {
+            pool: links.medium().name().to_owned(),
+            doing: "reserve memory for shadows of",
+            source,
+        };
+        Ok(Self { shadows: shadows.map_err(no_room)?, blocks: Blocks::new(links.class()), links })
     }
 
     pub(crate) fn blocks(&self) -> &Blocks {
@@ -131,64 +132,21 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// The shadow of a block of this chain; `at` was validated.
-    #[inline]
-    fn shadow(&self, at: u64) -> &Shadow {
+    #[inline(always)]
+    fn shadow(&self, at: u64) -> &Shadow<N::Aid> {
         let segments = &self.pool.segments;
         let segment = segments.of(at).expect("a validated offset lies in a segment");
-        let index = segments.within(at) / N::BYTES;
-        self.shadows.get(segment, index as usize, (segments.size() / N::BYTES) as usize)
-    }
-
-    /// Accepts an offset that was read from the medium as one of this chain's blocks.
-    #[inline]
-    pub(crate) fn validate(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
-        // The unit is the class's anyway: said as a constant, it is what the compiler divides by.
-        let class = segments::Entry { unit: N::BYTES as u32, ..self.blocks.class() };
-        if self.pool.segments.is_block(at, class) {
-            Ok(at)
-        } else {
-            Err(Broken::new(read_from, "N1: a link to no node of this tree"))
-        }
-    }
-
-    /// The right neighbour, validated; `None` at the end of the chain.
-    ///
-    /// Its low is greater: so whoever goes right, or locks one node after the other, comes to an end whatever the bytes.
-    pub(crate) fn next(&self, at: u64) -> Result<Option<u64>, Broken> {
-        let m = self.medium();
-        let next = match m.load(at + NEXT) {
-            0 => return Ok(None),
-            next => self.validate(next, at + NEXT)?,
-        };
-        if m.load(next + LOW) <= m.load(at + LOW) {
-            return Err(Broken::new(next + LOW, "N4: lows ascend along a chain"));
-        }
-        Ok(Some(next))
-    }
-
-    /// What a node owns, from the medium: its `low` and its neighbour's.
-    pub(crate) fn span_of(&self, at: u64) -> Result<Span, Broken> {
-        let low = self.medium().load(at + LOW);
-        let Some(next) = self.next(at)? else { return Ok(Span::new(low, u64::MAX)) };
-        if self.level(next)? != self.level(at)? {
-            return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
-        }
-        Ok(Span::new(low, self.medium().load(next + LOW)))
-    }
-
-    /// Reads the level of a node from the medium.
-    pub(crate) fn level(&self, at: u64) -> Result<u16, Broken> {
-        level_of::<N, M>(self.medium(), at)
+        self.shadows.get(segment, (segments.within(at) / N::BYTES) as usize)
     }
 
     /// What is known of a node. `None`: it left the chain.
     #[inline]
-    pub(crate) fn view(&self, at: u64) -> Result<Option<View<'_>>, Broken> {
+    pub(crate) fn view(&self, at: u64) -> Result<Option<View<'_, N::Aid>>, Broken> {
         let shadow = self.shadow(at);
         loop {
             let version = shadow.lock.begin();
             if version.is_ready() {
-                return Ok(Some(View { shadow, version, at, span: shadow.span(), window: shadow.window() }));
+                return Ok(Some(View { shadow, version, at, span: shadow.span() }));
             }
             if version.is_dead() {
                 return Ok(None);
@@ -197,17 +155,20 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
-    /// As [`view`](Self::view); `None` too if the node is of another level.
-    ///
-    /// In a damaged pool, one level may name a node of another. A thread that has locked that one must not wait for it: so
-    /// the level is looked at first.
-    #[inline]
-    pub(crate) fn view_of_level(&self, at: u64, level: u16) -> Result<Option<View<'_>>, Broken> {
+    /// What is known of a node, if it is ready and nobody writes to it.
+    #[inline(always)]
+    pub(crate) fn view_at_once(&self, at: u64) -> Option<View<'_, N::Aid>> {
         let shadow = self.shadow(at);
-        if shadow.lock.peek().is_ready() && shadow.level() != level {
-            return Ok(None);
-        }
-        Ok(self.view(at)?.filter(|view| view.shadow.level() == level))
+        let version = shadow.lock.peek();
+        version.is_quiet().then(|| View { shadow, version, at, span: shadow.span() })
+    }
+
+    /// Locks a node, if it is ready and nobody else writes to it.
+    #[inline(always)]
+    pub(crate) fn lock_at_once(&self, at: u64) -> Option<Locked<'_, N::Aid>> {
+        let shadow = self.shadow(at);
+        let was = shadow.lock.peek();
+        (was.is_quiet() && shadow.lock.try_lock(was)).then(|| Locked { shadow, was, leave: Leave::Ready, at })
     }
 
     /// Reads a node that nobody has looked at since open.
@@ -224,7 +185,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Locks a node for writing. `None`: it left the chain.
     #[inline]
-    pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_>>, Broken> {
+    pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_, N::Aid>>, Broken> {
         let shadow = self.shadow(at);
         let was = shadow.lock.lock();
         if was.is_ready() {
@@ -235,33 +196,20 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     #[cold]
-    fn lock_unready<'c>(&'c self, mut locked: Locked<'c>) -> Result<Option<Locked<'c>>, Broken> {
+    fn lock_unready<'c>(&'c self, mut locked: Locked<'c, N::Aid>) -> Result<Option<Locked<'c, N::Aid>>, Broken> {
         if locked.was.is_dead() {
             return Ok(None);
         }
-        let (level, span, window) = self.read(locked.at)?;
-        locked.shadow.set_level(level);
+        let span = self.span_of(locked.at)?;
+        N::recover(self.medium(), locked.at, &locked.shadow.aid, span)?;
         locked.set_span(span);
-        locked.set_window(window);
         locked.leave = Leave::Ready;
         Ok(Some(locked))
     }
 
-    /// Reads a node from the medium and finishes what a crash interrupted in it.
-    fn read(&self, at: u64) -> Result<(u16, Span, Window), Broken> {
-        let level = self.level(at)?;
-        let span = self.span_of(at)?;
-        Ok((level, span, slots::repair::<N, M>(self.medium(), at, span)?))
-    }
-
-    /// Takes a block and fills it; flushed, not fenced. Locked until dropped; nothing points to it.
-    pub(crate) fn create(
-        &self,
-        level: u16,
-        span: Span,
-        next: u64,
-        entries: impl Iterator<Item = Entry>,
-    ) -> Result<Locked<'_>> {
+    /// Takes a block and fills it with entries, which ascend; flushed, not fenced. Locked until dropped; nothing points to
+    /// it.
+    pub(crate) fn create(&self, level: u16, span: Span, next: u64, entries: &[Entry]) -> Result<Locked<'_, N::Aid>> {
         let block = self.blocks.take(self.medium(), &self.pool.segments)?;
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
@@ -269,15 +217,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
             return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().name()));
         }
         let was = shadow.lock.lock();
-        let window = slots::fill::<N, M>(self.medium(), block.at, level, span.low(), next, entries, block.zeroed);
-        shadow.set_level(level);
+        let new = New { level, low: span.low(), next };
+        N::fill(self.medium(), block.at, &shadow.aid, new, entries, block.zeroed);
         shadow.set_span(span);
-        shadow.set_window(window);
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
     }
 
     /// Leaves a new node as if it were in no chain, until it is [adopted](Self::adopt).
-    pub(crate) fn hide(&self, mut node: Locked<'_>) {
+    pub(crate) fn hide(&self, mut node: Locked<'_, N::Aid>) {
         node.leave = Leave::Dead;
     }
 
@@ -295,45 +242,109 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// Gives back a node that is in no chain any more, durably.
-    pub(crate) fn free(&self, mut node: Locked<'_>) {
+    pub(crate) fn free(&self, mut node: Locked<'_, N::Aid>) {
         node.leave = Leave::Dead;
         let at = node.at;
         drop(node);
         self.blocks.give(at);
     }
 
-    /// Hints that a node is about to be searched.
-    #[inline]
-    pub(crate) fn prefetch(&self, at: u64) {
+    /// Hints that a node is about to be searched for a key.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: u64, key: u64) {
         arch::prefetch_of(self.shadow(at));
-        self.medium().prefetch(at + HEADER, (N::BYTES - HEADER).min(PREFETCHED));
+        N::prefetch(self.medium(), at, key);
     }
 
-    // The verbs on one locked node. Each returns with its effect durable.
+    /// Hints that all of a node is about to be read. `at` need not be the offset of one.
+    pub(crate) fn prefetch_all(&self, at: u64) {
+        if self.validate(at, at).is_ok() {
+            arch::prefetch_of(self.shadow(at));
+            N::prefetch_all(self.medium(), at);
+        }
+    }
+
+    // Reading through a view.
+
+    /// The value of a key.
+    #[inline]
+    pub(crate) fn value_in(&self, view: &View<'_, N::Aid>, key: u64) -> Option<u64> {
+        let (m, aid) = (self.medium(), &view.shadow.aid);
+        let place = N::search(m, view.at, aid, key).ok()?;
+        Some(N::value(m, view.at, aid, place))
+    }
+
+    /// Adds the entries with keys in `from..=to` to `out`, in ascending order.
+    #[inline]
+    pub(crate) fn entries_in(&self, view: &View<'_, N::Aid>, keys: (u64, u64), values: bool, out: &mut Vec<Entry>) {
+        N::entries(self.medium(), view.at, &view.shadow.aid, keys, values, out);
+    }
+
+    // The verbs on one locked node. Those that change it return with their effect durable.
 
     #[inline]
-    pub(crate) fn search(&self, node: &Locked<'_>, key: u64) -> Result<usize, usize> {
-        N::search(self.medium(), node.at, node.window(), key)
+    pub(crate) fn len(&self, node: &Locked<'_, N::Aid>) -> usize {
+        N::len(&node.shadow.aid)
     }
 
     #[inline]
-    pub(crate) fn value(&self, node: &Locked<'_>, i: usize) -> u64 {
-        slots::value::<N, M>(self.medium(), node.at, node.window(), i)
+    pub(crate) fn search(&self, node: &Locked<'_, N::Aid>, key: u64) -> Result<usize, usize> {
+        N::search(self.medium(), node.at, &node.shadow.aid, key)
     }
 
-    pub(crate) fn insert(&self, node: &mut Locked<'_>, i: usize, entry: Entry) {
-        node.set_window(slots::insert::<N, M>(self.medium(), node.at, node.window(), i, entry));
+    #[inline]
+    pub(crate) fn value(&self, node: &Locked<'_, N::Aid>, place: usize) -> u64 {
+        N::value(self.medium(), node.at, &node.shadow.aid, place)
     }
 
-    pub(crate) fn update(&self, node: &Locked<'_>, i: usize, value: u64) {
-        slots::update::<N, M>(self.medium(), node.at, node.window(), i, value);
+    #[inline]
+    pub(crate) fn insert(&self, node: &mut Locked<'_, N::Aid>, place: usize, entry: Entry) {
+        N::insert(self.medium(), node.at, &node.shadow.aid, place, entry);
+        self.medium().fence();
     }
 
-    pub(crate) fn remove(&self, node: &mut Locked<'_>, i: usize) {
-        node.set_window(slots::remove::<N, M>(self.medium(), node.at, node.span(), node.window(), i));
+    #[inline]
+    pub(crate) fn update(&self, node: &mut Locked<'_, N::Aid>, place: usize, value: u64) {
+        N::update(self.medium(), node.at, &node.shadow.aid, place, value);
+        self.medium().fence();
     }
 
-    pub(crate) fn entries(&self, node: &Locked<'_>) -> Vec<Entry> {
-        slots::entries::<N, M>(self.medium(), node.at, node.window()).collect()
+    #[inline]
+    pub(crate) fn remove(&self, node: &mut Locked<'_, N::Aid>, place: usize) {
+        N::remove(self.medium(), node.at, &node.shadow.aid, node.span(), place);
+        self.medium().fence();
+    }
+
+    /// All entries, in order.
+    pub(crate) fn entries(&self, node: &Locked<'_, N::Aid>) -> Vec<Entry> {
+        let mut entries = Vec::with_capacity(N::SLOTS + 1);
+        N::entries(self.medium(), node.at, &node.shadow.aid, (0, u64::MAX), true, &mut entries);
+        entries
+    }
+}
+
+/// What only the nodes of an index need.
+impl<N: Sorted, M: Medium> Chain<N, M> {
+    /// As [`view`](Self::view); `None` too if the node is of another level.
+    ///
+    /// In a damaged pool, one level may name a node of another. A thread that has locked that one must not wait for it: so
+    /// the level is looked at first.
+    #[inline]
+    pub(crate) fn view_of_level(&self, at: u64, level: u16) -> Result<Option<View<'_, N::Aid>>, Broken> {
+        let shadow = self.shadow(at);
+        if shadow.lock.peek().is_ready() && shadow.aid.level() != level {
+            return Ok(None);
+        }
+        Ok(self.view(at)?.filter(|view| view.shadow.aid.level() == level))
+    }
+
+    /// The child whose separator is the greatest not above the key.
+    pub(crate) fn child(&self, view: &View<'_, N::Aid>, key: u64) -> Option<u64> {
+        let (m, aid) = (self.medium(), &view.shadow.aid);
+        let place = match N::search(m, view.at, aid, key) {
+            Ok(place) => place,
+            Err(place) => place.checked_sub(1)?,
+        };
+        Some(N::value(m, view.at, aid, place))
     }
 }

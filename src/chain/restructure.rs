@@ -3,21 +3,26 @@
 use super::{Chain, Locked};
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::node::{Entry, Node, Span, Window, slots};
-use std::ops::Range;
+use crate::node::shadow::Leave;
+use crate::node::{Entry, NEXT, Node, Span, link};
 
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Whether a node has no empty slot.
-    pub(crate) fn is_full(&self, node: &Locked<'_>) -> bool {
-        node.window().len() == N::SLOTS
+    #[inline]
+    pub(crate) fn is_full(&self, node: &Locked<'_, N::Aid>) -> bool {
+        self.len(node) == N::SLOTS
     }
 
     /// Whether a node is so empty that it should be rebalanced: a quarter full or less.
-    pub(crate) fn is_sparse(&self, node: &Locked<'_>) -> bool {
-        node.window().len() * 4 <= N::SLOTS
+    #[inline]
+    pub(crate) fn is_sparse(&self, node: &Locked<'_, N::Aid>) -> bool {
+        self.len(node) * 4 <= N::SLOTS
     }
 
-    /// Splits a full node in the middle; `new`, with its position, goes along if it belongs to the right half.
+    /// Splits a full node; `new` goes along if it belongs to the right half.
+    ///
+    /// In the middle, unless keys ascend: then what is full stays full, and the right node begins with `new`. They ascend
+    /// if `new` lies beyond all others at the end of the chain, or in a node that was begun in that way.
     ///
     /// Returns the right node, and whether `new` is in it. Durable when it returns.
     ///
@@ -26,35 +31,37 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// The lines of the right half and two headers; two fences.
     pub(crate) fn split<'c>(
         &'c self,
-        left: &mut Locked<'c>,
+        left: &mut Locked<'c, N::Aid>,
         level: u16,
-        new: Option<(usize, Entry)>,
-    ) -> Result<(Locked<'c>, bool)> {
+        new: Entry,
+    ) -> Result<(Locked<'c, N::Aid>, bool)> {
         let m = self.medium();
-        let len = left.window().len();
-        // Appending at the end of the chain leaves full nodes behind instead of half-full ones.
-        let appends = new.is_some_and(|(i, _)| i == len) && left.span().high() == u64::MAX;
-        let middle = if appends { len - 1 } else { len / 2 };
-        let (at, window) = (left.at, left.window());
-        let entries = |range: Range<usize>| range.map(move |i| slots::entry::<N, M>(m, at, window, i));
-        let border = slots::entry::<N, M>(m, at, window, middle).0;
-        let new = new.filter(|&(i, _)| i > middle);
-        let cut = new.map_or(len, |(i, _)| i);
-        let moved = entries(middle..cut).chain(new.map(|(_, entry)| entry)).chain(entries(cut..len));
-        let next = m.load(left.at + crate::node::NEXT);
-        let span = Span::new(border, left.span().high());
+        let mut entries = self.entries(left);
+        let i = entries.partition_point(|entry| entry.0 < new.0);
+        let is_last = i == entries.len();
+        let ascends = is_last && (left.span().high() == u64::MAX || left.was.is_appended());
+        let middle = if ascends { entries.len() } else { entries.len() / 2 };
+        let with_new = i > middle || ascends;
+        if with_new {
+            entries.insert(i, new);
+        }
+        let moved = &entries[middle..];
+        let border = moved[0].0;
         // Crash, until the commit: a block that no chain reaches; it counts as free.
-        let right = self.create(level, span, next, moved)?;
+        let mut right = self.create(level, Span::new(border, left.span().high()), m.load(left.at + NEXT), moved)?;
         m.fence();
-        slots::link(m, left.at, right.at);
+        link(m, left.at, right.at);
         left.set_span(Span::new(left.span().low(), border));
-        left.set_window(Window { count: middle as u16, ..left.window() });
-        Ok((right, new.is_some()))
+        N::narrow(m, left.at, &left.shadow.aid, border);
+        if is_last {
+            right.leave = Leave::Appended;
+        }
+        Ok((right, with_new))
     }
 
     /// Whether two neighbours fit into one node, with room left for a quarter.
-    pub(crate) fn fit_in_one(&self, left: &Locked<'_>, right: &Locked<'_>) -> bool {
-        (left.window().len() + right.window().len()) * 4 <= N::SLOTS * 3
+    pub(crate) fn fit_in_one(&self, left: &Locked<'_, N::Aid>, right: &Locked<'_, N::Aid>) -> bool {
+        (self.len(left) + self.len(right)) * 4 <= N::SLOTS * 3
     }
 
     /// Moves all of right into left and frees right. Durable when it returns.
@@ -62,15 +69,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// # Complexity
     ///
     /// The lines of the entries copied and one header; two fences.
-    pub(crate) fn merge(&self, left: &mut Locked<'_>, right: Locked<'_>) {
+    pub(crate) fn merge(&self, left: &mut Locked<'_, N::Aid>, right: Locked<'_, N::Aid>) {
         let m = self.medium();
         let wider = Span::new(left.span().low(), right.span().high());
-        let moved = self.entries(&right);
-        let window = slots::stage::<N, M>(m, left.at, wider, left.window(), &moved);
+        N::stage(m, left.at, &left.shadow.aid, wider, &self.entries(&right));
         // Crash: copies that left does not own, so empty slots.
         m.fence();
-        slots::link(m, left.at, m.load(right.at + crate::node::NEXT));
-        left.set_window(window);
+        link(m, left.at, m.load(right.at + NEXT));
         left.set_span(wider);
         self.free(right);
     }
@@ -83,26 +88,25 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// The lines of the new node, of the entries that move left, and one header; two fences.
     pub(crate) fn redistribute<'c>(
         &'c self,
-        left: &mut Locked<'c>,
-        right: Locked<'c>,
+        left: &mut Locked<'c, N::Aid>,
+        right: Locked<'c, N::Aid>,
         level: u16,
-    ) -> Result<Locked<'c>> {
+    ) -> Result<Locked<'c, N::Aid>> {
         let m = self.medium();
         let mut all = self.entries(left);
         let in_left = all.len();
         all.extend(self.entries(&right));
         let share = all.len() / 2;
         let border = all[share].0;
-        let next = m.load(right.at + crate::node::NEXT);
+        let next = m.load(right.at + NEXT);
         let narrower = Span::new(left.span().low(), border);
         // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
-        let new = self.create(level, Span::new(border, right.span().high()), next, all[share..].iter().copied())?;
-        let moved = all.get(in_left..share).unwrap_or_default();
-        let window = slots::stage::<N, M>(m, left.at, narrower, left.window(), moved);
+        let new = self.create(level, Span::new(border, right.span().high()), next, &all[share..])?;
+        N::stage(m, left.at, &left.shadow.aid, narrower, all.get(in_left..share).unwrap_or_default());
         m.fence();
-        slots::link(m, left.at, new.at);
-        left.set_window(Window { count: share as u16, ..window });
+        link(m, left.at, new.at);
         left.set_span(narrower);
+        N::narrow(m, left.at, &left.shadow.aid, border);
         self.free(right);
         Ok(new)
     }

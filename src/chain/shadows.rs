@@ -1,22 +1,26 @@
-//! Shadows by block: one array per segment, made when the segment's first block is looked at.
+//! Shadows by block: one array for all segments that the pool may ever have, of which only what is touched is real.
 
+use crate::memory::{Zero, Zeroed};
 use crate::node::shadow::Shadow;
-use std::sync::OnceLock;
+use std::io;
 
 /// All shadows of a chain.
-pub(crate) struct Shadows {
-    segments: Box<[OnceLock<Box<[Shadow]>>]>,
+pub(crate) struct Shadows<A> {
+    of: Zeroed<Shadow<A>>,
+    /// Blocks in a segment.
+    blocks: usize,
 }
 
-impl Shadows {
-    pub(crate) fn new(segments: u32) -> Self {
-        Self { segments: (0..segments).map(|_| OnceLock::new()).collect() }
+impl<A: Zero> Shadows<A> {
+    /// For so many segments of so many blocks.
+    pub(crate) fn new(segments: u32, blocks: usize) -> io::Result<Self> {
+        let len = blocks.checked_mul(segments as usize).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { of: Zeroed::new(len)?, blocks })
     }
 
-    /// The shadow of block `index` of a segment that has room for `blocks`.
+    /// The shadow of block `index` of a segment.
     #[inline]
-    pub(crate) fn get(&self, segment: u32, index: usize, blocks: usize) -> &Shadow {
-        let of_segment = &self.segments[segment as usize];
-        &of_segment.get_or_init(|| (0..blocks).map(|_| Shadow::new()).collect())[index]
+    pub(crate) fn get(&self, segment: u32, index: usize) -> &Shadow<A> {
+        &self.of[segment as usize * self.blocks + index]
     }
 }

@@ -67,15 +67,16 @@ impl Index for Persistent {
 #[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
 pub(crate) enum Directory<N: Node, M: Medium> {
     Volatile(Separators),
-    Persistent(Upper<N, M>),
+    Persistent(Upper<N::Inner, M>),
 }
 
 impl<N: Node, M: Medium> Directory<N, M> {
-    pub(crate) fn volatile() -> Self {
-        Self::Volatile(Separators::new())
+    /// For so many leaves at most.
+    pub(crate) fn volatile(leaves: u64) -> std::io::Result<Self> {
+        Separators::new(leaves).map(Self::Volatile)
     }
 
-    pub(crate) fn persistent(upper: Upper<N, M>) -> Self {
+    pub(crate) fn persistent(upper: Upper<N::Inner, M>) -> Self {
         Self::Persistent(upper)
     }
 
@@ -83,8 +84,17 @@ impl<N: Node, M: Medium> Directory<N, M> {
     #[inline]
     pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         match self {
-            Self::Volatile(separators) => separators.floor(key).map(|(_, leaf)| leaf),
+            Self::Volatile(separators) => separators.floor(key),
             Self::Persistent(upper) => upper.floor(key),
+        }
+    }
+
+    /// The same, if a volatile index finds it at the first try.
+    #[inline(always)]
+    pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
+        match self {
+            Self::Volatile(separators) => separators.floor_at_once(key),
+            Self::Persistent(_) => None,
         }
     }
 
@@ -151,7 +161,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
     }
 
     /// The persistent index, if it is one.
-    pub(crate) fn upper(&self) -> Option<&Upper<N, M>> {
+    pub(crate) fn upper(&self) -> Option<&Upper<N::Inner, M>> {
         match self {
             Self::Volatile(_) => None,
             Self::Persistent(upper) => Some(upper),

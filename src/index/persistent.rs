@@ -11,10 +11,10 @@
 //! entered. I1 follows from leaving the first child of a node alone: a node merges with, or is replaced by, its left
 //! neighbour only if both have the same parent, as in Circ-Tree.
 
-use crate::chain::{Chain, Locked, View};
+use crate::chain::{Chain, Links, Locked};
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
-use crate::node::{LOW, Node, Span, slots};
+use crate::node::{LOW, Sorted, Span};
 use crate::pool::Inner;
 use crate::pool::roots::Root;
 use crate::pool::segments::Kind;
@@ -29,7 +29,7 @@ const PATIENCE: usize = 64;
 const LEVELS: u16 = 64;
 
 /// The levels above the leaves.
-pub(crate) struct Upper<N: Node, M: Medium> {
+pub(crate) struct Upper<N: Sorted, M: Medium> {
     chain: Chain<N, M>,
     root: Root,
     /// The topmost node and its level: offset 48, level 16; 0 = no inner nodes.
@@ -43,20 +43,26 @@ struct Top {
     level: u16,
 }
 
-impl<N: Node, M: Medium> Upper<N, M> {
+/// The topmost node that the root entry names.
+fn top_of<N: Sorted, M: Medium>(links: &Links<N, M>, root: Root) -> Result<Option<Top>, Broken> {
+    let at = match root.index(links.medium()) {
+        0 => return Ok(None),
+        at => links.validate(at, root.index_at())?,
+    };
+    let level = links.level(at)?;
+    if level == 0 || level > LEVELS || links.medium().load(at + LOW) != 0 {
+        return Err(Broken::new(root.index_at(), "I1: the index's root is no topmost node"));
+    }
+    Ok(Some(Top { at, level }))
+}
+
+impl<N: Sorted, M: Medium> Upper<N, M> {
     /// The index as the root entry names it. `repair` makes it fit the leaves.
-    pub(crate) fn open(pool: Arc<Inner<M>>, root: Root) -> Result<Self, Broken> {
-        let chain = Chain::new(pool, root.slot, Kind::Inner);
-        let at = root.index(chain.medium());
+    pub(crate) fn open(pool: Arc<Inner<M>>, root: Root) -> Result<Self> {
+        let chain = Chain::new(pool, root.slot, Kind::Inner)?;
+        let top = chain.pool.intact(top_of(&chain, root))?;
         let upper = Self { chain, root, top: AtomicU64::new(0) };
-        if at != 0 {
-            let at = upper.chain.validate(at, root.index_at())?;
-            let level = upper.chain.level(at)?;
-            if level == 0 || level > LEVELS || upper.chain.medium().load(at + LOW) != 0 {
-                return Err(Broken::new(root.index_at(), "I1: the index's root is no topmost node"));
-            }
-            upper.set_top(Some(Top { at, level }));
-        }
+        upper.set_top(top);
         Ok(upper)
     }
 
@@ -118,7 +124,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
             if here == level {
                 return Ok(Some(at));
             }
-            let child = self.child(&view, key);
+            let child = self.chain.child(&view, key);
             if !view.is_still() {
                 return Ok(None);
             }
@@ -131,18 +137,8 @@ impl<N: Node, M: Medium> Upper<N, M> {
         }
     }
 
-    /// The child whose separator is the greatest not above the key.
-    fn child(&self, view: &View<'_>, key: u64) -> Option<u64> {
-        let m = self.chain.medium();
-        let i = match N::search(m, view.at, view.window, key) {
-            Ok(i) => i,
-            Err(i) => i.checked_sub(1)?,
-        };
-        Some(slots::value::<N, M>(m, view.at, view.window, i))
-    }
-
     /// Locks the node of `level` that owns the key. `None` if there is no such level.
-    fn lock(&self, level: u16, key: u64) -> Result<Option<Locked<'_>>> {
+    fn lock(&self, level: u16, key: u64) -> Result<Option<Locked<'_, N::Aid>>> {
         let Some(top) = self.top().filter(|top| top.level >= level) else { return Ok(None) };
         // Changes are made by one thread at a time, so nothing is lost to a race.
         let at = self.named(self.descend(top, level, key))?;
@@ -161,7 +157,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
         let entry = (low, child);
         match self.chain.search(&node, low) {
             Ok(i) => {
-                self.chain.update(&node, i, child);
+                self.chain.update(&mut node, i, child);
                 Ok(())
             }
             Err(i) if !self.chain.is_full(&node) => {
@@ -169,7 +165,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
                 Ok(())
             }
             Err(i) => {
-                let (right, with_new) = self.chain.split(&mut node, level, Some((i, entry)))?;
+                let (right, with_new) = self.chain.split(&mut node, level, entry)?;
                 if !with_new {
                     self.chain.insert(&mut node, i, entry);
                 }
@@ -186,7 +182,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
         let m = self.chain.medium();
         let first = self.top().map_or_else(|| self.root.head(m), |top| top.at);
         let span = Span::new(0, u64::MAX);
-        let node = self.chain.create(level, span, 0, [(0, first), (low, child)].into_iter())?;
+        let node = self.chain.create(level, span, 0, &[(0, first), (low, child)])?;
         // Crash: a block that nothing points to.
         m.fence();
         self.crown(Some(Top { at: node.at, level }));
@@ -211,7 +207,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
         let Ok(i) = self.chain.search(&node, low) else { return Ok(()) };
         self.chain.remove(&mut node, i);
         let sparse = self.chain.is_sparse(&node);
-        let is_single = node.window().len() == 1;
+        let is_single = self.chain.len(&node) == 1;
         let at = node.at;
         drop(node);
         match self.top() {
@@ -232,7 +228,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
     fn shrink(&self) -> Result<bool> {
         let Some(top) = self.top() else { return Ok(false) };
         let Some(node) = self.named(self.chain.lock(top.at))? else { return Ok(false) };
-        if node.window().len() != 1 || self.named(self.chain.next(top.at))?.is_some() {
+        if self.chain.len(&node) != 1 || self.named(self.chain.next(top.at))?.is_some() {
             return Ok(false);
         }
         let child = self.chain.value(&node, 0);
@@ -267,7 +263,7 @@ impl<N: Node, M: Medium> Upper<N, M> {
         Ok(())
     }
 
-    fn join<'c>(&'c self, level: u16, mut left: Locked<'c>, right: Locked<'c>) -> Result<()> {
+    fn join<'c>(&'c self, level: u16, mut left: Locked<'c, N::Aid>, right: Locked<'c, N::Aid>) -> Result<()> {
         let (low, at) = (right.span().low(), right.at);
         self.withdraw_at(level + 1, low)?;
         if self.chain.fit_in_one(&left, &right) {
@@ -388,31 +384,33 @@ impl<N: Node, M: Medium> Upper<N, M> {
 
 /// Every broken invariant of a persistent index, without a store; tells how many levels it has. `leaves` are the chain's,
 /// in order.
-pub(crate) fn check<N: Node, M: Medium>(
+pub(crate) fn check<N: Sorted, M: Medium>(
     pool: &Arc<Inner<M>>,
     root: Root,
     leaves: &[(u64, u64)],
     mut report: impl FnMut(Broken),
 ) -> u64 {
-    let upper = match Upper::<N, M>::open(Arc::clone(pool), root) {
-        Ok(upper) => upper,
+    let links = Links::<N, M>::new(Arc::clone(pool), root.slot, Kind::Inner);
+    match top_of(&links, root) {
+        Ok(Some(top)) => {
+            check_levels(&links, top, leaves, report);
+            top.level.into()
+        }
+        Ok(None) => 0,
         Err(broken) => {
             report(broken);
-            return 0;
+            0
         }
-    };
-    let Some(top) = upper.top() else { return 0 };
-    check_levels(&upper, top, leaves, report);
-    top.level.into()
+    }
 }
 
-fn check_levels<N: Node, M: Medium>(
-    upper: &Upper<N, M>,
+fn check_levels<N: Sorted, M: Medium>(
+    links: &Links<N, M>,
     top: Top,
     leaves: &[(u64, u64)],
     mut report: impl FnMut(Broken),
 ) {
-    let m = upper.chain.medium();
+    let m = links.medium();
     // From the top down, without locks: a lock would repair.
     let mut first = top.at;
     let mut levels = Vec::new();
@@ -420,28 +418,28 @@ fn check_levels<N: Node, M: Medium>(
         let mut nodes = Vec::new();
         let mut at = Some(first);
         while let Some(here) = at {
-            match (upper.chain.level(here), upper.chain.span_of(here)) {
+            match (links.level(here), links.span_of(here)) {
                 (Ok(found), Ok(span)) if found == level => nodes.push((here, span)),
                 (Err(broken), _) | (_, Err(broken)) => return report(broken),
                 _ => return report(Broken::new(here, "I1: a node of another level")),
             }
-            at = match upper.chain.next(here) {
+            at = match links.next(here) {
                 Ok(next) => next,
                 Err(broken) => return report(broken),
             };
         }
         let mut entries = Vec::new();
         for &(at, span) in &nodes {
-            let Some(window) = slots::check::<N, M>(m, at, span, &mut report) else { return };
+            let Some(checked) = N::check(m, at, span, &mut report) else { return };
             let from = entries.len();
-            entries.extend(slots::entries::<N, M>(m, at, window).map(|(low, child)| (low, child, at)));
+            entries.extend(checked.entries.iter().map(|&(low, child)| (low, child, at)));
             if entries.get(from).is_none_or(|&(key, ..)| key != span.low()) {
                 report(Broken::new(at, "I1: a node's first entry has its low"));
             }
         }
         let Some(&(_, child, at)) = entries.first() else { return };
         if level > 1 {
-            first = match upper.chain.validate(child, at) {
+            first = match links.validate(child, at) {
                 Ok(child) => child,
                 Err(broken) => return report(broken),
             };

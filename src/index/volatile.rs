@@ -5,12 +5,14 @@
 //!
 //! A B+-tree of wide nodes, for one writer at a time and any number of readers that write nothing:
 //!
-//! 1. Every node has an entry; the lows ascend. In an inner node, `low` of slot `i > 0` is the least separator under
-//!    child `i`; that of slot 0 is never read. So `floor` finds its answer in the one bottom node it comes to.
+//! 1. Every node has a child; the lows ascend. In an inner node, the low of slot `i > 0` is the least separator under
+//!    child `i`. Slot 0 has none: its low is that of the node itself, which the parent knows; that of the first node of a
+//!    level is 0. So the first separator of a tree that is not empty is 0, and `floor` finds its answer in the one bottom
+//!    node it comes to.
 //! 2. Two neighbours under one parent hold more than `WIDTH / 2` entries together. So `n` separators take about
 //!    `n / (WIDTH / 4)` nodes at worst, whatever was inserted and removed before.
 //! 3. Nodes that leave the tree are used again, and freed only with the index. So the memory is that of the largest
-//!    tree there was (during `rebuild`, the old and the new one), and a quarter more, since it comes in chunks.
+//!    tree there was (during `rebuild`, the old and the new one).
 //! 4. A change opens every node it writes or takes out of the tree, sets the root if need be, and then closes them all.
 //!    Readers go hand over hand: they read a child's version *before* they check the parent's. If the parent has not
 //!    changed by then, the version is of a time when the child was the right one, and every word read under it is, too.
@@ -26,11 +28,13 @@ mod root;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+use crate::arch::simd::{self, Compare, Search};
 use crate::sync::{AtomicUsize, Mutex, Ordering, spin_loop};
 use arena::{Arena, Id};
 use edit::{Edit, Writer};
-use node::Moved;
+use node::{Moved, WIDTH};
 use root::RootWord;
+use std::io;
 
 /// Levels of nodes that a [rebuild](Separators::rebuild) of so many separators makes.
 pub(crate) fn levels(separators: usize) -> u64 {
@@ -56,11 +60,22 @@ impl core::fmt::Debug for Separators {
 }
 
 impl Separators {
-    /// An index without separators.
-    pub(crate) fn new() -> Self {
-        let (arena, spare) = Arena::new();
-        let writer = Mutex::new(Writer::new(spare));
-        Self { root: RootWord::new(), len: AtomicUsize::new(0), arena, writer }
+    /// An index without separators, of which there may be so many.
+    ///
+    /// # Errors
+    ///
+    /// No address space for that.
+    pub(crate) fn new(most: u64) -> io::Result<Self> {
+        // By 2, and the levels above; while a tree is rebuilt there are two.
+        let nodes = usize::try_from(most / (WIDTH as u64).div_ceil(8)).unwrap_or(usize::MAX);
+        let nodes = nodes.saturating_add(if cfg!(loom) { 10 } else { 64 });
+        let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
+        Ok(Self { root, len, arena: Arena::new(nodes)?, writer })
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.writer.lock().spare.touched() * size_of::<node::Node>()) as u64
     }
 
     /// The number of separators.
@@ -68,9 +83,9 @@ impl Separators {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// The greatest separator `<= key`, with its leaf.
+    /// The leaf of the greatest separator `<= key`; `None` if there is no separator.
     #[inline]
-    pub(crate) fn floor(&self, key: u64) -> Option<(u64, u64)> {
+    pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         match self.try_floor(key) {
             Ok(found) => found,
             Err(Moved) => self.floor_again(key),
@@ -79,27 +94,13 @@ impl Separators {
 
     // Always inline: a result that is passed through memory and copied there costs 2 to 4 ns.
     #[inline(always)]
-    fn try_floor(&self, key: u64) -> Result<Option<(u64, u64)>, Moved> {
-        let Some(root) = self.root.get() else { return Ok(None) };
-        let mut node = self.arena.get(root.id)?;
-        let mut version = node.version()?;
-        self.root.unchanged(root)?;
-        for _ in 0..root.height {
-            let child = self.arena.get(node.child(node.slot(key)))?;
-            child.touch();
-            let entered = child.version()?;
-            node.unchanged(version)?;
-            (node, version) = (child, entered);
-        }
-        let (low, leaf) = node.entry(node.slot(key));
-        node.unchanged(version)?;
-        // Greater in the leftmost node only: then no separator is less.
-        Ok((low <= key).then_some((low, leaf)))
+    fn try_floor(&self, key: u64) -> Result<Option<u64>, Moved> {
+        simd::search(Descent { index: self, key })
     }
 
     #[cold]
     #[inline(never)]
-    fn floor_again(&self, key: u64) -> Option<(u64, u64)> {
+    fn floor_again(&self, key: u64) -> Option<u64> {
         for _ in 0..TRIES {
             spin_loop();
             if let Ok(found) = self.try_floor(key) {
@@ -110,7 +111,13 @@ impl Separators {
         self.try_floor(key).expect("nothing moves under the writer's lock")
     }
 
-    /// Posts the leaf of `low`, in place of another if there is one.
+    /// The leaf of the greatest separator `<= key`, if the first try finds it.
+    #[inline(always)]
+    pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
+        self.try_floor(key).ok().flatten()
+    }
+
+    /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0.
     pub(crate) fn insert(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
         if Edit::new(&self.arena, &self.root, &mut writer).insert(low, leaf) {
@@ -118,7 +125,7 @@ impl Separators {
         }
     }
 
-    /// Takes `low` out; returns its leaf.
+    /// Takes `low` out, unless it is 0; returns its leaf.
     pub(crate) fn remove(&self, low: u64) -> Option<u64> {
         let mut writer = self.writer.lock();
         let leaf = Edit::new(&self.arena, &self.root, &mut writer).remove(low)?;
@@ -126,7 +133,7 @@ impl Separators {
         Some(leaf)
     }
 
-    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly. Readers see the old or the new.
+    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly from 0. Readers see the old or the new.
     ///
     /// `pairs` is drawn under the writer's lock: it must not call back.
     pub(crate) fn rebuild(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
@@ -141,18 +148,47 @@ impl Separators {
     pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) {
         let _writer = self.writer.lock();
         if let Some(root) = self.root.get() {
-            self.walk(root.id, root.height, &mut f);
+            self.walk(root.id, root.height, 0, &mut f);
         }
     }
 
-    fn walk(&self, id: Id, height: usize, f: &mut impl FnMut(u64, u64)) {
+    fn walk(&self, id: Id, height: usize, least: u64, f: &mut impl FnMut(u64, u64)) {
         let node = self.arena.node(id);
-        for (low, child) in (0..node.len()).map(|slot| node.entry(slot)) {
+        for (low, child) in (0..node.len()).map(|slot| node.entry(slot, least)) {
             if height > 0 {
-                self.walk(child, height - 1, f);
+                self.walk(child, height - 1, low, f);
             } else {
                 f(low, child);
             }
         }
+    }
+}
+
+/// The way from the root to the leaf of a key.
+struct Descent<'i> {
+    index: &'i Separators,
+    key: u64,
+}
+
+impl Search for Descent<'_> {
+    type Found = Result<Option<u64>, Moved>;
+
+    #[inline(always)]
+    fn by(self, compare: impl Compare) -> Self::Found {
+        let Self { index, key } = self;
+        let Some(root) = index.root.get() else { return Ok(None) };
+        let mut node = index.arena.get(root.id)?;
+        let mut version = node.version()?;
+        index.root.unchanged(root)?;
+        for _ in 0..root.height {
+            let child = index.arena.get(node.child_of(key, compare))?;
+            child.touch();
+            let entered = child.version()?;
+            node.unchanged(version)?;
+            (node, version) = (child, entered);
+        }
+        let leaf = node.child_of(key, compare);
+        node.unchanged(version)?;
+        Ok(Some(leaf))
     }
 }

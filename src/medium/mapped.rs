@@ -269,10 +269,9 @@ impl Medium for Mapped {
 
     #[inline]
     fn prefetch(&self, at: u64, len: u64) {
-        if let Some(words) = self.words().get((at >> 3) as usize..((at + len) >> 3) as usize) {
-            for word in words.iter().step_by(LINE as usize / 8) {
-                // SAFETY: a pointer into the mapping.
-                unsafe { arch::prefetch(std::ptr::from_ref(word).cast()) }
+        for i in 0..len.div_ceil(LINE) {
+            if let Some(word) = self.words().get(((at + i * LINE) >> 3) as usize) {
+                arch::prefetch_of(word);
             }
         }
     }

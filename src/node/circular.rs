@@ -1,7 +1,8 @@
 //! Circular nodes: the run starts anywhere, wraps, and shifts the shorter way.
 
 use crate::medium::Medium;
-use crate::node::{LEAST_SLOTS, Node, Side, Span, Window, slots};
+use crate::node::sorted::{self, Side, Sorted, Window};
+use crate::node::{LEAST_SLOTS, Node, Span, slots};
 use core::hint::select_unpredictable;
 
 /// A node whose slots form a ring: inserts and removals move the smaller half of the entries, as in Circ-Tree.
@@ -33,7 +34,10 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
         assert!(SLOTS.is_power_of_two(), "a ring has a power of two of slots");
         SLOTS
     };
+    const BYTES: u64 = sorted::bytes(SLOTS);
+}
 
+impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
     #[inline]
     fn slot(base: usize, i: isize) -> usize {
         base.wrapping_add_signed(i) & (SLOTS - 1)
@@ -70,7 +74,7 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
     }
 
     #[inline]
-    fn search<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize> {
+    fn find<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize> {
         let (base, len) = (usize::from(window.base), window.len());
         let before_wrap = SLOTS - base;
         // A run that wraps is two ascending segments; that from slot 0 on holds the greater keys. Which one it is cannot be

@@ -1,7 +1,8 @@
 //! Linear nodes: the run starts at slot 0 and shifts to the right.
 
 use crate::medium::Medium;
-use crate::node::{LEAST_SLOTS, Node, Side, Span, Window, slots};
+use crate::node::sorted::{self, Side, Sorted, Window};
+use crate::node::{LEAST_SLOTS, Node, Span, slots};
 
 /// A node of `SLOTS` entries from slot 0 on, as in FAST+FAIR: inserts shift to the right, removals to the left, line by
 /// line in order.
@@ -22,7 +23,10 @@ impl<const SLOTS: usize> Node for Linear<SLOTS> {
         assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 4096, "a node has 4 to 4096 slots");
         SLOTS
     };
+    const BYTES: u64 = sorted::bytes(SLOTS);
+}
 
+impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
     #[inline]
     fn slot(_base: usize, i: isize) -> usize {
         i as usize
@@ -47,7 +51,7 @@ impl<const SLOTS: usize> Node for Linear<SLOTS> {
     }
 
     #[inline]
-    fn search<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize> {
+    fn find<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize> {
         slots::search(m, at, 0, window.len(), key)
     }
 }

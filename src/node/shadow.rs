@@ -1,25 +1,30 @@
-//! The volatile companion of a block: version lock, owned range, window. Never stored, always rebuildable.
+//! The volatile companion of a block: version lock, owned range, and what its layout wants to know. Never stored, always
+//! rebuildable.
 
-use crate::node::{Span, Window};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, spin_loop, yield_now};
+use crate::memory::Zero;
+use crate::node::Span;
+use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 const LOCKED: u64 = 1;
 /// The shadow's fields describe the node.
 const READY: u64 = 2;
 /// The block is in no chain any more.
 const DEAD: u64 = 4;
-const VERSION: u64 = 8;
+/// The node began with a key beyond all of its left neighbour's: if it fills up in the same way, the keys ascend.
+const APPENDED: u64 = 8;
+const VERSION: u64 = 16;
 
 /// The version lock, one word:
 ///
 /// ```text
-/// | version 61 | dead 1 | ready 1 | locked 1 |
+/// | version 60 | appended 1 | dead 1 | ready 1 | locked 1 |
 /// ```
 ///
 /// | from | to | by |
 /// |---|---|---|
 /// | unlocked, any | locked, the rest unchanged | `lock` |
-/// | locked | unlocked, next version, ready or dead; or as it was before `lock` | `unlock` |
+/// | locked | unlocked, next version, ready (appended as before) or dead; or as it was before `lock` | `unlock` |
+/// | locked | unlocked, next version, ready and appended | `unlock` |
 ///
 /// A reader notes the word when it is unlocked, reads, and accepts what it read if the word is still the same. A writer
 /// unlocks only after its fence, so no reader returns what a crash could take back.
@@ -36,9 +41,20 @@ impl Version {
         self.0 & READY != 0
     }
 
+    /// Ready, and nobody writes to it.
+    #[inline]
+    pub(crate) fn is_quiet(self) -> bool {
+        self.0 & (READY | LOCKED) == READY
+    }
+
     /// The block left its chain.
     pub(crate) fn is_dead(self) -> bool {
         self.0 & DEAD != 0
+    }
+
+    /// The node was begun by a split for an ascending key.
+    pub(crate) fn is_appended(self) -> bool {
+        self.0 & APPENDED != 0
     }
 }
 
@@ -47,6 +63,8 @@ impl Version {
 pub(crate) enum Leave {
     /// Its fields describe the node.
     Ready,
+    /// The same, of a node that was begun by a split for an ascending key.
+    Appended,
     /// The block left its chain.
     Dead,
     /// As it was.
@@ -68,10 +86,6 @@ impl Backoff {
 }
 
 impl VersionLock {
-    pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     /// The word as it is, locked or not.
     pub(crate) fn peek(&self) -> Version {
         Version(self.0.load(Ordering::Acquire))
@@ -111,22 +125,31 @@ impl VersionLock {
         let mut backoff = Backoff(0);
         loop {
             let word = self.0.load(Ordering::Relaxed);
-            if word & LOCKED == 0
-                && self.0.compare_exchange_weak(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            {
-                // The lock is seen before any store that follows (see `is_still`).
-                fence(Ordering::Release);
+            if word & LOCKED == 0 && self.try_lock(Version(word)) {
                 return Version(word);
             }
             backoff.wait();
         }
     }
 
+    /// Takes the lock if the word, which was not locked, is still the same.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn try_lock(&self, was: Version) -> bool {
+        let locked = self.0.compare_exchange_weak(was.0, was.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if locked {
+            // The lock is seen before any store that follows (see `is_still`).
+            fence(Ordering::Release);
+        }
+        locked
+    }
+
     /// Releases the lock under a new version, if anything changed.
     #[inline]
     pub(crate) fn unlock(&self, was: Version, leave: Leave) {
         let flags = match leave {
-            Leave::Ready => READY,
+            Leave::Ready => READY | was.0 & APPENDED,
+            Leave::Appended => READY | APPENDED,
             Leave::Dead => DEAD,
             Leave::Unchanged => return self.0.store(was.0, Ordering::Release),
         };
@@ -135,57 +158,28 @@ impl VersionLock {
     }
 }
 
-/// A block's shadow: half a line.
+/// A block's shadow: half a line, or a line, with what the layout adds. All zeros: nobody has looked at the block.
 #[derive(Debug)]
-#[cfg_attr(not(loom), repr(align(32)))]
-pub(crate) struct Shadow {
+#[cfg_attr(not(loom), repr(C, align(32)))]
+pub(crate) struct Shadow<A> {
     pub(crate) lock: VersionLock,
     low: AtomicU64,
     width: AtomicU64,
-    window: AtomicU32,
-    level: AtomicU32,
+    pub(crate) aid: A,
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Shadow>() == 32);
-
-impl Shadow {
-    pub(crate) fn new() -> Self {
-        let zero = || AtomicU64::new(0);
-        Self {
-            lock: VersionLock::new(),
-            low: zero(),
-            width: zero(),
-            window: AtomicU32::new(0),
-            level: AtomicU32::new(0),
-        }
+// SAFETY: atomics and, by its own promise, an aid: all of them may be zero.
+unsafe impl<A: Zero> Zero for Shadow<A> {
+    fn zero() -> Self {
+        let word = || AtomicU64::new(0);
+        Self { lock: VersionLock(word()), low: word(), width: word(), aid: A::zero() }
     }
+}
 
+impl<A> Shadow<A> {
     #[inline]
     pub(crate) fn span(&self) -> Span {
         Span::from_parts(self.low.load(Ordering::Relaxed), self.width.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    pub(crate) fn window(&self) -> Window {
-        Window::unpack(self.window.load(Ordering::Relaxed))
-    }
-
-    /// Levels above the leaves.
-    #[inline]
-    pub(crate) fn level(&self) -> u16 {
-        self.level.load(Ordering::Relaxed) as u16
-    }
-
-    /// Under the lock only.
-    pub(crate) fn set_level(&self, level: u16) {
-        self.level.store(level.into(), Ordering::Relaxed);
-    }
-
-    /// Under the lock only.
-    #[inline]
-    pub(crate) fn set_window(&self, window: Window) {
-        self.window.store(window.pack(), Ordering::Relaxed);
     }
 
     /// Under the lock only.

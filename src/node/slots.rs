@@ -1,8 +1,10 @@
-//! What all sorted layouts do alike: fill, shift, repair, scrub. Every store that can matter after a crash is here.
+//! The stores of the sorted layouts: fill, shift, repair, scrub.
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
-use crate::node::{Entry, HEADER, LOW, META, NEXT, Node, SLOT, Side, Span, Window, meta};
+use crate::node::layout::{Checked, New};
+use crate::node::sorted::{HEADER, META, Side, Sorted, Window, meta};
+use crate::node::{Entry, LOW, NEXT, SLOT, Span};
 use core::hint::select_unpredictable;
 
 /// Stores that become durable in the order they are made.
@@ -48,11 +50,8 @@ impl<'m, M: Medium> InOrder<'m, M> {
     #[inline]
     #[track_caller]
     fn finish(self) {
-        if let Some(line) = self.line {
-            if self.by_line {
-                self.m.flush(line, LINE);
-            }
-            self.m.fence();
+        if let Some(line) = self.line.filter(|_| self.by_line) {
+            self.m.flush(line, LINE);
         }
     }
 }
@@ -75,20 +74,15 @@ pub(crate) fn key<M: Medium>(m: &M, at: u64, slot: usize) -> u64 {
 
 /// The `i`-th entry of a node.
 #[inline]
-pub(crate) fn entry<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usize) -> Entry {
+pub(crate) fn entry<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize) -> Entry {
     let slot = N::slot(window.base.into(), i as isize);
     (key(m, at, slot), m.load(value_at(at, slot)))
 }
 
 /// The value of the `i`-th entry of a node.
 #[inline]
-pub(crate) fn value<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usize) -> u64 {
+pub(crate) fn value<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize) -> u64 {
     m.load(value_at(at, N::slot(window.base.into(), i as isize)))
-}
-
-/// All entries of a node, in order.
-pub(crate) fn entries<N: Node, M: Medium>(m: &M, at: u64, window: Window) -> impl DoubleEndedIterator<Item = Entry> {
-    (0..window.len()).map(move |i| entry::<N, M>(m, at, window, i))
 }
 
 /// Binary search in `len` adjacent slots from `first` on, without unpredictable branches.
@@ -116,22 +110,19 @@ pub(crate) fn search<M: Medium>(m: &M, at: u64, first: usize, len: usize, wanted
 /// Writes a whole node into a block that nothing points to, and flushes it; the caller fences.
 ///
 /// `zeroed` says that the block holds zeros, durably.
-pub(crate) fn fill<N: Node, M: Medium>(
+pub(crate) fn fill<N: Sorted, M: Medium>(
     m: &M,
     at: u64,
-    level: u16,
-    low: u64,
-    next: u64,
-    entries: impl Iterator<Item = Entry>,
+    New { level, low, next }: New,
+    entries: &[Entry],
     zeroed: bool,
 ) -> Window {
     m.store(at + NEXT, next);
     m.store(at + LOW, low);
     m.store(at + META, meta::<N>(level));
-    let mut count = 0;
-    for (key, value) in entries {
-        m.store_pair(key_at(at, count), [key, value]);
-        count += 1;
+    let count = entries.len();
+    for (slot, &(key, value)) in entries.iter().enumerate() {
+        m.store_pair(key_at(at, slot), [key, value]);
     }
     // N2: zeros are empty slots, unless the node owns 0.
     if zeroed && low > 0 {
@@ -145,12 +136,8 @@ pub(crate) fn fill<N: Node, M: Medium>(
     Window::new(0, count)
 }
 
-/// Inserts an entry at position `i`, by ordered stores; durable when it returns. There must be an empty slot.
-///
-/// # Complexity
-///
-/// The lines of the entries moved and of the new one, each flushed and fenced once.
-pub(crate) fn insert<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
+/// Inserts an entry at position `i`, by ordered stores. There must be an empty slot. The last line is flushed, not fenced.
+pub(crate) fn insert<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
     let slot = |i: isize| N::slot(base, i);
     let mut in_order = InOrder::new(m);
@@ -183,16 +170,12 @@ pub(crate) fn insert<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usiz
     }
 }
 
-/// Removes the entry at position `i`, by ordered stores; durable when it returns.
-///
-/// # Complexity
-///
-/// The lines of the entries moved and of the slot that becomes empty, each flushed and fenced once.
-pub(crate) fn remove<N: Node, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize) -> Window {
+/// Removes the entry at position `i`, by ordered stores. The last line is flushed, not fenced.
+pub(crate) fn remove<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize) -> Window {
     close_gap::<N, M>(m, at, span, window, i, N::side_of_remove(i, window.len()))
 }
 
-fn close_gap<N: Node, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize, side: Side) -> Window {
+fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize, side: Side) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
     let slot = |i: isize| N::slot(base, i);
     let mut in_order = InOrder::new(m);
@@ -225,18 +208,17 @@ fn close_gap<N: Node, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: 
     }
 }
 
-/// Replaces the value at position `i`; durable when it returns. One line, one fence.
-pub(crate) fn update<N: Node, M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64) {
+/// Replaces the value at position `i`; flushed.
+pub(crate) fn update<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64) {
     let place = value_at(at, N::slot(window.base.into(), i as isize));
     m.store(place, value);
-    m.flush(place, 8);
     // Crash: the old value or the new one.
-    m.fence();
+    m.flush(place, 8);
 }
 
 /// Copies entries behind the run, where they are still outside the owned range, and empties every other slot whose key
 /// lies in `wider`, the range that is to be owned. Flushed; the caller fences and commits.
-pub(crate) fn stage<N: Node, M: Medium>(m: &M, at: u64, wider: Span, window: Window, entries: &[Entry]) -> Window {
+pub(crate) fn stage<N: Sorted, M: Medium>(m: &M, at: u64, wider: Span, window: Window, entries: &[Entry]) -> Window {
     let base = usize::from(window.base);
     let len = window.len() + entries.len();
     let mut dirty: Option<u64> = None;
@@ -266,7 +248,7 @@ pub(crate) fn stage<N: Node, M: Medium>(m: &M, at: u64, wider: Span, window: Win
 }
 
 /// What the bytes of a node say, without a store: its window, and the position of the equal pair if there is one.
-pub(crate) fn inspect<N: Node, M: Medium>(m: &M, at: u64, span: Span) -> Result<(Window, Option<usize>), Broken> {
+pub(crate) fn inspect<N: Sorted, M: Medium>(m: &M, at: u64, span: Span) -> Result<(Window, Option<usize>), Broken> {
     let base = N::base(|slot| key(m, at, slot), span).ok_or(Broken::new(at, "N3: the entries form no run"))?;
     let mut len = 0;
     let mut pair = None;
@@ -290,39 +272,38 @@ pub(crate) fn inspect<N: Node, M: Medium>(m: &M, at: u64, span: Span) -> Result<
 }
 
 /// Finishes an interrupted shift, if there is the trace of one; what it leaves is durable. Tells the window.
-pub(crate) fn repair<N: Node, M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
+pub(crate) fn repair<N: Sorted, M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
     let (window, pair) = inspect::<N, M>(m, at, span)?;
     let Some(first) = pair else { return Ok(window) };
     let side = N::side_of_pair(first, window.len());
     let inner = if side == Side::Left { first + 1 } else { first };
     // Crash: the pair lies nearer to the end of the run, on the same side; the next repair goes on from there.
-    Ok(close_gap::<N, M>(m, at, span, window, inner, side))
+    let window = close_gap::<N, M>(m, at, span, window, inner, side);
+    m.fence();
+    Ok(window)
 }
 
 /// Every broken invariant of one node, without a store.
-pub(crate) fn check<N: Node, M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Window> {
+pub(crate) fn check<N: Sorted, M: Medium>(
+    m: &M,
+    at: u64,
+    span: Span,
+    mut report: impl FnMut(Broken),
+) -> Option<Checked> {
     match inspect::<N, M>(m, at, span) {
         Err(broken) => {
             report(broken);
             None
         }
-        Ok((window, _)) => {
+        Ok((window, pair)) => {
             for i in window.len()..N::SLOTS {
                 let slot = N::slot(window.base.into(), i as isize);
                 if span.contains(key(m, at, slot)) {
                     report(Broken::new(key_at(at, slot), "N2: an entry outside the run"));
                 }
             }
-            Some(window)
+            let entries = (0..window.len()).map(|i| entry::<N, M>(m, at, window, i)).collect();
+            Some(Checked { entries, pair })
         }
     }
-}
-
-/// Makes `next` the right neighbour; durable when it returns. The commit of every structural change.
-pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
-    m.store(at + NEXT, next);
-    m.flush(at + NEXT, 8);
-    // Crash: the chain before the change, or after it. What the store moved out of the owned range is empty by N2, what
-    // it moved into the range was staged before.
-    m.fence();
 }

@@ -32,10 +32,10 @@ use std::sync::{Arc, Weak};
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let path = dir.path().join("orders.pool");
-/// use bristlecone::{CircTree, Pool};
+/// use bristlecone::{PTree, Pool};
 ///
 /// let pool = Pool::options().capacity(64 << 20).open(&path)?; // creates or opens
-/// let orders: CircTree = pool.tree("orders")?;
+/// let orders: PTree = pool.tree("orders")?;
 /// orders.insert(42, 7)?;
 /// assert_eq!(orders.get(42), Some(7));
 /// # Ok::<(), bristlecone::Error>(())

@@ -32,8 +32,8 @@ impl<N: Node, M: Medium> Drop for Draft<'_, N, M> {
 }
 
 impl<N: Node, M: Medium> Core<N, M> {
-    /// Entries per leaf of a loaded chain: an eighth stays empty for what comes.
-    const FILL: usize = N::SLOTS - N::SLOTS / 8;
+    /// Entries per leaf of a loaded chain: a little stays empty for what comes.
+    const FILL: usize = N::SLOTS - N::SLOTS / 16;
 
     pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Entry>>) -> Result<u64> {
         if self.len() > 0 {
@@ -93,7 +93,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: &[Entry]) -> Result<()> {
         let m = self.medium();
-        let leaf = self.leaves.create(0, Span::new(low, u64::MAX), 0, entries.iter().copied())?;
+        let leaf = self.leaves.create(0, Span::new(low, u64::MAX), 0, entries)?;
         if let Some(&(_, left)) = draft.leaves.last() {
             m.store(left + NEXT, leaf.at);
             m.flush(left + NEXT, 8);
@@ -122,7 +122,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             // Leaves leave the chain under `restructuring` only.
             let leaf = self.named(self.leaves.lock(here))?;
             let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.name()))?;
-            if only_if_empty && leaf.window().len() > 0 {
+            if only_if_empty && self.leaves.len(&leaf) > 0 {
                 return Err(Error::NotEmpty { tree: self.name.clone() });
             }
             old.push(leaf);

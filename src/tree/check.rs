@@ -1,11 +1,11 @@
 //! Checking a tree: every invariant of docs/design.md, without a store.
 
 use super::Core;
-use crate::chain::Chain;
+use crate::chain::Links;
 use crate::error::{Broken, Error, Result};
 use crate::index::{IndexKind, check_persistent, levels_of_volatile};
 use crate::medium::Medium;
-use crate::node::{Node, slots};
+use crate::node::{Checked, Node};
 use crate::pool::records::{Records, span};
 use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool, segments};
@@ -93,7 +93,7 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
     report: &mut Report,
 ) -> Used {
     let m = &pool.medium;
-    let chain = Chain::<N, M>::new(Arc::clone(pool), root.slot, segments::Kind::Leaf);
+    let chain = Links::<N, M>::new(Arc::clone(pool), root.slot, segments::Kind::Leaf);
     let records = has_records.then(|| Records::new(&pool.segments, root.slot));
     let mut used = Used::default();
     let mut leaves = Vec::new();
@@ -113,14 +113,12 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
             leaves.push((span.low(), here));
             report.leaves += 1;
             let mut broken = Vec::new();
-            if let Some(window) = slots::check::<N, M>(m, here, span, |b| broken.push(b)) {
-                let pair = slots::inspect::<N, M>(m, here, span)?.1;
+            if let Some(Checked { entries, pair }) = N::check(m, here, span, |b| broken.push(b)) {
                 report.unfinished += u64::from(pair.is_some());
-                report.entries += window.len() as u64 - u64::from(pair.is_some());
+                report.entries += entries.len() as u64 - u64::from(pair.is_some());
                 if let Some(records) = &records {
-                    let entries = slots::entries::<N, M>(m, here, window).enumerate();
-                    for (_, (_, record)) in entries.filter(|(i, _)| Some(*i) != pair && Some(*i) != pair.map(|p| p + 1))
-                    {
+                    let counts = |i: usize| pair.is_none_or(|first| i != first && i != first + 1);
+                    for (_, (_, record)) in entries.into_iter().enumerate().filter(|(i, _)| counts(*i)) {
                         if let Err(b) = records.check(m, &pool.segments, record) {
                             broken.push(b);
                         }
@@ -145,7 +143,9 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
             leaves.pop();
             let above = match index {
                 IndexKind::Volatile => levels_of_volatile(leaves.len()),
-                IndexKind::Persistent => check_persistent::<N, M>(pool, root, &leaves, |broken| report.add(broken)),
+                IndexKind::Persistent => {
+                    check_persistent::<N::Inner, M>(pool, root, &leaves, |broken| report.add(broken))
+                }
             };
             report.height = report.height.max(above + 1);
         }

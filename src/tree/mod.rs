@@ -17,7 +17,7 @@ use crate::chain::Chain;
 use crate::error::{Broken, Error, Result};
 use crate::index::{Directory, Index, Volatile};
 use crate::medium::{Mapped, Medium};
-use crate::node::Node;
+use crate::node::{Node, OneLine};
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool};
@@ -50,10 +50,10 @@ use std::sync::{Arc, OnceLock};
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let path = dir.path().join("a.pool");
-/// use bristlecone::{CircTree, Pool};
+/// use bristlecone::{PTree, Pool};
 ///
 /// let pool = Pool::options().capacity(64 << 20).open(&path)?;
-/// let tree: CircTree = pool.tree("squares")?;
+/// let tree: PTree = pool.tree("squares")?;
 /// for n in 0..100 {
 ///     tree.insert(n, n * n)?;
 /// }
@@ -62,7 +62,7 @@ use std::sync::{Arc, OnceLock};
 /// assert_eq!(tree.iter().next_back(), Some((99, 99 * 99)));
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
-pub struct PTree<N: Node, I: Index = Volatile, M: Medium = Mapped> {
+pub struct PTree<N: Node = OneLine, I: Index = Volatile, M: Medium = Mapped> {
     pub(crate) core: Arc<Core<N, M>>,
     index: PhantomData<I>,
 }
@@ -227,7 +227,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
-    /// # let tree: bristlecone::CircTree = pool.tree("t")?;
+    /// # let tree: bristlecone::PTree = pool.tree("t")?;
     /// assert_eq!(tree.compare_exchange(1, None, Some(10))?, None); // inserted
     /// assert_eq!(tree.compare_exchange(1, Some(9), Some(11))?, Some(10)); // refused
     /// assert_eq!(tree.compare_exchange(1, Some(10), None)?, Some(10)); // removed

@@ -44,13 +44,17 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     fn unopened<I: Index>(pool: Arc<Inner<M>>, name: &str, root: Root, records: bool) -> Result<Self> {
         let directory = match I::KIND {
-            IndexKind::Volatile => Directory::volatile(),
-            IndexKind::Persistent => Directory::persistent(pool.intact(Upper::open(Arc::clone(&pool), root))?),
+            IndexKind::Volatile => {
+                let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
+                let no_room = |source| Error::Io { pool: pool.medium.name().to_owned(), doing: "index", source };
+                Directory::volatile(leaves).map_err(no_room)?
+            }
+            IndexKind::Persistent => Directory::persistent(Upper::open(Arc::clone(&pool), root)?),
         };
         Ok(Self {
             name: name.to_owned(),
             root,
-            leaves: Chain::new(Arc::clone(&pool), root.slot, segments::Kind::Leaf),
+            leaves: Chain::new(Arc::clone(&pool), root.slot, segments::Kind::Leaf)?,
             directory,
             head: AtomicU64::new(0),
             records: records.then(|| Records::new(&pool.segments, root.slot)),
@@ -94,7 +98,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         while let Some(here) = at {
             at = self.named(self.leaves.next(here))?;
             if let Some(next) = at {
-                self.leaves.prefetch(next);
+                self.leaves.prefetch_all(next);
             }
             let leaf = self.named(self.leaves.lock(here))?;
             let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.name()))?;
@@ -102,7 +106,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 return Err(Broken::new(here, "N1: the chain starts with the leaf that owns 0").in_pool(m.name()));
             }
             low = Some(leaf.span().low());
-            len += leaf.window().len() as u64;
+            len += self.leaves.len(&leaf) as u64;
             if self.records.is_some() {
                 records.extend(self.leaves.entries(&leaf).iter().map(|&(_, record)| record));
             }

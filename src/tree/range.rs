@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::medium::Medium;
-use crate::node::{Entry, Node, slots};
+use crate::node::{Entry, Node};
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
@@ -43,13 +43,10 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
 
     /// Reads the leaf that owns `key`: what it holds of `from..=to`, its low, and the greatest key it owns.
     fn read(&self, key: u64, (from, to): (u64, u64)) -> Option<(VecDeque<Entry>, u64, u64)> {
-        let m = self.tree.medium();
         let read = self.tree.with_owner(key, |view| {
-            let (Ok(start) | Err(start)) = N::search(m, view.at, view.window, from);
-            let entries = (start..view.window.len())
-                .map(|i| slots::entry::<N, M>(m, view.at, view.window, i))
-                .take_while(|(key, _)| *key <= to);
-            (entries.collect(), view.span.low(), view.span.high().wrapping_sub(1))
+            let mut entries = Vec::new();
+            self.tree.leaves.entries_in(view, (from, to), true, &mut entries);
+            (entries.into(), view.span.low(), view.span.high().wrapping_sub(1))
         });
         self.tree.note(read.map(Some))
     }

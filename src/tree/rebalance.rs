@@ -64,7 +64,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Makes one leaf of two neighbours, or two of even size.
-    fn join<'c>(&'c self, mut left: Locked<'c>, right: Locked<'c>) -> Result<()> {
+    fn join<'c>(&'c self, mut left: Locked<'c, N::Aid>, right: Locked<'c, N::Aid>) -> Result<()> {
         let (low, at) = (right.span().low(), right.at);
         // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
         self.directory.withdraw(low)?;

@@ -4,7 +4,7 @@ use super::Core;
 use crate::chain::{Locked, View};
 use crate::error::{Broken, Result};
 use crate::medium::Medium;
-use crate::node::{LOW, Node, Span, slots};
+use crate::node::{LOW, Node, Span};
 
 /// Lost races after which a search starts at the head of the chain instead of trusting the index, and a reader takes the
 /// lock.
@@ -52,8 +52,32 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then thrown away.
-    #[inline]
-    pub(super) fn with_owner<R>(&self, key: u64, read: impl Fn(&View<'_>) -> R) -> std::result::Result<R, Broken> {
+    #[inline(always)]
+    pub(super) fn with_owner<R>(
+        &self,
+        key: u64,
+        mut read: impl FnMut(&View<'_, N::Aid>) -> R,
+    ) -> std::result::Result<R, Broken> {
+        // Nearly always the index knows the leaf, and nobody writes to it.
+        if let Some(at) = self.directory.floor_at_once(key) {
+            self.leaves.prefetch(at, key);
+            if let Some(view) = self.leaves.view_at_once(at).filter(|view| view.span.contains(key)) {
+                let result = read(&view);
+                if view.is_still() {
+                    return Ok(result);
+                }
+            }
+        }
+        self.with_owner_in_the_end(key, read)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_owner_in_the_end<R>(
+        &self,
+        key: u64,
+        mut read: impl FnMut(&View<'_, N::Aid>) -> R,
+    ) -> std::result::Result<R, Broken> {
         let mut tries = 0;
         'again: loop {
             let mut at = self.start(key, tries)?;
@@ -61,7 +85,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             let mut torn = 0;
             tries += 1;
             loop {
-                self.leaves.prefetch(at);
+                self.leaves.prefetch(at, key);
                 let Some(view) = self.leaves.view(at)? else { continue 'again };
                 if view.span.contains(key) {
                     let result = read(&view);
@@ -88,7 +112,11 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Reads under the lock: a long read of a leaf that others write to all the time would never be whole.
     #[cold]
-    fn with_owner_locked<R>(&self, key: u64, read: impl Fn(&View<'_>) -> R) -> std::result::Result<R, Broken> {
+    fn with_owner_locked<R>(
+        &self,
+        key: u64,
+        mut read: impl FnMut(&View<'_, N::Aid>) -> R,
+    ) -> std::result::Result<R, Broken> {
         let leaf = self.try_lock_owner(key)?;
         let result = read(&leaf.view());
         leaf.unlock_unchanged();
@@ -96,21 +124,30 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Locks the leaf that owns the key.
-    #[inline]
-    pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_>> {
+    #[inline(always)]
+    pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_, N::Aid>> {
+        if let Some(at) = self.directory.floor_at_once(key) {
+            self.leaves.prefetch(at, key);
+            if let Some(leaf) = self.leaves.lock_at_once(at) {
+                if leaf.span().contains(key) {
+                    return Ok(leaf);
+                }
+                leaf.unlock_unchanged();
+            }
+        }
         self.named(self.try_lock_owner(key))
     }
 
-    // A result that is passed on through memory stalls the insert that waits for it.
-    #[inline(always)]
-    fn try_lock_owner(&self, key: u64) -> std::result::Result<Locked<'_>, Broken> {
+    #[cold]
+    #[inline(never)]
+    fn try_lock_owner(&self, key: u64) -> std::result::Result<Locked<'_, N::Aid>, Broken> {
         let mut tries = 0;
         'again: loop {
             let mut at = self.start(key, tries)?;
             let mut least = 0;
             tries += 1;
             loop {
-                self.leaves.prefetch(at);
+                self.leaves.prefetch(at, key);
                 let Some(leaf) = self.leaves.lock(at)? else { continue 'again };
                 if leaf.span().contains(key) {
                     return Ok(leaf);
@@ -131,12 +168,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Applies `read` to the value of a key, while it is known to be current. `read` may be called in vain.
     #[inline]
     pub(crate) fn get_with<R>(&self, key: u64, read: impl Fn(u64) -> R) -> Option<R> {
-        let m = self.medium();
-        let found = self.with_owner(key, |view| {
-            let i = N::search(m, view.at, view.window, key).ok()?;
-            Some(read(slots::value::<N, M>(m, view.at, view.window, i)))
-        });
-        self.note(found)
+        self.note(self.with_owner(key, |view| self.leaves.value_in(view, key).map(&read)))
     }
 
     pub(crate) fn len(&self) -> u64 {

@@ -23,16 +23,16 @@ impl<N: Node, M: Medium> Core<N, M> {
         let leaves = &self.leaves;
         let mut leaf = self.lock_owner(key)?;
         let found = leaves.search(&leaf, key);
-        let old = found.ok().map(|i| leaves.value(&leaf, i));
+        let old = found.ok().map(|place| leaves.value(&leaf, place));
         match (decide(old), found) {
             (Change::Keep, _) | (Change::Remove, Err(_)) => {}
-            (Change::Put(value), Ok(i)) => leaves.update(&leaf, i, value),
-            (Change::Put(value), Err(i)) => {
+            (Change::Put(value), Ok(place)) => leaves.update(&mut leaf, place, value),
+            (Change::Put(value), Err(place)) => {
                 let new = (key, value);
                 if leaves.is_full(&leaf) {
-                    let (right, with_new) = leaves.split(&mut leaf, 0, Some((i, new)))?;
-                    if !with_new {
-                        leaves.insert(&mut leaf, i, new);
+                    let (right, with_new) = leaves.split(&mut leaf, 0, new)?;
+                    if !with_new && let Err(place) = leaves.search(&leaf, key) {
+                        leaves.insert(&mut leaf, place, new);
                     }
                     let (low, at) = (right.span().low(), right.at);
                     // Counted under the lock: `clear` counts anew when it holds all locks.
@@ -41,12 +41,12 @@ impl<N: Node, M: Medium> Core<N, M> {
                     drop(leaf);
                     self.lag(self.post(low, at));
                 } else {
-                    leaves.insert(&mut leaf, i, new);
+                    leaves.insert(&mut leaf, place, new);
                     self.len.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            (Change::Remove, Ok(i)) => {
-                leaves.remove(&mut leaf, i);
+            (Change::Remove, Ok(place)) => {
+                leaves.remove(&mut leaf, place);
                 self.len.fetch_sub(1, Ordering::Relaxed);
                 if leaves.is_sparse(&leaf) {
                     drop(leaf);

@@ -4,7 +4,7 @@ use crate::out::{self, Outcome};
 use crate::parse::{self, Layout, Usage};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
-use bristlecone::{Circular, Index, Linear, Node, Persistent, Volatile};
+use bristlecone::{Circular, Index, Linear, Node, OneLine, Persistent, Volatile};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Node layout
-    #[arg(long, value_enum, default_value_t = Layout::Circular)]
+    #[arg(long, value_enum, default_value_t = Layout::OneLine)]
     layout: Layout,
-    /// Slots of a node: 4 to 8, for circular nodes 4 or 8
-    #[arg(long, default_value_t = 4)]
-    slots: u32,
+    /// Slots of a node: 7 (two lines) for one_line, 4 to 8 for linear, 4 or 8 for circular [default: the least]
+    #[arg(long)]
+    slots: Option<u32>,
     /// Where the index lives
     #[arg(long, value_enum, default_value_t = parse::Index::Volatile)]
     index: parse::Index,
@@ -76,7 +76,8 @@ enum ValuesName {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    match (args.layout, args.slots) {
+    match (args.layout, args.slots()) {
+        (Layout::OneLine, 7) => with_index::<OneLine<7>>(&args),
         (Layout::Linear, 4) => with_index::<Linear<4>>(&args),
         (Layout::Linear, 5) => with_index::<Linear<5>>(&args),
         (Layout::Linear, 6) => with_index::<Linear<6>>(&args),
@@ -85,10 +86,18 @@ pub(crate) fn run(args: Args) -> Outcome {
         (Layout::Circular, 4) => with_index::<Circular<4>>(&args),
         (Layout::Circular, 8) => with_index::<Circular<8>>(&args),
         (layout, slots) => {
-            let what =
-                format!("no {} nodes of {slots} slots are checked: linear 4 to 8, circular 4 or 8", layout.name());
+            let what = format!(
+                "no {} nodes of {slots} slots are checked: one_line 7, linear 4 to 8, circular 4 or 8",
+                layout.name()
+            );
             Err(Usage(what).into())
         }
+    }
+}
+
+impl Args {
+    fn slots(&self) -> u32 {
+        self.slots.unwrap_or(if self.layout == Layout::OneLine { 7 } else { 4 })
     }
 }
 
@@ -154,7 +163,7 @@ fn what(args: &Args) -> String {
     format!(
         "--layout {} --slots {} --index {} --values {} --model {model} --depth {}",
         args.layout.name(),
-        args.slots,
+        args.slots(),
         args.index.name(),
         values(args),
         args.depth
@@ -178,7 +187,7 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
             .collect();
         out::json(&json!({
             "layout": args.layout.name(),
-            "slots": args.slots,
+            "slots": args.slots(),
             "index": args.index.name(),
             "values": values(args),
             "model": if args.model == ModelName::Tso { "tso" } else { "weak" },
@@ -231,7 +240,7 @@ fn report_controls(args: &Args, controls: &[Control], time: Duration) -> Outcome
             .collect();
         out::json(&json!({
             "layout": args.layout.name(),
-            "slots": args.slots,
+            "slots": args.slots(),
             "index": args.index.name(),
             "values": values(args),
             "controls": controls,

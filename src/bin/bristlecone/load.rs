@@ -23,10 +23,10 @@ pub(crate) struct Args {
     place: Place,
     /// The file, or - for the standard input
     file: PathBuf,
-    /// How a new tree's nodes are laid out [default: circular]
+    /// How a new tree's nodes are laid out [default: one_line]
     #[arg(long)]
     layout: Option<Layout>,
-    /// Bytes of a new tree's nodes, 512, 1K, 2K or 4K [default: 512]
+    /// Bytes of a new tree's sorted nodes, 512, 1K, 2K or 4K [default: 512]
     #[arg(long, value_name = "SIZE", value_parser = parse::slots)]
     node_bytes: Option<u32>,
     /// Where a new tree's index lives [default: volatile]
@@ -157,10 +157,11 @@ impl Args {
     /// What the tree is, and what was asked for where that is said.
     fn shape(&self, pool: &Pool) -> Outcome<Shape> {
         let there = trees::find(pool, &self.place.tree)?.map(|info| Shape::of(&info)).transpose()?;
-        let new = Shape { layout: Layout::Circular, slots: 32, index: Index::Volatile, values: Values::Bytes };
+        let layout = self.layout.unwrap_or(there.map_or(Layout::OneLine, |there| there.layout));
+        let new = Shape { layout, slots: layout.usual_slots(), index: Index::Volatile, values: Values::Bytes };
         let found = there.unwrap_or(new);
         Ok(Shape {
-            layout: self.layout.unwrap_or(found.layout),
+            layout,
             slots: self.node_bytes.unwrap_or(found.slots),
             index: self.index.unwrap_or(found.index),
             values: found.values,

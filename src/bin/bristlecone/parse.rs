@@ -1,6 +1,6 @@
 //! Arguments: sizes, layouts, kinds of index.
 
-use bristlecone::{Circular, IndexKind, Linear, Node};
+use bristlecone::{Circular, IndexKind, Linear, Node, OneLine};
 use clap::ValueEnum;
 use std::fmt;
 
@@ -19,6 +19,9 @@ impl std::error::Error for Usage {}
 /// A node layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Layout {
+    /// Unsorted, a line and a fence per change
+    #[value(name = "one_line", alias = "one-line")]
+    OneLine,
     /// FAST+FAIR: sorted, shifts to the right
     Linear,
     /// Circ-Tree: a sorted ring, shifts the shorter way
@@ -26,12 +29,21 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    pub(crate) const ALL: [Self; 2] = [Self::Linear, Self::Circular];
+    pub(crate) const ALL: [Self; 3] = [Self::OneLine, Self::Linear, Self::Circular];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::OneLine => <OneLine>::NAME,
             Self::Linear => Linear::<4>::NAME,
             Self::Circular => Circular::<4>::NAME,
+        }
+    }
+
+    /// Slots of a node, unless others are asked for.
+    pub(crate) fn usual_slots(self) -> u32 {
+        match self {
+            Self::OneLine => <OneLine>::SLOTS as u32,
+            Self::Linear | Self::Circular => 32,
         }
     }
 

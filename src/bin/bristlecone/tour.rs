@@ -86,8 +86,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut job = worker::Args {
         pool: scratch.file("tour.pool"),
         capacity: (64 << 20) + args.keys.saturating_mul(64),
-        layout: Layout::Circular,
-        slots: 32,
+        layout: Layout::OneLine,
+        slots: Layout::OneLine.usual_slots(),
         index: Index::Volatile,
         seed,
         from: 0,

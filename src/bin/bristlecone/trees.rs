@@ -130,12 +130,16 @@ impl<N: Node, I: bristlecone::Index, M: Medium> Numbers for PTree<N, I, M> {
     }
 }
 
-/// Runs `$body` with `$n` standing for the type of nodes; `None` for a size that is not in the list.
+/// Runs `$body` with `$n` standing for the type of nodes; `None` for a size that is not in the list. (`OneLine` has one.)
 ///
 /// Each size costs seconds of compile time.
 macro_rules! with_types {
     ($layout:expr, $slots:expr, [$($size:literal)*], $n:ident => $body:expr) => {
         match ($layout, $slots) {
+            ($crate::parse::Layout::OneLine, 39) => {
+                type $n = bristlecone::OneLine;
+                Some($body)
+            }
             $(($crate::parse::Layout::Linear, $size) => {
                 type $n = bristlecone::Linear<$size>;
                 Some($body)
@@ -167,6 +171,11 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// A tree of numbers with nodes of the usual size.
+    pub(crate) fn usual(layout: Layout, index: Index) -> Self {
+        Self { layout, slots: layout.usual_slots(), index, values: Values::Numbers }
+    }
+
     /// The shape of a tree that a pool has.
     pub(crate) fn of(tree: &TreeInfo) -> Outcome<Self> {
         let unknown = |what: &str| format!("tree '{}' has {what}, which the command line does not read", tree.name);

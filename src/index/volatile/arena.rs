@@ -1,39 +1,31 @@
-//! Where the nodes live: chunks that stay until the index is dropped, and a list of the nodes no tree uses.
+//! Where the nodes live: one array for all that there may ever be, of which only what is touched is real, and a list of
+//! the nodes no tree uses.
 //!
 //! A node stays a node. So a reader that comes late meets a version that moved on, never foreign memory.
 
 use super::node::{Moved, Node};
-use std::sync::OnceLock;
+use crate::memory::Zeroed;
+use std::io;
 
-/// The least nodes of a chunk. (A loom model must do with the first: loom does not see what `OnceLock` orders.)
-const LEAST: usize = if cfg!(loom) { 10 } else { 16 };
-
-/// Every chunk adds a quarter or more: with this many, the nodes would fill any memory.
-const CHUNKS: usize = 96;
-
-/// Names a node: the chunk in the upper 32 bits (16 of them used), the place in it in the lower.
+/// Names a node: its place in the array.
 pub(super) type Id = u64;
 
 /// The nodes, for readers and the writer.
-#[derive(Debug)]
 pub(super) struct Arena {
-    chunks: [OnceLock<Box<[Node]>>; CHUNKS],
+    nodes: Zeroed<Node>,
 }
 
 impl Arena {
-    pub(super) fn new() -> (Self, Spare) {
-        let arena = Self { chunks: [const { OnceLock::new() }; CHUNKS] };
-        let mut spare = Spare { ids: Vec::new(), chunks: 0, nodes: 0 };
-        spare.reserve(&arena, LEAST);
-        (arena, spare)
+    /// Room for so many nodes.
+    pub(super) fn new(nodes: usize) -> io::Result<Self> {
+        Ok(Self { nodes: Zeroed::new(nodes)? })
     }
 
     /// The node of that name. A name read from a node that was being written may be any word: then there is perhaps
     /// none.
     #[inline]
     pub(super) fn get(&self, id: Id) -> Result<&Node, Moved> {
-        let chunk = self.chunks.get((id >> 32) as usize).and_then(OnceLock::get).ok_or(Moved)?;
-        chunk.get(id as u32 as usize).ok_or(Moved)
+        self.nodes.get(id as usize).ok_or(Moved)
     }
 
     /// The node of a name that the one writer read, or that was read under its lock.
@@ -43,45 +35,32 @@ impl Arena {
 }
 
 /// The nodes outside the tree, for the writer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Spare {
+    /// Used before, in no tree now.
     ids: Vec<Id>,
-    chunks: usize,
-    nodes: usize,
+    /// Nodes from here on were never used.
+    unused: Id,
 }
 
 impl Spare {
-    /// All nodes of the arena, in the tree or not.
-    #[cfg(all(test, not(loom)))]
-    pub(super) fn nodes(&self) -> usize {
-        self.nodes
+    /// All nodes that were ever used, in the tree or not.
+    pub(super) fn touched(&self) -> usize {
+        self.unused as usize
     }
 
-    /// The nodes outside the tree.
+    /// Of these, the nodes outside the tree.
     #[cfg(all(test, not(loom)))]
     pub(super) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Makes the next `nodes` calls of [`take`](Spare::take) cheap.
-    pub(super) fn reserve(&mut self, arena: &Arena, nodes: usize) {
-        let missing = nodes.saturating_sub(self.ids.len());
-        if missing == 0 {
-            return;
-        }
-        let size = missing.max(self.nodes / 4).max(LEAST);
-        let chunk = (0..size).map(|_| Node::new()).collect();
-        arena.chunks[self.chunks].set(chunk).expect("only the writer adds chunks");
-        let first = (self.chunks as Id) << 32;
-        self.ids.extend((first..first + size as Id).rev());
-        self.chunks += 1;
-        self.nodes += size;
-    }
-
     /// A node with arbitrary entries that some late reader may still look at: open it before writing.
-    pub(super) fn take(&mut self, arena: &Arena) -> Id {
-        self.reserve(arena, 1);
-        self.ids.pop().expect("one was reserved")
+    pub(super) fn take(&mut self) -> Id {
+        self.ids.pop().unwrap_or_else(|| {
+            self.unused += 1;
+            self.unused - 1
+        })
     }
 
     /// Takes a node back. Its version must move between its leaving the tree and the next [`take`](Spare::take).

@@ -8,19 +8,13 @@ use super::root::{Root, RootWord};
 pub(super) const FILL: usize = WIDTH - WIDTH / 8;
 
 /// What the writer keeps from one change to the next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Writer {
     pub(super) spare: Spare,
     /// The nodes the change has opened.
     open: Vec<Id>,
     /// From the root down: the node and the slot that leads on, or that holds the separator.
     path: Vec<(Id, usize)>,
-}
-
-impl Writer {
-    pub(super) fn new(spare: Spare) -> Self {
-        Self { spare, open: Vec::new(), path: Vec::new() }
-    }
 }
 
 /// A change under way. Nodes are opened as it meets them and closed all together, when it is dropped: a reader sees
@@ -58,7 +52,7 @@ impl<'a> Edit<'a> {
 
     /// A spare node with `entries`, open.
     fn make(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> (Id, &'a Node) {
-        let id = self.writer.spare.take(self.arena);
+        let id = self.writer.spare.take();
         let node = self.open(id);
         node.fill(entries);
         (id, node)
@@ -71,48 +65,46 @@ impl<'a> Edit<'a> {
         self.writer.spare.give(id);
     }
 
-    /// Notes the path to `low`; returns its end, the bottom node and the slot of the greatest separator `<= low` (or
-    /// 0).
-    fn descend(&mut self, root: Root, low: u64) -> (&'a Node, usize) {
+    /// Notes the path to `low`; returns its end: the bottom node, the slot of the greatest separator `<= low`, and that.
+    fn descend(&mut self, root: Root, low: u64) -> (&'a Node, usize, u64) {
         self.writer.path.clear();
-        let mut id = root.id;
-        for _ in 0..root.height {
+        let (mut id, mut found) = (root.id, 0);
+        for height in (0..=root.height).rev() {
             let node = self.arena.node(id);
             let slot = node.slot(low);
             self.writer.path.push((id, slot));
+            if slot > 0 {
+                found = node.low(slot);
+            }
+            if height == 0 {
+                return (node, slot, found);
+            }
             id = node.child(slot);
         }
-        let node = self.arena.node(id);
-        let slot = node.slot(low);
-        self.writer.path.push((id, slot));
-        (node, slot)
+        unreachable!("the last height is 0")
     }
 
-    /// Puts `low` in. True if it was not there, false if only its leaf was replaced.
+    /// Puts `low` in. True if it was not there, false if only its leaf was replaced, or if there is no tree to put it in.
     pub(super) fn insert(&mut self, low: u64, leaf: u64) -> bool {
         let Some(root) = self.root.get() else {
+            if low > 0 {
+                return false;
+            }
             let (id, _) = self.make([(low, leaf)].into_iter());
             self.root.set(Some(Root { id, height: 0 }));
             return true;
         };
-        // Memory is asked for before any reader is turned away.
-        self.writer.spare.reserve(self.arena, root.height + 2);
-
-        let (bottom, slot) = self.descend(root, low);
-        let found = bottom.low(slot);
+        let (_, slot, found) = self.descend(root, low);
         let (id, _) = self.writer.path.pop().expect("a path has an end");
         if found == low {
             self.open(id).set_child(slot, leaf);
             return false;
         }
-        // Below all others, it becomes the first of the leftmost node; no ancestor compares with that.
-        let at = if found < low { slot + 1 } else { 0 };
-        let mut split = self.put(id, at, (low, leaf));
+        let mut split = self.put(id, slot + 1, (low, leaf));
         while let Some(entry) = split {
             split = match self.writer.path.pop() {
                 Some((id, slot)) => self.put(id, slot + 1, entry),
                 None => {
-                    // The low of an inner slot 0 is never read.
                     let (id, _) = self.make([(0, root.id), entry].into_iter());
                     self.root.set(Some(Root { id, height: root.height + 1 }));
                     None
@@ -122,7 +114,7 @@ impl<'a> Edit<'a> {
         true
     }
 
-    /// Puts `entry` into slot `at`. If that splits the node, returns the entry of the new right one.
+    /// Puts `entry` into slot `at`, not 0. If that splits the node, returns the entry of the new right one.
     fn put(&mut self, id: Id, at: usize, entry: (u64, u64)) -> Option<(u64, u64)> {
         let node = self.open(id);
         let len = node.len();
@@ -130,45 +122,45 @@ impl<'a> Edit<'a> {
             node.insert(at, len, entry);
             return None;
         }
-        if at == WIDTH {
-            // Ascending inserts leave full nodes behind.
+        let is_last = self.writer.path.last().is_none_or(|&(id, slot)| slot + 1 == self.arena.node(id).len());
+        if at == WIDTH && is_last {
+            // Ascending inserts leave full nodes behind. (A neighbour to the right might be small as well.)
             let (id, _) = self.make([entry].into_iter());
             return Some((entry.0, id));
         }
         let cut = WIDTH / 2;
-        let (id, right) = self.make((cut..WIDTH).map(|slot| node.entry(slot)));
+        let low = node.low(cut);
+        let (id, right) = self.make((cut..WIDTH).map(|slot| node.entry(slot, 0)));
         node.truncate(cut);
         if at <= cut {
             node.insert(at, cut, entry);
         } else {
             right.insert(at - cut, WIDTH - cut, entry);
         }
-        Some((right.low(0), id))
+        Some((low, id))
     }
 
-    /// Takes `low` out; returns its leaf.
+    /// Takes `low` out, unless it is the first of all; returns its leaf.
     pub(super) fn remove(&mut self, low: u64) -> Option<u64> {
-        let (bottom, slot) = self.descend(self.root.get()?, low);
-        let (found, leaf) = bottom.entry(slot);
-        if found != low {
+        let (bottom, slot, found) = self.descend(self.root.get()?, low);
+        if found != low || low == 0 {
             return None;
         }
-        // A node with one entry goes with it, and so does its entry in the parent.
+        let leaf = bottom.child(slot);
+        // A node with one child goes with it, and so does its entry in the parent. The node of the first separator of all
+        // has another one, or its parent has, or ...
         loop {
-            let Some((id, slot)) = self.writer.path.pop() else {
-                self.root.set(None);
-                return Some(leaf);
-            };
+            let (id, slot) = self.writer.path.pop().expect("the first separator of all stays");
             let node = self.open(id);
             let len = node.len();
             if len == 1 {
                 self.give(id);
                 continue;
             }
-            node.remove(slot, len);
             if slot == 0 {
-                self.relabel(node.low(0));
+                self.relabel(node.low(1));
             }
+            node.remove(slot, len);
             self.merge(len - 1);
             self.lower_root();
             return Some(leaf);
@@ -197,10 +189,9 @@ impl<'a> Edit<'a> {
             };
             self.open(id);
             let left = self.open(parent.child(at));
-            let (low, right_id) = parent.entry(at + 1);
+            let (low, right_id) = parent.entry(at + 1, 0);
             let right = self.open(right_id);
-            let first = (low, right.child(0));
-            left.append(left.len(), core::iter::once(first).chain((1..right.len()).map(|slot| right.entry(slot))));
+            left.append(left.len(), (0..right.len()).map(|slot| right.entry(slot, low)));
             parent.remove(at + 1, children);
             self.give(right_id);
             len = children - 1;
@@ -221,9 +212,6 @@ impl<'a> Edit<'a> {
 
     /// Replaces the tree by one of `pairs`, which ascend strictly; returns their number.
     pub(super) fn rebuild(&mut self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
-        let nodes = pairs.len() / (FILL - 1) + 2; // FILL - 1: the levels above
-        self.writer.spare.reserve(self.arena, nodes);
-
         let mut count = 0;
         let mut last = None;
         let mut level = self.level(pairs.inspect(|pair| {

@@ -1,0 +1,171 @@
+//! Comparing many words, or bytes, in one step: the search kernels of nodes.
+//!
+//! What is compared is shared memory, so it is passed as atomics, and read as relaxed loads would: a vector load is some
+//! interleaving of the loads of its words. Callers find out by a version whether what they read belongs together.
+//!
+//! One file per CPU, with the same names in the same order; where one has no better way, it takes the portable one.
+
+#[cfg(all(bristlecone_asm, not(loom), target_arch = "aarch64"))]
+mod aarch64;
+#[cfg(all(bristlecone_asm, not(loom), target_arch = "aarch64"))]
+use aarch64 as cpu;
+
+#[cfg(all(bristlecone_asm, not(loom), target_arch = "x86_64"))]
+mod x86_64;
+#[cfg(all(bristlecone_asm, not(loom), target_arch = "x86_64"))]
+use x86_64 as cpu;
+
+// Built everywhere: it is checked everywhere, and the other files may fall back to parts of it.
+#[cfg_attr(all(bristlecone_asm, not(loom)), allow(dead_code))]
+mod portable;
+#[cfg(any(loom, not(bristlecone_asm)))]
+use portable as cpu;
+
+use crate::sync::AtomicU64;
+
+/// Forty bytes, eight to a word, the least significant one first.
+pub(crate) type Bytes = [AtomicU64; 5];
+
+/// How many words are searched together: four lines. (A loom model must do with less.)
+pub(crate) const WORDS: usize = if cfg!(loom) { 4 } else { 32 };
+
+/// These words.
+pub(crate) type Words = [AtomicU64; WORDS];
+
+/// The most entries that [`sort`] sorts.
+pub(crate) const MOST: usize = 40;
+
+/// Which of the bytes equal this one: bit `i` for byte `i`.
+#[inline(always)]
+pub(crate) fn equal(bytes: &Bytes, byte: u8) -> u64 {
+    cpu::equal(bytes, byte)
+}
+
+/// A way to compare words. Whoever has one has the instructions for it.
+pub(crate) trait Compare: Copy {
+    /// How many of the words, but for the first, are less than this one, as signed numbers.
+    fn below(self, words: &Words, word: i64) -> usize;
+}
+
+/// Something that compares words, compiled for each way to do so.
+pub(crate) trait Search {
+    /// What it finds.
+    type Found;
+
+    /// Does it.
+    fn by(self, compare: impl Compare) -> Self::Found;
+}
+
+/// Does it in the best way that the CPU has: one look at which that is, for as many comparisons as there are.
+#[inline(always)]
+pub(crate) fn search<S: Search>(search: S) -> S::Found {
+    cpu::search(search)
+}
+
+/// How many of the words, but for the first, are less than this one, as signed numbers.
+pub(crate) fn below(words: &Words, word: i64) -> usize {
+    struct Once<'w>(&'w Words, i64);
+
+    impl Search for Once<'_> {
+        type Found = usize;
+
+        fn by(self, compare: impl Compare) -> usize {
+            compare.below(self.0, self.1)
+        }
+    }
+
+    search(Once(words, word))
+}
+
+/// Sorts the first `count` entries by their keys, which differ. (If they do not, what is left is in bounds and of no use.)
+#[inline]
+pub(crate) fn sort(entries: &mut [(u64, u64); MOST], count: usize) {
+    cpu::sort(entries, count.min(MOST));
+}
+
+/// The instructions in use: `"avx512"`, `"avx2"` or `"sse2"` on x86-64; `"neon"` on aarch64; else `"portable"`.
+pub fn method() -> &'static str {
+    cpu::method()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A reproducible sequence.
+    fn numbers(seed: u64) -> impl Iterator<Item = u64> {
+        std::iter::successors(Some(seed + 1), |x| Some(x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e)))
+            .map(|x| x ^ x >> 29)
+    }
+
+    fn check_equal(equal: impl Fn(&Bytes, u8) -> u64) {
+        for seed in 0..200 {
+            let mut next = numbers(seed);
+            let content: [u8; 40] = std::array::from_fn(|_| (next.next().unwrap() % 7) as u8 * 40);
+            let words = content.as_chunks::<8>().0;
+            let bytes: Bytes = std::array::from_fn(|i| AtomicU64::new(u64::from_le_bytes(words[i])));
+            for wanted in [0, 40, 80, 240, 7, 255] {
+                let expected = (0..40).filter(|&i| content[i] == wanted).fold(0, |mask, i| mask | 1 << i);
+                assert_eq!(equal(&bytes, wanted), expected, "{content:?} {wanted}");
+            }
+        }
+    }
+
+    fn check_below(below: impl Fn(&Words, i64) -> usize) {
+        let edges = [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX];
+        for seed in 0..200 {
+            let mut next = numbers(seed);
+            let content: [i64; 32] = std::array::from_fn(|i| {
+                let word = next.next().unwrap();
+                if word % 5 == 0 { edges[i % edges.len()] } else { word as i64 }
+            });
+            let words: Words = std::array::from_fn(|i| AtomicU64::new(content[i] as u64));
+            for wanted in edges.into_iter().chain(content) {
+                let expected = content[1..].iter().filter(|&&word| word < wanted).count();
+                assert_eq!(below(&words, wanted), expected, "{content:?} {wanted}");
+            }
+        }
+    }
+
+    fn check_sort(sort: impl Fn(&mut [(u64, u64); MOST], usize)) {
+        for count in 0..=MOST {
+            for seed in 0..50 {
+                let mut next = numbers(seed);
+                let mut entries: [(u64, u64); MOST] = std::array::from_fn(|i| (next.next().unwrap(), i as u64));
+                if count > 2 {
+                    entries[1].0 = u64::MAX;
+                    entries[2].0 = 0;
+                }
+                let mut expected = entries[..count].to_vec();
+                expected.sort_unstable();
+                sort(&mut entries, count);
+                assert_eq!(entries[..count], expected);
+            }
+            // Equal keys: some result, and no panic.
+            sort(&mut [(7, 7); MOST], count);
+        }
+    }
+
+    #[test]
+    fn the_chosen_kernels_do_as_they_say() {
+        check_equal(equal);
+        check_below(below);
+        check_sort(sort);
+    }
+
+    #[test]
+    fn the_portable_kernels_do_as_they_say() {
+        check_equal(portable::equal);
+        check_below(|words, word| portable::Portable.below(words, word));
+        check_sort(portable::sort);
+    }
+
+    #[test]
+    #[cfg(all(bristlecone_asm, target_arch = "x86_64"))]
+    fn all_kernels_of_this_cpu_do_as_they_say() {
+        x86_64::with_each_method(|below, sort| {
+            check_below(below);
+            check_sort(sort);
+        });
+    }
+}

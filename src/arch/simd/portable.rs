@@ -1,0 +1,45 @@
+//! Every other CPU, and the checkers.
+
+use super::{Bytes, Compare, MOST, Search, Words};
+use crate::sync::Ordering;
+
+/// Eight bytes at a time.
+pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let wanted = u64::from(byte) * 0x0101_0101_0101_0101;
+    let of_word = |word: u64| {
+        let differs = word ^ wanted;
+        // The upper bit of each byte that is zero, without carries from one byte to the next.
+        let zero = !(((differs & LOW) + LOW) | differs | LOW);
+        // The eight upper bits side by side, the first byte's lowest.
+        (zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+    };
+    let words = bytes.iter().enumerate();
+    words.fold(0, |mask, (i, word)| mask | of_word(word.load(Ordering::Relaxed)) << (8 * i))
+}
+
+/// One word after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Portable;
+
+impl Compare for Portable {
+    /// All are loaded at once and no branch depends on them: faster than binary search, which waits for one after the
+    /// other.
+    #[inline]
+    fn below(self, words: &Words, word: i64) -> usize {
+        words[1..].iter().map(|other| usize::from(other.load(Ordering::Relaxed).cast_signed() < word)).sum()
+    }
+}
+
+#[inline(always)]
+pub(super) fn search<S: Search>(search: S) -> S::Found {
+    search.by(Portable)
+}
+
+pub(super) fn sort(entries: &mut [(u64, u64); MOST], count: usize) {
+    entries[..count].sort_unstable_by_key(|(key, _)| *key);
+}
+
+pub(super) fn method() -> &'static str {
+    "portable"
+}

@@ -1,0 +1,243 @@
+//! x86-64: SSE2, which every such CPU has, for bytes; AVX-512 or AVX2 for words.
+//!
+//! What reads shared memory is assembler, because a vector load through a reference would be a data race. Of the
+//! AVX-512 registers the assembler takes 16 and up: that they are in use slows down no code in the older encoding.
+
+use super::{Bytes, Compare, MOST, Search, Words, portable};
+use crate::arch::Found;
+use core::arch::asm;
+use core::arch::x86_64::*;
+
+const AVX512: usize = 1;
+const AVX2: usize = 2;
+const SSE2: usize = 3;
+
+#[inline]
+fn chosen() -> usize {
+    static METHOD: Found = Found::new();
+    METHOD.get(|| {
+        if std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512dq") {
+            AVX512
+        } else if std::arch::is_x86_feature_detected!("avx2") {
+            AVX2
+        } else {
+            SSE2
+        }
+    })
+}
+
+#[inline(always)]
+pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
+    let (first, second, third): (u32, u32, u32);
+    // SAFETY: reads the forty bytes of `bytes` with instructions that every x86-64 CPU has.
+    unsafe {
+        asm!(
+            "movq {wanted}, {byte}",
+            "punpcklqdq {wanted}, {wanted}",
+            "movdqu {a}, [{bytes}]",
+            "movdqu {b}, [{bytes} + 16]",
+            "movq {c}, qword ptr [{bytes} + 32]",
+            "pcmpeqb {a}, {wanted}",
+            "pcmpeqb {b}, {wanted}",
+            "pcmpeqb {c}, {wanted}",
+            "pmovmskb {first:e}, {a}",
+            "pmovmskb {second:e}, {b}",
+            "pmovmskb {third:e}, {c}",
+            bytes = in(reg) bytes.as_ptr(),
+            byte = in(reg) u64::from(byte) * 0x0101_0101_0101_0101,
+            wanted = out(xmm_reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            first = lateout(reg) first,
+            second = lateout(reg) second,
+            third = lateout(reg) third,
+            options(nostack, preserves_flags, readonly, pure)
+        );
+    }
+    u64::from(first) | u64::from(second) << 16 | u64::from(third & 0xff) << 32
+}
+
+/// The CPU has AVX-512 F and DQ: eight words at a time.
+#[derive(Clone, Copy)]
+struct Avx512(());
+
+impl Compare for Avx512 {
+    #[inline(always)]
+    fn below(self, words: &Words, word: i64) -> usize {
+        // SAFETY: what the type says.
+        unsafe { below_avx512(words, word) }
+    }
+}
+
+/// The CPU has AVX2: four words at a time.
+#[derive(Clone, Copy)]
+struct Avx2(());
+
+impl Compare for Avx2 {
+    #[inline(always)]
+    fn below(self, words: &Words, word: i64) -> usize {
+        // SAFETY: what the type says.
+        unsafe { below_avx2(words, word) }
+    }
+}
+
+#[inline(always)]
+pub(super) fn search<S: Search>(search: S) -> S::Found {
+    match chosen() {
+        AVX512 => search.by(Avx512(())),
+        AVX2 => search.by(Avx2(())),
+        _ => otherwise(search),
+    }
+}
+
+/// Out of the way of the others.
+#[cold]
+#[inline(never)]
+fn otherwise<S: Search>(search: S) -> S::Found {
+    search.by(portable::Portable)
+}
+
+/// # Safety
+///
+/// The CPU has AVX-512 F and DQ.
+#[inline(always)]
+unsafe fn below_avx512(words: &Words, word: i64) -> usize {
+    let (a, b, c, d): (u32, u32, u32, u32);
+    // SAFETY: reads the 32 words; the CPU has the instructions.
+    unsafe {
+        asm!(
+            "vpbroadcastq zmm16, {word}",
+            "vpcmpgtq k1, zmm16, [{words}]",
+            "vpcmpgtq k2, zmm16, [{words} + 64]",
+            "vpcmpgtq k3, zmm16, [{words} + 128]",
+            "vpcmpgtq k4, zmm16, [{words} + 192]",
+            "kmovb {a:e}, k1",
+            "kmovb {b:e}, k2",
+            "kmovb {c:e}, k3",
+            "kmovb {d:e}, k4",
+            words = in(reg) words.as_ptr(),
+            word = in(reg) word,
+            a = lateout(reg) a,
+            b = lateout(reg) b,
+            c = lateout(reg) c,
+            d = lateout(reg) d,
+            out("k1") _, out("k2") _, out("k3") _, out("k4") _,
+            out("xmm16") _,
+            options(nostack, preserves_flags, readonly, pure)
+        );
+    }
+    ((a & !1) | b << 8 | c << 16 | d << 24).count_ones() as usize
+}
+
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn below_avx2(words: &Words, word: i64) -> usize {
+    let negative: i64;
+    // SAFETY: reads the 32 words; the CPU has the instructions.
+    unsafe {
+        asm!(
+            "vmovq {x:x}, {word}",
+            "vpbroadcastq {x:y}, {x:x}",
+            "vpxor {q:x}, {q:x}, {q:x}",
+            "vpcmpgtq {p:y}, {x:y}, [{words}]",
+            "vpblendd {p:y}, {p:y}, {q:y}, 3", // the first word does not count
+            "vpcmpgtq {q:y}, {x:y}, [{words} + 32]",
+            "vpcmpgtq {r:y}, {x:y}, [{words} + 64]",
+            "vpaddq {p:y}, {p:y}, {q:y}",
+            "vpcmpgtq {q:y}, {x:y}, [{words} + 96]",
+            "vpaddq {p:y}, {p:y}, {r:y}",
+            "vpcmpgtq {r:y}, {x:y}, [{words} + 128]",
+            "vpaddq {p:y}, {p:y}, {q:y}",
+            "vpcmpgtq {q:y}, {x:y}, [{words} + 160]",
+            "vpaddq {p:y}, {p:y}, {r:y}",
+            "vpcmpgtq {r:y}, {x:y}, [{words} + 192]",
+            "vpaddq {p:y}, {p:y}, {q:y}",
+            "vpcmpgtq {q:y}, {x:y}, [{words} + 224]",
+            "vpaddq {p:y}, {p:y}, {r:y}",
+            "vpaddq {p:y}, {p:y}, {q:y}",
+            "vextracti128 {q:x}, {p:y}, 1",
+            "vpaddq {p:x}, {p:x}, {q:x}",
+            "vpshufd {q:x}, {p:x}, 0x4e",
+            "vpaddq {p:x}, {p:x}, {q:x}",
+            "vmovq {negative}, {p:x}",
+            "vzeroupper",
+            words = in(reg) words.as_ptr(),
+            word = in(reg) word,
+            x = out(xmm_reg) _,
+            p = out(xmm_reg) _,
+            q = out(xmm_reg) _,
+            r = out(xmm_reg) _,
+            negative = lateout(reg) negative,
+            options(nostack, preserves_flags, readonly, pure)
+        );
+    }
+    -negative as usize
+}
+
+pub(super) fn sort(entries: &mut [(u64, u64); MOST], count: usize) {
+    match chosen() {
+        // SAFETY: the CPU has AVX-512 F.
+        AVX512 => unsafe { sort_avx512(entries, count) },
+        _ => portable::sort(entries, count),
+    }
+}
+
+/// By rank: how many keys are less says where an entry goes. No branch depends on the keys.
+#[target_feature(enable = "avx512f")]
+fn sort_avx512(entries: &mut [(u64, u64); MOST], count: usize) {
+    const LANES: usize = 8;
+    let mut keys = [u64::MAX; MOST];
+    for (key, entry) in keys.iter_mut().zip(&entries[..count]) {
+        *key = entry.0;
+    }
+    let vector = |i: usize| {
+        // SAFETY: `i` is below 5, and there are 40 keys.
+        unsafe { _mm512_loadu_epi64(keys.as_ptr().add(i * LANES).cast()) }
+    };
+    let keys_of = [vector(0), vector(1), vector(2), vector(3), vector(4)];
+    let mut ranks_of = [_mm512_setzero_si512(); MOST / LANES];
+    let one = _mm512_set1_epi64(1);
+    for key in &keys[..count] {
+        let key = _mm512_set1_epi64(key.cast_signed());
+        for (ranks, keys) in ranks_of.iter_mut().zip(keys_of) {
+            *ranks = _mm512_mask_add_epi64(*ranks, _mm512_cmplt_epu64_mask(key, keys), *ranks, one);
+        }
+    }
+    let mut ranks = [0u64; MOST];
+    for (i, of) in ranks_of.into_iter().enumerate() {
+        // SAFETY: as above.
+        unsafe { _mm512_storeu_epi64(ranks.as_mut_ptr().add(i * LANES).cast(), of) }
+    }
+    let unsorted = *entries;
+    for (entry, rank) in unsorted[..count].iter().zip(ranks) {
+        entries[rank as usize % MOST] = *entry;
+    }
+}
+
+pub(super) fn method() -> &'static str {
+    match chosen() {
+        AVX512 => "avx512",
+        AVX2 => "avx2",
+        _ => "sse2",
+    }
+}
+
+/// Shows the kernels of each method that the CPU has, chosen or not.
+#[cfg(test)]
+pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, fn(&mut [(u64, u64); MOST], usize))) {
+    if chosen() == AVX512 {
+        check(
+            // SAFETY: just asked.
+            |words, word| unsafe { below_avx512(words, word) },
+            // SAFETY: just asked.
+            |entries, count| unsafe { sort_avx512(entries, count) },
+        );
+    }
+    if chosen() != SSE2 {
+        // SAFETY: just asked.
+        check(|words, word| unsafe { below_avx2(words, word) }, portable::sort);
+    }
+}

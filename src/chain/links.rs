@@ -1,0 +1,74 @@
+//! The links of a chain, as the medium has them: what a walk needs, without locks.
+
+use crate::error::Broken;
+use crate::medium::Medium;
+use crate::node::{LOW, NEXT, Node, Span};
+use crate::pool::Inner;
+use crate::pool::segments::{Entry, Kind};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// The nodes of one tree and kind, and how one leads to the next.
+pub(crate) struct Links<N: Node, M: Medium> {
+    pub(crate) pool: Arc<Inner<M>>,
+    class: Entry,
+    layout: PhantomData<N>,
+}
+
+impl<N: Node, M: Medium> Links<N, M> {
+    pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Self {
+        Self { pool, class: Entry::new(kind, tree, N::BYTES as u32), layout: PhantomData }
+    }
+
+    /// What the segments of its blocks are.
+    pub(crate) fn class(&self) -> Entry {
+        self.class
+    }
+
+    #[inline]
+    pub(crate) fn medium(&self) -> &M {
+        &self.pool.medium
+    }
+
+    /// Accepts an offset that was read from the medium as one of this chain's blocks.
+    #[inline]
+    pub(crate) fn validate(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
+        // The unit is the class's anyway: said as a constant, it is what the compiler divides by.
+        let class = Entry { unit: N::BYTES as u32, ..self.class };
+        if self.pool.segments.is_block(at, class) {
+            Ok(at)
+        } else {
+            Err(Broken::new(read_from, "N1: a link to no node of this tree"))
+        }
+    }
+
+    /// The right neighbour, validated; `None` at the end of the chain.
+    ///
+    /// Its low is greater: so whoever goes right, or locks one node after the other, comes to an end whatever the bytes.
+    pub(crate) fn next(&self, at: u64) -> Result<Option<u64>, Broken> {
+        let m = self.medium();
+        let next = match m.load(at + NEXT) {
+            0 => return Ok(None),
+            next => self.validate(next, at + NEXT)?,
+        };
+        if m.load(next + LOW) <= m.load(at + LOW) {
+            return Err(Broken::new(next + LOW, "N4: lows ascend along a chain"));
+        }
+        Ok(Some(next))
+    }
+
+    /// What a node owns, from the medium: its `low` and its neighbour's.
+    pub(crate) fn span_of(&self, at: u64) -> Result<Span, Broken> {
+        let low = self.medium().load(at + LOW);
+        let Some(next) = self.next(at)? else { return Ok(Span::new(low, u64::MAX)) };
+        if self.level(next)? != self.level(at)? {
+            return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
+        }
+        Ok(Span::new(low, self.medium().load(next + LOW)))
+    }
+
+    /// Reads the level of a node from the medium.
+    pub(crate) fn level(&self, at: u64) -> Result<u16, Broken> {
+        N::level(self.medium(), at)
+    }
+}

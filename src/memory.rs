@@ -1,0 +1,158 @@
+//! Volatile memory that holds zeros until it is written to: asked for once, taken as it is touched, in huge pages where
+//! the system gives them.
+//!
+//! An array for all that may ever be needed costs address space only, and finds an element by one multiplication.
+
+use std::io;
+use std::ops::Deref;
+
+/// Types of which a value may consist of zero bytes.
+///
+/// # Safety
+///
+/// A value all of whose bytes are zero is valid, and equals [`zero`](Self::zero). Dropping a value does nothing.
+pub unsafe trait Zero {
+    /// That value.
+    fn zero() -> Self;
+}
+
+#[cfg(not(any(loom, miri)))]
+mod imp {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::io;
+    use std::ptr::NonNull;
+
+    /// Up to so many bytes the allocator is asked: a mapping costs two system calls.
+    const SMALL: usize = 256 << 10;
+
+    enum Owner {
+        Nobody,
+        Heap(Layout),
+        Map { _map: memmap2::MmapRaw },
+    }
+
+    pub(super) struct Array<T> {
+        start: NonNull<T>,
+        len: usize,
+        owner: Owner,
+    }
+
+    // SAFETY: it owns its elements, as a box does.
+    unsafe impl<T: Send> Send for Array<T> {}
+    // SAFETY: as for `Send`; sharing it shares its elements.
+    unsafe impl<T: Sync> Sync for Array<T> {}
+
+    impl<T: super::Zero> Array<T> {
+        pub(super) fn new(len: usize) -> io::Result<Self> {
+            let layout = Layout::array::<T>(len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+            let (start, owner) = match layout.size() {
+                0 => (NonNull::dangling(), Owner::Nobody),
+                1..=SMALL => {
+                    // SAFETY: the layout is not empty.
+                    let start = unsafe { alloc_zeroed(layout) };
+                    (NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?.cast(), Owner::Heap(layout))
+                }
+                bytes => {
+                    let map = memmap2::MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
+                    let map = memmap2::MmapRaw::from(map);
+                    // Only a hint.
+                    #[cfg(target_os = "linux")]
+                    let _ = map.advise(memmap2::Advice::HugePage);
+                    (NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?.cast(), Owner::Map { _map: map })
+                }
+            };
+            Ok(Self { start, len, owner })
+        }
+    }
+
+    impl<T> Array<T> {
+        #[inline]
+        pub(super) fn elements(&self) -> &[T] {
+            // SAFETY: `len` elements, aligned (the heap's by the layout, a mapping's to a page), zero at first, which is a
+            // value by `Zero`; alive as long as `self`, and never handed out for writing.
+            unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        }
+    }
+
+    impl<T> Drop for Array<T> {
+        fn drop(&mut self) {
+            if let Owner::Heap(layout) = self.owner {
+                // SAFETY: allocated with this layout in `new`. The elements need no dropping, by `Zero`.
+                unsafe { dealloc(self.start.as_ptr().cast(), layout) }
+            }
+        }
+    }
+}
+
+/// What the checkers can see through: elements made one by one.
+#[cfg(any(loom, miri))]
+mod imp {
+    use std::io;
+
+    pub(super) struct Array<T>(Box<[T]>);
+
+    impl<T: super::Zero> Array<T> {
+        pub(super) fn new(len: usize) -> io::Result<Self> {
+            Ok(Self((0..len).map(|_| T::zero()).collect()))
+        }
+    }
+
+    impl<T> Array<T> {
+        pub(super) fn elements(&self) -> &[T] {
+            &self.0
+        }
+    }
+}
+
+/// An array of zeros, to be shared and written to through its elements' own means.
+pub(crate) struct Zeroed<T>(imp::Array<T>);
+
+impl<T: Zero> Zeroed<T> {
+    /// So many zeros.
+    ///
+    /// # Errors
+    ///
+    /// The system has not so much address space for the process.
+    pub(crate) fn new(len: usize) -> io::Result<Self> {
+        imp::Array::new(len).map(Self)
+    }
+}
+
+impl<T> Deref for Zeroed<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        self.0.elements()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{AtomicU64, Ordering};
+
+    // SAFETY: a number.
+    unsafe impl Zero for AtomicU64 {
+        fn zero() -> Self {
+            Self::new(0)
+        }
+    }
+
+    #[test]
+    fn small_and_large_arrays_are_zero_and_keep_what_is_stored() {
+        for len in [0, 1, 1000, 1 << 20] {
+            let array = Zeroed::<AtomicU64>::new(len).unwrap();
+            assert_eq!(array.len(), len);
+            assert!(array.iter().step_by(997).all(|word| word.load(Ordering::Relaxed) == 0));
+            array.iter().step_by(997).for_each(|word| word.store(7, Ordering::Relaxed));
+            assert!(array.iter().step_by(997).all(|word| word.load(Ordering::Relaxed) == 7));
+        }
+    }
+
+    #[test]
+    fn more_than_there_is_address_space_is_an_error() {
+        assert!(Zeroed::<AtomicU64>::new(usize::MAX / 16).is_err());
+        assert!(Zeroed::<AtomicU64>::new(usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,391 @@
+//! OneLine: unsorted leaves in which every change of an entry is one line and one fence.
+//!
+//! ```text
+//! line 0   | next 8 | low 8 | slot 0: key 8, value 8 | slot 1 | slot 2 |
+//! line 1   | slot 3 | slot 4 | slot 5 | slot 6 |
+//! line 2   | slot 7 | ...
+//! ```
+//!
+//! - **N3** The keys that are owned differ from each other.
+//!
+//! An empty slot holds any key that the leaf does not own (N2); nothing else says that it is empty. So
+//!
+//! - an insert stores the value, then the key, into an empty slot: the second store is the commit;
+//! - a removal stores the marker, `low - 1`, as the key;
+//! - an update stores the value;
+//! - a split empties the slots whose entries it moved by the store that links the new leaf, and by nothing else.
+//!
+//! Values are whole because the two stores of an insert go to one line, in order. Nothing is ever shifted, so nothing is
+//! ever to be repaired.
+//!
+//! # The shadow
+//!
+//! ```text
+//! | version lock 8 | low 8 | width 8 | fingerprints 39 | count 1 |     one line
+//! ```
+//!
+//! A fingerprint is a byte of the key's hash, 0 for an empty slot. All are compared in one step: that a key is not there
+//! is told from the shadow alone, in 9 of 10 cases, and which slot holds it in as many.
+//!
+//! An entry prefers a slot of its *home line*, which its hash names. So the line can be asked for together with the
+//! shadow, and a lookup waits for memory once.
+
+use crate::arch::simd::{self, Bytes};
+use crate::error::Broken;
+use crate::medium::{LINE, Medium};
+use crate::memory::Zero;
+use crate::node::layout::{Checked, Layout, New};
+use crate::node::{Circular, Entry, LOW, NEXT, Node, SLOT, Sorted, Span};
+use crate::sync::{AtomicU64, Ordering};
+
+/// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
+///
+/// # Source
+///
+/// Bristlecone's own. Fingerprints are those of FPTree (Oukid et al., SIGMOD 2016); that a change touches one line, those
+/// of LB+-Tree (Liu, Chen, Wang, VLDB 2020), here without a bitmap in the header.
+#[derive(Debug, Clone, Copy)]
+pub struct OneLine<const SLOTS: usize = 39>;
+
+/// Slots in a line; the first one has room for one less.
+const PER_LINE: usize = 4;
+
+/// The most slots: as many as the shadow's line has fingerprints.
+const MOST: usize = 39;
+
+/// Words of fingerprints in the shadow; the last byte is the count.
+const WORDS: usize = (MOST + 1) / 8;
+
+mod sealed {
+    /// The nodes of a persistent index go with the leaves in size, so that a small tree has several of them.
+    pub trait Sized {
+        type Inner: super::Sorted;
+    }
+}
+
+impl sealed::Sized for OneLine<3> {
+    type Inner = Circular<4>;
+}
+
+impl sealed::Sized for OneLine<7> {
+    type Inner = Circular<4>;
+}
+
+impl sealed::Sized for OneLine<39> {
+    type Inner = Circular<32>;
+}
+
+impl<const SLOTS: usize> Node for OneLine<SLOTS>
+where
+    Self: sealed::Sized,
+{
+    const LAYOUT: u16 = 3;
+    const NAME: &'static str = "one_line";
+    const SLOTS: usize = {
+        assert!(SLOTS <= MOST, "a shadow has room for 39 fingerprints");
+        assert!((SLOTS + 1).is_multiple_of(PER_LINE), "whole lines: 3, 7, 11, ... slots");
+        SLOTS
+    };
+    const BYTES: u64 = Self::LINES as u64 * LINE;
+}
+
+/// The fingerprints and the count.
+#[derive(Debug)]
+pub struct Prints([AtomicU64; WORDS]);
+
+// SAFETY: numbers.
+unsafe impl Zero for Prints {
+    fn zero() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Prints {
+    fn byte(&self, i: usize) -> u8 {
+        (self.0[i / 8].load(Ordering::Relaxed) >> (i % 8 * 8)) as u8
+    }
+
+    fn set_byte(&self, i: usize, byte: u8) {
+        let (word, shift) = (&self.0[i / 8], i % 8 * 8);
+        let others = word.load(Ordering::Relaxed) & !(0xff << shift);
+        word.store(others | u64::from(byte) << shift, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn count(&self) -> usize {
+        (self.0[WORDS - 1].load(Ordering::Relaxed) >> 56) as usize
+    }
+
+    /// Notes an entry, or that a slot is empty.
+    #[inline]
+    fn set(&self, slot: usize, print: u8) {
+        let had = self.byte(slot) != 0;
+        self.set_byte(slot, print);
+        let count = self.count() + usize::from(print != 0) - usize::from(had);
+        self.set_byte(MOST, count as u8);
+    }
+
+    fn clear(&self) {
+        self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+}
+
+/// What the hash of a key says of it.
+#[derive(Clone, Copy)]
+struct Hash(u64);
+
+impl Hash {
+    #[inline]
+    fn of(key: u64) -> Self {
+        // The golden section spreads neighbouring keys evenly; the fold brings in the upper half of others.
+        Self((key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// 1 to 255.
+    #[inline]
+    fn print(self) -> u8 {
+        ((self.0 >> 40) as u8).max(1)
+    }
+
+    /// Below `lines`.
+    #[inline]
+    fn line(self, lines: usize) -> usize {
+        ((self.0 >> 48) as usize * lines) >> 16
+    }
+}
+
+/// A set of slots, a bit each.
+type Slots = u64;
+
+/// The slots of a set, in ascending order.
+#[inline]
+fn each(mut slots: Slots) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let slot = slots.trailing_zeros() as usize;
+        let next = (slots != 0).then_some(slot);
+        slots &= slots.wrapping_sub(1);
+        next
+    })
+}
+
+#[inline]
+fn key_at(at: u64, slot: usize) -> u64 {
+    // Slots follow the two words of the header, which are as long as one.
+    at + SLOT + slot as u64 * SLOT
+}
+
+#[inline]
+fn value_at(at: u64, slot: usize) -> u64 {
+    key_at(at, slot) + 8
+}
+
+impl<const SLOTS: usize> OneLine<SLOTS> {
+    const LINES: usize = (SLOTS + 1) / PER_LINE;
+    const ALL: Slots = (1 << SLOTS) - 1;
+
+    /// The slots whose fingerprint is this one.
+    #[inline]
+    fn matching(prints: &Prints, print: u8) -> Slots {
+        simd::equal(&prints.0 as &Bytes, print) & Self::ALL
+    }
+
+    /// The slots that hold an entry.
+    #[inline]
+    fn used(prints: &Prints) -> Slots {
+        !Self::matching(prints, 0) & Self::ALL
+    }
+
+    /// The slots of a line.
+    #[inline]
+    fn of_line(line: usize) -> Slots {
+        (0b1111 << (line * PER_LINE)) >> 1
+    }
+
+    /// An empty slot for a key: in its home line, else in the next line that has one. `empty` is not empty.
+    #[inline]
+    fn choose(empty: Slots, hash: Hash) -> usize {
+        let home = Self::of_line(hash.line(Self::LINES));
+        let from_home = empty & home.wrapping_neg();
+        let choice = if empty & home != 0 {
+            empty & home
+        } else if from_home != 0 {
+            from_home
+        } else {
+            empty
+        };
+        // A damaged shadow has no empty slot: then any.
+        (choice.trailing_zeros() as usize).min(SLOTS - 1)
+    }
+
+    /// Stores entries into empty slots that nobody sees yet; tells which lines. The prints are noted.
+    fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
+        let mut empty = !Self::used(prints) & Self::ALL;
+        let mut lines = 0;
+        for &(key, value) in entries {
+            let hash = Hash::of(key);
+            let slot = Self::choose(empty, hash);
+            empty &= !(1 << slot);
+            m.store_pair(key_at(at, slot), [key, value]);
+            prints.set(slot, hash.print());
+            lines |= 1 << ((slot + 1) / PER_LINE);
+        }
+        lines
+    }
+
+    /// Stores the marker of `span` into those of the slots whose key lies in `span`; tells which lines.
+    fn scrub<M: Medium>(m: &M, at: u64, slots: Slots, span: Span) -> u64 {
+        let mut lines = 0;
+        for slot in each(slots).filter(|&slot| span.contains(m.load(key_at(at, slot)))) {
+            m.store(key_at(at, slot), span.marker());
+            lines |= 1 << ((slot + 1) / PER_LINE);
+        }
+        lines
+    }
+
+    fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64) {
+        each(lines).for_each(|line| m.flush(at + line as u64 * LINE, LINE));
+    }
+}
+
+/// A place is a slot.
+impl<const SLOTS: usize> Layout for OneLine<SLOTS>
+where
+    Self: sealed::Sized,
+{
+    type Aid = Prints;
+    type Inner = <Self as sealed::Sized>::Inner;
+
+    const INDEPENDENT: bool = true;
+
+    /// Leaves do not say what they are: their segment does.
+    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
+        Ok(0)
+    }
+
+    #[inline]
+    fn len(aid: &Prints) -> usize {
+        aid.count()
+    }
+
+    #[inline]
+    fn prefetch<M: Medium>(m: &M, at: u64, key: u64) {
+        m.prefetch(at + Hash::of(key).line(Self::LINES) as u64 * LINE, LINE);
+    }
+
+    fn prefetch_all<M: Medium>(m: &M, at: u64) {
+        m.prefetch(at, Self::BYTES);
+    }
+
+    #[inline]
+    fn search<M: Medium>(m: &M, at: u64, aid: &Prints, key: u64) -> Result<usize, usize> {
+        let hash = Hash::of(key);
+        for slot in each(Self::matching(aid, hash.print())) {
+            if m.load(key_at(at, slot)) == key {
+                return Ok(slot);
+            }
+        }
+        Err(Self::choose(!Self::used(aid) & Self::ALL, hash))
+    }
+
+    #[inline]
+    fn value<M: Medium>(m: &M, at: u64, _aid: &Prints, place: usize) -> u64 {
+        m.load(value_at(at, place))
+    }
+
+    #[inline]
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Prints, (from, to): (u64, u64), values: bool, out: &mut Vec<Entry>) {
+        let mut found = [(0, 0); MOST + 1];
+        let mut count = 0;
+        for slot in each(Self::used(aid)) {
+            let key = m.load(key_at(at, slot));
+            if from <= key && key <= to {
+                found[count] = (key, if values { m.load(value_at(at, slot)) } else { 0 });
+                count += 1;
+            }
+        }
+        simd::sort(&mut found, count);
+        out.extend_from_slice(&found[..count]);
+    }
+
+    fn fill<M: Medium>(m: &M, at: u64, aid: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
+        aid.clear();
+        m.store(at + NEXT, next);
+        m.store(at + LOW, low);
+        let mut lines = 1 | Self::scatter(m, at, aid, entries);
+        // N2: zeros are empty slots, unless the leaf owns 0.
+        if !zeroed || low == 0 {
+            for slot in each(!Self::used(aid) & Self::ALL) {
+                m.store(key_at(at, slot), low.wrapping_sub(1));
+            }
+            lines = (1 << Self::LINES) - 1;
+        }
+        Self::flush_lines(m, at, lines);
+    }
+
+    #[inline]
+    fn insert<M: Medium>(m: &M, at: u64, aid: &Prints, place: usize, (key, value): Entry) {
+        m.store(value_at(at, place), value);
+        m.order();
+        m.store(key_at(at, place), key);
+        // Crash: an empty slot, or the entry: the value is in the same line and came before the key.
+        m.flush(key_at(at, place), SLOT);
+        aid.set(place, Hash::of(key).print());
+    }
+
+    #[inline]
+    fn update<M: Medium>(m: &M, at: u64, _aid: &Prints, place: usize, value: u64) {
+        m.store(value_at(at, place), value);
+        // Crash: the old value or the new one.
+        m.flush(value_at(at, place), 8);
+    }
+
+    #[inline]
+    fn remove<M: Medium>(m: &M, at: u64, aid: &Prints, span: Span, place: usize) {
+        m.store(key_at(at, place), span.marker());
+        // Crash: the entry, or an empty slot.
+        m.flush(key_at(at, place), 8);
+        aid.set(place, 0);
+    }
+
+    fn stage<M: Medium>(m: &M, at: u64, aid: &Prints, wider: Span, entries: &[Entry]) {
+        let scattered = Self::scatter(m, at, aid, entries);
+        let scrubbed = Self::scrub(m, at, !Self::used(aid) & Self::ALL, wider);
+        // Crash: copies that the leaf does not own, so empty slots.
+        Self::flush_lines(m, at, scattered | scrubbed);
+    }
+
+    fn narrow<M: Medium>(m: &M, at: u64, aid: &Prints, border: u64) {
+        for slot in each(Self::used(aid)).filter(|&slot| m.load(key_at(at, slot)) >= border) {
+            aid.set(slot, 0);
+        }
+    }
+
+    fn recover<M: Medium>(m: &M, at: u64, aid: &Prints, span: Span) -> Result<(), Broken> {
+        aid.clear();
+        for slot in 0..SLOTS {
+            let key = m.load(key_at(at, slot));
+            if !span.contains(key) {
+                continue;
+            }
+            let print = Hash::of(key).print();
+            if each(Self::matching(aid, print)).any(|other| m.load(key_at(at, other)) == key) {
+                return Err(Broken::new(key_at(at, slot), TWICE));
+            }
+            aid.set(slot, print);
+        }
+        Ok(())
+    }
+
+    fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+        let slots = (0..SLOTS).map(|slot| (m.load(key_at(at, slot)), m.load(value_at(at, slot))));
+        let mut entries: Vec<Entry> = slots.filter(|(key, _)| span.contains(*key)).collect();
+        entries.sort_unstable();
+        if entries.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Some(Checked { entries, pair: None });
+        }
+        report(Broken::new(at, TWICE));
+        None
+    }
+}
+
+const TWICE: &str = "N3: a key twice in a leaf";
