@@ -3,7 +3,7 @@
 #[cfg(not(loom))]
 mod imp {
     pub(crate) use core::hint::spin_loop;
-    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use parking_lot::Mutex;
 
     /// Gives the processor away: called by a spin that has gone on for long.
@@ -15,7 +15,7 @@ mod imp {
 #[cfg(loom)]
 mod imp {
     pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use loom::thread::yield_now;
 
     /// loom's mutex behind `parking_lot`'s signature (no poisoning).

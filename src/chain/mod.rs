@@ -11,6 +11,7 @@
 //!
 //! Nothing is left to do afterwards: by N2 what left does not own any more *is* empty.
 
+mod count;
 mod links;
 mod restructure;
 mod shadows;
@@ -19,10 +20,11 @@ use crate::arch;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::shadow::{Leave, Shadow, Version};
-use crate::node::{Entry, New, Node, Sorted, Span};
+use crate::node::{Entry, NEXT, New, Node, Sorted, Span};
 use crate::pool::Inner;
 use crate::pool::blocks::Blocks;
 use crate::pool::segments::Kind;
+use count::Count;
 pub(crate) use links::Links;
 use shadows::Shadows;
 use std::ops::Deref;
@@ -33,6 +35,8 @@ pub(crate) struct Chain<N: Node, M: Medium> {
     links: Links<N, M>,
     blocks: Blocks,
     shadows: Shadows<N::Aid>,
+    /// Of the entries.
+    pub(crate) count: Count,
 }
 
 /// A chain is its links, with what it takes to change them.
@@ -119,16 +123,16 @@ impl<N: Node, M: Medium> Chain<N, M> {
             doing: "reserve memory for shadows of",
             source,
         };
-        Ok(Self { shadows: shadows.map_err(no_room)?, blocks: Blocks::new(links.class()), links })
+        Ok(Self {
+            shadows: shadows.map_err(no_room)?,
+            blocks: Blocks::new(links.class()),
+            links,
+            count: Count::default(),
+        })
     }
 
     pub(crate) fn blocks(&self) -> &Blocks {
         &self.blocks
-    }
-
-    /// After a walk: the blocks that it read are in use, all others are free.
-    pub(crate) fn recover_blocks(&self) {
-        self.blocks.recover(&self.pool.segments, |at| self.shadow(at).lock.begin().is_ready());
     }
 
     /// The shadow of a block of this chain; `at` was validated.
@@ -202,6 +206,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
         let span = self.span_of(locked.at)?;
         N::recover(self.medium(), locked.at, &locked.shadow.aid, span)?;
+        self.count.touched(N::len(&locked.shadow.aid) as u64);
         locked.set_span(span);
         locked.leave = Leave::Ready;
         Ok(Some(locked))
@@ -278,6 +283,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline]
     pub(crate) fn entries_in(&self, view: &View<'_, N::Aid>, keys: (u64, u64), values: bool, out: &mut Vec<Entry>) {
         N::entries(self.medium(), view.at, &view.shadow.aid, keys, values, out);
+    }
+
+    /// The right neighbour, not validated.
+    #[inline]
+    pub(crate) fn next_of(&self, view: &View<'_, N::Aid>) -> u64 {
+        self.medium().load(view.at + NEXT)
     }
 
     // The verbs on one locked node. Those that change it return with their effect durable.

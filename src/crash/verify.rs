@@ -102,8 +102,9 @@ pub(super) fn state<K: Kind>(sim: &Sim, allowed: &Allowed, slots: u64, seed: u64
             return Err("the tree is gone".to_owned().into());
         }
         let tree = K::open(&pool)?;
-        let trace = sim.trace();
+        // Leaves are repaired when they are first touched: until all were, it is recovery.
         let found: Entries = tree.entries(false)?.into_iter().collect();
+        let trace = sim.trace();
         if !allowed.contents.contains(&found) {
             return Err(format!("found {found:?}, allowed are {:?}", allowed.contents).into());
         }

@@ -12,7 +12,7 @@ use crate::medium::Medium;
 use crate::node::Node;
 pub(crate) use persistent::{Upper, check as check_persistent};
 use volatile::Separators;
-pub(crate) use volatile::levels as levels_of_volatile;
+pub(crate) use volatile::{GROUP, levels as levels_of_volatile};
 
 mod sealed {
     pub trait Sealed {}
@@ -95,6 +95,15 @@ impl<N: Node, M: Medium> Directory<N, M> {
         match self {
             Self::Volatile(separators) => separators.floor_at_once(key),
             Self::Persistent(_) => None,
+        }
+    }
+
+    /// The same for up to [`GROUP`] keys.
+    #[inline]
+    pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
+        match self {
+            Self::Volatile(separators) => separators.floors_at_once(keys),
+            Self::Persistent(_) => [None; GROUP],
         }
     }
 

@@ -332,7 +332,7 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
     pub(crate) fn repair(&self, leaves: &[(u64, u64)]) -> Result<()> {
         // Blocks first: repairing may need new ones.
         let used = self.named(self.nodes())?;
-        self.chain.blocks().recover(&self.chain.pool.segments, |at| used.contains(&at));
+        self.chain.blocks().recover_except(&self.chain.pool.segments, used.into_iter());
         let mut below = leaves.to_vec();
         let mut level = 1;
         // One node needs no level above it.

@@ -45,6 +45,9 @@ pub(crate) fn levels(separators: usize) -> u64 {
 /// Failed reads before a reader takes the writer's lock.
 const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
+/// Keys that are looked up side by side.
+pub(crate) const GROUP: usize = 16;
+
 /// Separators and their leaves. See the [module](self).
 pub(crate) struct Separators {
     root: RootWord,
@@ -115,6 +118,12 @@ impl Separators {
     #[inline(always)]
     pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
         self.try_floor(key).ok().flatten()
+    }
+
+    /// The same for up to [`GROUP`] keys, side by side: while the memory answers for one, the others are asked for.
+    #[inline]
+    pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
+        simd::search(Descents { index: self, keys: &keys[..keys.len().min(GROUP)] })
     }
 
     /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0.
@@ -190,5 +199,54 @@ impl Search for Descent<'_> {
         let leaf = node.child_of(key, compare);
         node.unchanged(version)?;
         Ok(Some(leaf))
+    }
+}
+
+/// The ways to the leaves of several keys.
+struct Descents<'i> {
+    index: &'i Separators,
+    keys: &'i [u64],
+}
+
+impl Search for Descents<'_> {
+    type Found = [Option<u64>; GROUP];
+
+    #[inline(always)]
+    fn by(self, compare: impl Compare) -> Self::Found {
+        let Self { index, keys } = self;
+        let mut found = [None; GROUP];
+        let begin = || {
+            let root = index.root.get()?;
+            let node = index.arena.get(root.id).ok()?;
+            let version = node.version().ok()?;
+            index.root.unchanged(root).ok()?;
+            Some((root.height, node, version))
+        };
+        let Some((height, node, version)) = begin() else { return found };
+        // A way that met a change ends: `None`.
+        let mut ways = [Some((node, version)); GROUP];
+        let mut children = [None; GROUP];
+        for _ in 0..height {
+            for ((way, child), &key) in ways.iter().zip(&mut children).zip(keys) {
+                *child = way.and_then(|(node, _)| index.arena.get(node.child_of(key, compare)).ok());
+                if let Some(child) = child {
+                    child.touch_all();
+                }
+            }
+            for (way, child) in ways.iter_mut().zip(children).take(keys.len()) {
+                *way = way.zip(child).and_then(|((node, version), child)| {
+                    let entered = child.version().ok()?;
+                    node.unchanged(version).ok()?;
+                    Some((child, entered))
+                });
+            }
+        }
+        for ((way, found), &key) in ways.iter().zip(&mut found).zip(keys) {
+            *found = way.and_then(|(node, version)| {
+                let leaf = node.child_of(key, compare);
+                node.unchanged(version).ok().map(|()| leaf)
+            });
+        }
+        found
     }
 }

@@ -144,21 +144,26 @@ impl Mapped {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Maps the pages of new space all at once: a fault for each would take longer than the writes to it. A hint.
+    /// Maps the whole pages of a range all at once, to be written or only read: a fault for each would take longer than the
+    /// use of it. A hint.
     #[cfg(target_os = "linux")]
-    fn populate(&self, at: u64, len: u64) {
+    fn populate(&self, at: u64, len: u64, mapping: Mapping) {
         use rustix::mm::{Advice, madvise};
+        let advice = match mapping {
+            Mapping::Write => Advice::LinuxPopulateWrite,
+            Mapping::Read => Advice::LinuxPopulateRead,
+        };
         const PAGE: u64 = 4096;
         let (start, end) = (at.next_multiple_of(PAGE), (at + len) / PAGE * PAGE);
         if let Some(words) = self.words().get((start / 8) as usize..(end / 8) as usize) {
             let start = words.as_ptr().cast_mut().cast();
             // SAFETY: whole pages of the mapping; populating changes no content.
-            let _ = unsafe { madvise(start, words.len() * 8, Advice::LinuxPopulateWrite) };
+            let _ = unsafe { madvise(start, words.len() * 8, advice) };
         }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn populate(&self, _at: u64, _len: u64) {}
+    fn populate(&self, _at: u64, _len: u64, _mapping: Mapping) {}
 
     /// Extends the file to `len` bytes and maps it anew.
     pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
@@ -207,8 +212,12 @@ impl Medium for Mapped {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         let Some(hole) = reserve(&self.file, at, len)? else { return Ok(()) };
-        self.populate(hole, at + len - hole);
+        self.populate(hole, at + len - hole, Mapping::Write);
         Ok(())
+    }
+
+    fn will_read(&self, at: u64, len: u64) {
+        self.populate(at, len, Mapping::Read);
     }
 
     fn space(&self) -> u64 {

@@ -149,6 +149,11 @@ pub trait Medium: Send + Sync + 'static {
     #[track_caller]
     fn fence(&self);
 
+    /// Hints that all of the `len` bytes from `at` will be read, once, from the first to the last.
+    fn will_read(&self, at: u64, len: u64) {
+        let _ = (at, len);
+    }
+
     /// Hints that the lines that overlap `len` bytes from `at` will be read soon.
     fn prefetch(&self, at: u64, len: u64) {
         let _ = (at, len);
@@ -236,6 +241,9 @@ macro_rules! delegate_medium {
         #[track_caller]
         fn fence(&self) { let $this = self; $to.fence() }
     };
+    (@will_read $this:ident => $to:expr) => {
+        fn will_read(&self, at: u64, len: u64) { let $this = self; $to.will_read(at, len) }
+    };
     (@prefetch $this:ident => $to:expr) => {
         #[inline]
         fn prefetch(&self, at: u64, len: u64) { let $this = self; $to.prefetch(at, len) }
@@ -245,7 +253,7 @@ macro_rules! delegate_medium {
 /// One medium in several hands, to look at it after the pool on it is closed.
 impl<M: Medium> Medium for Arc<M> {
     delegate_medium!(this => (**this); len name domain writes_back read_only reserve space load store store_pair cas);
-    delegate_medium!(this => (**this); order flush fence prefetch);
+    delegate_medium!(this => (**this); order flush fence will_read prefetch);
 }
 
 /// The lines that overlap `len` bytes from `at`, as offsets of their starts.

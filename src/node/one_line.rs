@@ -294,17 +294,25 @@ where
 
     #[inline]
     fn entries<M: Medium>(m: &M, at: u64, aid: &Prints, (from, to): (u64, u64), values: bool, out: &mut Vec<Entry>) {
-        let mut found = [(0, 0); MOST + 1];
+        let (mut keys_of, mut slots_of) = ([0; simd::MOST], [0u8; simd::MOST]);
         let mut count = 0;
         for slot in each(Self::used(aid)) {
             let key = m.load(key_at(at, slot));
-            if from <= key && key <= to {
-                found[count] = (key, if values { m.load(value_at(at, slot)) } else { 0 });
-                count += 1;
+            keys_of[count] = key;
+            slots_of[count] = slot as u8;
+            // Not a branch: only the first and the last leaf of a scan have keys beyond it.
+            count += usize::from(from <= key && key <= to);
+        }
+        let ranks = simd::ranks(&keys_of, count);
+        let start = out.len();
+        out.resize(start + count, (0, 0));
+        let sorted = &mut out[start..];
+        for i in 0..count {
+            let value = if values { m.load(value_at(at, slots_of[i].into())) } else { 0 };
+            if let Some(entry) = sorted.get_mut(usize::from(ranks[i])) {
+                *entry = (keys_of[i], value);
             }
         }
-        simd::sort(&mut found, count);
-        out.extend_from_slice(&found[..count]);
     }
 
     fn fill<M: Medium>(m: &M, at: u64, aid: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {

@@ -49,6 +49,24 @@ impl Blocks {
         state.free.reverse();
     }
 
+    /// The class's blocks are those of its segments; the free ones are all others than these.
+    pub(crate) fn recover_except(&self, segments: &Segments, used: impl Iterator<Item = u64>) {
+        let per_segment = segments.size() / u64::from(self.class.unit);
+        let number = |at: u64| {
+            let segment = segments.of(at).expect("a block lies in a segment");
+            (u64::from(segment) * per_segment + segments.within(at) / u64::from(self.class.unit)) as usize
+        };
+        let mut is_used = Vec::new();
+        for at in used {
+            let number = number(at);
+            if is_used.len() <= number {
+                is_used.resize((number + 1).next_power_of_two(), false);
+            }
+            is_used[number] = true;
+        }
+        self.recover(segments, |at| is_used.get(number(at)) == Some(&true));
+    }
+
     /// The class's free blocks are known: those of `free` that are blocks at all.
     pub(crate) fn restore(&self, segments: &Segments, free: impl Iterator<Item = u64>) {
         let mut state = self.state.lock();

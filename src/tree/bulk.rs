@@ -36,7 +36,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     const FILL: usize = N::SLOTS - N::SLOTS / 16;
 
     pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Entry>>) -> Result<u64> {
-        if self.len() > 0 {
+        if self.has_entry() {
             return Err(Error::NotEmpty { tree: self.name.clone() });
         }
         // Before any lock is taken: drawing the entries may call anything, this tree included.
@@ -134,7 +134,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         draft.published = true;
         self.root.set_head(m, head);
         // Before the new leaves can be written to.
-        self.len.store(draft.entries, Ordering::Relaxed);
+        self.leaves.count.set(draft.entries);
         let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
         for (&(low, at), high) in draft.leaves.iter().zip(highs) {
             self.leaves.adopt(at, Span::new(low, high));

@@ -16,7 +16,9 @@ use crate::pool::format::crc;
 use crate::pool::records::span;
 use crate::pool::roots::Closed;
 use crate::pool::segments::Kind;
-use crate::sync::Ordering;
+
+/// The number of entries, if nobody asked for it since a crash.
+const UNCOUNTED: u64 = u64::MAX;
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// All classes of blocks the tree has, in the order of the record.
@@ -27,7 +29,9 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     fn close_record(&self) -> Vec<u64> {
-        let mut words = vec![self.len(), self.classes().count() as u64];
+        let count = &self.leaves.count;
+        let len = if count.is_whole() { count.sum() } else { UNCOUNTED };
+        let mut words = vec![len, self.classes().count() as u64];
         for class in self.classes() {
             let free = class.free();
             words.push(class_word(class));
@@ -72,7 +76,10 @@ impl<N: Node, M: Medium> Core<N, M> {
             }
             class.restore(segments, words.by_ref().take(free as usize));
         }
-        self.len.store(len, Ordering::Relaxed);
+        match len {
+            UNCOUNTED => self.leaves.count.forget(),
+            len => self.leaves.count.set(len),
+        }
         let leaves = Pairs(words);
         let is_leaf = |at| self.leaves.validate(at, self.root.head_at()).is_ok();
         let mut least = Some(0);

@@ -7,6 +7,7 @@ mod open;
 mod range;
 mod rebalance;
 mod search;
+mod walk;
 mod write;
 
 pub use check::Report;
@@ -84,7 +85,6 @@ pub(crate) struct Core<N: Node, M: Medium> {
     head: AtomicU64,
     /// Present if the values are records.
     pub(crate) records: Option<Records>,
-    len: AtomicU64,
     /// Held while the index changes or nodes leave a chain. Taken before any leaf is locked.
     restructuring: Mutex<()>,
     /// The first broken invariant a reader came across.
@@ -168,6 +168,19 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     #[inline]
     pub fn contains_key(&self, key: u64) -> bool {
         self.get(key).is_some()
+    }
+
+    /// The values of several keys, in the order of the keys: faster than one [`get`](Self::get) after the other.
+    ///
+    /// Each value is one that the key had during the call; they need not be of one instant.
+    ///
+    /// # Complexity
+    ///
+    /// As `get` for each; sixteen keys at a time wait for memory together.
+    pub fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
+        let mut values = Vec::with_capacity(keys.len());
+        self.core.get_many_with(keys, |value| value, |value| values.push(value));
+        values
     }
 
     /// Sets the value of a key; returns the value it had.
@@ -265,9 +278,18 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     ///
     /// # Complexity
     ///
-    /// One search per leaf.
+    /// One search, then from leaf to leaf; backwards, one search per leaf. The leaf ahead is asked for while one is read.
     pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, N, M> {
-        Range::new(&self.core, range)
+        Range::new(&self.core, range, true)
+    }
+
+    /// The keys of a range, in ascending order, and in descending order from the other end. Values are not read.
+    ///
+    /// # Panics
+    ///
+    /// As [`range`](Self::range).
+    pub fn keys<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, I, M, R> {
+        Range::new(&self.core, range, false).map(|(key, _)| key)
     }
 
     /// All entries, in ascending order.

@@ -1,9 +1,10 @@
 //! Opening a tree: from its close record, or by walking its leaves.
 
 use super::Core;
+use super::walk::Leaves;
 use crate::chain::Chain;
 use crate::codec::{Kind, key_kind_name, value_kind_name};
-use crate::error::{Broken, Error, Result};
+use crate::error::{Error, Result};
 use crate::index::{Directory, Index, IndexKind, Upper};
 use crate::medium::Medium;
 use crate::node::Node;
@@ -58,7 +59,6 @@ impl<N: Node, M: Medium> Core<N, M> {
             directory,
             head: AtomicU64::new(0),
             records: records.then(|| Records::new(&pool.segments, root.slot)),
-            len: AtomicU64::new(0),
             restructuring: Mutex::new(()),
             fault: OnceLock::new(),
             pool,
@@ -85,50 +85,37 @@ impl<N: Node, M: Medium> Core<N, M> {
         Ok(())
     }
 
-    /// Reads every leaf from the head on, finishes what a crash interrupted, and learns what is in use.
+    /// Finds every leaf, and learns what is in use. What a crash interrupted in a leaf is finished when it is first touched.
     ///
     /// Crash: every repair is idempotent and leaves a state that the next walk understands.
     fn walk(&self, head: u64) -> Result<()> {
         let m = self.medium();
-        let mut leaves = Vec::new();
-        let mut records = HashSet::new();
-        let mut len = 0;
-        let mut at = Some(head);
-        let mut low = None;
-        while let Some(here) = at {
-            at = self.named(self.leaves.next(here))?;
-            if let Some(next) = at {
-                self.leaves.prefetch_all(next);
-            }
-            let leaf = self.named(self.leaves.lock(here))?;
-            let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.name()))?;
-            if self.named(self.leaves.level(here))? != 0 || (low.is_none() && leaf.span().low() != 0) {
-                return Err(Broken::new(here, "N1: the chain starts with the leaf that owns 0").in_pool(m.name()));
-            }
-            low = Some(leaf.span().low());
-            len += self.leaves.len(&leaf) as u64;
-            if self.records.is_some() {
-                records.extend(self.leaves.entries(&leaf).iter().map(|&(_, record)| record));
-            }
-            leaves.push((leaf.span().low(), here));
-        }
-        if low != Some(u64::MAX) {
-            return Err(Broken::new(head, "N1: the chain ends with the leaf that owns MAX").in_pool(m.name()));
-        }
-        self.leaves.recover_blocks();
+        let Leaves { listed, tail } = self.find_leaves(head)?;
+        let used = listed.iter().map(|&(_, at)| at).chain([tail]);
+        self.leaves.blocks().recover_except(&self.pool.segments, used);
+        self.leaves.count.forget();
         match &self.records {
-            Some(of_tree) => of_tree.recover(m, &self.pool.segments, &records),
+            Some(of_tree) => of_tree.recover(m, &self.pool.segments, &self.records_in(&listed, tail)?),
             // What a crash while closing left.
             None => release_spans(m, &self.pool.segments, self.root.slot, |_| false),
         }
-        self.len.store(len, Ordering::Relaxed);
-        // The tail is found from its neighbour.
-        leaves.pop();
-        match self.directory.learn(&leaves) {
+        match self.directory.learn(&listed) {
             // The index lags.
             Err(Error::OutOfSpace { .. }) => Ok(()),
             other => other,
         }
+    }
+
+    /// The records that the leaves point to.
+    fn records_in(&self, listed: &[(u64, u64)], tail: u64) -> Result<HashSet<u64>> {
+        let mut records = HashSet::new();
+        for at in listed.iter().map(|&(_, at)| at).chain([tail]) {
+            if let Some(leaf) = self.named(self.leaves.lock(at))? {
+                records.extend(self.leaves.entries(&leaf).iter().map(|&(_, record)| record));
+            }
+        }
+        self.leaves.count.complete();
+        Ok(records)
     }
 }
 

@@ -1,8 +1,9 @@
 //! From a key to its leaf, for readers and for writers.
 
-use super::Core;
+use super::{Core, Range};
 use crate::chain::{Locked, View};
 use crate::error::{Broken, Result};
+use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::{LOW, Node, Span};
 
@@ -171,7 +172,53 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.note(self.with_owner(key, |view| self.leaves.value_in(view, key).map(&read)))
     }
 
+    /// Applies `read` to the values of keys, in their order, and gives what comes of it to `out`.
+    ///
+    /// In groups: while the memory answers for one key, the others are asked for.
+    pub(crate) fn get_many_with<R>(&self, keys: &[u64], read: impl Fn(u64) -> R, mut out: impl FnMut(Option<R>)) {
+        for keys in keys.chunks(GROUP) {
+            let leaves = self.directory.floors_at_once(keys);
+            for (leaf, &key) in leaves.iter().zip(keys) {
+                if let Some(at) = *leaf {
+                    self.leaves.prefetch(at, key);
+                }
+            }
+            for (leaf, &key) in leaves.iter().zip(keys) {
+                let at_once = leaf
+                    .and_then(|at| self.leaves.view_at_once(at))
+                    .filter(|view| view.span.contains(key))
+                    .and_then(|view| Some(self.leaves.value_in(&view, key).map(&read)).filter(|_| view.is_still()));
+                out(at_once.unwrap_or_else(|| self.get_with(key, &read)));
+            }
+        }
+    }
+
+    /// How many entries there are. Touches all leaves if nobody has counted since a crash.
     pub(crate) fn len(&self) -> u64 {
-        self.len.load(std::sync::atomic::Ordering::Relaxed)
+        let count = &self.leaves.count;
+        if !count.is_whole() {
+            let touched = self.touch_all();
+            self.note(touched);
+        }
+        count.sum()
+    }
+
+    #[cold]
+    fn touch_all(&self) -> std::result::Result<(), Broken> {
+        // Leaves leave the chain under it only.
+        let _restructuring = self.restructuring.lock();
+        let mut at = Some(self.head());
+        while let Some(here) = at {
+            self.leaves.view(here)?;
+            at = self.leaves.next(here)?;
+            at.into_iter().for_each(|next| self.leaves.prefetch_all(next));
+        }
+        self.leaves.count.complete();
+        Ok(())
+    }
+
+    /// Whether there is any entry.
+    pub(crate) fn has_entry(&self) -> bool {
+        Range::new(self, .., false).next().is_some()
     }
 }

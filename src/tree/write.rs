@@ -4,7 +4,6 @@ use super::Core;
 use crate::error::Result;
 use crate::medium::Medium;
 use crate::node::Node;
-use crate::sync::Ordering;
 
 /// What is to become of a key.
 pub(crate) enum Change {
@@ -36,18 +35,18 @@ impl<N: Node, M: Medium> Core<N, M> {
                     }
                     let (low, at) = (right.span().low(), right.at);
                     // Counted under the lock: `clear` counts anew when it holds all locks.
-                    self.len.fetch_add(1, Ordering::Relaxed);
+                    leaves.count.add(1);
                     drop(right);
                     drop(leaf);
                     self.lag(self.post(low, at));
                 } else {
                     leaves.insert(&mut leaf, place, new);
-                    self.len.fetch_add(1, Ordering::Relaxed);
+                    leaves.count.add(1);
                 }
             }
             (Change::Remove, Ok(place)) => {
                 leaves.remove(&mut leaf, place);
-                self.len.fetch_sub(1, Ordering::Relaxed);
+                leaves.count.sub_one();
                 if leaves.is_sparse(&leaf) {
                     drop(leaf);
                     self.lag(self.rebalance(key));

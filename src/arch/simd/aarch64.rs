@@ -98,8 +98,8 @@ fn below(words: &Words, word: i64) -> usize {
     -negative as usize
 }
 
-pub(super) fn sort(entries: &mut [(u64, u64); MOST], count: usize) {
-    portable::sort(entries, count);
+pub(super) fn ranks(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
+    portable::ranks(keys, count)
 }
 
 pub(super) fn method() -> &'static str {

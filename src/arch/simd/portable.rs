@@ -36,8 +36,18 @@ pub(super) fn search<S: Search>(search: S) -> S::Found {
     search.by(Portable)
 }
 
-pub(super) fn sort(entries: &mut [(u64, u64); MOST], count: usize) {
-    entries[..count].sort_unstable_by_key(|(key, _)| *key);
+pub(super) fn ranks(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
+    let mut order: [u8; MOST] = std::array::from_fn(|i| i as u8);
+    order[..count].sort_unstable_by_key(|&i| keys[usize::from(i)]);
+    let mut ranks = [0; MOST];
+    let mut rank = 0;
+    for (place, &i) in order[..count].iter().enumerate() {
+        // Equal keys have one rank.
+        let greater = place > 0 && keys[usize::from(order[place - 1])] < keys[usize::from(i)];
+        rank = if greater { place as u8 } else { rank };
+        ranks[usize::from(i)] = rank;
+    }
+    ranks
 }
 
 pub(super) fn method() -> &'static str {

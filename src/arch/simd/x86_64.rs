@@ -177,44 +177,60 @@ unsafe fn below_avx2(words: &Words, word: i64) -> usize {
     -negative as usize
 }
 
-pub(super) fn sort(entries: &mut [(u64, u64); MOST], count: usize) {
+pub(super) fn ranks(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
     match chosen() {
         // SAFETY: the CPU has AVX-512 F.
-        AVX512 => unsafe { sort_avx512(entries, count) },
-        _ => portable::sort(entries, count),
+        AVX512 => unsafe { ranks_avx512(keys, count) },
+        // SAFETY: the CPU has AVX2.
+        AVX2 => unsafe { ranks_avx2(keys, count) },
+        _ => portable::ranks(keys, count),
     }
 }
 
-/// By rank: how many keys are less says where an entry goes. No branch depends on the keys.
 #[target_feature(enable = "avx512f")]
-fn sort_avx512(entries: &mut [(u64, u64); MOST], count: usize) {
-    const LANES: usize = 8;
-    let mut keys = [u64::MAX; MOST];
-    for (key, entry) in keys.iter_mut().zip(&entries[..count]) {
-        *key = entry.0;
+fn ranks_avx512(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
+    match count {
+        0..=16 => ranks_of::<2>(keys, count),
+        17..=24 => ranks_of::<3>(keys, count),
+        25..=32 => ranks_of::<4>(keys, count),
+        _ => ranks_of::<5>(keys, count),
     }
-    let vector = |i: usize| {
+}
+
+/// Each of the keys with eight others at once. No branch depends on them.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn ranks_of<const VECTORS: usize>(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
+    const LANES: usize = 8;
+    let others: [__m512i; VECTORS] = core::array::from_fn(|i| {
         // SAFETY: `i` is below 5, and there are 40 keys.
-        unsafe { _mm512_loadu_epi64(keys.as_ptr().add(i * LANES).cast()) }
-    };
-    let keys_of = [vector(0), vector(1), vector(2), vector(3), vector(4)];
-    let mut ranks_of = [_mm512_setzero_si512(); MOST / LANES];
+        unsafe { _mm512_loadu_epi64(keys[i * LANES..][..LANES].as_ptr().cast()) }
+    });
+    let mut less = [_mm512_setzero_si512(); VECTORS];
     let one = _mm512_set1_epi64(1);
     for key in &keys[..count] {
         let key = _mm512_set1_epi64(key.cast_signed());
-        for (ranks, keys) in ranks_of.iter_mut().zip(keys_of) {
-            *ranks = _mm512_mask_add_epi64(*ranks, _mm512_cmplt_epu64_mask(key, keys), *ranks, one);
+        for (less, others) in less.iter_mut().zip(others) {
+            *less = _mm512_mask_add_epi64(*less, _mm512_cmplt_epu64_mask(key, others), *less, one);
         }
     }
-    let mut ranks = [0u64; MOST];
-    for (i, of) in ranks_of.into_iter().enumerate() {
-        // SAFETY: as above.
-        unsafe { _mm512_storeu_epi64(ranks.as_mut_ptr().add(i * LANES).cast(), of) }
+    let mut ranks = [0; MOST];
+    for (ranks, less) in ranks.as_chunks_mut::<LANES>().0.iter_mut().zip(less) {
+        *ranks = _mm_cvtsi128_si64(_mm512_cvtepi64_epi8(less)).to_ne_bytes();
     }
-    let unsorted = *entries;
-    for (entry, rank) in unsorted[..count].iter().zip(ranks) {
-        entries[rank as usize % MOST] = *entry;
+    ranks
+}
+
+/// Each of the keys with all others, in a form that the compiler makes vectors of.
+#[target_feature(enable = "avx2")]
+fn ranks_avx2(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
+    let mut less = [0u64; MOST];
+    for key in &keys[..count] {
+        for (less, other) in less.iter_mut().zip(keys) {
+            *less += u64::from(key < other);
+        }
     }
+    less.map(|less| less as u8)
 }
 
 pub(super) fn method() -> &'static str {
@@ -227,17 +243,13 @@ pub(super) fn method() -> &'static str {
 
 /// Shows the kernels of each method that the CPU has, chosen or not.
 #[cfg(test)]
-pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, fn(&mut [(u64, u64); MOST], usize))) {
+pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, fn(&[u64; MOST], usize) -> [u8; MOST])) {
     if chosen() == AVX512 {
-        check(
-            // SAFETY: just asked.
-            |words, word| unsafe { below_avx512(words, word) },
-            // SAFETY: just asked.
-            |entries, count| unsafe { sort_avx512(entries, count) },
-        );
+        // SAFETY: just asked.
+        check(|words, word| Avx512(()).below(words, word), |keys, count| unsafe { ranks_avx512(keys, count) });
     }
     if chosen() != SSE2 {
         // SAFETY: just asked.
-        check(|words, word| unsafe { below_avx2(words, word) }, portable::sort);
+        check(|words, word| Avx2(()).below(words, word), |keys, count| unsafe { ranks_avx2(keys, count) });
     }
 }

@@ -21,6 +21,9 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// The most children of a node.
 pub(super) const WIDTH: usize = simd::WORDS;
 
+/// Words in a line.
+const PER_LINE: usize = arch::LINE / size_of::<u64>();
+
 /// The word of an empty slot.
 const PAD: u64 = i64::MAX as u64;
 
@@ -91,10 +94,18 @@ impl Node {
     /// Asks for the children while the words are compared.
     #[inline(always)]
     pub(super) fn touch(&self) {
-        const PER_LINE: usize = arch::LINE / size_of::<u64>();
         for child in self.children.iter().step_by(PER_LINE) {
             arch::prefetch_of(child);
         }
+    }
+
+    /// Asks for all lines.
+    #[inline(always)]
+    pub(super) fn touch_all(&self) {
+        for word in self.words.iter().step_by(PER_LINE) {
+            arch::prefetch_of(word);
+        }
+        self.touch();
     }
 
     /// The slot of the greatest low `<= key`; slot 0 if there is none.

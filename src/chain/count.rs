@@ -1,0 +1,127 @@
+//! How many entries there are, without a word that all threads write to.
+
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use std::cell::Cell;
+
+/// So many threads count without disturbing each other.
+const SHARDS: usize = 16;
+
+/// A part of the sum, in a line of its own (two, for CPUs that fetch lines in pairs).
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard(AtomicU64);
+
+/// The number of entries of a chain, which each change adjusts under the lock of its node.
+///
+/// After a crash nobody knows the number. Then each node counts when it is first touched, before anything changes in it:
+/// when all were touched, the sum is right.
+#[derive(Default)]
+pub(crate) struct Count {
+    shards: [Shard; SHARDS],
+    by_touch: AtomicBool,
+    is_whole: AtomicBool,
+}
+
+thread_local! {
+    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// The shard of this thread.
+#[inline]
+fn shard() -> usize {
+    let shard = SHARD.get();
+    if shard < SHARDS { shard } else { new_shard() }
+}
+
+#[cold]
+fn new_shard() -> usize {
+    static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let shard = THREADS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % SHARDS;
+    SHARD.set(shard);
+    shard
+}
+
+impl Count {
+    /// Counts so many more; under the lock of their node.
+    #[inline]
+    pub(crate) fn add(&self, entries: u64) {
+        self.shards[shard()].0.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// Counts one less; under the lock of its node.
+    #[inline]
+    pub(crate) fn sub_one(&self) {
+        self.shards[shard()].0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A node was touched for the first time, and has so many entries.
+    pub(crate) fn touched(&self, entries: u64) {
+        if self.by_touch.load(Ordering::Relaxed) {
+            self.add(entries);
+        }
+    }
+
+    /// Knows the number. When nobody changes the chain.
+    pub(crate) fn set(&self, entries: u64) {
+        self.shards.iter().for_each(|shard| shard.0.store(0, Ordering::Relaxed));
+        self.add(entries);
+        self.by_touch.store(false, Ordering::Relaxed);
+        self.is_whole.store(true, Ordering::Release);
+    }
+
+    /// Forgets the number: each node counts when it is touched. Before any is.
+    pub(crate) fn forget(&self) {
+        self.set(0);
+        self.by_touch.store(true, Ordering::Relaxed);
+        self.is_whole.store(false, Ordering::Release);
+    }
+
+    /// Whether all nodes have counted.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole.load(Ordering::Acquire)
+    }
+
+    /// All nodes were touched.
+    pub(crate) fn complete(&self) {
+        self.is_whole.store(true, Ordering::Release);
+    }
+
+    /// The sum as it is.
+    pub(crate) fn sum(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.0.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_together() {
+        let count = Count::default();
+        count.set(5);
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    (0..1000).for_each(|_| count.add(2));
+                    (0..1000).for_each(|_| count.sub_one());
+                });
+            }
+        });
+        assert_eq!((count.sum(), count.is_whole()), (4005, true));
+    }
+
+    #[test]
+    fn touches_count_after_a_crash_only() {
+        let count = Count::default();
+        count.set(7);
+        count.touched(3);
+        assert_eq!(count.sum(), 7);
+        count.forget();
+        assert!(!count.is_whole());
+        count.touched(3);
+        count.add(1);
+        count.complete();
+        assert_eq!((count.sum(), count.is_whole()), (4, true));
+    }
+}

@@ -1,0 +1,222 @@
+//! Finding all leaves after a crash.
+//!
+//! The headers tell the chain; the entries are looked at when a leaf is first touched. Of a large tree the headers are
+//! read in the order in which they lie, on all cores, and the chain is followed in memory: following it in the pool would
+//! wait for each leaf.
+
+use super::Core;
+use crate::error::{Broken, Result};
+use crate::medium::Medium;
+use crate::node::{LOW, NEXT, Node};
+use crate::pool::segments::Kind;
+use crate::sync::{AtomicUsize, Ordering};
+use std::num::NonZero;
+
+/// Blocks below which following the chain is as fast.
+const FEW: usize = if cfg!(test) { 500 } else { 10_000 };
+
+/// The leaves of a tree.
+pub(super) struct Leaves {
+    /// Lows and offsets, from left to right, without the tail.
+    pub(super) listed: Vec<(u64, u64)>,
+    /// The leaf that owns MAX.
+    pub(super) tail: u64,
+}
+
+/// The header of a block, whatever it is worth, as numbers of blocks.
+#[derive(Clone, Copy)]
+struct Header {
+    low: u64,
+    next: u32,
+}
+
+/// No next one.
+const END: u32 = u32::MAX;
+/// A next one that cannot be, or a block that is no leaf.
+const BAD: u32 = u32::MAX - 1;
+
+/// The blocks of a tree's leaves, numbered in the order in which they lie.
+struct Numbered {
+    segments: Vec<u32>,
+    /// The place of each of the pool's segments in `segments`.
+    place: Vec<u32>,
+    /// Blocks in a segment.
+    blocks: usize,
+}
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// The leaves from `head` on. Checks N1 and N4; stores nothing.
+    pub(super) fn find_leaves(&self, head: u64) -> Result<Leaves> {
+        let segments = &self.pool.segments;
+        let owned = segments.owned(self.root.slot, Kind::Leaf, N::BYTES as u32);
+        let blocks = (segments.size() / N::BYTES) as usize;
+        let all = owned.len() * blocks;
+        if all < FEW || all >= BAD as usize {
+            return self.follow(head);
+        }
+        let mut place = vec![0; segments.count() as usize];
+        owned.iter().enumerate().for_each(|(i, &segment)| place[segment as usize] = i as u32);
+        self.sweep(head, &Numbered { segments: owned, place, blocks })
+    }
+
+    /// From one leaf to the next.
+    fn follow(&self, head: u64) -> Result<Leaves> {
+        let m = self.medium();
+        let mut leaves = Leaves { listed: Vec::new(), tail: head };
+        let mut at = head;
+        loop {
+            let next = self.named(self.leaves.next(at))?;
+            let low = m.load(at + LOW);
+            if self.named(self.leaves.level(at))? != 0 || (leaves.listed.is_empty() && low != 0) {
+                return Err(Broken::new(at, "N1: the chain starts with the leaf that owns 0").in_pool(m.name()));
+            }
+            let Some(next) = next else {
+                if low != u64::MAX {
+                    let broken = Broken::new(head, "N1: the chain ends with the leaf that owns MAX");
+                    return Err(broken.in_pool(m.name()));
+                }
+                leaves.tail = at;
+                return Ok(leaves);
+            };
+            leaves.listed.push((low, at));
+            at = next;
+        }
+    }
+
+    /// The same by all headers at once. Whatever it finds wrong, following the chain says what it is.
+    fn sweep(&self, head: u64, numbered: &Numbered) -> Result<Leaves> {
+        let headers = self.headers(numbered);
+        let mut leaves = Leaves { listed: Vec::with_capacity(headers.len()), tail: head };
+        let mut number = self.number(numbered, head);
+        // Lows ascend, so this ends.
+        let mut least = Some(0);
+        loop {
+            let Some(&Header { low, next }) = headers.get(number as usize) else { return self.follow(head) };
+            let first = leaves.listed.is_empty();
+            if least.is_none_or(|least| low < least) || next == BAD || (first && low != 0) {
+                return self.follow(head);
+            }
+            let at = self.block(numbered, number as usize);
+            if next == END {
+                leaves.tail = at;
+                return if low == u64::MAX { Ok(leaves) } else { self.follow(head) };
+            }
+            leaves.listed.push((low, at));
+            least = low.checked_add(1);
+            number = next;
+        }
+    }
+
+    /// The headers of all blocks, read by all cores.
+    fn headers(&self, numbered: &Numbered) -> Vec<Header> {
+        let mut headers = vec![Header { low: 0, next: BAD }; numbered.segments.len() * numbered.blocks];
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(numbered.segments.len());
+        let parts: Vec<_> = headers.chunks_mut(numbered.blocks).enumerate().map(std::sync::Mutex::new).collect();
+        let next = AtomicUsize::new(0);
+        let read = || {
+            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let (place, headers) = &mut *part.lock().expect("reading does not panic");
+                self.read_headers(numbered, *place, headers);
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| drop(scope.spawn(read)));
+            read();
+        });
+        drop(parts);
+        headers
+    }
+
+    fn read_headers(&self, numbered: &Numbered, place: usize, headers: &mut [Header]) {
+        let m = self.medium();
+        m.will_read(self.pool.segments.start(numbered.segments[place]), self.pool.segments.size());
+        for (i, header) in headers.iter_mut().enumerate() {
+            let at = self.block(numbered, place * numbered.blocks + i);
+            *header = Header {
+                low: m.load(at + LOW),
+                next: match (self.leaves.level(at), m.load(at + NEXT)) {
+                    (Ok(0), 0) => END,
+                    (Ok(0), next) => self.number(numbered, next),
+                    _ => BAD,
+                },
+            };
+        }
+    }
+
+    /// The number of the block at an offset; `BAD` if there is none.
+    fn number(&self, numbered: &Numbered, at: u64) -> u32 {
+        let segments = &self.pool.segments;
+        match (self.leaves.validate(at, at), segments.of(at)) {
+            (Ok(_), Some(segment)) => {
+                numbered.place[segment as usize] * numbered.blocks as u32 + (segments.within(at) / N::BYTES) as u32
+            }
+            _ => BAD,
+        }
+    }
+
+    /// The offset of a numbered block.
+    fn block(&self, numbered: &Numbered, number: usize) -> u64 {
+        let segment = numbered.segments[number / numbered.blocks];
+        self.pool.segments.start(segment) + (number % numbered.blocks) as u64 * N::BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::medium::Dram;
+    use crate::medium::Medium;
+    use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine};
+    use crate::pool::Pool;
+    use crate::tree::{Core, PTree};
+    use crate::{Error, Volatile};
+
+    fn with_leaves<N: Node>(test: impl Fn(&Core<N, Dram>)) {
+        let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(Dram::zeroed(2 << 20)).unwrap();
+        let tree: PTree<N, Volatile, Dram> = pool.tree("t").unwrap();
+        for key in 0..4000u64 {
+            tree.insert(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key).unwrap();
+        }
+        for key in 0..2000u64 {
+            tree.remove(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)).unwrap();
+        }
+        test(&tree.core);
+    }
+
+    fn sweep_finds_what_following_finds<N: Node>() {
+        with_leaves::<N>(|core| {
+            let (found, followed) = (core.find_leaves(core.head()).unwrap(), core.follow(core.head()).unwrap());
+            assert!(found.listed.len() > 300);
+            assert_eq!((found.listed, found.tail), (followed.listed, followed.tail));
+        });
+    }
+
+    #[test]
+    fn one_sweep_finds_what_following_finds() {
+        sweep_finds_what_following_finds::<OneLine<7>>();
+        sweep_finds_what_following_finds::<Circular<4>>();
+    }
+
+    #[test]
+    fn a_sweep_says_what_is_broken() {
+        fn is_corrupt<N: Node>(damage: impl Fn(&Core<N, Dram>, u64)) {
+            with_leaves::<N>(|core| {
+                let at = core.find_leaves(core.head()).unwrap().listed[200].1;
+                let m = core.medium();
+                let words: Vec<u64> = (0..3).map(|i| m.load(at + 8 * i)).collect();
+                damage(core, at);
+                assert!(matches!(core.find_leaves(core.head()), Err(Error::Corrupt { .. })));
+                words.iter().enumerate().for_each(|(i, &word)| m.store(at + 8 * i as u64, word));
+            });
+        }
+        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + NEXT, 0));
+        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + NEXT, at));
+        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + NEXT, at + 8));
+        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + NEXT, core.head()));
+        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + LOW, u64::MAX));
+        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + LOW, 0));
+        is_corrupt::<Circular<4>>(|core, at| {
+            core.medium().store(at + 16, 7);
+            assert!(Circular::<4>::level(core.medium(), at).is_err());
+        });
+    }
+}
