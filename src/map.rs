@@ -185,7 +185,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// As [`PTree::range`](crate::PTree::range).
     pub fn keys<R: RangeBounds<K>>(&self, range: R) -> impl DoubleEndedIterator<Item = K> + use<'_, K, V, N, I, M, R> {
-        Range::new(&self.core, Self::words(range), false).map(|(key, _)| K::decode(key))
+        Range::new(&self.core, Self::words(range)).map(|(key, _)| K::decode(key))
     }
 
     /// The entries of a range, in ascending order, and in descending order from the other end.
@@ -196,7 +196,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// As [`PTree::range`](crate::PTree::range).
     pub fn range(&self, range: impl RangeBounds<K>) -> Entries<'_, K, V, N, I, M> {
-        Entries { map: self, range: Range::new(&self.core, Self::words(range), self.core.records.is_none()) }
+        Entries { map: self, range: Range::new(&self.core, Self::words(range)) }
     }
 
     /// All entries, in ascending order.

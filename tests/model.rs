@@ -14,7 +14,11 @@ enum Op {
     Exchange(u64, Option<u64>, Option<u64>),
     Remove(u64),
     Get(u64),
+    MultiGet(Vec<u64>),
+    Batch(Vec<(u64, u64)>),
     Range(u64, u64),
+    /// After a crash, counting touches all leaves: so it is not asked for after each operation.
+    Len,
     Clear,
     /// Close in order (true) or drop the memory (false), and open again.
     Reopen(bool),
@@ -37,6 +41,9 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key(), prop::option::of(0..4u64), prop::option::of(0..4u64)).prop_map(|(k, a, b)| Op::Exchange(k, a, b)),
         9 => key().prop_map(Op::Remove),
         3 => key().prop_map(Op::Get),
+        1 => prop::collection::vec(key(), 0..40).prop_map(Op::MultiGet),
+        1 => prop::collection::vec((key(), 0..4u64), 0..40).prop_map(Op::Batch),
+        2 => Just(Op::Len),
         2 => (key(), key()).prop_map(|(a, b)| Op::Range(a.min(b), a.max(b))),
         1 => any::<bool>().prop_map(Op::Reopen),
         1 => Just(Op::Clear),
@@ -70,9 +77,23 @@ fn follows_the_model<N: Node, I: Index>(ops: Vec<Op>) {
             }
             Op::Remove(k) => assert_eq!(tree.remove(k).unwrap(), model.remove(&k)),
             Op::Get(k) => assert_eq!(tree.get(k), model.get(&k).copied()),
+            Op::MultiGet(keys) => {
+                let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
+                assert_eq!(tree.multi_get(&keys), expected);
+            }
+            Op::Batch(entries) => {
+                let before = model.len();
+                model.extend(entries.iter().copied());
+                assert_eq!(tree.insert_batch(&entries).unwrap(), (model.len() - before) as u64);
+            }
+            Op::Len => {
+                assert_eq!(tree.len(), model.len() as u64);
+                assert_eq!(tree.is_empty(), model.is_empty());
+            }
             Op::Range(a, b) => {
                 let expected: Vec<_> = model.range(a..=b).map(|(&k, &v)| (k, v)).collect();
                 assert_eq!(tree.range(a..=b).collect::<Vec<_>>(), expected);
+                assert!(tree.keys(a..=b).eq(expected.iter().map(|(key, _)| *key)));
                 let mut back: Vec<_> = tree.range(a..=b).rev().collect();
                 back.reverse();
                 assert_eq!(back, expected);
@@ -103,8 +124,8 @@ fn follows_the_model<N: Node, I: Index>(ops: Vec<Op>) {
                 tree = pool.tree("t").unwrap();
             }
         }
-        assert_eq!(tree.len(), model.len() as u64);
     }
+    assert_eq!(tree.len(), model.len() as u64);
     assert_eq!(tree.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
     let report = tree.check();
     assert!(report.is_clean(), "{:?}", report.violations);

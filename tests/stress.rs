@@ -196,7 +196,7 @@ fn write<N: Node, I: Index>(
 ) {
     let group = below(GROUPS);
     let (key, value) = (group * 16 + number, random());
-    match below(12) {
+    match below(14) {
         0..=3 if growing => assert_eq!(tree.insert(key, value).unwrap(), model.insert(key, value)),
         0..=5 => assert_eq!(tree.remove(key).unwrap(), model.remove(&key)),
         6 => {
@@ -231,6 +231,16 @@ fn write<N: Node, I: Index>(
             let own = |(key, _): &(u64, u64)| key % 16 == number;
             assert!(tree.range(key..=to).filter(own).eq(model.range(key..=to).map(|(&k, &v)| (k, v))));
             assert!(tree.range(key..=to).rev().filter(own).eq(model.range(key..=to).rev().map(|(&k, &v)| (k, v))));
+        }
+        11 => {
+            let entries: Vec<(u64, u64)> = (0..below(30)).map(|_| (below(GROUPS) * 16 + number, random())).collect();
+            let before = model.len();
+            model.extend(entries.iter().copied());
+            assert_eq!(tree.insert_batch(&entries).unwrap(), (model.len() - before) as u64);
+        }
+        12 => {
+            let keys: Vec<u64> = (0..below(40)).map(|_| below(GROUPS) * 16 + number).collect();
+            assert!(tree.multi_get(&keys).into_iter().eq(keys.iter().map(|key| model.get(key).copied())));
         }
         _ => assert_eq!(tree.get(key), model.get(&key).copied()),
     }

@@ -279,10 +279,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Some(N::value(m, view.at, aid, place))
     }
 
-    /// Adds the entries with keys in `from..=to` to `out`, in ascending order.
+    /// Puts the entries with keys in `from..=to` at the start of `out`, in ascending order; tells how many.
     #[inline]
-    pub(crate) fn entries_in(&self, view: &View<'_, N::Aid>, keys: (u64, u64), values: bool, out: &mut Vec<Entry>) {
-        N::entries(self.medium(), view.at, &view.shadow.aid, keys, values, out);
+    pub(crate) fn entries_in(&self, view: &View<'_, N::Aid>, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+        N::entries(self.medium(), view.at, &view.shadow.aid, keys, out)
     }
 
     /// The right neighbour, not validated.
@@ -314,10 +314,26 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.medium().fence();
     }
 
+    /// Durable with the next fence: until then, the node stays locked.
+    pub(crate) fn insert_unfenced(&self, node: &mut Locked<'_, N::Aid>, place: usize, entry: Entry) {
+        N::insert(self.medium(), node.at, &node.shadow.aid, place, entry);
+        if !N::INDEPENDENT {
+            self.medium().fence();
+        }
+    }
+
     #[inline]
     pub(crate) fn update(&self, node: &mut Locked<'_, N::Aid>, place: usize, value: u64) {
         N::update(self.medium(), node.at, &node.shadow.aid, place, value);
         self.medium().fence();
+    }
+
+    /// As [`insert_unfenced`](Self::insert_unfenced).
+    pub(crate) fn update_unfenced(&self, node: &mut Locked<'_, N::Aid>, place: usize, value: u64) {
+        N::update(self.medium(), node.at, &node.shadow.aid, place, value);
+        if !N::INDEPENDENT {
+            self.medium().fence();
+        }
     }
 
     #[inline]
@@ -329,7 +345,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// All entries, in order.
     pub(crate) fn entries(&self, node: &Locked<'_, N::Aid>) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(N::SLOTS + 1);
-        N::entries(self.medium(), node.at, &node.shadow.aid, (0, u64::MAX), true, &mut entries);
+        let count = N::entries(self.medium(), node.at, &node.shadow.aid, (0, u64::MAX), &mut entries);
+        entries.truncate(count);
         entries
     }
 }

@@ -15,6 +15,8 @@ pub enum Op {
     Clear,
     /// Load this many entries into an empty tree, with keys 3, 6, 9, ...
     BulkLoad(u64),
+    /// Insert this many entries under one fence, with keys 3, 7, 11, ...
+    Batch(u64),
     /// Close the pool in order and open it again.
     Reopen,
 }
@@ -35,9 +37,33 @@ impl Op {
                     model.extend(bulk(n));
                 }
             }
+            Self::Batch(n) => model.extend(batch(n)),
             Self::Reopen => {}
         }
     }
+
+    /// What a crash during the operation may leave: the model before it, the model after it, and of a batch, any part.
+    pub(super) fn in_flight(self, before: &BTreeMap<u64, u64>) -> Vec<BTreeMap<u64, u64>> {
+        let mut all = vec![before.clone()];
+        if let Self::Batch(n) = self {
+            for entry in batch(n) {
+                all.extend(all.clone().into_iter().map(|mut model| {
+                    model.extend([entry]);
+                    model
+                }));
+            }
+        } else {
+            let mut after = before.clone();
+            self.apply(&mut after);
+            all.push(after);
+        }
+        all
+    }
+}
+
+/// What `Op::Batch` inserts.
+pub(super) fn batch(n: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..n).map(|i| (4 * i + 3, i + 20))
 }
 
 /// What `Op::BulkLoad` loads.
@@ -52,6 +78,7 @@ impl fmt::Display for Op {
             Self::Remove(key) => write!(f, "r{key}"),
             Self::Clear => write!(f, "clear"),
             Self::BulkLoad(n) => write!(f, "load{n}"),
+            Self::Batch(n) => write!(f, "batch{n}"),
             Self::Reopen => write!(f, "reopen"),
         }
     }
@@ -81,7 +108,7 @@ pub struct NoOp(String);
 
 impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN or reopen", self.0)
+        write!(f, "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN or reopen", self.0)
     }
 }
 
@@ -99,6 +126,8 @@ impl FromStr for History {
                 _ => {
                     if let Some(n) = word.strip_prefix("load") {
                         number(n).map(Op::BulkLoad)
+                    } else if let Some(n) = word.strip_prefix("batch") {
+                        number(n).map(Op::Batch)
                     } else if let Some(key) = word.strip_prefix('r') {
                         number(key).map(Op::Remove)
                     } else {
@@ -187,7 +216,7 @@ fn every_op(n: u64) -> impl Iterator<Item = Op> {
     let inserts = (0..=n).map(|i| Op::Insert(2 * i + 1, 7)).chain([Op::Insert(0, 0), Op::Insert(u64::MAX, u64::MAX)]);
     let updates = keys(n).map(|key| Op::Insert(key, 9));
     let removals = keys(n).map(Op::Remove);
-    inserts.chain(updates).chain(removals).chain([Op::Clear, Op::Reopen])
+    inserts.chain(updates).chain(removals).chain([Op::Clear, Op::Reopen, Op::Batch(5)])
 }
 
 fn append(history: &History, ops: impl IntoIterator<Item = Op>) -> History {
@@ -214,6 +243,7 @@ pub(super) fn random(seed: u64, len: usize, slots: u64) -> History {
         match next(100) {
             0 => Op::Reopen,
             1 => Op::Clear,
+            4 => Op::Batch(1 + next(6)),
             2 => Op::Insert(u64::MAX, next(3)),
             3 => Op::Remove(u64::MAX),
             n if (n < 70) == growing => Op::Insert(next(range), next(4)),

@@ -1,6 +1,6 @@
 //! What is crashed: a tree of numbers, or one whose values are records.
 
-use crate::crash::history::bulk;
+use crate::crash::history::{batch, bulk};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::map::Map;
@@ -22,6 +22,7 @@ pub(super) trait Subject {
     fn entries(&self, reverse: bool) -> Result<Vec<(u64, u64)>>;
     fn clear(&self) -> Result<()>;
     fn bulk_load(&self, n: u64) -> Result<u64>;
+    fn insert_batch(&self, n: u64) -> Result<()>;
     fn check(&self) -> Report;
 }
 
@@ -62,6 +63,10 @@ impl<N: Node, I: Index, M: Medium> Subject for PTree<N, I, M> {
 
     fn bulk_load(&self, n: u64) -> Result<u64> {
         self.bulk_load(bulk(n))
+    }
+
+    fn insert_batch(&self, n: u64) -> Result<()> {
+        self.insert_batch(&batch(n).collect::<Vec<_>>()).map(drop)
     }
 
     fn check(&self) -> Report {
@@ -117,6 +122,11 @@ impl<N: Node, I: Index, M: Medium> Subject for Map<u64, Vec<u8>, N, I, M> {
     fn bulk_load(&self, n: u64) -> Result<u64> {
         let entries: Vec<(u64, Vec<u8>)> = bulk(n).map(|(key, value)| (key, record(value))).collect();
         self.bulk_load(entries.iter().map(|(key, bytes)| (*key, &bytes[..])))
+    }
+
+    /// Maps have no batches: one after the other, which leaves less after a crash than a batch may.
+    fn insert_batch(&self, n: u64) -> Result<()> {
+        batch(n).try_for_each(|(key, value)| self.insert(key, &record(value)).map(drop))
     }
 
     fn check(&self) -> Report {

@@ -63,7 +63,7 @@ pub(super) fn run<K: Kind>(history: &History, fault: Option<Fault>) -> Result<Ru
         for (i, &op) in history.0.iter().enumerate() {
             if i + 1 == history.0.len() {
                 from = sim.now();
-                before = Some(model.clone());
+                before = Some(op.in_flight(&model));
             }
             op.apply(&mut model);
             match op {
@@ -74,6 +74,7 @@ pub(super) fn run<K: Kind>(history: &History, fault: Option<Fault>) -> Result<Ru
                     Ok(_) | Err(Error::NotEmpty { .. }) => {}
                     Err(error) => return Err(error.into()),
                 },
+                Op::Batch(n) => tree.insert_batch(n)?,
                 Op::Reopen => {
                     drop(tree);
                     drop(pool);
@@ -86,7 +87,7 @@ pub(super) fn run<K: Kind>(history: &History, fault: Option<Fault>) -> Result<Ru
         let trace = sim.trace();
         same("after the history", &tree, &model)?;
         let unborn = before.is_none();
-        let contents = before.into_iter().chain([model.clone()]).collect();
+        let contents = before.unwrap_or_else(|| vec![model.clone()]);
         Ok(Run { trace, from, in_flight: Allowed { contents, unborn }, returned: Allowed::only(model) })
     })
 }

@@ -12,7 +12,7 @@ use crate::medium::Medium;
 use crate::node::Node;
 pub(crate) use persistent::{Upper, check as check_persistent};
 use volatile::Separators;
-pub(crate) use volatile::{GROUP, levels as levels_of_volatile};
+pub(crate) use volatile::{GROUP, RUN, levels as levels_of_volatile};
 
 mod sealed {
     pub trait Sealed {}
@@ -104,6 +104,15 @@ impl<N: Node, M: Medium> Directory<N, M> {
         match self {
             Self::Volatile(separators) => separators.floors_at_once(keys),
             Self::Persistent(_) => [None; GROUP],
+        }
+    }
+
+    /// The leaf and probably those after it, if a volatile index finds it at the first try.
+    #[inline]
+    pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
+        match self {
+            Self::Volatile(separators) => separators.run_at_once(key),
+            Self::Persistent(_) => None,
         }
     }
 

@@ -45,6 +45,9 @@ pub(crate) fn levels(separators: usize) -> u64 {
 /// Failed reads before a reader takes the writer's lock.
 const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
+/// Leaves that a scan hears of at once.
+pub(crate) const RUN: usize = 8;
+
 /// Keys that are looked up side by side.
 pub(crate) const GROUP: usize = 16;
 
@@ -98,7 +101,7 @@ impl Separators {
     // Always inline: a result that is passed through memory and copied there costs 2 to 4 ns.
     #[inline(always)]
     fn try_floor(&self, key: u64) -> Result<Option<u64>, Moved> {
-        simd::search(Descent { index: self, key })
+        simd::search(Descent { index: self, key, end: node::Node::child })
     }
 
     #[cold]
@@ -124,6 +127,13 @@ impl Separators {
     #[inline]
     pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
         simd::search(Descents { index: self, keys: &keys[..keys.len().min(GROUP)] })
+    }
+
+    /// The leaf of the greatest separator `<= key` and some of those after it, if the first try finds them. The others are
+    /// for asking ahead only: they may be any words.
+    #[inline]
+    pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
+        simd::search(Descent { index: self, key, end: node::Node::run }).ok().flatten()
     }
 
     /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0.
@@ -174,17 +184,19 @@ impl Separators {
 }
 
 /// The way from the root to the leaf of a key.
-struct Descent<'i> {
+struct Descent<'i, E> {
     index: &'i Separators,
     key: u64,
+    /// What is wanted of the slot that it ends at.
+    end: E,
 }
 
-impl Search for Descent<'_> {
-    type Found = Result<Option<u64>, Moved>;
+impl<R, E: Fn(&node::Node, usize) -> R> Search for Descent<'_, E> {
+    type Found = Result<Option<R>, Moved>;
 
     #[inline(always)]
     fn by(self, compare: impl Compare) -> Self::Found {
-        let Self { index, key } = self;
+        let Self { index, key, end } = self;
         let Some(root) = index.root.get() else { return Ok(None) };
         let mut node = index.arena.get(root.id)?;
         let mut version = node.version()?;
@@ -196,9 +208,9 @@ impl Search for Descent<'_> {
             node.unchanged(version)?;
             (node, version) = (child, entered);
         }
-        let leaf = node.child_of(key, compare);
+        let found = end(node, node.slot_of(key, compare));
         node.unchanged(version)?;
-        Ok(Some(leaf))
+        Ok(Some(found))
     }
 }
 

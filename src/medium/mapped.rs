@@ -230,6 +230,12 @@ impl Medium for Mapped {
     }
 
     #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        let from = &self.words()[(at >> 3) as usize..][..words.len()];
+        words.iter_mut().zip(from).for_each(|(word, from)| *word = from.load(Ordering::Relaxed));
+    }
+
+    #[inline]
     fn store(&self, at: u64, value: u64) {
         self.words()[(at >> 3) as usize].store(value, Ordering::Relaxed);
     }
@@ -278,11 +284,10 @@ impl Medium for Mapped {
 
     #[inline]
     fn prefetch(&self, at: u64, len: u64) {
-        for i in 0..len.div_ceil(LINE) {
-            if let Some(word) = self.words().get(((at + i * LINE) >> 3) as usize) {
-                arch::prefetch_of(word);
-            }
-        }
+        const PER_LINE: usize = LINE as usize / 8;
+        let first = (at >> 3) as usize;
+        let words = self.words().get(first..first + len.div_ceil(LINE) as usize * PER_LINE).unwrap_or_default();
+        words.as_chunks::<PER_LINE>().0.iter().for_each(arch::prefetch_of);
     }
 }
 

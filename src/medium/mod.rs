@@ -124,6 +124,12 @@ pub trait Medium: Send + Sync + 'static {
     /// The word at `at`.
     fn load(&self, at: u64) -> u64;
 
+    /// The words from `at` on, each as [`load`](Self::load) gives it.
+    #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = self.load(at));
+    }
+
     /// Replaces the word at `at`. Not durable before a flush and a fence; may be durable at any time from now.
     fn store(&self, at: u64, value: u64);
 
@@ -212,6 +218,10 @@ macro_rules! delegate_medium {
         #[inline]
         fn load(&self, at: u64) -> u64 { let $this = self; $to.load(at) }
     };
+    (@load_words $this:ident => $to:expr) => {
+        #[inline]
+        fn load_words(&self, at: u64, words: &mut [u64]) { let $this = self; $to.load_words(at, words) }
+    };
     (@store $this:ident => $to:expr) => {
         #[inline]
         fn store(&self, at: u64, value: u64) { let $this = self; $to.store(at, value) }
@@ -252,8 +262,8 @@ macro_rules! delegate_medium {
 
 /// One medium in several hands, to look at it after the pool on it is closed.
 impl<M: Medium> Medium for Arc<M> {
-    delegate_medium!(this => (**this); len name domain writes_back read_only reserve space load store store_pair cas);
-    delegate_medium!(this => (**this); order flush fence will_read prefetch);
+    delegate_medium!(this => (**this); len name domain writes_back read_only reserve space load load_words store);
+    delegate_medium!(this => (**this); store_pair cas order flush fence will_read prefetch);
 }
 
 /// The lines that overlap `len` bytes from `at`, as offsets of their starts.

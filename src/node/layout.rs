@@ -48,8 +48,9 @@ pub trait Layout: Send + Sync + Sized + 'static {
     /// The value at a place.
     fn value<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize) -> u64;
 
-    /// Adds the entries with keys in `from..=to` to `out`, in ascending order. Without `values` these are any words.
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Self::Aid, keys: (u64, u64), values: bool, out: &mut Vec<Entry>);
+    /// Puts the entries with keys in `from..=to` at the start of `out`, in ascending order; tells how many. What was there is
+    /// overwritten or stays, and `out` gets longer if need be.
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Self::Aid, keys: (u64, u64), out: &mut Vec<Entry>) -> usize;
 
     /// Writes a whole node into a block that nothing points to, and flushes it. The entries ascend.
     ///

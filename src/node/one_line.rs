@@ -50,6 +50,9 @@ pub struct OneLine<const SLOTS: usize = 39>;
 /// Slots in a line; the first one has room for one less.
 const PER_LINE: usize = 4;
 
+/// Words in a line.
+const WORDS_OF_LINE: usize = LINE as usize / 8;
+
 /// The most slots: as many as the shadow's line has fingerprints.
 const MOST: usize = 39;
 
@@ -101,10 +104,7 @@ unsafe impl Zero for Prints {
 }
 
 impl Prints {
-    fn byte(&self, i: usize) -> u8 {
-        (self.0[i / 8].load(Ordering::Relaxed) >> (i % 8 * 8)) as u8
-    }
-
+    #[inline]
     fn set_byte(&self, i: usize, byte: u8) {
         let (word, shift) = (&self.0[i / 8], i % 8 * 8);
         let others = word.load(Ordering::Relaxed) & !(0xff << shift);
@@ -116,17 +116,33 @@ impl Prints {
         (self.0[WORDS - 1].load(Ordering::Relaxed) >> 56) as usize
     }
 
-    /// Notes an entry, or that a slot is empty.
+    /// Notes an entry in an empty slot.
     #[inline]
-    fn set(&self, slot: usize, print: u8) {
-        let had = self.byte(slot) != 0;
+    fn fill(&self, slot: usize, print: u8) {
         self.set_byte(slot, print);
-        let count = self.count() + usize::from(print != 0) - usize::from(had);
-        self.set_byte(MOST, count as u8);
+        self.set_byte(MOST, (self.count() + 1) as u8);
     }
 
-    fn clear(&self) {
-        self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    /// Notes that a slot is empty now.
+    #[inline]
+    fn vacate(&self, slot: usize) {
+        self.set_byte(slot, 0);
+        self.set_byte(MOST, (self.count() - 1) as u8);
+    }
+
+    /// Changes several at once.
+    fn edit(&self, change: impl FnOnce(&mut [u8; MOST])) {
+        let mut bytes = [0; WORDS * 8];
+        for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
+            *chunk = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        let (prints, count) = bytes.split_last_chunk_mut::<1>().expect("forty bytes");
+        let prints: &mut [u8; MOST] = prints.try_into().expect("39 fingerprints and the count");
+        change(prints);
+        *count = [prints.iter().map(|&print| u8::from(print != 0)).sum()];
+        for (chunk, word) in bytes.as_chunks::<8>().0.iter().zip(&self.0) {
+            word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+        }
     }
 }
 
@@ -221,14 +237,16 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
         let mut empty = !Self::used(prints) & Self::ALL;
         let mut lines = 0;
-        for &(key, value) in entries {
-            let hash = Hash::of(key);
-            let slot = Self::choose(empty, hash);
-            empty &= !(1 << slot);
-            m.store_pair(key_at(at, slot), [key, value]);
-            prints.set(slot, hash.print());
-            lines |= 1 << ((slot + 1) / PER_LINE);
-        }
+        prints.edit(|prints| {
+            for &(key, value) in entries {
+                let hash = Hash::of(key);
+                let slot = Self::choose(empty, hash);
+                empty &= !(1 << slot);
+                m.store_pair(key_at(at, slot), [key, value]);
+                prints[slot] = hash.print();
+                lines |= 1 << ((slot + 1) / PER_LINE);
+            }
+        });
         lines
     }
 
@@ -293,30 +311,19 @@ where
     }
 
     #[inline]
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Prints, (from, to): (u64, u64), values: bool, out: &mut Vec<Entry>) {
-        let (mut keys_of, mut slots_of) = ([0; simd::MOST], [0u8; simd::MOST]);
-        let mut count = 0;
-        for slot in each(Self::used(aid)) {
-            let key = m.load(key_at(at, slot));
-            keys_of[count] = key;
-            slots_of[count] = slot as u8;
-            // Not a branch: only the first and the last leaf of a scan have keys beyond it.
-            count += usize::from(from <= key && key <= to);
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+        // The header comes first, as if it were an entry.
+        let mut pairs = [[0; 2]; simd::MOST];
+        m.load_words(at, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
+        if out.len() < simd::MOST {
+            out.resize(simd::MOST, (0, 0));
         }
-        let ranks = simd::ranks(&keys_of, count);
-        let start = out.len();
-        out.resize(start + count, (0, 0));
-        let sorted = &mut out[start..];
-        for i in 0..count {
-            let value = if values { m.load(value_at(at, slots_of[i].into())) } else { 0 };
-            if let Some(entry) = sorted.get_mut(usize::from(ranks[i])) {
-                *entry = (keys_of[i], value);
-            }
-        }
+        let out = out.first_chunk_mut().expect("it was made as long");
+        simd::sorted(&pairs, Self::used(aid) << 1, keys, out)
     }
 
     fn fill<M: Medium>(m: &M, at: u64, aid: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
-        aid.clear();
+        aid.edit(|prints| prints.fill(0));
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
         let mut lines = 1 | Self::scatter(m, at, aid, entries);
@@ -337,7 +344,7 @@ where
         m.store(key_at(at, place), key);
         // Crash: an empty slot, or the entry: the value is in the same line and came before the key.
         m.flush(key_at(at, place), SLOT);
-        aid.set(place, Hash::of(key).print());
+        aid.fill(place, Hash::of(key).print());
     }
 
     #[inline]
@@ -352,7 +359,7 @@ where
         m.store(key_at(at, place), span.marker());
         // Crash: the entry, or an empty slot.
         m.flush(key_at(at, place), 8);
-        aid.set(place, 0);
+        aid.vacate(place);
     }
 
     fn stage<M: Medium>(m: &M, at: u64, aid: &Prints, wider: Span, entries: &[Entry]) {
@@ -363,13 +370,18 @@ where
     }
 
     fn narrow<M: Medium>(m: &M, at: u64, aid: &Prints, border: u64) {
-        for slot in each(Self::used(aid)).filter(|&slot| m.load(key_at(at, slot)) >= border) {
-            aid.set(slot, 0);
-        }
+        let used = Self::used(aid);
+        aid.edit(|prints| {
+            for slot in each(used) {
+                // Not a branch: half of them go, whichever.
+                let stays = m.load(key_at(at, slot)) < border;
+                prints[slot] = if stays { prints[slot] } else { 0 };
+            }
+        });
     }
 
     fn recover<M: Medium>(m: &M, at: u64, aid: &Prints, span: Span) -> Result<(), Broken> {
-        aid.clear();
+        aid.edit(|prints| prints.fill(0));
         for slot in 0..SLOTS {
             let key = m.load(key_at(at, slot));
             if !span.contains(key) {
@@ -379,7 +391,7 @@ where
             if each(Self::matching(aid, print)).any(|other| m.load(key_at(at, other)) == key) {
                 return Err(Broken::new(key_at(at, slot), TWICE));
             }
-            aid.set(slot, print);
+            aid.fill(slot, print);
         }
         Ok(())
     }

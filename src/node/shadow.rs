@@ -87,6 +87,7 @@ impl Backoff {
 
 impl VersionLock {
     /// The word as it is, locked or not.
+    #[inline(always)]
     pub(crate) fn peek(&self) -> Version {
         Version(self.0.load(Ordering::Acquire))
     }

@@ -177,11 +177,13 @@ impl<N: Sorted> Layout for N {
         slots::value::<N, M>(m, at, aid.window(), place)
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Run, (from, to): (u64, u64), _values: bool, out: &mut Vec<Entry>) {
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Run, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
         let window = aid.window();
         let (Ok(start) | Err(start)) = N::find(m, at, window, from);
         let entries = (start..window.len()).map(|i| slots::entry::<N, M>(m, at, window, i));
+        out.clear();
         out.extend(entries.take_while(|(key, _)| *key <= to));
+        out.len()
     }
 
     fn fill<M: Medium>(m: &M, at: u64, aid: &Run, new: New, entries: &[Entry], zeroed: bool) {

@@ -2,6 +2,7 @@
 
 use super::Core;
 use crate::chain::View;
+use crate::index::RUN;
 use crate::medium::Medium;
 use crate::node::{Entry, Node};
 use std::iter::FusedIterator;
@@ -10,12 +11,10 @@ use std::ops::{Bound, RangeBounds};
 /// The entries of a range of keys. See [`PTree::range`](super::PTree::range).
 pub struct Range<'t, N: Node, M: Medium> {
     tree: &'t Core<N, M>,
-    /// Without them, values are any words.
-    values: bool,
     /// Keys not yet read from either end, inclusive; `None`: all were.
     unread: Option<(u64, u64)>,
-    /// The leaf that probably comes next from the left; 0: unknown.
-    next: u64,
+    /// The leaves that probably come next from the left.
+    ahead: Ahead,
     /// Read from the left, not yet returned.
     front: Ready,
     /// Read from the right, not yet returned.
@@ -41,6 +40,25 @@ impl Ready {
     }
 }
 
+/// Leaves that are to be read from left to right, as the index has them; 0: not known.
+#[derive(Default)]
+struct Ahead {
+    leaves: [u64; RUN],
+    /// How many of them were read.
+    read: usize,
+    /// How many leaves in a row were read, up to [`FAR`].
+    steady: usize,
+}
+
+/// So many leaves ahead a long scan asks the memory for what it will read.
+const FAR: usize = 3;
+
+impl Ahead {
+    fn leaf(&self, i: usize) -> u64 {
+        self.leaves.get(self.read + i).copied().unwrap_or(0)
+    }
+}
+
 /// What a read leaf says of its place.
 struct Place {
     low: u64,
@@ -50,7 +68,7 @@ struct Place {
 }
 
 impl<'t, N: Node, M: Medium> Range<'t, N, M> {
-    pub(crate) fn new(tree: &'t Core<N, M>, range: impl RangeBounds<u64>, values: bool) -> Self {
+    pub(crate) fn new(tree: &'t Core<N, M>, range: impl RangeBounds<u64>) -> Self {
         let (start, end) = (range.start_bound().cloned(), range.end_bound().cloned());
         if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = (start, end)
         {
@@ -69,51 +87,59 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
             Bound::Excluded(key) => key.checked_sub(1),
         };
         let unread = from.zip(to).filter(|(from, to)| from <= to);
-        Self { tree, values, unread, next: 0, front: Ready::default(), back: Ready::default() }
+        Self { tree, unread, ahead: Ahead::default(), front: Ready::default(), back: Ready::default() }
     }
 
     /// Reads what the leaf that owns `key` holds of the unread keys. `None`: the tree is damaged there.
-    fn read(&self, key: u64, unread: (u64, u64), mut ready: Ready) -> (Ready, Option<Place>) {
-        let leaves = &self.tree.leaves;
-        let entries = &mut ready.entries;
+    #[inline]
+    fn read(tree: &Core<N, M>, hint: u64, key: u64, unread: (u64, u64), ready: &mut Ready) -> Option<Place> {
+        let leaves = &tree.leaves;
         let mut read = |view: &View<'_, N::Aid>| {
-            entries.clear();
-            leaves.entries_in(view, unread, self.values, entries);
+            ready.rest = 0..leaves.entries_in(view, unread, &mut ready.entries);
             Place { low: view.span.low(), last: view.span.high().wrapping_sub(1), next: leaves.next_of(view) }
         };
-        // Whatever this leaf is by now, if it owns the key it is the right one.
+        // Whatever the leaf of the hint is by now, if it owns the key it is the right one.
         let at_once = leaves
-            .validate(self.next, self.next)
+            .validate(hint, hint)
             .ok()
             .and_then(|at| leaves.view_at_once(at))
             .filter(|view| view.span.contains(key))
             .and_then(|view| Some(read(&view)).filter(|_| view.is_still()));
-        let place = match at_once {
-            Some(place) => Some(place),
-            None => self.tree.note(self.tree.with_owner(key, &mut read).map(Some)),
-        };
-        ready.rest = 0..place.as_ref().map_or(0, |_| ready.entries.len());
-        (ready, place)
+        let place = at_once.or_else(|| tree.note(tree.with_owner(key, &mut read).map(Some)));
+        if place.is_none() {
+            ready.rest = 0..0;
+        }
+        place
     }
 
     fn read_front(&mut self, (from, to): (u64, u64)) {
-        let ready = std::mem::take(&mut self.front);
-        let (ready, place) = self.read(from, (from, to), ready);
-        self.front = ready;
+        let leaves = &self.tree.leaves;
+        if self.ahead.leaf(0) == 0 {
+            // A scan starts, or has read all that it knew of.
+            self.ahead.read = 0;
+            self.ahead.leaves = self.tree.directory.run_at_once(from).unwrap_or_default();
+            (0..self.ahead.steady).for_each(|i| leaves.prefetch_all(self.ahead.leaf(i)));
+        }
+        // Few leaves ahead at first: a short scan does not need them.
+        let steady = self.ahead.steady;
+        (steady..=(steady + 1).min(FAR)).for_each(|i| leaves.prefetch_all(self.ahead.leaf(i)));
+        self.ahead.steady = (steady + 1).min(FAR);
+        let hint = self.ahead.leaf(0);
+        self.ahead.read += 1;
         self.unread = None;
-        if let Some(Place { last, next, .. }) = place
+        if let Some(Place { last, next, .. }) = Self::read(self.tree, hint, from, (from, to), &mut self.front)
             && last < to
         {
             self.unread = Some((last + 1, to));
-            self.next = next;
-            self.tree.leaves.prefetch_all(next);
+            if hint == 0 {
+                // Without an index in memory, the chain tells.
+                (self.ahead.leaves[0], self.ahead.read) = (next, 0);
+            }
         }
     }
 
     fn read_back(&mut self, (from, to): (u64, u64)) {
-        let ready = std::mem::take(&mut self.back);
-        let (ready, place) = self.read(to, (from, to), ready);
-        self.back = ready;
+        let place = Self::read(self.tree, 0, to, (from, to), &mut self.back);
         self.unread = place.filter(|place| place.low > from).map(|place| (from, place.low - 1));
     }
 }

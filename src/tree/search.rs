@@ -219,6 +219,6 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Whether there is any entry.
     pub(crate) fn has_entry(&self) -> bool {
-        Range::new(self, .., false).next().is_some()
+        Range::new(self, ..).next().is_some()
     }
 }

@@ -98,8 +98,8 @@ fn below(words: &Words, word: i64) -> usize {
     -negative as usize
 }
 
-pub(super) fn ranks(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
-    portable::ranks(keys, count)
+pub(super) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+    portable::sorted(entries, wanted, keys, out)
 }
 
 pub(super) fn method() -> &'static str {

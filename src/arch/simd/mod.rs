@@ -32,7 +32,7 @@ pub(crate) const WORDS: usize = if cfg!(loom) { 4 } else { 32 };
 /// These words.
 pub(crate) type Words = [AtomicU64; WORDS];
 
-/// The most keys that [`ranks`] compares.
+/// The most entries that [`sorted`] sorts.
 pub(crate) const MOST: usize = 40;
 
 /// Which of the bytes equal this one: bit `i` for byte `i`.
@@ -77,10 +77,11 @@ pub(crate) fn below(words: &Words, word: i64) -> usize {
     search(Once(words, word))
 }
 
-/// How many of the first `count` keys are less than each of them: where it goes in ascending order. The others are any.
+/// Of forty entries, those that are `wanted` (bit `i` for entry `i`) and have a key in `from..=to`, in ascending order;
+/// tells how many. If two keys are equal, one of the entries is lost and what is left in its place is any.
 #[inline]
-pub(crate) fn ranks(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
-    cpu::ranks(keys, count.min(MOST))
+pub(crate) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+    cpu::sorted(entries, wanted & ((1 << MOST) - 1), keys, out)
 }
 
 /// The instructions in use: `"avx512"`, `"avx2"` or `"sse2"` on x86-64; `"neon"` on aarch64; else `"portable"`.
@@ -127,46 +128,52 @@ mod tests {
         }
     }
 
-    fn check_ranks(ranks: impl Fn(&[u64; MOST], usize) -> [u8; MOST]) {
-        for count in 0..=MOST {
-            for seed in 0..50 {
-                let mut next = numbers(seed);
-                let mut keys: [u64; MOST] = std::array::from_fn(|_| next.next().unwrap());
-                if count > 2 {
-                    (keys[1], keys[2]) = (u64::MAX, 0);
-                }
-                if seed % 2 == 0 {
-                    // A torn read may find a key twice.
-                    keys[0] = keys[3];
-                }
-                let ranks = ranks(&keys, count);
-                for (key, rank) in keys[..count].iter().zip(ranks) {
-                    assert_eq!(usize::from(rank), keys[..count].iter().filter(|other| *other < key).count());
-                }
+    type Sorted = fn(&[[u64; 2]; MOST], u64, (u64, u64), &mut [(u64, u64); MOST]) -> usize;
+
+    fn check_sorted(sorted: Sorted) {
+        for seed in 0..2000 {
+            let mut next = numbers(seed);
+            let mut number = || next.next().unwrap();
+            let mut entries: [[u64; 2]; MOST] = std::array::from_fn(|i| [number(), i as u64]);
+            (entries[3][0], entries[7][0]) = (u64::MAX, 0);
+            let wanted = number() & number().rotate_left(7) | u64::from(seed % 3 == 0) * number();
+            let mut keys =
+                [(0, u64::MAX), (number(), number()), (0, number()), (number(), u64::MAX)][seed as usize % 4];
+            if keys.0 > keys.1 {
+                keys = (keys.1, keys.0);
             }
+            let is_wanted = |&(i, [key, _]): &(usize, [u64; 2])| wanted >> i & 1 == 1 && keys.0 <= key && key <= keys.1;
+            let mut expected: Vec<_> =
+                entries.into_iter().enumerate().filter(is_wanted).map(|(_, [key, value])| (key, value)).collect();
+            expected.sort_unstable();
+            let mut out = [(0, 0); MOST];
+            let count = sorted(&entries, wanted & ((1 << MOST) - 1), keys, &mut out);
+            assert_eq!(out[..count], expected);
         }
+        // A torn read may find a key twice: no panic.
+        sorted(&[[7, 7]; MOST], (1 << MOST) - 1, (0, u64::MAX), &mut [(0, 0); MOST]);
     }
 
     #[test]
     fn the_chosen_kernels_do_as_they_say() {
         check_equal(equal);
         check_below(below);
-        check_ranks(ranks);
+        check_sorted(sorted);
     }
 
     #[test]
     fn the_portable_kernels_do_as_they_say() {
         check_equal(portable::equal);
         check_below(|words, word| portable::Portable.below(words, word));
-        check_ranks(portable::ranks);
+        check_sorted(portable::sorted);
     }
 
     #[test]
     #[cfg(all(bristlecone_asm, target_arch = "x86_64"))]
     fn all_kernels_of_this_cpu_do_as_they_say() {
-        x86_64::with_each_method(|below, ranks| {
+        x86_64::with_each_method(|below, sorted| {
             check_below(below);
-            check_ranks(ranks);
+            check_sorted(sorted);
         });
     }
 }

@@ -36,18 +36,23 @@ pub(super) fn search<S: Search>(search: S) -> S::Found {
     search.by(Portable)
 }
 
-pub(super) fn ranks(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
-    let mut order: [u8; MOST] = std::array::from_fn(|i| i as u8);
-    order[..count].sort_unstable_by_key(|&i| keys[usize::from(i)]);
-    let mut ranks = [0; MOST];
-    let mut rank = 0;
-    for (place, &i) in order[..count].iter().enumerate() {
-        // Equal keys have one rank.
-        let greater = place > 0 && keys[usize::from(order[place - 1])] < keys[usize::from(i)];
-        rank = if greater { place as u8 } else { rank };
-        ranks[usize::from(i)] = rank;
+pub(super) fn sorted(
+    entries: &[[u64; 2]; MOST],
+    wanted: u64,
+    (from, to): (u64, u64),
+    out: &mut [(u64, u64); MOST],
+) -> usize {
+    let mut count = 0;
+    for (i, &[key, value]) in entries.iter().enumerate() {
+        out[count] = (key, value);
+        // Not a branch: which ones are wanted cannot be predicted.
+        count += usize::from((wanted >> i & 1 == 1) & (from <= key) & (key <= to));
+        if count == MOST {
+            break;
+        }
     }
-    ranks
+    out[..count].sort_unstable_by_key(|(key, _)| *key);
+    count
 }
 
 pub(super) fn method() -> &'static str {

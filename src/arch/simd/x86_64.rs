@@ -16,7 +16,7 @@ const SSE2: usize = 3;
 fn chosen() -> usize {
     static METHOD: Found = Found::new();
     METHOD.get(|| {
-        if std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512dq") {
+        if std::arch::is_x86_feature_detected!("avx512bw") && std::arch::is_x86_feature_detected!("popcnt") {
             AVX512
         } else if std::arch::is_x86_feature_detected!("avx2") {
             AVX2
@@ -58,7 +58,7 @@ pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
     u64::from(first) | u64::from(second) << 16 | u64::from(third & 0xff) << 32
 }
 
-/// The CPU has AVX-512 F and DQ: eight words at a time.
+/// The CPU has AVX-512 F and BW: eight words at a time.
 #[derive(Clone, Copy)]
 struct Avx512(());
 
@@ -100,10 +100,10 @@ fn otherwise<S: Search>(search: S) -> S::Found {
 
 /// # Safety
 ///
-/// The CPU has AVX-512 F and DQ.
+/// The CPU has AVX-512 F and BW.
 #[inline(always)]
 unsafe fn below_avx512(words: &Words, word: i64) -> usize {
-    let (a, b, c, d): (u32, u32, u32, u32);
+    let count: u64;
     // SAFETY: reads the 32 words; the CPU has the instructions.
     unsafe {
         asm!(
@@ -112,22 +112,21 @@ unsafe fn below_avx512(words: &Words, word: i64) -> usize {
             "vpcmpgtq k2, zmm16, [{words} + 64]",
             "vpcmpgtq k3, zmm16, [{words} + 128]",
             "vpcmpgtq k4, zmm16, [{words} + 192]",
-            "kmovb {a:e}, k1",
-            "kmovb {b:e}, k2",
-            "kmovb {c:e}, k3",
-            "kmovb {d:e}, k4",
+            "kunpckbw k1, k2, k1",
+            "kunpckbw k3, k4, k3",
+            "kunpckwd k1, k3, k1",
+            "kmovd {count:e}, k1",
+            "and {count:e}, -2", // the first word does not count
+            "popcnt {count:e}, {count:e}",
             words = in(reg) words.as_ptr(),
             word = in(reg) word,
-            a = lateout(reg) a,
-            b = lateout(reg) b,
-            c = lateout(reg) c,
-            d = lateout(reg) d,
+            count = lateout(reg) count,
             out("k1") _, out("k2") _, out("k3") _, out("k4") _,
             out("xmm16") _,
-            options(nostack, preserves_flags, readonly, pure)
+            options(nostack, readonly, pure)
         );
     }
-    ((a & !1) | b << 8 | c << 16 | d << 24).count_ones() as usize
+    count as usize
 }
 
 /// # Safety
@@ -177,33 +176,70 @@ unsafe fn below_avx2(words: &Words, word: i64) -> usize {
     -negative as usize
 }
 
-pub(super) fn ranks(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
+pub(super) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
     match chosen() {
-        // SAFETY: the CPU has AVX-512 F.
-        AVX512 => unsafe { ranks_avx512(keys, count) },
-        // SAFETY: the CPU has AVX2.
-        AVX2 => unsafe { ranks_avx2(keys, count) },
-        _ => portable::ranks(keys, count),
+        // SAFETY: the CPU has AVX-512 F and BW, and popcnt.
+        AVX512 => unsafe { sorted_avx512(entries, wanted, keys, out) },
+        _ => portable::sorted(entries, wanted, keys, out),
     }
 }
 
-#[target_feature(enable = "avx512f")]
-fn ranks_avx512(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
-    match count {
-        0..=16 => ranks_of::<2>(keys, count),
-        17..=24 => ranks_of::<3>(keys, count),
-        25..=32 => ranks_of::<4>(keys, count),
-        _ => ranks_of::<5>(keys, count),
+/// By rank: how many of the wanted keys are less says where an entry goes. Each key is compared with eight others at once,
+/// and no branch depends on them.
+#[target_feature(enable = "avx512f,avx512bw,popcnt,bmi1")]
+fn sorted_avx512(
+    entries: &[[u64; 2]; MOST],
+    wanted: u64,
+    (from, to): (u64, u64),
+    out: &mut [(u64, u64); MOST],
+) -> usize {
+    let (from, to) = (_mm512_set1_epi64(from.cast_signed()), _mm512_set1_epi64(to.cast_signed()));
+    let evens = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
+    // The wanted ones side by side; what is behind them is greater than every key, or as great.
+    let mut keys = [u64::MAX; MOST];
+    let mut places = [0u8; MOST];
+    let mut count = 0;
+    for i in 0..MOST / LANES {
+        let [low, high] = [0, 1].map(|half| {
+            let part = entries[i * LANES + half * LANES / 2..][..LANES / 2].as_flattened();
+            // SAFETY: four entries are eight words.
+            unsafe { _mm512_loadu_epi64(part.as_ptr().cast()) }
+        });
+        let these = _mm512_permutex2var_epi64(low, evens, high);
+        let wanted = (wanted >> (i * LANES)) as u8;
+        let inside = _mm512_mask_cmpge_epu64_mask(_mm512_mask_cmple_epu64_mask(wanted, these, to), these, from);
+        // `count` is at most 32 before the last part, so that eight more fit.
+        let target = keys[count..][..LANES].as_mut_ptr();
+        // SAFETY: eight words.
+        unsafe { _mm512_storeu_epi64(target.cast(), _mm512_mask_compress_epi64(_mm512_set1_epi64(-1), inside, these)) }
+        let numbers = _mm512_add_epi64(_mm512_set1_epi64((i * LANES) as i64), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+        let numbers = _mm512_cvtepi64_epi8(_mm512_maskz_compress_epi64(inside, numbers));
+        places[count..][..LANES].copy_from_slice(&_mm_cvtsi128_si64(numbers).to_ne_bytes());
+        count += inside.count_ones() as usize;
     }
+    let ranks = match count {
+        0..=16 => ranks::<2>(&keys, count),
+        17..=24 => ranks::<3>(&keys, count),
+        25..=32 => ranks::<4>(&keys, count),
+        _ => ranks::<5>(&keys, count),
+    };
+    for (&place, &rank) in places[..count].iter().zip(&ranks) {
+        if let (Some(&[key, value]), Some(out)) = (entries.get(usize::from(place)), out.get_mut(usize::from(rank))) {
+            *out = (key, value);
+        }
+    }
+    count
 }
 
-/// Each of the keys with eight others at once. No branch depends on them.
+/// Keys in a vector.
+const LANES: usize = 8;
+
+/// How many of the keys in so many vectors are less than each of the first `count`.
 #[inline]
-#[target_feature(enable = "avx512f")]
-fn ranks_of<const VECTORS: usize>(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
-    const LANES: usize = 8;
+#[target_feature(enable = "avx512f,avx512bw,popcnt,bmi1")]
+fn ranks<const VECTORS: usize>(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
     let others: [__m512i; VECTORS] = core::array::from_fn(|i| {
-        // SAFETY: `i` is below 5, and there are 40 keys.
+        // SAFETY: eight words.
         unsafe { _mm512_loadu_epi64(keys[i * LANES..][..LANES].as_ptr().cast()) }
     });
     let mut less = [_mm512_setzero_si512(); VECTORS];
@@ -221,18 +257,6 @@ fn ranks_of<const VECTORS: usize>(keys: &[u64; MOST], count: usize) -> [u8; MOST
     ranks
 }
 
-/// Each of the keys with all others, in a form that the compiler makes vectors of.
-#[target_feature(enable = "avx2")]
-fn ranks_avx2(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
-    let mut less = [0u64; MOST];
-    for key in &keys[..count] {
-        for (less, other) in less.iter_mut().zip(keys) {
-            *less += u64::from(key < other);
-        }
-    }
-    less.map(|less| less as u8)
-}
-
 pub(super) fn method() -> &'static str {
     match chosen() {
         AVX512 => "avx512",
@@ -241,15 +265,20 @@ pub(super) fn method() -> &'static str {
     }
 }
 
+#[cfg(test)]
+type Sorted = fn(&[[u64; 2]; MOST], u64, (u64, u64), &mut [(u64, u64); MOST]) -> usize;
+
 /// Shows the kernels of each method that the CPU has, chosen or not.
 #[cfg(test)]
-pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, fn(&[u64; MOST], usize) -> [u8; MOST])) {
+pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, Sorted)) {
     if chosen() == AVX512 {
-        // SAFETY: just asked.
-        check(|words, word| Avx512(()).below(words, word), |keys, count| unsafe { ranks_avx512(keys, count) });
+        check(
+            |words, word| Avx512(()).below(words, word),
+            // SAFETY: just asked.
+            |entries, wanted, keys, out| unsafe { sorted_avx512(entries, wanted, keys, out) },
+        );
     }
     if chosen() != SSE2 {
-        // SAFETY: just asked.
-        check(|words, word| Avx2(()).below(words, word), |keys, count| unsafe { ranks_avx2(keys, count) });
+        check(|words, word| Avx2(()).below(words, word), portable::sorted);
     }
 }

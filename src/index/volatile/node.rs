@@ -13,6 +13,7 @@
 //! A search reads four lines of words at once, and then one of children. [`Node::touch`] asks for the latter, too, where
 //! they may be far.
 
+use super::RUN;
 use crate::arch;
 use crate::arch::simd::{self, Compare};
 use crate::memory::Zero;
@@ -94,16 +95,17 @@ impl Node {
     /// Asks for the children while the words are compared.
     #[inline(always)]
     pub(super) fn touch(&self) {
-        for child in self.children.iter().step_by(PER_LINE) {
-            arch::prefetch_of(child);
+        // Four instructions: of an iterator in steps the compiler makes a loop.
+        for line in self.children.as_chunks::<PER_LINE>().0 {
+            arch::prefetch_of(line);
         }
     }
 
     /// Asks for all lines.
     #[inline(always)]
     pub(super) fn touch_all(&self) {
-        for word in self.words.iter().step_by(PER_LINE) {
-            arch::prefetch_of(word);
+        for line in self.words.as_chunks::<PER_LINE>().0 {
+            arch::prefetch_of(line);
         }
         self.touch();
     }
@@ -113,11 +115,23 @@ impl Node {
         simd::below(&self.words, (key ^ SIGN).cast_signed())
     }
 
+    /// As [`slot`](Self::slot).
+    #[inline(always)]
+    pub(super) fn slot_of(&self, key: u64, compare: impl Compare) -> usize {
+        // Less than WIDTH by itself: the mask tells the compiler.
+        compare.below(&self.words, (key ^ SIGN).cast_signed()) % WIDTH
+    }
+
     /// The child of the greatest low `<= key`.
     #[inline(always)]
     pub(super) fn child_of(&self, key: u64, compare: impl Compare) -> u64 {
-        // Less than WIDTH by itself: the mask tells the compiler.
-        self.child(compare.below(&self.words, (key ^ SIGN).cast_signed()) % WIDTH)
+        self.child(self.slot_of(key, compare))
+    }
+
+    /// The child of a slot, and those of the slots behind it, be they in use or not; 0 behind the last.
+    #[inline]
+    pub(super) fn run(&self, slot: usize) -> [u64; RUN] {
+        core::array::from_fn(|i| self.children.get(slot + i).map_or(0, |child| child.load(Ordering::Relaxed)))
     }
 
     /// The low of a slot but 0.

@@ -1,0 +1,114 @@
+//! Inserting many entries under one fence.
+
+use super::Core;
+use crate::chain::Locked;
+use crate::error::Result;
+use crate::index::GROUP;
+use crate::medium::Medium;
+use crate::node::{Entry, Node};
+
+/// A batch under way: leaves stay locked until what they were given is durable, so that no reader sees what a crash could
+/// take back.
+struct Batch<'t, N: Node, M: Medium> {
+    tree: &'t Core<N, M>,
+    /// From left to right.
+    held: Vec<Locked<'t, N::Aid>>,
+    /// Leaves that splits made, with their lows: the index is told when no leaf is locked.
+    split: Vec<(u64, u64)>,
+    inserted: u64,
+}
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// Inserts entries in ascending order of their keys; of equal keys, the last one counts. Returns how many are new.
+    pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64> {
+        let mut entries = entries.to_vec();
+        entries.sort_by_key(|&(key, _)| key);
+        entries.reverse();
+        entries.dedup_by_key(|&mut (key, _)| key);
+        entries.reverse();
+        let mut batch = Batch { tree: self, held: Vec::new(), split: Vec::new(), inserted: 0 };
+        let result = entries.chunks(GROUP).try_for_each(|group| batch.insert_group(group));
+        batch.settle();
+        for (low, at) in std::mem::take(&mut batch.split) {
+            self.lag(self.post(low, at));
+        }
+        result.map(|()| batch.inserted)
+    }
+}
+
+impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
+    fn insert_group(&mut self, group: &[Entry]) -> Result<()> {
+        let leaves = &self.tree.leaves;
+        let mut keys = [0; GROUP];
+        keys.iter_mut().zip(group).for_each(|(key, entry)| *key = entry.0);
+        let hints = self.tree.directory.floors_at_once(&keys[..group.len()]);
+        for (hint, &(key, _)) in hints.into_iter().zip(group) {
+            hint.into_iter().for_each(|at| leaves.prefetch(at, key));
+        }
+        hints.into_iter().zip(group).try_for_each(|(hint, &entry)| self.insert(hint, entry))
+    }
+
+    fn insert(&mut self, hint: Option<u64>, entry: Entry) -> Result<()> {
+        let leaves = &self.tree.leaves;
+        let i = self.hold(hint, entry.0)?;
+        let leaf = &mut self.held[i];
+        match leaves.search(leaf, entry.0) {
+            Ok(place) => leaves.update_unfenced(leaf, place, entry.1),
+            Err(place) if !leaves.is_full(leaf) => {
+                leaves.insert_unfenced(leaf, place, entry);
+                self.count();
+            }
+            Err(_) => {
+                let (right, with_new) = leaves.split(leaf, 0, entry)?;
+                if !with_new && let Err(place) = leaves.search(leaf, entry.0) {
+                    leaves.insert_unfenced(leaf, place, entry);
+                }
+                self.split.push((right.span().low(), right.at));
+                self.held.insert(i + 1, right);
+                self.count();
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        self.tree.leaves.count.add(1);
+        self.inserted += 1;
+    }
+
+    /// Which of the held leaves owns the key: another one, if need be, to the right of all others.
+    fn hold(&mut self, hint: Option<u64>, key: u64) -> Result<usize> {
+        // Keys ascend, and a split leaves two.
+        if let Some(i) = self.held.iter().rposition(|leaf| leaf.span().low() <= key)
+            && self.held[i].span().contains(key)
+        {
+            return Ok(i);
+        }
+        let leaf = hint.and_then(|at| self.tree.leaves.lock_at_once(at)).and_then(|leaf| {
+            let owns = leaf.span().contains(key);
+            if owns {
+                Some(leaf)
+            } else {
+                leaf.unlock_unchanged();
+                None
+            }
+        });
+        let leaf = match leaf {
+            Some(leaf) => leaf,
+            None => {
+                // Whoever has the leaf may wait for one of ours: nobody waits with a lock in hand for one to the left.
+                self.settle();
+                self.tree.lock_owner(key)?
+            }
+        };
+        self.held.push(leaf);
+        Ok(self.held.len() - 1)
+    }
+
+    /// Makes everything so far durable and visible.
+    fn settle(&mut self) {
+        // Crash, until here: each of the entries is there or not; each one whole.
+        self.tree.medium().fence();
+        self.held.clear();
+    }
+}
