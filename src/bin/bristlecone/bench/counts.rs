@@ -23,7 +23,10 @@
 //! A persistent index inserts an entry into an inner node at each split, which may split in turn: the whole is then
 //! `1 + p + p^2 + ... = 1 / (1 - p)` times as much. What segments cost is spread over the thousands of leaves in them.
 
-use super::phases::{self, Meter, Subject, Visit};
+use super::clock::Tick;
+use super::keys::Pattern;
+use super::phases::{self, Job, Meter, Visit, Work};
+use super::subject::Subject;
 use super::{Mix, Plan, media};
 use crate::out::{self, Outcome};
 use crate::parse::{Index, Layout};
@@ -56,44 +59,40 @@ impl PerOp {
 }
 
 /// Counts one phase after the other.
-struct Counter<'m> {
+struct Counter {
     pool: Pool<media::Other>,
-    n: u64,
-    seed: u64,
-    mixes: &'m [Mix],
     found: BTreeMap<Mix, PerOp>,
 }
 
-impl Counter<'_> {
-    fn count(&mut self, mix: Mix, operations: u64, operation: &mut dyn FnMut()) {
+impl Meter for Counter {
+    fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>) {
         let before = self.pool.medium().counts();
-        for _ in 0..operations {
-            operation();
-        }
+        let mut tick = Tick::idle();
+        work.into_iter().for_each(|work| work(&mut tick));
         let counts = self.pool.medium().counts() - before;
-        self.found.insert(mix, PerOp::new(counts, operations));
+        self.found.insert(mix, PerOp::new(counts, tick.operations()));
     }
 }
 
-impl Meter for Counter<'_> {
-    fn measure(&mut self, mix: Mix, operations: u64, mut operation: impl FnMut()) {
-        // Not timed, so compiled once.
-        self.count(mix, operations, &mut operation);
-    }
+/// One pass of counting.
+struct Count<'c> {
+    counter: Counter,
+    job: Job<'c>,
 }
 
-impl Visit for Counter<'_> {
+impl Visit for Count<'_> {
     type Output = BTreeMap<Mix, PerOp>;
 
-    fn visit<S: Subject>(mut self, subject: &mut S) -> Self::Output {
-        phases::run(subject, self.n, self.seed, self.mixes, &mut self);
-        self.found
+    fn visit<S: Subject>(mut self, subject: &S) -> Self::Output {
+        phases::run(subject, &self.job, &mut self.counter);
+        self.counter.found
     }
 }
 
-/// Counts what a tree asks of its medium in these phases.
-pub(crate) fn of(shape: Shape, n: u64, seed: u64, mixes: &[Mix]) -> Outcome<BTreeMap<Mix, PerOp>> {
-    media::counted(n, shape, |pool| Counter { pool, n, seed, mixes, found: BTreeMap::new() })
+/// Counts what a tree asks of its medium in these phases, of one thread.
+pub(crate) fn of(shape: Shape, job: Job) -> Outcome<BTreeMap<Mix, PerOp>> {
+    let job = Job { threads: 1, ..job };
+    media::counted(job.n, shape, |pool| Count { counter: Counter { pool, found: BTreeMap::new() }, job })
 }
 
 /// Lines and fences per insert that are to be expected; see the top of this file.
@@ -112,6 +111,11 @@ fn expected(shape: Shape) -> (f64, f64) {
         Index::Persistent => 1.0 / (1.0 - p),
     };
     ((in_place + p * (s / 8.0 + 2.0)) * levels, (in_place + p * 2.0) * levels)
+}
+
+/// What the expectation is of.
+fn inserts(n: u64, seed: u64) -> Job<'static> {
+    Job { n, pattern: Pattern::Uniform, threads: 1, seed, mixes: &[Mix::Insert] }
 }
 
 /// The table of `--mix counts`: both layouts, all sizes.
@@ -135,7 +139,7 @@ pub(crate) fn table(plan: &Plan) -> Outcome<()> {
             let mut linear = None;
             for layout in Layout::ALL {
                 let shape = Shape { layout, slots, index, values: Values::Numbers };
-                let found = of(shape, plan.n, plan.seed, &[Mix::Insert])?;
+                let found = of(shape, inserts(plan.n, plan.seed))?;
                 let counted = found.get(&Mix::Insert).copied().ok_or("no insert was counted")?;
                 let ratio = linear.map(|linear: f64| counted.lines / linear);
                 linear.get_or_insert(counted.lines);
@@ -197,7 +201,7 @@ mod tests {
             let mut lines = Vec::new();
             for layout in Layout::ALL {
                 let shape = Shape { layout, slots, index: Index::Volatile, values: Values::Numbers };
-                let counted = of(shape, 50_000, 1, &[Mix::Insert]).unwrap()[&Mix::Insert];
+                let counted = of(shape, inserts(50_000, 1)).unwrap()[&Mix::Insert];
                 let (expected_lines, expected_fences) = expected(shape);
                 assert!((counted.lines / expected_lines - 1.0).abs() < 0.1, "{shape:?} {counted:?} {expected_lines}");
                 assert!(
