@@ -80,7 +80,17 @@ struct Worker<'s, S> {
     end: u64,
     /// All keys that are there after the first phase.
     n: u64,
+    updates: u64,
     wrong: u64,
+}
+
+/// The bits of a value that an update changes: some stores do nothing if a value stays the same.
+const CHANGING: u64 = 0xff;
+
+/// What is wrong with a value: nothing, in those bits that do not change.
+#[inline]
+fn wrong_bits(found: Option<u64>, key: u64) -> u64 {
+    (found.unwrap_or(!Keys::value(key)) ^ Keys::value(key)) & !CHANGING
 }
 
 impl<'s, S: Subject> Worker<'s, S> {
@@ -98,6 +108,7 @@ impl<'s, S: Subject> Worker<'s, S> {
             start: 0,
             end: 0,
             n: job.n,
+            updates: 0,
             wrong: 0,
         }
     }
@@ -116,7 +127,7 @@ impl<'s, S: Subject> Worker<'s, S> {
 
     #[inline]
     fn check(&mut self, found: Option<u64>, key: u64) {
-        self.wrong += u64::from(found != Some(Keys::value(key)));
+        self.wrong += u64::from(wrong_bits(found, key) != 0);
     }
 
     /// The next key, and its value.
@@ -142,7 +153,13 @@ impl<'s, S: Subject> Worker<'s, S> {
     #[inline]
     fn update(&mut self) {
         let key = self.existing();
-        self.subject.update(key, Keys::value(key));
+        self.change(key);
+    }
+
+    #[inline]
+    fn change(&mut self, key: u64) {
+        self.updates += 1;
+        self.subject.update(key, Keys::value(key) ^ (self.updates & CHANGING));
     }
 
     /// So many operations of one kind.
@@ -223,12 +240,11 @@ impl<'s, S: Subject> Worker<'s, S> {
     /// The next key is known only once the value before has arrived: what differs from the value that belongs to the key
     /// before goes into it. It is nothing, which no compiler or CPU knows.
     fn dependent(&mut self, tick: &mut Tick) {
-        let mut wrong_bits = 0;
+        let mut wrong = 0;
         self.repeat(self.share, tick, |worker| {
-            let key = worker.existing() ^ wrong_bits;
-            let found = worker.subject.get(key);
-            worker.check(found, key);
-            wrong_bits = found.unwrap_or_default() ^ Keys::value(key);
+            let key = worker.existing() ^ wrong;
+            wrong = wrong_bits(worker.subject.get(key), key);
+            worker.wrong += u64::from(wrong != 0);
         });
     }
 
@@ -261,9 +277,8 @@ impl<'s, S: Subject> Worker<'s, S> {
     #[inline]
     fn read_and_update(&mut self) {
         let key = self.existing();
-        let found = self.subject.get(key);
-        self.check(found, key);
-        self.subject.update(key, found.unwrap_or_default());
+        self.check(self.subject.get(key), key);
+        self.change(key);
     }
 
     fn mixed(&mut self, tick: &mut Tick) {
@@ -299,7 +314,20 @@ mod tests {
     }
 
     fn entries(map: &Ordinary) -> u64 {
-        map.scan_some(0, u64::MAX)
+        let mut entries = 0;
+        map.scan(0, |_, _| {
+            entries += 1;
+            true
+        });
+        entries
+    }
+
+    #[test]
+    fn a_wrong_value_is_found_out() {
+        let key = 77;
+        let value = Keys::value(key);
+        assert!([value, value ^ 1, value ^ CHANGING].iter().all(|&value| wrong_bits(Some(value), key) == 0));
+        assert!([None, Some(value ^ 0x100), Some(0)].iter().all(|&found| wrong_bits(found, key) != 0));
     }
 
     fn job(mixes: &[Mix]) -> Job<'_> {

@@ -5,6 +5,7 @@ use bristlecone::medium::Medium;
 use bristlecone::{Error, Index, Node, PTree};
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::sync::OnceLock;
 
 /// An ordered map from `u64` to `u64`.
@@ -36,12 +37,12 @@ pub(crate) trait Subject: Sync {
         }
     }
 
-    /// Looks at up to `limit` entries from a key on; returns how many there were.
+    /// Looks at up to `limit` entries from a key on, 100 at the most; returns how many there were.
     #[inline]
     fn scan_some(&self, from: u64, limit: u64) -> u64 {
         let mut seen = 0;
         self.scan(from, |_, value| {
-            std::hint::black_box(value);
+            black_box(value);
             seen += 1;
             seen < limit
         });

@@ -9,6 +9,7 @@ use crossbeam_skiplist::SkipMap;
 use parking_lot::RwLock;
 use scc::{Guard, TreeIndex};
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::ops::Bound;
 
 /// Gives entries to `each` until it says `false`.
@@ -146,11 +147,11 @@ impl Subject for Art {
         self.tree.remove(&(key as usize), &self.tree.pin());
     }
 
-    /// It has no iterator, but fills a buffer; here one of as many entries as a short scan has.
+    /// It has no iterator, but fills a buffer.
     #[inline]
     fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) {
         let guard = self.tree.pin();
-        let mut buffer = [(0, 0); 100];
+        let mut buffer = [(0, 0); 1000];
         let mut from = from as usize;
         loop {
             let found = self.tree.range(&from, &usize::MAX, &mut buffer, &guard);
@@ -168,6 +169,16 @@ impl Subject for Art {
 
     fn fault(self) -> Outcome<()> {
         self.fault.end()
+    }
+
+    /// With a buffer that is no larger than it must be.
+    #[inline]
+    fn scan_some(&self, from: u64, limit: u64) -> u64 {
+        let mut buffer = [(0, 0); 100];
+        let limit = buffer.len().min(limit as usize);
+        let found = self.tree.range(&(from as usize), &usize::MAX, &mut buffer[..limit], &self.tree.pin());
+        black_box(&buffer);
+        found as u64
     }
 
     #[inline]
@@ -205,7 +216,13 @@ impl Subject for Scc {
     #[inline]
     fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
         let guard = Guard::new();
-        give(self.0.range(from.., &guard).map(|(&key, &value)| (key, value)), each);
+        let owned = |(&key, &value): (&u64, &u64)| (key, value);
+        // A range that starts below the least key looks through all leaves for its start.
+        if from == 0 {
+            give(self.0.iter(&guard).map(owned), each);
+        } else {
+            give(self.0.range(from.., &guard).map(owned), each);
+        }
     }
 
     fn fault(self) -> Outcome<()> {
