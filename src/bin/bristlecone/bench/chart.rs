@@ -7,7 +7,7 @@ use std::fmt::Write;
 const BAR: f64 = 16.0;
 const GAP: f64 = 24.0;
 const LEFT: f64 = 64.0;
-const TOP: f64 = 40.0;
+const TOP: f64 = 64.0;
 const HEIGHT: f64 = 300.0;
 /// Of a line of the legend.
 const LINE: f64 = 18.0;

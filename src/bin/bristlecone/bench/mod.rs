@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// Other maps and stores as further contestants: names, volatile, stores or all (needs feature peers)
     ///
     /// Volatile: btreemap, rwlock-btreemap, brie-tree, congee, scc-treeindex, crossbeam-skiplist. Stores: redb, lmdb,
-    /// fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; they sync nothing. The same with -sync at the end
+    /// fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at the end
     /// sync after each batch, and after every 1000th write of others, which only costs something if --medium is a disk;
     /// these are not in `all` or `stores`, but in `synced`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
