@@ -147,11 +147,11 @@ impl Subject for Art {
         self.tree.remove(&(key as usize), &self.tree.pin());
     }
 
-    /// It has no iterator, but fills a buffer.
+    /// It has no iterator, but fills a buffer; a larger one makes it slower.
     #[inline]
     fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) {
         let guard = self.tree.pin();
-        let mut buffer = [(0, 0); 1000];
+        let mut buffer = [(0, 0); 100];
         let mut from = from as usize;
         loop {
             let found = self.tree.range(&from, &usize::MAX, &mut buffer, &guard);
