@@ -3,7 +3,7 @@
 //! For lines and fences, larger sizes, and opening after a crash: `bristlecone bench`.
 
 use bristlecone::medium::Dram;
-use bristlecone::{Circular, Linear, Node, PTree, Pool, Volatile};
+use bristlecone::{Circular, Linear, Node, OneLine, PTree, Pool, Volatile};
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use std::collections::BTreeMap;
@@ -59,6 +59,7 @@ fn verbs(c: &mut Criterion) {
     for verb in ["insert", "get", "scan"] {
         let mut group = c.benchmark_group(verb);
         group.throughput(Throughput::Elements(N)).sample_size(10);
+        of_layout::<OneLine>(&mut group, verb);
         of_layout::<Circular<32>>(&mut group, verb);
         of_layout::<Circular<64>>(&mut group, verb);
         of_layout::<Linear<32>>(&mut group, verb);

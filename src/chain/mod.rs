@@ -131,6 +131,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
         })
     }
 
+    /// Bytes of a node's shadow.
+    pub(crate) const SHADOW: u64 = size_of::<Shadow<N::Aid>>() as u64;
+
+    /// Bytes of memory that the shadows take.
+    pub(crate) fn memory(&self) -> u64 {
+        self.blocks.total(&self.pool.segments) * Self::SHADOW
+    }
+
     pub(crate) fn blocks(&self) -> &Blocks {
         &self.blocks
     }

@@ -12,7 +12,7 @@ use crate::medium::Medium;
 use crate::node::Node;
 pub(crate) use persistent::{Upper, check as check_persistent};
 use volatile::Separators;
-pub(crate) use volatile::{GROUP, RUN, levels as levels_of_volatile};
+pub(crate) use volatile::{GROUP, RUN, built as built_volatile};
 
 mod sealed {
     pub trait Sealed {}
@@ -176,6 +176,14 @@ impl<N: Node, M: Medium> Directory<N, M> {
             separators.for_each(|low, leaf| leaves.push((low, leaf)));
         }
         leaves
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> u64 {
+        match self {
+            Self::Volatile(separators) => separators.bytes(),
+            Self::Persistent(upper) => upper.chain().memory(),
+        }
     }
 
     /// The persistent index, if it is one.

@@ -36,10 +36,11 @@ use node::{Moved, WIDTH};
 use root::RootWord;
 use std::io;
 
-/// Levels of nodes that a [rebuild](Separators::rebuild) of so many separators makes.
-pub(crate) fn levels(separators: usize) -> u64 {
+/// Levels of nodes that a [rebuild](Separators::rebuild) of so many separators makes, and their bytes.
+pub(crate) fn built(separators: usize) -> (u64, u64) {
     let bottom = Some(separators.div_ceil(edit::FILL)).filter(|&nodes| nodes > 0);
-    std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(edit::FILL))).count() as u64
+    let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(edit::FILL)));
+    levels.fold((0, 0), |(levels, bytes), nodes| (levels + 1, bytes + (nodes * size_of::<node::Node>()) as u64))
 }
 
 /// Failed reads before a reader takes the writer's lock.

@@ -1,9 +1,9 @@
 //! Checking a tree: every invariant of docs/design.md, without a store.
 
 use super::Core;
-use crate::chain::Links;
+use crate::chain::{Chain, Links};
 use crate::error::{Broken, Error, Result};
-use crate::index::{IndexKind, check_persistent, levels_of_volatile};
+use crate::index::{IndexKind, built_volatile, check_persistent};
 use crate::medium::Medium;
 use crate::node::{Checked, Node};
 use crate::pool::records::{Records, span};
@@ -25,6 +25,8 @@ pub struct Report {
     /// Levels that a search passes, the leaves included; of several trees, the most. A volatile index is taken as an
     /// open builds it.
     pub height: u64,
+    /// Bytes of memory that an open tree takes for its shadows and its volatile index, as an open builds it.
+    pub memory: u64,
     /// Leaves with the trace of an interrupted shift: legal, and finished by the next open for writing.
     pub unfinished: u64,
     /// Every broken invariant, with the offset.
@@ -142,12 +144,17 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
         Ok(()) => {
             leaves.pop();
             let above = match index {
-                IndexKind::Volatile => levels_of_volatile(leaves.len()),
+                IndexKind::Volatile => {
+                    let (levels, bytes) = built_volatile(leaves.len());
+                    report.memory += bytes;
+                    levels
+                }
                 IndexKind::Persistent => {
                     check_persistent::<N::Inner, M>(pool, root, &leaves, |broken| report.add(broken))
                 }
             };
             report.height = report.height.max(above + 1);
+            report.memory += used.leaves.len() as u64 * Chain::<N, M>::SHADOW;
         }
     }
     used

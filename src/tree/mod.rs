@@ -352,6 +352,11 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
         self.len() == 0
     }
 
+    /// Bytes of memory (DRAM) that the open tree takes: the shadows of its leaves, and its index.
+    pub fn memory(&self) -> u64 {
+        self.core.leaves.memory() + self.core.directory.memory()
+    }
+
     /// Removes everything at once.
     ///
     /// # Errors

@@ -118,7 +118,7 @@ mod tests {
             let mut next = numbers(seed);
             let content: [i64; 32] = std::array::from_fn(|i| {
                 let word = next.next().unwrap();
-                if word % 5 == 0 { edges[i % edges.len()] } else { word as i64 }
+                if word.is_multiple_of(5) { edges[i % edges.len()] } else { word as i64 }
             });
             let words: Words = std::array::from_fn(|i| AtomicU64::new(content[i] as u64));
             for wanted in edges.into_iter().chain(content) {
@@ -136,7 +136,7 @@ mod tests {
             let mut number = || next.next().unwrap();
             let mut entries: [[u64; 2]; MOST] = std::array::from_fn(|i| [number(), i as u64]);
             (entries[3][0], entries[7][0]) = (u64::MAX, 0);
-            let wanted = number() & number().rotate_left(7) | u64::from(seed % 3 == 0) * number();
+            let wanted = if seed % 3 == 0 { number() } else { number() & number() };
             let mut keys =
                 [(0, u64::MAX), (number(), number()), (0, number()), (number(), u64::MAX)][seed as usize % 4];
             if keys.0 > keys.1 {

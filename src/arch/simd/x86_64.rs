@@ -210,8 +210,9 @@ fn sorted_avx512(
         let inside = _mm512_mask_cmpge_epu64_mask(_mm512_mask_cmple_epu64_mask(wanted, these, to), these, from);
         // `count` is at most 32 before the last part, so that eight more fit.
         let target = keys[count..][..LANES].as_mut_ptr();
+        let packed = _mm512_mask_compress_epi64(_mm512_set1_epi64(-1), inside, these);
         // SAFETY: eight words.
-        unsafe { _mm512_storeu_epi64(target.cast(), _mm512_mask_compress_epi64(_mm512_set1_epi64(-1), inside, these)) }
+        unsafe { _mm512_storeu_epi64(target.cast(), packed) }
         let numbers = _mm512_add_epi64(_mm512_set1_epi64((i * LANES) as i64), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
         let numbers = _mm512_cvtepi64_epi8(_mm512_maskz_compress_epi64(inside, numbers));
         places[count..][..LANES].copy_from_slice(&_mm_cvtsi128_si64(numbers).to_ne_bytes());

@@ -65,7 +65,18 @@ fn advice(domain: Domain) -> &'static str {
     }
 }
 
+/// What the system does with huge pages: for ordinary memory (shadows and indexes), and for shared memory (pools).
+fn huge_pages() -> [String; 2] {
+    ["enabled", "shmem_enabled"].map(|which| {
+        let text = std::fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{which}")).unwrap_or_default();
+        // "always [madvise] never"
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        chosen.map_or_else(|| "unknown".to_owned(), |(chosen, _)| chosen.to_owned())
+    })
+}
+
 pub(crate) fn run(args: Args) -> Outcome {
+    let [huge_memory, huge_shared] = huge_pages();
     let (directory, domain) = domain(&args.path)?;
     let flush = Flush::chosen();
     let available: Vec<&str> = Flush::ALL.into_iter().filter(|f| f.available()).map(Flush::name).collect();
@@ -79,6 +90,9 @@ pub(crate) fn run(args: Args) -> Outcome {
             "flush": flush.name(),
             "flush_available": available,
             "pair_method": arch::pair_method(),
+            "search_method": arch::search_method(),
+            "huge_pages": huge_memory,
+            "huge_pages_shared": huge_shared,
             "line_bytes": arch::line_size(),
             "path": directory.display().to_string(),
             "domain": domain.name(),
@@ -91,6 +105,8 @@ pub(crate) fn run(args: Args) -> Outcome {
          CPU          {cpu}, {arch}, {os}; lines of {line} bytes\n\
          flush        {flush} (available: {available}); {note}\n\
          16 bytes     moved at once by: {pair}\n\
+         search       compares words by: {search}\n\
+         huge pages   shadows and indexes: {huge_memory}; pools: {huge_shared} (and as their file system is mounted)\n\
          path         {directory}\n\
          domain       {domain}: {promise}\n\n\
          {advice}",
@@ -101,6 +117,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         available = available.join(", "),
         note = flush_note(flush, domain),
         pair = arch::pair_method(),
+        search = arch::search_method(),
         directory = directory.display(),
         domain = domain.name(),
         promise = domain.promise(),

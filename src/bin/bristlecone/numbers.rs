@@ -28,7 +28,13 @@ impl Random {
     /// A number below `limit`, which is not 0.
     #[inline]
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.word()) * u128::from(limit)) >> 64) as u64
+        Self::scale(self.word(), limit)
+    }
+
+    /// The number below `limit` that a uniform word stands for.
+    #[inline]
+    pub(crate) fn scale(word: u64, limit: u64) -> u64 {
+        ((u128::from(word) * u128::from(limit)) >> 64) as u64
     }
 }
 

@@ -66,6 +66,12 @@ impl Figures {
         (self.keys() > 0).then(|| bytes as f64 / self.keys() as f64)
     }
 
+    /// Of an open tree, in memory.
+    fn memory_per_key(&self) -> Option<f64> {
+        let bytes: u64 = self.trees.iter().map(|tree| tree.found.memory).sum();
+        (self.keys() > 0).then(|| bytes as f64 / self.keys() as f64)
+    }
+
     fn last_shutdown(&self) -> &'static str {
         if self.pool.was_clean { "clean" } else { "crash" }
     }
@@ -103,6 +109,7 @@ fn object(figures: &Figures) -> Value {
             "leaves": found.map(|found| found.leaves),
             "fill": tree.fill().map(|fill| out::rounded(fill, 4)),
             "height": found.map(|found| found.height),
+            "memory_bytes": found.map(|found| found.memory),
         })
     };
     let pool = &figures.pool;
@@ -121,6 +128,7 @@ fn object(figures: &Figures) -> Value {
         "keys": figures.keys(),
         "leaves": figures.leaves(),
         "bytes_per_key": figures.bytes_per_key().map(|bytes| out::rounded(bytes, 2)),
+        "memory_bytes_per_key": figures.memory_per_key().map(|bytes| out::rounded(bytes, 2)),
         "problems": figures.problems(),
         "trees": figures.trees.iter().map(tree).collect::<Vec<_>>(),
     })
@@ -130,7 +138,10 @@ fn text(figures: &Figures) -> String {
     let pool = &figures.pool;
     let on_disk = figures.on_disk.map_or_else(String::new, |bytes| format!(", {} on disk", out::bytes(bytes)));
     let shutdown = if pool.was_clean { "closed in order" } else { "not closed: it crashed, or was killed" };
-    let per_key = figures.bytes_per_key().map_or_else(String::new, |bytes| format!(", {bytes:.1} bytes each"));
+    let per_key = figures.bytes_per_key().zip(figures.memory_per_key());
+    let per_key = per_key.map_or_else(String::new, |(pool, memory)| {
+        format!(", {pool:.1} bytes each in the pool, {memory:.1} in memory while open")
+    });
     let mut lines = vec![
         pool.name.clone(),
         format!("  capacity   {}, {} in use{on_disk}", out::bytes(pool.capacity), out::bytes(figures.used())),

@@ -176,6 +176,14 @@ impl Shape {
         Self { layout, slots: layout.usual_slots(), index, values: Values::Numbers }
     }
 
+    /// Bytes of a node's slots; of a OneLine leaf, which has its header among them, all bytes.
+    pub(crate) fn node_bytes(self) -> u32 {
+        match self.layout {
+            Layout::OneLine => self.slots * 16 + 16,
+            Layout::Linear | Layout::Circular => self.slots * 16,
+        }
+    }
+
     /// The shape of a tree that a pool has.
     pub(crate) fn of(tree: &TreeInfo) -> Outcome<Self> {
         let unknown = |what: &str| format!("tree '{}' has {what}, which the command line does not read", tree.name);

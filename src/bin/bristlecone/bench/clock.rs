@@ -1,19 +1,42 @@
 //! Time per operation: of batches, because reading the clock takes as long as a quick operation.
 
 use super::Mix;
-use super::phases::{self, Meter, Subject, Visit};
+use super::phases::{self, Job, Meter, Visit, Work};
+use super::subject::Subject;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
 
 /// The times of one contestant and mix.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Times {
-    /// Nanoseconds per operation, of each batch of all repeats.
+    /// Nanoseconds per operation, of each batch of all threads and repeats.
     batches: Vec<f32>,
-    /// Nanoseconds per operation, of each repeat as a whole.
+    /// Nanoseconds per operation, of each repeat as a whole: from its start to its end, by the operations of all threads.
     pub(crate) runs: Vec<f64>,
-    /// The same in CPU time of the thread, which other processes lengthen less. Empty where the system does not tell it.
+    /// The same in CPU time, of all threads together, which other processes lengthen less. Empty where the system does not
+    /// tell it.
     pub(crate) cpu: Vec<f64>,
+}
+
+/// The repeats as a whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Runs {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Runs {
+    /// NaN of none.
+    pub(crate) fn of(values: &[f64]) -> Self {
+        Self {
+            median: median(values),
+            min: values.iter().copied().fold(f64::NAN, f64::min),
+            max: values.iter().copied().fold(f64::NAN, f64::max),
+        }
+    }
 }
 
 /// What is told of the times.
@@ -25,10 +48,10 @@ pub(crate) struct Summary {
     pub(crate) p99: f64,
     /// Of the batches.
     pub(crate) min: f64,
-    /// The median repeat as a whole.
-    pub(crate) run: f64,
-    /// The median repeat as a whole, in CPU time; NaN if unknown.
-    pub(crate) cpu: f64,
+    /// The repeats as a whole.
+    pub(crate) run: Runs,
+    /// The repeats as a whole, in CPU time; NaN if unknown.
+    pub(crate) cpu: Runs,
 }
 
 impl Times {
@@ -38,7 +61,13 @@ impl Times {
             let i = (p * self.batches.len() as f64) as usize;
             self.batches.get(i.min(self.batches.len().saturating_sub(1))).copied().map_or(f64::NAN, f64::from)
         };
-        Summary { median: part(0.5), p99: part(0.99), min: part(0.0), run: median(&self.runs), cpu: median(&self.cpu) }
+        Summary {
+            median: part(0.5),
+            p99: part(0.99),
+            min: part(0.0),
+            run: Runs::of(&self.runs),
+            cpu: Runs::of(&self.cpu),
+        }
     }
 }
 
@@ -54,11 +83,65 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// CPU time that this thread has had, in nanoseconds, where the system tells it.
-fn cpu_time() -> Option<u64> {
-    // The kernel brings the figure up to date when the thread waits.
-    std::thread::sleep(Duration::from_micros(1));
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+/// CPU time that this process has had, in nanoseconds, where the system tells it. Of the process and not of the measuring
+/// threads: some contestants have others do a part of the work. Everything else waits meanwhile.
+fn cpu_time() -> Option<f64> {
+    #[cfg(target_os = "linux")]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Some(time.tv_sec as f64 * 1e9 + time.tv_nsec as f64)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// Told by a thread what it has done, so that it reads the clock once in a while.
+#[derive(Debug)]
+pub(crate) struct Tick {
+    batch: u64,
+    /// Operations since the clock was read.
+    done: u64,
+    /// Operations before that.
+    before: u64,
+    start: Instant,
+    last: Instant,
+    batches: Vec<f32>,
+}
+
+impl Tick {
+    /// Starts the clock, which is read after every `batch` operations.
+    fn start(batch: u64) -> Self {
+        let batches = Vec::with_capacity(1 << 12);
+        let start = Instant::now();
+        Self { batch, done: 0, before: 0, start, last: start, batches }
+    }
+
+    /// One that never looks at the clock.
+    pub(crate) fn idle() -> Self {
+        Self::start(u64::MAX)
+    }
+
+    /// So many operations are done.
+    #[inline]
+    pub(crate) fn done(&mut self, operations: u64) {
+        self.done += operations;
+        if self.done >= self.batch {
+            self.read();
+        }
+    }
+
+    #[inline(never)]
+    fn read(&mut self) {
+        let now = Instant::now();
+        self.batches.push((now - self.last).as_nanos() as f32 / self.done as f32);
+        self.last = now;
+        self.before += std::mem::take(&mut self.done);
+    }
+
+    /// All operations.
+    pub(crate) fn operations(&self) -> u64 {
+        self.before + self.done
+    }
 }
 
 /// All times of one contestant.
@@ -69,46 +152,55 @@ pub(crate) struct Clock {
 }
 
 impl Meter for Clock {
-    #[inline]
-    fn measure(&mut self, mix: Mix, operations: u64, mut operation: impl FnMut()) {
-        let times = self.times.entry(mix).or_default();
-        let batches = operations / self.batch;
-        times.batches.reserve(batches as usize);
+    fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>) {
+        let batch = self.batch;
+        let timed = |work: Work<'_>| {
+            let mut tick = Tick::start(batch);
+            work(&mut tick);
+            (tick, Instant::now())
+        };
         let cpu_start = cpu_time();
-        let start = Instant::now();
-        let mut last = start;
-        for _ in 0..batches {
-            for _ in 0..self.batch {
-                operation();
-            }
-            let now = Instant::now();
-            times.batches.push((now - last).as_nanos() as f32 / self.batch as f32);
-            last = now;
+        let ticks: Vec<(Tick, Instant)> = if work.len() == 1 {
+            work.into_iter().map(timed).collect()
+        } else {
+            let barrier = Barrier::new(work.len());
+            thread::scope(|scope| {
+                let start = |work| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        timed(work)
+                    })
+                };
+                let threads: Vec<_> = work.into_iter().map(start).collect();
+                threads.into_iter().map(|thread| thread.join().expect("a thread that measures")).collect()
+            })
+        };
+        let cpu_end = cpu_time();
+        let times = self.times.entry(mix).or_default();
+        let operations = ticks.iter().map(|(tick, _)| tick.operations()).sum::<u64>() as f64;
+        let start = ticks.iter().map(|(tick, _)| tick.start).min();
+        let end = ticks.iter().map(|(_, end)| *end).max();
+        if let Some((start, end)) = start.zip(end) {
+            times.runs.push((end - start).as_nanos() as f64 / operations);
         }
-        let timed = (batches * self.batch) as f64;
-        times.runs.push((last - start).as_nanos() as f64 / timed);
-        if let Some((start, end)) = cpu_start.zip(cpu_time()) {
-            times.cpu.push(end.saturating_sub(start) as f64 / timed);
+        if let Some((start, end)) = cpu_start.zip(cpu_end) {
+            times.cpu.push((end - start) / operations);
         }
-        for _ in 0..operations % self.batch {
-            operation();
-        }
+        times.batches.extend(ticks.into_iter().flat_map(|(tick, _)| tick.batches));
     }
 }
 
 /// One repeat of one contestant.
 pub(crate) struct Repeat<'c> {
     pub(crate) clock: &'c mut Clock,
-    pub(crate) n: u64,
-    pub(crate) seed: u64,
-    pub(crate) mixes: &'c [Mix],
+    pub(crate) job: Job<'c>,
 }
 
 impl Visit for Repeat<'_> {
     type Output = u64;
 
-    fn visit<S: Subject>(self, subject: &mut S) -> u64 {
-        phases::run(subject, self.n, self.seed, self.mixes, self.clock)
+    fn visit<S: Subject>(self, subject: &S) -> u64 {
+        phases::run(subject, &self.job, self.clock)
     }
 }
 
@@ -123,12 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn all_operations_are_run_and_whole_batches_timed() {
+    fn the_clock_is_read_once_a_batch() {
         let mut clock = Clock { batch: 10, ..Clock::default() };
-        let mut runs = 0;
-        clock.measure(Mix::Get, 25, || runs += 1);
-        assert_eq!((runs, clock.times[&Mix::Get].batches.len()), (25, 2));
-        let summary = clock.times.remove(&Mix::Get).unwrap().summary();
+        let work = |tick: &mut Tick| (0..25).for_each(|_| tick.done(1));
+        clock.measure(Mix::Get, vec![Box::new(work)]);
+        clock.measure(Mix::Get, vec![Box::new(work), Box::new(work)]);
+        let times = clock.times.remove(&Mix::Get).unwrap();
+        assert_eq!((times.batches.len(), times.runs.len()), (6, 2));
+        let summary = times.summary();
         assert!(summary.min <= summary.median && summary.median <= summary.p99);
+        assert!(summary.run.min <= summary.run.median && summary.run.median <= summary.run.max);
     }
 }

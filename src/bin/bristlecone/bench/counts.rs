@@ -23,7 +23,10 @@
 //! A persistent index inserts an entry into an inner node at each split, which may split in turn: the whole is then
 //! `1 + p + p^2 + ... = 1 / (1 - p)` times as much. What segments cost is spread over the thousands of leaves in them.
 
-use super::phases::{self, Meter, Subject, Visit};
+use super::clock::Tick;
+use super::keys::Pattern;
+use super::phases::{self, Job, Meter, Visit, Work};
+use super::subject::Subject;
 use super::{Mix, Plan, media};
 use crate::out::{self, Outcome};
 use crate::parse::{Index, Layout};
@@ -56,44 +59,40 @@ impl PerOp {
 }
 
 /// Counts one phase after the other.
-struct Counter<'m> {
+struct Counter {
     pool: Pool<media::Other>,
-    n: u64,
-    seed: u64,
-    mixes: &'m [Mix],
     found: BTreeMap<Mix, PerOp>,
 }
 
-impl Counter<'_> {
-    fn count(&mut self, mix: Mix, operations: u64, operation: &mut dyn FnMut()) {
+impl Meter for Counter {
+    fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>) {
         let before = self.pool.medium().counts();
-        for _ in 0..operations {
-            operation();
-        }
+        let mut tick = Tick::idle();
+        work.into_iter().for_each(|work| work(&mut tick));
         let counts = self.pool.medium().counts() - before;
-        self.found.insert(mix, PerOp::new(counts, operations));
+        self.found.insert(mix, PerOp::new(counts, tick.operations()));
     }
 }
 
-impl Meter for Counter<'_> {
-    fn measure(&mut self, mix: Mix, operations: u64, mut operation: impl FnMut()) {
-        // Not timed, so compiled once.
-        self.count(mix, operations, &mut operation);
-    }
+/// One pass of counting.
+struct Count<'c> {
+    counter: Counter,
+    job: Job<'c>,
 }
 
-impl Visit for Counter<'_> {
+impl Visit for Count<'_> {
     type Output = BTreeMap<Mix, PerOp>;
 
-    fn visit<S: Subject>(mut self, subject: &mut S) -> Self::Output {
-        phases::run(subject, self.n, self.seed, self.mixes, &mut self);
-        self.found
+    fn visit<S: Subject>(mut self, subject: &S) -> Self::Output {
+        phases::run(subject, &self.job, &mut self.counter);
+        self.counter.found
     }
 }
 
-/// Counts what a tree asks of its medium in these phases.
-pub(crate) fn of(shape: Shape, n: u64, seed: u64, mixes: &[Mix]) -> Outcome<BTreeMap<Mix, PerOp>> {
-    media::counted(n, shape, |pool| Counter { pool, n, seed, mixes, found: BTreeMap::new() })
+/// Counts what a tree asks of its medium in these phases, of one thread.
+pub(crate) fn of(shape: Shape, job: Job) -> Outcome<BTreeMap<Mix, PerOp>> {
+    let job = Job { threads: 1, ..job };
+    media::counted(job.n, shape, |pool| Count { counter: Counter { pool, found: BTreeMap::new() }, job })
 }
 
 /// Lines and fences per insert that are to be expected; see the top of this file.
@@ -121,6 +120,11 @@ fn expected(shape: Shape) -> (f64, f64) {
 /// The layouts that are compared at each size.
 const SHIFTING: [Layout; 2] = [Layout::Linear, Layout::Circular];
 
+/// What the expectation is of.
+fn inserts(n: u64, seed: u64) -> Job<'static> {
+    Job { n, pattern: Pattern::Uniform, threads: 1, seed, mixes: &[Mix::Insert] }
+}
+
 /// The table of `--mix counts`: all layouts, all sizes.
 pub(crate) fn table(plan: &Plan) -> Outcome<()> {
     let indexes: Vec<Index> = [Index::Volatile, Index::Persistent]
@@ -139,12 +143,12 @@ pub(crate) fn table(plan: &Plan) -> Outcome<()> {
             ))?;
         }
         let shape = Shape::usual(Layout::OneLine, index);
-        row(plan, shape, inserts(plan, shape)?, None)?;
+        row(plan, shape, per_insert(plan, shape)?, None)?;
         for slots in [32, 64, 128, 256] {
             let mut linear = None;
             for layout in SHIFTING {
                 let shape = Shape { layout, slots, index, values: Values::Numbers };
-                let counted = inserts(plan, shape)?;
+                let counted = per_insert(plan, shape)?;
                 let ratio = linear.map(|linear: f64| counted.lines / linear);
                 linear.get_or_insert(counted.lines);
                 row(plan, shape, counted, ratio)?;
@@ -157,8 +161,8 @@ pub(crate) fn table(plan: &Plan) -> Outcome<()> {
     Ok(())
 }
 
-fn inserts(plan: &Plan, shape: Shape) -> Outcome<PerOp> {
-    let found = of(shape, plan.n, plan.seed, &[Mix::Insert])?;
+fn per_insert(plan: &Plan, shape: Shape) -> Outcome<PerOp> {
+    let found = of(shape, inserts(plan.n, plan.seed))?;
     Ok(found.get(&Mix::Insert).copied().ok_or("no insert was counted")?)
 }
 
@@ -171,7 +175,7 @@ fn row(plan: &Plan, shape: Shape, counted: PerOp, ratio: Option<f64>) -> Outcome
             "mix": Mix::Counts.name(),
             "layout": shape.layout.name(),
             "index": shape.index.name(),
-            "node_bytes": shape.slots * 16,
+            "node_bytes": shape.node_bytes(),
             "n": plan.n,
             "seed": plan.seed,
             "lines_per_op": out::rounded(counted.lines, 4),
@@ -188,7 +192,7 @@ fn row(plan: &Plan, shape: Shape, counted: PerOp, ratio: Option<f64>) -> Outcome
         let ratio = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         out::text(&format!(
             "{:5}  {:9}  {:7.2}  {lines:8.2}  {lines_off:+5.1}%  {:7.2}  {fences:8.2}  {fences_off:+5.1}%  {:7.2}  {:7.1}  {ratio:>5}",
-            shape.slots * 16,
+            shape.node_bytes(),
             shape.layout.name(),
             counted.lines,
             counted.fences,
@@ -210,7 +214,7 @@ mod tests {
             let mut lines = Vec::new();
             for layout in SHIFTING {
                 let shape = Shape { layout, slots, index: Index::Volatile, values: Values::Numbers };
-                let counted = of(shape, 50_000, 1, &[Mix::Insert]).unwrap()[&Mix::Insert];
+                let counted = of(shape, inserts(50_000, 1)).unwrap()[&Mix::Insert];
                 let (expected_lines, expected_fences) = expected(shape);
                 assert!((counted.lines / expected_lines - 1.0).abs() < 0.1, "{shape:?} {counted:?} {expected_lines}");
                 assert!(

@@ -1,7 +1,8 @@
 //! Where the measured pools lie, and how a contestant gets its tree.
 
-use super::phases::{Ordinary, Subject, Tree, Visit};
-use super::{Contestant, Plan};
+use super::phases::Visit;
+use super::subject::{Ordinary, Subject, Tree};
+use super::{Contestant, Plan, peers};
 use crate::out::Outcome;
 use crate::parse::Index;
 use crate::scratch::Scratch;
@@ -40,26 +41,27 @@ impl FromStr for Place {
     }
 }
 
-/// Bytes a pool for so many keys may come to: leaves are 0.69 full.
+/// Bytes a pool for so many keys may come to: leaves are half full at the least, and some mixes insert a third more.
 pub(crate) fn capacity(n: u64) -> u64 {
-    (64 << 20) + n.saturating_mul(40)
+    (64 << 20) + n.saturating_mul(64)
 }
 
 /// Gives `visit` a fresh tree of this shape in the pool.
 fn in_pool<M: Medium, V: Visit>(shape: Shape, pool: &Pool<M>, visit: V) -> Outcome<V::Output> {
-    fn with<N: Node, M: Medium, V: Visit>(index: Index, pool: &Pool<M>, visit: V) -> Outcome<V::Output> {
+    fn open<N: Node, M: Medium, V: Visit>(index: Index, pool: &Pool<M>, visit: V) -> Outcome<V::Output> {
         match index {
-            Index::Volatile => in_tree(Tree::new(pool.tree::<N, Volatile>("bench")?), visit),
-            Index::Persistent => in_tree(Tree::new(pool.tree::<N, Persistent>("bench")?), visit),
+            Index::Volatile => with(Tree::new(pool.tree::<N, Volatile>("bench")?), visit),
+            Index::Persistent => with(Tree::new(pool.tree::<N, Persistent>("bench")?), visit),
         }
     }
     let unknown = || format!("nodes of {} slots are not measured", shape.slots);
-    with_types!(shape.layout, shape.slots, [32 64 128 256], N => with::<N, M, V>(shape.index, pool, visit))
+    with_types!(shape.layout, shape.slots, [32 64 128 256], N => open::<N, M, V>(shape.index, pool, visit))
         .ok_or_else(unknown)?
 }
 
-fn in_tree<S: Subject, V: Visit>(mut subject: S, visit: V) -> Outcome<V::Output> {
-    let output = visit.visit(&mut subject);
+/// Shows the subject to `visit`; an error that came up meanwhile is worth more than what `visit` has found.
+pub(crate) fn with<S: Subject, V: Visit>(subject: S, visit: V) -> Outcome<V::Output> {
+    let output = visit.visit(&subject);
     subject.fault()?;
     Ok(output)
 }
@@ -67,7 +69,12 @@ fn in_tree<S: Subject, V: Visit>(mut subject: S, visit: V) -> Outcome<V::Output>
 /// Gives `visit` a fresh contestant, on the medium that the plan says.
 pub(crate) fn timed<V: Visit>(plan: &Plan, contestant: Contestant, visit: V) -> Outcome<(V::Output, Option<Domain>)> {
     let shape = match contestant {
-        Contestant::BTreeMap => return Ok((in_tree(Ordinary::default(), visit)?, None)),
+        Contestant::BTreeMap => return Ok((with(Ordinary::default(), visit)?, None)),
+        Contestant::Peer(peer) => {
+            // Stores have files wherever the pools are.
+            let directory = if let Place::Directory(directory) = &plan.place { directory.as_deref() } else { None };
+            return Ok((peers::with(peer, directory, visit)?, None));
+        }
         Contestant::Tree(shape) => shape,
     };
     let capacity = capacity(plan.n);

@@ -1,14 +1,24 @@
 //! `bench`: how long operations take, and what they ask of the medium.
 //!
 //! Time and counts come from separate passes over the same operations: [`phases`] says what is done, [`clock`] times it
-//! on a file, [`counts`] counts on a medium in memory, without noise. [`reopen`] measures something else.
+//! on a file, [`counts`] counts on a medium in memory, without noise. [`reopen`] measures something else. What is measured
+//! is a [`subject`], one of the [`peers`] perhaps; which keys are used says [`keys`].
 
+mod chart;
 mod clock;
 mod counts;
+mod keys;
 mod media;
+mod mix;
+#[cfg(feature = "peers")]
+mod peers;
+#[cfg(not(feature = "peers"))]
+#[path = "no_peers.rs"]
+mod peers;
 mod phases;
 mod reopen;
 mod report;
+mod subject;
 
 use crate::numbers;
 use crate::out::Outcome;
@@ -16,19 +26,24 @@ use crate::parse::{self, Index, Layout, Usage};
 use crate::trees::{Shape, Values};
 use bristlecone::medium::Domain;
 use clap::ValueEnum;
+use keys::Pattern;
+use mix::Mix;
+use peers::Peer;
+use phases::Job;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Measure nanoseconds, lines, fences, order points and bytes per operation
 ///
-/// Keys are uniform u64. Several layouts, sizes, indexes and mixes can be given, separated by commas; the contestants
-/// take turns in every repeat, so that a slow minute of the machine hits all of them.
+/// Several layouts, sizes, indexes, peers and mixes can be given, separated by commas; the contestants take turns in every
+/// repeat, so that a slow minute of the machine hits all of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Contestants
-    #[arg(long, value_delimiter = ',', default_value = "circular")]
+    #[arg(long, value_delimiter = ',', default_value = "one_line")]
     layout: Vec<Kind>,
-    /// Bytes of a node's slots: 512, 1K, 2K or 4K
+    /// Bytes of a sorted node's slots: 512, 1K, 2K or 4K
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "512", value_parser = parse::slots)]
     node_bytes: Vec<u32>,
     /// Where the index lives
@@ -37,12 +52,26 @@ pub(crate) struct Args {
     /// Keys, as in 1000000 or 1M
     #[arg(long, default_value = "1M", value_parser = parse::number)]
     n: u64,
+    /// The order of inserts, and which keys are accessed; reopen and counts are always uniform
+    #[arg(long, value_name = "PATTERN", default_value = "uniform")]
+    keys: Pattern,
     /// What to measure
     #[arg(long, value_delimiter = ',', default_value = "insert,get")]
     mix: Vec<Mix>,
+    /// Threads that do it at the same time, each its share; scan: each everything. Reopen and counts have one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
     /// BTreeMap as a further contestant, with ratios
     #[arg(long)]
     vs_btreemap: bool,
+    /// Other maps and stores as further contestants: names, volatile, stores or all (needs feature peers)
+    ///
+    /// Volatile: btreemap, rwlock-btreemap, brie-tree, congee, scc-treeindex, crossbeam-skiplist. Stores: redb, lmdb,
+    /// fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at the end
+    /// sync after each batch, and after every 1000th write of others, which only costs something if --medium is a disk;
+    /// these are not in `all` or `stores`, but in `synced`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    peers: Vec<String>,
     /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory]
     #[arg(long, value_name = "dram|shm|DIR")]
     medium: Option<media::Place>,
@@ -64,50 +93,19 @@ pub(crate) struct Args {
     /// Leave out the pass that counts lines and fences
     #[arg(long)]
     no_counts: bool,
+    /// Draw the times as bars, one group per mix
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Mix {
-    /// New keys into an empty tree
-    Insert,
-    /// Random keys that are there
-    Get,
-    /// New values for random keys that are there
-    Update,
-    /// All entries in order; per entry
-    Scan,
-    /// Half gets, a quarter inserts of new keys, a quarter removals
-    Mixed,
-    /// Every key, in random order
-    Remove,
-    /// Opening after an orderly close, and after SIGKILL
-    Reopen,
-    /// Lines and fences per insert next to the expectation, for both layouts and all sizes
-    Counts,
-}
-
-impl Mix {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Insert => "insert",
-            Self::Get => "get",
-            Self::Update => "update",
-            Self::Scan => "scan",
-            Self::Mixed => "mixed",
-            Self::Remove => "remove",
-            Self::Reopen => "reopen",
-            Self::Counts => "counts",
-        }
-    }
-}
-
 /// Kinds of contestants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
+    #[value(name = "one_line", alias = "one-line")]
+    OneLine,
     Linear,
     Circular,
     /// std's, which outlives nothing
@@ -126,13 +124,46 @@ enum Flush {
 pub(crate) enum Contestant {
     Tree(Shape),
     BTreeMap,
+    Peer(Peer),
+}
+
+impl Contestant {
+    /// Layout or name.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tree(shape) => shape.layout.name(),
+            Self::BTreeMap => "btreemap",
+            Self::Peer(peer) => peer.name(),
+        }
+    }
+
+    /// All that tells it from the others.
+    fn label(self) -> String {
+        match self {
+            Self::Tree(shape) => format!("{} {} {}", self.name(), shape.node_bytes(), shape.index.name()),
+            Self::BTreeMap | Self::Peer(_) => self.name().to_owned(),
+        }
+    }
+
+    /// Whether several threads can use it.
+    fn is_shared(self) -> bool {
+        match self {
+            Self::Tree(_) => true,
+            Self::BTreeMap => false,
+            Self::Peer(peer) => peer.is_shared(),
+        }
+    }
 }
 
 /// What was asked, in the form that the measuring needs.
 #[derive(Debug)]
 pub(crate) struct Plan {
     contestants: Vec<Contestant>,
+    /// Asked for, but not for so many threads.
+    left_out: Vec<Contestant>,
     n: u64,
+    pattern: Pattern,
+    threads: u32,
     /// In the order in which they are run.
     mixes: Vec<Mix>,
     place: media::Place,
@@ -143,26 +174,51 @@ pub(crate) struct Plan {
     batch: u64,
     seed: u64,
     count: bool,
+    svg: Option<PathBuf>,
     json: bool,
 }
 
+impl Plan {
+    /// These mixes of one repeat.
+    fn job<'j>(&self, repeat: u32, mixes: &'j [Mix]) -> Job<'j> {
+        let seed = self.seed.wrapping_add(repeat.into());
+        Job { n: self.n, pattern: self.pattern, threads: self.threads, seed, mixes }
+    }
+}
+
 impl Args {
-    fn plan(self) -> Outcome<Plan> {
+    fn contestants(&self) -> Outcome<Vec<Contestant>> {
         let mut contestants = Vec::new();
         for &index in &self.index {
+            if self.layout.contains(&Kind::OneLine) {
+                contestants.push(Contestant::Tree(Shape::usual(Layout::OneLine, index)));
+            }
             for &slots in &self.node_bytes {
                 for kind in &self.layout {
                     let layout = match kind {
                         Kind::Linear => Layout::Linear,
                         Kind::Circular => Layout::Circular,
-                        Kind::BTreeMap => continue,
+                        Kind::OneLine | Kind::BTreeMap => continue,
                     };
                     contestants.push(Contestant::Tree(Shape { layout, slots, index, values: Values::Numbers }));
                 }
             }
         }
-        if self.vs_btreemap || self.layout.contains(&Kind::BTreeMap) {
+        let peers = if self.peers.is_empty() { Vec::new() } else { peers::chosen(&self.peers)? };
+        let is_peer = peers.iter().any(|peer| peer.name() == Contestant::BTreeMap.name());
+        if (self.vs_btreemap || self.layout.contains(&Kind::BTreeMap)) && !is_peer {
             contestants.push(Contestant::BTreeMap);
+        }
+        contestants.extend(peers.into_iter().map(Contestant::Peer));
+        Ok(contestants)
+    }
+
+    fn plan(self) -> Outcome<Plan> {
+        let fits = |contestant: &Contestant| self.threads == 1 || contestant.is_shared();
+        let (contestants, left_out): (Vec<_>, Vec<_>) = self.contestants()?.into_iter().partition(fits);
+        if contestants.is_empty() {
+            let why = format!("nothing to measure: no contestant is for {} threads", self.threads);
+            return Err(Usage(why).into());
         }
         let mut mixes = self.mix;
         mixes.sort_unstable();
@@ -171,12 +227,15 @@ impl Args {
         if place == media::Place::Dram && (self.slow > 0 || self.flush == Flush::Power) {
             return Err(Usage("--medium dram has no lines to flush".to_owned()).into());
         }
-        if self.n < self.batch {
-            return Err(Usage(format!("--n {} is less than a batch of {}", self.n, self.batch)).into());
+        if self.n / u64::from(self.threads) < self.batch {
+            return Err(Usage(format!("--n {} is less than a batch of {} per thread", self.n, self.batch)).into());
         }
         Ok(Plan {
             contestants,
+            left_out,
             n: self.n,
+            pattern: self.keys,
+            threads: self.threads,
             mixes,
             place,
             domain: (self.flush == Flush::Power).then_some(Domain::Power),
@@ -185,6 +244,7 @@ impl Args {
             batch: self.batch,
             seed: self.seed.unwrap_or_else(numbers::seed),
             count: !self.no_counts,
+            svg: self.svg,
             json: self.json,
         })
     }
@@ -192,7 +252,7 @@ impl Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let plan = args.plan()?;
-    let timed: Vec<Mix> = plan.mixes.iter().copied().filter(|mix| *mix < Mix::Reopen).collect();
+    let timed: Vec<Mix> = plan.mixes.iter().copied().filter(|mix| mix.is_timed()).collect();
     if !timed.is_empty() {
         report::times(&plan, &timed)?;
     }

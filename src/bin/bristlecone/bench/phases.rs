@@ -1,248 +1,355 @@
 //! What is done to a contestant, whoever measures it.
+//!
+//! Every thread has a [`Worker`]. Keys have numbers; of `t` threads, thread `i` inserts and removes the numbers `i`,
+//! `i + t`, `i + 2 t`, ..., and reads all of those that are known to be there.
 
 use super::Mix;
+use super::clock::Tick;
+use super::keys::{Chooser, Pattern, Shuffled, Space};
+use super::subject::Subject;
 use crate::numbers::{Keys, Random};
-use bristlecone::medium::Medium;
-use bristlecone::{Error, Index, Node, PTree};
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
 use std::hint::black_box;
 
-/// An ordered map from `u64` to `u64`.
-pub(crate) trait Subject {
-    fn insert(&mut self, key: u64, value: u64);
-    fn get(&self, key: u64) -> Option<u64>;
-    fn update(&mut self, key: u64, value: u64);
-    fn remove(&mut self, key: u64);
-    fn entries(&self) -> impl Iterator<Item = (u64, u64)>;
-    /// The first error that came up.
-    fn fault(self) -> Result<(), Error>;
+/// Entries of a batch.
+const BATCH: usize = 1000;
+/// Keys that are asked for at a time.
+const GROUP: usize = 16;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job<'j> {
+    pub(crate) n: u64,
+    pub(crate) pattern: Pattern,
+    pub(crate) threads: u32,
+    pub(crate) seed: u64,
+    /// In the order of [`Mix`].
+    pub(crate) mixes: &'j [Mix],
 }
 
-/// A tree, with the first error that it met. In a measurement there is none, and looking each time would be measured.
-pub(crate) struct Tree<N: Node, I: Index, M: Medium> {
-    tree: PTree<N, I, M>,
-    fault: OnceCell<Error>,
-}
+/// The work of one thread in one phase.
+pub(crate) type Work<'w> = Box<dyn FnOnce(&mut Tick) + Send + 'w>;
 
-impl<N: Node, I: Index, M: Medium> Tree<N, I, M> {
-    pub(crate) fn new(tree: PTree<N, I, M>) -> Self {
-        Self { tree, fault: OnceCell::new() }
-    }
-
-    #[inline]
-    fn note(&self, result: Result<Option<u64>, Error>) {
-        if let Err(error) = result {
-            let _ = self.fault.set(error);
-        }
-    }
-}
-
-impl<N: Node, I: Index, M: Medium> Subject for Tree<N, I, M> {
-    #[inline]
-    fn insert(&mut self, key: u64, value: u64) {
-        self.note(self.tree.insert(key, value));
-    }
-
-    #[inline]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.tree.get(key)
-    }
-
-    #[inline]
-    fn update(&mut self, key: u64, value: u64) {
-        self.note(self.tree.update(key, value));
-    }
-
-    #[inline]
-    fn remove(&mut self, key: u64) {
-        self.note(self.tree.remove(key));
-    }
-
-    fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.tree.iter()
-    }
-
-    fn fault(self) -> Result<(), Error> {
-        self.fault.into_inner().or(self.tree.fault()).map_or(Ok(()), Err)
-    }
-}
-
-/// std's map.
-#[derive(Default)]
-pub(crate) struct Ordinary(BTreeMap<u64, u64>);
-
-impl Subject for Ordinary {
-    #[inline]
-    fn insert(&mut self, key: u64, value: u64) {
-        self.0.insert(key, value);
-    }
-
-    #[inline]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.0.get(&key).copied()
-    }
-
-    #[inline]
-    fn update(&mut self, key: u64, value: u64) {
-        if let Some(old) = self.0.get_mut(&key) {
-            *old = value;
-        }
-    }
-
-    #[inline]
-    fn remove(&mut self, key: u64) {
-        self.0.remove(&key);
-    }
-
-    fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.0.iter().map(|(&key, &value)| (key, value))
-    }
-
-    fn fault(self) -> Result<(), Error> {
-        Ok(())
-    }
+/// Measures one phase.
+pub(crate) trait Meter {
+    /// Has all the work done, at the same time if it is for several threads.
+    fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>);
 }
 
 /// Something that is done with a subject of whatever type.
 pub(crate) trait Visit {
     type Output;
-    fn visit<S: Subject>(self, subject: &mut S) -> Self::Output;
-}
-
-/// Measures one phase: calls `operation` so often.
-pub(crate) trait Meter {
-    fn measure(&mut self, mix: Mix, operations: u64, operation: impl FnMut());
+    fn visit<S: Subject>(self, subject: &S) -> Self::Output;
 }
 
 /// Inserts `n` keys into an empty subject and does everything in `mixes`, in order. The keys are computed on the way,
 /// which costs every contestant the same nanosecond or two.
 ///
 /// Returns how many gets did not find what they should: 0.
-pub(crate) fn run<S: Subject>(subject: &mut S, n: u64, seed: u64, mixes: &[Mix], meter: &mut impl Meter) -> u64 {
-    let keys = Keys::new(seed);
-    let mut random = Random::new(!seed);
-    let mut wrong = 0;
-    // Keys from here on are in the subject, up to those before `end`.
-    let (mut start, mut end) = (0, 0);
-
-    let mut insert = || {
-        let key = keys.key(end);
-        end += 1;
-        subject.insert(key, Keys::value(key));
-    };
-    if mixes.contains(&Mix::Insert) {
-        meter.measure(Mix::Insert, n, insert);
-    } else {
-        (0..n).for_each(|_| insert());
-    }
-    for &mix in mixes {
-        let mut check = |value: Option<u64>, key: u64| wrong += u64::from(value != Some(Keys::value(key)));
-        match mix {
-            Mix::Get => meter.measure(mix, n, || {
-                let key = keys.key(random.below(n));
-                check(subject.get(key), key);
-            }),
-            Mix::Update => meter.measure(mix, n, || {
-                let key = keys.key(random.below(n));
-                subject.update(key, Keys::value(key));
-            }),
-            Mix::Scan => {
-                let mut entries = subject.entries();
-                meter.measure(mix, n, || {
-                    black_box(entries.next());
-                });
-            }
-            Mix::Mixed => meter.measure(mix, n, || match random.word() % 4 {
-                0 => {
-                    let key = keys.key(end);
-                    end += 1;
-                    subject.insert(key, Keys::value(key));
-                }
-                1 => {
-                    subject.remove(keys.key(start));
-                    start += 1;
-                }
-                _ => {
-                    let key = keys.key(start + random.below(end - start));
-                    check(subject.get(key), key);
-                }
-            }),
-            Mix::Remove => {
-                let mut order = Shuffled::new(end - start);
-                meter.measure(mix, end - start, || subject.remove(keys.key(start + order.next())));
-            }
-            Mix::Insert | Mix::Reopen | Mix::Counts => {}
+pub(crate) fn run<S: Subject>(subject: &S, job: &Job, meter: &mut dyn Meter) -> u64 {
+    assert!(S::SHARED || job.threads == 1, "for one thread only");
+    let mut workers: Vec<Worker<S>> = (0..job.threads.into()).map(|i| Worker::new(subject, job, i)).collect();
+    let measured = job.mixes.first().is_some_and(|mix| matches!(mix, Mix::Insert | Mix::Batch));
+    if !measured {
+        // In turns, for the order of the keys.
+        for i in 0..job.n {
+            workers[(i % u64::from(job.threads)) as usize].insert();
         }
     }
-    wrong
-}
-
-/// The numbers below `n`, each once, far from the order in which they were inserted.
-struct Shuffled {
-    n: u64,
-    step: u64,
-    at: u64,
-}
-
-impl Shuffled {
-    fn new(n: u64) -> Self {
-        let gcd = |mut a: u64, mut b: u64| {
-            while b != 0 {
-                (a, b) = (b, a % b);
-            }
-            a
+    for &mix in job.mixes {
+        let work = |worker| -> Work<'_> {
+            let worker: &mut Worker<S> = worker;
+            Box::new(move |tick| worker.work(mix, tick))
         };
-        // About the golden section of n: neighbours land far apart.
-        let mut step = (n as f64 * 0.618_033_988_75) as u64;
-        while n > 1 && gcd(step, n) != 1 {
-            step += 1;
+        meter.measure(mix, workers.iter_mut().map(work).collect());
+    }
+    workers.iter().map(|worker| worker.wrong).sum()
+}
+
+/// What one thread does.
+struct Worker<'s, S> {
+    subject: &'s S,
+    space: Space,
+    chooser: Chooser,
+    /// The numbers of its keys are `first`, `first + step`, `first + 2 * step`, ...
+    first: u64,
+    step: u64,
+    /// How many operations a phase has, and how many keys it starts with.
+    share: u64,
+    /// Of its keys, those from here on are in the subject, up to those before `end`.
+    start: u64,
+    end: u64,
+    /// All keys that are there after the first phase.
+    n: u64,
+    updates: u64,
+    wrong: u64,
+}
+
+/// The bits of a value that an update changes: some stores do nothing if a value stays the same.
+const CHANGING: u64 = 0xff;
+
+/// What is wrong with a value: nothing, in those bits that do not change.
+#[inline]
+fn wrong_bits(found: Option<u64>, key: u64) -> u64 {
+    (found.unwrap_or(!Keys::value(key)) ^ Keys::value(key)) & !CHANGING
+}
+
+impl<'s, S: Subject> Worker<'s, S> {
+    fn new(subject: &'s S, job: &Job, first: u64) -> Self {
+        let step = u64::from(job.threads);
+        let share = (job.n + step - 1 - first) / step;
+        let random = Random::new(!job.seed.wrapping_add(first << 32));
+        Self {
+            subject,
+            space: Space::new(job.pattern, job.seed),
+            chooser: Chooser::new(job.pattern, job.n, share, random),
+            first,
+            step,
+            share,
+            start: 0,
+            end: 0,
+            n: job.n,
+            updates: 0,
+            wrong: 0,
         }
-        Self { n, step, at: 0 }
+    }
+
+    /// The `i`-th of its own keys.
+    #[inline]
+    fn own(&self, i: u64) -> u64 {
+        self.space.key(self.first + i * self.step)
+    }
+
+    /// One of the keys that are there.
+    #[inline]
+    fn existing(&mut self) -> u64 {
+        self.space.key(self.chooser.below(self.n))
     }
 
     #[inline]
-    fn next(&mut self) -> u64 {
-        self.at += self.step;
-        if self.at >= self.n {
-            self.at -= self.n;
+    fn check(&mut self, found: Option<u64>, key: u64) {
+        self.wrong += u64::from(wrong_bits(found, key) != 0);
+    }
+
+    /// The next key, and its value.
+    #[inline]
+    fn new_entry(&mut self) -> (u64, u64) {
+        let key = self.own(self.end);
+        self.end += 1;
+        (key, Keys::value(key))
+    }
+
+    #[inline]
+    fn insert(&mut self) {
+        let (key, value) = self.new_entry();
+        self.subject.insert(key, value);
+    }
+
+    #[inline]
+    fn get(&mut self) {
+        let key = self.existing();
+        self.check(self.subject.get(key), key);
+    }
+
+    #[inline]
+    fn update(&mut self) {
+        let key = self.existing();
+        self.change(key);
+    }
+
+    #[inline]
+    fn change(&mut self, key: u64) {
+        self.updates += 1;
+        self.subject.update(key, Keys::value(key) ^ (self.updates & CHANGING));
+    }
+
+    /// So many operations of one kind.
+    #[inline]
+    fn repeat(&mut self, operations: u64, tick: &mut Tick, mut operation: impl FnMut(&mut Self)) {
+        for _ in 0..operations {
+            operation(self);
+            tick.done(1);
         }
-        self.at
+    }
+
+    /// Usually one operation, in so many of a hundred cases the other.
+    #[inline]
+    fn either(&mut self, tick: &mut Tick, usual: impl Fn(&mut Self), percent: u64, other: impl Fn(&mut Self)) {
+        self.repeat(self.share, tick, |worker| {
+            if worker.chooser.random().below(100) < percent { other(worker) } else { usual(worker) }
+        });
+    }
+
+    /// One phase.
+    fn work(&mut self, mix: Mix, tick: &mut Tick) {
+        match mix {
+            Mix::Insert => self.repeat(self.share, tick, Self::insert),
+            Mix::Batch => self.batches(tick),
+            Mix::Get | Mix::YcsbC => self.repeat(self.share, tick, Self::get),
+            Mix::Miss => self.repeat(self.share, tick, |worker| {
+                let key = worker.space.absent(worker.chooser.below(worker.n));
+                worker.wrong += u64::from(worker.subject.get(key).is_some());
+            }),
+            Mix::Dependent => self.dependent(tick),
+            Mix::MultiGet => self.groups(tick),
+            Mix::Update => self.repeat(self.share, tick, Self::update),
+            Mix::Scan => self.subject.scan(0, |_, value| {
+                black_box(value);
+                tick.done(1);
+                true
+            }),
+            Mix::Scan100 => {
+                let mut left = self.share;
+                while left > 0 {
+                    let from = self.existing();
+                    let seen = self.subject.scan100(from);
+                    self.wrong += u64::from(seen == 0);
+                    tick.done(seen);
+                    left = left.saturating_sub(seen.max(1));
+                }
+            }
+            Mix::YcsbA => self.either(tick, Self::get, 50, Self::update),
+            Mix::YcsbB => self.either(tick, Self::get, 5, Self::update),
+            Mix::YcsbD => self.either(tick, Self::get_late, 5, Self::insert),
+            Mix::YcsbE => self.either(tick, Self::scan_some, 5, Self::insert),
+            Mix::YcsbF => self.either(tick, Self::get, 50, Self::read_and_update),
+            Mix::Mixed => self.mixed(tick),
+            Mix::Remove => {
+                let mut order = Shuffled::new(self.end - self.start);
+                self.repeat(self.end - self.start, tick, |worker| {
+                    worker.subject.remove(worker.own(worker.start + order.next()));
+                });
+                self.start = self.end;
+            }
+            Mix::Reopen | Mix::Counts => {}
+        }
+    }
+
+    fn batches(&mut self, tick: &mut Tick) {
+        let mut entries = Vec::with_capacity(BATCH);
+        let mut left = self.share;
+        while left > 0 {
+            let size = left.min(BATCH as u64);
+            entries.clear();
+            entries.extend((0..size).map(|_| self.new_entry()));
+            self.subject.insert_batch(&entries);
+            tick.done(size);
+            left -= size;
+        }
+    }
+
+    /// The next key is known only once the value before has arrived: what differs from the value that belongs to the key
+    /// before goes into it. It is nothing, which no compiler or CPU knows.
+    fn dependent(&mut self, tick: &mut Tick) {
+        let mut wrong = 0;
+        self.repeat(self.share, tick, |worker| {
+            let key = worker.existing() ^ wrong;
+            wrong = wrong_bits(worker.subject.get(key), key);
+            worker.wrong += u64::from(wrong != 0);
+        });
+    }
+
+    fn groups(&mut self, tick: &mut Tick) {
+        let mut keys = [0; GROUP];
+        for _ in 0..self.share.div_ceil(GROUP as u64) {
+            keys.fill_with(|| self.existing());
+            let found = self.subject.multi_get(&keys);
+            self.wrong += u64::from(found.len() != GROUP);
+            found.into_iter().zip(keys).for_each(|(found, key)| self.check(found, key));
+            tick.done(GROUP as u64);
+        }
+    }
+
+    /// One of its own latest keys.
+    #[inline]
+    fn get_late(&mut self) {
+        let back = self.chooser.back(self.end - self.start);
+        let key = self.own(self.end - 1 - back);
+        self.check(self.subject.get(key), key);
+    }
+
+    #[inline]
+    fn scan_some(&mut self) {
+        let from = self.existing();
+        let limit = 1 + self.chooser.random().below(100);
+        self.wrong += u64::from(self.subject.scan_some(from, limit) == 0);
+    }
+
+    #[inline]
+    fn read_and_update(&mut self) {
+        let key = self.existing();
+        self.check(self.subject.get(key), key);
+        self.change(key);
+    }
+
+    fn mixed(&mut self, tick: &mut Tick) {
+        self.repeat(self.share, tick, |worker| match worker.chooser.random().word() % 4 {
+            0 => worker.insert(),
+            1 => {
+                worker.subject.remove(worker.own(worker.start));
+                worker.start += 1;
+            }
+            _ => {
+                let i = worker.start + worker.chooser.below(worker.end - worker.start);
+                let key = worker.own(i);
+                worker.check(worker.subject.get(key), key);
+            }
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use crate::bench::subject::Ordinary;
+    use clap::ValueEnum;
 
     struct Once(Vec<(Mix, u64)>);
 
     impl Meter for Once {
-        fn measure(&mut self, mix: Mix, operations: u64, mut operation: impl FnMut()) {
-            (0..operations).for_each(|_| operation());
-            self.0.push((mix, operations));
+        fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>) {
+            let mut tick = Tick::idle();
+            work.into_iter().for_each(|work| work(&mut tick));
+            self.0.push((mix, tick.operations()));
         }
     }
 
+    fn entries(map: &Ordinary) -> u64 {
+        let mut entries = 0;
+        map.scan(0, |_, _| {
+            entries += 1;
+            true
+        });
+        entries
+    }
+
     #[test]
-    fn a_shuffle_has_every_number_once() {
-        for n in [1, 2, 3, 10, 64, 1000] {
-            let mut order = Shuffled::new(n);
-            let seen: HashSet<u64> = (0..n).map(|_| order.next()).collect();
-            assert_eq!(seen, (0..n).collect(), "{n}");
-        }
+    fn a_wrong_value_is_found_out() {
+        let key = 77;
+        let value = Keys::value(key);
+        assert!([value, value ^ 1, value ^ CHANGING].iter().all(|&value| wrong_bits(Some(value), key) == 0));
+        assert!([None, Some(value ^ 0x100), Some(0)].iter().all(|&found| wrong_bits(found, key) != 0));
+    }
+
+    fn job(mixes: &[Mix]) -> Job<'_> {
+        Job { n: 1000, pattern: Pattern::Uniform, threads: 1, seed: 1, mixes }
     }
 
     #[test]
     fn every_phase_does_what_it_says() {
-        let mixes = [Mix::Insert, Mix::Get, Mix::Update, Mix::Scan, Mix::Mixed, Mix::Remove];
-        let mut meter = Once(Vec::new());
-        let mut map = Ordinary::default();
-        assert_eq!(run(&mut map, 1000, 1, &mixes, &mut meter), 0);
-        assert_eq!(meter.0.iter().map(|(mix, _)| *mix).collect::<Vec<_>>(), mixes);
-        assert!(map.0.is_empty());
-        assert_eq!(run(&mut map, 1000, 1, &[Mix::Get], &mut meter), 0);
-        assert_eq!(map.0.len(), 1000);
+        let mut mixes: Vec<Mix> = Mix::value_variants().to_vec();
+        mixes.retain(|mix| mix.is_timed() && *mix != Mix::Batch);
+        for pattern in Pattern::value_variants() {
+            let mut meter = Once(Vec::new());
+            let map = Ordinary::default();
+            assert_eq!(run(&map, &Job { pattern: *pattern, ..job(&mixes) }, &mut meter), 0);
+            assert_eq!(meter.0.iter().map(|(mix, _)| *mix).collect::<Vec<_>>(), mixes);
+            assert!(meter.0.iter().all(|(_, operations)| (900..1200).contains(operations)), "{:?}", meter.0);
+            assert_eq!(entries(&map), 0);
+        }
+        for mix in [Mix::Get, Mix::Batch] {
+            let map = Ordinary::default();
+            assert_eq!(run(&map, &job(&[mix]), &mut Once(Vec::new())), 0);
+            assert_eq!(entries(&map), 1000);
+        }
     }
 }

@@ -131,7 +131,7 @@ fn print(plan: &Plan, shape: Shape, clean: &[Reopen], dirty: &[Reopen]) -> Outco
             "mix": Mix::Reopen.name(),
             "layout": shape.layout.name(),
             "index": shape.index.name(),
-            "node_bytes": shape.slots * 16,
+            "node_bytes": shape.node_bytes(),
             "n": plan.n,
             "threads": 1,
             "repeat": plan.repeat,
@@ -147,7 +147,7 @@ fn print(plan: &Plan, shape: Shape, clean: &[Reopen], dirty: &[Reopen]) -> Outco
         out::text(&format!(
             "{:9} {:>5}  {:10}  {after:5}  {:7.2}  {:7.2}  {:7.3}  {:7.2}  {:7.2}  {:7} {verdict}",
             shape.layout.name(),
-            shape.slots * 16,
+            shape.node_bytes(),
             shape.index.name(),
             part(of, |r| r.pool),
             part(of, |r| r.tree),

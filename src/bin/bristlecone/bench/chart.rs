@@ -1,0 +1,128 @@
+//! Times as a picture: grouped bars, on a logarithmic scale, because a scan and a store are four digits apart.
+
+use super::Mix;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+const BAR: f64 = 16.0;
+const GAP: f64 = 24.0;
+const LEFT: f64 = 64.0;
+const TOP: f64 = 64.0;
+const HEIGHT: f64 = 300.0;
+/// Of a line of the legend.
+const LINE: f64 = 18.0;
+/// Of an entry of the legend.
+const ENTRY: f64 = 190.0;
+
+/// Colours that people who see few of them can tell apart (Tol's, muted), then shades of them.
+const COLOURS: [&str; 9] =
+    ["#332288", "#88ccee", "#44aa99", "#117733", "#999933", "#ddcc77", "#cc6677", "#882255", "#aa4499"];
+
+/// One group per mix, in it one bar per series that has the mix.
+pub(crate) fn draw(title: &str, series: &[(String, BTreeMap<Mix, f64>)]) -> String {
+    let mixes: BTreeSet<Mix> = series.iter().flat_map(|(_, bars)| bars.keys().copied()).collect();
+    let values = || series.iter().flat_map(|(_, bars)| bars.values().copied()).filter(|value| *value > 0.0);
+    let bottom = values().fold(f64::INFINITY, f64::min).log10().floor();
+    let decades = (values().fold(0.0, f64::max).log10().ceil() - bottom).max(1.0);
+    let bottom = if bottom.is_finite() { bottom } else { 0.0 };
+    let decades = if decades.is_finite() { decades } else { 1.0 };
+    let y = |value: f64| TOP + HEIGHT * (1.0 - (value.log10() - bottom) / decades);
+
+    let group = series.len() as f64 * BAR + GAP;
+    let width = LEFT + (mixes.len() as f64 * group).max(560.0) + GAP;
+    let columns = ((width - LEFT) / ENTRY).max(1.0) as usize;
+    let floor = TOP + HEIGHT;
+    let legend = floor + 44.0;
+    let height = legend + series.len().div_ceil(columns) as f64 * LINE;
+
+    // Writing to a string does not fail.
+    let mut svg = String::new();
+    let _ = writeln!(
+        svg,
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">
+<rect width="100%" height="100%" fill="#fff"/>
+<text x="{LEFT}" y="22" font-size="14">{}</text>"##,
+        escaped(title)
+    );
+    for decade in 0..=decades as i32 {
+        let value = 10f64.powf(bottom + f64::from(decade));
+        let y = y(value);
+        let right = width - GAP;
+        let _ = writeln!(
+            svg,
+            r##"<line x1="{LEFT}" y1="{y:.1}" x2="{right}" y2="{y:.1}" stroke="#ddd"/><text x="{}" y="{:.1}" text-anchor="end">{value}</text>"##,
+            LEFT - 8.0,
+            y + 4.0
+        );
+    }
+    for (i, mix) in mixes.iter().enumerate() {
+        let left = LEFT + GAP / 2.0 + i as f64 * group;
+        for (j, (name, bars)) in series.iter().enumerate() {
+            let Some(value) = bars.get(mix).filter(|value| **value > 0.0) else { continue };
+            let (x, y) = (left + j as f64 * BAR, y(*value));
+            let _ = writeln!(
+                svg,
+                r##"<rect x="{x:.1}" y="{y:.1}" width="{}" height="{:.1}" fill="{}" opacity="{}"><title>{}, {}: {value:.1} ns</title></rect>
+<text transform="translate({:.1} {:.1}) rotate(-90)" font-size="9">{}</text>"##,
+                BAR - 2.0,
+                floor - y,
+                COLOURS[j % COLOURS.len()],
+                opacity(j),
+                escaped(name),
+                mix.name(),
+                x + 10.0,
+                y - 3.0,
+                figure(*value),
+            );
+        }
+        let middle = left + (group - GAP) / 2.0;
+        let _ =
+            writeln!(svg, r##"<text x="{middle:.1}" y="{}" text-anchor="middle">{}</text>"##, floor + 18.0, mix.name());
+    }
+    for (j, (name, _)) in series.iter().enumerate() {
+        let (x, y) = (LEFT + (j % columns) as f64 * ENTRY, legend + (j / columns) as f64 * LINE);
+        let _ = writeln!(
+            svg,
+            r##"<rect x="{x}" y="{}" width="12" height="12" fill="{}" opacity="{}"/><text x="{}" y="{y}">{}</text>"##,
+            y - 10.0,
+            COLOURS[j % COLOURS.len()],
+            opacity(j),
+            x + 18.0,
+            escaped(name)
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// Series after those with a colour of their own are paler.
+fn opacity(series: usize) -> f64 {
+    0.5f64.powi((series / COLOURS.len()) as i32)
+}
+
+fn figure(value: f64) -> String {
+    if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_a_bar() {
+        let series = vec![
+            ("circular 512".to_owned(), BTreeMap::from([(Mix::Insert, 150.0), (Mix::Get, 90.0)])),
+            ("a<b".to_owned(), BTreeMap::from([(Mix::Get, 12_345.6)])),
+        ];
+        let svg = draw("Keys & values", &series);
+        assert_eq!(svg.matches("<title>").count(), 3);
+        assert!(svg.contains("Keys &amp; values") && svg.contains("a&lt;b, get: 12345.6 ns"), "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        let nothing = draw("", &[]);
+        assert!(!nothing.contains("NaN") && !nothing.contains("inf"), "{nothing}");
+    }
+}

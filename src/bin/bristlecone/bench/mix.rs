@@ -1,0 +1,89 @@
+//! What is measured: the names, and the order in which the phases of a repeat follow each other.
+
+use clap::ValueEnum;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Mix {
+    /// New keys into an empty tree
+    Insert,
+    /// The same in batches of 1000: one transaction each where the contestant has them; per entry
+    Batch,
+    /// Random keys that are there
+    Get,
+    /// Keys that are not there, among those that are
+    Miss,
+    /// Gets, the next key made from the value found before: no two overlap
+    Dependent,
+    /// Gets of 16 keys at a time; per key
+    MultiGet,
+    /// New values for random keys that are there
+    Update,
+    /// All entries in order; per entry
+    Scan,
+    /// 100 entries from a random key on; per entry
+    Scan100,
+    /// Half gets, half updates
+    YcsbA,
+    /// 95 % gets, 5 % updates
+    YcsbB,
+    /// Gets
+    YcsbC,
+    /// 95 % gets of the latest keys, 5 % inserts
+    YcsbD,
+    /// 95 % scans of 1 to 100 entries, 5 % inserts; per scan or insert
+    YcsbE,
+    /// Half gets, half a get and an update of the same key
+    YcsbF,
+    /// Half gets, a quarter inserts of new keys, a quarter removals
+    Mixed,
+    /// Every key, in random order
+    Remove,
+    /// Opening after an orderly close, and after SIGKILL
+    Reopen,
+    /// Lines and fences per insert next to the expectation, for both layouts and all sizes
+    Counts,
+}
+
+impl Mix {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Batch => "batch",
+            Self::Get => "get",
+            Self::Miss => "miss",
+            Self::Dependent => "dependent",
+            Self::MultiGet => "multi-get",
+            Self::Update => "update",
+            Self::Scan => "scan",
+            Self::Scan100 => "scan100",
+            Self::YcsbA => "ycsb-a",
+            Self::YcsbB => "ycsb-b",
+            Self::YcsbC => "ycsb-c",
+            Self::YcsbD => "ycsb-d",
+            Self::YcsbE => "ycsb-e",
+            Self::YcsbF => "ycsb-f",
+            Self::Mixed => "mixed",
+            Self::Remove => "remove",
+            Self::Reopen => "reopen",
+            Self::Counts => "counts",
+        }
+    }
+
+    /// Whether it is timed operation by operation, and not a table of its own.
+    pub(crate) fn is_timed(self) -> bool {
+        self < Self::Reopen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_is_typed() {
+        for mix in Mix::value_variants() {
+            assert_eq!(mix.to_possible_value().unwrap().get_name(), mix.name());
+        }
+    }
+}

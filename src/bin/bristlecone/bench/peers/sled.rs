@@ -1,0 +1,51 @@
+//! sled: a Bw-tree over a log.
+
+use super::store::{Store, bytes, number};
+use crate::out::Outcome;
+use crate::scratch::Scratch;
+use sled::{Batch, Db};
+
+pub(crate) struct Sled(Db);
+
+impl Store for Sled {
+    fn create(scratch: &Scratch) -> Outcome<Self> {
+        Ok(Self(sled::open(scratch.file("sled"))?))
+    }
+
+    fn put(&self, key: u64, value: u64) -> Outcome<()> {
+        self.0.insert(bytes(key), &bytes(value))?;
+        Ok(())
+    }
+
+    fn get(&self, key: u64) -> Outcome<Option<u64>> {
+        self.0.get(bytes(key))?.map(|value| number(&value)).transpose()
+    }
+
+    fn remove(&self, key: u64) -> Outcome<()> {
+        self.0.remove(bytes(key))?;
+        Ok(())
+    }
+
+    fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Outcome<()> {
+        for entry in self.0.range(bytes(from)..) {
+            let (key, value) = entry?;
+            if !each(number(&key)?, number(&value)?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_all(&self, entries: &[(u64, u64)]) -> Outcome<()> {
+        let mut batch = Batch::default();
+        for &(key, value) in entries {
+            batch.insert(&bytes(key), &bytes(value));
+        }
+        Ok(self.0.apply_batch(batch)?)
+    }
+
+    fn sync(&self) -> Outcome<()> {
+        self.0.flush()?;
+        Ok(())
+    }
+}

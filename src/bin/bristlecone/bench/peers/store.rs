@@ -1,0 +1,109 @@
+//! What the stores have in common.
+//!
+//! They are set up for what a pool on an ordinary file system survives, a crash of the process and no more: no write waits
+//! for the disk. Two fall short of it by default and are measured so: redb's commits without durability are lost with the
+//! process until one with it follows, and sled hands its log to the system twice a second. Every operation is a
+//! transaction of its own, as every operation of a tree is.
+//!
+//! A synced store waits for the disk after every batch, and after every thousandth write of the others.
+
+use crate::bench::subject::{Fault, Subject};
+use crate::out::Outcome;
+use crate::scratch::Scratch;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Writes of a synced store between two syncs.
+const EVERY: u64 = 1000;
+
+/// An ordered map from `u64` to `u64` in files.
+pub(crate) trait Store: Sync + Sized {
+    /// A new one, with its files in this directory.
+    fn create(scratch: &Scratch) -> Outcome<Self>;
+    fn put(&self, key: u64, value: u64) -> Outcome<()>;
+    fn get(&self, key: u64) -> Outcome<Option<u64>>;
+    fn remove(&self, key: u64) -> Outcome<()>;
+    /// The entries from a key on, in order, until `each` says `false`.
+    fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) -> Outcome<()>;
+    /// In one transaction.
+    fn put_all(&self, entries: &[(u64, u64)]) -> Outcome<()>;
+    /// Waits until all that was written is on the disk.
+    fn sync(&self) -> Outcome<()>;
+
+    /// In one transaction if it makes a difference.
+    fn get_all(&self, keys: &[u64]) -> Outcome<Vec<Option<u64>>> {
+        keys.iter().map(|&key| self.get(key)).collect()
+    }
+}
+
+/// A store as a subject.
+pub(crate) struct Stored<S> {
+    // Closed before its files are removed.
+    store: S,
+    fault: Fault,
+    /// Of a synced one: the writes so far.
+    writes: Option<AtomicU64>,
+    _scratch: Scratch,
+}
+
+impl<S: Store> Stored<S> {
+    pub(crate) fn open(scratch: Scratch, synced: bool) -> Outcome<Self> {
+        let store = S::create(&scratch)?;
+        Ok(Self { store, fault: Fault::default(), writes: synced.then(AtomicU64::default), _scratch: scratch })
+    }
+
+    fn written(&self, result: Outcome<()>) {
+        self.fault.note(result);
+        if let Some(writes) = &self.writes
+            && writes.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
+        {
+            self.fault.note(self.store.sync());
+        }
+    }
+}
+
+impl<S: Store> Subject for Stored<S> {
+    fn insert(&self, key: u64, value: u64) {
+        self.written(self.store.put(key, value));
+    }
+
+    fn get(&self, key: u64) -> Option<u64> {
+        self.fault.note(self.store.get(key)).flatten()
+    }
+
+    fn update(&self, key: u64, value: u64) {
+        self.written(self.store.put(key, value));
+    }
+
+    fn remove(&self, key: u64) {
+        self.written(self.store.remove(key));
+    }
+
+    fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
+        self.fault.note(self.store.scan(from, each));
+    }
+
+    fn fault(self) -> Outcome<()> {
+        self.fault.end()
+    }
+
+    fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
+        self.fault.note(self.store.get_all(keys)).unwrap_or_default()
+    }
+
+    fn insert_batch(&self, entries: &[(u64, u64)]) {
+        self.fault.note(self.store.put_all(entries));
+        if self.writes.is_some() {
+            self.fault.note(self.store.sync());
+        }
+    }
+}
+
+/// The bytes of a number, in its order.
+pub(crate) fn bytes(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+/// The number of these bytes.
+pub(crate) fn number(bytes: &[u8]) -> Outcome<u64> {
+    Ok(u64::from_be_bytes(bytes.try_into()?))
+}
