@@ -238,10 +238,16 @@ fn trees_made_by_the_library_are_read() {
 fn stat_tells_what_there_is() {
     let desk = Desk::new();
     let lines: String = (0..5000u64).map(|i| format!("{}\tvalue {i}\n", i * 7919 % 5000)).collect();
-    desk.load(lines, &["--node-bytes", "1K"]).ok();
+    desk.load(lines, &["--layout", "circular", "--node-bytes", "1K"]).ok();
+    let refused = desk.load("1\t2\n", &["--tree", "other", "--node-bytes", "1K"]).fails(2);
+    assert!(refused.contains("--node-bytes goes with"), "{refused}");
     let stat = desk.run("stat", &["--json"]).json();
     has_keys(&stat, &["trees", "pool_bytes", "used_bytes", "bytes_per_key", "last_shutdown", "domain", "boots"]);
-    has_keys(&stat["trees"][0], &["name", "layout", "index", "keys", "height", "leaves", "fill", "bytes"]);
+    has_keys(&stat, &["memory_bytes_per_key"]);
+    has_keys(
+        &stat["trees"][0],
+        &["name", "layout", "index", "keys", "height", "leaves", "fill", "bytes", "memory_bytes"],
+    );
     assert_eq!(stat["last_shutdown"], "clean");
     assert_eq!(stat["trees"][0]["keys"], 5000);
     assert_eq!(stat["trees"][0]["layout"], "circular/64");
@@ -265,7 +271,7 @@ fn find_word(bytes: &[u8], word: u64) -> Vec<usize> {
 fn damage_is_found_and_named() {
     let desk = Desk::new();
     let lines: String = (0..1000u64).map(|i| format!("{}\t{i}\n", i + 1_000_000_000)).collect();
-    desk.load(lines, &["--capacity", "32M"]).ok();
+    desk.load(lines, &["--capacity", "32M", "--layout", "linear"]).ok();
     let mut bytes = std::fs::read(desk.pool()).unwrap();
     // A key in the middle of a leaf, made smaller than its left neighbour.
     let places = find_word(&bytes, 1_000_000_005);
@@ -447,7 +453,7 @@ fn threads_measure_those_that_can_be_shared() {
     assert!(ran.err.contains("left out of 2 threads, being for one only: btreemap"), "{ran:?}");
     let rows = objects(ran);
     assert_eq!(rows.len(), 8);
-    assert!(rows.iter().all(|row| row["layout"] == "circular" && row["threads"] == 2));
+    assert!(rows.iter().all(|row| row["layout"] == "one_line" && row["threads"] == 2));
     let text = run(args).ok();
     assert!(text.contains("2 threads") && text.contains("left out of 2 threads"), "{text}");
     let few = run(["bench", "--n", "200", "--threads", "2"]).fails(2);
@@ -466,7 +472,7 @@ fn a_chart_is_drawn() {
     assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
     // Two mixes of two contestants.
     assert_eq!(svg.matches("<title>").count(), 4);
-    assert!(svg.contains("btreemap") && svg.contains("circular 512 volatile"), "{svg}");
+    assert!(svg.contains("btreemap") && svg.contains("one_line 640 volatile"), "{svg}");
     assert!(
         run(["bench", "--n", "2000", "--repeat", "1", "--svg", "/no/such/chart.svg"]).fails(1).contains("/no/such/")
     );
@@ -509,7 +515,7 @@ fn peers_are_measured_next_to_the_trees() {
 fn counts_are_the_same_each_time() {
     let counts = || objects(run(["bench", "--mix", "counts", "--n", "20k", "--seed", "3", "--json"]));
     let rows = counts();
-    assert_eq!(rows.len(), 8);
+    assert_eq!(rows.len(), 9);
     for row in &rows {
         has_keys(row, &["lines_per_op", "expected_lines", "lines_off_percent", "fences_per_op", "expected_fences"]);
     }
@@ -518,7 +524,7 @@ fn counts_are_the_same_each_time() {
 
 #[test]
 fn crash_has_stable_keys() {
-    let found = run(["crash", "--slots", "4", "--ops", "2", "--json"]).json();
+    let found = run(["crash", "--slots", "7", "--ops", "2", "--json"]).json();
     let keys = ["layout", "index", "model", "slots", "states", "crash_points", "nested", "violations", "seconds"];
     has_keys(&found, &keys);
     assert_eq!(found["violations"], 0);

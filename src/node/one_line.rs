@@ -397,14 +397,15 @@ where
     }
 
     fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
-        let slots = (0..SLOTS).map(|slot| (m.load(key_at(at, slot)), m.load(value_at(at, slot))));
-        let mut entries: Vec<Entry> = slots.filter(|(key, _)| span.contains(*key)).collect();
-        entries.sort_unstable();
-        if entries.is_sorted_by(|(a, _), (b, _)| a < b) {
-            return Some(Checked { entries, pair: None });
+        let keys = (0..SLOTS).map(|slot| (m.load(key_at(at, slot)), slot));
+        let mut keys: Vec<(u64, usize)> = keys.filter(|(key, _)| span.contains(*key)).collect();
+        keys.sort_unstable();
+        if let Some([_, (_, slot)]) = keys.array_windows().find(|[(a, _), (b, _)]| a == b) {
+            report(Broken::new(key_at(at, *slot), TWICE));
+            return None;
         }
-        report(Broken::new(at, TWICE));
-        None
+        let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
+        Some(Checked { entries, pair: None })
     }
 }
 

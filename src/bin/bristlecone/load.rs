@@ -1,7 +1,7 @@
 //! `load`: lines of a file into a tree.
 
 use crate::out::{self, Outcome};
-use crate::parse::{self, Index, Layout};
+use crate::parse::{self, Index, Layout, Usage};
 use crate::trees::{self, Place, Shape, Tree, Values};
 use bristlecone::{Error, Pool};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -159,6 +159,10 @@ impl Args {
         let there = trees::find(pool, &self.place.tree)?.map(|info| Shape::of(&info)).transpose()?;
         let layout = self.layout.unwrap_or(there.map_or(Layout::OneLine, |there| there.layout));
         let new = Shape { layout, slots: layout.usual_slots(), index: Index::Volatile, values: Values::Bytes };
+        if layout == Layout::OneLine && self.node_bytes.is_some() {
+            let why = "one_line nodes have one size: --node-bytes goes with --layout linear or circular";
+            return Err(Usage(why.to_owned()).into());
+        }
         let found = there.unwrap_or(new);
         Ok(Shape {
             layout,
