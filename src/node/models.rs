@@ -1,62 +1,91 @@
-//! loom models of the version lock, and of a reader against an insert and a removal in a leaf of two slots.
+//! loom models of the version lock, and of a reader against an insert, a removal and a split in leaves of two or three
+//! slots.
 //!
 //! Each comes with a negative control: the same reader without the check of the version must be found wrong.
 
 use crate::medium::{Dram, Medium};
+use crate::memory::Zero;
+use crate::node::layout::{Layout, New};
 use crate::node::shadow::{Leave, Shadow};
-use crate::node::{Circular, Entry, Linear, Node, Span, slots};
+use crate::node::{Circular, Entry, LOW, Linear, NEXT, Node, OneLine, Span, link};
 use loom::sync::Arc;
 use loom::thread;
 
-/// A leaf that owns every key but MAX.
-struct Leaf {
+/// A leaf that owns every key but MAX, and room for one to its right.
+struct Leaf<N: Node> {
     m: Dram,
-    shadow: Shadow,
+    shadow: Shadow<N::Aid>,
+    right: Shadow<N::Aid>,
 }
 
 const SPAN: Span = Span { low: 0, width: u64::MAX };
 
-impl Leaf {
-    fn new<N: Node>(entries: &[Entry]) -> Self {
-        let leaf = Self { m: Dram::zeroed(N::BYTES), shadow: Shadow::new() };
+impl<N: Node> Leaf<N> {
+    fn new(entries: &[Entry]) -> Self {
+        let leaf = Self { m: Dram::zeroed(2 * N::BYTES), shadow: Shadow::zero(), right: Shadow::zero() };
         let was = leaf.shadow.lock.lock();
-        let window = slots::fill::<N, _>(&leaf.m, 0, 0, 0, 0, entries.iter().copied(), false);
+        N::fill(&leaf.m, 0, &leaf.shadow.aid, New { level: 0, low: 0, next: 0 }, entries, false);
         leaf.m.fence();
         leaf.shadow.set_span(SPAN);
-        leaf.shadow.set_window(window);
         leaf.shadow.lock.unlock(was, Leave::Ready);
         leaf
     }
 
-    fn insert<N: Node>(&self, (key, value): Entry) {
+    fn insert(&self, (key, value): Entry) {
         let was = self.shadow.lock.lock();
-        let window = self.shadow.window();
-        let i = N::search(&self.m, 0, window, key).expect_err("the model inserts a new key");
-        self.shadow.set_window(slots::insert::<N, _>(&self.m, 0, window, i, (key, value)));
+        let place = N::search(&self.m, 0, &self.shadow.aid, key).expect_err("the model inserts a new key");
+        N::insert(&self.m, 0, &self.shadow.aid, place, (key, value));
+        self.m.fence();
         self.shadow.lock.unlock(was, Leave::Ready);
     }
 
-    fn remove<N: Node>(&self, key: u64) {
+    fn remove(&self, key: u64) {
         let was = self.shadow.lock.lock();
-        let window = self.shadow.window();
-        let i = N::search(&self.m, 0, window, key).expect("the model removes a key that is there");
-        self.shadow.set_window(slots::remove::<N, _>(&self.m, 0, SPAN, window, i));
+        let place = N::search(&self.m, 0, &self.shadow.aid, key).expect("the model removes a key that is there");
+        N::remove(&self.m, 0, &self.shadow.aid, SPAN, place);
+        self.m.fence();
         self.shadow.lock.unlock(was, Leave::Ready);
     }
 
-    /// One try; `None` if the version changed. Without `checked`, what was read is believed.
-    fn get<N: Node>(&self, key: u64, checked: bool) -> Option<Option<u64>> {
-        let version = self.shadow.lock.begin();
-        let window = self.shadow.window();
-        let found = N::search(&self.m, 0, window, key).ok();
-        let value = found.map(|i| slots::value::<N, _>(&self.m, 0, window, i));
-        (!checked || self.shadow.lock.is_still(version)).then_some(value)
+    /// Moves these entries, the greatest, to the right.
+    fn split(&self, moved: &[Entry]) {
+        let (at, border) = (N::BYTES, moved[0].0);
+        let was = self.shadow.lock.lock();
+        let was_right = self.right.lock.lock();
+        N::fill(&self.m, at, &self.right.aid, New { level: 0, low: border, next: 0 }, moved, true);
+        self.right.set_span(Span::new(border, u64::MAX));
+        self.m.fence();
+        link(&self.m, 0, at);
+        self.shadow.set_span(Span::new(0, border));
+        N::narrow(&self.m, 0, &self.shadow.aid, border);
+        self.right.lock.unlock(was_right, Leave::Ready);
+        self.shadow.lock.unlock(was, Leave::Ready);
+    }
+
+    /// One try; `None` if a version changed. Without `checked`, what was read is believed.
+    fn get(&self, key: u64, checked: bool) -> Option<Option<u64>> {
+        let (mut shadow, mut at) = (&self.shadow, 0);
+        loop {
+            let version = shadow.lock.begin();
+            let owns = shadow.span().contains(key);
+            let place = N::search(&self.m, at, &shadow.aid, key).ok();
+            let value = place.map(|place| N::value(&self.m, at, &shadow.aid, place));
+            let next = self.m.load(at + NEXT);
+            if checked && !shadow.lock.is_still(version) {
+                return None;
+            }
+            if owns {
+                return Some(value);
+            }
+            assert_eq!((next, self.m.load(next + LOW) <= key), (N::BYTES, true), "to the right there is a leaf");
+            (shadow, at) = (&self.right, next);
+        }
     }
 }
 
 /// The reader is the spawned thread: the model checker compares an access with the last one to the same word only, and
 /// would not see that a writer which loads a word before it stores to it races with an earlier load.
-fn reading(leaf: &Arc<Leaf>, read: impl FnOnce(&Leaf) + 'static) -> thread::JoinHandle<()> {
+fn reading<N: Node>(leaf: &Arc<Leaf<N>>, read: impl FnOnce(&Leaf<N>) + 'static) -> thread::JoinHandle<()> {
     let leaf = Arc::clone(leaf);
     thread::spawn(move || read(&leaf))
 }
@@ -64,13 +93,13 @@ fn reading(leaf: &Arc<Leaf>, read: impl FnOnce(&Leaf) + 'static) -> thread::Join
 /// A key that is being inserted is there with its value, or not at all.
 fn reader_of_inserted<N: Node>(checked: bool) {
     loom::model(move || {
-        let leaf = Arc::new(Leaf::new::<N>(&[(5, 50)]));
+        let leaf = Arc::new(Leaf::<N>::new(&[(5, 50)]));
         let reader = reading(&leaf, move |leaf| {
-            if let Some(value) = leaf.get::<N>(3, checked) {
+            if let Some(value) = leaf.get(3, checked) {
                 assert!(value.is_none() || value == Some(30));
             }
         });
-        leaf.insert::<N>((3, 30));
+        leaf.insert((3, 30));
         reader.join().unwrap();
     });
 }
@@ -78,33 +107,89 @@ fn reader_of_inserted<N: Node>(checked: bool) {
 /// A key that stays is read with its value while another key is inserted before it.
 fn reader_against_insert<N: Node>(checked: bool) {
     loom::model(move || {
-        let leaf = Arc::new(Leaf::new::<N>(&[(5, 50)]));
+        let leaf = Arc::new(Leaf::<N>::new(&[(5, 50)]));
         let reader = reading(&leaf, move |leaf| {
-            if let Some(value) = leaf.get::<N>(5, checked) {
+            if let Some(value) = leaf.get(5, checked) {
                 assert_eq!(value, Some(50));
             }
         });
-        leaf.insert::<N>((3, 30));
+        leaf.insert((3, 30));
         reader.join().unwrap();
-        assert_eq!(leaf.get::<N>(3, true), Some(Some(30)));
-        assert_eq!(leaf.get::<N>(5, true), Some(Some(50)));
+        assert_eq!(leaf.get(3, true), Some(Some(30)));
+        assert_eq!(leaf.get(5, true), Some(Some(50)));
     });
 }
 
 /// A key that stays is read with its value while its neighbour is removed.
 fn reader_against_remove<N: Node>(checked: bool) {
     loom::model(move || {
-        let leaf = Arc::new(Leaf::new::<N>(&[(3, 30), (5, 50)]));
+        let leaf = Arc::new(Leaf::<N>::new(&[(3, 30), (5, 50)]));
         let reader = reading(&leaf, move |leaf| {
-            if let Some(value) = leaf.get::<N>(5, checked) {
+            if let Some(value) = leaf.get(5, checked) {
                 assert_eq!(value, Some(50));
             }
         });
-        leaf.remove::<N>(3);
+        leaf.remove(3);
         reader.join().unwrap();
-        assert_eq!(leaf.get::<N>(3, true), Some(None));
-        assert_eq!(leaf.get::<N>(5, true), Some(Some(50)));
+        assert_eq!(leaf.get(3, true), Some(None));
+        assert_eq!(leaf.get(5, true), Some(Some(50)));
     });
+}
+
+/// Keys that move to a new leaf are found, here or there.
+fn reader_against_split<N: Node>(checked: bool) {
+    // Every interleaving of so many steps would take hours.
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.check(move || {
+        let leaf = Arc::new(Leaf::<N>::new(&[(3, 30), (5, 50)]));
+        let reader = reading(&leaf, move |leaf| {
+            if let Some(value) = leaf.get(5, checked) {
+                assert_eq!(value, Some(50));
+            }
+        });
+        leaf.split(&[(5, 50)]);
+        reader.join().unwrap();
+        assert_eq!(leaf.get(3, true), Some(Some(30)));
+        assert_eq!(leaf.get(5, true), Some(Some(50)));
+    });
+}
+
+#[test]
+fn loom_split_one_line() {
+    reader_against_split::<OneLine<3>>(true);
+}
+
+#[test]
+fn loom_split_circular() {
+    reader_against_split::<Circular<2>>(true);
+}
+
+#[test]
+#[should_panic]
+fn loom_split_unchecked_is_found_wrong() {
+    reader_against_split::<OneLine<3>>(false);
+}
+
+#[test]
+fn loom_insert_one_line() {
+    reader_against_insert::<OneLine<3>>(true);
+}
+
+#[test]
+fn loom_inserted_one_line() {
+    reader_of_inserted::<OneLine<3>>(true);
+}
+
+#[test]
+fn loom_remove_one_line() {
+    reader_against_remove::<OneLine<3>>(true);
+}
+
+#[test]
+#[should_panic]
+fn loom_inserted_unchecked_one_line_is_found_wrong() {
+    reader_of_inserted::<OneLine<3>>(false);
 }
 
 #[test]
@@ -149,10 +234,12 @@ fn loom_remove_unchecked_is_found_wrong() {
     reader_against_remove::<Linear<2>>(false);
 }
 
+type Aid = <OneLine<3> as Layout>::Aid;
+
 /// Two fields that a writer always leaves equal.
 fn version_lock(checked: bool) {
     loom::model(move || {
-        let shadow = Arc::new(Shadow::new());
+        let shadow = Arc::new(Shadow::<Aid>::zero());
         let writer = {
             let shadow = Arc::clone(&shadow);
             thread::spawn(move || {
@@ -186,8 +273,8 @@ fn loom_version_lock_unchecked_is_found_wrong() {
 #[test]
 fn loom_writers_exclude_each_other() {
     loom::model(|| {
-        let shadow = Arc::new(Shadow::new());
-        let add = |shadow: &Shadow| {
+        let shadow = Arc::new(Shadow::<Aid>::zero());
+        let add = |shadow: &Shadow<Aid>| {
             let was = shadow.lock.lock();
             let low = shadow.span().low();
             shadow.set_span(Span::from_parts(low + 1, 0));

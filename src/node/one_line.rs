@@ -400,8 +400,8 @@ where
         let keys = (0..SLOTS).map(|slot| (m.load(key_at(at, slot)), slot));
         let mut keys: Vec<(u64, usize)> = keys.filter(|(key, _)| span.contains(*key)).collect();
         keys.sort_unstable();
-        if let Some([_, (_, slot)]) = keys.array_windows().find(|[(a, _), (b, _)]| a == b) {
-            report(Broken::new(key_at(at, *slot), TWICE));
+        if let Some(i) = (1..keys.len()).find(|&i| keys[i - 1].0 == keys[i].0) {
+            report(Broken::new(key_at(at, keys[i].1), TWICE));
             return None;
         }
         let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
