@@ -23,11 +23,12 @@ pub(super) struct Leaves {
     pub(super) tail: u64,
 }
 
-/// The header of a block, whatever it is worth, as numbers of blocks.
-#[derive(Clone, Copy)]
-struct Header {
-    low: u64,
-    next: u32,
+/// The headers of all blocks, whatever they are worth. The chain is followed by the numbers alone, which mostly fit into
+/// a cache.
+struct Headers {
+    low: Vec<u64>,
+    /// The number of the right neighbour.
+    next: Vec<u32>,
 }
 
 /// No next one.
@@ -86,37 +87,45 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// The same by all headers at once. Whatever it finds wrong, following the chain says what it is.
     fn sweep(&self, head: u64, numbered: &Numbered) -> Result<Leaves> {
         let headers = self.headers(numbered);
-        let mut leaves = Leaves { listed: Vec::with_capacity(headers.len()), tail: head };
-        let mut number = self.number(numbered, head);
-        // Lows ascend, so this ends.
-        let mut least = Some(0);
-        loop {
-            let Some(&Header { low, next }) = headers.get(number as usize) else { return self.follow(head) };
-            let first = leaves.listed.is_empty();
-            if least.is_none_or(|least| low < least) || next == BAD || (first && low != 0) {
-                return self.follow(head);
-            }
-            let at = self.block(numbered, number as usize);
-            if next == END {
-                leaves.tail = at;
-                return if low == u64::MAX { Ok(leaves) } else { self.follow(head) };
-            }
-            leaves.listed.push((low, at));
-            least = low.checked_add(1);
-            number = next;
+        match self.ordered(head, numbered, &headers) {
+            Some(leaves) => Ok(leaves),
+            None => self.follow(head),
         }
     }
 
+    /// The leaves in the order of the chain; `None` if it is broken.
+    fn ordered(&self, head: u64, numbered: &Numbered, headers: &Headers) -> Option<Leaves> {
+        // First the numbers alone: each is waited for, so nothing else is to be.
+        let mut order = Vec::with_capacity(headers.next.len());
+        let mut number = self.number(numbered, head);
+        while number != END {
+            // More of them than blocks: a circle.
+            let next = headers.next.get(number as usize).filter(|_| order.len() < headers.next.len())?;
+            order.push(number);
+            number = *next;
+        }
+        let leaf = |number: u32| (headers.low[number as usize], self.block(numbered, number as usize));
+        let mut listed: Vec<(u64, u64)> = order.into_iter().map(leaf).collect();
+        let starts_with_0 = listed.first()?.0 == 0;
+        let ascends = listed.is_sorted_by(|(a, _), (b, _)| a < b);
+        let (last, tail) = listed.pop()?;
+        (starts_with_0 && ascends && last == u64::MAX).then_some(Leaves { listed, tail })
+    }
+
     /// The headers of all blocks, read by all cores.
-    fn headers(&self, numbered: &Numbered) -> Vec<Header> {
-        let mut headers = vec![Header { low: 0, next: BAD }; numbered.segments.len() * numbered.blocks];
+    fn headers(&self, numbered: &Numbered) -> Headers {
+        let blocks = numbered.segments.len() * numbered.blocks;
+        let mut headers = Headers { low: vec![0; blocks], next: vec![BAD; blocks] };
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(numbered.segments.len());
-        let parts: Vec<_> = headers.chunks_mut(numbered.blocks).enumerate().map(std::sync::Mutex::new).collect();
+        let parts = headers.low.chunks_mut(numbered.blocks).zip(headers.next.chunks_mut(numbered.blocks));
+        let parts: Vec<_> = parts.map(std::sync::Mutex::new).collect();
         let next = AtomicUsize::new(0);
         let read = || {
-            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (place, headers) = &mut *part.lock().expect("reading does not panic");
-                self.read_headers(numbered, *place, headers);
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some(part) = parts.get(place) else { break };
+                let (lows, nexts) = &mut *part.lock().expect("reading does not panic");
+                self.read_headers(numbered, place, lows, nexts);
             }
         };
         std::thread::scope(|scope| {
@@ -127,18 +136,17 @@ impl<N: Node, M: Medium> Core<N, M> {
         headers
     }
 
-    fn read_headers(&self, numbered: &Numbered, place: usize, headers: &mut [Header]) {
+    /// The headers of one segment.
+    fn read_headers(&self, numbered: &Numbered, place: usize, lows: &mut [u64], nexts: &mut [u32]) {
         let m = self.medium();
-        m.will_read(self.pool.segments.start(numbered.segments[place]), self.pool.segments.size());
-        for (i, header) in headers.iter_mut().enumerate() {
-            let at = self.block(numbered, place * numbered.blocks + i);
-            *header = Header {
-                low: m.load(at + LOW),
-                next: match (self.leaves.level(at), m.load(at + NEXT)) {
-                    (Ok(0), 0) => END,
-                    (Ok(0), next) => self.number(numbered, next),
-                    _ => BAD,
-                },
+        let start = self.pool.segments.start(numbered.segments[place]);
+        m.will_read(start, self.pool.segments.size());
+        for ((low, next), at) in lows.iter_mut().zip(nexts).zip((start..).step_by(N::BYTES as usize)) {
+            *low = m.load(at + LOW);
+            *next = match (self.leaves.level(at), m.load(at + NEXT)) {
+                (Ok(0), 0) => END,
+                (Ok(0), next) => self.number(numbered, next),
+                _ => BAD,
             };
         }
     }
