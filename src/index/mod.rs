@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::medium::Medium;
 use crate::node::Node;
 pub(crate) use persistent::{Upper, check as check_persistent};
-use volatile::Separators;
-pub(crate) use volatile::{GROUP, RUN, built as built_volatile};
+pub(crate) use volatile::{GROUP, RUN, Source, Top, built as built_volatile};
+use volatile::{Separators, freeze};
 
 mod sealed {
     pub trait Sealed {}
@@ -168,14 +168,24 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// All leaves that the index knows, in order; empty for a persistent one, which needs no storing.
-    pub(crate) fn leaves(&self) -> Vec<(u64, u64)> {
+    /// An image of all leaves that a volatile index knows; of none if it cannot tell.
+    pub(crate) fn image(&self) -> (Vec<u64>, Top) {
         let mut leaves = Vec::new();
         if let Self::Volatile(separators) = self {
             leaves.reserve(separators.len());
-            separators.for_each(|low, leaf| leaves.push((low, leaf)));
+            if !separators.for_each(|low, leaf| leaves.push((low, leaf))) {
+                leaves.clear();
+            }
         }
-        leaves
+        freeze(leaves)
+    }
+
+    /// Whether a volatile index turned out to be damaged in the pool, and has to learn all leaves anew.
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Self::Volatile(separators) => separators.is_lost(),
+            Self::Persistent(_) => false,
+        }
     }
 
     /// Bytes of memory that it takes.

@@ -21,6 +21,7 @@
 
 mod arena;
 mod edit;
+mod frozen;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
@@ -29,9 +30,11 @@ mod root;
 mod tests;
 
 use crate::arch::simd::{self, Compare, Search};
-use crate::sync::{AtomicUsize, Mutex, Ordering, spin_loop};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, spin_loop};
 use arena::{Arena, Id};
-use edit::{Edit, Writer};
+use edit::{Damaged, Edit, Writer};
+use frozen::FROZEN;
+pub(crate) use frozen::{Source, Top, freeze};
 use node::{Moved, WIDTH};
 use root::RootWord;
 use std::io;
@@ -58,6 +61,7 @@ pub(crate) struct Separators {
     len: AtomicUsize,
     arena: Arena,
     writer: Mutex<Writer>,
+    lost: AtomicBool,
 }
 
 impl core::fmt::Debug for Separators {
@@ -77,7 +81,7 @@ impl Separators {
         let nodes = usize::try_from(most / (WIDTH as u64).div_ceil(8)).unwrap_or(usize::MAX);
         let nodes = nodes.saturating_add(if cfg!(loom) { 10 } else { 64 });
         let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
-        Ok(Self { root, len, arena: Arena::new(nodes)?, writer })
+        Ok(Self { root, len, arena: Arena::new(nodes)?, writer, lost: AtomicBool::new(false) })
     }
 
     /// Bytes of memory in use.
@@ -95,7 +99,7 @@ impl Separators {
     pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         match self.try_floor(key) {
             Ok(found) => found,
-            Err(Moved) => self.floor_again(key),
+            Err(_) => self.floor_again(key),
         }
     }
 
@@ -109,13 +113,39 @@ impl Separators {
     #[inline(never)]
     fn floor_again(&self, key: u64) -> Option<u64> {
         for _ in 0..TRIES {
-            spin_loop();
-            if let Ok(found) = self.try_floor(key) {
-                return found;
+            match self.try_floor(key) {
+                Ok(found) => return found,
+                Err(Moved::Written) => spin_loop(),
+                Err(Moved::Frozen) => break,
             }
         }
-        let _writer = self.writer.lock();
+        let mut writer = self.writer.lock();
+        self.edit(&mut writer, |edit| edit.thaw(key));
         self.try_floor(key).expect("nothing moves under the writer's lock")
+    }
+
+    /// Changes the tree; if it turns out to be damaged in the pool, forgets it.
+    fn edit<R: Default>(&self, writer: &mut Writer, change: impl FnOnce(&mut Edit<'_>) -> Result<R, Damaged>) -> R {
+        let mut edit = Edit::new(&self.arena, &self.root, writer);
+        change(&mut edit).unwrap_or_else(|Damaged| {
+            edit.lose();
+            self.len.store(0, Ordering::Relaxed);
+            self.lost.store(true, Ordering::Release);
+            R::default()
+        })
+    }
+
+    /// Whether the tree was damaged in the pool, and is forgotten: all leaves are to be learned anew.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Takes over the image of an index, whose nodes `source` gives when they are asked for. False if it is damaged.
+    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
+        let mut writer = self.writer.lock();
+        let restored = Edit::new(&self.arena, &self.root, &mut writer).restore(top, source);
+        self.len.store(if restored { top.len as usize } else { 0 }, Ordering::Relaxed);
+        restored
     }
 
     /// The leaf of the greatest separator `<= key`, if the first try finds it.
@@ -140,7 +170,7 @@ impl Separators {
     /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0.
     pub(crate) fn insert(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
-        if Edit::new(&self.arena, &self.root, &mut writer).insert(low, leaf) {
+        if self.edit(&mut writer, |edit| edit.insert(low, leaf)) {
             self.len.store(self.len() + 1, Ordering::Relaxed);
         }
     }
@@ -148,7 +178,7 @@ impl Separators {
     /// Takes `low` out, unless it is 0; returns its leaf.
     pub(crate) fn remove(&self, low: u64) -> Option<u64> {
         let mut writer = self.writer.lock();
-        let leaf = Edit::new(&self.arena, &self.root, &mut writer).remove(low)?;
+        let leaf = self.edit(&mut writer, |edit| edit.remove(low))?;
         self.len.store(self.len() - 1, Ordering::Relaxed);
         Some(leaf)
     }
@@ -160,27 +190,34 @@ impl Separators {
         let mut writer = self.writer.lock();
         let len = Edit::new(&self.arena, &self.root, &mut writer).rebuild(pairs);
         self.len.store(len, Ordering::Relaxed);
+        self.lost.store(false, Ordering::Release);
     }
 
-    /// Shows every separator and its leaf in order.
+    /// Shows every separator and its leaf in order; false if a node that is still in the pool is damaged.
     ///
     /// `f` is called under the writer's lock: it must not call back, except to read.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) {
-        let _writer = self.writer.lock();
-        if let Some(root) = self.root.get() {
-            self.walk(root.id, root.height, 0, &mut f);
-        }
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {
+        let writer = self.writer.lock();
+        self.root.get().is_none_or(|root| self.walk(&writer, root.id, root.height, 0, &mut f))
     }
 
-    fn walk(&self, id: Id, height: usize, least: u64, f: &mut impl FnMut(u64, u64)) {
-        let node = self.arena.node(id);
-        for (low, child) in (0..node.len()).map(|slot| node.entry(slot, least)) {
-            if height > 0 {
-                self.walk(child, height - 1, low, f);
-            } else {
+    fn walk(&self, writer: &Writer, id: Id, height: usize, least: u64, f: &mut impl FnMut(u64, u64)) -> bool {
+        let entries: Vec<(u64, u64)> = if id & FROZEN == 0 {
+            let node = self.arena.node(id);
+            (0..node.len()).map(|slot| node.entry(slot, least)).collect()
+        } else {
+            let thawed = writer.source.as_ref().and_then(|source| source(id & !FROZEN, height as u64));
+            let Some(entries) = thawed.filter(|entries| entries[0].0 == least) else { return false };
+            entries
+        };
+        for (low, child) in entries {
+            if height == 0 {
                 f(low, child);
+            } else if !self.walk(writer, child, height - 1, low, f) {
+                return false;
             }
         }
+        true
     }
 }
 

@@ -9,6 +9,7 @@ use crate::node::{Checked, Node};
 use crate::pool::records::{Records, span};
 use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool, segments};
+use crate::sync::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -67,7 +68,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         let segments = &self.pool.segments;
         let spans = segments.owned(self.root.slot, segments::Kind::Span, 0);
-        let lost = |head: &&u32| !records.contains(&segments.start(**head));
+        let image = self.image_at.load(Ordering::Relaxed);
+        let lost = |head: &&u32| {
+            let at = segments.start(**head);
+            !records.contains(&at) && at != image
+        };
         if let Some(&head) = spans.iter().find(lost) {
             report.add(Broken::new(segments.start(head), "a span that no slot points to"));
         }

@@ -1,14 +1,19 @@
 //! The close record: what an orderly close knows, so that the next open need not find it out.
 //!
 //! ```text
-//! | entries | classes | class 0: kind and unit, n, n free blocks | class 1 ... | leaves: low, offset, low, offset, ... |
+//! head     | words of the head | entries | classes | class 0: kind and unit, n, n free blocks | class 1 ... |
+//!          | nodes of the image, its height, its separators |
+//! image    of the volatile index: see `index/volatile/frozen.rs`
 //! ```
 //!
-//! A span of words, named with its CRC by the root entry. Valid as long as the root entry names it (R2).
+//! A span of words, named with the CRC of its head by the root entry. Valid as long as the root entry names it (R2). The
+//! nodes of the image have checksums of their own and are read when somebody asks for them: so an open reads the head, and
+//! the span stays until the next close, which knows all nodes or copies them.
 
 use super::Core;
+use crate::chain::Links;
 use crate::error::Result;
-use crate::index::Directory;
+use crate::index::{Directory, Source, Top};
 use crate::medium::Medium;
 use crate::node::Node;
 use crate::pool::blocks::Blocks;
@@ -16,6 +21,8 @@ use crate::pool::format::crc;
 use crate::pool::records::span;
 use crate::pool::roots::Closed;
 use crate::pool::segments::Kind;
+use crate::sync::Ordering;
+use std::sync::Arc;
 
 /// The number of entries, if nobody asked for it since a crash.
 const UNCOUNTED: u64 = u64::MAX;
@@ -28,44 +35,50 @@ impl<N: Node, M: Medium> Core<N, M> {
         std::iter::once(self.leaves.blocks()).chain(inner).chain(records)
     }
 
-    fn close_record(&self) -> Vec<u64> {
+    /// The words of the record, and how many of them are its head.
+    fn close_record(&self) -> (Vec<u64>, usize) {
         let count = &self.leaves.count;
         let len = if count.is_whole() { count.sum() } else { UNCOUNTED };
-        let mut words = vec![len, self.classes().count() as u64];
+        let mut words = vec![0, len, self.classes().count() as u64];
         for class in self.classes() {
             let free = class.free();
             words.push(class_word(class));
             words.push(free.len() as u64);
             words.extend(free);
         }
-        words.extend(self.directory.leaves().into_iter().flat_map(|(low, at)| [low, at]));
-        words
+        let (image, Top { nodes, height, len }) = self.directory.image();
+        words.extend([nodes, height, len]);
+        let head = words.len();
+        words[0] = head as u64;
+        words.extend(image);
+        (words, head)
     }
 
-    pub(super) fn release_close_record(&self, closed: Closed) {
+    /// Gives back the span of a close record that is not named by the root entry any more, durably.
+    pub(super) fn release_close_record(&self, at: u64) {
         let segments = &self.pool.segments;
         let is_own = |segment: &u32| {
             let entry = segments.entry(*segment);
             entry.is_some_and(|entry| entry.kind == Kind::Span && entry.tree == self.root.slot)
         };
-        match segments.of(closed.at).filter(is_own) {
+        match segments.of(at).filter(is_own) {
             Some(segment) => segments.release(self.medium(), span(segments, segment)),
             // Damaged: there is nothing to release, but the root entry is to be durable.
             None => self.medium().fence(),
         }
     }
 
-    /// Takes over what a close record says. False if it cannot be believed: then the leaves have to be walked.
+    /// Takes over what a close record says. False if it cannot be believed: then the leaves have to be found.
     ///
-    /// With the right CRC it is what a close wrote; offsets are checked all the same. It may be long, so it is read where
-    /// it lies, thrice, rather than copied.
+    /// With the right checksums it is what a close wrote; offsets are checked all the same.
     pub(super) fn restore(&self, closed: Closed) -> bool {
         let segments = &self.pool.segments;
         let Some(mut words) = self.pool.read_span(self.root.slot, closed.at, closed.words) else { return false };
-        if crc(words.clone()) != closed.crc {
+        let Some(head) = words.clone().next().filter(|&head| head <= u64::from(closed.words)) else { return false };
+        if crc(words.clone().take(head as usize)) != closed.crc {
             return false;
         }
-        let (Some(len), Some(classes)) = (words.next(), words.next()) else { return false };
+        let (Some(_), Some(len), Some(classes)) = (words.next(), words.next(), words.next()) else { return false };
         if classes != self.classes().count() as u64 {
             return false;
         }
@@ -76,51 +89,61 @@ impl<N: Node, M: Medium> Core<N, M> {
             }
             class.restore(segments, words.by_ref().take(free as usize));
         }
+        let (Some(nodes), Some(height), Some(separators)) = (words.next(), words.next(), words.next()) else {
+            return false;
+        };
         match len {
             UNCOUNTED => self.leaves.count.forget(),
             len => self.leaves.count.set(len),
         }
-        let leaves = Pairs(words);
-        let is_leaf = |at| self.leaves.validate(at, self.root.head_at()).is_ok();
-        let mut least = Some(0);
-        let mut ascends =
-            |low: u64| std::mem::replace(&mut least, low.checked_add(1)).is_some_and(|least| low >= least);
-        match &self.directory {
-            Directory::Volatile(_) if !leaves.clone().all(|(low, at)| ascends(low) && is_leaf(at)) => false,
-            Directory::Volatile(separators) => {
-                separators.rebuild(leaves);
-                true
-            }
-            Directory::Persistent(_) => true,
+        let Directory::Volatile(index) = &self.directory else {
+            self.release_close_record(closed.at);
+            return true;
+        };
+        let top = Top { nodes, height, len: separators };
+        if top.words() != u64::from(closed.words) - head || !index.restore(top, self.image(closed.at + head * 8, top)) {
+            return false;
+        }
+        self.image_at.store(closed.at, Ordering::Relaxed);
+        // With this fence, the tree is open: it may differ from its record from here on (R2).
+        self.medium().fence();
+        true
+    }
+
+    /// The nodes of an image that begins at `start`.
+    fn image(&self, start: u64, top: Top) -> Source {
+        let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, Kind::Leaf);
+        Box::new(move |number, height| {
+            let word = |i: u64| links.medium().load(start + i * 8);
+            top.thaw((number, height), word, |at| links.validate(at, at).is_ok())
+        })
+    }
+
+    /// Finds all leaves anew if the index turned out to be damaged. Not while somebody else changes it, who may be the
+    /// caller: then the search goes on from the head of the chain.
+    #[cold]
+    pub(super) fn relearn(&self) {
+        if let Some(_restructuring) = self.restructuring.try_lock()
+            && self.directory.is_lost()
+        {
+            let learned = self.find_leaves(self.head()).and_then(|leaves| self.directory.learn(&leaves.listed));
+            self.lag(learned);
         }
     }
 
     fn close(&self) -> Result<()> {
-        let words = self.close_record();
-        let crc = crc(words.iter().copied());
+        let (words, head) = self.close_record();
+        let crc = crc(words[..head].iter().copied());
         let at = self.pool.write_span(self.root.slot, &words)?;
+        match self.image_at.load(Ordering::Relaxed) {
+            0 => {}
+            // Before the new record is named: an open from a record looks for no other. Crash: the tree is open.
+            old => self.release_close_record(old),
+        }
         self.root.set_closed(self.medium(), Some(Closed { at, words: words.len() as u32, crc }));
         Ok(())
     }
 }
-
-/// Two words at a time; an odd one at the end is left out.
-#[derive(Clone)]
-struct Pairs<W>(W);
-
-impl<W: ExactSizeIterator<Item = u64>> Iterator for Pairs<W> {
-    type Item = (u64, u64);
-
-    fn next(&mut self) -> Option<(u64, u64)> {
-        self.0.next().zip(self.0.next())
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.0.len() / 2, Some(self.0.len() / 2))
-    }
-}
-
-impl<W: ExactSizeIterator<Item = u64>> ExactSizeIterator for Pairs<W> {}
 
 fn class_word(class: &Blocks) -> u64 {
     let entry = class.class();
@@ -132,7 +155,7 @@ impl<N: Node, M: Medium> Drop for Core<N, M> {
     fn drop(&mut self) {
         let opened = self.head() != 0;
         if opened && self.fault.get().is_none() && !std::thread::panicking() {
-            // Without a record, because the pool is full, the next open walks the leaves.
+            // Without a record, because the pool is full, the next open finds the leaves.
             let _ = self.close();
         }
         if opened {

@@ -84,6 +84,8 @@ pub(crate) struct Core<N: Node, M: Medium> {
     directory: Directory<N, M>,
     /// The leftmost leaf.
     head: AtomicU64,
+    /// The close record whose image the index takes its nodes from; 0: none.
+    image_at: AtomicU64,
     /// Present if the values are records.
     pub(crate) records: Option<Records>,
     /// Held while the index changes or nodes leave a chain. Taken before any leaf is locked.

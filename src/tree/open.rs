@@ -58,6 +58,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             leaves: Chain::new(Arc::clone(&pool), root.slot, segments::Kind::Leaf)?,
             directory,
             head: AtomicU64::new(0),
+            image_at: AtomicU64::new(0),
             records: records.then(|| Records::new(&pool.segments, root.slot)),
             restructuring: Mutex::new(()),
             fault: OnceLock::new(),
@@ -71,10 +72,9 @@ impl<N: Node, M: Medium> Core<N, M> {
         match self.root.closed(m) {
             Some(closed) => {
                 self.root.set_closed(m, None);
-                let restored = self.restore(closed);
-                // With its fence, the tree is open: it may differ from its record from here on (R2).
-                self.release_close_record(closed);
-                if !restored {
+                if !self.restore(closed) {
+                    // With its fence, the tree is open: it may differ from its record from here on (R2).
+                    self.release_close_record(closed.at);
                     self.walk(head)?;
                 }
             }

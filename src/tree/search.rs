@@ -28,6 +28,9 @@ impl<N: Node, M: Medium> Core<N, M> {
         // hint, good if it is a leaf at all.
         let from_medium = self.directory.upper().is_some();
         let hint = self.directory.floor(key);
+        if hint.is_none() && self.directory.is_lost() {
+            self.relearn();
+        }
         let good = hint.filter(|&at| !from_medium || self.leaves.validate(at, self.root.index_at()).is_ok());
         Ok(good.unwrap_or_else(|| self.head()))
     }

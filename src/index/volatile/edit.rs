@@ -1,6 +1,7 @@
 //! One change of the tree: what the writer does under its lock.
 
 use super::arena::{Arena, Id, Spare};
+use super::frozen::{FROZEN, Source, Top};
 use super::node::{Node, WIDTH};
 use super::root::{Root, RootWord};
 
@@ -8,14 +9,20 @@ use super::root::{Root, RootWord};
 pub(super) const FILL: usize = WIDTH - WIDTH / 8;
 
 /// What the writer keeps from one change to the next.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Writer {
     pub(super) spare: Spare,
     /// The nodes the change has opened.
     open: Vec<Id>,
     /// From the root down: the node and the slot that leads on, or that holds the separator.
     path: Vec<(Id, usize)>,
+    /// Where the nodes come from that are still in the pool.
+    pub(super) source: Option<Source>,
 }
+
+/// A node that is still in the pool is not what it was: the tree cannot be trusted.
+#[derive(Debug)]
+pub(super) struct Damaged;
 
 /// A change under way. Nodes are opened as it meets them and closed all together, when it is dropped: a reader sees
 /// none of it or all of it.
@@ -65,8 +72,55 @@ impl<'a> Edit<'a> {
         self.writer.spare.give(id);
     }
 
+    /// The child of a slot of a node at this height, whose low (if the slot is 0) is `least`; taken from the pool if need be.
+    fn child(&mut self, id: Id, slot: usize, height: usize, least: u64) -> Result<Id, Damaged> {
+        let parent = self.arena.node(id);
+        let (low, child) = parent.entry(slot, least);
+        if child & FROZEN == 0 {
+            return Ok(child);
+        }
+        let source = self.writer.source.as_ref().ok_or(Damaged)?;
+        let entries = source(child & !FROZEN, height as u64 - 1).ok_or(Damaged)?;
+        if entries[0].0 != low {
+            return Err(Damaged);
+        }
+        let (child, _) = self.make(entries.into_iter());
+        self.open(id).set_child(slot, child);
+        Ok(child)
+    }
+
+    /// Begins a tree with the root of an image. False if it is damaged.
+    pub(super) fn restore(&mut self, top: Top, source: Source) -> bool {
+        let Some(entries) = top.nodes.checked_sub(1).and_then(|root| source(root, top.height)) else { return false };
+        if entries[0].0 != 0 || self.root.get().is_some() {
+            return false;
+        }
+        let (id, _) = self.make(entries.into_iter());
+        self.writer.source = Some(source);
+        self.root.set(Some(Root { id, height: top.height as usize }));
+        true
+    }
+
+    /// Takes the nodes from the pool that a search for the key passes.
+    pub(super) fn thaw(&mut self, key: u64) -> Result<(), Damaged> {
+        if let Some(root) = self.root.get() {
+            self.descend(root, key)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the tree.
+    pub(super) fn lose(&mut self) {
+        let old = self.root.get();
+        self.root.set(None);
+        if let Some(old) = old {
+            self.give_tree(old);
+        }
+        self.writer.source = None;
+    }
+
     /// Notes the path to `low`; returns its end: the bottom node, the slot of the greatest separator `<= low`, and that.
-    fn descend(&mut self, root: Root, low: u64) -> (&'a Node, usize, u64) {
+    fn descend(&mut self, root: Root, low: u64) -> Result<(&'a Node, usize, u64), Damaged> {
         self.writer.path.clear();
         let (mut id, mut found) = (root.id, 0);
         for height in (0..=root.height).rev() {
@@ -77,28 +131,28 @@ impl<'a> Edit<'a> {
                 found = node.low(slot);
             }
             if height == 0 {
-                return (node, slot, found);
+                return Ok((node, slot, found));
             }
-            id = node.child(slot);
+            id = self.child(id, slot, height, found)?;
         }
         unreachable!("the last height is 0")
     }
 
     /// Puts `low` in. True if it was not there, false if only its leaf was replaced, or if there is no tree to put it in.
-    pub(super) fn insert(&mut self, low: u64, leaf: u64) -> bool {
+    pub(super) fn insert(&mut self, low: u64, leaf: u64) -> Result<bool, Damaged> {
         let Some(root) = self.root.get() else {
             if low > 0 {
-                return false;
+                return Ok(false);
             }
             let (id, _) = self.make([(low, leaf)].into_iter());
             self.root.set(Some(Root { id, height: 0 }));
-            return true;
+            return Ok(true);
         };
-        let (_, slot, found) = self.descend(root, low);
+        let (_, slot, found) = self.descend(root, low)?;
         let (id, _) = self.writer.path.pop().expect("a path has an end");
         if found == low {
             self.open(id).set_child(slot, leaf);
-            return false;
+            return Ok(false);
         }
         let mut split = self.put(id, slot + 1, (low, leaf));
         while let Some(entry) = split {
@@ -111,7 +165,7 @@ impl<'a> Edit<'a> {
                 }
             };
         }
-        true
+        Ok(true)
     }
 
     /// Puts `entry` into slot `at`, not 0. If that splits the node, returns the entry of the new right one.
@@ -141,10 +195,11 @@ impl<'a> Edit<'a> {
     }
 
     /// Takes `low` out, unless it is the first of all; returns its leaf.
-    pub(super) fn remove(&mut self, low: u64) -> Option<u64> {
-        let (bottom, slot, found) = self.descend(self.root.get()?, low);
+    pub(super) fn remove(&mut self, low: u64) -> Result<Option<u64>, Damaged> {
+        let Some(root) = self.root.get() else { return Ok(None) };
+        let (bottom, slot, found) = self.descend(root, low)?;
         if found != low || low == 0 {
-            return None;
+            return Ok(None);
         }
         let leaf = bottom.child(slot);
         // A node with one child goes with it, and so does its entry in the parent. The node of the first separator of all
@@ -162,8 +217,8 @@ impl<'a> Edit<'a> {
             }
             node.remove(slot, len);
             self.merge(len - 1);
-            self.lower_root();
-            return Some(leaf);
+            self.lower_root()?;
+            return Ok(Some(leaf));
         }
     }
 
@@ -179,9 +234,14 @@ impl<'a> Edit<'a> {
     fn merge(&mut self, mut len: usize) {
         while len < WIDTH / 2 {
             let Some((id, slot)) = self.writer.path.pop() else { return };
+
             let (parent, arena) = (self.arena.node(id), self.arena);
             let children = parent.len();
-            let len_of = |slot: usize| arena.node(parent.child(slot)).len();
+            // The neighbours, unless they are still in the pool: those are full.
+            let len_of = |slot: usize| match parent.child(slot) {
+                child if child & FROZEN == 0 => arena.node(child).len(),
+                _ => WIDTH,
+            };
             let small = |left: &usize| len_of(*left) + len_of(left + 1) <= WIDTH / 2;
             let Some(at) = (slot.saturating_sub(1)..children - 1).take(2).filter(|left| *left <= slot).find(small)
             else {
@@ -199,15 +259,17 @@ impl<'a> Edit<'a> {
     }
 
     /// Drops roots with one child.
-    fn lower_root(&mut self) {
+    fn lower_root(&mut self) -> Result<(), Damaged> {
         while let Some(Root { id, height: height @ 1.. }) = self.root.get() {
             let node = self.arena.node(id);
             if node.len() > 1 {
-                return;
+                break;
             }
-            self.root.set(Some(Root { id: node.child(0), height: height - 1 }));
+            let child = self.child(id, 0, height, 0)?;
+            self.root.set(Some(Root { id: child, height: height - 1 }));
             self.give(id);
         }
+        Ok(())
     }
 
     /// Replaces the tree by one of `pairs`, which ascend strictly; returns their number.
@@ -229,6 +291,7 @@ impl<'a> Edit<'a> {
         if let Some(old) = old {
             self.give_tree(old);
         }
+        self.writer.source = None;
         count
     }
 
@@ -253,7 +316,7 @@ impl<'a> Edit<'a> {
             for id in level {
                 let node = self.arena.node(id);
                 if height > 0 {
-                    below.extend((0..node.len()).map(|slot| node.child(slot)));
+                    below.extend((0..node.len()).map(|slot| node.child(slot)).filter(|child| child & FROZEN == 0));
                 }
                 self.give(id);
                 self.close();

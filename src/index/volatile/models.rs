@@ -2,7 +2,7 @@
 //!
 //! With a negative control: a reader that checks no version must be found wrong.
 
-use super::Separators;
+use super::{Separators, freeze};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -143,4 +143,15 @@ fn loom_unchecked_shift_is_found_wrong() {
 #[should_panic]
 fn loom_unchecked_split_is_found_wrong() {
     run(|index| insert(index, &[0, 20, 30, 40, 50]), |index| insert(index, &[15]), unchecked, 42, &[40]);
+}
+
+/// `[0 20 30 40] [50]`, none of them taken from the pool yet: whoever comes first takes them.
+#[test]
+fn loom_floor_against_a_thaw() {
+    let setup = |index: &Separators| {
+        let (words, top) = freeze([0, 20, 30, 40, 50].map(|low| (low, leaf_of(low))).to_vec());
+        let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
+        assert!(index.restore(top, Box::new(source)));
+    };
+    model(setup, |index| insert(index, &[15]), 42, &[40]);
 }

@@ -31,9 +31,14 @@ const PAD: u64 = i64::MAX as u64;
 /// The bit that makes signed numbers compare as unsigned ones.
 const SIGN: u64 = 1 << 63;
 
-/// Somebody wrote what was being read: start again from the root.
+/// Why a reader has to start again from the root.
 #[derive(Debug)]
-pub(super) struct Moved;
+pub(super) enum Moved {
+    /// Somebody wrote what was being read.
+    Written,
+    /// A node is still in the pool, or seemed to be, because somebody wrote.
+    Frozen,
+}
 
 /// See the [module](self). Its words change only between [`open`](Node::open) and [`close`](Node::close).
 #[derive(Debug)]
@@ -62,14 +67,14 @@ impl Node {
     #[inline]
     pub(super) fn version(&self) -> Result<u64, Moved> {
         let version = self.words[0].load(Ordering::Acquire);
-        if version.is_multiple_of(2) { Ok(version) } else { Err(Moved) }
+        if version.is_multiple_of(2) { Ok(version) } else { Err(Moved::Written) }
     }
 
     /// Whether everything read since [`version`](Node::version) belongs together.
     #[inline]
     pub(super) fn unchanged(&self, version: u64) -> Result<(), Moved> {
         fence(Ordering::Acquire);
-        if self.words[0].load(Ordering::Relaxed) == version { Ok(()) } else { Err(Moved) }
+        if self.words[0].load(Ordering::Relaxed) == version { Ok(()) } else { Err(Moved::Written) }
     }
 
     /// Turns readers away. Returns false if the node was open.

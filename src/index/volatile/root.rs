@@ -34,7 +34,7 @@ impl RootWord {
     /// Whether `root` is still the root: to be asked after its version was read, which is an acquire load.
     #[inline]
     pub(super) fn unchanged(&self, root: Root) -> Result<(), Moved> {
-        if self.0.load(Ordering::Relaxed) == word(root) { Ok(()) } else { Err(Moved) }
+        if self.0.load(Ordering::Relaxed) == word(root) { Ok(()) } else { Err(Moved::Written) }
     }
 
     /// For the writer, before it closes the nodes of the change.

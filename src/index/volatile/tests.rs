@@ -1,6 +1,6 @@
-use super::Separators;
 use super::arena::Id;
 use super::node::WIDTH;
+use super::{Separators, freeze};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -450,4 +450,96 @@ fn readers_never_miss_during_rebuilds() {
             }
         }
     });
+}
+
+fn all(index: &Separators) -> Option<Model> {
+    let mut all = Model::new();
+    index.for_each(|low, leaf| assert!(all.insert(low, leaf).is_none())).then_some(all)
+}
+
+/// An index that has its nodes still to take from an image; those that are `damaged` are not to be had.
+fn frozen(model: &Model, damaged: impl Fn(u64) -> bool + Send + Sync + 'static) -> Separators {
+    let (words, top) = freeze(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
+    let index = empty();
+    let thaw = move |node| top.thaw(node, |i| words[i as usize], |_| true);
+    assert!(index.restore(top, Box::new(move |node, height| thaw((node, height)).filter(|_| !damaged(node)))));
+    index
+}
+
+#[test]
+fn a_frozen_index_thaws_as_it_is_used() {
+    let mut random = Random(4242);
+    for size in [1, 2, 28, 29, 28 * 28, 28 * 28 + 1, 23_000] {
+        let (_, mut model) = built((0..size).map(|low| low * 5));
+        let mut index = frozen(&model, |_| false);
+        assert_eq!((index.len(), all(&index).as_ref()), (model.len(), Some(&model)));
+        for step in 0..4000 {
+            let low = 1 + random.below(size * 5);
+            match random.below(3) {
+                0 => {
+                    index.insert(low, !low);
+                    model.insert(low, !low);
+                }
+                // Whole stretches go, so that nodes run empty next to others that are still frozen.
+                1 => (low..low + 60).for_each(|low| assert_eq!(index.remove(low), model.remove(&low))),
+                _ => assert_eq!(index.floor(low), floor_in(&model, low)),
+            }
+            if step % 500 == 0 {
+                assert_eq!((index.len(), all(&index).as_ref()), (model.len(), Some(&model)));
+            }
+            if step % 1500 == 1499 {
+                // Closed and opened in between.
+                index = frozen(&all(&index).unwrap(), |_| false);
+            }
+        }
+        let wanted: Vec<u64> = (0..size * 5).step_by(7).collect();
+        assert!(wanted.iter().all(|&key| index.floor(key) == floor_in(&model, key)));
+        index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+        same(&index, &model);
+    }
+}
+
+#[test]
+fn a_damaged_image_is_forgotten_when_it_is_found_out() {
+    let (_, model) = built((0..2000).map(|low| low * 5));
+    for damaged in [0, 1, 40, 71, 72] {
+        let uses: [fn(&Separators, u64); 3] = [
+            |index, key| assert_eq!(index.floor(key), None),
+            |index, key| index.insert(key, 7),
+            |index, key| assert_eq!(index.remove(key), None),
+        ];
+        for lose in uses {
+            let index = frozen(&model, move |node| node == damaged);
+            assert!(!index.is_lost() && all(&index).is_none());
+            (0..10_000).step_by(3).take_while(|_| !index.is_lost()).for_each(|key| {
+                if floor_in(&model, key) != index.floor(key) {
+                    assert!(index.is_lost());
+                }
+            });
+            assert!(index.is_lost());
+            lose(&index, 777);
+            assert_eq!((index.floor(777), index.len()), (None, 0));
+            index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+            assert!(!index.is_lost());
+            same(&index, &model);
+        }
+    }
+}
+
+#[test]
+fn no_flipped_bit_of_an_image_is_believed() {
+    let (words, top) = freeze((0..60).map(|low| (low * 3, low * 64)).collect());
+    assert_eq!((top.nodes, top.height, top.len, top.words()), (4, 1, 60, words.len() as u64));
+    let of = |words: &[u64], node| top.thaw(node, |i| words[i as usize], |at| at.is_multiple_of(64));
+    for node in [(0, 0), (1, 0), (2, 0), (3, 1)] {
+        let sound = of(&words, node).unwrap();
+        for bit in 0..words.len() * 64 {
+            let mut words = words.clone();
+            words[bit / 64] ^= 1 << (bit % 64);
+            let found = of(&words, node);
+            assert!(found.is_none_or(|found| found == sound));
+        }
+        assert_eq!(of(&words, (node.0, node.1 + 1)), None);
+    }
+    assert_eq!(of(&words, (4, 0)), None);
 }

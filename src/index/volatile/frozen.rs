@@ -1,0 +1,95 @@
+//! The index as an orderly close leaves it in the pool: nodes that are taken up one by one when somebody asks for them, so
+//! that opening takes no longer for a large tree than for a small one.
+//!
+//! ```text
+//! node n    | count 32, CRC-32 of all the rest with n and the height 32 | low, child | low, child | ...     57 words
+//! ```
+//!
+//! The nodes of a level follow each other, the bottom first, the root last. A child is a leaf's offset in a bottom node,
+//! else the number of a node, which is less than its parent's.
+
+use super::edit::FILL;
+use crate::pool::format::crc;
+
+/// Words of a node.
+const WORDS: usize = 1 + 2 * FILL;
+
+/// Marks a child that is still in the pool: the rest is its number.
+pub(super) const FROZEN: u64 = 1 << 63;
+
+/// Where an image begins and how much there is of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Top {
+    /// Nodes; the last one is the root.
+    pub(crate) nodes: u64,
+    /// Steps from the root to the bottom.
+    pub(crate) height: u64,
+    /// Separators.
+    pub(crate) len: u64,
+}
+
+/// Where frozen nodes come from: the entries of a node, given its number and height. `None`: it is damaged.
+pub(crate) type Source = Box<dyn Fn(u64, u64) -> Option<Vec<(u64, u64)>> + Send + Sync>;
+
+fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
+    let words = entries.iter().flat_map(|&(low, child)| [low, child]);
+    u64::from(crc([number, height].into_iter().chain(words)))
+}
+
+/// The words of an image of these separators and their leaves, in order.
+pub(crate) fn freeze(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
+    let mut words = Vec::with_capacity(leaves.len() * 2 * (FILL + 1) / FILL + 4 * WORDS);
+    let mut top = Top { nodes: 0, height: 0, len: leaves.len() as u64 };
+    let mut level = leaves;
+    while !level.is_empty() {
+        let mut above = Vec::with_capacity(level.len().div_ceil(FILL));
+        for entries in level.chunks(FILL) {
+            let start = words.len();
+            words.push(entries.len() as u64 | checksum(top.nodes, top.height, entries) << 32);
+            words.extend(entries.iter().flat_map(|&(low, child)| [low, child]));
+            words.resize(start + WORDS, 0);
+            above.push((entries[0].0, top.nodes));
+            top.nodes += 1;
+        }
+        if above.len() == 1 {
+            break;
+        }
+        top.height += 1;
+        level = above;
+    }
+    (words, top)
+}
+
+impl Top {
+    /// Words of the image.
+    pub(crate) fn words(self) -> u64 {
+        self.nodes.saturating_mul(WORDS as u64)
+    }
+
+    /// The entries of a node, for the tree; `word` gives the image's words. `None`: the node is damaged.
+    pub(crate) fn thaw(
+        self,
+        (number, height): (u64, u64),
+        word: impl Fn(u64) -> u64,
+        is_leaf: impl Fn(u64) -> bool,
+    ) -> Option<Vec<(u64, u64)>> {
+        if number >= self.nodes {
+            return None;
+        }
+        let start = number * WORDS as u64;
+        let head = word(start);
+        let count = head & 0xffff_ffff;
+        if count == 0 || count > FILL as u64 {
+            return None;
+        }
+        let mut entries: Vec<(u64, u64)> =
+            (0..count).map(|i| (word(start + 1 + 2 * i), word(start + 2 + 2 * i))).collect();
+        let sound = checksum(number, height, &entries) == head >> 32
+            && entries.is_sorted_by(|(a, _), (b, _)| a < b)
+            && entries.iter().all(|&(_, child)| if height == 0 { is_leaf(child) } else { child < number });
+        if height > 0 {
+            entries.iter_mut().for_each(|(_, child)| *child |= FROZEN);
+        }
+        sound.then_some(entries)
+    }
+}
