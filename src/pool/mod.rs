@@ -393,8 +393,8 @@ impl<M: Medium> Inner<M> {
         for (i, &word) in words.iter().enumerate() {
             self.medium.store(at + i as u64 * 8, word);
         }
-        // Crash: a span that nothing points to; released when the tree is opened. Its checksum is not enough: a record
-        // that was here before may be whole, and its checksum still be in the root entry.
+        // Crash: a span that nothing points to; released when the tree is opened. (What is not whole of it would be found out
+        // by the checksums, and the leaves be looked for as after a crash: this is for an open that need not.)
         self.medium.flush(at, bytes);
         self.medium.fence();
         Ok(at)

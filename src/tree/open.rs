@@ -99,6 +99,12 @@ impl<N: Node, M: Medium> Core<N, M> {
             // What a crash while closing left.
             None => release_spans(m, &self.pool.segments, self.root.slot, |_| false),
         }
+        if let [(_, only)] = listed[..] {
+            // A new tree, or one as small: it can as well be counted.
+            self.named(self.leaves.view(only))?;
+            self.named(self.leaves.view(tail))?;
+            self.leaves.count.complete();
+        }
         match self.directory.learn(&listed) {
             // The index lags.
             Err(Error::OutOfSpace { .. }) => Ok(()),
