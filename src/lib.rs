@@ -55,7 +55,7 @@ pub use error::{Broken, Error, Result};
 pub use index::{Index, IndexKind, Persistent, Volatile};
 pub use map::{Entries, Map};
 pub use node::{Circular, Linear, Node, OneLine};
-pub use pool::{Options, Pool, Stat, TreeInfo};
+pub use pool::{Options, Pool, Progress, Stat, TreeInfo};
 pub use tree::{PTree, Range, Report};
 
 /// Circ-Tree: circular nodes of 32 entries (512 bytes), which shift the shorter way.

@@ -3,16 +3,19 @@
 pub(crate) mod blocks;
 pub(crate) mod format;
 mod options;
+pub(crate) mod progress;
 pub(crate) mod records;
 pub(crate) mod roots;
 pub(crate) mod segments;
 
 pub use options::Options;
+pub use progress::Progress;
 
 use crate::error::{Broken, Error, Result};
 use crate::medium::{Domain, Mapped, Medium};
 use crate::sync::{Mutex, yield_now};
 use format::Superblock;
+use progress::Watch;
 use roots::{Root, Shape};
 use segments::{Kind, Segments};
 use std::any::Any;
@@ -60,6 +63,8 @@ pub(crate) struct Inner<M: Medium> {
     was_clean: bool,
     /// Whether the pool was declared in use, and is to be closed; or is only read.
     in_use: AtomicBool,
+    /// Wants to hear how far the opening of a tree is.
+    pub(crate) watch: Option<Watch>,
     pub(crate) medium: M,
 }
 
@@ -218,7 +223,12 @@ impl<M: Medium> Pool<M> {
 
 impl<M: Medium> Inner<M> {
     /// Takes possession of a pool: reads its header and, unless it is read-only, declares it in use.
-    pub(crate) fn open(medium: M, (superblock, twin): (Superblock, usize), read_only: bool) -> Result<Self> {
+    pub(crate) fn open(
+        medium: M,
+        (superblock, twin): (Superblock, usize),
+        read_only: bool,
+        watch: Option<Watch>,
+    ) -> Result<Self> {
         let geometry = superblock.geometry;
         let was_clean = superblock.is_clean();
         let segments = Segments::open(&medium, geometry).map_err(|broken| broken.in_pool(medium.name()))?;
@@ -228,6 +238,7 @@ impl<M: Medium> Inner<M> {
             catalog: Mutex::new(HashMap::new()),
             was_clean,
             in_use: AtomicBool::new(false),
+            watch,
             medium,
         };
         if read_only || inner.medium.read_only() {

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::medium::{Domain, LINE, Mapped, Mapping, Medium, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
+use crate::pool::progress::{Progress, Watch};
 use crate::pool::{Inner, Pool};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub struct Options {
     create: bool,
     read_only: bool,
     domain: Option<Domain>,
+    watch: Option<Watch>,
 }
 
 impl Default for Options {
@@ -44,6 +46,7 @@ impl Default for Options {
             create: true,
             read_only: false,
             domain: None,
+            watch: None,
         }
     }
 }
@@ -99,6 +102,14 @@ impl Options {
         self
     }
 
+    /// Calls `watch` now and then while a tree is opened after a crash, which takes in proportion to the number of its leaves.
+    ///
+    /// From any thread, with locks held: it must not use the pool, and should be quick. Default: nobody is told.
+    pub fn progress(mut self, watch: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
+        self.watch = Some(Watch::new(watch));
+        self
+    }
+
     fn geometry(&self, name: &str) -> Result<Geometry> {
         let mut geometry = Geometry { segment: self.segment, limit: 0, trees: self.trees, capacity: 0 };
         if self.segment != 0 {
@@ -148,7 +159,7 @@ impl Options {
                         let io = |source| Error::Io { pool: name, doing: "grow", source };
                         medium.grow(grown.geometry.capacity).map_err(io)?;
                     }
-                    return Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin), false)?) });
+                    return self.pool(medium, (grown, twin), false);
                 }
                 Err(error) if !self.create || medium.len() < 8 || medium.load(0) != BIRTH => return Err(error),
                 // The remains of an interrupted creation: start over.
@@ -168,6 +179,10 @@ impl Options {
             Err(Error::NotAPool { .. }) if !exists => self.open(path),
             Err(error) => Err(error),
         }
+    }
+
+    fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>> {
+        Ok(Pool { inner: Arc::new(Inner::open(medium, superblock, read_only, self.watch.clone())?) })
     }
 
     /// A mapping, in the domain that was asked for.
@@ -190,7 +205,7 @@ impl Options {
         if capacity > medium.len() {
             return Err(Error::Truncated { pool: medium.name().to_owned(), expected: capacity, found: medium.len() });
         }
-        Ok(Pool { inner: Arc::new(Inner::open(medium, (grown, twin), self.read_only)?) })
+        self.pool(medium, (grown, twin), self.read_only)
     }
 
     /// Creates a pool on a medium, whatever it held; its capacity is the medium's length.
@@ -220,7 +235,7 @@ impl Options {
         if !fresh {
             zero(&medium);
         }
-        Ok(Pool { inner: Arc::new(Inner::open(medium, (Superblock::new(geometry), 0), false)?) })
+        self.pool(medium, (Superblock::new(geometry), 0), false)
     }
 
     /// The superblock with the capacity that is asked for, if that is more; checked against the medium.

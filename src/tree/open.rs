@@ -115,7 +115,11 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// The records that the leaves point to.
     fn records_in(&self, listed: &[(u64, u64)], tail: u64) -> Result<HashSet<u64>> {
         let mut records = HashSet::new();
-        for at in listed.iter().map(|&(_, at)| at).chain([tail]) {
+        let of = listed.len() as u64 + 1;
+        for (done, at) in (1..).zip(listed.iter().map(|&(_, at)| at).chain([tail])) {
+            if done % 4096 == 0 || done == of {
+                self.tell(done, of);
+            }
             if let Some(leaf) = self.named(self.leaves.lock(at))? {
                 records.extend(self.leaves.entries(&leaf).iter().map(|&(_, record)| record));
             }

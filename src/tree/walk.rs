@@ -119,13 +119,14 @@ impl<N: Node, M: Medium> Core<N, M> {
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(numbered.segments.len());
         let parts = headers.low.chunks_mut(numbered.blocks).zip(headers.next.chunks_mut(numbered.blocks));
         let parts: Vec<_> = parts.map(std::sync::Mutex::new).collect();
-        let next = AtomicUsize::new(0);
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let read = || {
             loop {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(part) = parts.get(place) else { break };
                 let (lows, nexts) = &mut *part.lock().expect("reading does not panic");
                 self.read_headers(numbered, place, lows, nexts);
+                self.tell(((done.fetch_add(1, Ordering::Relaxed) + 1) * numbered.blocks) as u64, blocks as u64);
             }
         };
         std::thread::scope(|scope| {
@@ -134,6 +135,13 @@ impl<N: Node, M: Medium> Core<N, M> {
         });
         drop(parts);
         headers
+    }
+
+    /// Tells who wants to hear it how many blocks were looked at.
+    pub(super) fn tell(&self, done: u64, of: u64) {
+        if let Some(watch) = &self.pool.watch {
+            watch.tell(&self.name, done, of);
+        }
     }
 
     /// The headers of one segment.
@@ -188,6 +196,28 @@ mod tests {
             tree.remove(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)).unwrap();
         }
         test(&tree.core);
+    }
+
+    #[test]
+    fn who_wants_to_hear_it_is_told_how_far_it_is() {
+        use std::sync::{Arc, Mutex};
+
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ear = Arc::clone(&heard);
+        let options = Pool::options().segment_size(4096).max_capacity(2 << 20);
+        let options =
+            options.progress(move |told| ear.lock().unwrap().push((told.tree.to_owned(), told.done, told.of)));
+        let pool = options.create_on(Dram::zeroed(2 << 20)).unwrap();
+        let tree: PTree<OneLine<7>, Volatile, Dram> = pool.tree("far").unwrap();
+        (0..8000).for_each(|key| assert!(tree.insert(key, key).is_ok()));
+        assert!(heard.lock().unwrap().is_empty());
+        let crashed = options.open_on(Dram::from_words(pool.medium().words())).unwrap();
+        let tree: PTree<OneLine<7>, Volatile, Dram> = crashed.tree("far").unwrap();
+        let mut heard = heard.lock().unwrap().clone();
+        heard.sort();
+        let last = heard.last().unwrap();
+        assert!(last.0 == "far" && last.1 == last.2 && heard.len() > 3, "{heard:?}");
+        assert_eq!(tree.len(), 8000);
     }
 
     fn sweep_finds_what_following_finds<N: Node>() {

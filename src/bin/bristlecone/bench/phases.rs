@@ -66,6 +66,8 @@ pub(crate) fn run<S: Subject>(subject: &S, job: &Job, meter: &mut dyn Meter) -> 
 }
 
 /// What one thread does.
+// In lines of its own: threads that write to one line slow each other down.
+#[repr(align(128))]
 struct Worker<'s, S> {
     subject: &'s S,
     space: Space,
