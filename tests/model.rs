@@ -199,3 +199,26 @@ proptest! {
         assert!(tree.check().is_clean());
     }
 }
+
+/// Bytes of leaves per entry; the last leaf, which holds at most the key MAX, left out.
+fn bytes_per_entry(tree: &PTree<OneLine, Volatile, Dram>) -> f64 {
+    let report = tree.check();
+    assert!(report.is_clean(), "{:?}", report.violations);
+    ((report.leaves - 1) * <OneLine>::BYTES) as f64 / report.entries as f64
+}
+
+#[test]
+fn keys_that_ascend_fill_leaves() {
+    let empty =
+        || -> PTree<OneLine, Volatile, Dram> { options().create_on(Dram::zeroed(POOL)).unwrap().tree("t").unwrap() };
+    const KEYS: u64 = 50_000;
+    let ascending = empty();
+    (0..KEYS).for_each(|key| assert_eq!(ascending.insert(key, key).unwrap(), None));
+    let loaded = empty();
+    loaded.bulk_load((0..KEYS).map(|key| (key, key))).unwrap();
+    let random = empty();
+    (0..KEYS).for_each(|i| assert_eq!(random.insert(i.wrapping_mul(0xbf58_476d_1ce4_e5b9), i).unwrap(), None));
+    let bytes = [&ascending, &loaded, &random].map(bytes_per_entry);
+    println!("{bytes:.2?}");
+    assert!(bytes[0] < 16.5 && bytes[1] < 18.0 && bytes[2] < 27.0, "{bytes:?}");
+}
