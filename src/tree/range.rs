@@ -46,6 +46,8 @@ struct Ahead {
     leaves: [u64; RUN],
     /// How many of them were read.
     read: usize,
+    /// The right neighbour of the leaf read last, which is all that is known without an index in memory.
+    next: u64,
     /// How many leaves in a row were read, up to [`FAR`].
     steady: usize,
 }
@@ -57,10 +59,17 @@ impl Ahead {
     fn leaf(&self, i: usize) -> u64 {
         self.leaves.get(self.read + i).copied().unwrap_or(0)
     }
+
+    /// Nothing is known any more.
+    fn forget(&mut self) {
+        self.read = RUN;
+    }
 }
 
 /// What a read leaf says of its place.
 struct Place {
+    /// Whether it was the leaf that was expected.
+    expected: bool,
     low: u64,
     /// The greatest key that it owns.
     last: u64,
@@ -96,7 +105,8 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         let leaves = &tree.leaves;
         let mut read = |view: &View<'_, N::Aid>| {
             ready.rest = 0..leaves.entries_in(view, unread, &mut ready.entries);
-            Place { low: view.span.low(), last: view.span.high().wrapping_sub(1), next: leaves.next_of(view) }
+            let (low, last) = (view.span.low(), view.span.high().wrapping_sub(1));
+            Place { expected: view.at == hint, low, last, next: leaves.next_of(view) }
         };
         // Whatever the leaf of the hint is by now, if it owns the key it is the right one.
         let at_once = leaves
@@ -116,8 +126,10 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         let leaves = &self.tree.leaves;
         if self.ahead.leaf(0) == 0 {
             // A scan starts, or has read all that it knew of.
+            let next = self.ahead.next;
+            self.ahead.leaves =
+                self.tree.directory.run_at_once(from).unwrap_or_else(|| std::array::from_fn(|i| [next, 0][i.min(1)]));
             self.ahead.read = 0;
-            self.ahead.leaves = self.tree.directory.run_at_once(from).unwrap_or_default();
             (0..self.ahead.steady).for_each(|i| leaves.prefetch_all(self.ahead.leaf(i)));
         }
         // Few leaves ahead at first: a short scan does not need them.
@@ -127,13 +139,15 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         let hint = self.ahead.leaf(0);
         self.ahead.read += 1;
         self.unread = None;
-        if let Some(Place { last, next, .. }) = Self::read(self.tree, hint, from, (from, to), &mut self.front)
+        let place = Self::read(self.tree, hint, from, (from, to), &mut self.front);
+        if let Some(Place { expected, last, next, .. }) = place
             && last < to
         {
             self.unread = Some((last + 1, to));
-            if hint == 0 {
-                // Without an index in memory, the chain tells.
-                (self.ahead.leaves[0], self.ahead.read) = (next, 0);
+            self.ahead.next = next;
+            if !expected {
+                // Leaves have split or merged, or the node of the index has no more of them.
+                self.ahead.forget();
             }
         }
     }
