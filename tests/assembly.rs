@@ -90,7 +90,13 @@ fn disorder<'a>(function: &[&'a str]) -> Result<usize, &'a str> {
 #[ignore = "compiles the crate once more: scripts/check assembly"]
 fn every_store_of_a_shift_stays_in_its_place() {
     let assembly = assembly("sessions");
-    for (what, part, least) in [("inserts", "5chain18Chain", 6), ("removals", "5slots9close_gap", 4)] {
+    // OneLine leaves, and the circular nodes of a persistent index over them.
+    let verbs = [
+        ("inserts into a leaf", "5chain18Chain$LT$N$C$M$GT$6insert", 2),
+        ("shifting inserts", "4node6sorted", 6),
+        ("shifting removals", "5slots9close_gap", 4),
+    ];
+    for (what, part, least) in verbs {
         let functions = functions(&assembly, part);
         let mut stores = 0;
         for function in functions.iter().filter(|function| function.iter().any(|line| line.contains("order"))) {

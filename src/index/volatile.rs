@@ -33,16 +33,15 @@ use crate::arch::simd::{self, Compare, Search};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, spin_loop};
 use arena::{Arena, Id};
 use edit::{Damaged, Edit, Writer};
-use frozen::FROZEN;
 pub(crate) use frozen::{Source, Top, freeze};
-use node::{Moved, WIDTH};
+use node::{FROZEN, Moved, WIDTH};
 use root::RootWord;
 use std::io;
 
 /// Levels of nodes that a [rebuild](Separators::rebuild) of so many separators makes, and their bytes.
 pub(crate) fn built(separators: usize) -> (u64, u64) {
-    let bottom = Some(separators.div_ceil(edit::FILL)).filter(|&nodes| nodes > 0);
-    let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(edit::FILL)));
+    let bottom = Some(separators.div_ceil(node::FILL)).filter(|&nodes| nodes > 0);
+    let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(node::FILL)));
     levels.fold((0, 0), |(levels, bytes), nodes| (levels + 1, bytes + (nodes * size_of::<node::Node>()) as u64))
 }
 

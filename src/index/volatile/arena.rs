@@ -3,8 +3,7 @@
 //!
 //! A node stays a node. So a reader that comes late meets a version that moved on, never foreign memory.
 
-use super::frozen::FROZEN;
-use super::node::{Moved, Node};
+use super::node::{FROZEN, Moved, Node};
 use crate::memory::Zeroed;
 use std::io;
 

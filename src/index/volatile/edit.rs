@@ -1,12 +1,9 @@
 //! One change of the tree: what the writer does under its lock.
 
 use super::arena::{Arena, Id, Spare};
-use super::frozen::{FROZEN, Source, Top};
-use super::node::{Node, WIDTH};
+use super::frozen::{Source, Top};
+use super::node::{FILL, FROZEN, Node, WIDTH};
 use super::root::{Root, RootWord};
-
-/// Entries of a node that is built in bulk: the first inserts find room.
-pub(super) const FILL: usize = WIDTH - WIDTH / 8;
 
 /// What the writer keeps from one change to the next.
 #[derive(Default)]

@@ -8,14 +8,11 @@
 //! The nodes of a level follow each other, the bottom first, the root last. A child is a leaf's offset in a bottom node,
 //! else the number of a node, which is less than its parent's.
 
-use super::edit::FILL;
+use super::node::{FILL, FROZEN};
 use crate::pool::format::crc;
 
 /// Words of a node.
 const WORDS: usize = 1 + 2 * FILL;
-
-/// Marks a child that is still in the pool: the rest is its number.
-pub(super) const FROZEN: u64 = 1 << 63;
 
 /// Where an image begins and how much there is of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

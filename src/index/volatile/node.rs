@@ -22,6 +22,12 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// The most children of a node.
 pub(super) const WIDTH: usize = simd::WORDS;
 
+/// Entries of a node that is built in bulk: the first inserts find room.
+pub(super) const FILL: usize = WIDTH - WIDTH / 8;
+
+/// Marks a child that is still in the pool: the rest is its number there.
+pub(super) const FROZEN: u64 = 1 << 63;
+
 /// Words in a line.
 const PER_LINE: usize = arch::LINE / size_of::<u64>();
 
