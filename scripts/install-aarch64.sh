@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what `scripts/check aarch64` needs, if it is not here yet, and prints the path of the emulator:
 #  - the Rust target, whose linker comes with Rust;
-#  - a C cross compiler, for the assembler files;
+#  - a C cross compiler, for the assembler files, and its headers, for a dependency of the tests;
 #  - qemu 10 or later. The version counts: 7.2 announces `dc cvap` and `dc cvadp`, and kills the program that uses them.
 # Exit status 77: it cannot be had here.
 set -euo pipefail
@@ -61,12 +61,12 @@ fetch() {
 
 rustup target add aarch64-unknown-linux-musl >&2 || skip "Rust's aarch64-unknown-linux-musl cannot be installed"
 
-if ! command -v aarch64-linux-gnu-gcc >/dev/null; then
+if ! command -v aarch64-linux-gnu-gcc >/dev/null || [[ ! -e /usr/aarch64-linux-gnu/include/stdint.h ]]; then
     command -v apt-get >/dev/null || skip "there is no aarch64-linux-gnu-gcc, and no apt-get to install it"
     root=()
     [[ $(id -u) == 0 ]] || root=(sudo -n)
     "${root[@]}" apt-get -qq update >&2 &&
-        "${root[@]}" apt-get -qq -y --no-install-recommends install gcc-aarch64-linux-gnu >&2 ||
+        "${root[@]}" apt-get -qq -y --no-install-recommends install gcc-aarch64-linux-gnu libc6-dev-arm64-cross >&2 ||
         skip "gcc-aarch64-linux-gnu cannot be installed"
 fi
 
