@@ -7,20 +7,23 @@ use core::arch::asm;
 
 #[inline(always)]
 pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
-    let [a, b, c, d, e] = core::array::from_fn(|i| bytes[i].load(Ordering::Relaxed));
-    // SAFETY: every aarch64 CPU has NEON; no memory is accessed but the constant.
-    #[allow(unused_unsafe, reason = "some of these are safe functions, in some versions of Rust")]
-    unsafe {
-        let wanted = vdupq_n_u8(byte);
-        let pair = |low, high| vcombine_u8(vcreate_u8(low), vcreate_u8(high));
-        // One bit of each byte, then the bytes of eight neighbours added up.
-        let bits = vcombine_u8(vcreate_u8(0x8040_2010_0804_0201), vcreate_u8(0x8040_2010_0804_0201));
-        let which = |bytes| vandq_u8(vceqq_u8(bytes, wanted), bits);
-        let (first, second, third) = (which(pair(a, b)), which(pair(c, d)), which(pair(e, !0)));
-        let sums = vpaddq_u8(vpaddq_u8(first, second), vpaddq_u8(third, third));
-        let mask = vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(sums, sums)));
-        mask & ((1 << 40) - 1)
-    }
+    let words = core::array::from_fn(|i| bytes[i].load(Ordering::Relaxed));
+    // SAFETY: every aarch64 CPU has NEON.
+    unsafe { equal_words(words, byte) }
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn equal_words([a, b, c, d, e]: [u64; 5], byte: u8) -> u64 {
+    let wanted = vdupq_n_u8(byte);
+    let pair = |low, high| vcombine_u8(vcreate_u8(low), vcreate_u8(high));
+    // One bit of each byte, then the bytes of eight neighbours added up.
+    let bits = pair(0x8040_2010_0804_0201, 0x8040_2010_0804_0201);
+    let which = |bytes| vandq_u8(vceqq_u8(bytes, wanted), bits);
+    let (first, second, third) = (which(pair(a, b)), which(pair(c, d)), which(pair(e, !0)));
+    let sums = vpaddq_u8(vpaddq_u8(first, second), vpaddq_u8(third, third));
+    let mask = vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(sums, sums)));
+    mask & ((1 << 40) - 1)
 }
 
 /// Two words at a time.
