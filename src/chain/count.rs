@@ -18,7 +18,6 @@ struct Shard(AtomicU64);
 #[derive(Default)]
 pub(crate) struct Count {
     shards: [Shard; SHARDS],
-    by_touch: AtomicBool,
     is_whole: AtomicBool,
 }
 
@@ -54,9 +53,9 @@ impl Count {
         self.shards[shard()].0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A node was touched for the first time, and has so many entries.
+    /// A node was touched for the first time, and has so many entries. (When all have counted, none is left to be touched.)
     pub(crate) fn touched(&self, entries: u64) {
-        if self.by_touch.load(Ordering::Relaxed) {
+        if !self.is_whole() {
             self.add(entries);
         }
     }
@@ -65,14 +64,12 @@ impl Count {
     pub(crate) fn set(&self, entries: u64) {
         self.shards.iter().for_each(|shard| shard.0.store(0, Ordering::Relaxed));
         self.add(entries);
-        self.by_touch.store(false, Ordering::Relaxed);
         self.is_whole.store(true, Ordering::Release);
     }
 
     /// Forgets the number: each node counts when it is touched. Before any is.
     pub(crate) fn forget(&self) {
         self.set(0);
-        self.by_touch.store(true, Ordering::Relaxed);
         self.is_whole.store(false, Ordering::Release);
     }
 

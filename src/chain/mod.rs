@@ -17,7 +17,7 @@ mod restructure;
 mod shadows;
 
 use crate::arch;
-use crate::error::{Broken, Error, Result};
+use crate::error::{Broken, Result};
 use crate::medium::Medium;
 use crate::node::shadow::{Leave, Shadow, Version};
 use crate::node::{Entry, NEXT, New, Node, Sorted, Span};
@@ -113,18 +113,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]: no address space for the shadows.
+    /// [`Error::Io`](crate::Error::Io): no address space for the shadows.
     pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Result<Self> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
         let shadows = Shadows::new(segments.count(), (segments.size() / N::BYTES) as usize);
-        let no_room = |source| Error::Io {
-            pool: links.medium().name().to_owned(),
-            doing: "reserve memory for shadows of",
-            source,
-        };
         Ok(Self {
-            shadows: shadows.map_err(no_room)?,
+            shadows: links.pool.reserved(shadows)?,
             blocks: Blocks::new(links.class()),
             links,
             count: Count::default(),

@@ -56,14 +56,14 @@ pub(super) fn run<K: Kind>(history: &History, fault: Option<Fault>) -> Result<Ru
     guarded(|| {
         let sim = Sim::zeroed(POOL, fault);
         let mut model = Entries::new();
-        let mut before = None;
+        let mut in_flight = None;
         let mut from = 0;
         let mut pool = options().create_on(sim.clone())?;
         let mut tree = K::open(&pool)?;
         for (i, &op) in history.0.iter().enumerate() {
             if i + 1 == history.0.len() {
                 from = sim.now();
-                before = Some(op.in_flight(&model));
+                in_flight = Some(op.in_flight(&model));
             }
             op.apply(&mut model);
             match op {
@@ -86,8 +86,8 @@ pub(super) fn run<K: Kind>(history: &History, fault: Option<Fault>) -> Result<Ru
         // Before the handles go: closing is not part of the history.
         let trace = sim.trace();
         same("after the history", &tree, &model)?;
-        let unborn = before.is_none();
-        let contents = before.unwrap_or_else(|| vec![model.clone()]);
+        let unborn = in_flight.is_none();
+        let contents = in_flight.unwrap_or_else(|| vec![model.clone()]);
         Ok(Run { trace, from, in_flight: Allowed { contents, unborn }, returned: Allowed::only(model) })
     })
 }

@@ -283,6 +283,12 @@ impl<M: Medium> Inner<M> {
         result.map_err(|broken| broken.in_pool(self.medium.name()))
     }
 
+    /// Names the pool in an error: there is not enough address space for what an open tree has in memory.
+    pub(crate) fn reserved<T>(&self, result: std::io::Result<T>) -> Result<T> {
+        let pool = || self.medium.name().to_owned();
+        result.map_err(|source| Error::Io { pool: pool(), doing: "reserve address space for", source })
+    }
+
     pub(crate) fn writable(&self) -> Result<()> {
         if self.in_use.load(Ordering::Relaxed) {
             Ok(())

@@ -23,9 +23,13 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64> {
         let mut entries = entries.to_vec();
         entries.sort_by_key(|&(key, _)| key);
-        entries.reverse();
-        entries.dedup_by_key(|&mut (key, _)| key);
-        entries.reverse();
+        entries.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                *kept = *later;
+            }
+            same
+        });
         let mut batch = Batch { tree: self, held: Vec::new(), split: Vec::new(), inserted: 0 };
         let result = entries.chunks(GROUP).try_for_each(|group| batch.insert_group(group));
         batch.settle();
@@ -84,16 +88,7 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
         {
             return Ok(i);
         }
-        let leaf = hint.and_then(|at| self.tree.leaves.lock_at_once(at)).and_then(|leaf| {
-            let owns = leaf.span().contains(key);
-            if owns {
-                Some(leaf)
-            } else {
-                leaf.unlock_unchanged();
-                None
-            }
-        });
-        let leaf = match leaf {
+        let leaf = match hint.and_then(|at| self.tree.lock_owner_at_once(at, key)) {
             Some(leaf) => leaf,
             None => {
                 // Whoever has the leaf may wait for one of ours: nobody waits with a lock in hand for one to the left.

@@ -47,8 +47,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let directory = match I::KIND {
             IndexKind::Volatile => {
                 let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
-                let no_room = |source| Error::Io { pool: pool.medium.name().to_owned(), doing: "index", source };
-                Directory::volatile(leaves).map_err(no_room)?
+                pool.reserved(Directory::volatile(leaves))?
             }
             IndexKind::Persistent => Directory::persistent(Upper::open(Arc::clone(&pool), root)?),
         };

@@ -108,13 +108,8 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
             let (low, last) = (view.span.low(), view.span.high().wrapping_sub(1));
             Place { expected: view.at == hint, low, last, next: leaves.next_of(view) }
         };
-        // Whatever the leaf of the hint is by now, if it owns the key it is the right one.
-        let at_once = leaves
-            .validate(hint, hint)
-            .ok()
-            .and_then(|at| leaves.view_at_once(at))
-            .filter(|view| view.span.contains(key))
-            .and_then(|view| Some(read(&view)).filter(|_| view.is_still()));
+        let hinted = leaves.validate(hint, hint).ok();
+        let at_once = hinted.and_then(|at| tree.with_owner_at_once(at, key, &mut read));
         let place = at_once.or_else(|| tree.note(tree.with_owner(key, &mut read).map(Some)));
         if place.is_none() {
             ready.rest = 0..0;
@@ -126,9 +121,11 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         let leaves = &self.tree.leaves;
         if self.ahead.leaf(0) == 0 {
             // A scan starts, or has read all that it knew of.
-            let next = self.ahead.next;
-            self.ahead.leaves =
-                self.tree.directory.run_at_once(from).unwrap_or_else(|| std::array::from_fn(|i| [next, 0][i.min(1)]));
+            self.ahead.leaves = self.tree.directory.run_at_once(from).unwrap_or_else(|| {
+                let mut one = [0; RUN];
+                one[0] = self.ahead.next;
+                one
+            });
             self.ahead.read = 0;
             (0..self.ahead.steady).for_each(|i| leaves.prefetch_all(self.ahead.leaf(i)));
         }

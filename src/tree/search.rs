@@ -65,14 +65,24 @@ impl<N: Node, M: Medium> Core<N, M> {
         // Nearly always the index knows the leaf, and nobody writes to it.
         if let Some(at) = self.directory.floor_at_once(key) {
             self.leaves.prefetch(at, key);
-            if let Some(view) = self.leaves.view_at_once(at).filter(|view| view.span.contains(key)) {
-                let result = read(&view);
-                if view.is_still() {
-                    return Ok(result);
-                }
+            if let Some(result) = self.with_owner_at_once(at, key, &mut read) {
+                return Ok(result);
             }
         }
         self.with_owner_in_the_end(key, read)
+    }
+
+    /// Reads in this leaf, if it owns the key and nobody writes to it: then it is the right one, however it was come by.
+    #[inline(always)]
+    pub(super) fn with_owner_at_once<R>(
+        &self,
+        at: u64,
+        key: u64,
+        read: impl FnOnce(&View<'_, N::Aid>) -> R,
+    ) -> Option<R> {
+        let view = self.leaves.view_at_once(at).filter(|view| view.span.contains(key))?;
+        let result = read(&view);
+        view.is_still().then_some(result)
     }
 
     #[cold]
@@ -132,14 +142,22 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_, N::Aid>> {
         if let Some(at) = self.directory.floor_at_once(key) {
             self.leaves.prefetch(at, key);
-            if let Some(leaf) = self.leaves.lock_at_once(at) {
-                if leaf.span().contains(key) {
-                    return Ok(leaf);
-                }
-                leaf.unlock_unchanged();
+            if let Some(leaf) = self.lock_owner_at_once(at, key) {
+                return Ok(leaf);
             }
         }
         self.named(self.try_lock_owner(key))
+    }
+
+    /// Locks this leaf, if it owns the key and nobody else writes to it.
+    #[inline(always)]
+    pub(super) fn lock_owner_at_once(&self, at: u64, key: u64) -> Option<Locked<'_, N::Aid>> {
+        let leaf = self.leaves.lock_at_once(at)?;
+        if leaf.span().contains(key) {
+            return Some(leaf);
+        }
+        leaf.unlock_unchanged();
+        None
     }
 
     #[cold]
@@ -187,10 +205,8 @@ impl<N: Node, M: Medium> Core<N, M> {
                 }
             }
             for (leaf, &key) in leaves.iter().zip(keys) {
-                let at_once = leaf
-                    .and_then(|at| self.leaves.view_at_once(at))
-                    .filter(|view| view.span.contains(key))
-                    .and_then(|view| Some(self.leaves.value_in(&view, key).map(&read)).filter(|_| view.is_still()));
+                let value = |view: &View<'_, N::Aid>| self.leaves.value_in(view, key).map(&read);
+                let at_once = leaf.and_then(|at| self.with_owner_at_once(at, key, value));
                 out(at_once.unwrap_or_else(|| self.get_with(key, &read)));
             }
         }

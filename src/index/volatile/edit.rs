@@ -108,8 +108,13 @@ impl<'a> Edit<'a> {
 
     /// Forgets the tree.
     pub(super) fn lose(&mut self) {
+        self.replace(None);
+    }
+
+    /// Puts another tree, or none, in the place of the tree, of which nothing is left to be taken from the pool.
+    fn replace(&mut self, root: Option<Root>) {
         let old = self.root.get();
-        self.root.set(None);
+        self.root.set(root);
         if let Some(old) = old {
             self.give_tree(old);
         }
@@ -231,7 +236,6 @@ impl<'a> Edit<'a> {
     fn merge(&mut self, mut len: usize) {
         while len < WIDTH / 2 {
             let Some((id, slot)) = self.writer.path.pop() else { return };
-
             let (parent, arena) = (self.arena.node(id), self.arena);
             let children = parent.len();
             // The neighbours, unless they are still in the pool: those are full.
@@ -282,13 +286,7 @@ impl<'a> Edit<'a> {
             level = self.level(level.into_iter());
             height += 1;
         }
-
-        let old = self.root.get();
-        self.root.set(level.first().map(|&(_, id)| Root { id, height }));
-        if let Some(old) = old {
-            self.give_tree(old);
-        }
-        self.writer.source = None;
+        self.replace(level.first().map(|&(_, id)| Root { id, height }));
         count
     }
 
