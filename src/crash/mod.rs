@@ -59,6 +59,8 @@ pub struct Campaign {
     pub model: Model,
     /// What the values are.
     pub values: Values,
+    /// Whether a crash leaves pairs whole ([`Medium::pairs_are_whole`](crate::medium::Medium::pairs_are_whole)).
+    pub whole_pairs: bool,
     /// How often recovery is cut in turn: 0 not at all, 1 once, ...
     pub depth: u32,
     /// States per crash point beyond which the rest is sampled.
@@ -170,6 +172,7 @@ impl Campaign {
         Self {
             model,
             values: Values::Numbers,
+            whole_pairs: false,
             depth: 1,
             limit: 20_000,
             seed: 1,
@@ -253,9 +256,10 @@ impl Campaign {
     }
 
     fn run<N: Node, I: Index>(&self, history: &History) -> Result<Run, String> {
+        let sim = Sim::zeroed(verify::POOL, self.fault).with_whole_pairs(self.whole_pairs);
         match self.values {
-            Values::Numbers => verify::run::<Numbers<N, I>>(history, self.fault),
-            Values::Records => verify::run::<Records<N, I>>(history, self.fault),
+            Values::Numbers => verify::run::<Numbers<N, I>>(history, sim),
+            Values::Records => verify::run::<Records<N, I>>(history, sim),
         }
     }
 
@@ -325,7 +329,7 @@ impl Cut<'_> {
                         self.point::<N, I>(&then, open, i, in_flight, outcome);
                     }
                 }
-                Event::Store { .. } => {}
+                Event::Store { .. } | Event::Pair { .. } => {}
             }
             if outcome.violations.len() >= self.campaign.violations {
                 return;
@@ -356,7 +360,8 @@ impl Cut<'_> {
         loop {
             tried += 1;
             let fault = self.campaign.fault;
-            let sim = Sim::crashed(pending.image.clone(), options.clone(), path, seed, fault);
+            let sim = Sim::crashed(pending.image.clone(), options.clone(), path, seed, fault)
+                .with_whole_pairs(self.campaign.whole_pairs);
             outcome.states += 1;
             outcome.in_recovery += u64::from(!self.cuts.is_empty());
             let verified = self.campaign.state::<N, I>(&sim, allowed, outcome.states);

@@ -3,7 +3,7 @@
 use crate::crash::history::{History, Op};
 use crate::crash::subject::{Kind, Subject};
 use crate::error::{Error, Result};
-use crate::medium::{Dram, Event, Fault, Sim};
+use crate::medium::{Dram, Event, Sim};
 use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,10 +51,9 @@ fn options() -> Options {
     Pool::options().segment_size(1024).max_capacity(POOL - (12 << 10)).max_trees(2)
 }
 
-/// Runs a history; an error or a panic is reported in words.
-pub(super) fn run<K: Kind>(history: &History, fault: Option<Fault>) -> Result<Run, String> {
+/// Runs a history on an empty medium; an error or a panic is reported in words.
+pub(super) fn run<K: Kind>(history: &History, sim: Sim) -> Result<Run, String> {
     guarded(|| {
-        let sim = Sim::zeroed(POOL, fault);
         let mut model = Entries::new();
         let mut in_flight = None;
         let mut from = 0;

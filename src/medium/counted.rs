@@ -62,7 +62,7 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl<M: Medium> Medium for Counted<M> {
-    delegate_medium!(this => this.medium; len name domain read_only reserve space load load_words prefetch);
+    delegate_medium!(this => this.medium; len name domain pairs_are_whole read_only reserve space load load_words prefetch);
 
     fn writes_back(&self) -> bool {
         true

@@ -4,7 +4,7 @@
 //! any system call and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
 //! outlives the process but not the machine, and flush and fence cost nothing because they would bring nothing.
 
-use super::{Domain, LINE, Medium};
+use super::{Costs, Domain, LINE, Medium};
 use crate::arch::{self, Flush};
 use crate::error::{Error, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 /// Forces the domain of every mapping, whatever the file system: `process`, `power` or `power-with-caches`.
 ///
@@ -39,6 +40,8 @@ pub struct Mapped {
     detected: Domain,
     flush: Flush,
     writable: bool,
+    /// Measured when somebody asks.
+    costs: OnceLock<Costs>,
 }
 
 // SAFETY: `words` is a shared mapping that lives as long as `self`; it is only accessed atomically.
@@ -117,7 +120,7 @@ impl Mapped {
         let (map, words, detected) = map_file(&file, len, writable).map_err(io("map"))?;
         let forced = std::env::var(FORCE_DOMAIN).ok().and_then(|name| Domain::from_name(&name));
         let domain = forced.unwrap_or(detected);
-        Ok(Self { words, map, file, name, domain, detected, flush: Flush::chosen(), writable })
+        Ok(Self { words, map, file, name, domain, detected, flush: Flush::chosen(), writable, costs: OnceLock::new() })
     }
 
     /// The same mapping, used as if its domain were this one.
@@ -204,6 +207,15 @@ impl Medium for Mapped {
 
     fn domain(&self) -> Domain {
         self.domain
+    }
+
+    /// By promise 4, where other cores see a pair in one step.
+    fn pairs_are_whole(&self) -> bool {
+        arch::pair_method() != "locks"
+    }
+
+    fn costs(&self) -> Costs {
+        *self.costs.get_or_init(|| Costs::measure(self))
     }
 
     fn read_only(&self) -> bool {

@@ -3,13 +3,15 @@
 //! Everything persistent is reached through a [`Medium`] by offset. What the rest of the crate may rely on:
 //!
 //! 1. An aligned 8-byte store is failure-atomic: after a crash the word is the old one or the new one.
-//! 2. A wider store may tear into its 8-byte words at a crash, even where it is atomic for other cores.
+//! 2. A wider store may tear into its 8-byte words at a crash, even where it is atomic for other cores; unless the medium
+//!    says that [pairs are whole](Medium::pairs_are_whole).
 //! 3. A store may become durable **earlier** than asked, at any time, in any order relative to stores to other lines.
 //! 4. Two stores to one line with [`order`](Medium::order) between them become durable in that order: a line is written
 //!    back as one coherent snapshot.
 //! 5. A store is durable once a [`flush`](Medium::flush) of its line followed the store and a
 //!    [`fence`](Medium::fence) followed the flush, all on one thread.
 
+mod costs;
 mod counted;
 mod dram;
 mod mapped;
@@ -17,6 +19,7 @@ mod mapped;
 mod sim;
 mod slowed;
 
+pub use costs::Costs;
 pub use counted::{Counted, Counts};
 pub use dram::Dram;
 pub use mapped::{Mapped, Mapping};
@@ -101,6 +104,18 @@ pub trait Medium: Send + Sync + 'static {
     #[inline]
     fn writes_back(&self) -> bool {
         self.domain() == Domain::Power
+    }
+
+    /// Whether a [pair](Self::store_pair) is never torn by a crash: where other cores see it in one step, and lines are
+    /// written back as other cores see them.
+    #[inline]
+    fn pairs_are_whole(&self) -> bool {
+        false
+    }
+
+    /// What persisting costs here.
+    fn costs(&self) -> Costs {
+        Costs::NOMINAL
     }
 
     /// True if stores are not allowed.
@@ -205,6 +220,13 @@ macro_rules! delegate_medium {
         #[inline]
         fn writes_back(&self) -> bool { let $this = self; $to.writes_back() }
     };
+    (@pairs_are_whole $this:ident => $to:expr) => {
+        #[inline]
+        fn pairs_are_whole(&self) -> bool { let $this = self; $to.pairs_are_whole() }
+    };
+    (@costs $this:ident => $to:expr) => {
+        fn costs(&self) -> $crate::medium::Costs { let $this = self; $to.costs() }
+    };
     (@read_only $this:ident => $to:expr) => {
         fn read_only(&self) -> bool { let $this = self; $to.read_only() }
     };
@@ -262,8 +284,8 @@ macro_rules! delegate_medium {
 
 /// One medium in several hands, to look at it after the pool on it is closed.
 impl<M: Medium> Medium for Arc<M> {
-    delegate_medium!(this => (**this); len name domain writes_back read_only reserve space load load_words store);
-    delegate_medium!(this => (**this); store_pair cas order flush fence will_read prefetch);
+    delegate_medium!(this => (**this); len name domain writes_back pairs_are_whole costs read_only reserve space load);
+    delegate_medium!(this => (**this); load_words store store_pair cas order flush fence will_read prefetch);
 }
 
 /// The lines that overlap `len` bytes from `at`, as offsets of their starts.

@@ -7,7 +7,7 @@
 //! - [`Model::Weak`] (aarch64): stores to a line that no order point, flush or fence separates may be kept in any
 //!   combination, except that of the stores to one word the later ones imply the earlier ones.
 //!
-//! Stores wider than 8 bytes are recorded word by word, so they tear.
+//! Stores wider than 8 bytes are recorded word by word, so they tear; unless the medium is told to keep them whole.
 //!
 //! The content of a line that could be one of several is not chosen before it is first accessed. A run of recovery
 //! therefore branches only on what it reads, and all states that differ elsewhere are one.
@@ -41,6 +41,13 @@ pub enum Event {
         at: u64,
         /// Its new value.
         value: u64,
+    },
+    /// A store of two words that are kept together.
+    Pair {
+        /// Offset of the first word.
+        at: u64,
+        /// Their new values.
+        pair: [u64; 2],
     },
     /// An order point.
     Order(Site),
@@ -86,6 +93,7 @@ pub struct Sim {
     state: Arc<Mutex<State>>,
     len: u64,
     fault: Option<Fault>,
+    whole_pairs: bool,
 }
 
 struct State {
@@ -115,7 +123,12 @@ impl Sim {
     ) -> Self {
         let len = image.len() as u64 * 8;
         let state = State { image, undecided, path, decided: 0, seed, trace: Vec::new() };
-        Self { state: Arc::new(Mutex::new(state)), len, fault }
+        Self { state: Arc::new(Mutex::new(state)), len, fault, whole_pairs: false }
+    }
+
+    /// Whether a crash leaves [pairs](Medium::store_pair) whole.
+    pub fn with_whole_pairs(self, whole_pairs: bool) -> Self {
+        Self { whole_pairs, ..self }
     }
 
     /// Everything asked of the medium so far.
@@ -211,9 +224,20 @@ impl Medium for Sim {
         state.trace.push(Event::Store { at: at & !7, value });
     }
 
-    fn store_pair(&self, at: u64, [first, second]: [u64; 2]) {
-        self.store(at, first);
-        self.store(at + 8, second);
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        if !self.whole_pairs {
+            let [first, second] = pair;
+            self.store(at, first);
+            return self.store(at + 8, second);
+        }
+        let mut state = self.state.lock();
+        state.decide(at);
+        state.image[at as usize / 8..][..2].copy_from_slice(&pair);
+        state.trace.push(Event::Pair { at: at & !7, pair });
+    }
+
+    fn pairs_are_whole(&self) -> bool {
+        self.whole_pairs
     }
 
     fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {

@@ -1,27 +1,34 @@
 //! Adds a delay per flushed line: persistent memory slower than the machine's own, as the papers emulate it.
 
-use super::{Medium, lines};
+use super::{Costs, Medium, lines};
 use crate::delegate_medium;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A medium that waits after each flushed line, and passes everything on.
 pub struct Slowed<M> {
     medium: M,
     per_line: Duration,
+    costs: OnceLock<Costs>,
 }
 
 impl<M: Medium> Slowed<M> {
     /// Waits `per_line` for each line; the papers' usual number is 300 ns.
     pub fn new(medium: M, per_line: Duration) -> Self {
-        Self { medium, per_line }
+        Self { medium, per_line, costs: OnceLock::new() }
     }
 }
 
 impl<M: Medium> Medium for Slowed<M> {
-    delegate_medium!(this => this.medium; len name domain read_only reserve space load store store_pair cas order fence prefetch);
+    delegate_medium!(this => this.medium; len name domain pairs_are_whole read_only reserve space load store store_pair);
+    delegate_medium!(this => this.medium; cas order fence prefetch);
 
     fn writes_back(&self) -> bool {
         true
+    }
+
+    fn costs(&self) -> Costs {
+        *self.costs.get_or_init(|| Costs::measure(self))
     }
 
     fn flush(&self, at: u64, len: u64) {
