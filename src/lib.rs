@@ -22,9 +22,9 @@
 //!
 //! # Layouts
 //!
-//! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`OneLine`], [`Circular`], [`Linear`]), `I` where its
-//! index lives ([`Volatile`], [`Persistent`]), `M` the [`medium`]. [`CircTree`] and [`FastFair`] are the
-//! systems of the papers.
+//! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`OneLine`] if nothing else is said), `I` where
+//! its index lives ([`Volatile`], [`Persistent`]), `M` the [`medium`]. The systems of the papers are aliases: [`CircTree`],
+//! [`FastFair`], [`NvTree`], [`CrabTree`], [`FpTree`], [`LcbTree`], [`CddsTree`] and their variants.
 //!
 //! # Floors
 //!
@@ -46,6 +46,7 @@ mod map;
 pub mod medium;
 mod memory;
 mod node;
+mod papers;
 mod pool;
 mod sync;
 mod tree;
@@ -54,20 +55,10 @@ pub use codec::{Encoded, Key, Kind, Stored, Value};
 pub use error::{Broken, Error, Result};
 pub use index::{Index, IndexKind, Persistent, Volatile};
 pub use map::{Entries, Map};
-pub use node::{Circular, Linear, Node, OneLine};
+pub use node::{
+    Aggressive, Append, Balanced, Circular, Conservative, CowSip, Decorated, Fingerprint, Fingerprinted, Fixed, Linear,
+    Logged, Node, OneLine, Scanned, Sentinel, Strategy, Versioned, crab,
+};
+pub use papers::*;
 pub use pool::{Options, Pool, Progress, Stat, TreeInfo};
 pub use tree::{PTree, Range, Report};
-
-/// Circ-Tree: circular nodes of 32 entries (512 bytes), which shift the shorter way.
-///
-/// # Source
-///
-/// Wang, Brihadiswarn, Jiang, Chattopadhyay: "Circ-Tree: A B+-Tree Variant with Circular Design for Persistent Memory",
-/// IEEE Transactions on Computers.
-pub type CircTree<I = Volatile, M = medium::Mapped> = PTree<Circular<32>, I, M>;
-/// FAST+FAIR: linear nodes of 32 entries (512 bytes), which shift to the right.
-///
-/// # Source
-///
-/// Hwang, Kim, Won, Nam: "Endurable Transient Inconsistency in Byte-Addressable Persistent B+-Tree", FAST 2018.
-pub type FastFair<I = Volatile, M = medium::Mapped> = PTree<Linear<32>, I, M>;

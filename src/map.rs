@@ -125,7 +125,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
         self.put(key.encode(), value, |old| old.is_none()).map(|old| old.is_none())
     }
 
-    fn put(&self, key: u64, value: V::Borrowed<'_>, wanted: impl FnOnce(Option<u64>) -> bool) -> Result<Option<u64>> {
+    fn put(&self, key: u64, value: V::Borrowed<'_>, wanted: impl Fn(Option<u64>) -> bool) -> Result<Option<u64>> {
         let core = &*self.core;
         let (word, record) = match V::encode(value) {
             Encoded::Word(word) => (word, None),

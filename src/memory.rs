@@ -3,6 +3,7 @@
 //!
 //! An array for all that may ever be needed costs address space only, and finds an element by one multiplication.
 
+use crate::sync::AtomicU64;
 use std::io;
 use std::ops::Deref;
 
@@ -16,6 +17,25 @@ pub unsafe trait Zero {
     /// That value.
     #[cfg_attr(not(any(loom, miri)), allow(dead_code, reason = "memory comes as zeros, but for the checkers"))]
     fn zero() -> Self;
+}
+
+// SAFETY: it has no bytes.
+unsafe impl Zero for () {
+    fn zero() {}
+}
+
+// SAFETY: a number.
+unsafe impl Zero for AtomicU64 {
+    fn zero() -> Self {
+        Self::new(0)
+    }
+}
+
+// SAFETY: its elements are `Zero`.
+unsafe impl<T: Zero, const N: usize> Zero for [T; N] {
+    fn zero() -> Self {
+        std::array::from_fn(|_| T::zero())
+    }
 }
 
 #[cfg(not(any(loom, miri)))]
@@ -132,14 +152,7 @@ impl<T> Deref for Zeroed<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::sync::{AtomicU64, Ordering};
-
-    // SAFETY: a number.
-    unsafe impl Zero for AtomicU64 {
-        fn zero() -> Self {
-            Self::new(0)
-        }
-    }
+    use crate::sync::Ordering;
 
     #[test]
     fn small_and_large_arrays_are_zero_and_keep_what_is_stored() {

@@ -3,7 +3,10 @@
 
 use bristlecone::crash::{Campaign, Control, ControlKind, History, Outcome, Values};
 use bristlecone::medium::Model;
-use bristlecone::{Circular, Index, Linear, Node, OneLine, Persistent, Volatile};
+use bristlecone::{
+    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Index, Linear, Logged, Node, OneLine, Persistent,
+    Sentinel, Versioned, Volatile, crab,
+};
 
 /// States per crash point, for what has points with very many: a record of twenty lines may be torn in a million ways.
 const LIMIT: usize = 500;
@@ -22,6 +25,13 @@ fn clean(outcome: &Outcome) {
 
 fn random<N: Node, I: Index>(model: Model, count: usize) {
     let campaign = Campaign::new(model);
+    clean(&campaign.random::<N, I>(count, 40, |_, _| ()));
+}
+
+/// The same, where a crash leaves pairs whole.
+fn random_with_whole_pairs<N: Node, I: Index>(model: Model, count: usize) {
+    let mut campaign = Campaign::new(model);
+    campaign.whole_pairs = true;
     clean(&campaign.random::<N, I>(count, 40, |_, _| ()));
 }
 
@@ -58,6 +68,26 @@ fn random_histories_weak() {
     random::<Circular<4>, Persistent>(Model::Weak, 60);
     random::<OneLine<7>, Volatile>(Model::Weak, 60);
     random::<OneLine<7>, Persistent>(Model::Weak, 60);
+}
+
+#[test]
+fn random_histories_of_the_papers_trees() {
+    random::<Sentinel<Circular<8>>, Volatile>(Model::Weak, 30);
+    random::<Fingerprinted<Circular<8>>, Persistent>(Model::Tso, 30);
+    random::<CowSip<4>, Volatile>(Model::Weak, 30);
+    random::<CowSip<8, { crab::COPY_ONLY }>, Volatile>(Model::Weak, 60);
+    random::<CowSip<8, { crab::COPY_ONLY }>, Persistent>(Model::Weak, 60);
+    random::<CowSip<8, { crab::OPT }>, Volatile>(Model::Weak, 60);
+    random_with_whole_pairs::<CowSip<8, { crab::OPT }>, Volatile>(Model::Weak, 60);
+    random_with_whole_pairs::<CowSip<8, { crab::OPT }>, Persistent>(Model::Weak, 60);
+    random::<Append<3>, Volatile>(Model::Weak, 60);
+    random::<Append<4, Fixed>, Persistent>(Model::Weak, 60);
+    random::<Fingerprint<4>, Volatile>(Model::Weak, 60);
+    random::<Fingerprint<8>, Persistent>(Model::Weak, 60);
+    random::<Logged<4>, Volatile>(Model::Weak, 60);
+    random::<Logged<4>, Persistent>(Model::Tso, 60);
+    random::<Versioned<4>, Volatile>(Model::Weak, 60);
+    random::<Versioned<4>, Persistent>(Model::Tso, 60);
 }
 
 /// Short histories that pass the persist steps of leaves with up to so many entries: at every position of leaves of 8
@@ -159,6 +189,40 @@ fn planted_bugs_circular_persistent() {
 fn planted_bugs_one_line_volatile() {
     every_planted_bug_is_found::<OneLine<7>, Volatile>(Model::Weak, Values::Numbers, &telling_histories());
     every_planted_bug_is_found::<OneLine<7>, Volatile>(Model::Tso, Values::Numbers, &telling_histories());
+}
+
+#[test]
+fn planted_bugs_crab() {
+    every_planted_bug_is_found::<CowSip<8, { crab::OPT }>, Volatile>(
+        Model::Weak,
+        Values::Numbers,
+        &telling_histories(),
+    );
+    every_planted_bug_is_found::<CowSip<8, { crab::COPY_ONLY }>, Persistent>(
+        Model::Weak,
+        Values::Numbers,
+        &telling_histories(),
+    );
+}
+
+#[test]
+fn planted_bugs_append() {
+    every_planted_bug_is_found::<Append<4, Fixed>, Volatile>(Model::Weak, Values::Numbers, &telling_histories());
+}
+
+#[test]
+fn planted_bugs_fingerprint() {
+    every_planted_bug_is_found::<Fingerprint<8>, Volatile>(Model::Weak, Values::Numbers, &telling_histories());
+}
+
+#[test]
+fn planted_bugs_logged() {
+    every_planted_bug_is_found::<Logged<4>, Volatile>(Model::Weak, Values::Numbers, &telling_histories());
+}
+
+#[test]
+fn planted_bugs_versioned() {
+    every_planted_bug_is_found::<Versioned<4>, Volatile>(Model::Weak, Values::Numbers, &telling_histories());
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Every tree against `BTreeMap`: random histories, small nodes, all keys legal, with reopening in between.
 
 use bristlecone::medium::Dram;
-use bristlecone::{Circular, Index, Linear, Node, OneLine, PTree, Persistent, Pool, Volatile};
+use bristlecone::{
+    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Index, Linear, Logged, Node, OneLine, PTree,
+    Persistent, Pool, Scanned, Sentinel, Versioned, Volatile, crab,
+};
 use proptest::prelude::*;
+use proptest::strategy::Strategy;
 use std::collections::BTreeMap;
 
 const POOL: u64 = 4 << 20;
@@ -136,48 +140,50 @@ fn histories() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 0..400)
 }
 
+fn cases() -> ProptestConfig {
+    ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 })
+}
+
+macro_rules! follow_the_model {
+    ($($name:ident: $layout:ty, $index:ty;)*) => {
+        proptest! {
+            #![proptest_config(cases())]
+
+            $(#[test]
+            fn $name(ops in histories()) {
+                follows_the_model::<$layout, $index>(ops);
+            })*
+        }
+    };
+}
+
+follow_the_model! {
+    linear_4_volatile: Linear<4>, Volatile;
+    linear_5_persistent: Linear<5>, Persistent;
+    circular_4_persistent: Circular<4>, Persistent;
+    circular_4_volatile: Circular<4>, Volatile;
+    circular_8_persistent: Circular<8>, Persistent;
+    one_line_7_volatile: OneLine<7>, Volatile;
+    one_line_7_persistent: OneLine<7>, Persistent;
+    one_line_39_volatile: OneLine, Volatile;
+    scanned_circular_8: Scanned<Circular<8>>, Volatile;
+    sentinel_linear_4: Sentinel<Linear<4>>, Persistent;
+    sentinel_circular_16: Sentinel<Circular<16>>, Volatile;
+    fingerprinted_linear_64: Fingerprinted<Linear<64>>, Volatile;
+    fingerprinted_circular_8: Fingerprinted<Circular<8>>, Persistent;
+    crab_8: CowSip<8>, Persistent;
+    crab_opt_4: CowSip<4, { crab::OPT }>, Volatile;
+    cow_only_4: CowSip<4, { crab::COPY_ONLY }>, Persistent;
+    append_3: Append<3>, Volatile;
+    append_fixed_4: Append<4, Fixed>, Persistent;
+    fingerprint_4: Fingerprint<4>, Persistent;
+    fingerprint_32: Fingerprint, Volatile;
+    logged_4: Logged<4>, Persistent;
+    versioned_4: Versioned<4>, Persistent;
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
-
-    #[test]
-    fn linear_4_volatile(ops in histories()) {
-        follows_the_model::<Linear<4>, Volatile>(ops);
-    }
-
-    #[test]
-    fn linear_5_persistent(ops in histories()) {
-        follows_the_model::<Linear<5>, Persistent>(ops);
-    }
-
-    #[test]
-    fn circular_2_persistent(ops in histories()) {
-        follows_the_model::<Circular<4>, Persistent>(ops);
-    }
-
-    #[test]
-    fn circular_4_volatile(ops in histories()) {
-        follows_the_model::<Circular<4>, Volatile>(ops);
-    }
-
-    #[test]
-    fn circular_8_persistent(ops in histories()) {
-        follows_the_model::<Circular<8>, Persistent>(ops);
-    }
-
-    #[test]
-    fn one_line_7_volatile(ops in histories()) {
-        follows_the_model::<OneLine<7>, Volatile>(ops);
-    }
-
-    #[test]
-    fn one_line_7_persistent(ops in histories()) {
-        follows_the_model::<OneLine<7>, Persistent>(ops);
-    }
-
-    #[test]
-    fn one_line_39_volatile(ops in histories()) {
-        follows_the_model::<OneLine, Volatile>(ops);
-    }
+    #![proptest_config(cases())]
 
     #[test]
     fn bulk_load_is_insert_of_all(keys in prop::collection::btree_map(key(), any::<u64>(), 0..300)) {
@@ -208,17 +214,19 @@ fn bytes_per_entry(tree: &PTree<OneLine, Volatile, Dram>) -> f64 {
 }
 
 #[test]
-fn keys_that_ascend_fill_leaves() {
+fn keys_that_ascend_or_descend_fill_leaves() {
     let empty =
         || -> PTree<OneLine, Volatile, Dram> { options().create_on(Dram::zeroed(POOL)).unwrap().tree("t").unwrap() };
     const KEYS: u64 = 50_000;
     let ascending = empty();
     (0..KEYS).for_each(|key| assert_eq!(ascending.insert(key, key).unwrap(), None));
+    let descending = empty();
+    (0..KEYS).rev().for_each(|key| assert_eq!(descending.insert(key, key).unwrap(), None));
     let loaded = empty();
     loaded.bulk_load((0..KEYS).map(|key| (key, key))).unwrap();
     let random = empty();
     (0..KEYS).for_each(|i| assert_eq!(random.insert(i.wrapping_mul(0xbf58_476d_1ce4_e5b9), i).unwrap(), None));
-    let bytes = [&ascending, &loaded, &random].map(bytes_per_entry);
+    let bytes = [&ascending, &descending, &loaded, &random].map(bytes_per_entry);
     println!("{bytes:.2?}");
-    assert!(bytes[0] < 16.5 && bytes[1] < 18.0 && bytes[2] < 27.0, "{bytes:?}");
+    assert!(bytes[0] < 16.5 && bytes[1] < 16.5 && bytes[2] < 18.0 && bytes[3] < 27.0, "{bytes:?}");
 }

@@ -92,11 +92,14 @@ pub unsafe fn prefetch(at: *const u8) {
     unsafe { cpu::prefetch(at) }
 }
 
-/// Asks for the line where `value` begins to be brought near, to be read.
+/// Asks for the lines of `value`, sixteen at most, to be brought near, to be read.
 #[inline]
 pub fn prefetch_of<T>(value: &T) {
-    // SAFETY: what a reference points to is no device's.
-    unsafe { prefetch(core::ptr::from_ref(value).cast()) }
+    const LINE: usize = 64;
+    for line in (0..size_of::<T>().min(16 * LINE)).step_by(LINE) {
+        // SAFETY: what a reference points to is no device's.
+        unsafe { prefetch(core::ptr::from_ref(value).wrapping_byte_add(line).cast()) }
+    }
 }
 
 /// Reads sixteen bytes that no other core can change halfway. Orders nothing else, like a relaxed load.

@@ -20,9 +20,21 @@ impl<N: Node, M: Medium> Links<N, M> {
         Self { pool, class: Entry::new(kind, tree, N::BYTES as u32), layout: PhantomData }
     }
 
-    /// What the segments of its blocks are.
-    pub(crate) fn class(&self) -> Entry {
-        self.class
+    /// What the segments of its blocks are, of each size.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = Entry> {
+        let Entry { kind, tree, unit } = self.class;
+        (0..N::CLASSES).map(move |class| Entry::new(kind, tree, unit << class))
+    }
+
+    /// Which of the sizes a block has; `at` was validated.
+    #[inline]
+    pub(crate) fn class_of(&self, at: u64) -> usize {
+        if N::CLASSES == 1 {
+            return 0;
+        }
+        let segments = &self.pool.segments;
+        let unit = segments.of(at).and_then(|segment| segments.entry(segment)).map_or(self.class.unit, |e| e.unit);
+        (unit / self.class.unit).trailing_zeros() as usize
     }
 
     #[inline]
@@ -34,8 +46,8 @@ impl<N: Node, M: Medium> Links<N, M> {
     #[inline]
     pub(crate) fn validate(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
         // The unit is the class's anyway: said as a constant, it is what the compiler divides by.
-        let class = Entry { unit: N::BYTES as u32, ..self.class };
-        if self.pool.segments.is_block(at, class) {
+        let of_class = |class| Entry { unit: (N::BYTES as u32) << class, ..self.class };
+        if (0..N::CLASSES).any(|class| self.pool.segments.is_block(at, of_class(class))) {
             Ok(at)
         } else {
             Err(Broken::new(read_from, "N1: a link to no node of this tree"))
@@ -65,6 +77,15 @@ impl<N: Node, M: Medium> Links<N, M> {
             return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
         }
         Ok(Span::new(low, self.medium().load(next + LOW)))
+    }
+
+    /// Whether a node has no more bytes than its block.
+    pub(crate) fn fits(&self, at: u64) -> Result<(), Broken> {
+        if N::bytes(self.medium(), at) <= N::BYTES << self.class_of(at) {
+            Ok(())
+        } else {
+            Err(Broken::new(at, "N1: a node longer than its block"))
+        }
     }
 
     /// Reads the level of a node from the medium.

@@ -18,9 +18,9 @@ mod shadows;
 
 use crate::arch;
 use crate::error::{Broken, Result};
-use crate::medium::Medium;
+use crate::medium::{LINE, Medium};
 use crate::node::shadow::{Leave, Shadow, Version};
-use crate::node::{Entry, NEXT, New, Node, Sorted, Span};
+use crate::node::{Entry, InNode, NEXT, New, Node, Sorted, Span};
 use crate::pool::Inner;
 use crate::pool::blocks::Blocks;
 use crate::pool::segments::Kind;
@@ -33,8 +33,10 @@ use std::sync::Arc;
 /// The nodes of one tree and kind.
 pub(crate) struct Chain<N: Node, M: Medium> {
     links: Links<N, M>,
-    blocks: Blocks,
+    /// Of each size.
+    blocks: Box<[Blocks]>,
     shadows: Shadows<N::Aid>,
+    shared: N::Shared,
     /// Of the entries.
     pub(crate) count: Count,
 }
@@ -120,7 +122,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let shadows = Shadows::new(segments.count(), (segments.size() / N::BYTES) as usize);
         Ok(Self {
             shadows: links.pool.reserved(shadows)?,
-            blocks: Blocks::new(links.class()),
+            blocks: links.classes().map(Blocks::new).collect(),
+            shared: N::Shared::default(),
             links,
             count: Count::default(),
         })
@@ -131,10 +134,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Bytes of memory that the shadows take.
     pub(crate) fn memory(&self) -> u64 {
-        self.blocks.total(&self.pool.segments) * Self::SHADOW
+        self.blocks.iter().map(|blocks| blocks.total(&self.pool.segments)).sum::<u64>() * Self::SHADOW
     }
 
-    pub(crate) fn blocks(&self) -> &Blocks {
+    /// Its blocks, of each size.
+    pub(crate) fn blocks(&self) -> &[Blocks] {
         &self.blocks
     }
 
@@ -208,6 +212,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             return Ok(None);
         }
         let span = self.span_of(locked.at)?;
+        self.fits(locked.at)?;
         N::recover(self.medium(), locked.at, &locked.shadow.aid, span)?;
         self.count.touched(N::len(&locked.shadow.aid) as u64);
         locked.set_span(span);
@@ -215,17 +220,31 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Ok(Some(locked))
     }
 
-    /// Takes a block and fills it with entries, which ascend; flushed, not fenced. Locked until dropped; nothing points to
-    /// it.
+    /// Takes a block of the smallest size and fills it with entries, which ascend; flushed, not fenced. Locked until
+    /// dropped; nothing points to it.
     pub(crate) fn create(&self, level: u16, span: Span, next: u64, entries: &[Entry]) -> Result<Locked<'_, N::Aid>> {
-        let block = self.blocks.take(self.medium(), &self.pool.segments)?;
+        self.create_of((N::BYTES / LINE) as u32, level, span, next, entries)
+    }
+
+    /// The same, in a block that has so many lines.
+    pub(crate) fn create_of(
+        &self,
+        lines: u32,
+        level: u16,
+        span: Span,
+        next: u64,
+        entries: &[Entry],
+    ) -> Result<Locked<'_, N::Aid>> {
+        let class = (u64::from(lines) * LINE).div_ceil(N::BYTES).next_power_of_two().trailing_zeros() as usize;
+        let block = self.blocks[class].take(self.medium(), &self.pool.segments)?;
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
             // A close record may call anything free. The thread that asks may hold the lock.
             return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().name()));
         }
         let was = shadow.lock.lock();
-        let new = New { level, low: span.low(), next };
+        N::allocated(self.medium(), block.at);
+        let new = New { level, low: span.low(), next, lines };
         N::fill(self.medium(), block.at, &shadow.aid, new, entries, block.zeroed);
         shadow.set_span(span);
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
@@ -244,9 +263,21 @@ impl<N: Node, M: Medium> Chain<N, M> {
         shadow.lock.unlock(was, Leave::Ready);
     }
 
+    /// Gives back a new node that nothing points to.
+    pub(crate) fn undo(&self, node: Locked<'_, N::Aid>) {
+        let at = node.at;
+        self.hide(node);
+        self.discard(at);
+    }
+
     /// Gives back a block that was hidden.
     pub(crate) fn discard(&self, at: u64) {
-        self.blocks.give(at);
+        self.give(at);
+    }
+
+    fn give(&self, at: u64) {
+        N::released(self.medium(), at);
+        self.blocks[self.class_of(at)].give(at);
     }
 
     /// Gives back a node that is in no chain any more, durably.
@@ -254,7 +285,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         node.leave = Leave::Dead;
         let at = node.at;
         drop(node);
-        self.blocks.give(at);
+        self.give(at);
     }
 
     /// Hints that a node is about to be searched for a key.
@@ -278,7 +309,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline]
     pub(crate) fn value_in(&self, view: &View<'_, N::Aid>, key: u64) -> Option<u64> {
         let (m, aid) = (self.medium(), &view.shadow.aid);
-        let place = N::search(m, view.at, aid, key).ok()?;
+        N::searched(aid, &self.shared);
+        let place = N::lookup(m, view.at, aid, key)?;
         Some(N::value(m, view.at, aid, place))
     }
 
@@ -299,6 +331,38 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline]
     pub(crate) fn len(&self, node: &Locked<'_, N::Aid>) -> usize {
         N::len(&node.shadow.aid)
+    }
+
+    /// Slots that are there to be taken.
+    #[inline]
+    pub(crate) fn room(&self, node: &Locked<'_, N::Aid>) -> usize {
+        N::room(&node.shadow.aid)
+    }
+
+    /// Slots that are taken, by entries or by what is left of them.
+    pub(crate) fn taken(&self, node: &Locked<'_, N::Aid>) -> usize {
+        N::taken(&node.shadow.aid)
+    }
+
+    /// All slots.
+    pub(crate) fn slots(&self, node: &Locked<'_, N::Aid>) -> usize {
+        self.taken(node) + self.room(node)
+    }
+
+    /// Whether a copy with the change costs less than the change in place.
+    pub(crate) fn copies(&self, node: &Locked<'_, N::Aid>, change: InNode) -> bool {
+        N::copies(self.medium(), &node.shadow.aid, change)
+    }
+
+    /// Passes on what is known of the use of a node to one of so many that replace it.
+    pub(crate) fn inherit(&self, new: &Locked<'_, N::Aid>, of: &Locked<'_, N::Aid>, heirs: u64) {
+        N::inherit(&new.shadow.aid, &of.shadow.aid, heirs);
+    }
+
+    /// Lines of the nodes that are to replace this one.
+    pub(crate) fn lines(&self, node: &Locked<'_, N::Aid>) -> u32 {
+        let most = (self.pool.segments.size() / LINE) as u32;
+        N::lines(self.medium(), &node.shadow.aid, &self.shared, most)
     }
 
     #[inline]

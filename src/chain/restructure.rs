@@ -10,19 +10,22 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Whether a node has no empty slot.
     #[inline]
     pub(crate) fn is_full(&self, node: &Locked<'_, N::Aid>) -> bool {
-        self.len(node) == N::SLOTS
+        N::room(&node.shadow.aid) == 0
     }
 
-    /// Whether a node is so empty that it should be rebalanced: a quarter full or less.
+    /// Whether a node is so empty that it should be rebalanced: a quarter full or less, in a layout in which a removal makes
+    /// room; in one in which it leaves something behind, if that is worth to be collected.
     #[inline]
     pub(crate) fn is_sparse(&self, node: &Locked<'_, N::Aid>) -> bool {
-        self.len(node) * 4 <= N::SLOTS
+        let sparse = self.len(node) * 4 <= N::SLOTS;
+        if N::RENEWS { sparse && N::TAKES.remove == 0 && self.taken(node) * 2 >= N::SLOTS } else { sparse }
     }
 
     /// Splits a full node; `new` goes along if it belongs to the right half.
     ///
-    /// In the middle, unless keys ascend: then what is full stays full, and the right node begins with `new`. They ascend
-    /// if `new` lies beyond all others at the end of the chain, or in a node that was begun in that way.
+    /// In the middle, unless keys ascend or descend: then what is full stays full. They ascend if `new` lies beyond all
+    /// others at the end of the chain, or in a node that was begun in that way: the right node begins with `new`. They
+    /// descend if it lies before all others at the start of the chain: all others move.
     ///
     /// Returns the right node, and whether `new` is in it. Durable when it returns.
     ///
@@ -40,7 +43,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let i = entries.partition_point(|entry| entry.0 < new.0);
         let is_last = i == entries.len();
         let ascends = is_last && (left.span().high() == u64::MAX || left.was.is_appended());
-        let middle = if ascends { entries.len() } else { entries.len() / 2 };
+        let descends = i == 0 && left.span().low() == 0;
+        let middle = match (ascends, descends) {
+            (true, _) => entries.len(),
+            (_, true) => 0,
+            _ => entries.len() / 2,
+        };
         let with_new = i > middle || ascends;
         if with_new {
             entries.insert(i, new);
@@ -61,7 +69,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Whether two neighbours fit into one node, with room left for a quarter.
     pub(crate) fn fit_in_one(&self, left: &Locked<'_, N::Aid>, right: &Locked<'_, N::Aid>) -> bool {
-        (self.len(left) + self.len(right)) * 4 <= N::SLOTS * 3
+        self.len(right) * 4 + N::SLOTS <= N::room(&left.shadow.aid) * 4
     }
 
     /// Moves all of right into left and frees right. Durable when it returns.

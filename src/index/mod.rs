@@ -127,6 +127,17 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
+    /// Makes another leaf that of `low`, durably, before it takes the other's place in the chain.
+    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<()> {
+        match self {
+            Self::Volatile(separators) => {
+                separators.insert(low, leaf);
+                Ok(())
+            }
+            Self::Persistent(upper) => upper.repoint(low, leaf),
+        }
+    }
+
     /// Whether the leaf that begins at `low` may be unlinked by its left neighbour.
     pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
         match self {

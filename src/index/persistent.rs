@@ -5,10 +5,11 @@
 //!
 //! Invariants, in every crash state:
 //! - **I1** Every inner node's first entry has the node's `low` as its key.
-//! - **I2** An entry's child is in the chain of the level below, or was never committed to it; it was not recycled.
+//! - **I2** An entry's child is in the chain of the level below; or it was to replace the node of the same `low` that is,
+//!   and was never committed. It was not recycled.
 //!
-//! I2 follows from the order: an entry is withdrawn before its child leaves the chain, and posted after its child
-//! entered. I1 follows from leaving the first child of a node alone: a node merges with, or is replaced by, its left
+//! I2 follows from the order: an entry is withdrawn, or becomes that of the new node, before its child leaves the chain;
+//! and it is posted after its child entered. I1 follows from leaving the first child of a node alone: a node merges with, or is replaced by, its left
 //! neighbour only if both have the same parent, as in Circ-Tree.
 
 use crate::chain::{Chain, Links, Locked};
@@ -177,6 +178,20 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
         }
     }
 
+    /// Makes the entry of a leaf that is to be replaced, if there is one, that of the leaf that replaces it.
+    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<()> {
+        self.repoint_at(1, low, leaf)
+    }
+
+    fn repoint_at(&self, level: u16, low: u64, child: u64) -> Result<()> {
+        if let Some(mut node) = self.lock(level, low)?
+            && let Ok(i) = self.chain.search(&node, low)
+        {
+            self.chain.update(&mut node, i, child);
+        }
+        Ok(())
+    }
+
     /// A new topmost node over the chain of the level below, with its first and one further node.
     fn grow(&self, level: u16, low: u64, child: u64) -> Result<()> {
         let m = self.chain.medium();
@@ -332,7 +347,8 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
     pub(crate) fn repair(&self, leaves: &[(u64, u64)]) -> Result<()> {
         // Blocks first: repairing may need new ones.
         let used = self.named(self.nodes())?;
-        self.chain.blocks().recover_except(&self.chain.pool.segments, used.into_iter());
+        let [blocks] = self.chain.blocks() else { unreachable!("inner nodes have one size") };
+        blocks.recover_except(&self.chain.pool.segments, used.into_iter());
         let mut below = leaves.to_vec();
         let mut level = 1;
         // One node needs no level above it.
@@ -361,6 +377,11 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
         }
         for &(low, child) in &listed {
             if below.binary_search(&(low, child)).is_err() {
+                // Its node was about to be replaced, or has been.
+                if let Ok(of_low) = below.binary_search_by_key(&low, |&(low, _)| low) {
+                    self.repoint_at(level, low, below[of_low].1)?;
+                    continue;
+                }
                 if !self.may_withdraw_at(level, low)? {
                     let broken = Broken::new(self.root.index_at(), "I2: a node's first child left the chain");
                     return self.named(Err(broken));
@@ -374,7 +395,7 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
             }
         }
         for &(low, child) in below.iter().filter(|(low, _)| *low > 0) {
-            if listed.binary_search(&(low, child)).is_err() {
+            if listed.binary_search_by_key(&low, |&(low, _)| low).is_err() {
                 self.post_at(level, low, child)?;
             }
         }
@@ -450,7 +471,8 @@ fn check_levels<N: Sorted, M: Medium>(
     let below = levels.iter().skip(1).map(|(nodes, _)| nodes.as_slice()).chain([leaves]);
     for ((_, entries), below) in levels.iter().zip(below) {
         for &(low, child, at) in entries {
-            if below.binary_search(&(low, child)).is_err() {
+            let replaced = || below.binary_search_by_key(&low, |&(low, _)| low).is_ok();
+            if below.binary_search(&(low, child)).is_err() && !replaced() {
                 report(Broken::new(at, "I2: an entry for no node of the level below"));
             }
         }

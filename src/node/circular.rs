@@ -1,7 +1,7 @@
 //! Circular nodes: the run starts anywhere, wraps, and shifts the shorter way.
 
 use crate::medium::Medium;
-use crate::node::sorted::{self, Side, Sorted, Window};
+use crate::node::sorted::{self, Geometry, Side, Sorted, Window};
 use crate::node::{LEAST_SLOTS, Node, Span, slots};
 use core::hint::select_unpredictable;
 
@@ -37,7 +37,7 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
     const BYTES: u64 = sorted::bytes(SLOTS);
 }
 
-impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
+impl<const SLOTS: usize> Geometry for Circular<SLOTS> {
     #[inline]
     fn slot(base: usize, i: isize) -> usize {
         base.wrapping_add_signed(i) & (SLOTS - 1)
@@ -72,10 +72,15 @@ impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
     fn side_of_remove(i: usize, len: usize) -> Side {
         if 2 * i < len - 1 { Side::Left } else { Side::Right }
     }
+}
+
+impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
+    type Geometry = Self;
+    type Probe = ();
 
     #[inline]
-    fn find<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize> {
-        let (base, len) = (usize::from(window.base), window.len());
+    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+        let (base, len) = (usize::from(run.base), run.len());
         let before_wrap = SLOTS - base;
         // A run that wraps is two ascending segments; that from slot 0 on holds the greater keys. Which one it is cannot be
         // predicted, so there is no branch.

@@ -27,14 +27,70 @@ pub trait Layout: Send + Sync + Sized + 'static {
     /// The nodes of a persistent index over such leaves.
     type Inner: Sorted;
 
+    /// What all nodes of a tree share, in DRAM: what its layout has measured and counted.
+    type Shared: Default + Send + Sync;
+
     /// Whether a change may begin before the one before it, in the same node, is durable.
     const INDEPENDENT: bool;
+
+    /// Blocks come in so many sizes, each twice the one before it.
+    const CLASSES: usize = 1;
+
+    /// Slots that an update takes, and a removal: more than none where what was before stays as it is.
+    const TAKES: Takes = Takes { update: 0, remove: 0 };
+
+    /// Whether a node without room is replaced by new ones, with all that is worth keeping. If not, it is split and merged
+    /// in place.
+    const RENEWS: bool = false;
+
+    /// Whether a change may be made by a copy of the node: see [`copies`](Self::copies).
+    const COPIES: bool = false;
+
+    /// Whether a nearly empty node rather goes into its left neighbour than takes in its right one.
+    const MERGES_LEFT: bool = false;
+
+    /// A block was taken from the pool for a node.
+    #[inline]
+    fn allocated<M: Medium>(_m: &M, _at: u64) {}
+
+    /// A node's block goes back to the pool.
+    #[inline]
+    fn released<M: Medium>(_m: &M, _at: u64) {}
 
     /// The level that the node says it has, if it says so; an error for what is no node of the layout.
     fn level<M: Medium>(m: &M, at: u64) -> Result<u16, Broken>;
 
+    /// Bytes that the node says it has, if not all have as many; for others no more than 0.
+    fn bytes<M: Medium>(_m: &M, _at: u64) -> u64 {
+        0
+    }
+
     /// How many entries.
     fn len(aid: &Self::Aid) -> usize;
+
+    /// How many more slots there are to be taken.
+    fn room(aid: &Self::Aid) -> usize;
+
+    /// How many slots are taken, by entries or by what is left of them.
+    #[inline]
+    fn taken(aid: &Self::Aid) -> usize {
+        Self::len(aid)
+    }
+
+    /// Whether a copy with the change costs less than the change in place.
+    fn copies<M: Medium>(_m: &M, _aid: &Self::Aid, _change: InNode) -> bool {
+        false
+    }
+
+    /// Lines of the new nodes that replace this one, no more than `most`.
+    fn lines<M: Medium>(m: &M, aid: &Self::Aid, shared: &Self::Shared, most: u32) -> u32;
+
+    /// A new node is one of so many that replace `of`.
+    fn inherit(_aid: &Self::Aid, _of: &Self::Aid, _heirs: u64) {}
+
+    /// A search was made in the node.
+    #[inline]
+    fn searched(_aid: &Self::Aid, _shared: &Self::Shared) {}
 
     /// Hints that the key is about to be looked for.
     fn prefetch<M: Medium>(m: &M, at: u64, key: u64);
@@ -44,6 +100,12 @@ pub trait Layout: Send + Sync + Sized + 'static {
 
     /// The place of a key; as an error, where it would go.
     fn search<M: Medium>(m: &M, at: u64, aid: &Self::Aid, key: u64) -> Result<usize, usize>;
+
+    /// The place of a key, for those who do not want to know where it would go.
+    #[inline]
+    fn lookup<M: Medium>(m: &M, at: u64, aid: &Self::Aid, key: u64) -> Option<usize> {
+        Self::search(m, at, aid, key).ok()
+    }
 
     /// The value at a place.
     fn value<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize) -> u64;
@@ -68,16 +130,43 @@ pub trait Layout: Send + Sync + Sized + 'static {
 
     /// Adds entries beyond the owned range, where they are still empty slots, and overwrites every other empty slot whose
     /// key lies in `wider`, the range that is to be owned: what a split left behind would come back.
-    fn stage<M: Medium>(m: &M, at: u64, aid: &Self::Aid, wider: Span, entries: &[Entry]);
+    ///
+    /// Not for layouts that [renew](Self::RENEWS) their nodes.
+    fn stage<M: Medium>(_m: &M, _at: u64, _aid: &Self::Aid, _wider: Span, _entries: &[Entry]) {
+        unreachable!("new nodes take the place of nodes that merge")
+    }
 
-    /// Forgets the entries from `border` on, which the node does not own any more. No store to the medium.
-    fn narrow<M: Medium>(m: &M, at: u64, aid: &Self::Aid, border: u64);
+    /// Forgets the entries from `border` on, which the node does not own any more. If it stores anything, that is durable
+    /// when it returns.
+    ///
+    /// Not for layouts that [renew](Self::RENEWS) their nodes.
+    fn narrow<M: Medium>(_m: &M, _at: u64, _aid: &Self::Aid, _border: u64) {
+        unreachable!("new nodes take the place of a node that is split")
+    }
 
     /// Finishes what a crash interrupted, durably, and learns what the node holds.
     fn recover<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span) -> Result<(), Broken>;
 
     /// Every broken invariant, without a store. `None` if what there is cannot be told.
     fn check<M: Medium>(m: &M, at: u64, span: Span, report: impl FnMut(Broken)) -> Option<Checked>;
+}
+
+/// See [`Layout::TAKES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Takes {
+    /// Slots for another value.
+    pub update: usize,
+    /// Slots for a removal.
+    pub remove: usize,
+}
+
+/// A change of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InNode {
+    /// A new entry at this place.
+    Insert(usize),
+    /// The entry at this place goes.
+    Remove(usize),
 }
 
 /// The header of a new node.
@@ -87,6 +176,8 @@ pub struct New {
     pub level: u16,
     /// The smallest key owned.
     pub low: u64,
+    /// Lines that it may use, if not all nodes have as many.
+    pub lines: u32,
     /// The right neighbour, 0 = none.
     pub next: u64,
 }

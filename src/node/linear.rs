@@ -1,7 +1,7 @@
 //! Linear nodes: the run starts at slot 0 and shifts to the right.
 
 use crate::medium::Medium;
-use crate::node::sorted::{self, Side, Sorted, Window};
+use crate::node::sorted::{self, Geometry, Side, Sorted, Window};
 use crate::node::{LEAST_SLOTS, Node, Span, slots};
 
 /// A node of `SLOTS` entries from slot 0 on, as in FAST+FAIR: inserts shift to the right, removals to the left, line by
@@ -26,7 +26,7 @@ impl<const SLOTS: usize> Node for Linear<SLOTS> {
     const BYTES: u64 = sorted::bytes(SLOTS);
 }
 
-impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
+impl<const SLOTS: usize> Geometry for Linear<SLOTS> {
     #[inline]
     fn slot(_base: usize, i: isize) -> usize {
         i as usize
@@ -49,9 +49,14 @@ impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
     fn side_of_remove(_i: usize, _len: usize) -> Side {
         Side::Right
     }
+}
+
+impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
+    type Geometry = Self;
+    type Probe = ();
 
     #[inline]
-    fn find<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize> {
-        slots::search(m, at, 0, window.len(), key)
+    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+        slots::search(m, at, 0, run.len(), key)
     }
 }

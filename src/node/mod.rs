@@ -16,23 +16,44 @@
 //! What a node contains thus follows from its two words, its neighbour's `low` and its keys, at any time. What speeds up
 //! the search in it is kept in the volatile [`shadow`].
 
+mod adaptive;
+mod append;
 mod circular;
+mod cow_sip;
+mod decorated;
+mod fingerprint;
+mod fingerprinted;
+mod hash;
 mod layout;
 mod linear;
+mod logged;
 #[cfg(all(test, loom))]
 mod models;
 mod one_line;
+mod scanned;
+mod sentinel;
 pub(crate) mod shadow;
 mod slots;
 mod sorted;
+mod versioned;
 
+pub use adaptive::{Aggressive, Balanced, Conservative, Fixed, Strategy};
+pub use append::Append;
 pub use circular::Circular;
-pub(crate) use layout::{Checked, Layout, New};
+pub use cow_sip::{CowSip, crab};
+pub use decorated::Decorated;
+pub use fingerprint::Fingerprint;
+pub use fingerprinted::Fingerprinted;
+pub(crate) use layout::{Checked, InNode, Layout, New};
 pub use linear::Linear;
+pub use logged::Logged;
 pub use one_line::OneLine;
+pub use scanned::Scanned;
+pub use sentinel::Sentinel;
 pub(crate) use sorted::Sorted;
+pub use versioned::Versioned;
 
-use crate::medium::Medium;
+use crate::medium::{LINE, Medium};
 
 /// An entry: key, value.
 pub(crate) type Entry = (u64, u64);
@@ -43,6 +64,8 @@ pub(crate) const NEXT: u64 = 0;
 pub(crate) const LOW: u64 = 8;
 /// Bytes of a slot.
 pub(crate) const SLOT: u64 = 16;
+/// Slots in a line.
+const PER_LINE: usize = (LINE / SLOT) as usize;
 
 /// Fewer slots than this make no tree: with two, a full inner node splits into one entry and two, at every level and with
 /// every insert at its end. The models of single leaves do with two.
@@ -115,41 +138,53 @@ pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
     m.fence();
 }
 
+/// Runs `$body` with `$n` standing for the layout of a tag and a number of slots; `None` for one not in the list.
+///
+/// Layouts are types: what works on any pool gets from numbers to types here.
+macro_rules! with_layout {
+    ($layout:expr, $slots:expr, $n:ident => $body:expr) => {
+        $crate::node::with_layout!(@ $layout, $slots, $n => $body;
+            Linear<4> Linear<5> Linear<8> Linear<16> Linear<32> Linear<64> Linear<128> Linear<256> Linear<512>
+            Circular<4> Circular<8> Circular<16> Circular<32> Circular<64> Circular<128> Circular<256> Circular<512>
+            OneLine<7> OneLine<39>
+            Sentinel<Linear<64>> Sentinel<Circular<64>>
+            Fingerprinted<Linear<64>> Fingerprinted<Circular<64>>
+            Scanned<Linear<64>> Scanned<Circular<64>>
+            CowSip<64> CowSip<64, { crab::OPT }> CowSip<64, { crab::COPY_ONLY }> CowSip<64, { crab::SHIFT_ONLY }>
+            Append<16> Append<16, Fixed> Append<16, Conservative> Append<16, Aggressive>
+            Fingerprint<32> Logged<64> Versioned<32>)
+    };
+    (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $($type:ty)*) => {{
+        #[allow(clippy::wildcard_imports, reason = "the names in the list")]
+        use $crate::node::*;
+        match ($layout, $slots) {
+            $(shape if shape == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS as u32) => {
+                type $n = $type;
+                Some($body)
+            })*
+            _ => None,
+        }
+    }};
+}
+pub(crate) use with_layout;
+
 /// Names of a layout's and an index's tags.
 pub(crate) fn layout_names(layout: u16, index: u16) -> (&'static str, &'static str) {
-    let layout = match layout {
-        Linear::<4>::LAYOUT => Linear::<4>::NAME,
-        Circular::<4>::LAYOUT => Circular::<4>::NAME,
-        <OneLine>::LAYOUT => <OneLine>::NAME,
-        _ => "unknown",
-    };
+    macro_rules! names {
+        ($($type:ty)*) => { [$((<$type as Node>::LAYOUT, <$type as Node>::NAME)),*] };
+    }
+    // Of whatever size.
+    let names = names!(Linear<4> Circular<4> OneLine Sentinel<Linear<4>> Sentinel<Circular<4>>
+        Fingerprinted<Linear<4>> Fingerprinted<Circular<4>> Scanned<Linear<4>> Scanned<Circular<4>>
+        CowSip<4, 0> CowSip<4, 1> CowSip<4, 2> CowSip<4, 3> CowSip<4, 4> CowSip<4, 5> CowSip<4, 6> CowSip<4, 7>
+        CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
+        Append<3> Append<3, Fixed> Append<3, Conservative> Append<3, Aggressive>
+        Fingerprint<4> Logged<4> Versioned<4>);
+    let layout = names.iter().find(|(tag, _)| *tag == layout).map_or("unknown", |(_, name)| name);
     let index = match index {
         1 => "volatile",
         2 => "persistent",
         _ => "unknown",
     };
     (layout, index)
-}
-
-/// Runs `$body` with `$n` standing for the layout of a tag and a number of slots; `None` for one not in the list.
-///
-/// Layouts are types; what works on any pool (the check, the command line) gets from numbers to types here.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! with_layout {
-    ($layout:expr, $slots:expr, $n:ident => $body:expr) => {
-        $crate::with_layout!(@ $layout, $slots, $n => $body;
-            Linear: 4 5 8 16 32 64 128 256 512;
-            Circular: 4 8 16 32 64 128 256 512;
-            OneLine: 7 39;)
-    };
-    (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $($of:ident: $($size:literal)*;)*) => {
-        match ($layout, $slots) {
-            $($((<$crate::$of<$size> as $crate::Node>::LAYOUT, $size) => {
-                type $n = $crate::$of<$size>;
-                Some($body)
-            })*)*
-            _ => None,
-        }
-    };
 }

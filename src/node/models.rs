@@ -24,7 +24,7 @@ impl<N: Node> Leaf<N> {
     fn new(entries: &[Entry]) -> Self {
         let leaf = Self { m: Dram::zeroed(2 * N::BYTES), shadow: Shadow::zero(), right: Shadow::zero() };
         let was = leaf.shadow.lock.lock();
-        N::fill(&leaf.m, 0, &leaf.shadow.aid, New { level: 0, low: 0, next: 0 }, entries, false);
+        N::fill(&leaf.m, 0, &leaf.shadow.aid, New { level: 0, low: 0, next: 0, lines: 0 }, entries, false);
         leaf.m.fence();
         leaf.shadow.set_span(SPAN);
         leaf.shadow.lock.unlock(was, Leave::Ready);
@@ -52,7 +52,7 @@ impl<N: Node> Leaf<N> {
         let (at, border) = (N::BYTES, moved[0].0);
         let was = self.shadow.lock.lock();
         let was_right = self.right.lock.lock();
-        N::fill(&self.m, at, &self.right.aid, New { level: 0, low: border, next: 0 }, moved, true);
+        N::fill(&self.m, at, &self.right.aid, New { level: 0, low: border, next: 0, lines: 0 }, moved, true);
         self.right.set_span(Span::new(border, u64::MAX));
         self.m.fence();
         link(&self.m, 0, at);

@@ -34,8 +34,9 @@ use crate::arch::simd::{self, Bytes};
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
+use crate::node::hash::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New};
-use crate::node::{Circular, Entry, LOW, NEXT, Node, SLOT, Sorted, Span};
+use crate::node::{Circular, Entry, LOW, NEXT, Node, PER_LINE, SLOT, Sorted, Span};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
@@ -46,9 +47,6 @@ use crate::sync::{AtomicU64, Ordering};
 /// of LB+-Tree (Liu, Chen, Wang, VLDB 2020), here without a bitmap in the header.
 #[derive(Debug, Clone, Copy)]
 pub struct OneLine<const SLOTS: usize = 39>;
-
-/// Slots in a line; the first one has room for one less.
-const PER_LINE: usize = 4;
 
 /// Words in a line.
 const WORDS_OF_LINE: usize = LINE as usize / 8;
@@ -99,7 +97,7 @@ pub struct Prints([AtomicU64; WORDS]);
 // SAFETY: numbers.
 unsafe impl Zero for Prints {
     fn zero() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+        Self(Zero::zero())
     }
 }
 
@@ -144,44 +142,6 @@ impl Prints {
             word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
         }
     }
-}
-
-/// What the hash of a key says of it.
-#[derive(Clone, Copy)]
-struct Hash(u64);
-
-impl Hash {
-    #[inline]
-    fn of(key: u64) -> Self {
-        // The golden section spreads neighbouring keys evenly; the fold brings in the upper half of others.
-        Self((key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    /// 1 to 255.
-    #[inline]
-    fn print(self) -> u8 {
-        ((self.0 >> 40) as u8).max(1)
-    }
-
-    /// Below `lines`.
-    #[inline]
-    fn line(self, lines: usize) -> usize {
-        ((self.0 >> 48) as usize * lines) >> 16
-    }
-}
-
-/// A set of slots, a bit each.
-type Slots = u64;
-
-/// The slots of a set, in ascending order.
-#[inline]
-fn each(mut slots: Slots) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let slot = slots.trailing_zeros() as usize;
-        let next = (slots != 0).then_some(slot);
-        slots &= slots.wrapping_sub(1);
-        next
-    })
 }
 
 #[inline]
@@ -272,6 +232,7 @@ where
 {
     type Aid = Prints;
     type Inner = <Self as sealed::Sized>::Inner;
+    type Shared = ();
 
     const INDEPENDENT: bool = true;
 
@@ -283,6 +244,15 @@ where
     #[inline]
     fn len(aid: &Prints) -> usize {
         aid.count()
+    }
+
+    #[inline]
+    fn room(aid: &Prints) -> usize {
+        SLOTS - aid.count()
+    }
+
+    fn lines<M: Medium>(_m: &M, _aid: &Prints, _shared: &(), _most: u32) -> u32 {
+        Self::LINES as u32
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::node::layout::{Checked, New};
-use crate::node::sorted::{HEADER, META, Side, Sorted, Window, meta};
+use crate::node::sorted::{Geometry, HEADER, META, Side, Sorted, Window, meta};
 use crate::node::{Entry, LOW, NEXT, SLOT, Span};
 use core::hint::select_unpredictable;
 
@@ -26,6 +26,22 @@ impl<'m, M: Medium> InOrder<'m, M> {
     #[inline]
     #[track_caller]
     fn store(&mut self, at: u64, value: u64) {
+        self.turn_to(at);
+        self.m.store(at, value);
+    }
+
+    /// Two words that a crash leaves whole.
+    #[inline]
+    #[track_caller]
+    fn store_pair(&mut self, at: u64, pair: [u64; 2]) {
+        self.turn_to(at);
+        self.m.store_pair(at, pair);
+    }
+
+    /// Puts what comes in order after what was stored.
+    #[inline]
+    #[track_caller]
+    fn turn_to(&mut self, at: u64) {
         let line = if self.by_line { at & !(LINE - 1) } else { 0 };
         match self.line {
             Some(same) if same == line => self.m.order(),
@@ -36,7 +52,6 @@ impl<'m, M: Medium> InOrder<'m, M> {
             }
             None => self.line = Some(line),
         }
-        self.m.store(at, value);
     }
 
     /// A store to the line of the last one.
@@ -57,12 +72,12 @@ impl<'m, M: Medium> InOrder<'m, M> {
 }
 
 #[inline]
-fn key_at(at: u64, slot: usize) -> u64 {
+pub(crate) fn key_at(at: u64, slot: usize) -> u64 {
     at + HEADER + slot as u64 * SLOT
 }
 
 #[inline]
-fn value_at(at: u64, slot: usize) -> u64 {
+pub(crate) fn value_at(at: u64, slot: usize) -> u64 {
     key_at(at, slot) + 8
 }
 
@@ -75,14 +90,14 @@ pub(crate) fn key<M: Medium>(m: &M, at: u64, slot: usize) -> u64 {
 /// The `i`-th entry of a node.
 #[inline]
 pub(crate) fn entry<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize) -> Entry {
-    let slot = N::slot(window.base.into(), i as isize);
+    let slot = N::Geometry::slot(window.base.into(), i as isize);
     (key(m, at, slot), m.load(value_at(at, slot)))
 }
 
 /// The value of the `i`-th entry of a node.
 #[inline]
 pub(crate) fn value<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize) -> u64 {
-    m.load(value_at(at, N::slot(window.base.into(), i as isize)))
+    m.load(value_at(at, N::Geometry::slot(window.base.into(), i as isize)))
 }
 
 /// Binary search in `len` adjacent slots from `first` on, without unpredictable branches.
@@ -113,7 +128,7 @@ pub(crate) fn search<M: Medium>(m: &M, at: u64, first: usize, len: usize, wanted
 pub(crate) fn fill<N: Sorted, M: Medium>(
     m: &M,
     at: u64,
-    New { level, low, next }: New,
+    New { level, low, next, .. }: New,
     entries: &[Entry],
     zeroed: bool,
 ) -> Window {
@@ -139,9 +154,13 @@ pub(crate) fn fill<N: Sorted, M: Medium>(
 /// Inserts an entry at position `i`, by ordered stores. There must be an empty slot. The last line is flushed, not fenced.
 pub(crate) fn insert<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
-    let slot = |i: isize| N::slot(base, i);
+    let slot = |i: isize| N::Geometry::slot(base, i);
     let mut in_order = InOrder::new(m);
+    let by_pairs = N::BY_PAIRS && m.pairs_are_whole();
     let mut put = |target: usize, (key, value): Entry| {
+        if by_pairs {
+            return in_order.store_pair(key_at(at, target), [key, value]);
+        }
         // The value first: as long as the key is not there, the slot is empty, or the inner one of an equal pair.
         in_order.store(value_at(at, target), value);
         in_order.then_store(key_at(at, target), key);
@@ -150,7 +169,7 @@ pub(crate) fn insert<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: us
     let i = i as isize;
     // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one is
     // whole (N3); the next open closes the gap. Or the new key is there: then so is all else.
-    match N::side_of_insert(i as usize, len) {
+    match N::Geometry::side_of_insert(i as usize, len) {
         Side::Right => {
             for j in (i..len as isize).rev() {
                 put(slot(j + 1), read(j));
@@ -172,17 +191,22 @@ pub(crate) fn insert<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: us
 
 /// Removes the entry at position `i`, by ordered stores. The last line is flushed, not fenced.
 pub(crate) fn remove<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize) -> Window {
-    close_gap::<N, M>(m, at, span, window, i, N::side_of_remove(i, window.len()))
+    close_gap::<N, M>(m, at, span, window, i, N::Geometry::side_of_remove(i, window.len()))
 }
 
 fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize, side: Side) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
-    let slot = |i: isize| N::slot(base, i);
+    let slot = |i: isize| N::Geometry::slot(base, i);
     let mut in_order = InOrder::new(m);
+    let by_pairs = N::BY_PAIRS && m.pairs_are_whole();
     let mut copy = |target: isize, source: isize| {
+        let (key, value) = (key(m, at, slot(source)), m.load(value_at(at, slot(source))));
+        if by_pairs {
+            return in_order.store_pair(key_at(at, slot(target)), [key, value]);
+        }
         // The key first: it makes an equal pair of which the source, the outer one, counts.
-        in_order.store(key_at(at, slot(target)), key(m, at, slot(source)));
-        in_order.then_store(value_at(at, slot(target)), m.load(value_at(at, slot(source))));
+        in_order.store(key_at(at, slot(target)), key);
+        in_order.then_store(value_at(at, slot(target)), value);
     };
     let i = i as isize;
     // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key went with the
@@ -210,7 +234,7 @@ fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i
 
 /// Replaces the value at position `i`; flushed.
 pub(crate) fn update<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64) {
-    let place = value_at(at, N::slot(window.base.into(), i as isize));
+    let place = value_at(at, N::Geometry::slot(window.base.into(), i as isize));
     m.store(place, value);
     // Crash: the old value or the new one.
     m.flush(place, 8);
@@ -229,12 +253,12 @@ pub(crate) fn stage<N: Sorted, M: Medium>(m: &M, at: u64, wider: Span, window: W
         }
     };
     for (i, &(key, value)) in entries.iter().enumerate() {
-        let slot = N::slot(base, (window.len() + i) as isize);
+        let slot = N::Geometry::slot(base, (window.len() + i) as isize);
         touch(slot);
         m.store_pair(key_at(at, slot), [key, value]);
     }
     for i in len..N::SLOTS {
-        let slot = N::slot(base, i as isize);
+        let slot = N::Geometry::slot(base, i as isize);
         if wider.contains(key(m, at, slot)) {
             // What a split left behind would come back with the range.
             touch(slot);
@@ -249,12 +273,13 @@ pub(crate) fn stage<N: Sorted, M: Medium>(m: &M, at: u64, wider: Span, window: W
 
 /// What the bytes of a node say, without a store: its window, and the position of the equal pair if there is one.
 pub(crate) fn inspect<N: Sorted, M: Medium>(m: &M, at: u64, span: Span) -> Result<(Window, Option<usize>), Broken> {
-    let base = N::base(|slot| key(m, at, slot), span).ok_or(Broken::new(at, "N3: the entries form no run"))?;
+    let base =
+        N::Geometry::base(|slot| key(m, at, slot), span).ok_or(Broken::new(at, "N3: the entries form no run"))?;
     let mut len = 0;
     let mut pair = None;
     let mut last = 0;
     while len < N::SLOTS {
-        let slot = N::slot(base, len as isize);
+        let slot = N::Geometry::slot(base, len as isize);
         let key = key(m, at, slot);
         if !span.contains(key) {
             break;
@@ -275,7 +300,7 @@ pub(crate) fn inspect<N: Sorted, M: Medium>(m: &M, at: u64, span: Span) -> Resul
 pub(crate) fn repair<N: Sorted, M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
     let (window, pair) = inspect::<N, M>(m, at, span)?;
     let Some(first) = pair else { return Ok(window) };
-    let side = N::side_of_pair(first, window.len());
+    let side = N::Geometry::side_of_pair(first, window.len());
     let inner = if side == Side::Left { first + 1 } else { first };
     // Crash: the pair lies nearer to the end of the run, on the same side; the next repair goes on from there.
     let window = close_gap::<N, M>(m, at, span, window, inner, side);
@@ -297,7 +322,7 @@ pub(crate) fn check<N: Sorted, M: Medium>(
         }
         Ok((window, pair)) => {
             for i in window.len()..N::SLOTS {
-                let slot = N::slot(window.base.into(), i as isize);
+                let slot = N::Geometry::slot(window.base.into(), i as isize);
                 if span.contains(key(m, at, slot)) {
                     report(Broken::new(key_at(at, slot), "N2: an entry outside the run"));
                 }

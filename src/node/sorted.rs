@@ -16,9 +16,10 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
-use crate::node::layout::{Checked, Layout, New};
+use crate::node::layout::{Checked, InNode, Layout, New};
 use crate::node::{Entry, Node, SLOT, Span, slots};
 use crate::sync::{AtomicU32, Ordering};
+use core::ops::Range;
 
 /// Offset of the word that says what the block is.
 pub(super) const META: u64 = 16;
@@ -69,25 +70,26 @@ pub enum Side {
     Right,
 }
 
-/// What a sorted node keeps in its shadow: the window, and the level.
+/// What a sorted node keeps in its shadow: the window, the level, and what its layout probes before the slots.
 ///
 /// ```text
 /// window: | count 16 | base 16 |
 /// ```
 #[derive(Debug)]
-pub struct Run {
+pub struct Run<P = ()> {
     window: AtomicU32,
     level: AtomicU32,
+    probe: P,
 }
 
-// SAFETY: two numbers.
-unsafe impl Zero for Run {
+// SAFETY: two numbers, and what is `Zero`.
+unsafe impl<P: Zero> Zero for Run<P> {
     fn zero() -> Self {
-        Self { window: AtomicU32::new(0), level: AtomicU32::new(0) }
+        Self { window: AtomicU32::new(0), level: AtomicU32::new(0), probe: P::zero() }
     }
 }
 
-impl Run {
+impl<P> Run<P> {
     #[inline]
     pub(crate) fn window(&self) -> Window {
         let word = self.window.load(Ordering::Relaxed);
@@ -110,13 +112,12 @@ impl Run {
     }
 }
 
-/// A sorted layout: where the run lies, towards which side it shifts, and how it is searched. Everything else is common to
-/// all.
-pub trait Sorted: Node + Layout<Aid = Run, Inner = Self> {
+/// Where in its slots a run lies, and towards which side it shifts.
+pub trait Geometry: 'static {
     /// The slot of the `i`-th entry of a run that starts at `base`; `i` may be -1 and one beyond the run.
     fn slot(base: usize, i: isize) -> usize;
 
-    /// Where the run starts, given which slots are not empty; `None` if they form no run.
+    /// Where the run starts, given the keys of all slots; `None` if those that are owned form no run.
     fn base(key: impl Fn(usize) -> u64, span: Span) -> Option<usize>;
 
     /// The side for position `i` of a run of `len` entries.
@@ -130,15 +131,83 @@ pub trait Sorted: Node + Layout<Aid = Run, Inner = Self> {
 
     /// The side from which a removal at position `i` of `len` entries fills the gap.
     fn side_of_remove(i: usize, len: usize) -> Side;
+}
+
+/// A sorted layout: how its run lies, how it is shifted, and how it is searched. Everything else is common to all.
+pub trait Sorted: Node + Layout<Aid = Run<Self::Probe>, Inner = Self> {
+    /// How the run lies.
+    type Geometry: Geometry;
+
+    /// What is looked at before the slots: in DRAM, made from the keys.
+    type Probe: Zero + Send + Sync;
+
+    /// Whether a shift moves key and value by one store of 16 bytes, on a medium that keeps them together.
+    const BY_PAIRS: bool = false;
+
+    /// Whether a change may be made by a copy of the node.
+    const MAY_COPY: bool = false;
+
+    /// Whether a copy costs less, of a node of `len` entries.
+    fn copy_pays<M: Medium>(_m: &M, _len: usize, _change: InNode) -> bool {
+        false
+    }
+
+    /// Whether a nearly empty node rather goes into its left neighbour than takes in its right one.
+    const PREFERS_LEFT: bool = false;
+
+    /// A block was taken from the pool, or goes back.
+    fn mark<M: Medium>(_m: &M, _at: u64, _taken: bool) {}
+
+    /// Bytes of slots that are asked for when the node is about to be searched.
+    const PREFETCHED: u64 = PREFETCHED;
 
     /// The position of the key in the run; as an error, the position of the first greater key.
-    fn find<M: Medium>(m: &M, at: u64, window: Window, key: u64) -> Result<usize, usize>;
+    fn find<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, key: u64) -> Result<usize, usize>;
+
+    /// The position of the key in the run, for those who do not want to know where it would go.
+    #[inline]
+    fn position<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, key: u64) -> Option<usize> {
+        Self::find(m, at, run, probe, key).ok()
+    }
+
+    /// The keys at these positions may have changed.
+    #[inline]
+    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &Self::Probe, _positions: Range<usize>) {}
+
+    /// Makes room at position `i` and stores the entry there.
+    #[inline]
+    fn shift_in<M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
+        slots::insert::<Self, M>(m, at, window, i, new)
+    }
+
+    /// Closes the gap at position `i`.
+    #[inline]
+    fn shift_out<M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize) -> Window {
+        slots::remove::<Self, M>(m, at, span, window, i)
+    }
+
+    /// Replaces the value at position `i`; flushed.
+    #[inline]
+    fn set<M: Medium>(m: &M, at: u64, run: Window, i: usize, value: u64) {
+        slots::update::<Self, M>(m, at, run, i, value);
+    }
+
+    /// Finishes, or undoes, what a crash interrupted; durable when it returns.
+    fn repair<M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
+        slots::repair::<Self, M>(m, at, span)
+    }
+
+    /// See [`Layout::check`].
+    fn inspect<M: Medium>(m: &M, at: u64, span: Span, report: impl FnMut(Broken)) -> Option<Checked> {
+        slots::check::<Self, M>(m, at, span, report)
+    }
 }
 
 /// A place is a position in the run.
 impl<N: Sorted> Layout for N {
-    type Aid = Run;
+    type Aid = Run<N::Probe>;
     type Inner = N;
+    type Shared = ();
 
     /// N3 allows one pair of equal keys: a shift must be durable before the next one.
     const INDEPENDENT: bool = false;
@@ -154,13 +223,38 @@ impl<N: Sorted> Layout for N {
     }
 
     #[inline]
-    fn len(aid: &Run) -> usize {
+    fn len(aid: &Self::Aid) -> usize {
         aid.window().len()
     }
 
     #[inline]
+    fn room(aid: &Self::Aid) -> usize {
+        N::SLOTS - aid.window().len()
+    }
+
+    const COPIES: bool = N::MAY_COPY;
+
+    fn copies<M: Medium>(m: &M, aid: &Self::Aid, change: InNode) -> bool {
+        N::copy_pays(m, aid.window().len(), change)
+    }
+
+    fn lines<M: Medium>(_m: &M, _aid: &Self::Aid, _shared: &Self::Shared, _most: u32) -> u32 {
+        (N::BYTES / LINE) as u32
+    }
+
+    const MERGES_LEFT: bool = N::PREFERS_LEFT;
+
+    fn allocated<M: Medium>(m: &M, at: u64) {
+        N::mark(m, at, true);
+    }
+
+    fn released<M: Medium>(m: &M, at: u64) {
+        N::mark(m, at, false);
+    }
+
+    #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.prefetch(at + HEADER, (N::BYTES - HEADER).min(PREFETCHED));
+        m.prefetch(at + HEADER, (N::BYTES - HEADER).min(N::PREFETCHED));
     }
 
     fn prefetch_all<M: Medium>(m: &M, at: u64) {
@@ -168,58 +262,80 @@ impl<N: Sorted> Layout for N {
     }
 
     #[inline]
-    fn search<M: Medium>(m: &M, at: u64, aid: &Run, key: u64) -> Result<usize, usize> {
-        N::find(m, at, aid.window(), key)
+    fn search<M: Medium>(m: &M, at: u64, aid: &Self::Aid, key: u64) -> Result<usize, usize> {
+        N::find(m, at, aid.window(), &aid.probe, key)
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, aid: &Run, place: usize) -> u64 {
+    fn lookup<M: Medium>(m: &M, at: u64, aid: &Self::Aid, key: u64) -> Option<usize> {
+        N::position(m, at, aid.window(), &aid.probe, key)
+    }
+
+    #[inline]
+    fn value<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize) -> u64 {
         slots::value::<N, M>(m, at, aid.window(), place)
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Run, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Self::Aid, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
         let window = aid.window();
-        let (Ok(start) | Err(start)) = N::find(m, at, window, from);
+        let (Ok(start) | Err(start)) = N::find(m, at, window, &aid.probe, from);
         let entries = (start..window.len()).map(|i| slots::entry::<N, M>(m, at, window, i));
         out.clear();
         out.extend(entries.take_while(|(key, _)| *key <= to));
         out.len()
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, aid: &Run, new: New, entries: &[Entry], zeroed: bool) {
+    fn fill<M: Medium>(m: &M, at: u64, aid: &Self::Aid, new: New, entries: &[Entry], zeroed: bool) {
         aid.set_level(new.level);
         aid.set_window(slots::fill::<N, M>(m, at, new, entries, zeroed));
+        N::changed(m, at, aid.window(), &aid.probe, 0..entries.len());
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Run, place: usize, new: Entry) {
-        aid.set_window(slots::insert::<N, M>(m, at, aid.window(), place, new));
-    }
-
-    fn update<M: Medium>(m: &M, at: u64, aid: &Run, place: usize, value: u64) {
-        slots::update::<N, M>(m, at, aid.window(), place, value);
-    }
-
-    fn remove<M: Medium>(m: &M, at: u64, aid: &Run, span: Span, place: usize) {
-        aid.set_window(slots::remove::<N, M>(m, at, span, aid.window(), place));
-    }
-
-    fn stage<M: Medium>(m: &M, at: u64, aid: &Run, wider: Span, entries: &[Entry]) {
-        aid.set_window(slots::stage::<N, M>(m, at, wider, aid.window(), entries));
-    }
-
-    fn narrow<M: Medium>(m: &M, at: u64, aid: &Run, border: u64) {
+    fn insert<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize, new: Entry) {
         let window = aid.window();
-        let (Ok(count) | Err(count)) = N::find(m, at, window, border);
+        aid.set_window(N::shift_in(m, at, window, place, new));
+        let positions = match N::Geometry::side_of_insert(place, window.len()) {
+            Side::Left => 0..place + 1,
+            Side::Right => place..window.len() + 1,
+        };
+        N::changed(m, at, aid.window(), &aid.probe, positions);
+    }
+
+    fn update<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize, value: u64) {
+        N::set(m, at, aid.window(), place, value);
+    }
+
+    fn remove<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span, place: usize) {
+        let window = aid.window();
+        aid.set_window(N::shift_out(m, at, span, window, place));
+        let positions = match N::Geometry::side_of_remove(place, window.len()) {
+            Side::Left => 0..place,
+            Side::Right => place..window.len() - 1,
+        };
+        N::changed(m, at, aid.window(), &aid.probe, positions);
+    }
+
+    fn stage<M: Medium>(m: &M, at: u64, aid: &Self::Aid, wider: Span, entries: &[Entry]) {
+        let before = aid.window().len();
+        aid.set_window(slots::stage::<N, M>(m, at, wider, aid.window(), entries));
+        N::changed(m, at, aid.window(), &aid.probe, before..before + entries.len());
+    }
+
+    fn narrow<M: Medium>(m: &M, at: u64, aid: &Self::Aid, border: u64) {
+        let window = aid.window();
+        let (Ok(count) | Err(count)) = N::find(m, at, window, &aid.probe, border);
         aid.set_window(Window { count: count as u16, ..window });
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, aid: &Run, span: Span) -> Result<(), Broken> {
+    fn recover<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span) -> Result<(), Broken> {
         aid.set_level(Self::level(m, at)?);
-        aid.set_window(slots::repair::<N, M>(m, at, span)?);
+        let window = N::repair(m, at, span)?;
+        aid.set_window(window);
+        N::changed(m, at, aid.window(), &aid.probe, 0..window.len());
         Ok(())
     }
 
     fn check<M: Medium>(m: &M, at: u64, span: Span, report: impl FnMut(Broken)) -> Option<Checked> {
-        slots::check::<N, M>(m, at, span, report)
+        N::inspect(m, at, span, report)
     }
 }

@@ -5,7 +5,8 @@ use crate::chain::{Chain, Links};
 use crate::error::{Broken, Error, Result};
 use crate::index::{IndexKind, built_volatile, check_persistent};
 use crate::medium::Medium;
-use crate::node::{Checked, Node};
+use crate::node::{Checked, Node, with_layout};
+use crate::pool::blocks::Blocks;
 use crate::pool::records::{Records, span};
 use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool, segments};
@@ -59,11 +60,12 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         // What is free in memory is not in use in the pool, and nothing is lost in between.
         let blocks = self.leaves.blocks();
-        let free: HashSet<u64> = blocks.free().into_iter().collect();
+        let free: HashSet<u64> = blocks.iter().flat_map(Blocks::free).collect();
         if let Some(&both) = free.intersection(&used).next() {
             report.add(Broken::new(both, "a leaf in use is free"));
         }
-        if report.is_clean() && (free.len() + used.len()) as u64 != blocks.total(&self.pool.segments) {
+        let total: u64 = blocks.iter().map(|blocks| blocks.total(&self.pool.segments)).sum();
+        if report.is_clean() && (free.len() + used.len()) as u64 != total {
             report.add(Broken::new(self.root.head_at(), "a block is neither in use nor free"));
         }
         let segments = &self.pool.segments;
@@ -119,6 +121,7 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
             used.leaves.insert(here);
             leaves.push((span.low(), here));
             report.leaves += 1;
+            chain.fits(here)?;
             let mut broken = Vec::new();
             if let Some(Checked { entries, pair }) = N::check(m, here, span, |b| broken.push(b)) {
                 report.unfinished += u64::from(pair.is_some());
@@ -201,7 +204,7 @@ impl<M: Medium> Pool<M> {
         let index =
             if shape.index == IndexKind::Persistent as u16 { IndexKind::Persistent } else { IndexKind::Volatile };
         let records = crate::codec::is_record(shape.values);
-        let known = crate::with_layout!(shape.layout, shape.slots, N => {
+        let known = with_layout!(shape.layout, shape.slots, N => {
             check_tree::<N, M>(inner, root, index, records, report);
         });
         if known.is_none() {

@@ -30,9 +30,9 @@ const UNCOUNTED: u64 = u64::MAX;
 impl<N: Node, M: Medium> Core<N, M> {
     /// All classes of blocks the tree has, in the order of the record.
     fn classes(&self) -> impl Iterator<Item = &Blocks> {
-        let inner = self.directory.upper().map(|upper| upper.chain().blocks());
+        let inner = self.directory.upper().into_iter().flat_map(|upper| upper.chain().blocks());
         let records = self.records.iter().flat_map(|records| records.classes());
-        std::iter::once(self.leaves.blocks()).chain(inner).chain(records)
+        self.leaves.blocks().iter().chain(inner).chain(records)
     }
 
     /// The words of the record, and how many of them are its head.

@@ -7,6 +7,7 @@ mod close;
 mod open;
 mod range;
 mod rebalance;
+mod replace;
 mod search;
 mod walk;
 mod write;

@@ -90,8 +90,10 @@ impl<N: Node, M: Medium> Core<N, M> {
     fn walk(&self, head: u64) -> Result<()> {
         let m = self.medium();
         let Leaves { listed, tail } = self.find_leaves(head)?;
-        let used = listed.iter().map(|&(_, at)| at).chain([tail]);
-        self.leaves.blocks().recover_except(&self.pool.segments, used);
+        for blocks in self.leaves.blocks() {
+            let used = listed.iter().map(|&(_, at)| at).chain([tail]);
+            blocks.recover_except(&self.pool.segments, used);
+        }
         self.leaves.count.forget();
         match &self.records {
             Some(of_tree) => of_tree.recover(m, &self.pool.segments, &self.records_in(&listed, tail)?),

@@ -30,15 +30,24 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Merges the sparse leaf that owns the key with a neighbour, or shares with it.
     ///
-    /// The right neighbour is preferred, as in Circ-Tree; the left one serves where that has another parent. Leaves are
-    /// locked from left to right.
+    /// The right neighbour is preferred, as in Circ-Tree, or the left one, as in Crab-tree; the other one serves where that
+    /// has another parent.
     #[cold]
     pub(super) fn rebalance(&self, key: u64) -> Result<()> {
         let _restructuring = self.restructuring.lock();
+        let _done = if N::MERGES_LEFT {
+            self.join_left(key)? || self.join_right(key)?
+        } else {
+            self.join_right(key)? || self.join_left(key)?
+        };
+        Ok(())
+    }
+
+    /// Joins the leaf that owns the key, if it is sparse, with its right neighbour; true if there is nothing more to do.
+    fn join_right(&self, key: u64) -> Result<bool> {
         let leaf = self.lock_owner(key)?;
-        let low = leaf.span().low();
-        if !self.leaves.is_sparse(&leaf) || low == u64::MAX {
-            return Ok(());
+        if !self.leaves.is_sparse(&leaf) || leaf.span().low() == u64::MAX {
+            return Ok(true);
         }
         if let Some(next) = self.named(self.leaves.next(leaf.at))?
             && let Some(right) = self.named(self.leaves.lock(next))?
@@ -46,21 +55,34 @@ impl<N: Node, M: Medium> Core<N, M> {
             && right.span().low() < u64::MAX
             && self.directory.may_withdraw(right.span().low())?
         {
-            return self.join(leaf, right);
+            self.join(leaf, right)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The same with its left neighbour. Leaves are locked from left to right.
+    fn join_left(&self, key: u64) -> Result<bool> {
+        let leaf = self.lock_owner(key)?;
+        let low = leaf.span().low();
+        let sparse = self.leaves.is_sparse(&leaf);
+        leaf.unlock_unchanged();
+        if !sparse || low == u64::MAX {
+            return Ok(true);
         }
         if low == 0 || !self.directory.may_withdraw(low)? {
-            return Ok(());
+            return Ok(false);
         }
-        drop(leaf);
         let left = self.lock_owner(low - 1)?;
         if left.span().high() == low
             && let Some(next) = self.named(self.leaves.next(left.at))?
             && let Some(right) = self.named(self.leaves.lock(next))?
             && self.leaves.is_sparse(&right)
         {
-            return self.join(left, right);
+            self.join(left, right)?;
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Makes one leaf of two neighbours, or two of even size.

@@ -52,7 +52,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         let owned = segments.owned(self.root.slot, Kind::Leaf, N::BYTES as u32);
         let blocks = (segments.size() / N::BYTES) as usize;
         let all = owned.len() * blocks;
-        if all < FEW || all >= BAD as usize {
+        // Blocks of several sizes are not numbered.
+        if N::CLASSES > 1 || all < FEW || all >= BAD as usize {
             return self.follow(head);
         }
         let mut place = vec![0; segments.count() as usize];

@@ -1,9 +1,10 @@
 //! Insert, update, remove and compare-and-exchange are one verb: find the owner, decide, do it.
 
 use super::Core;
+use crate::chain::Locked;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::node::Node;
+use crate::node::{Entry, InNode, Node};
 
 /// What is to become of a key.
 pub(crate) enum Change {
@@ -17,42 +18,83 @@ pub(crate) enum Change {
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// Changes the entry of a key as `decide` says, given its value; returns that value. Durable when it returns.
+    ///
+    /// `decide` is asked again if the leaf had to be replaced first.
     #[inline]
-    pub(crate) fn change(&self, key: u64, decide: impl FnOnce(Option<u64>) -> Change) -> Result<Option<u64>> {
+    pub(crate) fn change(&self, key: u64, mut decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
         let leaves = &self.leaves;
-        let mut leaf = self.lock_owner(key)?;
-        let found = leaves.search(&leaf, key);
-        let old = found.ok().map(|place| leaves.value(&leaf, place));
-        match (decide(old), found) {
-            (Change::Keep, _) | (Change::Remove, Err(_)) => {}
-            (Change::Put(value), Ok(place)) => leaves.update(&mut leaf, place, value),
-            (Change::Put(value), Err(place)) => {
-                let new = (key, value);
-                if leaves.is_full(&leaf) {
-                    let (right, with_new) = leaves.split(&mut leaf, 0, new)?;
-                    if !with_new && let Err(place) = leaves.search(&leaf, key) {
-                        leaves.insert(&mut leaf, place, new);
-                    }
-                    let (low, at) = (right.span().low(), right.at);
-                    // Counted under the lock: `clear` counts anew when it holds all locks.
-                    leaves.count.add(1);
-                    drop(right);
+        loop {
+            let mut leaf = self.lock_owner(key)?;
+            let found = leaves.search(&leaf, key);
+            let old = found.ok().map(|place| leaves.value(&leaf, place));
+            let change = decide(old);
+            if N::RENEWS {
+                let takes = match (&change, found) {
+                    (Change::Keep, _) | (Change::Remove, Err(_)) => 0,
+                    (Change::Put(_), Err(_)) => 1,
+                    (Change::Put(_), Ok(_)) => N::TAKES.update,
+                    (Change::Remove, Ok(_)) => N::TAKES.remove,
+                };
+                if leaves.room(&leaf) < takes {
                     drop(leaf);
-                    self.lag(self.post(low, at));
-                } else {
-                    leaves.insert(&mut leaf, place, new);
-                    leaves.count.add(1);
+                    self.renew(key, takes)?;
+                    continue;
                 }
             }
-            (Change::Remove, Ok(place)) => {
-                leaves.remove(&mut leaf, place);
-                leaves.count.sub_one();
-                if leaves.is_sparse(&leaf) {
-                    drop(leaf);
-                    self.lag(self.rebalance(key));
-                }
+            match (change, found) {
+                (Change::Keep, _) | (Change::Remove, Err(_)) => {}
+                (Change::Put(value), Ok(place)) => leaves.update(&mut leaf, place, value),
+                (Change::Put(value), Err(place)) => self.insert_new(leaf, place, (key, value))?,
+                (Change::Remove, Ok(place)) => self.remove_old(leaf, place, key)?,
+            }
+            return Ok(old);
+        }
+    }
+
+    #[inline]
+    fn insert_new(&self, leaf: Locked<'_, N::Aid>, place: usize, new: Entry) -> Result<()> {
+        let leaves = &self.leaves;
+        let mut leaf = leaf;
+        if N::COPIES && leaves.copies(&leaf, InNode::Insert(place)) {
+            match self.insert_by_copy(leaf, new)? {
+                None => return Ok(()),
+                Some(same) => leaf = same,
             }
         }
-        Ok(old)
+        if leaves.is_full(&leaf) {
+            let (right, with_new) = leaves.split(&mut leaf, 0, new)?;
+            if !with_new && let Err(place) = leaves.search(&leaf, new.0) {
+                leaves.insert(&mut leaf, place, new);
+            }
+            let (low, at) = (right.span().low(), right.at);
+            // Counted under the lock: `clear` counts anew when it holds all locks.
+            leaves.count.add(1);
+            drop(right);
+            drop(leaf);
+            self.lag(self.post(low, at));
+        } else {
+            leaves.insert(&mut leaf, place, new);
+            leaves.count.add(1);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn remove_old(&self, leaf: Locked<'_, N::Aid>, place: usize, key: u64) -> Result<()> {
+        let leaves = &self.leaves;
+        let mut leaf = leaf;
+        if N::COPIES && leaves.copies(&leaf, InNode::Remove(place)) {
+            match self.remove_by_copy(leaf, key)? {
+                None => return Ok(()),
+                Some(same) => leaf = same,
+            }
+        }
+        leaves.remove(&mut leaf, place);
+        leaves.count.sub_one();
+        if leaves.is_sparse(&leaf) {
+            drop(leaf);
+            self.lag(if N::RENEWS { self.renew(key, usize::MAX) } else { self.rebalance(key) });
+        }
+        Ok(())
     }
 }

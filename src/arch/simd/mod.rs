@@ -41,6 +41,12 @@ pub(crate) fn equal(bytes: &Bytes, byte: u8) -> u64 {
     cpu::equal(bytes, byte)
 }
 
+/// Which of the eight bytes of a word equal this one: bit `i` for byte `i`, the least significant one first.
+#[inline]
+pub(crate) fn equal_in_word(word: u64, byte: u8) -> u64 {
+    portable::equal_in_word(word, byte)
+}
+
 /// A way to compare words. Whoever has one has the instructions for it.
 pub(crate) trait Compare: Copy {
     /// How many of the words, but for the first, are less than this one, as signed numbers.

@@ -5,17 +5,18 @@ use crate::sync::Ordering;
 
 /// Eight bytes at a time.
 pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
-    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let wanted = u64::from(byte) * 0x0101_0101_0101_0101;
-    let of_word = |word: u64| {
-        let differs = word ^ wanted;
-        // The upper bit of each byte that is zero, without carries from one byte to the next.
-        let zero = !(((differs & LOW) + LOW) | differs | LOW);
-        // The eight upper bits side by side, the first byte's lowest.
-        (zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
-    };
     let words = bytes.iter().enumerate();
-    words.fold(0, |mask, (i, word)| mask | of_word(word.load(Ordering::Relaxed)) << (8 * i))
+    words.fold(0, |mask, (i, word)| mask | equal_in_word(word.load(Ordering::Relaxed), byte) << (8 * i))
+}
+
+#[inline]
+pub(super) fn equal_in_word(word: u64, byte: u8) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let differs = word ^ (u64::from(byte) * 0x0101_0101_0101_0101);
+    // The upper bit of each byte that is zero, without carries from one byte to the next.
+    let zero = !(((differs & LOW) + LOW) | differs | LOW);
+    // The eight upper bits side by side, the first byte's lowest.
+    (zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 /// One word after the other.

@@ -1,0 +1,281 @@
+//! NV-Tree's workload-adaptive scheme: how many lines the leaves get that replace a full one.
+//!
+//! A leaf that is written more than read gets larger, so that it is replaced less often; one that is read more gets
+//! smaller, so that a search in it is shorter. By how much, and which leaves, is the strategy; where it would not pay any
+//! more is told by a model of the costs.
+
+use crate::medium::{Costs, LINE};
+use crate::memory::Zero;
+use crate::sync::{AtomicU64, Ordering};
+
+/// How the size of leaves follows what is done with them.
+///
+/// # Source
+///
+/// NV-Tree (Yang et al., IEEE Transactions on Computers 2015), sections 5.3 and 5.4.
+pub trait Strategy: Send + Sync + 'static {
+    /// Tag of the layout with this strategy.
+    const TAG: u16;
+    /// Name of the layout with this strategy.
+    const NAME: &'static str;
+    /// Whether reads and writes are counted at all.
+    const COUNTS: bool = true;
+
+    /// What a full leaf is replaced by.
+    fn resize(leaf: Seen) -> Resize;
+}
+
+/// What was seen of a leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// It was written more than read.
+    pub write_intensive: bool,
+    /// It was written more than leaves are on average.
+    pub hot_write: bool,
+    /// It was read more than leaves are on average.
+    pub hot_read: bool,
+}
+
+/// How a size changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resize {
+    /// Not at all.
+    Keep,
+    /// A line less.
+    Shrink,
+    /// A line more.
+    Grow,
+    /// Twice as many lines.
+    Double,
+}
+
+/// All leaves have the same size: NV-Tree without the scheme.
+#[derive(Debug, Clone, Copy)]
+pub struct Fixed;
+
+/// Small steps, for leaves that are clearly of one kind.
+#[derive(Debug, Clone, Copy)]
+pub struct Conservative;
+
+/// Whatever is written more than read gets twice as large.
+#[derive(Debug, Clone, Copy)]
+pub struct Aggressive;
+
+/// Twice as large where most is written, small steps elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub struct Balanced;
+
+impl Strategy for Fixed {
+    const TAG: u16 = 13;
+    const NAME: &'static str = "append_fixed";
+    const COUNTS: bool = false;
+
+    fn resize(_leaf: Seen) -> Resize {
+        Resize::Keep
+    }
+}
+
+impl Strategy for Conservative {
+    const TAG: u16 = 14;
+    const NAME: &'static str = "append_conservative";
+
+    fn resize(leaf: Seen) -> Resize {
+        match (leaf.write_intensive, leaf.hot_write, leaf.hot_read) {
+            (true, true, false) => Resize::Grow,
+            (false, false, true) => Resize::Shrink,
+            _ => Resize::Keep,
+        }
+    }
+}
+
+impl Strategy for Aggressive {
+    const TAG: u16 = 15;
+    const NAME: &'static str = "append_aggressive";
+
+    fn resize(leaf: Seen) -> Resize {
+        if leaf.write_intensive { Resize::Double } else { Resize::Keep }
+    }
+}
+
+impl Strategy for Balanced {
+    const TAG: u16 = 16;
+    const NAME: &'static str = "append";
+
+    fn resize(leaf: Seen) -> Resize {
+        match (leaf.write_intensive, leaf.hot_write, leaf.hot_read) {
+            (true, true, _) => Resize::Double,
+            (true, false, _) => Resize::Grow,
+            (false, _, true) => Resize::Shrink,
+            _ => Resize::Keep,
+        }
+    }
+}
+
+/// What was done with one leaf.
+///
+/// ```text
+/// | reads 32 | writes 32 |
+/// ```
+///
+/// A number that two threads change at once may miss one of the changes: it is a guess anyway.
+#[derive(Debug)]
+pub(super) struct Tally(AtomicU64);
+
+// SAFETY: a number.
+unsafe impl Zero for Tally {
+    fn zero() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+impl Tally {
+    pub(super) fn reads(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) >> 32
+    }
+
+    pub(super) fn writes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) & 0xffff_ffff
+    }
+
+    pub(super) fn set(&self, reads: u64, writes: u64) {
+        self.0.store(reads << 32 | writes & 0xffff_ffff, Ordering::Relaxed);
+    }
+
+    pub(super) fn add(&self, reads: u64, writes: u64) {
+        self.set(self.reads() + reads, self.writes() + writes);
+    }
+}
+
+/// What was done with all leaves, and how many there are: the tallies of those that were replaced, and a guess of the
+/// others'.
+#[derive(Default)]
+pub struct Workload {
+    /// An average over the leaves that were replaced lately: 16 fractional bits.
+    reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+/// So much does one leaf count among those before it.
+const RECENT: u64 = 64;
+
+impl Workload {
+    /// A leaf with this tally is replaced. Tells how it compares with the average.
+    pub(super) fn compare(&self, tally: &Tally) -> Seen {
+        let follow = |average: &AtomicU64, now: u64| {
+            let (before, now) = (average.load(Ordering::Relaxed), now << 16);
+            average.store(before - before / RECENT + now / RECENT, Ordering::Relaxed);
+            now > before
+        };
+        let (reads, writes) = (tally.reads(), tally.writes());
+        Seen {
+            write_intensive: reads < writes,
+            hot_write: follow(&self.writes, writes),
+            hot_read: follow(&self.reads, reads),
+        }
+    }
+}
+
+/// The model of section 5.4: nanoseconds to read, and to write, a leaf of so many lines.
+struct Model {
+    costs: Costs,
+    /// Elements in a line.
+    per_line: u64,
+}
+
+impl Model {
+    fn read(&self, lines: u64) -> u64 {
+        lines * self.per_line * u64::from(self.costs.slot)
+    }
+
+    fn write(&self, lines: u64) -> u64 {
+        u64::from(self.costs.round) + lines.saturating_sub(1) * u64::from(self.costs.line)
+    }
+
+    /// Equation 1 against 2: what growing saves, the next split, against what the longer searches cost until then.
+    fn growing_pays(&self, old: u64, new: u64, tally: &Tally) -> bool {
+        let saved = self.read(old) + 2 * self.write(old / 2);
+        let searched = (new - old) * self.per_line * tally.reads() / tally.writes().max(1);
+        saved > searched * self.read(old) * 2
+    }
+
+    /// Equation 3 against 4.
+    fn shrinking_pays(&self, old: u64, new: u64, tally: &Tally) -> bool {
+        let searched = (old - new) * self.per_line * tally.reads() / tally.writes().max(1);
+        searched * self.read(new) * 2 > self.read(new) + 2 * self.write(new / 2)
+    }
+}
+
+/// Lines of the leaves that replace one of `old` lines; Algorithm 3, within `least..=most`.
+pub(super) fn lines<S: Strategy>(
+    (old, least, most): (u64, u64, u64),
+    per_line: u64,
+    costs: Costs,
+    tally: &Tally,
+    workload: &Workload,
+) -> u64 {
+    if !S::COUNTS {
+        return old;
+    }
+    let model = Model { costs, per_line };
+    match S::resize(workload.compare(tally)) {
+        Resize::Keep => old,
+        Resize::Shrink if old > least && model.shrinking_pays(old, old - 1, tally) => old - 1,
+        Resize::Grow if old < most && model.growing_pays(old, old + 1, tally) => old + 1,
+        Resize::Double if old * 2 <= most && model.growing_pays(old, old * 2, tally) => old * 2,
+        Resize::Shrink | Resize::Grow | Resize::Double => old,
+    }
+}
+
+const _: () = assert!(LINE == 64);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs::NOMINAL;
+
+    fn seen(write_intensive: bool, hot_write: bool, hot_read: bool) -> Seen {
+        Seen { write_intensive, hot_write, hot_read }
+    }
+
+    #[test]
+    fn each_strategy_is_algorithm_3() {
+        use Resize::{Double, Grow, Keep, Shrink};
+        let all = [false, true]
+            .into_iter()
+            .flat_map(|w| [false, true].into_iter().flat_map(move |hw| [false, true].map(move |hr| seen(w, hw, hr))));
+        // Read-intensive: cold, hot read, hot write, both; then write-intensive.
+        let expected: [(Resize, Resize, Resize); 8] = [
+            (Keep, Keep, Keep),
+            (Shrink, Keep, Shrink),
+            (Keep, Keep, Keep),
+            (Keep, Keep, Shrink),
+            (Keep, Double, Grow),
+            (Keep, Double, Grow),
+            (Grow, Double, Double),
+            (Keep, Double, Double),
+        ];
+        for (leaf, expected) in all.zip(expected) {
+            let found = (Conservative::resize(leaf), Aggressive::resize(leaf), Balanced::resize(leaf));
+            assert_eq!((found, Fixed::resize(leaf)), (expected, Keep), "{leaf:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_follow_the_workload_as_far_as_it_pays() {
+        let workload = Workload::default();
+        let (written, read) = (Tally::zero(), Tally::zero());
+        written.add(0, 100);
+        read.add(100_000, 10);
+        let grown = lines::<Aggressive>((16, 4, 512), 3, COSTS, &written, &workload);
+        assert_eq!(grown, 32);
+        assert_eq!(lines::<Aggressive>((512, 4, 512), 3, COSTS, &written, &workload), 512);
+        assert_eq!(lines::<Balanced>((16, 4, 512), 3, COSTS, &read, &workload), 15);
+        assert_eq!(lines::<Balanced>((4, 4, 512), 3, COSTS, &read, &workload), 4);
+        assert_eq!(lines::<Fixed>((16, 4, 512), 3, COSTS, &written, &workload), 16);
+        // Searched nearly as often as written: the longer searches would cost more than the splits.
+        let both = Tally::zero();
+        both.add(99, 100);
+        assert_eq!(lines::<Aggressive>((16, 4, 512), 3, COSTS, &both, &workload), 16);
+    }
+}

@@ -1,0 +1,295 @@
+//! NV-Tree's leaves: a log of what was inserted and removed.
+//!
+//! ```text
+//! line 0   | next 8 | low 8 | lines 8 | count 8 | (unused)          |
+//! line 1   | signs 8 | (unused) 8 | element 0: key, value | 1 | 2   |     sign: bit i for element i, 1 = removed
+//! line 2   | signs 8 | (unused) 8 | element 3: key, value | 4 | 5   |
+//! ```
+//!
+//! - **N3** Of the first `count` elements, the last one of a key tells: an entry, or that it was removed. All keys are owned.
+//!
+//! Every change appends: an insert one element, a removal a negative one, an update both. The store of `count` commits. A
+//! full leaf is replaced by new ones with what is still there; how large they are is told by [`adaptive`](super::adaptive).
+
+use crate::error::Broken;
+use crate::medium::{LINE, Medium};
+use crate::memory::Zero;
+use crate::node::adaptive::{self, Balanced, Strategy, Tally, Workload};
+use crate::node::layout::{Checked, Layout, New, Takes};
+use crate::node::versioned::Census;
+use crate::node::{Entry, LOW, NEXT, Node, Span};
+use std::marker::PhantomData;
+
+/// An append-only leaf, of `LINES` lines at first (8, 16, 32, 64 or 128): two lines flushed and two fences per change.
+///
+/// # Source
+///
+/// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile Memory",
+/// IEEE Transactions on Computers 2015: sections 4.3 and 4.4; `S` is section 5.
+#[derive(Debug, Clone, Copy)]
+pub struct Append<const LINES: usize = 16, S = Balanced>(PhantomData<S>);
+
+const SIZE: u64 = 16;
+const COUNT: u64 = 24;
+/// Elements in a line.
+const PER_LINE: usize = 3;
+/// Lines below which a leaf does not shrink.
+const LEAST: u64 = 3;
+
+mod sealed {
+    use crate::node::{Linear, Sorted};
+
+    /// The nodes of a persistent index go with the leaves in size, so that a small tree has several of them.
+    pub trait Sized {
+        type Inner: Sorted;
+    }
+
+    macro_rules! sized {
+        ($($lines:literal: $slots:literal,)*) => {
+            $(impl<S> Sized for super::Append<$lines, S> {
+                type Inner = Linear<$slots>;
+            })*
+        };
+    }
+
+    sized! { 3: 4, 4: 4, 8: 32, 16: 64, 32: 128, 64: 256, 128: 512, }
+}
+
+impl<const LINES: usize, S: Strategy> Node for Append<LINES, S>
+where
+    Self: sealed::Sized,
+{
+    const LAYOUT: u16 = S::TAG;
+    const NAME: &'static str = S::NAME;
+    const SLOTS: usize = (LINES - 1) * PER_LINE;
+    const BYTES: u64 = LINES as u64 * LINE;
+}
+
+/// What is known of a leaf.
+#[derive(Debug)]
+pub struct Log {
+    /// Entries, and elements.
+    census: Census,
+    tally: Tally,
+    lines: Census,
+}
+
+// SAFETY: numbers.
+unsafe impl Zero for Log {
+    fn zero() -> Self {
+        Self { census: Census::zero(), tally: Tally::zero(), lines: Census::zero() }
+    }
+}
+
+#[inline]
+fn line_of(at: u64, i: usize) -> u64 {
+    at + LINE + (i / PER_LINE) as u64 * LINE
+}
+
+#[inline]
+fn key_at(at: u64, i: usize) -> u64 {
+    line_of(at, i) + 16 + (i % PER_LINE) as u64 * 16
+}
+
+/// Whether element `i` says that its key was removed.
+#[inline]
+fn is_negative<M: Medium>(m: &M, at: u64, i: usize) -> bool {
+    m.load(line_of(at, i)) >> (i % PER_LINE) & 1 == 1
+}
+
+/// Writes element `i`, which is not seen yet.
+fn write<M: Medium>(m: &M, at: u64, i: usize, (key, value): Entry, negative: bool) {
+    let bit = i % PER_LINE;
+    // The signs behind are those of elements that are not there.
+    let before = m.load(line_of(at, i)) & ((1 << bit) - 1);
+    m.store(line_of(at, i), before | u64::from(negative) << bit);
+    m.store_pair(key_at(at, i), [key, value]);
+}
+
+impl<const LINES: usize, S: Strategy> Append<LINES, S>
+where
+    Self: sealed::Sized,
+{
+    /// Appends elements; the last line is flushed, not fenced.
+    fn append<M: Medium>(m: &M, at: u64, log: &Log, elements: &[(Entry, bool)], there: usize) {
+        let first = log.census.all();
+        let count = first + elements.len();
+        for (i, &(entry, negative)) in (first..).zip(elements) {
+            write(m, at, i, entry, negative);
+        }
+        let start = line_of(at, first);
+        m.flush(start, line_of(at, count - 1) + LINE - start);
+        // Crash: elements that do not count.
+        m.fence();
+        m.store(at + COUNT, count as u64);
+        // Crash: all of them count, or none does.
+        m.flush(at + COUNT, 8);
+        log.census.set(there, count);
+        if S::COUNTS {
+            log.tally.add(0, elements.len() as u64);
+        }
+    }
+
+    /// The last element of each key, in ascending order of keys.
+    fn last<M: Medium>(m: &M, at: u64, count: usize, wanted: impl Fn(u64) -> bool) -> Vec<(u64, usize)> {
+        let all = (0..count).map(|i| (m.load(key_at(at, i)), i));
+        let mut all: Vec<(u64, usize)> = all.filter(|&(key, _)| wanted(key)).collect();
+        all.sort_unstable();
+        all.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                *kept = *later;
+            }
+            same
+        });
+        all
+    }
+
+    fn size<M: Medium>(m: &M, at: u64) -> u64 {
+        m.load(at + SIZE)
+    }
+
+    fn capacity(lines: u64) -> usize {
+        (lines as usize - 1) * PER_LINE
+    }
+}
+
+/// A place is the number of an element.
+impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S>
+where
+    Self: sealed::Sized,
+{
+    type Aid = Log;
+    type Inner = <Self as sealed::Sized>::Inner;
+    type Shared = Workload;
+
+    const INDEPENDENT: bool = false;
+    /// Up to 32 times as large.
+    const CLASSES: usize = if S::COUNTS { 6 } else { 1 };
+    const TAKES: Takes = Takes { update: 2, remove: 1 };
+    const RENEWS: bool = true;
+
+    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
+        Ok(0)
+    }
+
+    fn bytes<M: Medium>(m: &M, at: u64) -> u64 {
+        Self::size(m, at).saturating_mul(LINE)
+    }
+
+    #[inline]
+    fn len(aid: &Log) -> usize {
+        aid.census.there()
+    }
+
+    #[inline]
+    fn room(aid: &Log) -> usize {
+        Self::capacity(aid.lines.all() as u64).saturating_sub(aid.census.all())
+    }
+
+    fn taken(aid: &Log) -> usize {
+        aid.census.all()
+    }
+
+    fn lines<M: Medium>(m: &M, aid: &Log, shared: &Workload, most: u32) -> u32 {
+        let most = ((Self::BYTES << (Self::CLASSES - 1)) / LINE).min(most.into());
+        let old = aid.lines.all() as u64;
+        adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, m.costs(), &aid.tally, shared) as u32
+    }
+
+    fn inherit(aid: &Log, of: &Log, heirs: u64) {
+        aid.tally.set(of.tally.reads() / heirs, of.tally.writes() / heirs);
+    }
+
+    #[inline]
+    fn searched(aid: &Log, _shared: &Workload) {
+        if S::COUNTS {
+            aid.tally.add(1, 0);
+        }
+    }
+
+    #[inline]
+    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
+        m.prefetch(at, Self::BYTES.min(16 * LINE));
+    }
+
+    fn prefetch_all<M: Medium>(m: &M, at: u64) {
+        m.prefetch(at, Self::BYTES.min(16 * LINE));
+    }
+
+    fn search<M: Medium>(m: &M, at: u64, aid: &Log, key: u64) -> Result<usize, usize> {
+        let count = aid.census.all();
+        match (0..count).rev().find(|&i| m.load(key_at(at, i)) == key) {
+            Some(i) if !is_negative(m, at, i) => Ok(i),
+            _ => Err(count),
+        }
+    }
+
+    #[inline]
+    fn value<M: Medium>(m: &M, at: u64, _aid: &Log, place: usize) -> u64 {
+        m.load(key_at(at, place) + 8)
+    }
+
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Log, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+        let last = Self::last(m, at, aid.census.all(), |key| (from..=to).contains(&key));
+        let there = last.into_iter().filter(|&(_, i)| !is_negative(m, at, i));
+        out.clear();
+        out.extend(there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))));
+        out.len()
+    }
+
+    fn fill<M: Medium>(m: &M, at: u64, aid: &Log, new: New, entries: &[Entry], _zeroed: bool) {
+        assert!(entries.len() <= Self::capacity(new.lines.into()), "a new leaf holds what it is made for");
+        m.store(at + NEXT, new.next);
+        m.store(at + LOW, new.low);
+        m.store(at + SIZE, new.lines.into());
+        m.store(at + COUNT, entries.len() as u64);
+        for (i, &entry) in entries.iter().enumerate() {
+            write(m, at, i, entry, false);
+        }
+        m.flush(at, LINE + entries.len().div_ceil(PER_LINE) as u64 * LINE);
+        aid.census.set(entries.len(), entries.len());
+        aid.lines.set(0, new.lines as usize);
+        aid.tally.set(0, 0);
+    }
+
+    fn insert<M: Medium>(m: &M, at: u64, aid: &Log, _place: usize, new: Entry) {
+        Self::append(m, at, aid, &[(new, false)], aid.census.there() + 1);
+    }
+
+    fn update<M: Medium>(m: &M, at: u64, aid: &Log, place: usize, value: u64) {
+        let (key, old) = (m.load(key_at(at, place)), m.load(key_at(at, place) + 8));
+        Self::append(m, at, aid, &[((key, old), true), ((key, value), false)], aid.census.there());
+    }
+
+    fn remove<M: Medium>(m: &M, at: u64, aid: &Log, _span: Span, place: usize) {
+        let (key, old) = (m.load(key_at(at, place)), m.load(key_at(at, place) + 8));
+        Self::append(m, at, aid, &[((key, old), true)], aid.census.there() - 1);
+    }
+
+    fn recover<M: Medium>(m: &M, at: u64, aid: &Log, span: Span) -> Result<(), Broken> {
+        let mut found = Ok(());
+        let there = Self::check(m, at, span, |broken| found = Err(broken)).map_or(0, |checked| checked.entries.len());
+        found?;
+        aid.census.set(there, m.load(at + COUNT) as usize);
+        aid.lines.set(0, Self::size(m, at) as usize);
+        aid.tally.set(0, 0);
+        Ok(())
+    }
+
+    fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+        let (lines, count) = (Self::size(m, at), m.load(at + COUNT));
+        // That the block has as many lines was looked at before.
+        if lines < LEAST || count > Self::capacity(lines) as u64 {
+            report(Broken::new(at + COUNT, "N3: more elements than fit"));
+            return None;
+        }
+        let last = Self::last(m, at, count as usize, |_| true);
+        if let Some(&(_, i)) = last.iter().find(|&&(key, _)| !span.contains(key)) {
+            report(Broken::new(key_at(at, i), "N3: an element that is not owned"));
+            return None;
+        }
+        let there = last.into_iter().filter(|&(_, i)| !is_negative(m, at, i));
+        Some(Checked { entries: there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))).collect(), pair: None })
+    }
+}

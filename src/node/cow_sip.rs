@@ -1,0 +1,121 @@
+//! Crab-tree's leaves: each change by a copy of the node, or by a shift in place, whichever costs less.
+
+use crate::medium::{LINE, Medium};
+use crate::node::sorted::{self, HEADER, Sorted, Window};
+use crate::node::{InNode, LEAST_SLOTS, Linear, Node, PER_LINE, slots};
+
+/// What a [`CowSip`] does beside Crab-tree's basic scheme.
+pub mod crab {
+    /// Blocks come from the tree's own space. Without it, each one that is taken or given back is noted in the pool,
+    /// durably, as an allocator of persistent memory does.
+    pub const OWN_SPACE: u8 = 1;
+    /// An insert into the lower half of a node makes a copy, whatever the costs.
+    pub const PROBE: u8 = 2;
+    /// A shift moves key and value by one store of 16 bytes, on a medium that keeps these together.
+    pub const PAIRS: u8 = 4;
+    /// All of these: `Crab_opt`.
+    pub const OPT: u8 = OWN_SPACE | PROBE | PAIRS;
+    /// Every change makes a copy, unless somebody is in the way.
+    pub const COPY_ONLY: u8 = 8;
+    /// No change makes a copy.
+    pub const SHIFT_ONLY: u8 = 16;
+}
+
+/// A sorted node of `SLOTS` entries from slot 0 on, changed by copy on write or by shifting in place.
+///
+/// A copy costs two rounds of flushes, however many lines it has: the new node, and the pointer in its left neighbour, which
+/// commits. A shift costs a round for each line that it touches. Which is cheaper follows from the position, and from
+/// [what the medium costs](crate::medium::Costs).
+///
+/// Where Crab-tree counts the entries in a word that commits a shift, here the keys alone tell the run: that is a round
+/// less, and what its recovery finds by the count (section 4.5) is found by the one equal pair.
+///
+/// # Source
+///
+/// Wang, Chattopadhyay, Brihadiswarn: "Crab-tree: A Crash Recoverable B+-tree Variant for Persistent Memory with ARMv8
+/// Architecture", ACM TECS 2020. `OPTIONS` are those of section 5, and the forced ways of section 6.3.
+#[derive(Debug, Clone, Copy)]
+pub struct CowSip<const SLOTS: usize, const OPTIONS: u8 = 0>;
+
+/// What a copy costs besides flushes, nanoseconds: a block, two entries of the index, an allocation.
+const COPYING: usize = 150;
+
+/// The word of the header that says whether the block is in use.
+const MARK: u64 = 24;
+
+impl<const SLOTS: usize, const OPTIONS: u8> CowSip<SLOTS, OPTIONS> {
+    const fn has(option: u8) -> bool {
+        OPTIONS & option != 0
+    }
+}
+
+impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
+    const LAYOUT: u16 = 32 + OPTIONS as u16;
+    const NAME: &'static str = match OPTIONS {
+        0 => "crab",
+        crab::OWN_SPACE => "crab_space",
+        crab::PROBE => "crab_probe",
+        crab::PAIRS => "crab_pairs",
+        3 => "crab_space_probe",
+        5 => "crab_space_pairs",
+        6 => "crab_probe_pairs",
+        crab::OPT => "crab_opt",
+        crab::COPY_ONLY => "cow_only",
+        crab::SHIFT_ONLY => "sip_only",
+        _ => panic!("options that exclude each other"),
+    };
+    const SLOTS: usize = {
+        assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 4096, "a node has 4 to 4096 slots");
+        SLOTS
+    };
+    const BYTES: u64 = sorted::bytes(SLOTS);
+}
+
+impl<const SLOTS: usize, const OPTIONS: u8> Sorted for CowSip<SLOTS, OPTIONS> {
+    type Geometry = Linear<SLOTS>;
+    type Probe = ();
+
+    const BY_PAIRS: bool = Self::has(crab::PAIRS);
+    const MAY_COPY: bool = !Self::has(crab::SHIFT_ONLY);
+    const PREFERS_LEFT: bool = true;
+
+    fn copy_pays<M: Medium>(m: &M, len: usize, change: InNode) -> bool {
+        // Slots that a shift writes to, the run's length after it, and whether it is an insert into the lower half.
+        let (written, after, low) = match change {
+            InNode::Insert(place) => (place..len + 1, len + 1, place * 2 <= len),
+            InNode::Remove(place) => (place..len, len - 1, place * 2 <= len),
+        };
+        // A full node splits. What then goes to its right half is copied anyway, with the new entry.
+        if len == SLOTS && matches!(change, InNode::Insert(place) if place > len / 2) {
+            return false;
+        }
+        if Self::has(crab::COPY_ONLY) || (Self::has(crab::PROBE) && low) {
+            return true;
+        }
+        let costs = m.costs();
+        let [round, line, order, slot] = [costs.round, costs.line, costs.order, costs.slot].map(|ns| ns as usize);
+        let lines = written.end.div_ceil(PER_LINE) - written.start / PER_LINE;
+        let orders = if Self::BY_PAIRS { 1 } else { 2 };
+        let shift = lines * round + written.len() * (slot + orders * order);
+        let noted = if Self::has(crab::OWN_SPACE) { 0 } else { 2 * round };
+        let copy = 2 * round + after.div_ceil(PER_LINE) * line + after * slot + COPYING + noted;
+        copy < shift
+    }
+
+    fn mark<M: Medium>(m: &M, at: u64, taken: bool) {
+        if Self::has(crab::OWN_SPACE) {
+            return;
+        }
+        m.store(at + MARK, taken.into());
+        m.flush(at + MARK, 8);
+        // Crash: what is in use is what the chain reaches, whatever is noted here.
+        m.fence();
+    }
+
+    #[inline]
+    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+        slots::search(m, at, 0, run.len(), key)
+    }
+}
+
+const _: () = assert!(MARK + 8 <= HEADER && HEADER == LINE);

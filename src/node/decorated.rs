@@ -1,0 +1,54 @@
+//! Which sorted layouts can be given a search aid, and how large that is.
+
+use crate::arch::simd::Bytes;
+use crate::memory::Zero;
+use crate::node::{Circular, Linear, PER_LINE, Sorted};
+use crate::sync::AtomicU64;
+
+/// A sorted layout that [`Sentinel`](crate::Sentinel), [`Fingerprinted`](crate::Fingerprinted) and
+/// [`Scanned`](crate::Scanned) can be put upon.
+///
+/// The pool holds the same nodes with and without; but a tree is what it was created as.
+pub trait Decorated: Sorted<Probe = ()> {
+    /// Tag and name with sentinels.
+    const SENTINEL: (u16, &'static str);
+    /// Tag and name with fingerprints.
+    const FINGERPRINTED: (u16, &'static str);
+    /// Tag and name when searched linearly.
+    const SCANNED: (u16, &'static str);
+
+    /// A key for each line.
+    type Sentinels: Zero + AsRef<[AtomicU64]> + Send + Sync;
+    /// A byte for each slot.
+    type Prints: Zero + AsRef<[Bytes]> + Send + Sync;
+
+    /// The position in a run from `base` on that a slot would have.
+    fn position_of(base: usize, slot: usize) -> usize;
+}
+
+macro_rules! decorated {
+    ($($layout:ident: $sentinel:expr, $fingerprinted:expr, $scanned:expr, $position_of:expr;)*) => {
+        $(decorated!(@ $layout: $sentinel, $fingerprinted, $scanned, $position_of; 4 8 16 32 64 128 256 512);)*
+    };
+    (@ $layout:ident: $sentinel:expr, $fingerprinted:expr, $scanned:expr, $position_of:expr; $($slots:literal)*) => {
+        $(impl Decorated for $layout<$slots> {
+            const SENTINEL: (u16, &'static str) = $sentinel;
+            const FINGERPRINTED: (u16, &'static str) = $fingerprinted;
+            const SCANNED: (u16, &'static str) = $scanned;
+
+            type Sentinels = [AtomicU64; $slots / PER_LINE];
+            type Prints = [Bytes; usize::div_ceil($slots, size_of::<Bytes>())];
+
+            #[inline]
+            fn position_of(base: usize, slot: usize) -> usize {
+                $position_of(base, slot, $slots)
+            }
+        })*
+    };
+}
+
+decorated! {
+    Linear: (4, "sentinel_linear"), (6, "fingerprinted_linear"), (8, "scanned_linear"), |_base, slot, _slots| slot;
+    Circular: (5, "sentinel_circular"), (7, "fingerprinted_circular"), (9, "scanned_circular"),
+        |base: usize, slot: usize, slots: usize| slot.wrapping_sub(base) & (slots - 1);
+}

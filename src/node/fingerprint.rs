@@ -1,0 +1,267 @@
+//! FPTree's leaves: unsorted, with a bitmap and fingerprints in the header line.
+//!
+//! ```text
+//! line 0   | next 8 | low 8 | bitmap 8 | fingerprints 32 | (unused) 8 |
+//! line 1   | slot 0: key 8, value 8 | slot 1 | slot 2 | slot 3 |
+//! line 2   | slot 4 | ...
+//! ```
+//!
+//! - **N3** A slot holds an entry if its bit is set and its key is owned. The keys of these differ, and their fingerprints
+//!   are those of the keys. (So N2 holds for slots whose bit is set; of the others the keys mean nothing.)
+//!
+//! The store of the bitmap commits: an insert, a removal, the entries that a merge adds. What a split leaves behind is not
+//! owned any more; its bits are cleared before its slots are used again.
+
+use crate::arch::simd;
+use crate::error::Broken;
+use crate::medium::{LINE, Medium};
+use crate::memory::Zero;
+use crate::node::hash::{Hash, Slots, each};
+use crate::node::layout::{Checked, Layout, New};
+use crate::node::slots::{key_at, value_at};
+use crate::node::sorted;
+use crate::node::{Entry, LOW, Linear, NEXT, Node, PER_LINE, SLOT, Span, slots};
+use crate::sync::{AtomicU64, Ordering};
+
+/// An unsorted leaf of `SLOTS` entries, 32 at most: two lines flushed and two fences per insert, one of each per update and
+/// removal.
+///
+/// An update replaces the value in its slot, where FPTree writes a second entry and swaps two bits: values here are words.
+///
+/// # Source
+///
+/// Oukid, Lasperas, Nica, Willhalm, Lehner: "FPTree: A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class
+/// Memory", SIGMOD 2016, in the size in which Circ-Tree's section 6.1 compares with it.
+#[derive(Debug, Clone, Copy)]
+pub struct Fingerprint<const SLOTS: usize = 32>;
+
+const BITMAP: u64 = 16;
+const PRINTS: u64 = 24;
+/// Fingerprints in the header line.
+const MOST: usize = 32;
+
+impl<const SLOTS: usize> Node for Fingerprint<SLOTS> {
+    const LAYOUT: u16 = 11;
+    const NAME: &'static str = "fingerprint";
+    const SLOTS: usize = {
+        assert!(SLOTS >= 4 && SLOTS <= MOST, "a header line has room for 32 fingerprints");
+        SLOTS
+    };
+    const BYTES: u64 = sorted::bytes(SLOTS);
+}
+
+/// The slots that hold an entry.
+#[derive(Debug)]
+pub struct Used(AtomicU64);
+
+// SAFETY: a number.
+unsafe impl Zero for Used {
+    fn zero() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+impl Used {
+    #[inline]
+    fn get(&self) -> Slots {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, slots: Slots) {
+        self.0.store(slots, Ordering::Relaxed);
+    }
+}
+
+impl<const SLOTS: usize> Fingerprint<SLOTS> {
+    const ALL: Slots = (1 << SLOTS) - 1;
+
+    /// The slots whose fingerprint is this one.
+    #[inline]
+    fn matching<M: Medium>(m: &M, at: u64, print: u8) -> Slots {
+        let mut words = [0; MOST / 8];
+        m.load_words(at + PRINTS, &mut words);
+        words.iter().rev().fold(0, |slots, &word| slots << 8 | simd::equal_in_word(word, print))
+    }
+
+    fn print<M: Medium>(m: &M, at: u64, slot: usize) -> u8 {
+        (m.load(at + PRINTS + slot as u64 / 8 * 8) >> (slot % 8 * 8)) as u8
+    }
+
+    fn set_print<M: Medium>(m: &M, at: u64, slot: usize, print: u8) {
+        let word = at + PRINTS + slot as u64 / 8 * 8;
+        let shift = slot % 8 * 8;
+        m.store(word, m.load(word) & !(0xff << shift) | u64::from(print) << shift);
+    }
+
+    /// The slots that hold an entry, from the medium.
+    fn owned<M: Medium>(m: &M, at: u64, span: Span) -> impl Iterator<Item = usize> {
+        each(m.load(at + BITMAP) & Self::ALL).filter(move |&slot| span.contains(slots::key(m, at, slot)))
+    }
+
+    /// Stores the bitmap; durable when it returns.
+    fn commit<M: Medium>(m: &M, at: u64, used: Slots) {
+        m.store(at + BITMAP, used);
+        m.flush(at + BITMAP, 8);
+        m.fence();
+    }
+}
+
+/// A place is a slot.
+impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
+    type Aid = Used;
+    type Inner = Linear<SLOTS>;
+    type Shared = ();
+
+    /// The bitmap says nothing about the order in which its bits came.
+    const INDEPENDENT: bool = false;
+
+    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
+        Ok(0)
+    }
+
+    #[inline]
+    fn len(aid: &Used) -> usize {
+        aid.get().count_ones() as usize
+    }
+
+    #[inline]
+    fn room(aid: &Used) -> usize {
+        SLOTS - Self::len(aid)
+    }
+
+    fn lines<M: Medium>(_m: &M, _aid: &Used, _shared: &(), _most: u32) -> u32 {
+        (Self::BYTES / LINE) as u32
+    }
+
+    #[inline]
+    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
+        m.prefetch(at, LINE);
+    }
+
+    fn prefetch_all<M: Medium>(m: &M, at: u64) {
+        m.prefetch(at, Self::BYTES);
+    }
+
+    #[inline]
+    fn search<M: Medium>(m: &M, at: u64, aid: &Used, key: u64) -> Result<usize, usize> {
+        let used = aid.get();
+        let candidates = Self::matching(m, at, Hash::of(key).print()) & used;
+        match each(candidates).find(|&slot| slots::key(m, at, slot) == key) {
+            Some(slot) => Ok(slot),
+            // A damaged or torn bitmap has no empty slot: then any.
+            None => Err(((!used).trailing_zeros() as usize).min(SLOTS - 1)),
+        }
+    }
+
+    #[inline]
+    fn value<M: Medium>(m: &M, at: u64, _aid: &Used, place: usize) -> u64 {
+        m.load(value_at(at, place))
+    }
+
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Used, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+        let mut pairs = [[0; 2]; simd::MOST];
+        m.load_words(key_at(at, 0), &mut pairs.as_flattened_mut()[..2 * SLOTS]);
+        if out.len() < simd::MOST {
+            out.resize(simd::MOST, (0, 0));
+        }
+        let out = out.first_chunk_mut().expect("it was made as long");
+        simd::sorted(&pairs, aid.get(), keys, out)
+    }
+
+    fn fill<M: Medium>(m: &M, at: u64, aid: &Used, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
+        let used = ((1u64 << entries.len()) - 1) & Self::ALL;
+        m.store(at + NEXT, next);
+        m.store(at + LOW, low);
+        m.store(at + BITMAP, used);
+        for (slot, &(key, value)) in entries.iter().enumerate() {
+            m.store_pair(key_at(at, slot), [key, value]);
+            Self::set_print(m, at, slot, Hash::of(key).print());
+        }
+        m.flush(at, key_at(0, entries.len()));
+        aid.set(used);
+    }
+
+    fn insert<M: Medium>(m: &M, at: u64, aid: &Used, place: usize, (key, value): Entry) {
+        m.store_pair(key_at(at, place), [key, value]);
+        m.flush(key_at(at, place), SLOT);
+        // Crash: a slot whose bit is not set.
+        m.fence();
+        Self::set_print(m, at, place, Hash::of(key).print());
+        m.order();
+        let used = aid.get() | 1 << place;
+        m.store(at + BITMAP, used);
+        // Crash: no bit; or the bit, and in the same line the fingerprint, which came before it.
+        m.flush(at + BITMAP, 8);
+        aid.set(used);
+    }
+
+    fn update<M: Medium>(m: &M, at: u64, _aid: &Used, place: usize, value: u64) {
+        m.store(value_at(at, place), value);
+        // Crash: the old value or the new one.
+        m.flush(value_at(at, place), 8);
+    }
+
+    fn remove<M: Medium>(m: &M, at: u64, aid: &Used, _span: Span, place: usize) {
+        let used = aid.get() & !(1 << place);
+        m.store(at + BITMAP, used);
+        // Crash: the entry, or no entry.
+        m.flush(at + BITMAP, 8);
+        aid.set(used);
+    }
+
+    fn stage<M: Medium>(m: &M, at: u64, aid: &Used, _wider: Span, entries: &[Entry]) {
+        let mut used = aid.get();
+        let mut lines = 0;
+        for &(key, value) in entries {
+            let slot = ((!used).trailing_zeros() as usize).min(SLOTS - 1);
+            used |= 1 << slot;
+            lines |= 1 << (slot / PER_LINE);
+            m.store_pair(key_at(at, slot), [key, value]);
+            Self::set_print(m, at, slot, Hash::of(key).print());
+        }
+        each(lines).for_each(|line| m.flush(key_at(at, line * PER_LINE), LINE));
+        // Crash: slots whose bits are not set. They may hold keys that are owned, so the bits must wait.
+        m.fence();
+        m.store(at + BITMAP, used);
+        // Crash: entries that are not owned yet. Bits that a split left behind went with the store.
+        m.flush(at + BITMAP, 8);
+        aid.set(used);
+    }
+
+    fn narrow<M: Medium>(m: &M, at: u64, aid: &Used, border: u64) {
+        let stays = each(aid.get()).filter(|&slot| slots::key(m, at, slot) < border);
+        let used = stays.fold(0, |used, slot| used | 1 << slot);
+        // Crash: the bits of slots that are not owned; the next recovery clears them. They must be clear before one of
+        // these slots is written to, or the entry would be there before it is whole.
+        Self::commit(m, at, used);
+        aid.set(used);
+    }
+
+    fn recover<M: Medium>(m: &M, at: u64, aid: &Used, span: Span) -> Result<(), Broken> {
+        let mut found = Ok(());
+        Self::check(m, at, span, |broken| found = Err(broken));
+        found?;
+        let used = Self::owned(m, at, span).fold(0, |used, slot| used | 1 << slot);
+        if used != m.load(at + BITMAP) {
+            Self::commit(m, at, used);
+        }
+        aid.set(used);
+        Ok(())
+    }
+
+    fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+        let mut keys: Vec<(u64, usize)> =
+            Self::owned(m, at, span).map(|slot| (slots::key(m, at, slot), slot)).collect();
+        keys.sort_unstable();
+        if let Some(pair) = keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            report(Broken::new(key_at(at, pair[1].1), "N3: a key twice in a leaf"));
+            return None;
+        }
+        if let Some(&(_, slot)) = keys.iter().find(|&&(key, slot)| Self::print(m, at, slot) != Hash::of(key).print()) {
+            report(Broken::new(key_at(at, slot), "N3: a fingerprint of another key"));
+            return None;
+        }
+        let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
+        Some(Checked { entries, pair: None })
+    }
+}

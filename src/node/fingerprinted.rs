@@ -1,0 +1,73 @@
+//! Fingerprints on sorted layouts: the rival of sentinels.
+
+use crate::arch::simd::{self, Bytes};
+use crate::medium::Medium;
+use crate::node::decorated::Decorated;
+use crate::node::hash::{Hash, each};
+use crate::node::sorted::{Geometry, Sorted, Window};
+use crate::node::{Node, slots};
+use crate::sync::Ordering;
+use core::ops::Range;
+use std::marker::PhantomData;
+
+/// A sorted layout, `N`, with a byte of each key's hash in DRAM: a search compares all of them, and looks at the slots
+/// whose bytes are equal.
+///
+/// Like sentinels, the bytes are never flushed. They tell where a key is, but not where it would go: an insert searches
+/// twice.
+///
+/// # Source
+///
+/// FPTree's fingerprints (Oukid et al., SIGMOD 2016), as Ye and Wang put them on FAST+FAIR and Circ-Tree to compare
+/// ("Boosting the Search Performance of B+-tree for Non-volatile Memory with Sentinels", 2021, section IV).
+#[derive(Debug, Clone, Copy)]
+pub struct Fingerprinted<N>(PhantomData<N>);
+
+impl<N: Decorated> Node for Fingerprinted<N> {
+    const LAYOUT: u16 = N::FINGERPRINTED.0;
+    const NAME: &'static str = N::FINGERPRINTED.1;
+    const SLOTS: usize = N::SLOTS;
+    const BYTES: u64 = N::BYTES;
+}
+
+impl<N: Decorated> Sorted for Fingerprinted<N> {
+    type Geometry = N::Geometry;
+    type Probe = N::Prints;
+
+    /// A search reads the lines whose fingerprints match.
+    const PREFETCHED: u64 = 0;
+
+    fn find<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Result<usize, usize> {
+        match Self::position(m, at, run, prints, key) {
+            Some(position) => Ok(position),
+            None => N::find(m, at, run, &(), key),
+        }
+    }
+
+    #[inline]
+    fn position<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Option<usize> {
+        let print = Hash::of(key).print();
+        for (first, bytes) in (0..).step_by(size_of::<Bytes>()).zip(prints.as_ref()) {
+            for slot in each(simd::equal(bytes, print)).map(|i| first + i) {
+                // What was in a slot before it became empty is still there.
+                let position = N::position_of(run.base.into(), slot);
+                if position < run.len() && slots::key(m, at, slot) == key {
+                    return Some(position);
+                }
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn changed<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, positions: Range<usize>) {
+        for i in positions {
+            let slot = N::Geometry::slot(run.base.into(), i as isize);
+            let word = &prints.as_ref()[slot / size_of::<Bytes>()][slot % size_of::<Bytes>() / 8];
+            let shift = slot % size_of::<Bytes>() % 8 * 8;
+            let others = word.load(Ordering::Relaxed) & !(0xff << shift);
+            let print = Hash::of(slots::key(m, at, slot)).print();
+            word.store(others | u64::from(print) << shift, Ordering::Relaxed);
+        }
+    }
+}

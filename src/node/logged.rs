@@ -1,0 +1,151 @@
+//! LCB+-Tree's nodes: the whole run is logged, then changed.
+//!
+//! ```text
+//! line 0   | next 8 | low 8 | meta 8 | log 8 | (unused)     |     log: 0, or entries in the log + 1
+//! line 1   | slot 0 | slot 1 | slot 2 | slot 3 |
+//!   ...
+//! line n   | log of slot 0 | ...
+//! ```
+//!
+//! While `log` is not 0, the log tells what the node holds, and the slots mean nothing.
+
+use crate::error::Broken;
+use crate::medium::Medium;
+use crate::node::layout::Checked;
+use crate::node::slots::{self, key_at, value_at};
+use crate::node::sorted::{self, HEADER, Sorted, Window};
+use crate::node::{Entry, LEAST_SLOTS, Linear, Node, SLOT, Span};
+use core::ops::Range;
+
+/// A sorted node of `SLOTS` entries from slot 0 on, each change of which is preceded by a copy of all entries into a log.
+///
+/// # Source
+///
+/// LCB+-Tree, the log-based baseline of NV-Tree (Yang et al., IEEE Transactions on Computers 2015, section 3.1): "before
+/// modifying a node, its original copy is logged and flushed. The modified part of it is then flushed."
+#[derive(Debug, Clone, Copy)]
+pub struct Logged<const SLOTS: usize>;
+
+/// Offset of the word that says whether the log counts.
+const LOG: u64 = 24;
+
+impl<const SLOTS: usize> Node for Logged<SLOTS> {
+    const LAYOUT: u16 = 10;
+    const NAME: &'static str = "logged";
+    const SLOTS: usize = {
+        assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 2048, "a node has 4 to 2048 slots");
+        SLOTS
+    };
+    const BYTES: u64 = sorted::bytes(2 * SLOTS);
+}
+
+impl<const SLOTS: usize> Logged<SLOTS> {
+    /// Where slot `i` is logged.
+    fn log_at(at: u64, i: usize) -> u64 {
+        key_at(at, SLOTS + i)
+    }
+
+    /// Copies the run into the log, makes the change, and forgets the log. The last line is flushed, not fenced.
+    fn logged<M: Medium>(m: &M, at: u64, run: Window, changed: Range<usize>, change: impl FnOnce()) {
+        for i in 0..run.len() {
+            m.store_pair(Self::log_at(at, i), [slots::key(m, at, i), m.load(value_at(at, i))]);
+        }
+        m.flush(Self::log_at(at, 0), run.len() as u64 * SLOT);
+        // Crash: a log that does not count.
+        m.fence();
+        m.store(at + LOG, run.len() as u64 + 1);
+        m.flush(at + LOG, 8);
+        // Crash: the log, which is what the slots hold.
+        m.fence();
+        change();
+        m.flush(key_at(at, changed.start), changed.len() as u64 * SLOT);
+        // Crash: the log counts; the change is undone.
+        m.fence();
+        m.store(at + LOG, 0);
+        m.flush(at + LOG, 8);
+    }
+
+    /// The entries that count, if that are those of the log.
+    fn in_log<M: Medium>(m: &M, at: u64) -> Result<Option<Vec<Entry>>, Broken> {
+        let Some(count) = m.load(at + LOG).checked_sub(1) else { return Ok(None) };
+        if count > SLOTS as u64 {
+            return Err(Broken::new(at + LOG, "N3: a log longer than the node"));
+        }
+        let entry = |i| (m.load(Self::log_at(at, i)), m.load(Self::log_at(at, i) + 8));
+        Ok(Some((0..count as usize).map(entry).collect()))
+    }
+}
+
+impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
+    type Geometry = Linear<SLOTS>;
+    type Probe = ();
+
+    #[inline]
+    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+        slots::search(m, at, 0, run.len(), key)
+    }
+
+    fn shift_in<M: Medium>(m: &M, at: u64, run: Window, i: usize, (key, value): Entry) -> Window {
+        let len = run.len();
+        Self::logged(m, at, run, i..len + 1, || {
+            for j in (i..len).rev() {
+                m.store_pair(key_at(at, j + 1), [slots::key(m, at, j), m.load(value_at(at, j))]);
+            }
+            m.store_pair(key_at(at, i), [key, value]);
+        });
+        Window::new(0, len + 1)
+    }
+
+    fn shift_out<M: Medium>(m: &M, at: u64, span: Span, run: Window, i: usize) -> Window {
+        let len = run.len();
+        Self::logged(m, at, run, i..len, || {
+            for j in i + 1..len {
+                m.store_pair(key_at(at, j - 1), [slots::key(m, at, j), m.load(value_at(at, j))]);
+            }
+            m.store(key_at(at, len - 1), span.marker());
+        });
+        Window::new(0, len - 1)
+    }
+
+    fn set<M: Medium>(m: &M, at: u64, run: Window, i: usize, value: u64) {
+        Self::logged(m, at, run, i..i + 1, || m.store(value_at(at, i), value));
+    }
+
+    fn repair<M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
+        if let Some(entries) = Self::in_log(m, at)? {
+            for (i, &(key, value)) in entries.iter().enumerate() {
+                m.store_pair(key_at(at, i), [key, value]);
+            }
+            let count = entries.len();
+            if count < SLOTS {
+                // An insert may have come as far as here.
+                m.store(key_at(at, count), span.marker());
+            }
+            m.flush(key_at(at, 0), SLOTS.min(count + 1) as u64 * SLOT);
+            // Crash: the log still counts.
+            m.fence();
+            m.store(at + LOG, 0);
+            m.flush(at + LOG, 8);
+            m.fence();
+        }
+        slots::repair::<Self, M>(m, at, span)
+    }
+
+    fn inspect<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+        match Self::in_log(m, at) {
+            Ok(None) => slots::check::<Self, M>(m, at, span, report),
+            Ok(Some(entries)) => Some(Checked { entries, pair: None }),
+            Err(broken) => {
+                report(broken);
+                None
+            }
+        }
+    }
+
+    /// A block that was something else may have any word where the log's is.
+    fn mark<M: Medium>(m: &M, at: u64, _taken: bool) {
+        m.store(at + LOG, 0);
+    }
+}
+
+const _: () = assert!(LOG + 8 <= HEADER);

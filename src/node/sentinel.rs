@@ -1,0 +1,86 @@
+//! Sentinels: the first key of each line, side by side in DRAM, so that a search reads one line of slots.
+
+use crate::medium::Medium;
+use crate::node::decorated::Decorated;
+use crate::node::sorted::{Geometry, Sorted, Window};
+use crate::node::{Node, PER_LINE, slots};
+use crate::sync::{AtomicU64, Ordering};
+use core::hint::select_unpredictable;
+use core::ops::Range;
+use std::marker::PhantomData;
+
+/// A sorted layout, `N`, whose search asks an array of the lines' first keys which line to read.
+///
+/// ```text
+/// sentinels (shadow)   | 10 | 50 | 90 | 130 |                search 140: the last line
+/// slots (pool)         | 10 20 30 40 | 50 60 70 80 | 90 100 110 120 | 130 140 150 160 |
+/// ```
+///
+/// The array is never flushed: it is made from the slots when a node is first touched, and follows every shift. In a
+/// circular node it is a ring, too: the first line of the run needs no sentinel, since what is less than all others is
+/// there or nowhere.
+///
+/// # Source
+///
+/// Ye, Wang: "Boosting the Search Performance of B+-tree for Non-volatile Memory with Sentinels", 2021, section III.
+#[derive(Debug, Clone, Copy)]
+pub struct Sentinel<N>(PhantomData<N>);
+
+impl<N: Decorated> Node for Sentinel<N> {
+    const LAYOUT: u16 = N::SENTINEL.0;
+    const NAME: &'static str = N::SENTINEL.1;
+    const SLOTS: usize = N::SLOTS;
+    const BYTES: u64 = N::BYTES;
+}
+
+/// How many of ascending words are not above `key`.
+#[inline]
+fn not_above(words: &[AtomicU64], key: u64) -> usize {
+    let mut low = 0;
+    let mut left = words.len();
+    // Without branches: which way it goes cannot be predicted, and the words are near.
+    while left > 0 {
+        let half = left.div_ceil(2);
+        low += select_unpredictable(words[low + half - 1].load(Ordering::Relaxed) <= key, half, 0);
+        left -= half;
+    }
+    low
+}
+
+impl<N: Decorated> Sorted for Sentinel<N> {
+    type Geometry = N::Geometry;
+    type Probe = N::Sentinels;
+
+    /// A search reads one line, and does not know yet which.
+    const PREFETCHED: u64 = 0;
+
+    #[inline]
+    fn find<M: Medium>(m: &M, at: u64, run: Window, sentinels: &N::Sentinels, key: u64) -> Result<usize, usize> {
+        let sentinels = sentinels.as_ref();
+        let (base, len) = (usize::from(run.base), run.len());
+        // The run's first line, of which it may have only a part, and how many begin after it.
+        let first = (PER_LINE - base % PER_LINE).min(len);
+        let lines = (len - first).div_ceil(PER_LINE);
+        let next = base / PER_LINE + 1;
+        let before_wrap = lines.min(sentinels.len() - next);
+        let (unwrapped, wrapped) = (&sentinels[next..next + before_wrap], &sentinels[..lines - before_wrap]);
+        let in_wrapped = wrapped.first().is_some_and(|least| least.load(Ordering::Relaxed) <= key);
+        let passed = if in_wrapped { before_wrap + not_above(wrapped, key) } else { not_above(unwrapped, key) };
+
+        let start = if passed == 0 { 0 } else { first + (passed - 1) * PER_LINE };
+        let end = (first + passed * PER_LINE).min(len);
+        let key_at = |i: usize| slots::key(m, at, N::Geometry::slot(base, i as isize));
+        let place = start + (start..end).map(|i| usize::from(key_at(i) < key)).sum::<usize>();
+        if place < end && key_at(place) == key { Ok(place) } else { Err(place) }
+    }
+
+    #[inline]
+    fn changed<M: Medium>(m: &M, at: u64, run: Window, sentinels: &N::Sentinels, positions: Range<usize>) {
+        let base = usize::from(run.base);
+        let slot = |i: usize| N::Geometry::slot(base, i as isize);
+        let to_line = |i: usize| (PER_LINE - slot(i) % PER_LINE) % PER_LINE;
+        for i in (positions.start + to_line(positions.start)..positions.end).step_by(PER_LINE) {
+            sentinels.as_ref()[slot(i) / PER_LINE].store(slots::key(m, at, slot(i)), Ordering::Relaxed);
+        }
+    }
+}

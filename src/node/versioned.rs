@@ -1,0 +1,342 @@
+//! CDDS-Tree's leaves: sorted entries that say from when to when they were there.
+//!
+//! ```text
+//! line 0   | next 8 | low 8 | commit 8 | (unused)          |     commit: count 32, version 32
+//! line 1   | key 8 | value 8 | start 8 | end 8 | entry 1   |
+//! line 2   | entry 2 | entry 3 | ...
+//! ```
+//!
+//! - **N3** An entry among the first `count` is there at version `v` if `start <= v < end`. With those that are there no
+//!   more, keys ascend, and of one key only the last entry may be there.
+//!
+//! A change marks what it adds and what it ends with the next version, and commits by the store of that version. Whatever
+//! a cut leaves of it has a version that never was: recovery takes it back. Entries that have ended stay until their leaf
+//! is replaced by new ones.
+
+use crate::error::Broken;
+use crate::medium::{LINE, Medium};
+use crate::memory::Zero;
+use crate::node::layout::{Checked, Layout, New, Takes};
+use crate::node::sorted::HEADER;
+use crate::node::{Entry, LOW, Linear, NEXT, Node, Span};
+use crate::sync::{AtomicU64, Ordering};
+
+/// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.
+///
+/// Versions are counted per leaf, where CDDS-Tree counts them for the whole tree: writers do not wait for each other.
+///
+/// # Source
+///
+/// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile Byte-Addressable
+/// Memory", FAST 2011, as the baseline of NV-Tree (Yang et al., 2015, section 3.1).
+#[derive(Debug, Clone, Copy)]
+pub struct Versioned<const SLOTS: usize = 32>;
+
+const COMMIT: u64 = 16;
+/// Bytes of an entry.
+const ENTRY: u64 = 32;
+/// The end of what is there, and the start of what is not whole yet.
+const NEVER: u64 = u64::MAX;
+
+impl<const SLOTS: usize> Node for Versioned<SLOTS> {
+    const LAYOUT: u16 = 12;
+    const NAME: &'static str = "versioned";
+    const SLOTS: usize = {
+        assert!(SLOTS >= 4 && SLOTS <= 2048, "a node has 4 to 2048 entries");
+        SLOTS
+    };
+    const BYTES: u64 = (HEADER + SLOTS as u64 * ENTRY).next_multiple_of(LINE);
+}
+
+/// How many entries are there, and how many there are with those that have ended.
+///
+/// ```text
+/// | there 32 | all 32 |
+/// ```
+#[derive(Debug)]
+pub struct Census(AtomicU64);
+
+// SAFETY: a number.
+unsafe impl Zero for Census {
+    fn zero() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+impl Census {
+    #[inline]
+    pub(super) fn all(&self) -> usize {
+        self.0.load(Ordering::Relaxed) as u32 as usize
+    }
+
+    #[inline]
+    pub(super) fn there(&self) -> usize {
+        (self.0.load(Ordering::Relaxed) >> 32) as usize
+    }
+
+    #[inline]
+    pub(super) fn set(&self, there: usize, all: usize) {
+        self.0.store((there as u64) << 32 | all as u64, Ordering::Relaxed);
+    }
+}
+
+/// The word that commits.
+#[derive(Debug, Clone, Copy)]
+struct Commit {
+    version: u64,
+    count: usize,
+}
+
+impl Commit {
+    fn load<M: Medium>(m: &M, at: u64) -> Self {
+        let word = m.load(at + COMMIT);
+        Self { version: word >> 32, count: word as u32 as usize }
+    }
+
+    /// Flushed; the caller fences.
+    fn store<M: Medium>(self, m: &M, at: u64) {
+        m.store(at + COMMIT, self.version << 32 | self.count as u64);
+        // Crash: the change has not happened, or has.
+        m.flush(at + COMMIT, 8);
+    }
+
+    fn next(self, count: usize) -> Self {
+        Self { version: self.version + 1, count }
+    }
+}
+
+/// An entry as it lies in the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Versions {
+    key: u64,
+    value: u64,
+    start: u64,
+    end: u64,
+}
+
+impl Versions {
+    fn load<M: Medium>(m: &M, at: u64, i: usize) -> Self {
+        let mut words = [0; 4];
+        m.load_words(entry_at(at, i), &mut words);
+        let [key, value, start, end] = words;
+        Self { key, value, start, end }
+    }
+
+    /// Durable when it returns, as CDDS-Tree flushes each entry.
+    fn store<M: Medium>(self, m: &M, at: u64, i: usize) {
+        let to = entry_at(at, i);
+        m.store(to + 16, NEVER);
+        m.order();
+        m.store_pair(to, [self.key, self.value]);
+        m.store(to + 24, self.end);
+        m.order();
+        m.store(to + 16, self.start);
+        m.flush(to, ENTRY);
+        // Crash: an entry that starts never, or the whole one. What was here before is further on, or was not there.
+        m.fence();
+    }
+
+    fn is_there(self, version: u64) -> bool {
+        self.start <= version && version < self.end
+    }
+}
+
+#[inline]
+fn entry_at(at: u64, i: usize) -> u64 {
+    at + HEADER + i as u64 * ENTRY
+}
+
+/// Ends an entry; durable when it returns.
+fn end<M: Medium>(m: &M, at: u64, i: usize, version: u64) {
+    m.store(entry_at(at, i) + 24, version);
+    m.flush(entry_at(at, i), ENTRY);
+    // Crash: the entry ends with a version that never was.
+    m.fence();
+}
+
+impl<const SLOTS: usize> Versioned<SLOTS> {
+    /// The first entry that is not one, or that the next one is, too: where a shift was cut.
+    fn gap<M: Medium>(m: &M, at: u64, Commit { version, count }: Commit) -> Option<usize> {
+        (0..count).find(|&i| {
+            let entry = Versions::load(m, at, i);
+            entry.start > version || (i + 1 < SLOTS && entry == Versions::load(m, at, i + 1))
+        })
+    }
+
+    /// What is there and what was, in order; with the position of the gap left out.
+    fn all<M: Medium>(m: &M, at: u64, commit: Commit) -> impl Iterator<Item = Versions> {
+        let gap = Self::gap(m, at, commit).unwrap_or(commit.count);
+        let positions = (0..=commit.count).filter(move |&i| i != gap).take(commit.count);
+        let ended = move |entry: Versions| {
+            // An end that was not committed.
+            Versions { end: if entry.end > commit.version { NEVER } else { entry.end }, ..entry }
+        };
+        positions.map(move |i| ended(Versions::load(m, at, i.min(SLOTS - 1))))
+    }
+
+    /// Makes room at position `i` and stores the entry there, line by line.
+    fn shift_in<M: Medium>(m: &M, at: u64, commit: Commit, i: usize, new: Versions) {
+        // Crash, at any of these: one entry is there twice, or the place of the new one is one that starts never. Recovery
+        // closes the gap.
+        for j in (i..commit.count).rev() {
+            Versions::load(m, at, j).store(m, at, j + 1);
+        }
+        new.store(m, at, i);
+    }
+}
+
+/// A place is a position, of what is there and what was.
+impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
+    type Aid = Census;
+    type Inner = Linear<SLOTS>;
+    type Shared = ();
+
+    const INDEPENDENT: bool = false;
+    const TAKES: Takes = Takes { update: 1, remove: 0 };
+    const RENEWS: bool = true;
+
+    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
+        Ok(0)
+    }
+
+    #[inline]
+    fn len(aid: &Census) -> usize {
+        aid.there()
+    }
+
+    #[inline]
+    fn room(aid: &Census) -> usize {
+        SLOTS - aid.all()
+    }
+
+    fn taken(aid: &Census) -> usize {
+        aid.all()
+    }
+
+    fn lines<M: Medium>(_m: &M, _aid: &Census, _shared: &(), _most: u32) -> u32 {
+        (Self::BYTES / LINE) as u32
+    }
+
+    #[inline]
+    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
+        m.prefetch(at, Self::BYTES.min(16 * LINE));
+    }
+
+    fn prefetch_all<M: Medium>(m: &M, at: u64) {
+        m.prefetch(at, Self::BYTES.min(16 * LINE));
+    }
+
+    fn search<M: Medium>(m: &M, at: u64, aid: &Census, key: u64) -> Result<usize, usize> {
+        let version = Commit::load(m, at).version;
+        // The first with a greater key.
+        let (mut low, mut len) = (0, aid.all());
+        while len > 0 {
+            let half = len / 2;
+            if m.load(entry_at(at, low + half)) <= key {
+                low += half + 1;
+                len -= half + 1;
+            } else {
+                len = half;
+            }
+        }
+        match low.checked_sub(1).map(|last| (last, Versions::load(m, at, last))) {
+            Some((last, entry)) if entry.key == key && entry.is_there(version) => Ok(last),
+            _ => Err(low),
+        }
+    }
+
+    #[inline]
+    fn value<M: Medium>(m: &M, at: u64, _aid: &Census, place: usize) -> u64 {
+        m.load(entry_at(at, place) + 8)
+    }
+
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Census, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+        let version = Commit::load(m, at).version;
+        let all = (0..aid.all()).map(|i| Versions::load(m, at, i));
+        let wanted = all.filter(|entry| entry.is_there(version) && (from..=to).contains(&entry.key));
+        out.clear();
+        out.extend(wanted.map(|entry| (entry.key, entry.value)));
+        out.len()
+    }
+
+    fn fill<M: Medium>(m: &M, at: u64, aid: &Census, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
+        m.store(at + NEXT, next);
+        m.store(at + LOW, low);
+        m.store(at + COMMIT, entries.len() as u64);
+        for (i, &(key, value)) in entries.iter().enumerate() {
+            m.store_pair(entry_at(at, i), [key, value]);
+            m.store_pair(entry_at(at, i) + 16, [0, NEVER]);
+        }
+        m.flush(at, entry_at(0, entries.len()));
+        aid.set(entries.len(), entries.len());
+    }
+
+    fn insert<M: Medium>(m: &M, at: u64, aid: &Census, place: usize, (key, value): Entry) {
+        let commit = Commit::load(m, at);
+        let next = commit.next(commit.count + 1);
+        Self::shift_in(m, at, commit, place, Versions { key, value, start: next.version, end: NEVER });
+        next.store(m, at);
+        aid.set(aid.there() + 1, next.count);
+    }
+
+    fn update<M: Medium>(m: &M, at: u64, aid: &Census, place: usize, value: u64) {
+        let commit = Commit::load(m, at);
+        let next = commit.next(commit.count + 1);
+        let old = Versions::load(m, at, place);
+        Self::shift_in(m, at, commit, place + 1, Versions { value, start: next.version, end: NEVER, ..old });
+        end(m, at, place, next.version);
+        next.store(m, at);
+        aid.set(aid.there(), next.count);
+    }
+
+    fn remove<M: Medium>(m: &M, at: u64, aid: &Census, _span: Span, place: usize) {
+        let commit = Commit::load(m, at);
+        let next = commit.next(commit.count);
+        end(m, at, place, next.version);
+        next.store(m, at);
+        aid.set(aid.there() - 1, next.count);
+    }
+
+    fn recover<M: Medium>(m: &M, at: u64, aid: &Census, span: Span) -> Result<(), Broken> {
+        let mut found = Ok(());
+        let there = Self::check(m, at, span, |broken| found = Err(broken)).map_or(0, |checked| checked.entries.len());
+        found?;
+        let commit = Commit::load(m, at);
+        // Ends first: where they lie, for an entry that is written anew is not whole for a moment.
+        for i in 0..SLOTS.min(commit.count + 1) {
+            let entry = Versions::load(m, at, i);
+            if entry.start <= commit.version && entry.end > commit.version && entry.end != NEVER {
+                end(m, at, i, NEVER);
+            }
+        }
+        if let Some(gap) = Self::gap(m, at, commit) {
+            // Crash: the gap is one further on.
+            for i in (gap..commit.count).take_while(|&i| i + 1 < SLOTS) {
+                Versions::load(m, at, i + 1).store(m, at, i);
+            }
+        }
+        aid.set(there, commit.count);
+        Ok(())
+    }
+
+    fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+        let commit = Commit::load(m, at);
+        if commit.count > SLOTS {
+            report(Broken::new(at + COMMIT, "N3: more entries than slots"));
+            return None;
+        }
+        let all: Vec<Versions> = Self::all(m, at, commit).collect();
+        let is_wrong = |i: usize| {
+            let entry = all[i];
+            let follows =
+                i == 0 || all[i - 1].key < entry.key || (all[i - 1].key == entry.key && all[i - 1].end != NEVER);
+            entry.start > commit.version || !span.contains(entry.key) || !follows
+        };
+        if let Some(i) = (0..all.len()).find(|&i| is_wrong(i)) {
+            report(Broken::new(entry_at(at, i), "N3: keys ascend, and of one key the last entry is there"));
+            return None;
+        }
+        let there = all.iter().filter(|entry| entry.is_there(commit.version));
+        Some(Checked { entries: there.map(|entry| (entry.key, entry.value)).collect(), pair: None })
+    }
+}

@@ -1,0 +1,109 @@
+//! The systems of the papers under their names: each holds what it was given, is there again, and is no other.
+
+use bristlecone::medium::{Dram, Medium};
+use bristlecone::*;
+
+const POOL: u64 = 8 << 20;
+const KEYS: u64 = 3000;
+
+fn options() -> Options {
+    Pool::options().segment_size(64 << 10).max_capacity(POOL).max_trees(4)
+}
+
+/// Keys all over, and both ends; values of which many are equal.
+fn entries() -> impl Iterator<Item = (u64, u64)> {
+    let key = |i: u64| match i {
+        0 => 0,
+        1 => u64::MAX,
+        _ => i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    };
+    (0..KEYS).map(move |i| (key(i), i % 7))
+}
+
+fn keeps<N: Node, I: Index>(tree: &PTree<N, I, Dram>) {
+    let mut expected: Vec<(u64, u64)> = entries().collect();
+    expected.sort_unstable();
+    assert_eq!(tree.iter().collect::<Vec<_>>(), expected);
+    assert!(entries().all(|(key, value)| tree.get(key) == Some(value)));
+    let report = tree.check();
+    assert!(report.is_clean(), "{:?}", report.violations);
+}
+
+/// A pool with the tree, closed in order.
+fn holds<N: Node, I: Index>() -> Vec<u64> {
+    let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
+    let tree: PTree<N, I, Dram> = pool.tree("t").unwrap();
+    for (key, value) in entries() {
+        assert_eq!(tree.insert(key, value + 1).unwrap(), None);
+        assert_eq!(tree.update(key, value).unwrap(), Some(value + 1));
+        assert_eq!(tree.insert(key ^ 1, 9).unwrap(), None);
+        assert_eq!(tree.remove(key ^ 1).unwrap(), Some(9));
+    }
+    keeps(&tree);
+    // After a crash.
+    let crashed = options().open_on(Dram::from_words(pool.medium().words())).unwrap();
+    keeps::<N, I>(&crashed.tree("t").unwrap());
+    drop(tree);
+    let words = pool.medium().words();
+    let reopened = options().open_on(Dram::from_words(words.iter().copied())).unwrap();
+    assert!(reopened.check().unwrap().is_clean());
+    keeps::<N, I>(&reopened.tree("t").unwrap());
+    words
+}
+
+/// Opening it as another kind of tree is refused, and says what it is.
+fn is_no_other<N: Node, I: Index>(words: &[u64], name: &str) {
+    let pool = options().open_on(Dram::from_words(words.iter().copied())).unwrap();
+    match pool.tree::<N, I>("t").map(drop) {
+        Err(Error::LayoutMismatch { found, .. }) => assert!(found.starts_with(&format!("{name}/")), "{found}"),
+        other => panic!("{name} opened as {}: {other:?}", N::NAME),
+    }
+    assert!(pool.medium().len() == POOL);
+}
+
+macro_rules! systems {
+    ($($name:ident: $alias:ident, $layout:literal, not $other:ident;)*) => {
+        $(#[test]
+        fn $name() {
+            trait System {
+                fn holds(&self) -> Vec<u64>;
+                fn is_no_other(&self, words: &[u64]);
+            }
+
+            impl<N: Node, I: Index, M: Medium> System for fn() -> PTree<N, I, M> {
+                fn holds(&self) -> Vec<u64> {
+                    holds::<N, I>()
+                }
+
+                fn is_no_other(&self, words: &[u64]) {
+                    is_no_other::<N, I>(words, $layout);
+                }
+            }
+
+            let alias: fn() -> $alias = || unreachable!();
+            let other: fn() -> $other = || unreachable!();
+            other.is_no_other(&alias.holds());
+        })*
+    };
+}
+
+systems! {
+    circ_tree: CircTree, "circular", not CircTreeLs;
+    circ_tree_ls: CircTreeLs, "scanned_circular", not CircTree;
+    fast_fair: FastFair, "linear", not CircTree;
+    circ_tree_sentinel: CircTreeSentinel, "sentinel_circular", not CircTree;
+    fast_fair_sentinel: FastFairSentinel, "sentinel_linear", not FastFair;
+    circ_tree_fingerprinted: CircTreeFingerprinted, "fingerprinted_circular", not CircTreeSentinel;
+    fast_fair_fingerprinted: FastFairFingerprinted, "fingerprinted_linear", not FastFairSentinel;
+    nv_tree: NvTree, "append", not NvTreeFixed;
+    nv_tree_fixed: NvTreeFixed, "append_fixed", not NvTree;
+    crab_tree: CrabTree, "crab", not CrabOpt;
+    crab_opt: CrabOpt, "crab_opt", not CrabTree;
+    cow_only: CowOnly, "cow_only", not SipOnly;
+    sip_only: SipOnly, "sip_only", not CowOnly;
+    fp_tree: FpTree, "fingerprint", not CrabTree;
+    lcb_tree: LcbTree, "logged", not FastFair;
+    cdds_tree: CddsTree, "versioned", not LcbTree;
+    volatile_std: VolatileStd, "linear", not VolatileCirc;
+    volatile_circ: VolatileCirc, "circular", not VolatileStd;
+}
