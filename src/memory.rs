@@ -1,8 +1,10 @@
 //! Volatile memory that holds zeros until it is written to: asked for once, taken as it is touched, in huge pages where
 //! the system gives them.
 //!
-//! An array for all that may ever be needed costs address space only, and finds an element by one multiplication.
+//! An array for all that may ever be needed costs address space only, and finds an element by one multiplication. It
+//! begins at a line.
 
+use crate::sync::AtomicU64;
 use std::io;
 use std::ops::Deref;
 
@@ -16,6 +18,13 @@ pub unsafe trait Zero {
     /// That value.
     #[cfg_attr(not(any(loom, miri)), allow(dead_code, reason = "memory comes as zeros, but for the checkers"))]
     fn zero() -> Self;
+}
+
+// SAFETY: a number.
+unsafe impl Zero for AtomicU64 {
+    fn zero() -> Self {
+        Self::new(0)
+    }
 }
 
 #[cfg(not(any(loom, miri)))]
@@ -46,7 +55,8 @@ mod imp {
 
     impl<T: super::Zero> Array<T> {
         pub(super) fn new(len: usize) -> io::Result<Self> {
-            let layout = Layout::array::<T>(len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+            let layout = Layout::array::<T>(len).and_then(|layout| layout.align_to(crate::arch::LINE));
+            let layout = layout.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
             let (start, owner) = match layout.size() {
                 0 => (NonNull::dangling(), Owner::Nobody),
                 1..=SMALL => {
@@ -132,14 +142,7 @@ impl<T> Deref for Zeroed<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::sync::{AtomicU64, Ordering};
-
-    // SAFETY: a number.
-    unsafe impl Zero for AtomicU64 {
-        fn zero() -> Self {
-            Self::new(0)
-        }
-    }
+    use crate::sync::Ordering;
 
     #[test]
     fn small_and_large_arrays_are_zero_and_keep_what_is_stored() {

@@ -5,6 +5,10 @@
 //! a block that a crash could find recycled: an entry is withdrawn, durably, before its leaf leaves the chain.
 
 mod persistent;
+mod root;
+#[cfg(all(test, not(loom)))]
+mod trials;
+mod version;
 mod volatile;
 
 use crate::error::Result;
