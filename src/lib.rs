@@ -23,7 +23,7 @@
 //! # Layouts
 //!
 //! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`OneLine`], [`Circular`], [`Linear`]), `I` where its
-//! index lives ([`Volatile`], [`Persistent`]), `M` the [`medium`]. [`CircTree`] and [`FastFair`] are the
+//! index lives ([`Volatile`], [`Persistent`], [`Flat`]), `M` the [`medium`]. [`CircTree`] and [`FastFair`] are the
 //! systems of the papers.
 //!
 //! # Floors
@@ -52,7 +52,7 @@ mod tree;
 
 pub use codec::{Encoded, Key, Kind, Stored, Value};
 pub use error::{Broken, Error, Result};
-pub use index::{Index, IndexKind, Persistent, Volatile};
+pub use index::{Flat, FlatFixed, Index, IndexKind, Persistent, Volatile};
 pub use map::{Entries, Map};
 pub use node::{Circular, Linear, Node, OneLine};
 pub use pool::{Options, Pool, Progress, Stat, TreeInfo};
