@@ -23,7 +23,7 @@
 //! # Layouts
 //!
 //! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`OneLine`] if nothing else is said), `I` where
-//! its index lives ([`Volatile`], [`Persistent`]), `M` the [`medium`]. The systems of the papers are aliases: [`CircTree`],
+//! its index lives ([`Volatile`], [`Persistent`], [`Flat`]), `M` the [`medium`]. The systems of the papers are aliases: [`CircTree`],
 //! [`FastFair`], [`NvTree`], [`CrabTree`], [`FpTree`], [`LcbTree`], [`CddsTree`] and their variants.
 //!
 //! # Floors
@@ -53,7 +53,7 @@ mod tree;
 
 pub use codec::{Encoded, Key, Kind, Stored, Value};
 pub use error::{Broken, Error, Result};
-pub use index::{Index, IndexKind, Persistent, Volatile};
+pub use index::{Flat, FlatFixed, Index, IndexKind, Persistent, Volatile};
 pub use map::{Entries, Map};
 pub use node::{
     Aggressive, Append, Balanced, Circular, Conservative, CowSip, Decorated, Fingerprint, Fingerprinted, Fixed, Linear,

@@ -1,7 +1,8 @@
 //! Volatile memory that holds zeros until it is written to: asked for once, taken as it is touched, in huge pages where
 //! the system gives them.
 //!
-//! An array for all that may ever be needed costs address space only, and finds an element by one multiplication.
+//! An array for all that may ever be needed costs address space only, and finds an element by one multiplication. It
+//! begins at a line.
 
 use crate::sync::AtomicU64;
 use std::io;
@@ -66,7 +67,8 @@ mod imp {
 
     impl<T: super::Zero> Array<T> {
         pub(super) fn new(len: usize) -> io::Result<Self> {
-            let layout = Layout::array::<T>(len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+            let layout = Layout::array::<T>(len).and_then(|layout| layout.align_to(crate::arch::LINE));
+            let layout = layout.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
             let (start, owner) = match layout.size() {
                 0 => (NonNull::dangling(), Owner::Nobody),
                 1..=SMALL => {

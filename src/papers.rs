@@ -4,7 +4,7 @@
 //! An alias fixes the layout of the nodes. Other sizes, another index, another medium: name the types, as in
 //! `PTree<Circular<256>, Volatile, Dram>`.
 
-use crate::index::{Persistent, Volatile};
+use crate::index::{Flat, FlatFixed, Persistent, Volatile};
 use crate::medium::{Dram, Mapped};
 use crate::node::{
     Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Scanned, Sentinel, Versioned, crab,
@@ -57,10 +57,10 @@ pub type FastFairFingerprinted<I = Persistent, M = Mapped> = PTree<Fingerprinted
 ///
 /// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile Memory",
 /// IEEE Transactions on Computers 2015.
-pub type NvTree<I = Volatile, M = Mapped> = PTree<Append<16>, I, M>;
+pub type NvTree<I = Flat, M = Mapped> = PTree<Append<16>, I, M>;
 
 /// NV-Tree without the workload-adaptive scheme (`NV-Tree'` in its section 6).
-pub type NvTreeFixed<I = Volatile, M = Mapped> = PTree<Append<16, Fixed>, I, M>;
+pub type NvTreeFixed<I = FlatFixed, M = Mapped> = PTree<Append<16, Fixed>, I, M>;
 
 /// Crab-tree: copy on write, or shifting in place, whichever costs less.
 ///

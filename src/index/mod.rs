@@ -4,12 +4,19 @@
 //! along the chain, and a landing too far right is recognised by the leaf's own `low`. What it never does is to point to
 //! a block that a crash could find recycled: an entry is withdrawn, durably, before its leaf leaves the chain.
 
+mod flat;
 mod persistent;
+mod root;
+#[cfg(all(test, not(loom)))]
+mod trials;
+mod version;
 mod volatile;
 
 use crate::error::Result;
 use crate::medium::Medium;
 use crate::node::Node;
+use flat::FlatSeparators;
+pub(crate) use flat::{Rebuilds, built as built_flat};
 pub(crate) use persistent::{Upper, check as check_persistent};
 pub(crate) use volatile::{GROUP, RUN, Source, Top, built as built_volatile};
 use volatile::{Separators, freeze};
@@ -18,11 +25,13 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Volatile {}
     impl Sealed for super::Persistent {}
+    impl Sealed for super::Flat {}
+    impl Sealed for super::FlatFixed {}
 }
 
 /// Where a tree keeps the levels above its leaves.
 pub trait Index: sealed::Sealed + Send + Sync + 'static {
-    /// Which of the two it is.
+    /// Which kind it is.
     const KIND: IndexKind;
 }
 
@@ -33,6 +42,10 @@ pub enum IndexKind {
     Volatile = 1,
     /// See [`Persistent`].
     Persistent = 2,
+    /// See [`Flat`].
+    Flat = 3,
+    /// See [`FlatFixed`].
+    FlatFixed = 4,
 }
 
 impl IndexKind {
@@ -41,7 +54,14 @@ impl IndexKind {
         match self {
             Self::Volatile => "volatile",
             Self::Persistent => "persistent",
+            Self::Flat => "flat",
+            Self::FlatFixed => "flat_fixed",
         }
+    }
+
+    /// The kind of that number; `None` if there is none.
+    pub(crate) fn of(number: u16) -> Option<Self> {
+        [Self::Volatile, Self::Persistent, Self::Flat, Self::FlatFixed].into_iter().find(|&kind| kind as u16 == number)
     }
 }
 
@@ -55,6 +75,23 @@ pub struct Volatile;
 #[derive(Debug, Clone, Copy)]
 pub struct Persistent;
 
+/// The index lives in DRAM, as [`Volatile`], in nodes without pointers, as in NV-Tree: where a node is follows from its
+/// number. A leaf is added to its parent without moving anything else; when a parent is full, all nodes above the leaves are
+/// built anew, and parents that took more leaves than others are made larger.
+///
+/// It takes more memory than [`Volatile`]: 1 KiB for each leaf when it is built, and twice that when it was built anew.
+///
+/// # Source
+///
+/// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-Adaptive Tree Structure for Non-Volatile Memory",
+/// IEEE Transactions on Computers 65 (2016).
+#[derive(Debug, Clone, Copy)]
+pub struct Flat;
+
+/// [`Flat`] with parents of one size, whatever the load: what NV-Tree is without being adaptive.
+#[derive(Debug, Clone, Copy)]
+pub struct FlatFixed;
+
 impl Index for Volatile {
     const KIND: IndexKind = IndexKind::Volatile;
 }
@@ -63,17 +100,40 @@ impl Index for Persistent {
     const KIND: IndexKind = IndexKind::Persistent;
 }
 
-/// Either kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
+impl Index for Flat {
+    const KIND: IndexKind = IndexKind::Flat;
+}
+
+impl Index for FlatFixed {
+    const KIND: IndexKind = IndexKind::FlatFixed;
+}
+
+/// Any kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
 #[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
 pub(crate) enum Directory<N: Node, M: Medium> {
     Volatile(Separators),
     Persistent(Upper<N::Inner, M>),
+    Flat(FlatSeparators),
 }
 
 impl<N: Node, M: Medium> Directory<N, M> {
+    pub(crate) fn kind(&self) -> IndexKind {
+        match self {
+            Self::Volatile(_) => IndexKind::Volatile,
+            Self::Persistent(_) => IndexKind::Persistent,
+            Self::Flat(separators) if separators.is_adaptive() => IndexKind::Flat,
+            Self::Flat(_) => IndexKind::FlatFixed,
+        }
+    }
+
     /// For so many leaves at most.
     pub(crate) fn volatile(leaves: u64) -> std::io::Result<Self> {
         Separators::new(leaves).map(Self::Volatile)
+    }
+
+    /// For so many leaves at most.
+    pub(crate) fn flat(leaves: u64, adaptive: bool) -> std::io::Result<Self> {
+        FlatSeparators::new(leaves, adaptive).map(Self::Flat)
     }
 
     pub(crate) fn persistent(upper: Upper<N::Inner, M>) -> Self {
@@ -86,15 +146,17 @@ impl<N: Node, M: Medium> Directory<N, M> {
         match self {
             Self::Volatile(separators) => separators.floor(key),
             Self::Persistent(upper) => upper.floor(key),
+            Self::Flat(separators) => separators.floor(key),
         }
     }
 
-    /// The same, if a volatile index finds it at the first try.
+    /// The same, if an index in memory finds it at the first try.
     #[inline(always)]
     pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
         match self {
             Self::Volatile(separators) => separators.floor_at_once(key),
             Self::Persistent(_) => None,
+            Self::Flat(separators) => separators.floor_at_once(key),
         }
     }
 
@@ -104,15 +166,17 @@ impl<N: Node, M: Medium> Directory<N, M> {
         match self {
             Self::Volatile(separators) => separators.floors_at_once(keys),
             Self::Persistent(_) => [None; GROUP],
+            Self::Flat(separators) => separators.floors_at_once(keys),
         }
     }
 
-    /// The leaf and probably those after it, if a volatile index finds it at the first try.
+    /// The leaf and probably those after it, if an index in memory finds it at the first try.
     #[inline]
     pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
         match self {
             Self::Volatile(separators) => separators.run_at_once(key),
             Self::Persistent(_) => None,
+            Self::Flat(separators) => separators.run_at_once(key),
         }
     }
 
@@ -124,6 +188,10 @@ impl<N: Node, M: Medium> Directory<N, M> {
                 Ok(())
             }
             Self::Persistent(upper) => upper.post(low, leaf),
+            Self::Flat(separators) => {
+                separators.insert(low, leaf);
+                Ok(())
+            }
         }
     }
 
@@ -134,6 +202,10 @@ impl<N: Node, M: Medium> Directory<N, M> {
                 separators.insert(low, leaf);
                 Ok(())
             }
+            Self::Flat(separators) => {
+                separators.insert(low, leaf);
+                Ok(())
+            }
             Self::Persistent(upper) => upper.repoint(low, leaf),
         }
     }
@@ -141,7 +213,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
     /// Whether the leaf that begins at `low` may be unlinked by its left neighbour.
     pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
         match self {
-            Self::Volatile(_) => Ok(true),
+            Self::Volatile(_) | Self::Flat(_) => Ok(true),
             Self::Persistent(upper) => upper.may_withdraw(low),
         }
     }
@@ -154,6 +226,10 @@ impl<N: Node, M: Medium> Directory<N, M> {
                 Ok(())
             }
             Self::Persistent(upper) => upper.withdraw(low),
+            Self::Flat(separators) => {
+                separators.remove(low);
+                Ok(())
+            }
         }
     }
 
@@ -165,6 +241,10 @@ impl<N: Node, M: Medium> Directory<N, M> {
                 Ok(())
             }
             Self::Persistent(upper) => upper.reset(),
+            Self::Flat(separators) => {
+                separators.rebuild(std::iter::empty());
+                Ok(())
+            }
         }
     }
 
@@ -176,26 +256,63 @@ impl<N: Node, M: Medium> Directory<N, M> {
                 Ok(())
             }
             Self::Persistent(upper) => upper.repair(leaves),
+            Self::Flat(separators) => {
+                separators.rebuild(leaves.iter().copied());
+                Ok(())
+            }
         }
     }
 
-    /// An image of all leaves that a volatile index knows; of none if it cannot tell.
+    /// An image of all leaves that an index in memory knows; of none if it cannot tell.
     pub(crate) fn image(&self) -> (Vec<u64>, Top) {
         let mut leaves = Vec::new();
-        if let Self::Volatile(separators) = self {
-            leaves.reserve(separators.len());
-            if !separators.for_each(|low, leaf| leaves.push((low, leaf))) {
-                leaves.clear();
+        match self {
+            Self::Volatile(separators) => {
+                leaves.reserve(separators.len());
+                if !separators.for_each(|low, leaf| leaves.push((low, leaf))) {
+                    leaves.clear();
+                }
+            }
+            Self::Persistent(_) => {}
+            Self::Flat(separators) => {
+                leaves.reserve(separators.len());
+                separators.for_each(|low, leaf| leaves.push((low, leaf)));
             }
         }
         freeze(leaves)
+    }
+
+    /// Takes over the image that an index of the same kind made, whose nodes `source` gives. False if it turns out to be
+    /// damaged.
+    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
+        match self {
+            Self::Volatile(separators) => separators.restore(top, source),
+            Self::Persistent(_) => true,
+            Self::Flat(separators) => {
+                let leaves = top.leaves(source);
+                leaves.map(|leaves| separators.rebuild(leaves.into_iter())).is_some()
+            }
+        }
+    }
+
+    /// Whether nodes are still to be taken from the image when it is [restored](Self::restore).
+    pub(crate) fn keeps_image(&self) -> bool {
+        matches!(self, Self::Volatile(_))
     }
 
     /// Whether a volatile index turned out to be damaged in the pool, and has to learn all leaves anew.
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Self::Volatile(separators) => separators.is_lost(),
-            Self::Persistent(_) => false,
+            Self::Persistent(_) | Self::Flat(_) => false,
+        }
+    }
+
+    /// What a flat index has spent on being built anew.
+    pub(crate) fn rebuilds(&self) -> Rebuilds {
+        match self {
+            Self::Volatile(_) | Self::Persistent(_) => Rebuilds::default(),
+            Self::Flat(separators) => separators.rebuilds(),
         }
     }
 
@@ -204,13 +321,14 @@ impl<N: Node, M: Medium> Directory<N, M> {
         match self {
             Self::Volatile(separators) => separators.bytes(),
             Self::Persistent(upper) => upper.chain().memory(),
+            Self::Flat(separators) => separators.bytes(),
         }
     }
 
     /// The persistent index, if it is one.
     pub(crate) fn upper(&self) -> Option<&Upper<N::Inner, M>> {
         match self {
-            Self::Volatile(_) => None,
+            Self::Volatile(_) | Self::Flat(_) => None,
             Self::Persistent(upper) => Some(upper),
         }
     }

@@ -25,17 +25,17 @@ mod frozen;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
-mod root;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+use super::root::RootWord;
+use super::version::Moved;
 use crate::arch::simd::{self, Compare, Search};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, spin_loop};
 use arena::{Arena, Id};
 use edit::{Damaged, Edit, Writer};
 pub(crate) use frozen::{Source, Top, freeze};
-use node::{FROZEN, Moved, WIDTH};
-use root::RootWord;
+use node::{FROZEN, WIDTH};
 use std::io;
 
 /// Levels of nodes that a [rebuild](Separators::rebuild) of so many separators makes, and their bytes.

@@ -184,6 +184,8 @@ pub(crate) fn layout_names(layout: u16, index: u16) -> (&'static str, &'static s
     let index = match index {
         1 => "volatile",
         2 => "persistent",
+        3 => "flat",
+        4 => "flat_fixed",
         _ => "unknown",
     };
     (layout, index)

@@ -3,7 +3,7 @@
 use super::Core;
 use crate::chain::{Chain, Links};
 use crate::error::{Broken, Error, Result};
-use crate::index::{IndexKind, built_volatile, check_persistent};
+use crate::index::{IndexKind, built_flat, built_volatile, check_persistent};
 use crate::medium::Medium;
 use crate::node::{Checked, Node, with_layout};
 use crate::pool::blocks::Blocks;
@@ -24,10 +24,10 @@ pub struct Report {
     pub leaves: u64,
     /// Entries found.
     pub entries: u64,
-    /// Levels that a search passes, the leaves included; of several trees, the most. A volatile index is taken as an
+    /// Levels that a search passes, the leaves included; of several trees, the most. An index in memory is taken as an
     /// open builds it.
     pub height: u64,
-    /// Bytes of memory that an open tree takes for its shadows and its volatile index, as an open builds it.
+    /// Bytes of memory that an open tree takes for its shadows and its index in memory, as an open builds it.
     pub memory: u64,
     /// Leaves with the trace of an interrupted shift: legal, and finished by the next open for writing.
     pub unfinished: u64,
@@ -52,7 +52,7 @@ impl Report {
 impl<N: Node, M: Medium> Core<N, M> {
     pub(crate) fn check(&self) -> Report {
         let mut report = Report { trees: 1, ..Report::default() };
-        let kind = if self.directory.upper().is_some() { IndexKind::Persistent } else { IndexKind::Volatile };
+        let kind = self.directory.kind();
         let Used { leaves: used, records } =
             check_tree::<N, M>(&self.pool, self.root, kind, self.records.is_some(), &mut report);
         if report.is_clean() && report.entries != self.len() {
@@ -151,18 +151,15 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
         }
         Ok(()) => {
             leaves.pop();
-            let above = match index {
-                IndexKind::Volatile => {
-                    let (levels, bytes) = built_volatile(leaves.len());
-                    report.memory += bytes;
-                    levels
-                }
+            let (above, bytes) = match index {
+                IndexKind::Volatile => built_volatile(leaves.len()),
+                IndexKind::Flat | IndexKind::FlatFixed => built_flat(leaves.len()),
                 IndexKind::Persistent => {
-                    check_persistent::<N::Inner, M>(pool, root, &leaves, |broken| report.add(broken))
+                    (check_persistent::<N::Inner, M>(pool, root, &leaves, |broken| report.add(broken)), 0)
                 }
             };
             report.height = report.height.max(above + 1);
-            report.memory += used.leaves.len() as u64 * Chain::<N, M>::SHADOW;
+            report.memory += bytes + used.leaves.len() as u64 * Chain::<N, M>::SHADOW;
         }
     }
     used
@@ -201,8 +198,7 @@ impl<M: Medium> Pool<M> {
         let inner = &self.inner;
         report.trees += 1;
         let shape = root.shape(&inner.medium);
-        let index =
-            if shape.index == IndexKind::Persistent as u16 { IndexKind::Persistent } else { IndexKind::Volatile };
+        let index = IndexKind::of(shape.index).unwrap_or(IndexKind::Volatile);
         let records = crate::codec::is_record(shape.values);
         let known = with_layout!(shape.layout, shape.slots, N => {
             check_tree::<N, M>(inner, root, index, records, report);

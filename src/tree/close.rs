@@ -3,17 +3,17 @@
 //! ```text
 //! head     | words of the head | entries | classes | class 0: kind and unit, n, n free blocks | class 1 ... |
 //!          | nodes of the image, its height, its separators |
-//! image    of the volatile index: see `index/volatile/frozen.rs`
+//! image    of an index in memory: see `index/volatile/frozen.rs`
 //! ```
 //!
 //! A span of words, named with the CRC of its head by the root entry. Valid as long as the root entry names it (R2). The
 //! nodes of the image have checksums of their own and are read when somebody asks for them: so an open reads the head, and
-//! the span stays until the next close, which knows all nodes or copies them.
+//! the span stays until the next close, which knows all nodes or copies them. (A flat index reads all of them at once.)
 
 use super::Core;
 use crate::chain::Links;
 use crate::error::Result;
-use crate::index::{Directory, Source, Top};
+use crate::index::{Source, Top};
 use crate::medium::Medium;
 use crate::node::Node;
 use crate::pool::blocks::Blocks;
@@ -96,17 +96,18 @@ impl<N: Node, M: Medium> Core<N, M> {
             UNCOUNTED => self.leaves.count.forget(),
             len => self.leaves.count.set(len),
         }
-        let Directory::Volatile(index) = &self.directory else {
-            self.release_close_record(closed.at);
-            return true;
-        };
         let top = Top { nodes, height, len: separators };
-        if top.words() != u64::from(closed.words) - head || !index.restore(top, self.image(closed.at + head * 8, top)) {
+        let source = self.image(closed.at + head * 8, top);
+        if top.words() != u64::from(closed.words) - head || !self.directory.restore(top, source) {
             return false;
         }
-        self.image_at.store(closed.at, Ordering::Relaxed);
-        // With this fence, the tree is open: it may differ from its record from here on (R2).
-        self.medium().fence();
+        if self.directory.keeps_image() {
+            self.image_at.store(closed.at, Ordering::Relaxed);
+            // With this fence, the tree is open: it may differ from its record from here on (R2).
+            self.medium().fence();
+        } else {
+            self.release_close_record(closed.at);
+        }
         true
     }
 

@@ -9,6 +9,8 @@ mod range;
 mod rebalance;
 mod replace;
 mod search;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod walk;
 mod write;
 
@@ -18,7 +20,7 @@ pub(crate) use write::Change;
 
 use crate::chain::Chain;
 use crate::error::{Broken, Error, Result};
-use crate::index::{Directory, Index, Volatile};
+use crate::index::{Directory, Index, Rebuilds, Volatile};
 use crate::medium::{Mapped, Medium};
 use crate::node::{Node, OneLine};
 use crate::pool::records::Records;
@@ -28,6 +30,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// An ordered map from `u64` to `u64` that outlives crashes.
 ///
@@ -360,6 +363,13 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     /// Bytes of memory (DRAM) that the open tree takes: the shadows of its leaves, and its index.
     pub fn memory(&self) -> u64 {
         self.core.leaves.memory() + self.core.directory.memory()
+    }
+
+    /// How often a [`Flat`](crate::Flat) index was built anew since the tree was opened, because a parent of leaves was full,
+    /// and how long that took in all. Nothing, for other kinds of index.
+    pub fn index_rebuilds(&self) -> (u64, Duration) {
+        let Rebuilds { count, nanoseconds } = self.core.directory.rebuilds();
+        (count, Duration::from_nanos(nanoseconds))
     }
 
     /// Removes everything at once.

@@ -44,11 +44,11 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     fn unopened<I: Index>(pool: Arc<Inner<M>>, name: &str, root: Root, records: bool) -> Result<Self> {
+        let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
         let directory = match I::KIND {
-            IndexKind::Volatile => {
-                let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
-                pool.reserved(Directory::volatile(leaves))?
-            }
+            IndexKind::Volatile => pool.reserved(Directory::volatile(leaves))?,
+            IndexKind::Flat => pool.reserved(Directory::flat(leaves, true))?,
+            IndexKind::FlatFixed => pool.reserved(Directory::flat(leaves, false))?,
             IndexKind::Persistent => Directory::persistent(Upper::open(Arc::clone(&pool), root)?),
         };
         Ok(Self {

@@ -4,7 +4,7 @@ use crate::out::{self, Outcome};
 use crate::parse::{self, Layout, Usage};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
-use bristlecone::{Circular, Index, Linear, Node, OneLine, Persistent, Volatile};
+use bristlecone::{Circular, Flat, FlatFixed, Index, Linear, Node, OneLine, Persistent, Volatile};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -77,6 +77,8 @@ enum ValuesName {
 
 pub(crate) fn run(args: Args) -> Outcome {
     match (args.layout, args.slots()) {
+        (Layout::OneLine, 7) if args.index == parse::Index::Flat => checked::<OneLine<7>, Flat>(&args),
+        (Layout::OneLine, 7) if args.index == parse::Index::FlatFixed => checked::<OneLine<7>, FlatFixed>(&args),
         (Layout::OneLine, 7) => with_index::<OneLine<7>>(&args),
         (Layout::Linear, 4) => with_index::<Linear<4>>(&args),
         (Layout::Linear, 5) => with_index::<Linear<5>>(&args),
@@ -105,6 +107,9 @@ fn with_index<N: Node>(args: &Args) -> Outcome {
     match args.index {
         parse::Index::Volatile => checked::<N, Volatile>(args),
         parse::Index::Persistent => checked::<N, Persistent>(args),
+        parse::Index::Flat | parse::Index::FlatFixed => {
+            Err(Usage("a flat index is checked with one_line nodes".to_owned()).into())
+        }
     }
 }
 

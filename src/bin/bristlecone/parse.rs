@@ -59,6 +59,11 @@ pub(crate) enum Index {
     Volatile,
     /// In the pool, in nodes like the leaves
     Persistent,
+    /// NV-Tree: in memory, in nodes without pointers; with one_line leaves only
+    Flat,
+    /// As flat, with nodes of one size
+    #[value(name = "flat_fixed", alias = "flat-fixed")]
+    FlatFixed,
 }
 
 impl Index {
@@ -66,6 +71,8 @@ impl Index {
         match self {
             Self::Volatile => IndexKind::Volatile,
             Self::Persistent => IndexKind::Persistent,
+            Self::Flat => IndexKind::Flat,
+            Self::FlatFixed => IndexKind::FlatFixed,
         }
     }
 
@@ -74,7 +81,7 @@ impl Index {
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        [Self::Volatile, Self::Persistent].into_iter().find(|index| index.name() == name)
+        Self::value_variants().iter().copied().find(|index| index.name() == name)
     }
 }
 

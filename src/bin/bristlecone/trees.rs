@@ -3,7 +3,7 @@
 use crate::out::Outcome;
 use crate::parse::{Index, Layout};
 use bristlecone::medium::Medium;
-use bristlecone::{Error, Map, Node, PTree, Persistent, Pool, Report, Result, TreeInfo, Volatile};
+use bristlecone::{Error, Map, Node, PTree, Pool, Report, Result, TreeInfo};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -130,27 +130,45 @@ impl<N: Node, I: bristlecone::Index, M: Medium> Numbers for PTree<N, I, M> {
     }
 }
 
-/// Runs `$body` with `$n` standing for the type of nodes; `None` for a size that is not in the list. (`OneLine` has one.)
+/// Runs `$body` with `$n` standing for the type of nodes and `$i` for that of the index; `None` for a shape that is not in the
+/// list. (`OneLine` has one size; a flat index only goes with it.)
 ///
-/// Each size costs seconds of compile time.
+/// Each of them costs seconds of compile time.
 macro_rules! with_types {
-    ($layout:expr, $slots:expr, [$($size:literal)*], $n:ident => $body:expr) => {
-        match ($layout, $slots) {
-            ($crate::parse::Layout::OneLine, 39) => {
-                type $n = bristlecone::OneLine;
-                Some($body)
+    ($shape:expr, [$($size:literal)*], $n:ident, $i:ident => $body:expr) => {
+        match ($shape.layout, $shape.slots, $shape.index) {
+            ($crate::parse::Layout::OneLine, 39, $crate::parse::Index::Volatile) => {
+                $crate::trees::with_types!(@ $n = OneLine, $i = Volatile => $body)
             }
-            $(($crate::parse::Layout::Linear, $size) => {
-                type $n = bristlecone::Linear<$size>;
-                Some($body)
+            ($crate::parse::Layout::OneLine, 39, $crate::parse::Index::Persistent) => {
+                $crate::trees::with_types!(@ $n = OneLine, $i = Persistent => $body)
             }
-            ($crate::parse::Layout::Circular, $size) => {
-                type $n = bristlecone::Circular<$size>;
-                Some($body)
+            ($crate::parse::Layout::OneLine, 39, $crate::parse::Index::Flat) => {
+                $crate::trees::with_types!(@ $n = OneLine, $i = Flat => $body)
+            }
+            ($crate::parse::Layout::OneLine, 39, $crate::parse::Index::FlatFixed) => {
+                $crate::trees::with_types!(@ $n = OneLine, $i = FlatFixed => $body)
+            }
+            $(($crate::parse::Layout::Linear, $size, $crate::parse::Index::Volatile) => {
+                $crate::trees::with_types!(@ $n = Linear<$size>, $i = Volatile => $body)
+            }
+            ($crate::parse::Layout::Linear, $size, $crate::parse::Index::Persistent) => {
+                $crate::trees::with_types!(@ $n = Linear<$size>, $i = Persistent => $body)
+            }
+            ($crate::parse::Layout::Circular, $size, $crate::parse::Index::Volatile) => {
+                $crate::trees::with_types!(@ $n = Circular<$size>, $i = Volatile => $body)
+            }
+            ($crate::parse::Layout::Circular, $size, $crate::parse::Index::Persistent) => {
+                $crate::trees::with_types!(@ $n = Circular<$size>, $i = Persistent => $body)
             })*
             _ => None,
         }
     };
+    (@ $n:ident = $node:ident $(<$size:literal>)?, $i:ident = $index:ident => $body:expr) => {{
+        type $n = bristlecone::$node $(<$size>)?;
+        type $i = bristlecone::$index;
+        Some($body)
+    }};
 }
 pub(crate) use with_types;
 
@@ -184,6 +202,11 @@ impl Shape {
         }
     }
 
+    /// What messages say of it.
+    pub(crate) fn nodes(self) -> String {
+        format!("nodes of {} slots with a {} index", self.slots, self.index.name())
+    }
+
     /// The shape of a tree that a pool has.
     pub(crate) fn of(tree: &TreeInfo) -> Outcome<Self> {
         let unknown = |what: &str| format!("tree '{}' has {what}, which the command line does not read", tree.name);
@@ -203,12 +226,8 @@ impl Shape {
 
     /// Opens the tree of this shape, or creates it.
     pub(crate) fn open<M: Medium>(self, pool: &Pool<M>, name: &str) -> Outcome<Box<dyn Tree>> {
-        let opened = with_types!(self.layout, self.slots, [32 64 128 256], N => match self.index {
-            Index::Volatile => self.open_as::<N, Volatile, M>(pool, name),
-            Index::Persistent => self.open_as::<N, Persistent, M>(pool, name),
-        });
-        let unknown =
-            || format!("tree '{name}' has nodes of {} slots, which the command line does not read", self.slots);
+        let opened = with_types!(self, [32 64 128 256], N, I => self.open_as::<N, I, M>(pool, name));
+        let unknown = || format!("tree '{name}' has {}, which the command line does not read", self.nodes());
         Ok(opened.ok_or_else(unknown)??)
     }
 
@@ -217,11 +236,8 @@ impl Shape {
         fn of<N: Node, I: bristlecone::Index, M: Medium>(pool: &Pool<M>, name: &str) -> Result<Box<dyn Numbers>> {
             Ok(Box::new(pool.tree::<N, I>(name)?))
         }
-        let opened = with_types!(self.layout, self.slots, [32 64 128 256], N => match self.index {
-            Index::Volatile => of::<N, Volatile, M>(pool, name),
-            Index::Persistent => of::<N, Persistent, M>(pool, name),
-        });
-        Ok(opened.ok_or_else(|| format!("nodes of {} slots are unknown", self.slots))??)
+        let opened = with_types!(self, [32 64 128 256], N, I => of::<N, I, M>(pool, name));
+        Ok(opened.ok_or_else(|| format!("{} are unknown", self.nodes()))??)
     }
 
     fn open_as<N: Node, I: bristlecone::Index, M: Medium>(self, pool: &Pool<M>, name: &str) -> Result<Box<dyn Tree>> {

@@ -3,7 +3,8 @@
 //!
 //! A node stays a node. So a reader that comes late meets a version that moved on, never foreign memory.
 
-use super::node::{FROZEN, Moved, Node};
+use super::node::{FROZEN, Node};
+use crate::index::version::Moved;
 use crate::memory::Zeroed;
 use std::io;
 

@@ -3,7 +3,7 @@
 use super::arena::{Arena, Id, Spare};
 use super::frozen::{Source, Top};
 use super::node::{FILL, FROZEN, Node, WIDTH};
-use super::root::{Root, RootWord};
+use crate::index::root::{Root, RootWord};
 
 /// What the writer keeps from one change to the next.
 #[derive(Default)]

@@ -89,4 +89,17 @@ impl Top {
         }
         sound.then_some(entries)
     }
+
+    /// All separators and their leaves, in order, of an image whose nodes `source` gives. `None`: one of them is damaged.
+    pub(crate) fn leaves(self, source: Source) -> Option<Vec<(u64, u64)>> {
+        // The bottom comes first.
+        let bottom = self.len.div_ceil(FILL as u64);
+        let mut leaves = Vec::new();
+        for number in 0..bottom {
+            leaves.append(&mut source(number, 0)?);
+        }
+        let begins = leaves.first().is_some_and(|&(low, _)| low == 0);
+        let ascends = leaves.is_sorted_by(|(a, _), (b, _)| a < b);
+        (begins && ascends && leaves.len() as u64 == self.len).then_some(leaves)
+    }
 }

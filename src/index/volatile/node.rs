@@ -16,8 +16,9 @@
 use super::RUN;
 use crate::arch;
 use crate::arch::simd::{self, Compare};
+use crate::index::version::{Moved, Version};
 use crate::memory::Zero;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering};
 
 /// The most children of a node.
 pub(super) const WIDTH: usize = simd::WORDS;
@@ -36,15 +37,6 @@ const PAD: u64 = i64::MAX as u64;
 
 /// The bit that makes signed numbers compare as unsigned ones.
 const SIGN: u64 = 1 << 63;
-
-/// Why a reader has to start again from the root.
-#[derive(Debug)]
-pub(super) enum Moved {
-    /// Somebody wrote what was being read.
-    Written,
-    /// A node is still in the pool, or seemed to be, because somebody wrote.
-    Frozen,
-}
 
 /// See the [module](self). Its words change only between [`open`](Node::open) and [`close`](Node::close).
 #[derive(Debug)]
@@ -67,38 +59,33 @@ unsafe impl Zero for Node {
 }
 
 impl Node {
-    // The version: a sequence lock with one writer.
+    // The version.
+
+    #[inline]
+    fn lock(&self) -> Version<'_> {
+        Version(&self.words[0])
+    }
 
     /// The version to read the node under.
     #[inline]
     pub(super) fn version(&self) -> Result<u64, Moved> {
-        let version = self.words[0].load(Ordering::Acquire);
-        if version.is_multiple_of(2) { Ok(version) } else { Err(Moved::Written) }
+        self.lock().get()
     }
 
     /// Whether everything read since [`version`](Node::version) belongs together.
     #[inline]
     pub(super) fn unchanged(&self, version: u64) -> Result<(), Moved> {
-        fence(Ordering::Acquire);
-        if self.words[0].load(Ordering::Relaxed) == version { Ok(()) } else { Err(Moved::Written) }
+        self.lock().unchanged(version)
     }
 
     /// Turns readers away. Returns false if the node was open.
     pub(super) fn open(&self) -> bool {
-        let version = self.words[0].load(Ordering::Relaxed);
-        let closed = version.is_multiple_of(2);
-        if closed {
-            self.words[0].store(version + 1, Ordering::Relaxed);
-            fence(Ordering::Release);
-        }
-        closed
+        self.lock().open()
     }
 
     /// Lets readers in, under a version they have not seen.
     pub(super) fn close(&self) {
-        let version = self.words[0].load(Ordering::Relaxed);
-        debug_assert!(!version.is_multiple_of(2));
-        self.words[0].store(version + 1, Ordering::Release);
+        self.lock().close();
     }
 
     // Reading.

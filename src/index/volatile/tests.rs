@@ -1,58 +1,51 @@
 use super::arena::Id;
 use super::node::WIDTH;
 use super::{Separators, freeze};
+use crate::index::trials::{self, Model, Random, Subject, floor_in, remove_from, same};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-type Model = BTreeMap<u64, u64>;
-
-/// Of no pattern, and told by its low.
-fn leaf_of(low: u64) -> u64 {
-    low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end
-    }
-}
 
 fn empty() -> Separators {
     Separators::new(1 << 20).unwrap()
 }
 
-/// An index of the first separator alone, which stays.
+impl Subject for Separators {
+    fn insert(&self, low: u64, leaf: u64) {
+        self.insert(low, leaf);
+    }
+
+    fn remove(&self, low: u64) -> Option<u64> {
+        self.remove(low)
+    }
+
+    fn rebuild(&self, model: &Model) {
+        self.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+    }
+
+    fn floor(&self, key: u64) -> Option<u64> {
+        self.floor(key)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn all(&self) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        assert!(self.for_each(|low, leaf| all.push((low, leaf))));
+        all
+    }
+
+    fn check(&self) -> Result<usize, String> {
+        check(self)
+    }
+}
+
 fn begun() -> (Separators, Model) {
-    let index = empty();
-    index.insert(0, leaf_of(0));
-    (index, Model::from([(0, leaf_of(0))]))
+    trials::begun(empty())
 }
 
 fn built(lows: impl IntoIterator<Item = u64>) -> (Separators, Model) {
-    let model: Model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
-    let index = empty();
-    index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
-    (index, model)
-}
-
-fn floor_in(model: &Model, key: u64) -> Option<u64> {
-    model.range(..=key).next_back().map(|(_, &leaf)| leaf)
-}
-
-/// What a removal does to the model: the first separator stays.
-fn remove_from(model: &mut Model, low: u64) -> Option<u64> {
-    if low == 0 { None } else { model.remove(&low) }
+    trials::built(empty(), lows)
 }
 
 /// The shape of a subtree.
@@ -117,118 +110,49 @@ fn check(index: &Separators) -> Result<usize, String> {
     Ok(shape.nodes)
 }
 
-fn same(index: &Separators, model: &Model) {
-    check(index).unwrap();
-    let mut all = Vec::new();
-    index.for_each(|low, leaf| all.push((low, leaf)));
-    assert!(all.iter().copied().eq(model.iter().map(|(&low, &leaf)| (low, leaf))));
-    assert_eq!(index.len(), model.len());
-    let near = |key: u64| [key.wrapping_sub(1), key, key.wrapping_add(1)];
-    for key in model.keys().copied().chain([0, u64::MAX / 2, u64::MAX]).flat_map(near) {
-        assert_eq!(index.floor(key), floor_in(model, key), "floor of {key}");
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Insert(u64, u64),
-    Remove(u64),
-    /// So many separators from there on, so far apart.
-    Rebuild(u64, u16, u16),
-    Look(u64),
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    // No separator is MAX.
-    let key = || prop_oneof![6 => 0..400u64, 1 => u64::MAX - 20..u64::MAX, 1 => 0..u64::MAX];
-    prop_oneof![
-        40 => (key(), any::<u64>()).prop_map(|(low, leaf)| Op::Insert(low, leaf)),
-        40 => key().prop_map(Op::Remove),
-        1 => (1..200u64, 0..300u16, 1..9u16).prop_map(|(low, count, step)| Op::Rebuild(low, count, step)),
-        20 => key().prop_map(Op::Look),
-    ]
-}
-
 proptest! {
     #[test]
-    fn does_what_a_map_does(ops in prop::collection::vec(op(), 0..1500)) {
-        let (index, mut model) = begun();
-        for op in ops {
-            match op {
-                Op::Insert(low, leaf) => {
-                    index.insert(low, leaf);
-                    model.insert(low, leaf);
-                }
-                Op::Remove(low) => prop_assert_eq!(index.remove(low), remove_from(&mut model, low)),
-                Op::Rebuild(low, count, step) => {
-                    let lows = (0..u64::from(count)).map(|i| low + i * u64::from(step));
-                    model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
-                    index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
-                }
-                Op::Look(key) => {
-                    prop_assert_eq!(index.floor(key), floor_in(&model, key));
-                }
-            }
-        }
-        same(&index, &model);
+    fn does_what_a_map_does(ops in prop::collection::vec(trials::op(), 0..1500)) {
+        trials::does_what_a_map_does(begun(), ops)?;
     }
 }
 
 #[test]
 fn grows_and_shrinks_through_three_levels() {
-    let mut random = Random(0x1234_5678_9abc_def1);
-    let (index, mut model) = begun();
-    // (range of keys, inserts in ten changes): up, down to a few, up, to nothing.
-    for (range, inserts) in [(20_000, 9), (20_000, 1), (300, 7), (20_000, 9), (20_000, 0)] {
-        for step in 0..80_000 {
-            let low = random.below(range);
-            if random.below(10) < inserts {
-                index.insert(low, leaf_of(low));
-                model.insert(low, leaf_of(low));
-            } else {
-                assert_eq!(index.remove(low), remove_from(&mut model, low));
-            }
-            if step % 10_000 == 0 {
-                check(&index).unwrap();
-            }
-        }
-        same(&index, &model);
-    }
-    for low in model.clone().into_keys() {
-        assert_eq!(index.remove(low), remove_from(&mut model, low));
-    }
-    same(&index, &model);
+    trials::grows_and_shrinks(begun(), 20_000, 80_000);
 }
 
 #[test]
 fn every_order_of_inserts_and_removes() {
-    const COUNT: u64 = 10_000;
-    let shuffled = |seed| {
-        let mut lows: Vec<u64> = (0..COUNT).collect();
-        let mut random = Random(seed);
-        for i in (1..lows.len()).rev() {
-            lows.swap(i, random.below(i as u64 + 1) as usize);
-        }
-        lows
-    };
-    let orders = [(0..COUNT).collect(), (0..COUNT).rev().collect(), shuffled(7)];
-    for inserts in &orders {
-        for removes in &orders {
-            let (index, mut model) = begun();
-            for &low in inserts {
-                index.insert(low, leaf_of(low));
-                model.insert(low, leaf_of(low));
-            }
-            same(&index, &model);
-            for (step, low) in removes.iter().enumerate() {
-                assert_eq!(index.remove(*low), remove_from(&mut model, *low));
-                if step % 1000 == 999 {
-                    same(&index, &model);
-                }
-            }
-            assert_eq!((index.len(), check(&index)), (1, Ok(1)));
-        }
-    }
+    trials::every_order_of_inserts_and_removes(begun, 10_000, |index| assert_eq!(check(index), Ok(1)));
+}
+
+#[test]
+fn all_keys_are_legal() {
+    trials::all_keys_are_legal(begun, built, WIDTH as u64);
+}
+
+#[test]
+fn an_empty_index_takes_the_first_separator_only() {
+    trials::an_empty_index_takes_the_first_separator_only(&empty());
+}
+
+#[test]
+fn readers_never_miss_what_stays() {
+    trials::readers_never_miss_what_stays(empty(), 500, if cfg!(miri) { 20 } else { 1_000_000 });
+}
+
+/// Filling and emptying a few nodes at a time splits, merges and uses again as often as can be.
+#[test]
+fn readers_never_miss_while_nodes_come_and_go() {
+    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (40, 1500) };
+    trials::readers_never_miss_while_nodes_come_and_go(empty(), sixteens, rounds);
+}
+
+#[test]
+fn readers_never_miss_during_rebuilds() {
+    let (sixteens, rounds, inserts) = if cfg!(miri) { (15, 2, 5) } else { (300, 3000, 200) };
+    trials::readers_never_miss_during_rebuilds(empty(), sixteens, rounds, inserts);
 }
 
 #[test]
@@ -238,40 +162,6 @@ fn ascending_inserts_fill_the_nodes() {
         index.insert(low, low);
     }
     assert!(check(&index).unwrap() <= 105);
-}
-
-#[test]
-fn all_keys_are_legal() {
-    let ends = [1, 2, 3, u64::MAX / 2, u64::MAX / 2 + 1, u64::MAX - 2, u64::MAX - 1];
-    for set in 0..1u32 << ends.len() {
-        let (index, mut model) = begun();
-        same(&index, &model);
-        for (_, low) in ends.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1) {
-            index.insert(*low, !low);
-            model.insert(*low, !low);
-        }
-        same(&index, &model);
-        for low in ends {
-            assert_eq!(index.remove(low), model.remove(&low));
-            same(&index, &model);
-        }
-    }
-    // And where each of them is the first or last of a full node.
-    for around in [0, u64::MAX / 2 - WIDTH as u64, u64::MAX - 3 * WIDTH as u64 - 1] {
-        let (index, model) = built(around..=around + 3 * WIDTH as u64);
-        same(&index, &model);
-    }
-}
-
-#[test]
-fn an_empty_index_takes_the_first_separator_only() {
-    let index = empty();
-    index.insert(7, 70);
-    assert_eq!((index.floor(9), index.len()), (None, 0));
-    index.insert(0, 1);
-    assert_eq!((index.floor(9), index.remove(0), index.len()), (Some(1), None, 1));
-    index.rebuild(std::iter::empty());
-    assert_eq!((index.floor(9), index.len()), (None, 0));
 }
 
 #[test]
@@ -367,89 +257,6 @@ fn check_finds_faults() {
         let found = check(&index).unwrap_err();
         assert!(found.contains(message), "{found}");
     }
-}
-
-/// Two writers, two readers. Every sixteenth low stays; the writers post and remove, each in their own half of the
-/// others. `churn` is what a writer does in one round.
-fn stress(rounds: u64, span: u64, churn: impl Fn(&Separators, u64, &mut Random) + Sync) {
-    let stays = |low: u64| low.is_multiple_of(16);
-    let (index, _) = built((0..span).filter(|low| stays(*low)));
-    let (writing, start) = (AtomicUsize::new(2), Barrier::new(4));
-    std::thread::scope(|threads| {
-        for writer in 0..2 {
-            let (index, writing, start, churn) = (&index, &writing, &start, &churn);
-            threads.spawn(move || {
-                let mut random = Random(writer + 1);
-                start.wait();
-                (0..rounds).for_each(|_| churn(index, writer, &mut random));
-                writing.fetch_sub(1, Ordering::Relaxed);
-            });
-        }
-        for reader in 0..2 {
-            let (index, writing, start) = (&index, &writing, &start);
-            threads.spawn(move || {
-                let mut random = Random(reader + 77);
-                start.wait();
-                while writing.load(Ordering::Relaxed) > 0 {
-                    let key = random.below(span + 40);
-                    let leaf = index.floor(key).expect("low 0 stays");
-                    let least = key.min(span - 1) / 16 * 16;
-                    let found = (least..=key).any(|low| leaf == leaf_of(low));
-                    assert!(found, "the floor of {key} is another's, though {least} stays");
-                    let left = least.checked_sub(1).and_then(|key| index.floor(key));
-                    assert!(left.is_none_or(|leaf| (least - 16..least).any(|low| leaf == leaf_of(low))));
-                }
-            });
-        }
-    });
-    check(&index).unwrap();
-}
-
-/// A low of that writer's half that does not stay.
-fn changing(span: u64, writer: u64, random: &mut Random) -> u64 {
-    random.below(span / 16) * 16 + 1 + random.below(7) * 2 + writer
-}
-
-#[test]
-fn readers_never_miss_what_stays() {
-    let span = 16 * 500;
-    stress(if cfg!(miri) { 20 } else { 1_000_000 }, span, |index, writer, random| {
-        let low = changing(span, writer, random);
-        if random.below(2) == 0 {
-            index.insert(low, leaf_of(low));
-        } else if let Some(leaf) = index.remove(low) {
-            assert_eq!(leaf, leaf_of(low));
-        }
-    });
-}
-
-/// Filling and emptying a few nodes at a time splits, merges and uses again as often as can be.
-#[test]
-fn readers_never_miss_while_nodes_come_and_go() {
-    let span = if cfg!(miri) { 16 * 10 } else { 16 * 40 };
-    stress(if cfg!(miri) { 1 } else { 1500 }, span, |index, writer, _| {
-        let lows = (0..span).filter(|low| !low.is_multiple_of(16) && low % 2 == writer);
-        lows.clone().for_each(|low| index.insert(low, leaf_of(low)));
-        lows.for_each(|low| assert_eq!(index.remove(low), Some(leaf_of(low))));
-    });
-}
-
-#[test]
-fn readers_never_miss_during_rebuilds() {
-    let (span, inserts) = if cfg!(miri) { (16 * 15, 5) } else { (16 * 300, 200) };
-    stress(if cfg!(miri) { 2 } else { 3000 }, span, |index, writer, random| {
-        if writer == 0 {
-            let every = 1 + random.below(15);
-            let lows: Vec<u64> = (0..span).filter(|low| low % 16 == 0 || low % 16 == every).collect();
-            index.rebuild(lows.into_iter().map(|low| (low, leaf_of(low))));
-        } else {
-            for _ in 0..inserts {
-                let low = changing(span, 1, random);
-                index.insert(low, leaf_of(low));
-                index.remove(changing(span, 1, random));
-            }
-        }
-    });
 }
 
 fn all(index: &Separators) -> Option<Model> {

@@ -111,7 +111,7 @@ fn expected(shape: Shape) -> (f64, f64) {
     let in_place = (1.0 - p / 2.0) * lines;
     let fences = (1.0 - p / 2.0) * if shape.layout == Layout::OneLine { 1.0 } else { lines };
     let levels = match shape.index {
-        Index::Volatile => 1.0,
+        Index::Volatile | Index::Flat | Index::FlatFixed => 1.0,
         Index::Persistent => 1.0 / (1.0 - p),
     };
     ((in_place + p * (half + 1.0)) * levels, (fences + p * 2.0) * levels)

@@ -4,11 +4,10 @@ use super::phases::Visit;
 use super::subject::{Ordinary, Subject, Tree};
 use super::{Contestant, Plan, peers};
 use crate::out::Outcome;
-use crate::parse::Index;
 use crate::scratch::Scratch;
 use crate::trees::{Shape, with_types};
 use bristlecone::medium::{Counted, Counts, Domain, Dram, Mapped, Medium, Slowed};
-use bristlecone::{Node, Options, Persistent, Pool, Volatile};
+use bristlecone::{Options, Pool};
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -48,14 +47,8 @@ pub(crate) fn capacity(n: u64) -> u64 {
 
 /// Gives `visit` a fresh tree of this shape in the pool.
 fn in_pool<M: Medium, V: Visit>(shape: Shape, pool: &Pool<M>, visit: V) -> Outcome<V::Output> {
-    fn open<N: Node, M: Medium, V: Visit>(index: Index, pool: &Pool<M>, visit: V) -> Outcome<V::Output> {
-        match index {
-            Index::Volatile => with(Tree::new(pool.tree::<N, Volatile>("bench")?), visit),
-            Index::Persistent => with(Tree::new(pool.tree::<N, Persistent>("bench")?), visit),
-        }
-    }
-    let unknown = || format!("nodes of {} slots are not measured", shape.slots);
-    with_types!(shape.layout, shape.slots, [32 64 128 256], N => open::<N, M, V>(shape.index, pool, visit))
+    let unknown = || format!("{} are not measured", shape.nodes());
+    with_types!(shape, [32 64 128 256], N, I => with(Tree::new(pool.tree::<N, I>("bench")?), visit))
         .ok_or_else(unknown)?
 }
 

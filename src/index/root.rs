@@ -1,7 +1,6 @@
-//! The word that names the root and the height of the tree.
+//! The word that names the root and the height of an index in memory.
 
-use super::arena::Id;
-use super::node::Moved;
+use super::version::Moved;
 use crate::sync::{AtomicU64, Ordering};
 
 /// An empty tree has no node.
@@ -12,7 +11,8 @@ const HEIGHT: u32 = 48;
 /// The top of a tree that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Root {
-    pub(super) id: Id,
+    /// Of a tree, the name of its topmost node; of a flat index, the generation of its nodes. Less than `2^48`.
+    pub(super) id: u64,
     /// Steps from the root to the bottom.
     pub(super) height: usize,
 }
@@ -31,13 +31,13 @@ impl RootWord {
         (word != NONE).then_some(Root { id: word & ((1 << HEIGHT) - 1), height: (word >> HEIGHT) as usize })
     }
 
-    /// Whether `root` is still the root: to be asked after its version was read, which is an acquire load.
+    /// Whether `root` is still the root: to be asked behind an acquire load or fence.
     #[inline]
     pub(super) fn unchanged(&self, root: Root) -> Result<(), Moved> {
         if self.0.load(Ordering::Relaxed) == word(root) { Ok(()) } else { Err(Moved::Written) }
     }
 
-    /// For the writer, before it closes the nodes of the change.
+    /// For the writer: of a tree, before it closes the nodes of the change.
     pub(super) fn set(&self, root: Option<Root>) {
         self.0.store(root.map_or(NONE, word), Ordering::Release);
     }

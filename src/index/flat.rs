@@ -1,0 +1,237 @@
+//! The flat index: from separators (the lows of leaves) to leaves, in DRAM, in nodes without pointers. The counterpart of
+//! the [volatile index](super::volatile), which it can stand in for.
+//!
+//! ```text
+//! inner   ids 0, 1, 2 ... | root | level 1 | level 2 | ...      a node: 2m separators; child k of node i: i (2m + 1) + 1 + k
+//! places  ordinals 0, 1 ..| place | place | place | ...         where a parent is, and how large
+//! units   | parent | parent | a parent that was enlarged | ...  a parent: version, length, lows and leaves
+//! ```
+//!
+//! The parents of leaves have the ids behind those of the inner nodes; the id less that of the first one is the ordinal.
+//! Separators are compared within a node by binary search. All of this is there twice, in two [halves](half::Half): what
+//! does not fit into its parent any more is spread over new nodes in the other half, with one leaf in each parent, while
+//! searches go on in this one.
+//!
+//! For one writer at a time and any number of readers that write nothing. `s(p)` is the separator in front of parent `p`,
+//! which is in the one inner node where the ways to `p - 1` and to `p` part:
+//!
+//! 1. While a generation lasts, no node comes or goes, no place changes, and separators only rise. In every inner node they
+//!    ascend (not strictly); those behind the last child are above all keys.
+//! 2. A parent that has leaves owns the lows from `s(p)`, which is the first it has, up to the next separator. The first
+//!    parent owns from 0, and has the separator 0 as long as there is any.
+//! 3. A parent that has none owns nothing: its separator equals the next one, and it gets no leaf again. (In an inner node
+//!    below which there is no leaf at all, separators may be lower: the one in front of that node leads past it.)
+//! 4. Every parent has room for more than what a rebuild puts into it.
+//!
+//! A separator rises when the first leaf of its parent is taken out: what the parent owned of it goes to the left. Who
+//! still saw the lower one comes to a parent that has no low `<=` its key, and starts again.
+//!
+//! Why `floor` is linearizable: let `low` be the greatest in the parent that is `<= key`, while the parent has the version
+//! that is read before it and checked behind it. All that time, nothing in the parent is between `low` and the key; what is
+//! further left is below `s(p) <= low`, by 2; and what is further right is not below a separator that was above the key
+//! before, and by 1 still is. So `low` is the floor at every moment between. All of this belongs to one generation: a half
+//! is written anew only behind a change of the root word, which holds the number of the generation and is checked last. As
+//! to what came before and after: a writer opens a parent before it takes a low out, and raises separators before it
+//! closes it. Who saw a risen separator, or something that was put further left because of it, finds the parent open, or
+//! the low gone.
+//!
+//! # Source
+//!
+//! Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-Adaptive Tree Structure for Non-Volatile Memory",
+//! IEEE Transactions on Computers 65 (2016). It does not say how parents lose leaves; that separators rise is
+//! from here.
+
+mod edit;
+mod half;
+#[cfg(all(test, loom))]
+mod models;
+mod parent;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use super::root::{Root, RootWord};
+use super::version::Moved;
+use super::volatile::{GROUP, RUN};
+use crate::sync::{AtomicUsize, Mutex, Ordering, spin_loop};
+use edit::Writer;
+use half::Half;
+use parent::Parent;
+use std::io;
+
+pub(crate) use half::built;
+
+/// Failed reads before a reader takes the writer's lock.
+const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// Rebuilds because a parent was full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Rebuilds {
+    /// How many there were.
+    pub(crate) count: u64,
+    /// What they took in all.
+    pub(crate) nanoseconds: u64,
+}
+
+/// Separators and their leaves. See the [module](self).
+pub(crate) struct FlatSeparators {
+    /// Of its fields, the height is the number of levels of inner nodes.
+    root: RootWord,
+    len: AtomicUsize,
+    /// The nodes of even and of odd generations.
+    halves: [Half; 2],
+    writer: Mutex<Writer>,
+    adaptive: bool,
+}
+
+impl core::fmt::Debug for FlatSeparators {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("FlatSeparators").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl FlatSeparators {
+    /// An index without separators, of which there may be so many. If it is `adaptive`, parents that take more separators
+    /// than others are enlarged when they are built anew.
+    ///
+    /// # Errors
+    ///
+    /// No address space for that.
+    pub(crate) fn new(most: u64, adaptive: bool) -> io::Result<Self> {
+        let halves = [Half::new(most, adaptive)?, Half::new(most, adaptive)?];
+        let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
+        Ok(Self { root, len, halves, writer, adaptive })
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.writer.lock().bytes()
+    }
+
+    /// The number of separators.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether parents that take many separators are enlarged.
+    pub(crate) fn is_adaptive(&self) -> bool {
+        self.adaptive
+    }
+
+    /// What rebuilding has cost so far.
+    pub(crate) fn rebuilds(&self) -> Rebuilds {
+        self.writer.lock().rebuilds
+    }
+
+    /// The leaf of the greatest separator `<= key`; `None` if there is no separator.
+    #[inline]
+    pub(crate) fn floor(&self, key: u64) -> Option<u64> {
+        match self.try_floor(key) {
+            Ok(found) => found,
+            Err(_) => self.floor_again(key),
+        }
+    }
+
+    #[inline]
+    fn try_floor(&self, key: u64) -> Result<Option<u64>, Moved> {
+        self.search(key, |_, _, parent, slot| parent.leaf(slot))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn floor_again(&self, key: u64) -> Option<u64> {
+        for _ in 0..TRIES {
+            match self.try_floor(key) {
+                Ok(found) => return found,
+                Err(_) => spin_loop(),
+            }
+        }
+        let _writer = self.writer.lock();
+        self.try_floor(key).expect("nothing moves under the writer's lock")
+    }
+
+    /// The leaf of the greatest separator `<= key`, if the first try finds it.
+    // Never inline: who uses another index is not to be in its way.
+    #[inline(never)]
+    pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
+        self.try_floor(key).ok().flatten()
+    }
+
+    /// The same for up to [`GROUP`] keys. None of the searches depends on another: the CPU has several under way.
+    #[inline(never)]
+    pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
+        core::array::from_fn(|i| self.floor_at_once(*keys.get(i)?))
+    }
+
+    /// The leaf of the greatest separator `<= key` and some of those after it, if the first try finds them. The others are
+    /// for asking ahead only: they may be any words.
+    #[inline]
+    pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
+        let run = |half: &Half, ordinal: usize, parent: Parent<'_>, slot: usize| {
+            let here = (slot..parent.len()).map(|slot| parent.leaf(slot));
+            // Not further than that: behind many parents without leaves there is nothing worth asking for.
+            let right = (ordinal + 1..ordinal + RUN).map_while(|ordinal| half.parent(ordinal).ok());
+            let behind = right.flat_map(|parent| (0..parent.len()).map(move |slot| parent.leaf(slot)));
+            let mut run = [0; RUN];
+            run.iter_mut().zip(here.chain(behind)).for_each(|(to, leaf)| *to = leaf);
+            run
+        };
+        self.search(key, run).ok().flatten()
+    }
+
+    /// Goes to the parent and the slot of the greatest separator `<= key`; `end` may see a torn state, and what it returns
+    /// is then thrown away.
+    #[inline]
+    fn search<R>(&self, key: u64, end: impl Fn(&Half, usize, Parent<'_>, usize) -> R) -> Result<Option<R>, Moved> {
+        let Some(root) = self.root.get() else { return Ok(None) };
+        let half = self.half(root);
+        let ordinal = half.ordinal(root.height, key)?;
+        let parent = half.parent(ordinal)?;
+        let version = parent.version().get()?;
+        let found = parent.slot(key).map(|slot| end(half, ordinal, parent, slot));
+        parent.version().unchanged(version)?;
+        // Behind the fence.
+        self.root.unchanged(root)?;
+        found.map(Some).ok_or(Moved::Written)
+    }
+
+    /// The nodes below a root.
+    #[inline]
+    fn half(&self, root: Root) -> &Half {
+        &self.halves[(root.id % 2) as usize]
+    }
+
+    /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0. If there is no
+    /// room, nothing happens: then the index lags.
+    pub(crate) fn insert(&self, low: u64, leaf: u64) {
+        let mut writer = self.writer.lock();
+        if self.put(&mut writer, low, leaf) {
+            self.len.store(self.len() + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes `low` out, unless it is 0; returns its leaf.
+    pub(crate) fn remove(&self, low: u64) -> Option<u64> {
+        let mut writer = self.writer.lock();
+        let leaf = self.take(&mut writer, low)?;
+        self.len.store(self.len() - 1, Ordering::Relaxed);
+        Some(leaf)
+    }
+
+    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly from 0. Readers see the old or the new.
+    /// If there are more than there is room for, the last ones are left out.
+    ///
+    /// `pairs` is drawn under the writer's lock: it must not call back.
+    pub(crate) fn rebuild(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
+        let mut writer = self.writer.lock();
+        let len = self.replace(&mut writer, pairs);
+        self.len.store(len, Ordering::Relaxed);
+    }
+
+    /// Shows every separator and its leaf in order.
+    ///
+    /// `f` is called under the writer's lock: it must not call back, except to read.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) {
+        let writer = self.writer.lock();
+        self.parents(&writer).flat_map(Parent::entries).for_each(|(low, leaf)| f(low, leaf));
+    }
+}

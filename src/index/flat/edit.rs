@@ -1,0 +1,180 @@
+//! What the writer does under its lock.
+
+use super::half::{FAN, Shape, above, child, fork};
+use super::parent::Parent;
+use super::{FlatSeparators, Rebuilds};
+use crate::index::root::Root;
+use crate::sync::{Ordering, fence};
+use std::time::Instant;
+
+/// What the writer keeps from one change to the next.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    /// Of the current nodes; if there are none, of those before.
+    pub(super) generation: u64,
+    pub(super) shape: Shape,
+    /// For each inner node the number of parents below it that have leaves.
+    pub(super) live: Vec<usize>,
+    /// The most bytes that were ever used in each half.
+    bytes: [u64; 2],
+    pub(super) rebuilds: Rebuilds,
+}
+
+impl Writer {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+}
+
+impl FlatSeparators {
+    /// All parents, in order.
+    pub(super) fn parents<'s>(&'s self, writer: &Writer) -> impl Iterator<Item = Parent<'s>> + use<'s> {
+        let parents = self.root.get().map_or(0, |_| writer.shape.parents);
+        let half = &self.halves[(writer.generation % 2) as usize];
+        (0..parents).map(|ordinal| half.parent(ordinal).expect("all parents are there"))
+    }
+
+    /// The parent that owns the low, and the slot of the greatest low up to it.
+    fn owner(&self, root: Root, low: u64) -> (usize, Parent<'_>, usize) {
+        let half = self.half(root);
+        let ordinal = half.ordinal(root.height, low).expect("all inner nodes are there");
+        let parent = half.parent(ordinal).expect("all parents are there");
+        (ordinal, parent, parent.slot(low).expect("what owns a low has one that is not greater"))
+    }
+
+    /// Puts `low` in. True if it was not there; false if only its leaf was replaced, or if there is no room.
+    pub(super) fn put(&self, writer: &mut Writer, low: u64, leaf: u64) -> bool {
+        let Some(root) = self.root.get() else {
+            return low == 0 && self.replace(writer, std::iter::once((low, leaf))) == 1;
+        };
+        let (_, parent, slot) = self.owner(root, low);
+        let new = parent.low(slot) != low;
+        if new && parent.len() == parent.room() {
+            return self.spread(writer) && self.put(writer, low, leaf);
+        }
+        parent.version().open();
+        parent.post(slot + usize::from(new), (low, leaf), new);
+        parent.version().close();
+        new
+    }
+
+    /// Takes `low` out, unless it is 0; returns its leaf.
+    pub(super) fn take(&self, writer: &mut Writer, low: u64) -> Option<u64> {
+        let root = self.root.get()?;
+        let (ordinal, parent, slot) = self.owner(root, low);
+        let (found, leaf) = parent.entry(slot);
+        if found != low || low == 0 {
+            return None;
+        }
+        parent.version().open();
+        parent.remove(slot);
+        if slot == 0 {
+            let least = match parent.entries().next() {
+                Some((low, _)) => low - 1,
+                None => {
+                    let mut id = writer.shape.first + ordinal;
+                    while id > 0 {
+                        (id, _) = above(id);
+                        writer.live[id] -= 1;
+                    }
+                    self.half(root).least(writer.shape, ordinal + 1)
+                }
+            };
+            self.raise(root, writer, ordinal, least);
+        }
+        parent.version().close();
+        Some(leaf)
+    }
+
+    /// Raises the separator in front of a parent, and of those before it that have no leaves: whoever came to them would
+    /// find nothing. From right to left, so that separators ascend all the time.
+    ///
+    /// Where there is no leaf below an inner node, its own separator is enough. So it takes no more steps than two inner
+    /// nodes of each level have children.
+    fn raise(&self, root: Root, writer: &Writer, ordinal: usize, word: u64) {
+        let (half, first) = (self.half(root), writer.shape.first);
+        let has_leaves = |id: usize| match id.checked_sub(first) {
+            Some(ordinal) => half.parent(ordinal).is_ok_and(|parent| parent.len() > 0),
+            None => writer.live[id] > 0,
+        };
+        let mut id = first + ordinal;
+        loop {
+            id = fork(id);
+            half.raise(id, word);
+            // The node to the left; or, if there are leaves below that, the largest at its end that has none.
+            id -= 1;
+            while has_leaves(id) {
+                if id >= first {
+                    return;
+                }
+                id = child(id, FAN - 1);
+            }
+        }
+    }
+
+    /// Replaces everything by `pairs`, or by as many of them as there is room for; returns their number.
+    pub(super) fn replace(&self, writer: &mut Writer, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
+        let len = pairs.len().min(self.halves[0].most_leaves());
+        match self.halves[0].leaves_each(len) {
+            Some(each) if len > 0 => self.build(writer, len, each, pairs.map(|pair| (pair, 1))),
+            _ => self.root.set(None),
+        }
+        len
+    }
+
+    /// Spreads all leaves over new parents. False if there is no room for that.
+    fn spread(&self, writer: &mut Writer) -> bool {
+        let start = Instant::now();
+        let len = self.len();
+        let Some(each) = self.halves[0].leaves_each(len) else { return false };
+        let parents = writer.shape.parents as u64;
+        let posts: u64 = self.parents(writer).map(Parent::posts).sum();
+        // What comes from a parent that took more than its share of posts gets a unit more than that had.
+        let units = |parent: Parent<'_>| match parent.posts() * parents > posts {
+            true => parent.units() + 1,
+            false => 1,
+        };
+        let wanted = self.parents(writer).map(|parent| parent.len() * units(parent)).sum();
+        let enlarge = self.adaptive && each == 1 && self.halves[0].has_room(wanted);
+        let entries = self.parents(writer).flat_map(|parent| {
+            let units = if enlarge { units(parent) } else { 1 };
+            parent.entries().map(move |entry| (entry, units))
+        });
+        self.build(writer, len, each, entries);
+        writer.rebuilds.count += 1;
+        writer.rebuilds.nanoseconds += start.elapsed().as_nanos() as u64;
+        true
+    }
+
+    /// Makes the nodes of the next generation from `len` entries and the units of their parents, with `each` of them in a
+    /// parent, and then the root.
+    fn build(&self, writer: &mut Writer, len: usize, each: usize, entries: impl Iterator<Item = ((u64, u64), usize)>) {
+        // Who sees a word of the new nodes sees that the root no longer leads to those that were here.
+        fence(Ordering::Release);
+        let generation = writer.generation + 1;
+        let half = &self.halves[(generation % 2) as usize];
+        let shape = Shape::over(len.div_ceil(each));
+        let mut last = None;
+        let mut entries = entries.take(len).inspect(|&((low, _), _)| {
+            debug_assert!(last.replace(low).map_or(low == 0, |last| last < low), "separators must ascend from 0");
+        });
+        let mut start = 0;
+        for ordinal in 0..shape.parents {
+            let (entry, units) = entries.next().expect("as many as were promised");
+            let rest = entries.by_ref().take(each - 1).map(|(entry, _)| entry);
+            half.make(shape, ordinal, entry.0, (start, units)).fill(std::iter::once(entry).chain(rest));
+            start += units;
+        }
+        half.end(shape);
+        let ids = (1..shape.inner()).chain(shape.first.max(1)..shape.first + shape.parents);
+        writer.live.clear();
+        writer.live.resize(shape.inner(), 0);
+        for id in ids.rev() {
+            writer.live[above(id).0] += if id < shape.first { writer.live[id] } else { 1 };
+        }
+        let bytes = &mut writer.bytes[(generation % 2) as usize];
+        *bytes = shape.bytes(start).max(*bytes);
+        (writer.generation, writer.shape) = (generation, shape);
+        self.root.set(Some(Root { id: generation, height: shape.levels }));
+    }
+}

@@ -1,0 +1,197 @@
+//! One set of nodes: where they are, and the way from the root to a parent.
+//!
+//! Readers may come late, when the set is being written for another generation. So whatever they read leads to some words
+//! of the same arrays, or nowhere.
+
+use super::parent::{PACKED, Parent};
+use crate::index::version::Moved;
+use crate::memory::Zeroed;
+use crate::sync::{AtomicU64, Ordering};
+use std::io;
+
+/// Separators of an inner node, and words of a parent that is not enlarged: 1 KiB.
+pub(super) const UNIT: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
+
+/// Children of an inner node.
+pub(super) const FAN: usize = UNIT + 1;
+
+/// Units in a half for each parent that there may be, if some are enlarged.
+const SPREAD: usize = 4;
+
+/// The most parents there may be, be there ever so many leaves: 128 GiB of them in each half. Beyond that, each begins with
+/// more than one leaf.
+const MOST: u64 = 1 << 27;
+
+/// The word of a separator that is above all keys.
+const NONE: u64 = u64::MAX;
+
+/// Child `k` of an inner node.
+#[inline]
+pub(super) fn child(id: usize, k: usize) -> usize {
+    id * FAN + 1 + k
+}
+
+/// The inner node of which `id` is child `k`, and `k`. Not of the root.
+pub(super) fn above(id: usize) -> (usize, usize) {
+    ((id - 1) / FAN, (id - 1) % FAN)
+}
+
+/// How many of `len` things, of which those that satisfy `is_left` come first, satisfy it. Without branches that depend on
+/// the things.
+#[inline]
+pub(super) fn count(mut len: usize, is_left: impl Fn(usize) -> bool) -> usize {
+    let mut from = 0;
+    while len > 1 {
+        let half = len / 2;
+        from += half * usize::from(is_left(from + half - 1));
+        len -= half;
+    }
+    from + usize::from(len == 1 && is_left(from))
+}
+
+/// The ids of nodes over so many parents.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) parents: usize,
+    /// Levels of inner nodes.
+    pub(super) levels: usize,
+    /// The id of the first parent.
+    pub(super) first: usize,
+}
+
+impl Shape {
+    /// As few levels as will do.
+    pub(super) fn over(parents: usize) -> Self {
+        let (mut levels, mut first, mut most) = (0, 0, 1usize);
+        while most < parents {
+            (levels, first, most) = (levels + 1, child(first, 0), most.saturating_mul(FAN));
+        }
+        Self { parents, levels, first }
+    }
+
+    /// Ids of inner nodes that are in use: all below this number.
+    pub(super) fn inner(self) -> usize {
+        if self.levels == 0 { 0 } else { above(self.first).0 + self.parents.div_ceil(FAN) }
+    }
+
+    /// Bytes of the nodes, if the parents have so many units.
+    pub(super) fn bytes(self, units: usize) -> u64 {
+        (((self.inner() + units) * UNIT + self.parents) * size_of::<u64>()) as u64
+    }
+}
+
+/// Levels of nodes that a rebuild of so many separators makes, and their bytes.
+pub(crate) fn built(separators: usize) -> (u64, u64) {
+    let shape = Shape::over(separators);
+    (shape.levels as u64 + u64::from(separators > 0), shape.bytes(separators))
+}
+
+/// See the [module](self).
+pub(super) struct Half {
+    /// [`UNIT`] words for each inner node, in the order of ids. The word of a separator is its low less one, so that
+    /// `low <= key` reads `word < key`, which [`NONE`] never is.
+    inner: Zeroed<AtomicU64>,
+    /// For each parent its first unit in the lower half of a word, the number of its units in the upper one.
+    places: Zeroed<AtomicU64>,
+    /// The parents.
+    units: Zeroed<AtomicU64>,
+}
+
+impl Half {
+    /// For so many leaves at most.
+    pub(super) fn new(most: u64, adaptive: bool) -> io::Result<Self> {
+        let parents = most.clamp(1, MOST) as usize;
+        let units = parents * if adaptive { SPREAD } else { 1 };
+        Ok(Self {
+            inner: Zeroed::new(Shape::over(parents).inner() * UNIT)?,
+            places: Zeroed::new(parents)?,
+            units: Zeroed::new(units * UNIT)?,
+        })
+    }
+
+    /// How many leaves each parent begins with when there are so many; `None`: that is more than there is room for.
+    pub(super) fn leaves_each(&self, leaves: usize) -> Option<usize> {
+        Some(leaves.div_ceil(self.places.len()).max(1)).filter(|&each| each <= PACKED)
+    }
+
+    /// The most leaves there is room for.
+    pub(super) fn most_leaves(&self) -> usize {
+        self.places.len() * PACKED
+    }
+
+    /// Whether there is room for parents of so many units.
+    pub(super) fn has_room(&self, units: usize) -> bool {
+        units <= self.units.len() / UNIT
+    }
+
+    // Reading.
+
+    /// The ordinal of the parent that owns the key, below so many levels of inner nodes.
+    #[inline]
+    pub(super) fn ordinal(&self, levels: usize, key: u64) -> Result<usize, Moved> {
+        let (mut id, mut first) = (0, 0);
+        for _ in 0..levels {
+            let words = self.inner.get(id * UNIT..).and_then(|words| words.first_chunk::<UNIT>());
+            let words = words.ok_or(Moved::Written)?;
+            id = child(id, count(UNIT, |at| words[at].load(Ordering::Relaxed) < key));
+            first = child(first, 0);
+        }
+        Ok(id - first)
+    }
+
+    /// A parent. If the ordinal was read while somebody wrote, there is perhaps none, or it is another's words.
+    #[inline]
+    pub(super) fn parent(&self, ordinal: usize) -> Result<Parent<'_>, Moved> {
+        let place = self.places.get(ordinal).ok_or(Moved::Written)?.load(Ordering::Relaxed);
+        let (start, units) = ((place & u64::from(u32::MAX)) as usize * UNIT, (place >> 32) as usize * UNIT);
+        self.units.get(start..start + units).and_then(Parent::new).ok_or(Moved::Written)
+    }
+
+    // For the one writer.
+
+    /// The word of the separator in front of a node; not of the first of its inner node.
+    pub(super) fn separator(&self, id: usize) -> &AtomicU64 {
+        let (node, k) = above(id);
+        &self.inner[node * UNIT + k - 1]
+    }
+
+    /// The separator in front of a parent, in the form of its word. Not of the first.
+    pub(super) fn least(&self, shape: Shape, ordinal: usize) -> u64 {
+        if ordinal < shape.parents { self.separator(fork(shape.first + ordinal)).load(Ordering::Relaxed) } else { NONE }
+    }
+
+    /// Lets a separator rise.
+    pub(super) fn raise(&self, id: usize, word: u64) {
+        let separator = self.separator(id);
+        debug_assert!(separator.load(Ordering::Relaxed) <= word);
+        separator.store(word, Ordering::Relaxed);
+    }
+
+    /// Makes a parent of units that no other has, empty. Parents are made in order.
+    pub(super) fn make(&self, shape: Shape, ordinal: usize, low: u64, (start, units): (usize, usize)) -> Parent<'_> {
+        self.places[ordinal].store(start as u64 | (units as u64) << 32, Ordering::Relaxed);
+        if ordinal > 0 {
+            self.separator(fork(shape.first + ordinal)).store(low - 1, Ordering::Relaxed);
+        }
+        self.parent(ordinal).expect("a parent has a unit")
+    }
+
+    /// Once all parents are made: no separator is behind the last child of an inner node.
+    pub(super) fn end(&self, shape: Shape) {
+        let mut last = shape.first + shape.parents - 1;
+        while last > 0 {
+            let (node, k) = above(last);
+            self.inner[node * UNIT..][k..UNIT].iter().for_each(|word| word.store(NONE, Ordering::Relaxed));
+            last = node;
+        }
+    }
+}
+
+/// The node, this one or one above it, that begins with the same parent and is not the first of its inner node: the
+/// separator in front of the one is that of the other. Not of the first nodes of their levels.
+pub(super) fn fork(mut id: usize) -> usize {
+    while let (node, 0) = above(id) {
+        id = node;
+    }
+    id
+}

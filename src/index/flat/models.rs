@@ -1,0 +1,173 @@
+//! loom models: nodes of eight words, one writer, one reader, who looks twice. What the reader sees was posted; what stays,
+//! it finds; and it sees changes in their order.
+//!
+//! With negative controls: readers that check less must be found wrong.
+
+use super::FlatSeparators;
+use loom::sync::Arc;
+use loom::thread;
+
+fn leaf_of(low: u64) -> u64 {
+    low + 1000
+}
+
+fn insert(index: &FlatSeparators, lows: &[u64]) {
+    lows.iter().for_each(|&low| index.insert(low, leaf_of(low)));
+}
+
+fn remove(index: &FlatSeparators, lows: &[u64]) {
+    lows.iter().for_each(|&low| assert_eq!(index.remove(low), Some(leaf_of(low))));
+}
+
+fn rebuild(index: &FlatSeparators, lows: &[u64]) {
+    index.rebuild(lows.iter().map(|&low| (low, leaf_of(low))));
+}
+
+/// The floor as it is.
+fn model(setup: fn(&FlatSeparators), write: fn(&FlatSeparators), key: u64, may: &'static [u64]) {
+    run(setup, write, FlatSeparators::floor, key, may);
+}
+
+/// After `setup`, `write` runs against `floor(key)`, twice, whose low must be one of `may`, and the second time none before
+/// that.
+///
+/// The writer is the thread that runs first, as in the models of the volatile index.
+fn run(
+    setup: fn(&FlatSeparators),
+    write: fn(&FlatSeparators),
+    floor: fn(&FlatSeparators, u64) -> Option<u64>,
+    key: u64,
+    may: &'static [u64],
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.max_branches = 20_000;
+    builder.check(move || {
+        let index = Arc::new(FlatSeparators::new(5, false).unwrap());
+        setup(&index);
+        let reader = thread::spawn({
+            let index = Arc::clone(&index);
+            move || {
+                let look = || {
+                    let leaf = floor(&index, key).expect("something stays");
+                    let found = may.iter().position(|&low| leaf == leaf_of(low));
+                    found.unwrap_or_else(|| panic!("floor({key}) is {leaf}"))
+                };
+                let first = look();
+                assert!(first <= look(), "back to what was before");
+            }
+        });
+        write(&index);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_floor_against_a_shift() {
+    model(|index| insert(index, &[0, 30]), |index| insert(index, &[20]), 35, &[30]);
+}
+
+#[test]
+fn loom_floor_against_a_new_floor() {
+    model(|index| insert(index, &[0, 20]), |index| insert(index, &[30]), 35, &[20, 30]);
+}
+
+/// `[0 20 30]` becomes `[0 15] [20] [30]`.
+#[test]
+fn loom_floor_against_a_spread() {
+    model(|index| insert(index, &[0, 20, 30]), |index| insert(index, &[15]), 35, &[30]);
+}
+
+#[test]
+fn loom_floor_against_a_new_floor_and_a_spread() {
+    model(|index| insert(index, &[0, 20, 30]), |index| insert(index, &[15]), 17, &[0, 15]);
+}
+
+/// `[0] [20 25]`, and the second parent begins with 25.
+#[test]
+fn loom_floor_against_a_risen_separator() {
+    let setup = |index: &FlatSeparators| {
+        rebuild(index, &[0, 20]);
+        insert(index, &[25]);
+    };
+    model(setup, |index| remove(index, &[20]), 22, &[20, 0]);
+}
+
+/// `[0] [20] [30]`, and the second parent has nothing; what then comes in its place is in the first.
+#[test]
+fn loom_floor_against_an_emptied_parent() {
+    let write = |index: &FlatSeparators| {
+        remove(index, &[20]);
+        insert(index, &[22]);
+    };
+    model(|index| rebuild(index, &[0, 20, 30]), write, 25, &[20, 0, 22]);
+}
+
+/// `[0] [20] [30]`, from right to left.
+#[test]
+fn loom_floor_against_emptied_parents() {
+    model(|index| rebuild(index, &[0, 20, 30]), |index| remove(index, &[30, 20]), 35, &[30, 20, 0]);
+}
+
+/// `[0] [20] [30]`, from left to right: two separators rise at last.
+#[test]
+fn loom_floor_against_separators_that_rise_together() {
+    let setup = |index: &FlatSeparators| {
+        rebuild(index, &[0, 20, 30]);
+        remove(index, &[20]);
+    };
+    model(setup, |index| remove(index, &[30]), 35, &[30, 0]);
+}
+
+/// The new nodes are where those of the generation before the last were.
+#[test]
+fn loom_floor_against_a_half_used_again() {
+    let setup = |index: &FlatSeparators| rebuild(index, &[0, 20, 30]);
+    let write = |index: &FlatSeparators| {
+        rebuild(index, &[0, 30]);
+        rebuild(index, &[0, 10, 20, 30]);
+    };
+    model(setup, write, 35, &[30]);
+}
+
+/// Reads what is there, whatever the version.
+fn unversioned(index: &FlatSeparators, key: u64) -> Option<u64> {
+    let root = index.root.get()?;
+    let half = index.half(root);
+    let parent = half.parent(half.ordinal(root.height, key).ok()?).ok()?;
+    Some(parent.leaf(parent.slot(key)?))
+}
+
+/// Reads the nodes of one generation as if they were those of another, if it comes late.
+fn unrooted(index: &FlatSeparators, key: u64) -> Option<u64> {
+    loop {
+        let root = index.root.get()?;
+        let half = index.half(root);
+        let found = half.ordinal(root.height, key).and_then(|ordinal| {
+            let parent = half.parent(ordinal)?;
+            let version = parent.version().get()?;
+            let leaf = parent.slot(key).map(|slot| parent.leaf(slot));
+            parent.version().unchanged(version).map(|()| leaf)
+        });
+        match found {
+            Ok(Some(leaf)) => return Some(leaf),
+            _ => loom::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+#[should_panic]
+fn loom_unversioned_shift_is_found_wrong() {
+    run(|index| insert(index, &[0, 30]), |index| insert(index, &[20]), unversioned, 35, &[30]);
+}
+
+#[test]
+#[should_panic]
+fn loom_unrooted_half_is_found_wrong() {
+    let write = |index: &FlatSeparators| {
+        rebuild(index, &[0, 30]);
+        rebuild(index, &[0, 10, 20, 30]);
+    };
+    run(|index| rebuild(index, &[0, 20, 30]), write, unrooted, 35, &[30]);
+}

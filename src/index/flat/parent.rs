@@ -1,0 +1,131 @@
+//! The parent of some leaves: their lows, in order, and where they are, under one version word.
+//!
+//! ```text
+//! | version | length, posts | low 0 | leaf 0 | low 1 | leaf 1 | ... | low n - 1 | leaf n - 1 |
+//! ```
+//!
+//! In a parent of `k` units there is room for `n = k UNIT / 2 - 1`. Only the first ones, `length` of them, mean anything: so
+//! a new parent is one line to write and to read.
+
+use super::half::{UNIT, count};
+use crate::index::version::Version;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Words in front of the first low.
+const HEAD: usize = 2;
+
+/// Leaves of the smallest parent.
+pub(super) const ROOM: usize = (UNIT - HEAD) / 2;
+
+/// The most leaves that a rebuild puts into a parent: where there is not room enough for parents of one.
+pub(super) const PACKED: usize = ROOM.div_ceil(2);
+
+const _: () = assert!(PACKED < ROOM);
+
+/// See the [module](self). Its words change only while its version is odd, or no root leads to it.
+#[derive(Clone, Copy)]
+pub(super) struct Parent<'h> {
+    words: &'h [AtomicU64],
+}
+
+impl<'h> Parent<'h> {
+    /// In so many units of words, if there are any.
+    #[inline]
+    pub(super) fn new(words: &'h [AtomicU64]) -> Option<Self> {
+        (words.len() >= UNIT).then_some(Self { words })
+    }
+
+    #[inline]
+    pub(super) fn version(self) -> Version<'h> {
+        Version(&self.words[0])
+    }
+
+    // Reading.
+
+    /// The most leaves.
+    #[inline]
+    pub(super) fn room(self) -> usize {
+        (self.words.len() - HEAD) / 2
+    }
+
+    pub(super) fn units(self) -> usize {
+        self.words.len() / UNIT
+    }
+
+    /// The number of leaves.
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        let length = self.words[1].load(Ordering::Relaxed) & u64::from(u32::MAX);
+        // While it is written, it may be any number.
+        (length as usize).min(self.room())
+    }
+
+    /// How many posts it took since it was made.
+    pub(super) fn posts(self) -> u64 {
+        self.words[1].load(Ordering::Relaxed) >> 32
+    }
+
+    /// The slot of the greatest low `<= key`.
+    #[inline]
+    pub(super) fn slot(self, key: u64) -> Option<usize> {
+        count(self.len(), |slot| self.low(slot) <= key).checked_sub(1)
+    }
+
+    #[inline]
+    pub(super) fn low(self, slot: usize) -> u64 {
+        self.words[HEAD + 2 * slot].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn leaf(self, slot: usize) -> u64 {
+        self.words[HEAD + 2 * slot + 1].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn entry(self, slot: usize) -> (u64, u64) {
+        (self.low(slot), self.leaf(slot))
+    }
+
+    /// What is in its slots, in order.
+    pub(super) fn entries(self) -> impl Iterator<Item = (u64, u64)> + use<'h> {
+        (0..self.len()).map(move |slot| self.entry(slot))
+    }
+
+    // Writing: for the one writer.
+
+    fn set(self, slot: usize, (low, leaf): (u64, u64)) {
+        self.words[HEAD + 2 * slot].store(low, Ordering::Relaxed);
+        self.words[HEAD + 2 * slot + 1].store(leaf, Ordering::Relaxed);
+    }
+
+    fn set_len(self, len: usize, posts: u64) {
+        self.words[1].store(len as u64 | posts.min(u64::from(u32::MAX)) << 32, Ordering::Relaxed);
+    }
+
+    /// Makes `entries` all it holds, while no root leads to it. What its words were before does not matter.
+    pub(super) fn fill(self, entries: impl Iterator<Item = (u64, u64)>) {
+        let len = entries.enumerate().map(|(slot, entry)| self.set(slot, entry)).count();
+        self.set_len(len, 0);
+        self.words[0].store(0, Ordering::Relaxed);
+    }
+
+    /// Puts `entry` into slot `at`, in place of the one that has the same low, or before those behind it if it is `new`.
+    pub(super) fn post(self, at: usize, entry: (u64, u64), new: bool) {
+        let len = self.len();
+        if new {
+            for slot in (at..len).rev() {
+                self.set(slot + 1, self.entry(slot));
+            }
+        }
+        self.set(at, entry);
+        self.set_len(len + usize::from(new), self.posts() + 1);
+    }
+
+    /// Takes slot `at` out.
+    pub(super) fn remove(self, at: usize) {
+        let len = self.len();
+        for slot in at + 1..len {
+            self.set(slot - 1, self.entry(slot));
+        }
+        self.set_len(len - 1, self.posts());
+    }
+}

@@ -1,0 +1,406 @@
+use super::FlatSeparators;
+use super::half::{FAN, Shape, UNIT, above, child, fork};
+use super::parent::{PACKED, ROOM};
+use crate::index::trials::{self, Model, Random, Subject, floor_in, leaf_of, remove_from, same};
+use crate::index::volatile::freeze;
+use proptest::prelude::*;
+use std::cell::Cell;
+
+impl Subject for FlatSeparators {
+    fn insert(&self, low: u64, leaf: u64) {
+        self.insert(low, leaf);
+    }
+
+    fn remove(&self, low: u64) -> Option<u64> {
+        self.remove(low)
+    }
+
+    fn rebuild(&self, model: &Model) {
+        self.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+    }
+
+    fn floor(&self, key: u64) -> Option<u64> {
+        self.floor(key)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn all(&self) -> Vec<(u64, u64)> {
+        let mut all = Vec::with_capacity(self.len());
+        self.for_each(|low, leaf| all.push((low, leaf)));
+        all
+    }
+
+    fn check(&self) -> Result<usize, String> {
+        check(self)
+    }
+}
+
+fn fixed() -> FlatSeparators {
+    FlatSeparators::new(1 << 17, false).unwrap()
+}
+
+fn adaptive() -> FlatSeparators {
+    FlatSeparators::new(1 << 17, true).unwrap()
+}
+
+const BOTH: [fn() -> FlatSeparators; 2] = [fixed, adaptive];
+
+fn built(lows: impl IntoIterator<Item = u64>) -> (FlatSeparators, Model) {
+    trials::built(fixed(), lows)
+}
+
+/// Invariants 1 to 3; returns the number of parents.
+fn check(index: &FlatSeparators) -> Result<usize, String> {
+    let writer = index.writer.lock();
+    let Some(root) = index.root.get() else {
+        return if index.len() == 0 { Ok(0) } else { Err("separators without a root".into()) };
+    };
+    let (half, shape) = (index.half(root), writer.shape);
+    if (root.id, root.height) != (writer.generation, shape.levels) || Shape::over(shape.parents) != shape {
+        return Err("the root is not the writer's".into());
+    }
+    let has_leaves = |ordinal: usize| half.parent(ordinal).is_ok_and(|parent| parent.len() > 0);
+    // Whether some parent is below an inner node that has leaves below.
+    let mut live = vec![0; shape.inner()];
+    for ordinal in (0..shape.parents).filter(|&ordinal| has_leaves(ordinal)) {
+        let mut id = shape.first + ordinal;
+        while id > 0 {
+            id = above(id).0;
+            live[id] += 1;
+        }
+    }
+    if live != writer.live {
+        return Err("parents with leaves are counted wrong".into());
+    }
+    let mut separators = 0;
+    let mut next = u64::MAX;
+    for ordinal in (0..shape.parents).rev() {
+        let parent = half.parent(ordinal).map_err(|_| "a parent without a place")?;
+        parent.version().get().map_err(|_| "a parent was left open")?;
+        let least = if ordinal == 0 { u64::MAX } else { half.least(shape, ordinal) };
+        let lows: Vec<u64> = parent.entries().map(|(low, _)| low).collect();
+        separators += lows.len();
+        let Some(&last) = lows.last() else {
+            let hidden = std::iter::successors(Some(shape.first + ordinal), |&id| (id > 0).then(|| above(id).0))
+                .skip(1)
+                .any(|id| live[id] == 0);
+            if least != next && !hidden {
+                return Err("an empty parent owns something".into());
+            }
+            continue;
+        };
+        if lows[0].wrapping_sub(1) != least {
+            return Err("a separator is not the first low".into());
+        }
+        if !lows.is_sorted_by(|a, b| a < b) || (next < u64::MAX && last > next) {
+            return Err("lows do not ascend".into());
+        }
+        next = least;
+    }
+    for (id, &live) in live.iter().enumerate() {
+        let words: Vec<u64> = (1..FAN)
+            .filter(|&k| child(id, k) < shape.inner() || (shape.first..).contains(&child(id, k)))
+            .map(|k| half.separator(child(id, k)).load(std::sync::atomic::Ordering::Relaxed))
+            .collect();
+        if live > 0 && !words.is_sorted() {
+            return Err("separators do not ascend".into());
+        }
+    }
+    if separators == index.len() { Ok(shape.parents) } else { Err(format!("{separators}, not {}", index.len())) }
+}
+
+proptest! {
+    #[test]
+    fn does_what_a_map_does(ops in prop::collection::vec(trials::op(), 0..1500), of in 0..2usize) {
+        trials::does_what_a_map_does(trials::begun(BOTH[of]()), ops)?;
+    }
+}
+
+#[test]
+fn grows_and_shrinks_through_all_levels() {
+    for empty in BOTH {
+        trials::grows_and_shrinks(trials::begun(empty()), 4000, 16_000);
+    }
+}
+
+#[test]
+fn every_order_of_inserts_and_removes() {
+    for empty in BOTH {
+        trials::every_order_of_inserts_and_removes(|| trials::begun(empty()), 1000, |_| ());
+    }
+}
+
+#[test]
+fn all_keys_are_legal() {
+    trials::all_keys_are_legal(|| trials::begun(fixed()), built, UNIT as u64);
+}
+
+#[test]
+fn an_empty_index_takes_the_first_separator_only() {
+    trials::an_empty_index_takes_the_first_separator_only(&fixed());
+}
+
+#[test]
+fn insert_replaces_the_leaf() {
+    let (index, mut model) = built((0..500).map(|low| low * 3));
+    for low in (0..1500).step_by(7) {
+        index.insert(low, 1);
+        model.insert(low, 1);
+    }
+    same(&index, &model);
+}
+
+#[test]
+fn rebuilds_of_every_size() {
+    let again = fixed();
+    for size in (0..1000).filter(|size| *size < 200 || size % 61 == 0 || size % FAN as u64 <= 1) {
+        let (index, mut model) = built((0..size).map(|low| low * 5));
+        assert_eq!(check(&index), Ok(model.len()));
+        Subject::rebuild(&again, &model);
+        same(&again, &model);
+        for low in (0..size * 5).step_by(13) {
+            index.insert(low, 1);
+            model.insert(low, 1);
+            assert_eq!(index.remove(low / 2), remove_from(&mut model, low / 2));
+        }
+        same(&index, &model);
+    }
+}
+
+/// Whole inner nodes run empty, of several levels, from either side and from within.
+#[test]
+fn stretches_without_leaves() {
+    const COUNT: u64 = 2 * (FAN * FAN * FAN) as u64;
+    let stretches = [(1, COUNT), (1, COUNT - 1), (5, 700), (700, 80), (81, 729), (COUNT - 900, 900), (82, 81)];
+    for (from, count) in stretches {
+        let stretch = || from..(from + count).min(COUNT);
+        let whole: Vec<u64> = stretch().collect();
+        let backwards: Vec<u64> = stretch().rev().collect();
+        let (odd, even): (Vec<u64>, Vec<u64>) = stretch().partition(|low| low % 2 == 1);
+        for lows in [whole, backwards, [even, odd].concat()] {
+            let (index, mut model) = built(0..COUNT);
+            for (step, low) in lows.into_iter().enumerate() {
+                assert_eq!(index.remove(low), model.remove(&low));
+                if step % 300 == 0 {
+                    check(&index).unwrap();
+                    assert!((0..COUNT + 3).all(|key| index.floor(key) == floor_in(&model, key)));
+                }
+            }
+            same(&index, &model);
+            // What comes back is put into the parents that are left, as long as there is room.
+            for low in stretch().step_by(50) {
+                index.insert(low, 7);
+                model.insert(low, 7);
+            }
+            same(&index, &model);
+        }
+    }
+}
+
+#[test]
+fn a_full_parent_is_spread() {
+    let index = fixed();
+    for low in 0..=ROOM as u64 {
+        assert_eq!(index.rebuilds().count, 0);
+        index.insert(low, leaf_of(low));
+    }
+    assert_eq!((index.rebuilds().count, check(&index)), (1, Ok(ROOM)));
+    assert!(index.rebuilds().nanoseconds > 0);
+    // The other parents take theirs without another one.
+    for low in 0..ROOM as u64 - 1 {
+        index.insert((low + 1) << 40, 1);
+        index.remove((low + 1) << 40);
+    }
+    assert_eq!(index.rebuilds().count, 1);
+}
+
+#[test]
+fn parents_that_grow_are_enlarged() {
+    let rebuilds = |empty: fn() -> FlatSeparators| {
+        let index = empty();
+        let last = Cell::new(0);
+        (0..3000).for_each(|low| index.insert(low, leaf_of(low)));
+        assert!((0..3000).all(|key| index.floor(key) == Some(leaf_of(key))));
+        index.parents(&index.writer.lock()).for_each(|parent| last.set(parent.units()));
+        (index.rebuilds().count, last.get(), index.bytes())
+    };
+    let (often, unit, bytes) = rebuilds(fixed);
+    let (seldom, units, more) = rebuilds(adaptive);
+    println!("{often} rebuilds and {bytes} bytes, or {seldom} with {units} units and {more} bytes");
+    assert_eq!(unit, 1);
+    assert!(units > 20 && seldom * 10 < often && more < bytes * 4);
+}
+
+#[test]
+fn parents_fall_back_to_one_size_if_there_is_no_room_for_larger_ones() {
+    let (index, mut model) = trials::begun(FlatSeparators::new(100, true).unwrap());
+    for low in (0..100).chain((0..99).map(|i| 1000 - i)) {
+        index.insert(low, low);
+        model.insert(low, low);
+    }
+    same(&index, &model);
+}
+
+#[test]
+fn what_there_is_no_room_for_is_left_out() {
+    for empty in [false, true] {
+        let index = FlatSeparators::new(16, empty).unwrap();
+        index.insert(0, leaf_of(0));
+        for low in 1..200 {
+            let before = index.len();
+            index.insert(low, leaf_of(low));
+            assert!(index.len() == before + 1 || before > 16 * PACKED);
+            // It lags: no leaf that was not posted, none too far right.
+            let found = index.floor(low).unwrap();
+            assert!((0..=low).any(|low| found == leaf_of(low)));
+        }
+        check(&index).unwrap();
+        let len = index.len();
+        assert!((16 * PACKED..200).contains(&len));
+        // There is room again.
+        assert!((1..150).filter_map(|low| index.remove(low)).count() > 20);
+        index.insert(10, leaf_of(10));
+        assert_eq!(index.floor(12), Some(leaf_of(10)));
+        index.rebuild((0..500u32).map(|low| (low.into(), leaf_of(low.into()))));
+        assert_eq!((index.len(), check(&index)), (16 * PACKED, Ok(16)));
+        assert_eq!(index.floor(400), Some(leaf_of(16 * PACKED as u64 - 1)));
+    }
+}
+
+#[test]
+fn memory_is_bounded_by_the_largest_set() {
+    let (index, _) = built(0..2000);
+    let mut random = Random(99);
+    for round in 0..20 {
+        match round % 3 {
+            0 => (1..2000).for_each(|low| assert!(index.remove(low).is_some())),
+            1 => (0..2000).for_each(|_| index.insert(random.below(2000), 1)),
+            _ => index.rebuild((0..2000u32).map(|low| (low.into(), 0))),
+        }
+        check(&index).unwrap();
+    }
+    assert!(index.bytes() <= 2 * Shape::over(2000).bytes(2000));
+}
+
+#[test]
+fn a_run_begins_with_the_floor_and_goes_on() {
+    let (index, model) = built((0..100).map(|low| low * 10));
+    let leaves: Vec<u64> = model.values().copied().chain([0; 10]).collect();
+    for key in 0..1000 {
+        let run = index.run_at_once(key).unwrap();
+        assert_eq!(run[..], leaves[key as usize / 10..][..run.len()]);
+    }
+    (1..100).for_each(|low| assert!(index.remove(low * 10).is_some()));
+    let run = index.run_at_once(500).unwrap();
+    assert!(run[0] == leaf_of(0) && run[1..].iter().all(|&leaf| leaf == 0));
+    assert_eq!(fixed().run_at_once(7), None);
+}
+
+#[test]
+fn groups_are_found_side_by_side() {
+    let (index, model) = built((0..100).map(|low| low * 10));
+    let keys: Vec<u64> = (0..13).map(|i| i * 77).collect();
+    let found = index.floors_at_once(&keys);
+    assert!(keys.iter().zip(found).all(|(&key, found)| found == floor_in(&model, key)));
+    assert!(found[13..].iter().all(Option::is_none));
+}
+
+#[test]
+fn ids_lead_down_and_up() {
+    for parents in [1, 2, FAN, FAN + 1, FAN * FAN, FAN * FAN + 1, 5000] {
+        let shape = Shape::over(parents);
+        assert!(FAN.pow(shape.levels as u32) >= parents);
+        assert!(shape.levels == 0 || FAN.pow(shape.levels as u32 - 1) < parents);
+        let last = shape.first + parents - 1;
+        assert!(last == 0 || above(last).0 + 1 == shape.inner());
+        for id in 1..=last {
+            let (node, k) = above(id);
+            assert_eq!(child(node, k), id);
+        }
+        for ordinal in 1..parents {
+            let id = fork(shape.first + ordinal);
+            assert!(above(id).1 > 0);
+            // It begins with that parent.
+            assert!(std::iter::successors(Some(id), |&id| Some(child(id, 0))).any(|id| id == shape.first + ordinal));
+        }
+    }
+}
+
+#[test]
+fn an_image_gives_its_leaves_back() {
+    for size in [1, 2, 28, 29, 28 * 28 + 1, 3000] {
+        let (index, model) = built((1..size).map(|low| low * 5));
+        let (words, top) = freeze(index.all());
+        let source = {
+            let words = words.clone();
+            move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true)
+        };
+        let leaves = top.leaves(Box::new(source)).unwrap();
+        assert!(leaves.into_iter().eq(model));
+        let bottom = size.div_ceil(28);
+        for node in (0..top.nodes).filter(|node| [0, 1, bottom - 1, bottom].contains(node)) {
+            let mut words = words.clone();
+            words[(top.words() / top.nodes * node) as usize + 2] ^= 64;
+            let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
+            // The nodes above the bottom are not asked for.
+            assert_eq!(top.leaves(Box::new(source)).is_none(), node < bottom);
+        }
+    }
+    let (_, none) = freeze(Vec::new());
+    assert_eq!(none.leaves(Box::new(|_, _| None)), None);
+}
+
+/// The checker must fail for an index that is wrong.
+#[test]
+fn check_finds_faults() {
+    type Fault = fn(&FlatSeparators);
+    let faults: [(&str, Fault); 6] = [
+        ("lows do not ascend", |index| parent(index, 20).post(1, (7, 7), true)),
+        ("left open", |index| assert!(parent(index, 20).version().open())),
+        ("not the first low", |index| parent(index, 20).post(0, (96, 96), false)),
+        ("counted wrong", |index| parent(index, 20).remove(0)),
+        ("owns something", |index| {
+            index.remove(100);
+            let (root, shape) = (index.root.get().unwrap(), index.writer.lock().shape);
+            index.half(root).separator(fork(shape.first + 20)).store(99, std::sync::atomic::Ordering::Relaxed);
+        }),
+        ("not 200", |index| index.len.store(200, std::sync::atomic::Ordering::Relaxed)),
+    ];
+    fn parent(index: &FlatSeparators, ordinal: usize) -> super::Parent<'_> {
+        index.half(index.root.get().unwrap()).parent(ordinal).unwrap()
+    }
+    for (message, fault) in faults {
+        let (index, _) = built((0..300).map(|low| low * 5));
+        assert!(check(&index).is_ok());
+        fault(&index);
+        let found = check(&index).unwrap_err();
+        assert!(found.contains(message), "{found}");
+    }
+}
+
+#[test]
+fn readers_never_miss_what_stays() {
+    for empty in BOTH {
+        trials::readers_never_miss_what_stays(empty(), 100, if cfg!(miri) { 20 } else { 200_000 });
+    }
+}
+
+/// Parents fill up and run empty, so that everything is spread as often as can be.
+#[test]
+fn readers_never_miss_while_parents_fill_and_empty() {
+    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (20, 1000) };
+    for empty in BOTH {
+        trials::readers_never_miss_while_nodes_come_and_go(empty(), sixteens, rounds);
+    }
+}
+
+#[test]
+fn readers_never_miss_during_rebuilds() {
+    let (sixteens, rounds, inserts) = if cfg!(miri) { (15, 2, 5) } else { (100, 2000, 50) };
+    for empty in BOTH {
+        trials::readers_never_miss_during_rebuilds(empty(), sixteens, rounds, inserts);
+    }
+}

@@ -1,0 +1,291 @@
+//! What every index in memory is tried by.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(super) type Model = BTreeMap<u64, u64>;
+
+/// An index under trial.
+pub(super) trait Subject: Sync {
+    fn insert(&self, low: u64, leaf: u64);
+    fn remove(&self, low: u64) -> Option<u64>;
+    fn rebuild(&self, model: &Model);
+    fn floor(&self, key: u64) -> Option<u64>;
+    fn len(&self) -> usize;
+    fn all(&self) -> Vec<(u64, u64)>;
+    /// The invariants that hold between any two changes; returns the nodes of the tree.
+    fn check(&self) -> Result<usize, String>;
+}
+
+/// Of no pattern, and told by its low.
+pub(super) fn leaf_of(low: u64) -> u64 {
+    low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1
+}
+
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 11) % end
+    }
+}
+
+/// An index of the first separator alone, which stays.
+pub(super) fn begun<S: Subject>(index: S) -> (S, Model) {
+    index.insert(0, leaf_of(0));
+    (index, Model::from([(0, leaf_of(0))]))
+}
+
+pub(super) fn built<S: Subject>(index: S, lows: impl IntoIterator<Item = u64>) -> (S, Model) {
+    let model: Model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
+    index.rebuild(&model);
+    (index, model)
+}
+
+pub(super) fn floor_in(model: &Model, key: u64) -> Option<u64> {
+    model.range(..=key).next_back().map(|(_, &leaf)| leaf)
+}
+
+/// What a removal does to the model: the first separator stays.
+pub(super) fn remove_from(model: &mut Model, low: u64) -> Option<u64> {
+    if low == 0 { None } else { model.remove(&low) }
+}
+
+pub(super) fn same(index: &impl Subject, model: &Model) {
+    index.check().unwrap();
+    assert!(index.all().into_iter().eq(model.iter().map(|(&low, &leaf)| (low, leaf))));
+    assert_eq!(index.len(), model.len());
+    let near = |key: u64| [key.wrapping_sub(1), key, key.wrapping_add(1)];
+    for key in model.keys().copied().chain([0, u64::MAX / 2, u64::MAX]).flat_map(near) {
+        assert_eq!(index.floor(key), floor_in(model, key), "floor of {key}");
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Insert(u64, u64),
+    Remove(u64),
+    /// So many separators from there on, so far apart.
+    Rebuild(u64, u16, u16),
+    Look(u64),
+}
+
+pub(super) fn op() -> impl Strategy<Value = Op> {
+    // No separator is MAX.
+    let key = || prop_oneof![6 => 0..400u64, 1 => u64::MAX - 20..u64::MAX, 1 => 0..u64::MAX];
+    prop_oneof![
+        40 => (key(), any::<u64>()).prop_map(|(low, leaf)| Op::Insert(low, leaf)),
+        40 => key().prop_map(Op::Remove),
+        1 => (1..200u64, 0..300u16, 1..9u16).prop_map(|(low, count, step)| Op::Rebuild(low, count, step)),
+        20 => key().prop_map(Op::Look),
+    ]
+}
+
+pub(super) fn does_what_a_map_does<S: Subject>(
+    (index, mut model): (S, Model),
+    ops: Vec<Op>,
+) -> Result<(), TestCaseError> {
+    for op in ops {
+        match op {
+            Op::Insert(low, leaf) => {
+                index.insert(low, leaf);
+                model.insert(low, leaf);
+            }
+            Op::Remove(low) => prop_assert_eq!(index.remove(low), remove_from(&mut model, low)),
+            Op::Rebuild(low, count, step) => {
+                let lows = (0..u64::from(count)).map(|i| low + i * u64::from(step));
+                model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
+                index.rebuild(&model);
+            }
+            Op::Look(key) => prop_assert_eq!(index.floor(key), floor_in(&model, key)),
+        }
+    }
+    same(&index, &model);
+    Ok(())
+}
+
+/// Up, down to a few, up, to nothing, in so many steps each; `most` is the range of the lows.
+pub(super) fn grows_and_shrinks<S: Subject>((index, mut model): (S, Model), most: u64, steps: u32) {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    // (range of keys, inserts in ten changes)
+    for (range, inserts) in [(most, 9), (most, 1), (most / 60, 7), (most, 9), (most, 0)] {
+        for step in 0..steps {
+            let low = random.below(range);
+            if random.below(10) < inserts {
+                index.insert(low, leaf_of(low));
+                model.insert(low, leaf_of(low));
+            } else {
+                assert_eq!(index.remove(low), remove_from(&mut model, low));
+            }
+            if step % (steps / 8) == 0 {
+                index.check().unwrap();
+            }
+        }
+        same(&index, &model);
+    }
+    for low in model.clone().into_keys() {
+        assert_eq!(index.remove(low), remove_from(&mut model, low));
+    }
+    same(&index, &model);
+}
+
+pub(super) fn every_order_of_inserts_and_removes<S: Subject>(
+    begun: impl Fn() -> (S, Model),
+    count: u64,
+    check_emptied: impl Fn(&S),
+) {
+    let shuffled = |seed| {
+        let mut lows: Vec<u64> = (0..count).collect();
+        let mut random = Random(seed);
+        for i in (1..lows.len()).rev() {
+            lows.swap(i, random.below(i as u64 + 1) as usize);
+        }
+        lows
+    };
+    let orders = [(0..count).collect(), (0..count).rev().collect(), shuffled(7)];
+    for inserts in &orders {
+        for removes in &orders {
+            let (index, mut model) = begun();
+            for &low in inserts {
+                index.insert(low, leaf_of(low));
+                model.insert(low, leaf_of(low));
+            }
+            same(&index, &model);
+            for (step, low) in removes.iter().enumerate() {
+                assert_eq!(index.remove(*low), remove_from(&mut model, *low));
+                if step as u64 % (count / 10) == count / 10 - 1 {
+                    same(&index, &model);
+                }
+            }
+            assert_eq!(index.len(), 1);
+            check_emptied(&index);
+        }
+    }
+}
+
+/// `width` is about how many separators a node has room for.
+pub(super) fn all_keys_are_legal<S: Subject>(
+    begun: impl Fn() -> (S, Model),
+    built: impl Fn(std::ops::RangeInclusive<u64>) -> (S, Model),
+    width: u64,
+) {
+    let ends = [1, 2, 3, u64::MAX / 2, u64::MAX / 2 + 1, u64::MAX - 2, u64::MAX - 1];
+    for set in 0..1u32 << ends.len() {
+        let (index, mut model) = begun();
+        same(&index, &model);
+        for (_, low) in ends.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1) {
+            index.insert(*low, !low);
+            model.insert(*low, !low);
+        }
+        same(&index, &model);
+        for low in ends {
+            assert_eq!(index.remove(low), model.remove(&low));
+            same(&index, &model);
+        }
+    }
+    // And where each of them is the first or last of a full node.
+    for around in [0, u64::MAX / 2 - width, u64::MAX - 3 * width - 1] {
+        let (index, model) = built(around..=around + 3 * width);
+        same(&index, &model);
+    }
+}
+
+pub(super) fn an_empty_index_takes_the_first_separator_only(index: &impl Subject) {
+    index.insert(7, 70);
+    assert_eq!((index.floor(9), index.len()), (None, 0));
+    index.insert(0, 1);
+    assert_eq!((index.floor(9), index.remove(0), index.len()), (Some(1), None, 1));
+    index.rebuild(&Model::new());
+    assert_eq!((index.floor(9), index.len()), (None, 0));
+}
+
+/// Two writers, two readers. Every sixteenth low stays; the writers post and remove, each in their own half of the
+/// others. `churn` is what a writer does in one round.
+fn stress<S: Subject>(index: S, rounds: u64, span: u64, churn: impl Fn(&S, u64, &mut Random) + Sync) {
+    let stays = |low: u64| low.is_multiple_of(16);
+    let (index, _) = built(index, (0..span).filter(|low| stays(*low)));
+    let (writing, start) = (AtomicUsize::new(2), Barrier::new(4));
+    std::thread::scope(|threads| {
+        for writer in 0..2 {
+            let (index, writing, start, churn) = (&index, &writing, &start, &churn);
+            threads.spawn(move || {
+                let mut random = Random(writer + 1);
+                start.wait();
+                (0..rounds).for_each(|_| churn(index, writer, &mut random));
+                writing.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        for reader in 0..2 {
+            let (index, writing, start) = (&index, &writing, &start);
+            threads.spawn(move || {
+                let mut random = Random(reader + 77);
+                start.wait();
+                while writing.load(Ordering::Relaxed) > 0 {
+                    let key = random.below(span + 40);
+                    let leaf = index.floor(key).expect("low 0 stays");
+                    let least = key.min(span - 1) / 16 * 16;
+                    let found = (least..=key).any(|low| leaf == leaf_of(low));
+                    assert!(found, "the floor of {key} is another's, though {least} stays");
+                    let left = least.checked_sub(1).and_then(|key| index.floor(key));
+                    assert!(left.is_none_or(|leaf| (least - 16..least).any(|low| leaf == leaf_of(low))));
+                }
+            });
+        }
+    });
+    index.check().unwrap();
+}
+
+/// A low of that writer's half that does not stay.
+fn changing(span: u64, writer: u64, random: &mut Random) -> u64 {
+    random.below(span / 16) * 16 + 1 + random.below(7) * 2 + writer
+}
+
+/// `sixteens`: of the separators that stay.
+pub(super) fn readers_never_miss_what_stays<S: Subject>(index: S, sixteens: u64, rounds: u64) {
+    let span = 16 * sixteens;
+    stress(index, rounds, span, |index, writer, random| {
+        let low = changing(span, writer, random);
+        if random.below(2) == 0 {
+            index.insert(low, leaf_of(low));
+        } else if let Some(leaf) = index.remove(low) {
+            assert_eq!(leaf, leaf_of(low));
+        }
+    });
+}
+
+/// All that may be there is, and is not.
+pub(super) fn readers_never_miss_while_nodes_come_and_go<S: Subject>(index: S, sixteens: u64, rounds: u64) {
+    let span = 16 * sixteens;
+    stress(index, rounds, span, |index, writer, _| {
+        let lows = (0..span).filter(|low| !low.is_multiple_of(16) && low % 2 == writer);
+        lows.clone().for_each(|low| index.insert(low, leaf_of(low)));
+        lows.for_each(|low| assert_eq!(index.remove(low), Some(leaf_of(low))));
+    });
+}
+
+/// One writer replaces everything, the other one posts and removes so many separators meanwhile.
+pub(super) fn readers_never_miss_during_rebuilds<S: Subject>(index: S, sixteens: u64, rounds: u64, inserts: u64) {
+    let span = 16 * sixteens;
+    stress(index, rounds, span, |index, writer, random| {
+        if writer == 0 {
+            let every = 1 + random.below(15);
+            let lows = (0..span).filter(|low| low % 16 == 0 || low % 16 == every);
+            index.rebuild(&lows.map(|low| (low, leaf_of(low))).collect());
+        } else {
+            for _ in 0..inserts {
+                let low = changing(span, 1, random);
+                index.insert(low, leaf_of(low));
+                index.remove(changing(span, 1, random));
+            }
+        }
+    });
+}

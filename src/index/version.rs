@@ -1,0 +1,50 @@
+//! The version word of a node: a sequence lock with one writer. It is odd while the node is open, that is, being written.
+
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// Why a reader has to start again from the root.
+#[derive(Debug)]
+pub(super) enum Moved {
+    /// Somebody wrote what was being read.
+    Written,
+    /// A node is still in the pool, or seemed to be, because somebody wrote. (Of the volatile index only.)
+    Frozen,
+}
+
+/// See the [module](self).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Version<'n>(pub(super) &'n AtomicU64);
+
+impl Version<'_> {
+    /// The version to read the node under.
+    #[inline]
+    pub(super) fn get(self) -> Result<u64, Moved> {
+        let version = self.0.load(Ordering::Acquire);
+        if version.is_multiple_of(2) { Ok(version) } else { Err(Moved::Written) }
+    }
+
+    /// Whether everything read since [`get`](Self::get) belongs together.
+    #[inline]
+    pub(super) fn unchanged(self, version: u64) -> Result<(), Moved> {
+        fence(Ordering::Acquire);
+        if self.0.load(Ordering::Relaxed) == version { Ok(()) } else { Err(Moved::Written) }
+    }
+
+    /// Turns readers away. Returns false if the node was open.
+    pub(super) fn open(self) -> bool {
+        let version = self.0.load(Ordering::Relaxed);
+        let closed = version.is_multiple_of(2);
+        if closed {
+            self.0.store(version + 1, Ordering::Relaxed);
+            fence(Ordering::Release);
+        }
+        closed
+    }
+
+    /// Lets readers in, under a version they have not seen.
+    pub(super) fn close(self) {
+        let version = self.0.load(Ordering::Relaxed);
+        debug_assert!(!version.is_multiple_of(2));
+        self.0.store(version + 1, Ordering::Release);
+    }
+}
