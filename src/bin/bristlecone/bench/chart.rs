@@ -1,7 +1,5 @@
-//! Times as a picture: grouped bars, on a logarithmic scale, because a scan and a store are four digits apart.
+//! Figures as a picture: grouped bars, on a logarithmic scale, because a scan and a store are four digits apart.
 
-use super::Mix;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 const BAR: f64 = 16.0;
@@ -11,6 +9,8 @@ const TOP: f64 = 64.0;
 const HEIGHT: f64 = 300.0;
 /// Of a line of the legend.
 const LINE: f64 = 18.0;
+/// Of a letter of a group's label, on average.
+const LETTER: f64 = 6.5;
 /// Of an entry of the legend.
 const ENTRY: f64 = 190.0;
 
@@ -18,18 +18,22 @@ const ENTRY: f64 = 190.0;
 const COLOURS: [&str; 9] =
     ["#332288", "#88ccee", "#44aa99", "#117733", "#999933", "#ddcc77", "#cc6677", "#882255", "#aa4499"];
 
-/// One group per mix, in it one bar per series that has the mix.
-pub(crate) fn draw(title: &str, series: &[(String, BTreeMap<Mix, f64>)]) -> String {
-    let mixes: BTreeSet<Mix> = series.iter().flat_map(|(_, bars)| bars.keys().copied()).collect();
-    let values = || series.iter().flat_map(|(_, bars)| bars.values().copied()).filter(|value| *value > 0.0);
+/// The bars of one contestant: a value for each group that it has a bar in.
+pub(crate) type Series = (String, Vec<Option<f64>>);
+
+/// One bar per series in each group; `unit` is what the values are.
+pub(crate) fn draw(title: &str, unit: &str, groups: &[String], series: &[Series]) -> String {
+    let values = || series.iter().flat_map(|(_, bars)| bars.iter().flatten().copied()).filter(|value| *value > 0.0);
     let bottom = values().fold(f64::INFINITY, f64::min).log10().floor();
     let decades = (values().fold(0.0, f64::max).log10().ceil() - bottom).max(1.0);
     let bottom = if bottom.is_finite() { bottom } else { 0.0 };
     let decades = if decades.is_finite() { decades } else { 1.0 };
     let y = |value: f64| TOP + HEIGHT * (1.0 - (value.log10() - bottom) / decades);
 
-    let group = series.len() as f64 * BAR + GAP;
-    let width = LEFT + (mixes.len() as f64 * group).max(560.0) + GAP;
+    let bars = series.len() as f64 * BAR;
+    let widest = groups.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let group = bars.max(widest as f64 * LETTER) + GAP;
+    let width = LEFT + (groups.len() as f64 * group).max(560.0) + GAP;
     let columns = ((width - LEFT) / ENTRY).max(1.0) as usize;
     let floor = TOP + HEIGHT;
     let legend = floor + 44.0;
@@ -55,29 +59,29 @@ pub(crate) fn draw(title: &str, series: &[(String, BTreeMap<Mix, f64>)]) -> Stri
             y + 4.0
         );
     }
-    for (i, mix) in mixes.iter().enumerate() {
-        let left = LEFT + GAP / 2.0 + i as f64 * group;
-        for (j, (name, bars)) in series.iter().enumerate() {
-            let Some(value) = bars.get(mix).filter(|value| **value > 0.0) else { continue };
-            let (x, y) = (left + j as f64 * BAR, y(*value));
+    for (i, label) in groups.iter().enumerate() {
+        let middle = LEFT + (i as f64 + 0.5) * group;
+        let left = middle - bars / 2.0;
+        for (j, (name, values)) in series.iter().enumerate() {
+            let Some(value) = values.get(i).copied().flatten().filter(|value| *value > 0.0) else { continue };
+            let (x, y) = (left + j as f64 * BAR, y(value));
             let _ = writeln!(
                 svg,
-                r##"<rect x="{x:.1}" y="{y:.1}" width="{}" height="{:.1}" fill="{}" opacity="{}"><title>{}, {}: {value:.1} ns</title></rect>
+                r##"<rect x="{x:.1}" y="{y:.1}" width="{}" height="{:.1}" fill="{}" opacity="{}"><title>{}, {}: {value:.1} {unit}</title></rect>
 <text transform="translate({:.1} {:.1}) rotate(-90)" font-size="9">{}</text>"##,
                 BAR - 2.0,
                 floor - y,
                 COLOURS[j % COLOURS.len()],
                 opacity(j),
                 escaped(name),
-                mix.name(),
+                escaped(label),
                 x + 10.0,
                 y - 3.0,
-                figure(*value),
+                figure(value),
             );
         }
-        let middle = left + (group - GAP) / 2.0;
-        let _ =
-            writeln!(svg, r##"<text x="{middle:.1}" y="{}" text-anchor="middle">{}</text>"##, floor + 18.0, mix.name());
+        let (below, label) = (floor + 18.0, escaped(label));
+        let _ = writeln!(svg, r##"<text x="{middle:.1}" y="{below}" text-anchor="middle">{label}</text>"##);
     }
     for (j, (name, _)) in series.iter().enumerate() {
         let (x, y) = (LEFT + (j % columns) as f64 * ENTRY, legend + (j / columns) as f64 * LINE);
@@ -114,15 +118,16 @@ mod tests {
 
     #[test]
     fn every_figure_has_a_bar() {
+        let groups = ["insert", "get"].map(str::to_owned);
         let series = vec![
-            ("circular 512".to_owned(), BTreeMap::from([(Mix::Insert, 150.0), (Mix::Get, 90.0)])),
-            ("a<b".to_owned(), BTreeMap::from([(Mix::Get, 12_345.6)])),
+            ("circular 512".to_owned(), vec![Some(150.0), Some(90.0)]),
+            ("a<b".to_owned(), vec![None, Some(12_345.6)]),
         ];
-        let svg = draw("Keys & values", &series);
+        let svg = draw("Keys & values", "ns", &groups, &series);
         assert_eq!(svg.matches("<title>").count(), 3);
         assert!(svg.contains("Keys &amp; values") && svg.contains("a&lt;b, get: 12345.6 ns"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        let nothing = draw("", &[]);
+        let nothing = draw("", "ns", &[], &[]);
         assert!(!nothing.contains("NaN") && !nothing.contains("inf"), "{nothing}");
     }
 }

@@ -151,42 +151,58 @@ pub(crate) struct Clock {
     pub(crate) times: BTreeMap<Mix, Times>,
 }
 
+/// What some work took.
+#[derive(Debug)]
+pub(crate) struct Spent {
+    /// Nanoseconds per operation, from the start to the end, by the operations of all threads.
+    pub(crate) run: f64,
+    /// The same in CPU time, where the system tells it.
+    pub(crate) cpu: Option<f64>,
+    /// Nanoseconds per operation, of each batch.
+    batches: Vec<f32>,
+}
+
+/// Has the work done, by a thread each, and reads the clock after every `batch` operations.
+pub(crate) fn spend(batch: u64, work: Vec<Work<'_>>) -> Spent {
+    let timed = |work: Work<'_>| {
+        let mut tick = Tick::start(batch);
+        work(&mut tick);
+        (tick, Instant::now())
+    };
+    let cpu_start = cpu_time();
+    let ticks: Vec<(Tick, Instant)> = if work.len() == 1 {
+        work.into_iter().map(timed).collect()
+    } else {
+        let barrier = Barrier::new(work.len());
+        thread::scope(|scope| {
+            let start = |work| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    timed(work)
+                })
+            };
+            let threads: Vec<_> = work.into_iter().map(start).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a thread that measures")).collect()
+        })
+    };
+    let cpu_end = cpu_time();
+    let operations = ticks.iter().map(|(tick, _)| tick.operations()).sum::<u64>() as f64;
+    let start = ticks.iter().map(|(tick, _)| tick.start).min();
+    let end = ticks.iter().map(|(_, end)| *end).max();
+    Spent {
+        run: start.zip(end).map_or(f64::NAN, |(start, end)| (end - start).as_nanos() as f64 / operations),
+        cpu: cpu_start.zip(cpu_end).map(|(start, end)| (end - start) / operations),
+        batches: ticks.into_iter().flat_map(|(tick, _)| tick.batches).collect(),
+    }
+}
+
 impl Meter for Clock {
     fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>) {
-        let batch = self.batch;
-        let timed = |work: Work<'_>| {
-            let mut tick = Tick::start(batch);
-            work(&mut tick);
-            (tick, Instant::now())
-        };
-        let cpu_start = cpu_time();
-        let ticks: Vec<(Tick, Instant)> = if work.len() == 1 {
-            work.into_iter().map(timed).collect()
-        } else {
-            let barrier = Barrier::new(work.len());
-            thread::scope(|scope| {
-                let start = |work| {
-                    scope.spawn(|| {
-                        barrier.wait();
-                        timed(work)
-                    })
-                };
-                let threads: Vec<_> = work.into_iter().map(start).collect();
-                threads.into_iter().map(|thread| thread.join().expect("a thread that measures")).collect()
-            })
-        };
-        let cpu_end = cpu_time();
+        let spent = spend(self.batch, work);
         let times = self.times.entry(mix).or_default();
-        let operations = ticks.iter().map(|(tick, _)| tick.operations()).sum::<u64>() as f64;
-        let start = ticks.iter().map(|(tick, _)| tick.start).min();
-        let end = ticks.iter().map(|(_, end)| *end).max();
-        if let Some((start, end)) = start.zip(end) {
-            times.runs.push((end - start).as_nanos() as f64 / operations);
-        }
-        if let Some((start, end)) = cpu_start.zip(cpu_end) {
-            times.cpu.push((end - start) / operations);
-        }
-        times.batches.extend(ticks.into_iter().flat_map(|(tick, _)| tick.batches));
+        times.runs.push(spent.run);
+        times.cpu.extend(spent.cpu);
+        times.batches.extend(spent.batches);
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct PerOp {
 }
 
 impl PerOp {
-    fn new(counts: Counts, operations: u64) -> Self {
+    pub(crate) fn new(counts: Counts, operations: u64) -> Self {
         let per = |n: u64| n as f64 / operations as f64;
         Self {
             lines: per(counts.lines),

@@ -2,11 +2,12 @@
 //!
 //! Time and counts come from separate passes over the same operations: [`phases`] says what is done, [`clock`] times it
 //! on a file, [`counts`] counts on a medium in memory, without noise. [`reopen`] measures something else. What is measured
-//! is a [`subject`], one of the [`peers`] perhaps; which keys are used says [`keys`].
+//! is a [`subject`], one of the [`peers`] perhaps; which keys are used says [`keys`]. A [`figure`] is what a paper measured.
 
 mod chart;
 mod clock;
 mod counts;
+mod figure;
 mod keys;
 mod media;
 mod mix;
@@ -78,9 +79,9 @@ pub(crate) struct Args {
     /// Flush as persistent memory wants it (power), or not at all (none)
     #[arg(long, default_value = "none")]
     flush: Flush,
-    /// Wait so long for each flushed line; the papers' number is 300
-    #[arg(long, value_name = "NS", default_value_t = 0, hide_default_value = true)]
-    slow: u64,
+    /// Wait so long for each flushed line; the papers' number is 300 [default: 0, for figures 300]
+    #[arg(long, value_name = "NS")]
+    slow: Option<u64>,
     /// Repeats
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -96,9 +97,24 @@ pub(crate) struct Args {
     /// Draw the times as bars, one group per mix
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Print one JSON object per line
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON object per line; with --figure, FILE takes them, and the tables are printed all the same
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Rerun figures of papers instead, as in circ:7b, or all of a paper, as in circ; `list` says what there is
+    ///
+    /// Each figure has its own contestants, sizes and mixes. Without --full its greatest number of keys is --n.
+    #[arg(
+        long,
+        value_name = "PAPER:FIGURE",
+        value_delimiter = ',',
+        conflicts_with_all = [
+            "layout", "node_bytes", "index", "keys", "mix", "threads", "vs_btreemap", "peers", "flush", "batch", "no_counts",
+        ]
+    )]
+    figure: Vec<String>,
+    /// Figures with as many keys as in the paper
+    #[arg(long, requires = "figure")]
+    full: bool,
 }
 
 /// Kinds of contestants.
@@ -224,11 +240,15 @@ impl Args {
         mixes.sort_unstable();
         mixes.dedup();
         let place = self.medium.unwrap_or_default();
-        if place == media::Place::Dram && (self.slow > 0 || self.flush == Flush::Power) {
+        let slow = self.slow.unwrap_or(0);
+        if place == media::Place::Dram && (slow > 0 || self.flush == Flush::Power) {
             return Err(Usage("--medium dram has no lines to flush".to_owned()).into());
         }
         if self.n / u64::from(self.threads) < self.batch {
             return Err(Usage(format!("--n {} is less than a batch of {} per thread", self.n, self.batch)).into());
+        }
+        if self.json.as_deref().is_some_and(|file| file != "-") {
+            return Err(Usage("--json takes a file with --figure only".to_owned()).into());
         }
         Ok(Plan {
             contestants,
@@ -239,11 +259,29 @@ impl Args {
             mixes,
             place,
             domain: (self.flush == Flush::Power).then_some(Domain::Power),
-            slow: Duration::from_nanos(self.slow),
+            slow: Duration::from_nanos(slow),
             repeat: self.repeat,
             batch: self.batch,
             seed: self.seed.unwrap_or_else(numbers::seed),
             count: !self.no_counts,
+            svg: self.svg,
+            json: self.json.is_some(),
+        })
+    }
+
+    /// What was asked for with `--figure`.
+    fn figures(self) -> Outcome<figure::Plan> {
+        let media::Place::Directory(directory) = self.medium.unwrap_or_default() else {
+            return Err(Usage("--medium dram has no lines to flush".to_owned()).into());
+        };
+        Ok(figure::Plan {
+            figures: self.figure,
+            n: self.n,
+            full: self.full,
+            slow: self.slow.unwrap_or(figure::SLOW),
+            repeat: self.repeat,
+            seed: self.seed.unwrap_or_else(numbers::seed),
+            directory,
             svg: self.svg,
             json: self.json,
         })
@@ -251,6 +289,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    if !args.figure.is_empty() {
+        return figure::run(&args.figures()?);
+    }
     let plan = args.plan()?;
     let timed: Vec<Mix> = plan.mixes.iter().copied().filter(|mix| mix.is_timed()).collect();
     if !timed.is_empty() {

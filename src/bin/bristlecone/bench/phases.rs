@@ -87,11 +87,11 @@ struct Worker<'s, S> {
 }
 
 /// The bits of a value that an update changes: some stores do nothing if a value stays the same.
-const CHANGING: u64 = 0xff;
+pub(crate) const CHANGING: u64 = 0xff;
 
 /// What is wrong with a value: nothing, in those bits that do not change.
 #[inline]
-fn wrong_bits(found: Option<u64>, key: u64) -> u64 {
+pub(crate) fn wrong_bits(found: Option<u64>, key: u64) -> u64 {
     (found.unwrap_or(!Keys::value(key)) ^ Keys::value(key)) & !CHANGING
 }
 

@@ -64,11 +64,11 @@ pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
         }
     }
     if let Some(path) = &plan.svg {
-        let bars = |result: &Result| -> BTreeMap<Mix, f64> {
-            result.clock.times.iter().map(|(&mix, times)| (mix, clock::median(&times.runs))).collect()
-        };
-        let series: Vec<_> = results.iter().map(|result| (result.contestant.label(), bars(result))).collect();
-        let svg = chart::draw(&format!("Nanoseconds per operation: {}", setting(plan)), &series);
+        let bar = |result: &Result, mix| result.clock.times.get(mix).map(|times| clock::median(&times.runs));
+        let bars = |result: &Result| (result.contestant.label(), mixes.iter().map(|mix| bar(result, mix)).collect());
+        let series: Vec<chart::Series> = results.iter().map(bars).collect();
+        let groups: Vec<String> = mixes.iter().map(|mix| mix.name().to_owned()).collect();
+        let svg = chart::draw(&format!("Nanoseconds per operation: {}", setting(plan)), "ns", &groups, &series);
         std::fs::write(path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     print(plan, &results)

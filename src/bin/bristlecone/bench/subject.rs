@@ -88,6 +88,11 @@ impl<N: Node, I: Index, M: Medium> Tree<N, I, M> {
         Self { tree, fault: Fault::default() }
     }
 
+    /// How many entries there are.
+    pub(crate) fn entries(&self) -> u64 {
+        self.tree.len()
+    }
+
     #[inline]
     fn note(&self, result: Result<Option<u64>, Error>) {
         self.fault.note(result);

@@ -1,0 +1,120 @@
+//! The medium of all figures: a mapped file, and at run time what a store and a flush do besides.
+//!
+//! One type for all, because each further type of medium compiles every tree once more. Loads go straight to the mapping,
+//! so that a search is what it is without switches; what a store and a flush cost more is one branch, for every contestant.
+
+use bristlecone::delegate_medium;
+use bristlecone::medium::{Counts, Domain, LINE, Mapped, Medium};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is done besides storing and loading.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Switches {
+    /// Writes lines back, by the instructions for persistent memory; if not, flush and fence do nothing.
+    pub(crate) durable: bool,
+    /// Counts. Not while it is timed.
+    pub(crate) count: bool,
+    /// Waits so long for each flushed line.
+    pub(crate) slow: Duration,
+}
+
+/// See the [module](self).
+pub(crate) struct Switched {
+    mapped: Mapped,
+    switches: Switches,
+    lines: AtomicU64,
+    batched: AtomicU64,
+    fences: AtomicU64,
+    orders: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Switched {
+    pub(crate) fn new(mapped: Mapped, switches: Switches) -> Self {
+        let mapped = mapped.with_domain(if switches.durable { Domain::Power } else { Domain::Process });
+        let zero = || AtomicU64::new(0);
+        Self { mapped, switches, lines: zero(), batched: zero(), fences: zero(), orders: zero(), bytes: zero() }
+    }
+
+    /// The counts so far.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            lines: self.lines.load(Ordering::Relaxed),
+            fences: self.fences.load(Ordering::Relaxed),
+            orders: self.orders.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Of the lines, those that were flushed together with others: what a copy or a split writes. A shift goes line by line.
+    pub(crate) fn batched(&self) -> u64 {
+        self.batched.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn count(&self, counter: &AtomicU64, n: u64) {
+        if self.switches.count {
+            counter.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Medium for Switched {
+    delegate_medium!(this => this.mapped; len name domain read_only reserve space load load_words will_read prefetch);
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        self.count(&self.bytes, 8);
+        self.mapped.store(at, value);
+    }
+
+    #[inline]
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        self.count(&self.bytes, 16);
+        self.mapped.store_pair(at, pair);
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.count(&self.bytes, 8);
+        self.mapped.cas(at, current, new)
+    }
+
+    #[inline]
+    fn order(&self) {
+        self.count(&self.orders, 1);
+        self.mapped.order();
+    }
+
+    #[inline]
+    fn flush(&self, at: u64, len: u64) {
+        self.mapped.flush(at, len);
+        if !self.switches.durable || len == 0 {
+            return;
+        }
+        let lines = (at + len - 1) / LINE - at / LINE + 1;
+        self.count(&self.lines, lines);
+        if lines > 1 {
+            self.count(&self.batched, lines);
+        }
+        if !self.switches.slow.is_zero() {
+            wait(self.switches.slow * lines as u32);
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        if self.switches.durable {
+            self.count(&self.fences, 1);
+        }
+        self.mapped.fence();
+    }
+}
+
+#[inline(never)]
+fn wait(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}

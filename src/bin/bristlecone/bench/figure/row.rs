@@ -1,0 +1,289 @@
+//! What comes out of a figure: rows, as a table, as JSON and as a picture.
+
+use super::{Figure, Plan, Show, tree};
+use crate::bench::chart;
+use crate::bench::clock;
+use crate::bench::counts::PerOp;
+use crate::out::{self, Outcome};
+use bristlecone::medium::LINE;
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// Where a row is on the axes of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) bytes: u32,
+    pub(crate) n: u64,
+    pub(crate) threads: u32,
+    /// Nanoseconds per flushed line, where it is timed.
+    pub(crate) slow: Option<u64>,
+}
+
+/// One contestant at one setting in one step.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) tree: &'static str,
+    setting: Setting,
+    mix: &'static str,
+    /// What tells the mix from others of its name.
+    percent: Option<(&'static str, f64)>,
+    /// The number of the step, where the same step comes several times.
+    pub(crate) part: Option<usize>,
+    /// The figure's own number, of each repeat.
+    pub(crate) series: Vec<f64>,
+    /// Nanoseconds per operation, from start to end, of each repeat.
+    pub(crate) wall: Vec<f64>,
+    pub(crate) counts: Option<PerOp>,
+    /// Further numbers, by their keys.
+    pub(crate) more: Vec<(&'static str, f64)>,
+    /// To the figure's subject.
+    ratio: Option<f64>,
+}
+
+impl Row {
+    pub(crate) fn new(
+        tree: &'static str,
+        setting: Setting,
+        mix: &'static str,
+        percent: Option<(&'static str, f64)>,
+    ) -> Self {
+        let (series, wall, more) = (Vec::new(), Vec::new(), Vec::new());
+        Self { tree, setting, mix, percent, part: None, series, wall, counts: None, more, ratio: None }
+    }
+
+    /// What is measured, whoever does it.
+    fn is_beside(&self, other: &Self) -> bool {
+        (self.setting, self.mix, self.percent, self.part) == (other.setting, other.mix, other.percent, other.part)
+    }
+
+    /// The mix, with what tells it from others.
+    pub(crate) fn mix(&self) -> String {
+        let percent = self.percent.map_or_else(String::new, |(_, percent)| format!(" {percent} %"));
+        let part = self.part.map_or_else(String::new, |part| format!(" #{part}"));
+        format!("{}{percent}{part}", self.mix)
+    }
+
+    /// The place on each axis.
+    fn axes(&self) -> [String; 5] {
+        let Setting { bytes, n, threads, slow } = self.setting;
+        let slow = slow.map_or_else(String::new, |slow| format!("+{slow} ns"));
+        [format!("{bytes} B"), out::count(n), format!("{threads} thr"), slow, self.mix()]
+    }
+
+    fn json(&self, figure: &Figure, plan: &Plan) -> Value {
+        let mut object = Map::new();
+        let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+        put("figure", figure.id.into());
+        put("tree", self.tree.into());
+        put("node_bytes", self.setting.bytes.into());
+        put("n", self.setting.n.into());
+        put("threads", self.setting.threads.into());
+        put("mix", self.mix.into());
+        put("repeat", plan.repeat.into());
+        put("seed", plan.seed.into());
+        if let Some(slow) = self.setting.slow {
+            put("slow_ns", slow.into());
+        }
+        if let Some((key, percent)) = self.percent {
+            put(key, percent.into());
+        }
+        if let Some(part) = self.part {
+            put("part", part.into());
+        }
+        if let Some(PerOp { lines, fences, orders, bytes }) = self.counts {
+            let counts = [("lines", lines), ("fences", fences), ("orders", orders), ("bytes", bytes)];
+            for (what, count) in counts {
+                put(&format!("{what}_per_op"), json!(out::rounded(count, 4)));
+            }
+            put("flushed_bytes_per_op", json!(out::rounded(lines * LINE as f64, 2)));
+        }
+        if !self.series.is_empty() {
+            put(figure.show.key(), json!(out::rounded(clock::median(&self.series), 4)));
+        }
+        if self.series.len() > 1 {
+            let clock::Runs { min, max, .. } = clock::Runs::of(&self.series);
+            put("least", json!(out::rounded(min, 4)));
+            put("greatest", json!(out::rounded(max, 4)));
+        }
+        if !self.wall.is_empty() {
+            put("wall_ns_per_op", json!(out::rounded(clock::median(&self.wall), 2)));
+        }
+        for (key, value) in &self.more {
+            put(key, json!(out::rounded(*value, 4)));
+        }
+        if let Some(ratio) = self.ratio {
+            put("ratio", json!(out::rounded(ratio, 4)));
+        }
+        Value::Object(object)
+    }
+
+    fn line(&self) -> String {
+        let Setting { bytes, n, threads, slow } = self.setting;
+        let slow = slow.map_or_else(|| "-".to_owned(), |slow| slow.to_string());
+        let number = if self.series.is_empty() {
+            format!("{:>10} {:21}", "-", "")
+        } else {
+            let clock::Runs { median, min, max } = clock::Runs::of(&self.series);
+            format!("{median:10.2} ({min:9.2} {max:9.2})")
+        };
+        let ratio = self.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let counts = self.counts.map_or_else(String::new, |c| {
+            format!("  {:7.2} {:7.2} {:7.2} {:8.1}", c.lines, c.fences, c.orders, c.bytes)
+        });
+        let more: String = self.more.iter().map(|(key, value)| format!("  {key} {value:.1}")).collect();
+        format!(
+            "{:17} {bytes:>5} {:>11} {threads:>3} {slow:>5}  {:24} {number} {ratio:>7}{counts}{more}",
+            self.tree,
+            out::count(n),
+            self.mix(),
+        )
+    }
+}
+
+/// Compares each row with the subject's beside it, repeat by repeat: they took their turns one after the other.
+pub(crate) fn compare(rows: &mut [Row], subject: &str) {
+    let subjects: Vec<Row> = rows.iter().filter(|row| row.tree == subject).cloned().collect();
+    for row in rows {
+        let Some(beside) = subjects.iter().find(|subject| subject.is_beside(row)) else { continue };
+        let ratios: Vec<f64> = row.series.iter().zip(&beside.series).map(|(number, of)| number / of).collect();
+        row.ratio = Some(clock::median(&ratios)).filter(|ratio| ratio.is_finite());
+    }
+}
+
+/// Finds what the inner nodes cost: see [`Show::Inner`].
+pub(crate) fn inner(rows: &mut [Row], pairs: &[(&str, &str)]) {
+    let lines = |row: &Row| row.counts.map_or(f64::NAN, |counts| counts.lines);
+    let known = rows.to_vec();
+    for row in rows {
+        let Some((_, leaves)) = pairs.iter().find(|(whole, _)| *whole == row.tree) else { continue };
+        let beside = known.iter().find(|other| other.tree == *leaves && other.is_beside(row));
+        let share = beside.map(|leaves| (1.0 - lines(leaves) / lines(row)) * 100.0);
+        row.series.extend(share.filter(|share| share.is_finite()));
+    }
+}
+
+/// The rows as bars: in a group what lies beside each other, named by the axes that the figure has more than one place on.
+pub(crate) fn picture(figure: &Figure, rows: &[Row]) -> String {
+    let mut of_groups: Vec<&Row> = Vec::new();
+    let mut trees: Vec<&str> = Vec::new();
+    for row in rows {
+        if !of_groups.iter().any(|other| other.is_beside(row)) {
+            of_groups.push(row);
+        }
+        if !trees.contains(&row.tree) {
+            trees.push(row.tree);
+        }
+    }
+    let varies = |axis: usize| of_groups.iter().map(|row| row.axes()[axis].clone()).collect::<HashSet<_>>().len() > 1;
+    let varying: Vec<usize> = (0..5).filter(|&axis| varies(axis)).collect();
+    let label = |row: &&Row| varying.iter().map(|&axis| row.axes()[axis].clone()).collect::<Vec<_>>().join(", ");
+    let bar = |tree: &str, group: &Row| {
+        let row = rows.iter().find(|row| row.tree == tree && row.is_beside(group))?;
+        (!row.series.is_empty()).then(|| clock::median(&row.series))
+    };
+    let bars = |tree: &&str| ((*tree).to_owned(), of_groups.iter().map(|group| bar(tree, group)).collect());
+    let groups: Vec<String> = of_groups.iter().map(label).collect();
+    let series: Vec<chart::Series> = trees.iter().map(bars).collect();
+    let unit = figure.show.unit();
+    chart::draw(&format!("{}, {}, {unit}", figure.id, figure.title), unit, &groups, &series)
+}
+
+/// Where the rows go.
+pub(crate) struct Sink<'p> {
+    plan: &'p Plan,
+    file: Option<File>,
+    /// JSON takes the place of the tables.
+    instead: bool,
+}
+
+impl<'p> Sink<'p> {
+    pub(crate) fn new(plan: &'p Plan) -> Outcome<Self> {
+        let instead = plan.json.as_deref() == Some(Path::new("-"));
+        let file = match plan.json.as_deref().filter(|_| !instead) {
+            Some(path) => Some(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?),
+            None => None,
+        };
+        Ok(Self { plan, file, instead })
+    }
+
+    fn json(&mut self, object: &Value) -> Outcome<()> {
+        match &mut self.file {
+            Some(file) => writeln!(file, "{object}")?,
+            None if self.instead => out::json(object)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn text(&self, text: &str) -> Outcome<()> {
+        if !self.instead {
+            out::text(text)?;
+        }
+        Ok(())
+    }
+
+    /// Something that must not be overlooked.
+    pub(crate) fn note(&self, note: &str) -> Outcome<()> {
+        if self.instead {
+            eprintln!("bristlecone: {note}");
+            return Ok(());
+        }
+        self.text(note)
+    }
+
+    /// Who does not take part.
+    pub(crate) fn absent(&self, names: &[&str], bytes: Option<u32>) -> Outcome<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let with = bytes.map_or_else(String::new, |bytes| format!(" with nodes of {bytes} bytes"));
+        self.note(&format!("not available{with}: {}", names.join(", ")))
+    }
+
+    /// A figure in the list of all.
+    pub(crate) fn list(&mut self, figure: &Figure) -> Outcome<()> {
+        let Figure { id, title, claim, subject, trees, .. } = *figure;
+        let absent: Vec<_> = trees.iter().filter(|name| tree::find(name).is_none()).collect();
+        self.json(&json!({
+            "figure": id, "title": title, "claim": claim, "subject": subject, "trees": trees, "not_available": absent,
+        }))?;
+        self.text(&format!("{id:14} {title}: {claim}"))
+    }
+
+    /// What comes before the rows of a figure.
+    pub(crate) fn head(&self, figure: &Figure) -> Outcome<()> {
+        let Figure { id, title, claim, subject, show, .. } = *figure;
+        self.text(&format!("{id}: {title}\nThe paper: {claim}"))?;
+        if let Show::Nothing(_) = show {
+            return Ok(());
+        }
+        let of = if subject.is_empty() { String::new() } else { format!("; ratio: to {subject}") };
+        self.text(&format!(
+            "{}, median of {}{of}; seed {}; lines, fences, order points and bytes stored: exact, per operation\n\n\
+             {:17} {:>5} {:>11} {:>3} {:>5}  {:24} {:>10} {:>21} {:>7}    lines  fences  orders    bytes",
+            show.unit(),
+            out::counted(self.plan.repeat.into(), "repeat", "repeats"),
+            self.plan.seed,
+            "tree",
+            "bytes",
+            "keys",
+            "thr",
+            "slow",
+            "mix",
+            show.unit(),
+            "(least greatest)",
+            "ratio",
+        ))
+    }
+
+    pub(crate) fn rows(&mut self, figure: &Figure, rows: &[Row]) -> Outcome<()> {
+        for row in rows {
+            self.json(&row.json(figure, self.plan))?;
+            self.text(&row.line())?;
+        }
+        if rows.is_empty() { Ok(()) } else { self.text("") }
+    }
+}

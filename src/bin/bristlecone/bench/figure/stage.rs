@@ -1,0 +1,93 @@
+//! A contestant's tree on a pool of its own, and how long it takes to open one again.
+
+use super::medium::{Switched, Switches};
+use super::tree::{Boxed, Contestant};
+use super::work::{Crew, Step};
+use crate::bench::clock::Tick;
+use crate::bench::media;
+use crate::out::Outcome;
+use crate::scratch::Scratch;
+use bristlecone::Pool;
+use bristlecone::medium::{Mapped, Mapping};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// A tree, its pool, and where that is.
+pub(crate) struct Stage {
+    // In the order in which they are to be dropped.
+    pub(crate) tree: Boxed,
+    pub(crate) pool: Pool<Switched>,
+    path: PathBuf,
+    scratch: Scratch,
+}
+
+/// Opens the pool, and in it the contestant's tree, which is made if it is not there.
+fn open(path: &Path, contestant: &Contestant, bytes: u32, switches: Switches) -> Outcome<(Boxed, Pool<Switched>)> {
+    let mapped = Mapped::open(path, Mapping::Write)?;
+    let switches = Switches { durable: contestant.durable, ..switches };
+    let pool = Pool::options().open_on(Switched::new(mapped, switches))?;
+    Ok(((contestant.open)(&pool, bytes)?, pool))
+}
+
+impl Stage {
+    /// A fresh tree for `n` keys, in a directory below this one.
+    pub(crate) fn new(
+        directory: Option<&Path>,
+        contestant: &Contestant,
+        (bytes, n): (u32, u64),
+        switches: Switches,
+    ) -> Outcome<Self> {
+        let scratch = Scratch::new(directory)?;
+        let path = scratch.file("figure.pool");
+        // A pool that is created on a medium reads all of it, to see that it is zero; one at a path knows it. Twice the usual
+        // space: some trees copy whole leaves, others let them grow, and a figure may insert twice.
+        Pool::options().capacity(media::capacity(n) * 2).open(&path)?.close()?;
+        let (tree, pool) = open(&path, contestant, bytes, switches)?;
+        Ok(Self { tree, pool, path, scratch })
+    }
+
+    /// Inserts `n` keys; then milliseconds until the tree is open again, after a kill and after an orderly close.
+    ///
+    /// What a kill leaves is what the file holds at that time; so a copy of the file is opened.
+    pub(crate) fn reopen(self, contestant: &Contestant, (bytes, n): (u32, u64), seed: u64) -> Outcome<[f64; 2]> {
+        let crew = Crew::new(&*self.tree, n, 1, seed);
+        crew.work(Step::Insert, 0).into_iter().for_each(|work| work(&mut Tick::idle()));
+        let Self { tree, pool, path, scratch } = self;
+        let killed = scratch.file("killed.pool");
+        copy(&path, &killed).map_err(|error| format!("{}: {error}", killed.display()))?;
+        let timed = |path: &Path| -> Outcome<f64> {
+            let start = Instant::now();
+            let (tree, _pool) = open(path, contestant, bytes, Switches::default())?;
+            let ms = start.elapsed().as_secs_f64() * 1000.0;
+            if tree.len() != n {
+                return Err(format!("{}: {} of {n} keys are left", contestant.name, tree.len()).into());
+            }
+            tree.close()?;
+            Ok(ms)
+        };
+        let after_kill = timed(&killed)?;
+        tree.close()?;
+        pool.close()?;
+        Ok([after_kill, timed(&path)?])
+    }
+}
+
+/// Copies a file, but for its holes: most of a pool are.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let (mut from, mut to) = (File::open(from)?, File::create(to)?);
+    let len = from.metadata()?.len();
+    to.set_len(len)?;
+    let mut chunk = Vec::new();
+    for at in (0..len).step_by(CHUNK as usize) {
+        chunk.clear();
+        io::Read::take(&mut from, CHUNK).read_to_end(&mut chunk)?;
+        if chunk.iter().any(|&byte| byte != 0) {
+            to.seek(SeekFrom::Start(at))?;
+            to.write_all(&chunk)?;
+        }
+    }
+    Ok(())
+}
