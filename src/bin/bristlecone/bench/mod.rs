@@ -247,7 +247,7 @@ impl Args {
         if self.n / u64::from(self.threads) < self.batch {
             return Err(Usage(format!("--n {} is less than a batch of {} per thread", self.n, self.batch)).into());
         }
-        if self.json.as_deref().is_some_and(|file| file != "-") {
+        if self.json.as_deref().is_some_and(|file| file.as_os_str() != "-") {
             return Err(Usage("--json takes a file with --figure only".to_owned()).into());
         }
         Ok(Plan {

@@ -7,6 +7,7 @@ use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// An ordered map from `u64` to `u64`.
 pub(crate) trait Subject: Sync {
@@ -91,6 +92,11 @@ impl<N: Node, I: Index, M: Medium> Tree<N, I, M> {
     /// How many entries there are.
     pub(crate) fn entries(&self) -> u64 {
         self.tree.len()
+    }
+
+    /// What [`PTree::index_rebuilds`] says.
+    pub(crate) fn index_rebuilds(&self) -> (u64, Duration) {
+        self.tree.index_rebuilds()
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 //! so that a search is what it is without switches; what a store and a flush cost more is one branch, for every contestant.
 
 use bristlecone::delegate_medium;
-use bristlecone::medium::{Counts, Domain, LINE, Mapped, Medium};
+use bristlecone::medium::{Costs, Counts, Domain, LINE, Mapped, Medium};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,17 @@ impl Switched {
 }
 
 impl Medium for Switched {
-    delegate_medium!(this => this.mapped; len name domain read_only reserve space load load_words will_read prefetch);
+    delegate_medium!(this => this.mapped; len name domain pairs_are_whole read_only reserve space load load_words);
+    delegate_medium!(this => this.mapped; will_read prefetch);
+
+    /// Measured; but while it counts always the same, so that counts are.
+    fn costs(&self) -> Costs {
+        let mut costs = if self.switches.count { Costs::NOMINAL } else { self.mapped.costs() };
+        let slow = self.switches.slow.as_nanos() as u32;
+        costs.round += slow;
+        costs.line += slow;
+        costs
+    }
 
     #[inline]
     fn store(&self, at: u64, value: u64) {

@@ -5,7 +5,15 @@
 use super::medium::Switched;
 use crate::bench::subject::{self, Subject};
 use crate::out::Outcome;
-use bristlecone::{Circular, Index, Linear, Node, Persistent, Pool, Volatile};
+#[cfg(not(debug_assertions))]
+use bristlecone::{
+    Aggressive, Append, Circular, Conservative, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index,
+    IndexKind, Linear, Logged, Node, Persistent, Pool, Scanned, Sentinel, Versioned, Volatile, crab,
+};
+#[cfg(debug_assertions)]
+use bristlecone::{
+    Append, Circular, Fixed, FlatFixed, Index, IndexKind, Linear, Node, Persistent, Pool, Scanned, Volatile,
+};
 use std::time::Duration;
 
 /// What a figure does with a tree.
@@ -20,9 +28,7 @@ pub(crate) trait Tree: Send + Sync {
     fn close(self: Box<Self>) -> Outcome<()>;
 
     /// How often it has rebuilt its inner nodes so far, and how long that took; `None` if it never does.
-    fn rebuilds(&self) -> Option<(u64, Duration)> {
-        None
-    }
+    fn rebuilds(&self) -> Option<(u64, Duration)>;
 }
 
 impl<N: Node, I: Index> Tree for subject::Tree<N, I, Switched> {
@@ -48,6 +54,10 @@ impl<N: Node, I: Index> Tree for subject::Tree<N, I, Switched> {
 
     fn close(self: Box<Self>) -> Outcome<()> {
         (*self).fault()
+    }
+
+    fn rebuilds(&self) -> Option<(u64, Duration)> {
+        matches!(I::KIND, IndexKind::Flat | IndexKind::FlatFixed).then(|| self.index_rebuilds())
     }
 }
 
@@ -92,12 +102,47 @@ macro_rules! contestant {
 }
 
 /// All that there are. A name that a figure has and this table has not is not available.
+#[cfg(not(debug_assertions))]
 pub(crate) const TABLE: &[Contestant] = &[
     contestant!("volatile-std", false, Persistent, S => Linear<S>, [512 1024 2048 4096 8192]),
     contestant!("volatile-circ", false, Persistent, S => Circular<S>, [512 1024 2048 4096]),
-    contestant!("fast-fair", true, Persistent, S => Linear<S>, [512 1024 2048 4096 8192]),
-    contestant!("fast-fair-leaves", true, Volatile, S => Linear<S>, [512 1024 2048 4096]),
+    // Its search is linear, as in the papers.
+    contestant!("fast-fair", true, Persistent, S => Scanned<Linear<S>>, [512 1024 2048 4096 8192]),
+    contestant!("fast-fair-leaves", true, Volatile, S => Scanned<Linear<S>>, [512 1024 2048 4096 8192]),
+    contestant!("fast-fair-f", true, Persistent, S => Fingerprinted<Linear<S>>, [512 1024 2048 4096]),
+    contestant!("fast-fair-s", true, Persistent, S => Sentinel<Linear<S>>, [512 1024 2048 4096]),
     contestant!("circ", true, Persistent, S => Circular<S>, [512 1024 2048 4096]),
+    contestant!("circ-ls", true, Persistent, S => Scanned<Circular<S>>, [512 1024 2048 4096]),
+    contestant!("circ-ls-f", true, Persistent, S => Fingerprinted<Circular<S>>, [512 1024 2048 4096]),
+    contestant!("circ-ls-s", true, Persistent, S => Sentinel<Circular<S>>, [512 1024 2048 4096]),
+    contestant!("fptree", true, Volatile, S => Fingerprint<S>, [512]),
+    contestant!("nv-fixed", true, FlatFixed, S => Append<{ S / 4 }, Fixed>, [512 1024 2048 4096 8192]),
+    contestant!("nv-conservative", true, Flat, S => Append<{ S / 4 }, Conservative>, [1024 4096]),
+    contestant!("nv-aggressive", true, Flat, S => Append<{ S / 4 }, Aggressive>, [1024 4096]),
+    contestant!("nv-balanced", true, Flat, S => Append<{ S / 4 }>, [512 1024 2048 4096]),
+    contestant!("nvt-a", true, Persistent, S => Append<{ S / 4 }, Fixed>, [512 1024 2048 4096]),
+    contestant!("lcb", true, Persistent, S => Logged<S>, [512 1024 2048 4096]),
+    contestant!("lcb-leaves", true, Volatile, S => Logged<S>, [512 1024 2048 4096]),
+    contestant!("cdds", true, Persistent, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
+    contestant!("crab", true, Volatile, S => CowSip<S>, [1024 2048 4096 8192]),
+    contestant!("crab-opt", true, Volatile, S => CowSip<S, { crab::OPT }>, [1024 2048 4096 8192]),
+    contestant!("cow-only", true, Volatile, S => CowSip<S, { crab::COPY_ONLY }>, [1024 2048 4096 8192]),
+    contestant!("sip-only", true, Volatile, S => CowSip<S, { crab::SHIFT_ONLY }>, [1024 2048 4096 8192]),
+    contestant!("crab-space", true, Volatile, S => CowSip<S, { crab::OWN_SPACE }>, [1024]),
+    contestant!("crab-probe", true, Volatile, S => CowSip<S, { crab::PROBE }>, [1024]),
+    contestant!("crab-16b", true, Volatile, S => CowSip<S, { crab::PAIRS }>, [1024]),
+    contestant!("crab-space-probe", true, Volatile, S => CowSip<S, { crab::OWN_SPACE | crab::PROBE }>, [1024]),
+    contestant!("crab-space-16b", true, Volatile, S => CowSip<S, { crab::OWN_SPACE | crab::PAIRS }>, [1024]),
+    contestant!("crab-probe-16b", true, Volatile, S => CowSip<S, { crab::PROBE | crab::PAIRS }>, [1024]),
+];
+
+/// Those of a debug build: each of the others would cost the tests seconds to compile.
+#[cfg(debug_assertions)]
+pub(crate) const TABLE: &[Contestant] = &[
+    contestant!("fast-fair", true, Persistent, S => Scanned<Linear<S>>, [1024 2048]),
+    contestant!("fast-fair-leaves", true, Volatile, S => Scanned<Linear<S>>, [1024 2048]),
+    contestant!("circ", true, Persistent, S => Circular<S>, [1024 2048]),
+    contestant!("nv-fixed", true, FlatFixed, S => Append<{ S / 4 }, Fixed>, [1024]),
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Contestant> {
