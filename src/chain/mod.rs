@@ -361,8 +361,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Lines of the nodes that are to replace this one.
     pub(crate) fn lines(&self, node: &Locked<'_, N::Aid>) -> u32 {
-        let most = (self.pool.segments.size() / LINE) as u32;
-        N::lines(self.medium(), &node.shadow.aid, &self.shared, most)
+        // Those of the largest block that a segment has room for.
+        let most = (N::BYTES << (self.pool.segments.size() / N::BYTES).ilog2()) / LINE;
+        N::lines(self.medium(), &node.shadow.aid, &self.shared, most as u32)
     }
 
     #[inline]

@@ -15,12 +15,35 @@ struct InOrder<'m, M: Medium> {
     m: &'m M,
     /// Where order points alone are enough, lines need not be told apart: that saves a branch that is hard to predict.
     by_line: bool,
+    /// An entry is one store: on a medium that keeps pairs together.
+    by_pairs: bool,
     line: Option<u64>,
 }
 
 impl<'m, M: Medium> InOrder<'m, M> {
-    fn new(m: &'m M) -> Self {
-        Self { m, by_line: m.writes_back(), line: None }
+    fn new<N: Sorted>(m: &'m M) -> Self {
+        Self { m, by_line: m.writes_back(), by_pairs: N::BY_PAIRS && m.pairs_are_whole(), line: None }
+    }
+
+    /// Stores an entry on its way outwards: the value first. As long as the key is not there, the slot is empty, or the inner
+    /// one of an equal pair.
+    #[inline(always)]
+    fn store_outwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
+        if self.by_pairs {
+            return self.store_pair(key_at(at, slot), [key, value]);
+        }
+        self.store(value_at(at, slot), value);
+        self.then_store(key_at(at, slot), key);
+    }
+
+    /// Stores an entry on its way inwards: the key first. It makes an equal pair of which the source, the outer one, counts.
+    #[inline(always)]
+    fn store_inwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
+        if self.by_pairs {
+            return self.store_pair(key_at(at, slot), [key, value]);
+        }
+        self.store(key_at(at, slot), key);
+        self.then_store(value_at(at, slot), value);
     }
 
     #[inline]
@@ -155,16 +178,7 @@ pub(crate) fn fill<N: Sorted, M: Medium>(
 pub(crate) fn insert<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
     let slot = |i: isize| N::Geometry::slot(base, i);
-    let mut in_order = InOrder::new(m);
-    let by_pairs = N::BY_PAIRS && m.pairs_are_whole();
-    let mut put = |target: usize, (key, value): Entry| {
-        if by_pairs {
-            return in_order.store_pair(key_at(at, target), [key, value]);
-        }
-        // The value first: as long as the key is not there, the slot is empty, or the inner one of an equal pair.
-        in_order.store(value_at(at, target), value);
-        in_order.then_store(key_at(at, target), key);
-    };
+    let mut in_order = InOrder::new::<N>(m);
     let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
     let i = i as isize;
     // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one is
@@ -172,17 +186,17 @@ pub(crate) fn insert<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: us
     match N::Geometry::side_of_insert(i as usize, len) {
         Side::Right => {
             for j in (i..len as isize).rev() {
-                put(slot(j + 1), read(j));
+                in_order.store_outwards(at, slot(j + 1), read(j));
             }
-            put(slot(i), new);
+            in_order.store_outwards(at, slot(i), new);
             in_order.finish();
             Window::new(base, len + 1)
         }
         Side::Left => {
             for j in 0..i {
-                put(slot(j - 1), read(j));
+                in_order.store_outwards(at, slot(j - 1), read(j));
             }
-            put(slot(i - 1), new);
+            in_order.store_outwards(at, slot(i - 1), new);
             in_order.finish();
             Window::new(slot(-1), len + 1)
         }
@@ -197,17 +211,8 @@ pub(crate) fn remove<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: W
 fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize, side: Side) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
     let slot = |i: isize| N::Geometry::slot(base, i);
-    let mut in_order = InOrder::new(m);
-    let by_pairs = N::BY_PAIRS && m.pairs_are_whole();
-    let mut copy = |target: isize, source: isize| {
-        let (key, value) = (key(m, at, slot(source)), m.load(value_at(at, slot(source))));
-        if by_pairs {
-            return in_order.store_pair(key_at(at, slot(target)), [key, value]);
-        }
-        // The key first: it makes an equal pair of which the source, the outer one, counts.
-        in_order.store(key_at(at, slot(target)), key);
-        in_order.then_store(value_at(at, slot(target)), value);
-    };
+    let mut in_order = InOrder::new::<N>(m);
+    let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
     let i = i as isize;
     // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key went with the
     // first store.
@@ -215,7 +220,7 @@ fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i
         Side::Right => {
             let last = len as isize - 1;
             for j in i..last {
-                copy(j, j + 1);
+                in_order.store_inwards(at, slot(j), read(j + 1));
             }
             in_order.store(key_at(at, slot(last)), span.marker());
             in_order.finish();
@@ -223,7 +228,7 @@ fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i
         }
         Side::Left => {
             for j in (1..=i).rev() {
-                copy(j, j - 1);
+                in_order.store_inwards(at, slot(j), read(j - 1));
             }
             in_order.store(key_at(at, slot(0)), span.marker());
             in_order.finish();

@@ -57,7 +57,8 @@ impl Blocks {
             (u64::from(segment) * per_segment + segments.within(at) / u64::from(self.class.unit)) as usize
         };
         let mut is_used = Vec::new();
-        for at in used {
+        // There may be blocks of other sizes among them.
+        for at in used.filter(|&at| segments.is_block(at, self.class)) {
             let number = number(at);
             if is_used.len() <= number {
                 is_used.resize((number + 1).next_power_of_two(), false);

@@ -35,11 +35,13 @@ impl<N: Node, M: Medium> Core<N, M> {
     #[cold]
     pub(super) fn rebalance(&self, key: u64) -> Result<()> {
         let _restructuring = self.restructuring.lock();
-        let _done = if N::MERGES_LEFT {
-            self.join_left(key)? || self.join_right(key)?
-        } else {
-            self.join_right(key)? || self.join_left(key)?
-        };
+        if N::MERGES_LEFT {
+            if !self.join_left(key)? {
+                self.join_right(key)?;
+            }
+        } else if !self.join_right(key)? {
+            self.join_left(key)?;
+        }
         Ok(())
     }
 
