@@ -2,8 +2,8 @@
 
 use bristlecone::medium::Dram;
 use bristlecone::{
-    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Index, Linear, Logged, Node, OneLine, PTree,
-    Persistent, Pool, Scanned, Sentinel, Versioned, Volatile, crab,
+    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, Index, Linear, Logged, Node, OneLine, PTree,
+    Persistent, Pool, Sentinel, Versioned, Volatile, crab,
 };
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
@@ -166,18 +166,13 @@ follow_the_model! {
     one_line_7_volatile: OneLine<7>, Volatile;
     one_line_7_persistent: OneLine<7>, Persistent;
     one_line_39_volatile: OneLine, Volatile;
-    scanned_circular_8: Scanned<Circular<8>>, Volatile;
-    sentinel_linear_4: Sentinel<Linear<4>>, Persistent;
     sentinel_circular_16: Sentinel<Circular<16>>, Volatile;
     fingerprinted_linear_64: Fingerprinted<Linear<64>>, Volatile;
-    fingerprinted_circular_8: Fingerprinted<Circular<8>>, Persistent;
-    crab_8: CowSip<8>, Persistent;
     crab_opt_4: CowSip<4, { crab::OPT }>, Volatile;
     cow_only_4: CowSip<4, { crab::COPY_ONLY }>, Persistent;
-    append_3: Append<3>, Volatile;
+    append_3: Append<3>, Flat;
     append_fixed_4: Append<4, Fixed>, Persistent;
     fingerprint_4: Fingerprint<4>, Persistent;
-    fingerprint_32: Fingerprint, Volatile;
     logged_4: Logged<4>, Persistent;
     versioned_4: Versioned<4>, Persistent;
 }

@@ -5,8 +5,8 @@
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::{
-    Append, Circular, CowSip, Error, Fingerprint, Fingerprinted, Fixed, Index, Linear, Logged, Map, Node, OneLine,
-    Options, PTree, Persistent, Pool, Result, Sentinel, Versioned, Volatile, crab, delegate_medium,
+    Append, Circular, CowSip, Error, Fingerprint, Flat, Index, Linear, Logged, Map, Node, OneLine, Options, PTree,
+    Persistent, Pool, Result, Sentinel, Versioned, Volatile, crab, delegate_medium,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -291,12 +291,9 @@ storms! {
     storm_one_line_7_persistent OneLine<7>, Persistent;
     storm_one_line_39_volatile OneLine, Volatile;
     storm_sentinel_circular_8 Sentinel<Circular<8>>, Volatile;
-    storm_fingerprinted_linear_4 Fingerprinted<Linear<4>>, Persistent;
-    storm_crab_8 CowSip<8>, Volatile;
     storm_cow_only_4_persistent CowSip<4, { crab::COPY_ONLY }>, Persistent;
     storm_cow_only_4_volatile CowSip<4, { crab::COPY_ONLY }>, Volatile;
-    storm_append_3 Append<3>, Volatile;
-    storm_append_fixed_4 Append<4, Fixed>, Persistent;
+    storm_append_3 Append<3>, Flat;
     storm_fingerprint_4 Fingerprint<4>, Volatile;
     storm_logged_4 Logged<4>, Persistent;
     storm_versioned_4 Versioned<4>, Volatile;
