@@ -1,11 +1,16 @@
 //! `crash`: every crash state of small trees.
 
 use crate::out::{self, Outcome};
-use crate::parse::{self, Layout, Usage};
+use crate::parse::{self, Usage};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
-use bristlecone::{Circular, Flat, FlatFixed, Index, Linear, Node, OneLine, Persistent, Volatile};
+#[cfg(not(debug_assertions))]
+use bristlecone::{
+    Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
+};
+use bristlecone::{Circular, Flat, FlatFixed, Index, IndexKind, Linear, Node, OneLine, Persistent, Volatile};
 use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -19,9 +24,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Node layout
-    #[arg(long, value_enum, default_value_t = Layout::OneLine)]
-    layout: Layout,
-    /// Slots of a node: 7 (two lines) for one_line, 4 to 8 for linear, 4 or 8 for circular [default: the least]
+    #[arg(long, default_value = OneLine::<7>::NAME, value_parser = PossibleValuesParser::new(layouts()))]
+    layout: String,
+    /// Slots of a node [default: the fewest that are checked]
     #[arg(long)]
     slots: Option<u32>,
     /// Where the index lives
@@ -30,6 +35,9 @@ pub(crate) struct Args {
     /// What the hardware may reorder: as x86-64 (tso) or as aarch64 (weak)
     #[arg(long, value_enum, default_value_t = ModelName::Weak)]
     model: ModelName,
+    /// A crash leaves pairs whole that are stored by one instruction
+    #[arg(long)]
+    whole_pairs: bool,
     /// What the values are
     #[arg(long, value_enum, default_value_t = ValuesName::Numbers)]
     values: ValuesName,
@@ -75,42 +83,83 @@ enum ValuesName {
     Records,
 }
 
-pub(crate) fn run(args: Args) -> Outcome {
-    match (args.layout, args.slots()) {
-        (Layout::OneLine, 7) if args.index == parse::Index::Flat => checked::<OneLine<7>, Flat>(&args),
-        (Layout::OneLine, 7) if args.index == parse::Index::FlatFixed => checked::<OneLine<7>, FlatFixed>(&args),
-        (Layout::OneLine, 7) => with_index::<OneLine<7>>(&args),
-        (Layout::Linear, 4) => with_index::<Linear<4>>(&args),
-        (Layout::Linear, 5) => with_index::<Linear<5>>(&args),
-        (Layout::Linear, 6) => with_index::<Linear<6>>(&args),
-        (Layout::Linear, 7) => with_index::<Linear<7>>(&args),
-        (Layout::Linear, 8) => with_index::<Linear<8>>(&args),
-        (Layout::Circular, 4) => with_index::<Circular<4>>(&args),
-        (Layout::Circular, 8) => with_index::<Circular<8>>(&args),
-        (layout, slots) => {
-            let what = format!(
-                "no {} nodes of {slots} slots are checked: one_line 7, linear 4 to 8, circular 4 or 8",
-                layout.name()
-            );
-            Err(Usage(what).into())
+/// A tree that can be checked.
+struct Subject {
+    layout: &'static str,
+    slots: u32,
+    index: IndexKind,
+    check: fn(&Args) -> Outcome,
+}
+
+/// A table of subjects: of each layout the indexes. Each costs seconds of compile time.
+macro_rules! subjects {
+    (@@ [$($index:ident)*] $layout:ty) => {
+        &[$(Subject {
+            layout: <$layout as Node>::NAME,
+            slots: <$layout as Node>::SLOTS as u32,
+            index: <$index as Index>::KIND,
+            check: checked::<$layout, $index>,
+        }),*]
+    };
+    (@ $indexes:tt $($layout:ty)*) => { &[$(subjects!(@@ $indexes $layout),)*] };
+    ($([$($index:ident)*]: $($layout:ty)*;)*) => { &[$(subjects!(@ [$($index)*] $($layout)*),)*] };
+}
+
+/// All, by the indexes that they are checked with: leaves that are chosen by an index of their own paper with that too.
+#[cfg(not(debug_assertions))]
+const SUBJECTS: &[&[&[Subject]]] = subjects! {
+    [Volatile Persistent Flat FlatFixed]: OneLine<7>;
+    [Volatile Persistent]:
+        Linear<4> Linear<5> Linear<6> Linear<7> Linear<8> Circular<4> Circular<8>
+        Scanned<Linear<4>> Scanned<Circular<4>> Sentinel<Linear<8>> Sentinel<Circular<8>>
+        Fingerprinted<Linear<4>> Fingerprinted<Circular<4>>
+        CowSip<4> CowSip<4, { crab::OPT }> CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
+        CowSip<8> CowSip<8, { crab::OPT }>
+        Fingerprint<4> Logged<4> Versioned<4>;
+    [Volatile Persistent Flat FlatFixed]: Append<3> Append<3, Fixed> Append<3, Aggressive>;
+};
+
+/// Those of a debug build.
+#[cfg(debug_assertions)]
+const SUBJECTS: &[&[&[Subject]]] = subjects! {
+    [Volatile Persistent]: OneLine<7> Linear<4> Circular<4>;
+    [Flat FlatFixed]: OneLine<7>;
+};
+
+fn subjects() -> impl Iterator<Item = &'static Subject> {
+    SUBJECTS.iter().copied().flatten().copied().flatten()
+}
+
+/// The names of all layouts, each once.
+fn layouts() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for subject in subjects() {
+        if !names.contains(&subject.layout) {
+            names.push(subject.layout);
         }
     }
+    names
 }
 
 impl Args {
+    /// Those that were asked for, or that [`run`] has put there.
     fn slots(&self) -> u32 {
-        self.slots.unwrap_or(if self.layout == Layout::OneLine { 7 } else { 4 })
+        self.slots.unwrap_or_default()
     }
 }
 
-fn with_index<N: Node>(args: &Args) -> Outcome {
-    match args.index {
-        parse::Index::Volatile => checked::<N, Volatile>(args),
-        parse::Index::Persistent => checked::<N, Persistent>(args),
-        parse::Index::Flat | parse::Index::FlatFixed => {
-            Err(Usage("a flat index is checked with one_line nodes".to_owned()).into())
-        }
-    }
+pub(crate) fn run(mut args: Args) -> Outcome {
+    let of_layout = || subjects().filter(|subject| subject.layout == args.layout);
+    let least = of_layout().map(|subject| subject.slots).min();
+    let slots = *args.slots.get_or_insert(least.unwrap_or_default());
+    let wanted = |subject: &&Subject| subject.slots == slots && subject.index == args.index.kind();
+    let Some(subject) = of_layout().find(wanted) else {
+        let known: Vec<_> =
+            of_layout().map(|subject| format!("{} slots, {} index", subject.slots, subject.index.name())).collect();
+        let asked = format!("{} nodes of {slots} slots with a {} index", args.layout, args.index.name());
+        return Err(Usage(format!("{asked} are not checked; there is: {}", known.join("; "))).into());
+    };
+    (subject.check)(&args)
 }
 
 fn checked<N: Node, I: Index>(args: &Args) -> Outcome {
@@ -125,6 +174,7 @@ fn checked<N: Node, I: Index>(args: &Args) -> Outcome {
     };
     campaign.seed = args.seed;
     campaign.depth = args.depth;
+    campaign.whole_pairs = args.whole_pairs;
     let replay: Vec<History> = args.replay.iter().cloned().collect();
     let start = Instant::now();
     let progress = bar();
@@ -166,12 +216,13 @@ fn reproducer(args: &Args, violation: &Violation) -> String {
 fn what(args: &Args) -> String {
     let model = if args.model == ModelName::Tso { "tso" } else { "weak" };
     format!(
-        "--layout {} --slots {} --index {} --values {} --model {model} --depth {}",
-        args.layout.name(),
+        "--layout {} --slots {} --index {} --values {} --model {model} --depth {}{}",
+        args.layout,
         args.slots(),
         args.index.name(),
         values(args),
-        args.depth
+        args.depth,
+        if args.whole_pairs { " --whole-pairs" } else { "" }
     )
 }
 
@@ -191,7 +242,7 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
             })
             .collect();
         out::json(&json!({
-            "layout": args.layout.name(),
+            "layout": args.layout,
             "slots": args.slots(),
             "index": args.index.name(),
             "values": values(args),
@@ -244,7 +295,7 @@ fn report_controls(args: &Args, controls: &[Control], time: Duration) -> Outcome
             })
             .collect();
         out::json(&json!({
-            "layout": args.layout.name(),
+            "layout": args.layout,
             "slots": args.slots(),
             "index": args.index.name(),
             "values": values(args),

@@ -45,11 +45,25 @@ pub(crate) fn capacity(n: u64) -> u64 {
     (64 << 20) + n.saturating_mul(64)
 }
 
+/// [`with_types`], with the sizes that are measured.
+#[cfg(not(debug_assertions))]
+macro_rules! with_measured {
+    ($shape:expr, $n:ident, $i:ident => $body:expr) => { with_types!($shape, [32 64 128 256], $n, $i => $body) };
+}
+
+/// Fewer in a debug build, for the time of the tests.
+#[cfg(debug_assertions)]
+macro_rules! with_measured {
+    ($shape:expr, $n:ident, $i:ident => $body:expr) => { with_types!($shape, [32 256], $n, $i => $body) };
+}
+
 /// Gives `visit` a fresh tree of this shape in the pool.
 fn in_pool<M: Medium, V: Visit>(shape: Shape, pool: &Pool<M>, visit: V) -> Outcome<V::Output> {
-    let unknown = || format!("{} are not measured", shape.nodes());
-    with_types!(shape, [32 64 128 256], N, I => with(Tree::new(pool.tree::<N, I>("bench")?), visit))
-        .ok_or_else(unknown)?
+    let unknown = || {
+        let build = if cfg!(debug_assertions) { " by a debug build" } else { "" };
+        format!("{} are not measured{build}", shape.nodes())
+    };
+    with_measured!(shape, N, I => with(Tree::new(pool.tree::<N, I>("bench")?), visit)).ok_or_else(unknown)?
 }
 
 /// Shows the subject to `visit`; an error that came up meanwhile is worth more than what `visit` has found.

@@ -463,7 +463,7 @@ fn another_process_is_refused() {
     let alone = SPAWNING.write().unwrap_or_else(PoisonError::into_inner);
     let pool = options().open(&scratch.path).unwrap();
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = command.args(["--exact", "child", "--nocapture"]).env(CHILD, &scratch.path).output().unwrap();
+    let output = command.args(["--exact", "errors::child", "--nocapture"]).env(CHILD, &scratch.path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("child: true") && said.contains("orders.pool"), "{said}");
     drop(alone);

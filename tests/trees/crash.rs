@@ -1,5 +1,4 @@
 //! Every crash state, at the smallest node sizes; and every planted bug.
-#![cfg(feature = "crash")]
 
 use bristlecone::crash::{Campaign, Control, ControlKind, History, Outcome, Values};
 use bristlecone::medium::Model;

@@ -1,0 +1,10 @@
+//! What trees do, as users see it. One program, so that a tree that several of these use is compiled once.
+
+#[cfg(feature = "crash")]
+mod crash;
+mod damage;
+mod errors;
+mod map;
+mod model;
+mod papers;
+mod stress;
