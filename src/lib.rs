@@ -48,6 +48,7 @@ mod memory;
 mod node;
 mod papers;
 mod pool;
+mod search;
 mod sync;
 mod tree;
 

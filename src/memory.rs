@@ -4,7 +4,7 @@
 //! An array for all that may ever be needed costs address space only, and finds an element by one multiplication. It
 //! begins at a line.
 
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Ordering};
 use std::io;
 use std::ops::Deref;
 
@@ -36,6 +36,45 @@ unsafe impl Zero for AtomicU64 {
 unsafe impl<T: Zero, const N: usize> Zero for [T; N] {
     fn zero() -> Self {
         std::array::from_fn(|_| T::zero())
+    }
+}
+
+/// Two numbers in one word, which belong together.
+///
+/// ```text
+/// | 32 | 32 |
+/// ```
+///
+/// There is no lock: of two threads that change it at once, one may be lost.
+#[derive(Debug)]
+pub struct Halves(AtomicU64);
+
+// SAFETY: a number.
+unsafe impl Zero for Halves {
+    fn zero() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+impl Halves {
+    /// Both.
+    #[inline]
+    pub(crate) fn get(&self) -> (usize, usize) {
+        let word = self.0.load(Ordering::Relaxed);
+        ((word >> 32) as usize, word as u32 as usize)
+    }
+
+    /// Replaces both; of greater numbers the lower 32 bits count.
+    #[inline]
+    pub(crate) fn set(&self, one: usize, other: usize) {
+        self.0.store((one as u64) << 32 | u64::from(other as u32), Ordering::Relaxed);
+    }
+
+    /// Adds to both.
+    #[inline]
+    pub(crate) fn add(&self, one: usize, other: usize) {
+        let (to_one, to_other) = self.get();
+        self.set(to_one + one, to_other + other);
     }
 }
 
@@ -154,7 +193,6 @@ impl<T> Deref for Zeroed<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::sync::Ordering;
 
     #[test]
     fn small_and_large_arrays_are_zero_and_keep_what_is_stored() {

@@ -250,7 +250,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
     }
 
-    /// Leaves a new node as if it were in no chain, until it is [adopted](Self::adopt).
+    /// Leaves a node as one that is in no chain, perhaps until it is [adopted](Self::adopt).
     pub(crate) fn hide(&self, mut node: Locked<'_, N::Aid>) {
         node.leave = Leave::Dead;
     }
@@ -263,8 +263,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         shadow.lock.unlock(was, Leave::Ready);
     }
 
-    /// Gives back a new node that nothing points to.
-    pub(crate) fn undo(&self, node: Locked<'_, N::Aid>) {
+    /// Gives back a node that is in no chain: not yet, or not any more, durably.
+    pub(crate) fn free(&self, node: Locked<'_, N::Aid>) {
         let at = node.at;
         self.hide(node);
         self.discard(at);
@@ -272,20 +272,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Gives back a block that was hidden.
     pub(crate) fn discard(&self, at: u64) {
-        self.give(at);
-    }
-
-    fn give(&self, at: u64) {
         N::released(self.medium(), at);
         self.blocks[self.class_of(at)].give(at);
-    }
-
-    /// Gives back a node that is in no chain any more, durably.
-    pub(crate) fn free(&self, mut node: Locked<'_, N::Aid>) {
-        node.leave = Leave::Dead;
-        let at = node.at;
-        drop(node);
-        self.give(at);
     }
 
     /// Hints that a node is about to be searched for a key.
@@ -355,7 +343,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// Passes on what is known of the use of a node to one of so many that replace it.
-    pub(crate) fn inherit(&self, new: &Locked<'_, N::Aid>, of: &Locked<'_, N::Aid>, heirs: u64) {
+    pub(crate) fn inherit(&self, new: &Locked<'_, N::Aid>, of: &Locked<'_, N::Aid>, heirs: usize) {
         N::inherit(&new.shadow.aid, &of.shadow.aid, heirs);
     }
 
@@ -363,7 +351,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn lines(&self, node: &Locked<'_, N::Aid>) -> u32 {
         // Those of the largest block that a segment has room for.
         let most = (N::BYTES << (self.pool.segments.size() / N::BYTES).ilog2()) / LINE;
-        N::lines(self.medium(), &node.shadow.aid, &self.shared, most as u32)
+        let lines = N::lines(self.medium(), &node.shadow.aid, &self.shared, most as u32);
+        lines.unwrap_or((N::BYTES / LINE) as u32)
     }
 
     #[inline]

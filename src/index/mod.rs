@@ -108,6 +108,36 @@ impl Index for FlatFixed {
     const KIND: IndexKind = IndexKind::FlatFixed;
 }
 
+/// How an index in memory changes.
+trait InMemory {
+    /// Adds a leaf, or replaces the one with this low.
+    fn put(&self, low: u64, leaf: u64);
+    /// Forgets a leaf; not the first.
+    fn take(&self, low: u64);
+    /// Forgets all leaves, and learns these.
+    fn replace(&self, leaves: &[(u64, u64)]);
+}
+
+macro_rules! in_memory {
+    ($($index:ty)*) => {
+        $(impl InMemory for $index {
+            fn put(&self, low: u64, leaf: u64) {
+                self.insert(low, leaf);
+            }
+
+            fn take(&self, low: u64) {
+                self.remove(low);
+            }
+
+            fn replace(&self, leaves: &[(u64, u64)]) {
+                self.rebuild(leaves.iter().copied());
+            }
+        })*
+    };
+}
+
+in_memory! { Separators FlatSeparators }
+
 /// Any kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
 #[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
 pub(crate) enum Directory<N: Node, M: Medium> {
@@ -182,85 +212,46 @@ impl<N: Node, M: Medium> Directory<N, M> {
 
     /// Adds a leaf. If it fails the index lags, which is no harm.
     pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<()> {
-        match self {
-            Self::Volatile(separators) => {
-                separators.insert(low, leaf);
-                Ok(())
-            }
-            Self::Persistent(upper) => upper.post(low, leaf),
-            Self::Flat(separators) => {
-                separators.insert(low, leaf);
-                Ok(())
-            }
-        }
+        self.change(|memory| memory.put(low, leaf), |upper| upper.post(low, leaf))
     }
 
     /// Makes another leaf that of `low`, durably, before it takes the other's place in the chain.
     pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<()> {
-        match self {
-            Self::Volatile(separators) => {
-                separators.insert(low, leaf);
-                Ok(())
-            }
-            Self::Flat(separators) => {
-                separators.insert(low, leaf);
-                Ok(())
-            }
-            Self::Persistent(upper) => upper.repoint(low, leaf),
-        }
+        self.change(|memory| memory.put(low, leaf), |upper| upper.repoint(low, leaf))
     }
 
     /// Whether the leaf that begins at `low` may be unlinked by its left neighbour.
     pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
-        match self {
-            Self::Volatile(_) | Self::Flat(_) => Ok(true),
-            Self::Persistent(upper) => upper.may_withdraw(low),
-        }
+        self.upper().map_or(Ok(true), |upper| upper.may_withdraw(low))
     }
 
     /// Forgets a leaf, durably, before it leaves the chain.
     pub(crate) fn withdraw(&self, low: u64) -> Result<()> {
-        match self {
-            Self::Volatile(separators) => {
-                separators.remove(low);
-                Ok(())
-            }
-            Self::Persistent(upper) => upper.withdraw(low),
-            Self::Flat(separators) => {
-                separators.remove(low);
-                Ok(())
-            }
-        }
+        self.change(|memory| memory.take(low), |upper| upper.withdraw(low))
     }
 
     /// Forgets all leaves, durably, before the chain is replaced.
     pub(crate) fn reset(&self) -> Result<()> {
-        match self {
-            Self::Volatile(separators) => {
-                separators.rebuild(std::iter::empty());
-                Ok(())
-            }
-            Self::Persistent(upper) => upper.reset(),
-            Self::Flat(separators) => {
-                separators.rebuild(std::iter::empty());
-                Ok(())
-            }
-        }
+        self.change(|memory| memory.replace(&[]), Upper::reset)
     }
 
     /// Learns all leaves of a chain, given in order; the head first.
     pub(crate) fn learn(&self, leaves: &[(u64, u64)]) -> Result<()> {
+        self.change(|memory| memory.replace(leaves), |upper| upper.repair(leaves))
+    }
+
+    /// Changes the index that there is.
+    fn change(
+        &self,
+        in_memory: impl FnOnce(&dyn InMemory),
+        in_pool: impl FnOnce(&Upper<N::Inner, M>) -> Result<()>,
+    ) -> Result<()> {
         match self {
-            Self::Volatile(separators) => {
-                separators.rebuild(leaves.iter().copied());
-                Ok(())
-            }
-            Self::Persistent(upper) => upper.repair(leaves),
-            Self::Flat(separators) => {
-                separators.rebuild(leaves.iter().copied());
-                Ok(())
-            }
+            Self::Volatile(separators) => in_memory(separators),
+            Self::Flat(separators) => in_memory(separators),
+            Self::Persistent(upper) => return in_pool(upper),
         }
+        Ok(())
     }
 
     /// An image of all leaves that an index in memory knows; of none if it cannot tell.

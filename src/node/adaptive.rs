@@ -4,8 +4,8 @@
 //! smaller, so that a search in it is shorter. By how much, and which leaves, is the strategy; where it would not pay any
 //! more is told by a model of the costs.
 
-use crate::medium::{Costs, LINE};
-use crate::memory::Zero;
+use crate::medium::Costs;
+use crate::memory::Halves;
 use crate::sync::{AtomicU64, Ordering};
 
 /// How the size of leaves follows what is done with them.
@@ -111,41 +111,6 @@ impl Strategy for Balanced {
     }
 }
 
-/// What was done with one leaf.
-///
-/// ```text
-/// | reads 32 | writes 32 |
-/// ```
-///
-/// A number that two threads change at once may miss one of the changes: it is a guess anyway.
-#[derive(Debug)]
-pub(super) struct Tally(AtomicU64);
-
-// SAFETY: a number.
-unsafe impl Zero for Tally {
-    fn zero() -> Self {
-        Self(AtomicU64::new(0))
-    }
-}
-
-impl Tally {
-    pub(super) fn reads(&self) -> u64 {
-        self.0.load(Ordering::Relaxed) >> 32
-    }
-
-    pub(super) fn writes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed) & 0xffff_ffff
-    }
-
-    pub(super) fn set(&self, reads: u64, writes: u64) {
-        self.0.store(reads << 32 | writes & 0xffff_ffff, Ordering::Relaxed);
-    }
-
-    pub(super) fn add(&self, reads: u64, writes: u64) {
-        self.set(self.reads() + reads, self.writes() + writes);
-    }
-}
-
 /// What was done with all leaves, and how many there are: the tallies of those that were replaced, and a guess of the
 /// others'.
 #[derive(Default)]
@@ -155,18 +120,24 @@ pub struct Workload {
     writes: AtomicU64,
 }
 
+/// Reads and writes.
+fn words(tally: &Halves) -> (u64, u64) {
+    let (reads, writes) = tally.get();
+    (reads as u64, writes as u64)
+}
+
 /// So much does one leaf count among those before it.
 const RECENT: u64 = 64;
 
 impl Workload {
     /// A leaf with this tally is replaced. Tells how it compares with the average.
-    pub(super) fn compare(&self, tally: &Tally) -> Seen {
+    pub(super) fn compare(&self, tally: &Halves) -> Seen {
         let follow = |average: &AtomicU64, now: u64| {
             let (before, now) = (average.load(Ordering::Relaxed), now << 16);
             average.store(before - before / RECENT + now / RECENT, Ordering::Relaxed);
             now > before
         };
-        let (reads, writes) = (tally.reads(), tally.writes());
+        let (reads, writes) = words(tally);
         Seen {
             write_intensive: reads < writes,
             hot_write: follow(&self.writes, writes),
@@ -192,15 +163,17 @@ impl Model {
     }
 
     /// Equation 1 against 2: what growing saves, the next split, against what the longer searches cost until then.
-    fn growing_pays(&self, old: u64, new: u64, tally: &Tally) -> bool {
+    fn growing_pays(&self, old: u64, new: u64, tally: &Halves) -> bool {
         let saved = self.read(old) + 2 * self.write(old / 2);
-        let searched = (new - old) * self.per_line * tally.reads() / tally.writes().max(1);
+        let (reads, writes) = words(tally);
+        let searched = (new - old) * self.per_line * reads / writes.max(1);
         saved > searched * self.read(old) * 2
     }
 
     /// Equation 3 against 4.
-    fn shrinking_pays(&self, old: u64, new: u64, tally: &Tally) -> bool {
-        let searched = (old - new) * self.per_line * tally.reads() / tally.writes().max(1);
+    fn shrinking_pays(&self, old: u64, new: u64, tally: &Halves) -> bool {
+        let (reads, writes) = words(tally);
+        let searched = (old - new) * self.per_line * reads / writes.max(1);
         searched * self.read(new) * 2 > self.read(new) + 2 * self.write(new / 2)
     }
 }
@@ -210,7 +183,7 @@ pub(super) fn lines<S: Strategy>(
     (old, least, most): (u64, u64, u64),
     per_line: u64,
     costs: Costs,
-    tally: &Tally,
+    tally: &Halves,
     workload: &Workload,
 ) -> u64 {
     if !S::COUNTS {
@@ -226,11 +199,10 @@ pub(super) fn lines<S: Strategy>(
     }
 }
 
-const _: () = assert!(LINE == 64);
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::memory::Zero;
 
     const COSTS: Costs = Costs::NOMINAL;
 
@@ -264,7 +236,7 @@ mod tests {
     #[test]
     fn sizes_follow_the_workload_as_far_as_it_pays() {
         let workload = Workload::default();
-        let (written, read) = (Tally::zero(), Tally::zero());
+        let (written, read) = (Halves::zero(), Halves::zero());
         written.add(0, 100);
         read.add(100_000, 10);
         let grown = lines::<Aggressive>((16, 4, 512), 3, COSTS, &written, &workload);
@@ -274,7 +246,7 @@ mod tests {
         assert_eq!(lines::<Balanced>((4, 4, 512), 3, COSTS, &read, &workload), 4);
         assert_eq!(lines::<Fixed>((16, 4, 512), 3, COSTS, &written, &workload), 16);
         // Searched nearly as often as written: the longer searches would cost more than the splits.
-        let both = Tally::zero();
+        let both = Halves::zero();
         both.add(99, 100);
         assert_eq!(lines::<Aggressive>((16, 4, 512), 3, COSTS, &both, &workload), 16);
     }

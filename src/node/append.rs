@@ -13,11 +13,13 @@
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
-use crate::memory::Zero;
-use crate::node::adaptive::{self, Balanced, Strategy, Tally, Workload};
-use crate::node::layout::{Checked, Layout, New, Takes};
-use crate::node::versioned::Census;
-use crate::node::{Entry, LOW, NEXT, Node, Span};
+use crate::memory::{Halves, Zero};
+use crate::node::adaptive::{self, Balanced, Strategy, Workload};
+use crate::node::inner::HasInner;
+use crate::node::layout::{Checked, Layout, New, Takes, sound};
+use crate::node::sorted::PREFETCHED;
+use crate::node::{Entry, LOW, NEXT, Node, Span, last_of_each};
+use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
 /// An append-only leaf, of `LINES` lines at first (8, 16, 32, 64 or 128): two lines flushed and two fences per change.
@@ -36,28 +38,9 @@ const PER_LINE: usize = 3;
 /// Lines below which a leaf does not shrink.
 const LEAST: u64 = 3;
 
-mod sealed {
-    use crate::node::{Linear, Sorted};
-
-    /// The nodes of a persistent index go with the leaves in size, so that a small tree has several of them.
-    pub trait Sized {
-        type Inner: Sorted;
-    }
-
-    macro_rules! sized {
-        ($($lines:literal: $slots:literal,)*) => {
-            $(impl<S> Sized for super::Append<$lines, S> {
-                type Inner = Linear<$slots>;
-            })*
-        };
-    }
-
-    sized! { 3: 4, 4: 4, 8: 32, 16: 64, 32: 128, 64: 256, 128: 512, }
-}
-
 impl<const LINES: usize, S: Strategy> Node for Append<LINES, S>
 where
-    Self: sealed::Sized,
+    Self: HasInner,
 {
     const LAYOUT: u16 = S::TAG;
     const NAME: &'static str = S::NAME;
@@ -69,15 +52,16 @@ where
 #[derive(Debug)]
 pub struct Log {
     /// Entries, and elements.
-    census: Census,
-    tally: Tally,
-    lines: Census,
+    census: Halves,
+    /// Reads, and writes: a guess, since two threads may count at once.
+    tally: Halves,
+    lines: AtomicU64,
 }
 
 // SAFETY: numbers.
 unsafe impl Zero for Log {
     fn zero() -> Self {
-        Self { census: Census::zero(), tally: Tally::zero(), lines: Census::zero() }
+        Self { census: Halves::zero(), tally: Halves::zero(), lines: AtomicU64::zero() }
     }
 }
 
@@ -108,11 +92,11 @@ fn write<M: Medium>(m: &M, at: u64, i: usize, (key, value): Entry, negative: boo
 
 impl<const LINES: usize, S: Strategy> Append<LINES, S>
 where
-    Self: sealed::Sized,
+    Self: HasInner,
 {
     /// Appends elements; the last line is flushed, not fenced.
     fn append<M: Medium>(m: &M, at: u64, log: &Log, elements: &[(Entry, bool)], there: usize) {
-        let first = log.census.all();
+        let first = log.census.get().1;
         let count = first + elements.len();
         for (i, &(entry, negative)) in (first..).zip(elements) {
             write(m, at, i, entry, negative);
@@ -126,23 +110,14 @@ where
         m.flush(at + COUNT, 8);
         log.census.set(there, count);
         if S::COUNTS {
-            log.tally.add(0, elements.len() as u64);
+            log.tally.add(0, elements.len());
         }
     }
 
     /// The last element of each key, in ascending order of keys.
     fn last<M: Medium>(m: &M, at: u64, count: usize, wanted: impl Fn(u64) -> bool) -> Vec<(u64, usize)> {
         let all = (0..count).map(|i| (m.load(key_at(at, i)), i));
-        let mut all: Vec<(u64, usize)> = all.filter(|&(key, _)| wanted(key)).collect();
-        all.sort_unstable();
-        all.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
-            if same {
-                *kept = *later;
-            }
-            same
-        });
-        all
+        last_of_each(all.filter(|&(key, _)| wanted(key)).collect())
     }
 
     fn size<M: Medium>(m: &M, at: u64) -> u64 {
@@ -157,10 +132,10 @@ where
 /// A place is the number of an element.
 impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S>
 where
-    Self: sealed::Sized,
+    Self: HasInner,
 {
     type Aid = Log;
-    type Inner = <Self as sealed::Sized>::Inner;
+    type Inner = <Self as HasInner>::Inner;
     type Shared = Workload;
 
     const INDEPENDENT: bool = false;
@@ -179,26 +154,27 @@ where
 
     #[inline]
     fn len(aid: &Log) -> usize {
-        aid.census.there()
+        aid.census.get().0
     }
 
     #[inline]
     fn room(aid: &Log) -> usize {
-        Self::capacity(aid.lines.all() as u64).saturating_sub(aid.census.all())
+        Self::capacity(aid.lines.load(Ordering::Relaxed)).saturating_sub(aid.census.get().1)
     }
 
     fn taken(aid: &Log) -> usize {
-        aid.census.all()
+        aid.census.get().1
     }
 
-    fn lines<M: Medium>(m: &M, aid: &Log, shared: &Workload, most: u32) -> u32 {
+    fn lines<M: Medium>(m: &M, aid: &Log, shared: &Workload, most: u32) -> Option<u32> {
         let most = ((Self::BYTES << (Self::CLASSES - 1)) / LINE).min(most.into());
-        let old = aid.lines.all() as u64;
-        adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, m.costs(), &aid.tally, shared) as u32
+        let old = aid.lines.load(Ordering::Relaxed);
+        Some(adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, m.costs(), &aid.tally, shared) as u32)
     }
 
-    fn inherit(aid: &Log, of: &Log, heirs: u64) {
-        aid.tally.set(of.tally.reads() / heirs, of.tally.writes() / heirs);
+    fn inherit(aid: &Log, of: &Log, heirs: usize) {
+        let (reads, writes) = of.tally.get();
+        aid.tally.set(reads / heirs, writes / heirs);
     }
 
     #[inline]
@@ -210,15 +186,15 @@ where
 
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.prefetch(at, Self::BYTES.min(16 * LINE));
+        m.prefetch(at, Self::BYTES.min(PREFETCHED));
     }
 
     fn prefetch_all<M: Medium>(m: &M, at: u64) {
-        m.prefetch(at, Self::BYTES.min(16 * LINE));
+        m.prefetch(at, Self::BYTES.min(PREFETCHED));
     }
 
     fn search<M: Medium>(m: &M, at: u64, aid: &Log, key: u64) -> Result<usize, usize> {
-        let count = aid.census.all();
+        let count = aid.census.get().1;
         match (0..count).rev().find(|&i| m.load(key_at(at, i)) == key) {
             Some(i) if !is_negative(m, at, i) => Ok(i),
             _ => Err(count),
@@ -231,7 +207,7 @@ where
     }
 
     fn entries<M: Medium>(m: &M, at: u64, aid: &Log, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
-        let last = Self::last(m, at, aid.census.all(), |key| (from..=to).contains(&key));
+        let last = Self::last(m, at, aid.census.get().1, |key| (from..=to).contains(&key));
         let there = last.into_iter().filter(|&(_, i)| !is_negative(m, at, i));
         out.clear();
         out.extend(there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))));
@@ -249,30 +225,28 @@ where
         }
         m.flush(at, LINE + entries.len().div_ceil(PER_LINE) as u64 * LINE);
         aid.census.set(entries.len(), entries.len());
-        aid.lines.set(0, new.lines as usize);
+        aid.lines.store(new.lines.into(), Ordering::Relaxed);
         aid.tally.set(0, 0);
     }
 
     fn insert<M: Medium>(m: &M, at: u64, aid: &Log, _place: usize, new: Entry) {
-        Self::append(m, at, aid, &[(new, false)], aid.census.there() + 1);
+        Self::append(m, at, aid, &[(new, false)], aid.census.get().0 + 1);
     }
 
     fn update<M: Medium>(m: &M, at: u64, aid: &Log, place: usize, value: u64) {
         let (key, old) = (m.load(key_at(at, place)), m.load(key_at(at, place) + 8));
-        Self::append(m, at, aid, &[((key, old), true), ((key, value), false)], aid.census.there());
+        Self::append(m, at, aid, &[((key, old), true), ((key, value), false)], aid.census.get().0);
     }
 
     fn remove<M: Medium>(m: &M, at: u64, aid: &Log, _span: Span, place: usize) {
         let (key, old) = (m.load(key_at(at, place)), m.load(key_at(at, place) + 8));
-        Self::append(m, at, aid, &[((key, old), true)], aid.census.there() - 1);
+        Self::append(m, at, aid, &[((key, old), true)], aid.census.get().0 - 1);
     }
 
     fn recover<M: Medium>(m: &M, at: u64, aid: &Log, span: Span) -> Result<(), Broken> {
-        let mut found = Ok(());
-        let there = Self::check(m, at, span, |broken| found = Err(broken)).map_or(0, |checked| checked.entries.len());
-        found?;
+        let there = sound::<Self, M>(m, at, span)?.entries.len();
         aid.census.set(there, m.load(at + COUNT) as usize);
-        aid.lines.set(0, Self::size(m, at) as usize);
+        aid.lines.store(Self::size(m, at), Ordering::Relaxed);
         aid.tally.set(0, 0);
         Ok(())
     }

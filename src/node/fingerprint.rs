@@ -17,7 +17,7 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
 use crate::node::hash::{Hash, Slots, each};
-use crate::node::layout::{Checked, Layout, New};
+use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
 use crate::node::sorted;
 use crate::node::{Entry, LOW, Linear, NEXT, Node, PER_LINE, SLOT, Span, slots};
@@ -129,10 +129,6 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         SLOTS - Self::len(aid)
     }
 
-    fn lines<M: Medium>(_m: &M, _aid: &Used, _shared: &(), _most: u32) -> u32 {
-        (Self::BYTES / LINE) as u32
-    }
-
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
         m.prefetch(at, LINE);
@@ -238,9 +234,7 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     }
 
     fn recover<M: Medium>(m: &M, at: u64, aid: &Used, span: Span) -> Result<(), Broken> {
-        let mut found = Ok(());
-        Self::check(m, at, span, |broken| found = Err(broken));
-        found?;
+        sound::<Self, M>(m, at, span)?;
         let used = Self::owned(m, at, span).fold(0, |used, slot| used | 1 << slot);
         if used != m.load(at + BITMAP) {
             Self::commit(m, at, used);

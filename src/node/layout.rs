@@ -13,6 +13,17 @@ pub struct Checked {
     pub pair: Option<usize>,
 }
 
+/// What a [check](Layout::check) finds; as an error, what is broken.
+pub(super) fn sound<N: Layout, M: Medium>(m: &M, at: u64, span: Span) -> Result<Checked, Broken> {
+    let mut broken = None;
+    let checked = N::check(m, at, span, |found| broken = broken.take().or(Some(found)));
+    match (broken, checked) {
+        (None, Some(checked)) => Ok(checked),
+        (Some(broken), _) => Err(broken),
+        (None, None) => unreachable!("a check says why it cannot tell"),
+    }
+}
+
 /// The operations of a layout, on one node: a block at `at`, with its `aid` in the shadow.
 ///
 /// A *place* names an entry of one node, until the node changes; for an entry that is not there, where it would go. Who
@@ -82,11 +93,13 @@ pub trait Layout: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Lines of the new nodes that replace this one, no more than `most`.
-    fn lines<M: Medium>(m: &M, aid: &Self::Aid, shared: &Self::Shared, most: u32) -> u32;
+    /// Lines of the new nodes that replace this one, no more than `most`; `None` where all nodes have as many.
+    fn lines<M: Medium>(_m: &M, _aid: &Self::Aid, _shared: &Self::Shared, _most: u32) -> Option<u32> {
+        None
+    }
 
     /// A new node is one of so many that replace `of`.
-    fn inherit(_aid: &Self::Aid, _of: &Self::Aid, _heirs: u64) {}
+    fn inherit(_aid: &Self::Aid, _of: &Self::Aid, _heirs: usize) {}
 
     /// A search was made in the node.
     #[inline]
@@ -147,7 +160,7 @@ pub trait Layout: Send + Sync + Sized + 'static {
     /// Finishes what a crash interrupted, durably, and learns what the node holds.
     fn recover<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span) -> Result<(), Broken>;
 
-    /// Every broken invariant, without a store. `None` if what there is cannot be told.
+    /// Every broken invariant, without a store. `None` if what there is cannot be told; one of them says why.
     fn check<M: Medium>(m: &M, at: u64, span: Span, report: impl FnMut(Broken)) -> Option<Checked>;
 }
 

@@ -24,6 +24,7 @@ mod decorated;
 mod fingerprint;
 mod fingerprinted;
 mod hash;
+mod inner;
 mod layout;
 mod linear;
 mod logged;
@@ -127,6 +128,19 @@ pub trait Node: Layout {
     const SLOTS: usize;
     /// Bytes of a block: whole lines.
     const BYTES: u64;
+}
+
+/// Of the pairs with equal keys the last, in the order of the keys.
+pub(crate) fn last_of_each<T: Copy>(mut pairs: Vec<(u64, T)>) -> Vec<(u64, T)> {
+    pairs.sort_by_key(|&(key, _)| key);
+    pairs.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            *kept = *later;
+        }
+        same
+    });
+    pairs
 }
 
 /// Makes `next` the right neighbour; durable when it returns. The commit of every structural change.

@@ -35,8 +35,9 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
 use crate::node::hash::{Hash, Slots, each};
+use crate::node::inner::HasInner;
 use crate::node::layout::{Checked, Layout, New};
-use crate::node::{Circular, Entry, LOW, NEXT, Node, PER_LINE, SLOT, Sorted, Span};
+use crate::node::{Entry, LOW, NEXT, Node, PER_LINE, SLOT, Span};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
@@ -57,28 +58,9 @@ const MOST: usize = 39;
 /// Words of fingerprints in the shadow; the last byte is the count.
 const WORDS: usize = (MOST + 1) / 8;
 
-mod sealed {
-    /// The nodes of a persistent index go with the leaves in size, so that a small tree has several of them.
-    pub trait Sized {
-        type Inner: super::Sorted;
-    }
-}
-
-impl sealed::Sized for OneLine<3> {
-    type Inner = Circular<4>;
-}
-
-impl sealed::Sized for OneLine<7> {
-    type Inner = Circular<4>;
-}
-
-impl sealed::Sized for OneLine<39> {
-    type Inner = Circular<32>;
-}
-
 impl<const SLOTS: usize> Node for OneLine<SLOTS>
 where
-    Self: sealed::Sized,
+    Self: HasInner,
 {
     const LAYOUT: u16 = 3;
     const NAME: &'static str = "one_line";
@@ -228,10 +210,10 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
 /// A place is a slot.
 impl<const SLOTS: usize> Layout for OneLine<SLOTS>
 where
-    Self: sealed::Sized,
+    Self: HasInner,
 {
     type Aid = Prints;
-    type Inner = <Self as sealed::Sized>::Inner;
+    type Inner = <Self as HasInner>::Inner;
     type Shared = ();
 
     const INDEPENDENT: bool = true;
@@ -249,10 +231,6 @@ where
     #[inline]
     fn room(aid: &Prints) -> usize {
         SLOTS - aid.count()
-    }
-
-    fn lines<M: Medium>(_m: &M, _aid: &Prints, _shared: &(), _most: u32) -> u32 {
-        Self::LINES as u32
     }
 
     #[inline]

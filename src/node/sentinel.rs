@@ -4,8 +4,8 @@ use crate::medium::Medium;
 use crate::node::decorated::Decorated;
 use crate::node::sorted::{Geometry, Sorted, Window};
 use crate::node::{Node, PER_LINE, slots};
+use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
-use core::hint::select_unpredictable;
 use core::ops::Range;
 use std::marker::PhantomData;
 
@@ -36,15 +36,7 @@ impl<N: Decorated> Node for Sentinel<N> {
 /// How many of ascending words are not above `key`.
 #[inline]
 fn not_above(words: &[AtomicU64], key: u64) -> usize {
-    let mut low = 0;
-    let mut left = words.len();
-    // Without branches: which way it goes cannot be predicted, and the words are near.
-    while left > 0 {
-        let half = left.div_ceil(2);
-        low += select_unpredictable(words[low + half - 1].load(Ordering::Relaxed) <= key, half, 0);
-        left -= half;
-    }
-    low
+    partition(words.len(), |i| words[i].load(Ordering::Relaxed) <= key)
 }
 
 impl<N: Decorated> Sorted for Sentinel<N> {

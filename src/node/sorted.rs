@@ -28,7 +28,7 @@ const NODE: u64 = 0x6e6f_6465 << 32;
 pub(super) const HEADER: u64 = LINE;
 
 /// Bytes of slots that are asked for ahead: of larger nodes, a search reads few lines.
-const PREFETCHED: u64 = 16 * LINE;
+pub(super) const PREFETCHED: u64 = 16 * LINE;
 
 /// Bytes of a node of so many slots.
 pub(super) const fn bytes(slots: usize) -> u64 {
@@ -238,10 +238,6 @@ impl<N: Sorted> Layout for N {
 
     fn copies<M: Medium>(m: &M, aid: &Self::Aid, change: InNode) -> bool {
         N::copy_pays(m, aid.window().len(), change)
-    }
-
-    fn lines<M: Medium>(_m: &M, _aid: &Self::Aid, _shared: &Self::Shared, _most: u32) -> u32 {
-        (N::BYTES / LINE) as u32
     }
 
     const MERGES_LEFT: bool = N::PREFERS_LEFT;

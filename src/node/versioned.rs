@@ -15,11 +15,11 @@
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
-use crate::memory::Zero;
-use crate::node::layout::{Checked, Layout, New, Takes};
-use crate::node::sorted::HEADER;
+use crate::memory::Halves;
+use crate::node::layout::{Checked, Layout, New, Takes, sound};
+use crate::node::sorted::{HEADER, PREFETCHED};
 use crate::node::{Entry, LOW, Linear, NEXT, Node, Span};
-use crate::sync::{AtomicU64, Ordering};
+use crate::search::partition;
 
 /// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.
 ///
@@ -46,38 +46,6 @@ impl<const SLOTS: usize> Node for Versioned<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = (HEADER + SLOTS as u64 * ENTRY).next_multiple_of(LINE);
-}
-
-/// How many entries are there, and how many there are with those that have ended.
-///
-/// ```text
-/// | there 32 | all 32 |
-/// ```
-#[derive(Debug)]
-pub struct Census(AtomicU64);
-
-// SAFETY: a number.
-unsafe impl Zero for Census {
-    fn zero() -> Self {
-        Self(AtomicU64::new(0))
-    }
-}
-
-impl Census {
-    #[inline]
-    pub(super) fn all(&self) -> usize {
-        self.0.load(Ordering::Relaxed) as u32 as usize
-    }
-
-    #[inline]
-    pub(super) fn there(&self) -> usize {
-        (self.0.load(Ordering::Relaxed) >> 32) as usize
-    }
-
-    #[inline]
-    pub(super) fn set(&self, there: usize, all: usize) {
-        self.0.store((there as u64) << 32 | all as u64, Ordering::Relaxed);
-    }
 }
 
 /// The word that commits.
@@ -187,7 +155,8 @@ impl<const SLOTS: usize> Versioned<SLOTS> {
 
 /// A place is a position, of what is there and what was.
 impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
-    type Aid = Census;
+    /// How many entries are there; and with those that have ended.
+    type Aid = Halves;
     type Inner = Linear<SLOTS>;
     type Shared = ();
 
@@ -200,66 +169,52 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
     }
 
     #[inline]
-    fn len(aid: &Census) -> usize {
-        aid.there()
+    fn len(aid: &Halves) -> usize {
+        aid.get().0
     }
 
     #[inline]
-    fn room(aid: &Census) -> usize {
-        SLOTS - aid.all()
+    fn room(aid: &Halves) -> usize {
+        SLOTS - aid.get().1
     }
 
-    fn taken(aid: &Census) -> usize {
-        aid.all()
-    }
-
-    fn lines<M: Medium>(_m: &M, _aid: &Census, _shared: &(), _most: u32) -> u32 {
-        (Self::BYTES / LINE) as u32
+    fn taken(aid: &Halves) -> usize {
+        aid.get().1
     }
 
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.prefetch(at, Self::BYTES.min(16 * LINE));
+        m.prefetch(at, Self::BYTES.min(PREFETCHED));
     }
 
     fn prefetch_all<M: Medium>(m: &M, at: u64) {
-        m.prefetch(at, Self::BYTES.min(16 * LINE));
+        m.prefetch(at, Self::BYTES.min(PREFETCHED));
     }
 
-    fn search<M: Medium>(m: &M, at: u64, aid: &Census, key: u64) -> Result<usize, usize> {
+    fn search<M: Medium>(m: &M, at: u64, aid: &Halves, key: u64) -> Result<usize, usize> {
         let version = Commit::load(m, at).version;
-        // The first with a greater key.
-        let (mut low, mut len) = (0, aid.all());
-        while len > 0 {
-            let half = len / 2;
-            if m.load(entry_at(at, low + half)) <= key {
-                low += half + 1;
-                len -= half + 1;
-            } else {
-                len = half;
-            }
-        }
-        match low.checked_sub(1).map(|last| (last, Versions::load(m, at, last))) {
+        let greater = partition(aid.get().1, |i| m.load(entry_at(at, i)) <= key);
+        match greater.checked_sub(1).map(|last| (last, Versions::load(m, at, last))) {
             Some((last, entry)) if entry.key == key && entry.is_there(version) => Ok(last),
-            _ => Err(low),
+            _ => Err(greater),
         }
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _aid: &Census, place: usize) -> u64 {
+    fn value<M: Medium>(m: &M, at: u64, _aid: &Halves, place: usize) -> u64 {
         m.load(entry_at(at, place) + 8)
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Census, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+    fn entries<M: Medium>(m: &M, at: u64, aid: &Halves, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
         let version = Commit::load(m, at).version;
-        let all = (0..aid.all()).map(|i| Versions::load(m, at, i));
+        let all = (0..aid.get().1).map(|i| Versions::load(m, at, i));
         let wanted = all.filter(|entry| entry.is_there(version) && (from..=to).contains(&entry.key));
         out.clear();
         out.extend(wanted.map(|entry| (entry.key, entry.value)));
         out.len()
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, aid: &Census, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
+    fn fill<M: Medium>(m: &M, at: u64, aid: &Halves, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
         m.store(at + COMMIT, entries.len() as u64);
@@ -271,36 +226,34 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
         aid.set(entries.len(), entries.len());
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Census, place: usize, (key, value): Entry) {
+    fn insert<M: Medium>(m: &M, at: u64, aid: &Halves, place: usize, (key, value): Entry) {
         let commit = Commit::load(m, at);
         let next = commit.next(commit.count + 1);
         Self::shift_in(m, at, commit, place, Versions { key, value, start: next.version, end: NEVER });
         next.store(m, at);
-        aid.set(aid.there() + 1, next.count);
+        aid.set(aid.get().0 + 1, next.count);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, aid: &Census, place: usize, value: u64) {
+    fn update<M: Medium>(m: &M, at: u64, aid: &Halves, place: usize, value: u64) {
         let commit = Commit::load(m, at);
         let next = commit.next(commit.count + 1);
         let old = Versions::load(m, at, place);
         Self::shift_in(m, at, commit, place + 1, Versions { value, start: next.version, end: NEVER, ..old });
         end(m, at, place, next.version);
         next.store(m, at);
-        aid.set(aid.there(), next.count);
+        aid.set(aid.get().0, next.count);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, aid: &Census, _span: Span, place: usize) {
+    fn remove<M: Medium>(m: &M, at: u64, aid: &Halves, _span: Span, place: usize) {
         let commit = Commit::load(m, at);
         let next = commit.next(commit.count);
         end(m, at, place, next.version);
         next.store(m, at);
-        aid.set(aid.there() - 1, next.count);
+        aid.set(aid.get().0 - 1, next.count);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, aid: &Census, span: Span) -> Result<(), Broken> {
-        let mut found = Ok(());
-        let there = Self::check(m, at, span, |broken| found = Err(broken)).map_or(0, |checked| checked.entries.len());
-        found?;
+    fn recover<M: Medium>(m: &M, at: u64, aid: &Halves, span: Span) -> Result<(), Broken> {
+        let there = sound::<Self, M>(m, at, span)?.entries.len();
         let commit = Commit::load(m, at);
         // Ends first: where they lie, for an entry that is written anew is not whole for a moment.
         for i in 0..SLOTS.min(commit.count + 1) {

@@ -5,7 +5,7 @@ use crate::chain::Locked;
 use crate::error::Result;
 use crate::index::GROUP;
 use crate::medium::Medium;
-use crate::node::{Entry, Node};
+use crate::node::{Entry, Node, last_of_each};
 
 /// A batch under way: leaves stay locked until what they were given is durable, so that no reader sees what a crash could
 /// take back.
@@ -21,15 +21,7 @@ struct Batch<'t, N: Node, M: Medium> {
 impl<N: Node, M: Medium> Core<N, M> {
     /// Inserts entries in ascending order of their keys; of equal keys, the last one counts. Returns how many are new.
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64> {
-        let mut entries = entries.to_vec();
-        entries.sort_by_key(|&(key, _)| key);
-        entries.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
-            if same {
-                *kept = *later;
-            }
-            same
-        });
+        let entries = last_of_each(entries.to_vec());
         if N::RENEWS {
             // Making room wants to have no leaf locked; and nothing is saved where each change needs its fences.
             let insert = |new: u64, &(key, value): &Entry| {

@@ -11,7 +11,7 @@ use super::Core;
 use crate::chain::Locked;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, Node, Span, link};
+use crate::node::{Entry, InNode, Node, Span, link};
 use crate::sync::Ordering;
 
 /// What points to a leaf of the chain.
@@ -23,35 +23,39 @@ enum Left<'t, A> {
 }
 
 impl<N: Node, M: Medium> Core<N, M> {
-    /// Inserts by a copy, if nobody else is in the way; if somebody is, or there is no space, gives the leaf back.
-    #[cold]
-    pub(super) fn insert_by_copy<'t>(
+    /// Makes a change by a copy of the leaf, if that costs less; else, or if somebody is in the way, gives the leaf back.
+    #[inline(always)]
+    pub(super) fn by_copy<'t>(
         &'t self,
         leaf: Locked<'t, N::Aid>,
-        new: Entry,
+        change: InNode,
+        entry: Entry,
     ) -> Result<Option<Locked<'t, N::Aid>>> {
-        let mut entries = self.leaves.entries(&leaf);
-        let i = entries.partition_point(|entry| entry.0 < new.0);
-        entries.insert(i, new);
-        let in_two = entries.len() > N::SLOTS;
-        let parts = if in_two { entries.split_at(entries.len() / 2) } else { (&entries[..], &[][..]) };
-        self.copy(leaf, parts, || self.leaves.count.add(1))
+        if N::COPIES && self.leaves.copies(&leaf, change) { self.copied(leaf, change, entry) } else { Ok(Some(leaf)) }
     }
 
-    /// Removes by a copy; as [`insert_by_copy`](Self::insert_by_copy).
     #[cold]
-    pub(super) fn remove_by_copy<'t>(
+    fn copied<'t>(
         &'t self,
         leaf: Locked<'t, N::Aid>,
-        key: u64,
+        change: InNode,
+        entry: Entry,
     ) -> Result<Option<Locked<'t, N::Aid>>> {
         let mut entries = self.leaves.entries(&leaf);
-        entries.retain(|entry| entry.0 != key);
+        let i = entries.partition_point(|other| other.0 < entry.0);
+        match change {
+            InNode::Insert(_) => entries.insert(i, entry),
+            InNode::Remove(_) => drop(entries.remove(i)),
+        }
+        let removed = matches!(change, InNode::Remove(_));
         // A nearly empty leaf merges: in place.
-        if entries.len() * 4 <= N::SLOTS {
+        if removed && entries.len() * 4 <= N::SLOTS {
             return Ok(Some(leaf));
         }
-        self.copy(leaf, (&entries, &[]), || self.leaves.count.sub_one())
+        let in_two = entries.len() > N::SLOTS;
+        let parts = if in_two { entries.split_at(entries.len() / 2) } else { (&entries[..], &[][..]) };
+        let count = &self.leaves.count;
+        self.copy(leaf, parts, || if removed { count.sub_one() } else { count.add(1) })
     }
 
     /// Replaces a leaf by one or two, without waiting for anybody: that could be for ever, with a lock in hand.
@@ -155,7 +159,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         // The index does not know the tail.
         let repoint = || if low < u64::MAX { self.directory.repoint(low, new.at) } else { Ok(()) };
         if let Err(error) = told.and_then(|()| repoint()) {
-            [Some(new), right].into_iter().flatten().for_each(|new| leaves.undo(new));
+            [Some(new), right].into_iter().flatten().for_each(|new| leaves.free(new));
             return Err((old, error));
         }
         // Crash: blocks that no chain reaches.
@@ -198,12 +202,12 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         match leaves.create_of(lines, 0, Span::new(old.span().low(), high), next, entries) {
             Ok(new) => {
-                let heirs = 1 + u64::from(right.is_some());
+                let heirs = 1 + usize::from(right.is_some());
                 [Some(&new), right.as_ref()].into_iter().flatten().for_each(|heir| leaves.inherit(heir, old, heirs));
                 Ok((new, right))
             }
             Err(error) => {
-                right.into_iter().for_each(|right| leaves.undo(right));
+                right.into_iter().for_each(|right| leaves.free(right));
                 Err(error)
             }
         }

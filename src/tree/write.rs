@@ -54,13 +54,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     #[inline]
     fn insert_new(&self, leaf: Locked<'_, N::Aid>, place: usize, new: Entry) -> Result<()> {
         let leaves = &self.leaves;
-        let mut leaf = leaf;
-        if N::COPIES && leaves.copies(&leaf, InNode::Insert(place)) {
-            match self.insert_by_copy(leaf, new)? {
-                None => return Ok(()),
-                Some(same) => leaf = same,
-            }
-        }
+        let Some(mut leaf) = self.by_copy(leaf, InNode::Insert(place), new)? else { return Ok(()) };
         if leaves.is_full(&leaf) {
             let (right, with_new) = leaves.split(&mut leaf, 0, new)?;
             if !with_new && let Err(place) = leaves.search(&leaf, new.0) {
@@ -82,13 +76,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     #[inline]
     fn remove_old(&self, leaf: Locked<'_, N::Aid>, place: usize, key: u64) -> Result<()> {
         let leaves = &self.leaves;
-        let mut leaf = leaf;
-        if N::COPIES && leaves.copies(&leaf, InNode::Remove(place)) {
-            match self.remove_by_copy(leaf, key)? {
-                None => return Ok(()),
-                Some(same) => leaf = same,
-            }
-        }
+        let Some(mut leaf) = self.by_copy(leaf, InNode::Remove(place), (key, 0))? else { return Ok(()) };
         leaves.remove(&mut leaf, place);
         leaves.count.sub_one();
         if leaves.is_sparse(&leaf) {

@@ -6,6 +6,7 @@
 use super::parent::{PACKED, Parent};
 use crate::index::version::Moved;
 use crate::memory::Zeroed;
+use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 
@@ -34,19 +35,6 @@ pub(super) fn child(id: usize, k: usize) -> usize {
 /// The inner node of which `id` is child `k`, and `k`. Not of the root.
 pub(super) fn above(id: usize) -> (usize, usize) {
     ((id - 1) / FAN, (id - 1) % FAN)
-}
-
-/// How many of `len` things, of which those that satisfy `is_left` come first, satisfy it. Without branches that depend on
-/// the things.
-#[inline]
-pub(super) fn count(mut len: usize, is_left: impl Fn(usize) -> bool) -> usize {
-    let mut from = 0;
-    while len > 1 {
-        let half = len / 2;
-        from += half * usize::from(is_left(from + half - 1));
-        len -= half;
-    }
-    from + usize::from(len == 1 && is_left(from))
 }
 
 /// The ids of nodes over so many parents.
@@ -133,7 +121,7 @@ impl Half {
         for _ in 0..levels {
             let words = self.inner.get(id * UNIT..).and_then(|words| words.first_chunk::<UNIT>());
             let words = words.ok_or(Moved::Written)?;
-            id = child(id, count(UNIT, |at| words[at].load(Ordering::Relaxed) < key));
+            id = child(id, partition(UNIT, |at| words[at].load(Ordering::Relaxed) < key));
             first = child(first, 0);
         }
         Ok(id - first)

@@ -7,8 +7,9 @@
 //! In a parent of `k` units there is room for `n = k UNIT / 2 - 1`. Only the first ones, `length` of them, mean anything: so
 //! a new parent is one line to write and to read.
 
-use super::half::{UNIT, count};
+use super::half::UNIT;
 use crate::index::version::Version;
+use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Words in front of the first low.
@@ -68,7 +69,7 @@ impl<'h> Parent<'h> {
     /// The slot of the greatest low `<= key`.
     #[inline]
     pub(super) fn slot(self, key: u64) -> Option<usize> {
-        count(self.len(), |slot| self.low(slot) <= key).checked_sub(1)
+        partition(self.len(), |slot| self.low(slot) <= key).checked_sub(1)
     }
 
     #[inline]

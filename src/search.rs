@@ -1,0 +1,28 @@
+//! Binary search without branches.
+
+/// How many of `len` things, of which those that satisfy `is_left` come first, satisfy it. Which way each step goes cannot
+/// be predicted, and the things are near: so no branch depends on them.
+#[inline]
+pub(crate) fn partition(mut len: usize, is_left: impl Fn(usize) -> bool) -> usize {
+    let mut from = 0;
+    while len > 1 {
+        let half = len / 2;
+        from += half * usize::from(is_left(from + half - 1));
+        len -= half;
+    }
+    from + usize::from(len == 1 && is_left(from))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_counts_what_is_left() {
+        for len in 0..70 {
+            for left in 0..=len {
+                assert_eq!(partition(len, |i| i < left), left, "of {len}");
+            }
+        }
+    }
+}
