@@ -537,7 +537,7 @@ fn reopening_is_measured() {
     let path = dir.path().to_str().unwrap();
     let args = ["bench", "--mix", "reopen", "--n", "5000", "--repeat", "1", "--medium", path];
     let rows = objects(run(args.into_iter().chain(["--json"])));
-    has_keys(&rows[0], &["layout", "index", "node_bytes", "n", "mix", "clean_ms", "dirty_ms", "limit_ms"]);
+    has_keys(&rows[0], &["layout", "index", "node_bytes", "n", "mix", "clean_ms", "dirty_ms", "lost", "limit_ms"]);
     assert!(rows[0]["dirty_ms"]["median"].as_f64().unwrap() > 0.0);
     assert!(run(args).ok().contains("dirty"));
     is_empty(dir.path());

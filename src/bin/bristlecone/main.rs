@@ -66,6 +66,7 @@ fn run(command: Command) -> Outcome {
         Command::Info(args) => info::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Crash(args) => crash::run(args),
+        Command::Worker(args) if args.peer.is_some() => bench::worker(&args),
         Command::Worker(args) => worker::run(args),
     }
 }

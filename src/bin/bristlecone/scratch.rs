@@ -27,6 +27,10 @@ impl Scratch {
         Err(format!("{}: full of old scratch directories, bristlecone-*", parent.display()).into())
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A file in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)

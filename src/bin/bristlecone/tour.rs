@@ -84,6 +84,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut scratch = Scratch::new(args.dir.as_deref())?;
     let seed = args.seed.unwrap_or_else(numbers::seed);
     let mut job = worker::Args {
+        peer: None,
         pool: scratch.file("tour.pool"),
         capacity: (64 << 20) + args.keys.saturating_mul(64),
         layout: Layout::OneLine,

@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Acknowledge every so many keys
     #[arg(long)]
     pub(crate) every: u64,
+    /// A store instead of a pool, which is its directory
+    #[arg(long)]
+    pub(crate) peer: Option<String>,
 }
 
 impl Args {
@@ -60,6 +63,7 @@ impl Args {
             ("--every", self.every.to_string()),
         ];
         let mut line = vec!["worker".into(), self.pool.clone().into_os_string()];
+        line.extend(self.peer.iter().flat_map(|peer| ["--peer".into(), peer.into()]));
         line.extend(options.into_iter().flat_map(|(option, value)| [option.into(), value.into()]));
         line
     }
@@ -69,11 +73,30 @@ impl Args {
 pub(crate) fn run(args: Args) -> Outcome {
     let pool = Pool::options().capacity(args.capacity).open(&args.pool)?;
     let tree = args.shape().open_numbers(&pool, TREE)?;
+    fill(&args, |key, value| {
+        tree.insert(key, value)?;
+        Ok(())
+    })?;
+    drop(tree);
+    pool.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a worker may fill instead of a tree.
+pub(crate) trait Filled {
+    fn insert(&self, key: u64, value: u64) -> Outcome<()>;
+    fn get(&self, key: u64) -> Outcome<Option<u64>>;
+    /// In order: with everything on the disk.
+    fn close(self: Box<Self>) -> Outcome<()>;
+}
+
+/// Inserts the keys and acknowledges them.
+pub(crate) fn fill(args: &Args, insert: impl Fn(u64, u64) -> Outcome<()>) -> Outcome<()> {
     let keys = Keys::new(args.seed);
     let mut out = io::stdout().lock();
     for i in args.from..args.to {
         let key = keys.key(i);
-        tree.insert(key, Keys::value(key))?;
+        insert(key, Keys::value(key))?;
         let durable = i + 1;
         if durable.is_multiple_of(args.every) || durable == args.to {
             // The standard output keeps what does not end in a newline.
@@ -81,9 +104,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             out.flush()?;
         }
     }
-    drop(tree);
-    pool.close()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// How a worker ended.

@@ -288,6 +288,9 @@ impl Args {
     }
 }
 
+/// A worker that fills a store.
+pub(crate) use reopen::worker;
+
 pub(crate) fn run(args: Args) -> Outcome {
     if !args.figure.is_empty() {
         return figure::run(&args.figures()?);

@@ -3,6 +3,7 @@
 use super::phases::Visit;
 use crate::out::Outcome;
 use crate::parse::Usage;
+use crate::worker::Filled;
 use std::path::Path;
 
 /// There is none.
@@ -14,6 +15,10 @@ impl Peer {
         match self {}
     }
 
+    pub(crate) fn is_store(self) -> bool {
+        match self {}
+    }
+
     pub(crate) fn is_shared(self) -> bool {
         match self {}
     }
@@ -22,6 +27,10 @@ impl Peer {
 pub(crate) fn chosen(_names: &[String]) -> Outcome<Vec<Peer>> {
     let build = "--peers needs a binary with them: build with --features peers, or peers-rocksdb for rocksdb as well";
     Err(Usage(build.to_owned()).into())
+}
+
+pub(crate) fn open(peer: Peer, _directory: &Path) -> Outcome<Box<dyn Filled>> {
+    match peer {}
 }
 
 pub(crate) fn with<V: Visit>(peer: Peer, _directory: Option<&Path>, _visit: V) -> Outcome<V::Output> {

@@ -1,14 +1,17 @@
 //! How long it takes until a pool answers again: after an orderly close, and after `SIGKILL`.
 
+use super::peers::{self, Peer};
 use super::{Contestant, Mix, Plan, clock, media};
 use crate::numbers::{Keys, Random};
 use crate::out::{self, Outcome};
-use crate::parse::Usage;
+use crate::parse::{Index, Layout, Usage};
 use crate::scratch::Scratch;
 use crate::trees::Shape;
 use crate::worker::{self, End, Worker};
 use bristlecone::Pool;
 use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What the project promises for ten million keys.
@@ -25,12 +28,27 @@ struct Reopen {
     pool: Duration,
     tree: Duration,
     get: Duration,
+    /// Keys that were acknowledged and are not there.
+    lost: u64,
 }
 
 impl Reopen {
     fn total(self) -> Duration {
         self.pool + self.tree + self.get
     }
+}
+
+/// The worker of a store, in its own process.
+pub(crate) fn worker(args: &worker::Args) -> Outcome {
+    let store = peers::open(peer_of(args)?, &args.pool)?;
+    worker::fill(args, |key, value| store.insert(key, value))?;
+    store.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn peer_of(job: &worker::Args) -> Outcome<Peer> {
+    let names: Vec<String> = job.peer.iter().cloned().collect();
+    Ok(*peers::chosen(&names)?.first().ok_or("a worker of one peer")?)
 }
 
 /// Opens a pool and its tree and reads one key, by the clock; then closes it in order.
@@ -48,7 +66,25 @@ fn reopen(job: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reop
     }
     drop(tree);
     pool.close()?;
-    Ok(Reopen { pool: pool_open - start, tree: tree_open - pool_open, get: answered - tree_open })
+    Ok(Reopen { pool: pool_open - start, tree: tree_open - pool_open, get: answered - tree_open, lost: 0 })
+}
+
+/// The same with a store, which may lose the latest of what it had acknowledged.
+fn reopen_store(job: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
+    let keys = Keys::new(job.seed);
+    let peer = peer_of(job)?;
+    let key = keys.key(random.below(durable));
+    let start = Instant::now();
+    let store = peers::open(peer, &job.pool)?;
+    let open = Instant::now();
+    store.get(key)?;
+    let answered = Instant::now();
+    let mut lost = 0;
+    while lost < durable && store.get(keys.key(durable - 1 - lost))?.is_none() {
+        lost += 1;
+    }
+    store.close()?;
+    Ok(Reopen { pool: open - start, tree: Duration::ZERO, get: answered - open, lost })
 }
 
 pub(crate) fn run(plan: &Plan) -> Outcome<()> {
@@ -58,27 +94,40 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
     if !plan.json {
         out::text(&format!(
             "Until a pool of {} keys answers again, in milliseconds, {}, seed {}\n\
-             (clean: after an orderly close; dirty: after SIGKILL during inserts; the limits are for 10 M keys)\n\n\
-             layout    bytes  index       after     pool     tree      get    total    worst    limit",
+             (clean: after an orderly close; dirty: after SIGKILL during inserts; the limits are for 10 M keys;\n\
+             lost: of what was acknowledged before the kill, at the most)\n\n\
+             contestant                  after     pool     tree      get    total    worst    lost    limit",
             out::count(plan.n),
             out::counted(plan.repeat.into(), "repeat", "repeats"),
             plan.seed,
         ))?;
     }
-    for contestant in &plan.contestants {
-        if let Contestant::Tree(shape) = *contestant {
-            let scratch = Scratch::new(directory.as_deref())?;
-            let (clean, dirty) = measure(plan, shape, &scratch)?;
-            print(plan, shape, &clean, &dirty)?;
-        }
+    for &contestant in &plan.contestants {
+        let scratch = Scratch::new(directory.as_deref())?;
+        let (clean, dirty) = match contestant {
+            Contestant::Tree(shape) => measure(plan, shape, None, scratch.file("reopen.pool"), reopen)?,
+            Contestant::Peer(peer) if peer.is_store() => {
+                // Of no meaning to a store.
+                let shape = Shape::usual(Layout::OneLine, Index::Volatile);
+                measure(plan, shape, Some(peer.name().to_owned()), scratch.path().to_owned(), reopen_store)?
+            }
+            Contestant::Peer(_) | Contestant::BTreeMap => continue,
+        };
+        print(plan, contestant, &clean, &dirty)?;
     }
     Ok(())
 }
 
-/// Clean and dirty reopens of a pool that another process has filled.
-fn measure(plan: &Plan, shape: Shape, scratch: &Scratch) -> Outcome<(Vec<Reopen>, Vec<Reopen>)> {
+/// Clean and dirty reopens of what another process has filled.
+fn measure(
+    plan: &Plan,
+    shape: Shape,
+    peer: Option<String>,
+    pool: PathBuf,
+    reopen: fn(&worker::Args, u64, &mut Random) -> Outcome<Reopen>,
+) -> Outcome<(Vec<Reopen>, Vec<Reopen>)> {
     let mut job = worker::Args {
-        pool: scratch.file("reopen.pool"),
+        pool,
         capacity: media::capacity(plan.n) * 2,
         layout: shape.layout,
         slots: shape.slots,
@@ -87,12 +136,17 @@ fn measure(plan: &Plan, shape: Shape, scratch: &Scratch) -> Outcome<(Vec<Reopen>
         from: 0,
         to: plan.n,
         every: 100,
+        peer,
     };
     let mut random = Random::new(plan.seed);
     let mut durable = Worker::start(&job)?.finish()?;
     let (mut clean, mut dirty) = (Vec::new(), Vec::new());
     for _ in 0..plan.repeat {
-        clean.push(reopen(&job, durable, &mut random)?);
+        let found = reopen(&job, durable, &mut random)?;
+        if found.lost > 0 {
+            return Err(format!("{} keys are lost after an orderly close", found.lost).into());
+        }
+        clean.push(found);
     }
     for _ in 0..plan.repeat {
         (job.from, job.to) = (durable, u64::MAX);
@@ -102,8 +156,9 @@ fn measure(plan: &Plan, shape: Shape, scratch: &Scratch) -> Outcome<(Vec<Reopen>
         if end != End::Killed {
             return Err("the worker ended before it was killed".into());
         }
-        durable = acknowledged;
-        dirty.push(reopen(&job, durable, &mut random)?);
+        let found = reopen(&job, acknowledged, &mut random)?;
+        durable = acknowledged - found.lost;
+        dirty.push(found);
     }
     Ok((clean, dirty))
 }
@@ -112,11 +167,12 @@ fn ms(t: Duration) -> f64 {
     t.as_secs_f64() * 1000.0
 }
 
-fn print(plan: &Plan, shape: Shape, clean: &[Reopen], dirty: &[Reopen]) -> Outcome<()> {
+fn print(plan: &Plan, contestant: Contestant, clean: &[Reopen], dirty: &[Reopen]) -> Outcome<()> {
     let part = |of: &[Reopen], part: fn(Reopen) -> Duration| {
         clock::median(&of.iter().map(|&reopen| ms(part(reopen))).collect::<Vec<_>>())
     };
     let worst = |of: &[Reopen]| of.iter().map(|reopen| ms(reopen.total())).fold(0.0, f64::max);
+    let lost = |of: &[Reopen]| of.iter().map(|reopen| reopen.lost).max().unwrap_or_default();
     if plan.json {
         let object = |of: &[Reopen]| -> Value {
             json!({
@@ -127,33 +183,43 @@ fn print(plan: &Plan, shape: Shape, clean: &[Reopen], dirty: &[Reopen]) -> Outco
                 "get": out::rounded(part(of, |r| r.get), 3),
             })
         };
-        out::json(&json!({
+        let mut row = json!({
             "mix": Mix::Reopen.name(),
-            "layout": shape.layout.name(),
-            "index": shape.index.name(),
-            "node_bytes": shape.node_bytes(),
             "n": plan.n,
             "threads": 1,
             "repeat": plan.repeat,
             "seed": plan.seed,
             "clean_ms": object(clean),
             "dirty_ms": object(dirty),
+            "lost": lost(dirty),
             "limit_ms": { "clean": ms(CLEAN_LIMIT), "dirty": ms(DIRTY_LIMIT) },
-        }))?;
+        });
+        match contestant {
+            Contestant::Tree(shape) => {
+                row["layout"] = shape.layout.name().into();
+                row["index"] = shape.index.name().into();
+                row["node_bytes"] = shape.node_bytes().into();
+            }
+            other => row["peer"] = other.name().into(),
+        }
+        out::json(&row)?;
         return Ok(());
     }
     for (after, of, limit) in [("clean", clean, CLEAN_LIMIT), ("dirty", dirty, DIRTY_LIMIT)] {
-        let verdict = if part(of, Reopen::total) <= ms(limit) { "kept" } else { "BROKEN" };
+        let verdict = match contestant {
+            Contestant::Tree(_) if part(of, Reopen::total) <= ms(limit) => "kept",
+            Contestant::Tree(_) => "BROKEN",
+            _ => "",
+        };
         out::text(&format!(
-            "{:9} {:>5}  {:10}  {after:5}  {:7.2}  {:7.2}  {:7.3}  {:7.2}  {:7.2}  {:7} {verdict}",
-            shape.layout.name(),
-            shape.node_bytes(),
-            shape.index.name(),
+            "{:26}  {after:5}  {:7.2}  {:7.2}  {:7.3}  {:7.2}  {:7.2}  {:6}  {:7} {verdict}",
+            contestant.label(),
             part(of, |r| r.pool),
             part(of, |r| r.tree),
             part(of, |r| r.get),
             part(of, Reopen::total),
             worst(of),
+            lost(of),
             ms(limit),
         ))?;
     }

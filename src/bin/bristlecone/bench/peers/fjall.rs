@@ -2,8 +2,8 @@
 
 use super::store::{Store, bytes, number};
 use crate::out::Outcome;
-use crate::scratch::Scratch;
 use fjall::{Config, Keyspace, PartitionCreateOptions, PartitionHandle, PersistMode};
+use std::path::Path;
 
 pub(crate) struct Fjall {
     keyspace: Keyspace,
@@ -11,8 +11,8 @@ pub(crate) struct Fjall {
 }
 
 impl Store for Fjall {
-    fn create(scratch: &Scratch) -> Outcome<Self> {
-        let keyspace = Config::new(scratch.file("fjall")).open()?;
+    fn open(directory: &Path) -> Outcome<Self> {
+        let keyspace = Config::new(directory.join("fjall")).open()?;
         let entries = keyspace.open_partition("bench", PartitionCreateOptions::default())?;
         Ok(Self { keyspace, entries })
     }

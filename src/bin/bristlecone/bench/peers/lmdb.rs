@@ -2,10 +2,10 @@
 
 use super::store::Store;
 use crate::out::Outcome;
-use crate::scratch::Scratch;
 use heed::byteorder::BigEndian;
 use heed::types::U64;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+use std::path::Path;
 
 type Number = U64<BigEndian>;
 
@@ -18,14 +18,14 @@ pub(crate) struct Lmdb {
 }
 
 impl Store for Lmdb {
-    fn create(scratch: &Scratch) -> Outcome<Self> {
-        let directory = scratch.file("lmdb");
-        std::fs::create_dir(&directory)?;
+    fn open(directory: &Path) -> Outcome<Self> {
+        let directory = directory.join("lmdb");
+        std::fs::create_dir_all(&directory)?;
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES).max_readers(2048);
-        // SAFETY: without syncs a crash of the system may damage the file, which nobody reads after this process.
+        // SAFETY: without syncs a crash of the system may damage the file: it is removed before the system ends.
         unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP) };
-        // SAFETY: nobody else knows of the directory, so nobody changes the mapped file, nor opens it a second time.
+        // SAFETY: nobody but this program knows of the directory, so nobody changes the mapped file, nor does a process open it twice.
         let env = unsafe { options.open(directory) }?;
         let entries = env
             .create_databases_and_commit(env.write_txn()?, |opener, transaction| {

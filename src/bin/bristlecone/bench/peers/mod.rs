@@ -18,6 +18,7 @@ use super::subject::Ordinary;
 use crate::out::Outcome;
 use crate::parse::Usage;
 use crate::scratch::Scratch;
+use crate::worker::Filled;
 use std::path::Path;
 use store::{Store, Stored};
 
@@ -77,6 +78,11 @@ const PEERS: &[Peer] = &[
 impl Peer {
     pub(crate) fn name(self) -> &'static str {
         self.name
+    }
+
+    /// Whether it outlives a process.
+    pub(crate) fn is_store(self) -> bool {
+        matches!(self.kind, Kind::Store(..))
     }
 
     /// Whether several threads can use it.
@@ -139,6 +145,20 @@ pub(crate) fn with<V: Visit>(peer: Peer, directory: Option<&Path>, visit: V) -> 
             }
         }
     }
+}
+
+/// Opens a store that has its files in this directory, or creates it.
+pub(crate) fn open(peer: Peer, directory: &Path) -> Outcome<Box<dyn Filled>> {
+    let Kind::Store(engine, _) = peer.kind else { return Err(format!("{} is no store", peer.name).into()) };
+    Ok(match engine {
+        Engine::Redb => Box::new(redb::Redb::open(directory)?),
+        Engine::Lmdb => Box::new(lmdb::Lmdb::open(directory)?),
+        Engine::Fjall => Box::new(fjall::Fjall::open(directory)?),
+        Engine::Sled => Box::new(sled::Sled::open(directory)?),
+        Engine::Sqlite => Box::new(sqlite::Sqlite::open(directory)?),
+        #[cfg(feature = "peers-rocksdb")]
+        Engine::RocksDb => Box::new(rocksdb::RocksDb::open(directory)?),
+    })
 }
 
 fn stored<S: Store, V: Visit>(scratch: Scratch, synced: bool, visit: V) -> Outcome<V::Output> {

@@ -2,8 +2,8 @@
 
 use super::store::Store;
 use crate::out::Outcome;
-use crate::scratch::Scratch;
 use redb::{Database, Durability, ReadableDatabase, Table, TableDefinition};
+use std::path::Path;
 
 const TABLE: TableDefinition<'_, u64, u64> = TableDefinition::new("bench");
 
@@ -23,8 +23,8 @@ impl Redb {
 }
 
 impl Store for Redb {
-    fn create(scratch: &Scratch) -> Outcome<Self> {
-        let redb = Self(Database::create(scratch.file("redb"))?);
+    fn open(directory: &Path) -> Outcome<Self> {
+        let redb = Self(Database::create(directory.join("redb"))?);
         // Readers want the table to be there.
         redb.sync()?;
         Ok(redb)

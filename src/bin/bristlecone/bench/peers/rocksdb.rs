@@ -2,16 +2,16 @@
 
 use super::store::{Store, bytes, number};
 use crate::out::Outcome;
-use crate::scratch::Scratch;
 use rocksdb::{DB, Direction, IteratorMode, Options, WriteBatch};
+use std::path::Path;
 
 pub(crate) struct RocksDb(DB);
 
 impl Store for RocksDb {
-    fn create(scratch: &Scratch) -> Outcome<Self> {
+    fn open(directory: &Path) -> Outcome<Self> {
         let mut options = Options::default();
         options.create_if_missing(true);
-        Ok(Self(DB::open(&options, scratch.file("rocksdb"))?))
+        Ok(Self(DB::open(&options, directory.join("rocksdb"))?))
     }
 
     fn put(&self, key: u64, value: u64) -> Outcome<()> {

@@ -2,14 +2,14 @@
 
 use super::store::{Store, bytes, number};
 use crate::out::Outcome;
-use crate::scratch::Scratch;
 use sled::{Batch, Db};
+use std::path::Path;
 
 pub(crate) struct Sled(Db);
 
 impl Store for Sled {
-    fn create(scratch: &Scratch) -> Outcome<Self> {
-        Ok(Self(sled::open(scratch.file("sled"))?))
+    fn open(directory: &Path) -> Outcome<Self> {
+        Ok(Self(sled::open(directory.join("sled"))?))
     }
 
     fn put(&self, key: u64, value: u64) -> Outcome<()> {

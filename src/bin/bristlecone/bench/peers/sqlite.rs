@@ -2,11 +2,10 @@
 
 use super::store::Store;
 use crate::out::Outcome;
-use crate::scratch::Scratch;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const PUT: &str = "INSERT OR REPLACE INTO bench VALUES (?1, ?2)";
 const GET: &str = "SELECT value FROM bench WHERE key = ?1";
@@ -59,10 +58,10 @@ fn get(connection: &Connection, key: u64) -> Outcome<Option<u64>> {
 }
 
 impl Store for Sqlite {
-    fn create(scratch: &Scratch) -> Outcome<Self> {
-        let sqlite = Self { path: scratch.file("sqlite"), idle: Mutex::default(), writer: Mutex::default() };
+    fn open(directory: &Path) -> Outcome<Self> {
+        let sqlite = Self { path: directory.join("sqlite"), idle: Mutex::default(), writer: Mutex::default() };
         sqlite.change(|connection| {
-            let table = "CREATE TABLE bench (key INTEGER PRIMARY KEY, value INTEGER NOT NULL)";
+            let table = "CREATE TABLE IF NOT EXISTS bench (key INTEGER PRIMARY KEY, value INTEGER NOT NULL)";
             Ok(connection.execute_batch(table)?)
         })?;
         Ok(sqlite)

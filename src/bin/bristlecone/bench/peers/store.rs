@@ -10,6 +10,8 @@
 use crate::bench::subject::{Fault, Subject};
 use crate::out::Outcome;
 use crate::scratch::Scratch;
+use crate::worker::Filled;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Writes of a synced store between two syncs.
@@ -17,8 +19,8 @@ const EVERY: u64 = 1000;
 
 /// An ordered map from `u64` to `u64` in files.
 pub(crate) trait Store: Sync + Sized {
-    /// A new one, with its files in this directory.
-    fn create(scratch: &Scratch) -> Outcome<Self>;
+    /// Opens the one that has its files in this directory, or creates it.
+    fn open(directory: &Path) -> Outcome<Self>;
     fn put(&self, key: u64, value: u64) -> Outcome<()>;
     fn get(&self, key: u64) -> Outcome<Option<u64>>;
     fn remove(&self, key: u64) -> Outcome<()>;
@@ -47,7 +49,7 @@ pub(crate) struct Stored<S> {
 
 impl<S: Store> Stored<S> {
     pub(crate) fn open(scratch: Scratch, synced: bool) -> Outcome<Self> {
-        let store = S::create(&scratch)?;
+        let store = S::open(scratch.path())?;
         Ok(Self { store, fault: Fault::default(), writes: synced.then(AtomicU64::default), _scratch: scratch })
     }
 
@@ -95,6 +97,21 @@ impl<S: Store> Subject for Stored<S> {
         if self.writes.is_some() {
             self.fault.note(self.store.sync());
         }
+    }
+}
+
+/// As it is opened again.
+impl<S: Store> Filled for S {
+    fn insert(&self, key: u64, value: u64) -> Outcome<()> {
+        self.put(key, value)
+    }
+
+    fn get(&self, key: u64) -> Outcome<Option<u64>> {
+        Store::get(self, key)
+    }
+
+    fn close(self: Box<Self>) -> Outcome<()> {
+        self.sync()
     }
 }
 
