@@ -4,7 +4,7 @@ use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
-#[cfg(not(debug_assertions))]
+#[cfg(feature = "papers")]
 use bristlecone::{
     Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
 };
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Exit code 1 if any state is not what it must be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Node layout
+    /// Node layout; those of the papers want a binary with the feature papers
     #[arg(long, default_value = OneLine::<7>::NAME, value_parser = PossibleValuesParser::new(layouts()))]
     layout: String,
     /// Slots of a node [default: the fewest that are checked]
@@ -105,12 +105,15 @@ macro_rules! subjects {
     ($([$($index:ident)*]: $($layout:ty)*;)*) => { &[$(subjects!(@ [$($index)*] $($layout)*),)*] };
 }
 
-/// All, by the indexes that they are checked with: leaves that are chosen by an index of their own paper with that too.
-#[cfg(not(debug_assertions))]
 const SUBJECTS: &[&[&[Subject]]] = subjects! {
-    [Volatile Persistent Flat FlatFixed]: OneLine<7>;
+    [Volatile Persistent]: OneLine<7> Linear<4> Linear<5> Linear<8> Circular<4> Circular<8>;
+    [Flat FlatFixed]: OneLine<7>;
+};
+
+/// NV-Tree's leaves with the index of their paper, too.
+#[cfg(feature = "papers")]
+const OF_PAPERS: &[&[&[Subject]]] = subjects! {
     [Volatile Persistent]:
-        Linear<4> Linear<5> Linear<6> Linear<7> Linear<8> Circular<4> Circular<8>
         Scanned<Linear<4>> Scanned<Circular<4>> Sentinel<Linear<8>> Sentinel<Circular<8>>
         Fingerprinted<Linear<4>> Fingerprinted<Circular<4>>
         CowSip<4> CowSip<4, { crab::OPT }> CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
@@ -119,15 +122,11 @@ const SUBJECTS: &[&[&[Subject]]] = subjects! {
     [Volatile Persistent Flat FlatFixed]: Append<3> Append<3, Fixed> Append<3, Aggressive>;
 };
 
-/// Those of a debug build.
-#[cfg(debug_assertions)]
-const SUBJECTS: &[&[&[Subject]]] = subjects! {
-    [Volatile Persistent]: OneLine<7> Linear<4> Circular<4>;
-    [Flat FlatFixed]: OneLine<7>;
-};
+#[cfg(not(feature = "papers"))]
+const OF_PAPERS: &[&[&[Subject]]] = &[];
 
 fn subjects() -> impl Iterator<Item = &'static Subject> {
-    SUBJECTS.iter().copied().flatten().copied().flatten()
+    SUBJECTS.iter().chain(OF_PAPERS).copied().flatten().copied().flatten()
 }
 
 /// The names of all layouts, each once.
@@ -157,7 +156,7 @@ pub(crate) fn run(mut args: Args) -> Outcome {
         let known: Vec<_> =
             of_layout().map(|subject| format!("{} slots, {} index", subject.slots, subject.index.name())).collect();
         let asked = format!("{} nodes of {slots} slots with a {} index", args.layout, args.index.name());
-        return Err(Usage(format!("{asked} are not checked; there is: {}", known.join("; "))).into());
+        return Err(Usage(format!("no {asked} are checked; there is: {}", known.join("; "))).into());
     };
     (subject.check)(&args)
 }
