@@ -21,6 +21,8 @@
 //! assert!(outcome.states > 10);
 //! ```
 
+#[cfg(all(test, not(loom)))]
+mod cases;
 mod controls;
 mod history;
 mod pending;

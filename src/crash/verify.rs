@@ -16,9 +16,9 @@ type Entries = BTreeMap<u64, u64>;
 /// What may be found.
 #[derive(Debug, Clone)]
 pub(super) struct Allowed {
-    contents: Vec<Entries>,
+    pub(super) contents: Vec<Entries>,
     /// No pool at all, or no tree, is right too.
-    unborn: bool,
+    pub(super) unborn: bool,
 }
 
 impl Allowed {
@@ -47,7 +47,7 @@ pub(super) struct Recovery {
     pub(super) found: Entries,
 }
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Pool::options().segment_size(1024).max_capacity(POOL - (12 << 10)).max_trees(2)
 }
 

@@ -1,0 +1,273 @@
+//! Crab-tree, section 4.5: what copying (COW) and shifting in place (SIP) leave.
+//!
+//! The node is that of Figures 5 and 6, with the keys 12, 21, 37, 45 and 61 and room for eight entries; 17, which
+//! becomes the second key as in Figure 4a, 73, which becomes the greatest as in Figure 4c, and the other keys are ours.
+//! A line holds four slots here, not two. The leaf on the left holds the keys 1 to 8.
+//!
+//! Of the three scenarios of section 4.5, the first (no duplicate, and a count that is one off) cannot be: a shift is
+//! done when its last key is there, with nothing to count. The other two (a duplicate, with a count that fits or does
+//! not) become one: the run is closed to the left, which undoes an insertion and finishes a deletion.
+
+use super::{Scene, inserts, put, removals};
+use crate::crash::history::Op;
+use crate::{CowSip, Node, Persistent, Volatile, crab};
+
+/// Shifts in such small nodes, because a copy costs more.
+type Sip = CowSip<8>;
+/// Copies by the approximate probe of section 5.2: in the lower half.
+type Opt = CowSip<8, { crab::OPT }>;
+/// Copies always, and notes blocks that are taken or given back.
+type Cow = CowSip<8, { crab::COPY_ONLY }>;
+/// Shifts entries as pairs (section 5.3).
+type Pairs = CowSip<8, { crab::PAIRS }>;
+
+const LEFT: &str = "1 2 3 4 5 6 7 8";
+const NODE: &str = "12a 21b 37c 45d 61e";
+
+/// The node with its left neighbour, and what else is done before the operation.
+fn after(more: impl IntoIterator<Item = Op>, cut: Op) -> Scene {
+    Scene::new(inserts(LEFT).chain(inserts(NODE)).chain(more), cut)
+}
+
+/// The node when it is full.
+fn full(cut: Op) -> Scene {
+    after(inserts("17f 73g 80h"), cut)
+}
+
+/// As [`Scene::leaves`], with the left neighbour as it is.
+fn leaves<N: Node>(scene: &Scene, rows: &[(&str, &str)]) {
+    let rows: Vec<_> =
+        rows.iter().map(|(seen, made)| (format!("{LEFT} | {seen}"), format!("{LEFT} | {made}"))).collect();
+    scene.leaves::<N, Volatile>(&rows.iter().map(|(seen, made)| (&**seen, &**made)).collect::<Vec<_>>());
+}
+
+/// As [`Scene::needs_no_repair`], with the left neighbour as it is, and the same under both models.
+fn needs_no_repair<N: Node>(scene: &Scene, states: &[usize], seen: &[&str]) {
+    let seen: Vec<String> = seen.iter().map(|seen| format!("{LEFT} | {seen}")).collect();
+    let seen: Vec<&str> = seen.iter().map(|seen| &**seen).collect();
+    scene.needs_no_repair::<N, Volatile>(states, states, &seen);
+}
+
+/// COW of an insertion (Figure 4b): before the pointer of the left sibling is stored the original leaf, after it the
+/// new one.
+///
+/// Of the states of the new leaf none can be told from another, because nothing leads to it; whichever of the two
+/// leaves is not in the chain is a free block, so nothing leaks.
+#[test]
+fn copy_of_an_insertion() {
+    let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 17f 21b 37c 45d 61e - -");
+    needs_no_repair::<Opt>(&after([], put(17, 'f')), &[1, 2, 1], &[old, new]);
+}
+
+/// The same where the addresses of the leaves involved are noted, as section 4.5 has it: a note more before the copy
+/// and one after it. What is in use follows from the chain all the same.
+#[test]
+fn copy_of_an_insertion_with_notes() {
+    let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 17f 21b 37c 45d 61e - -");
+    needs_no_repair::<Cow>(&after([], put(17, 'f')), &[1, 1, 2, 1, 1], &[old, new]);
+}
+
+/// COW of the leftmost leaf: the pointer is that of the root.
+#[test]
+fn copy_of_the_leftmost_leaf() {
+    let scene = Scene::new(inserts(NODE), put(17, 'f'));
+    let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 17f 21b 37c 45d 61e - -");
+    scene.needs_no_repair::<Opt, Volatile>(&[1, 2, 1], &[1, 2, 1], &[old, new]);
+}
+
+/// COW of a deletion (section 4.4).
+#[test]
+fn copy_of_a_deletion() {
+    let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 37c 45d 61e - - - -");
+    needs_no_repair::<Opt>(&after([], Op::Remove(21)), &[1, 2, 1], &[old, new]);
+}
+
+/// COW under an index in the pool, which names the new leaf before the chain has it: a crash in between is one more
+/// state, and recovery makes the entry that of the original leaf again. (Crab-tree's index is in DRAM, and is rebuilt.)
+#[test]
+fn copy_under_an_index_in_the_pool() {
+    let old = "[0 12] 1 2 3 4 5 6 7 8 | 12a 21b 37c 45d 61e - - -";
+    let new = "[0 12] 1 2 3 4 5 6 7 8 | 12a 17f 21b 37c 45d 61e - -";
+    let states = [2, 1, 2, 1];
+    after([], put(17, 'f')).needs_no_repair::<Opt, Persistent>(&states, &states, &[old, new]);
+}
+
+/// SIP of an insertion, second scenario: values go before their keys (Figure 6a shows the first two stores), and what a
+/// crash leaves is rolled back by a shift to the left.
+#[test]
+fn shift_of_an_insertion() {
+    let old = "12a 21b 37c 45d 61e -e - -";
+    let rows = [
+        ("12a 21b 37c 45d 61e - - -", "12a 21b 37c 45d 61e - - -"),
+        (old, old),
+        ("12a 21b 37c 45d 61e 61e - -", old),
+        ("12a 21b 37c 45d 61d 61e - -", old),
+        ("12a 21b 37c 45d 45d 61e - -", old),
+        ("12a 21b 37c 45c 45d 61e - -", old),
+        ("12a 21b 37c 37c 45d 61e - -", old),
+        ("12a 21b 37b 37c 45d 61e - -", old),
+        ("12a 21b 21b 37c 45d 61e - -", old),
+        ("12a 21f 21b 37c 45d 61e - -", old),
+        // The first scenario: all is there, and nothing to be counted.
+        ("12a 17f 21b 37c 45d 61e - -", "12a 17f 21b 37c 45d 61e - -"),
+    ];
+    leaves::<Sip>(&after([], put(17, 'f')), &rows);
+    // A medium on which pairs tear: they are stored word by word.
+    leaves::<Pairs>(&after([], put(17, 'f')), &rows);
+}
+
+/// SIP of an insertion of the greatest key (Figure 4c): nothing is shifted. It is SIP whatever the options say.
+#[test]
+fn shift_of_an_insertion_at_the_end() {
+    let rows = [
+        ("12a 17f 21b 37c 45d 61e - -", "12a 17f 21b 37c 45d 61e - -"),
+        ("12a 17f 21b 37c 45d 61e -g -", "12a 17f 21b 37c 45d 61e -g -"),
+        ("12a 17f 21b 37c 45d 61e 73g -", "12a 17f 21b 37c 45d 61e 73g -"),
+    ];
+    leaves::<Sip>(&after([put(17, 'f')], put(73, 'g')), &rows);
+    leaves::<Opt>(&after([put(17, 'f')], put(73, 'g')), &rows);
+}
+
+/// SIP of a deletion, third scenario: rolled forward by a shift to the left. The greatest key goes with one store.
+#[test]
+fn shift_of_a_deletion() {
+    let new = "12a 37c 45d 61e -e - - -";
+    leaves::<Sip>(
+        &after([], Op::Remove(21)),
+        &[
+            ("12a 21b 37c 45d 61e - - -", "12a 21b 37c 45d 61e - - -"),
+            ("12a 37b 37c 45d 61e - - -", new),
+            ("12a 37c 37c 45d 61e - - -", new),
+            ("12a 37c 45c 45d 61e - - -", new),
+            ("12a 37c 45d 45d 61e - - -", new),
+            ("12a 37c 45d 61d 61e - - -", new),
+            ("12a 37c 45d 61e 61e - - -", new),
+            (new, new),
+        ],
+    );
+    let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 21b 37c 45d -e - - -");
+    leaves::<Sip>(&after([], Op::Remove(61)), &[(old, old), (new, new)]);
+}
+
+/// The same by stores of 16 bytes (section 5.3, Figure 6b), where a crash leaves these whole: one state for each, and
+/// no value that is not its key's.
+#[test]
+fn shifts_by_pairs() {
+    let whole = |cut| Scene { whole_pairs: true, ..after([], cut) };
+    let old = "12a 21b 37c 45d 61e -e - -";
+    leaves::<Pairs>(
+        &whole(put(17, 'f')),
+        &[
+            ("12a 21b 37c 45d 61e - - -", "12a 21b 37c 45d 61e - - -"),
+            ("12a 21b 37c 45d 61e 61e - -", old),
+            ("12a 21b 37c 45d 45d 61e - -", old),
+            ("12a 21b 37c 37c 45d 61e - -", old),
+            ("12a 21b 21b 37c 45d 61e - -", old),
+            ("12a 17f 21b 37c 45d 61e - -", "12a 17f 21b 37c 45d 61e - -"),
+        ],
+    );
+    let new = "12a 37c 45d 61e -e - - -";
+    leaves::<Pairs>(
+        &whole(Op::Remove(21)),
+        &[
+            ("12a 21b 37c 45d 61e - - -", "12a 21b 37c 45d 61e - - -"),
+            ("12a 37c 37c 45d 61e - - -", new),
+            ("12a 37c 45d 45d 61e - - -", new),
+            ("12a 37c 45d 61e 61e - - -", new),
+            (new, new),
+        ],
+    );
+}
+
+/// A split whose new entry joins the greater half: one new leaf, of which the original one's pointer is the commit.
+#[test]
+fn split_with_one_new_leaf() {
+    let old = "12a 17f 21b 37c 45d 61e 73g 80h";
+    let new = "12a 17f 21b 37c (45d) (61e) (73g) (80h) | 45d 61e 67i 73g 80h - - -";
+    needs_no_repair::<Opt>(&full(put(67, 'i')), &[1, 2, 1], &[old, new]);
+}
+
+/// A split by COW whose new entry joins the smaller half: two new leaves, of which the left sibling's pointer is the
+/// commit.
+#[test]
+fn split_with_two_new_leaves() {
+    let old = "12a 17f 21b 37c 45d 61e 73g 80h";
+    let new = "12a 15i 17f 21b - - - - | 37c 45d 61e 73g 80h - - -";
+    needs_no_repair::<Opt>(&full(put(15, 'i')), &[1, 2, 1], &[old, new]);
+}
+
+/// The same by SIP: first the split, which changes no entry, then the shift. The shift overwrites what the split left
+/// behind.
+#[test]
+fn split_and_then_a_shift() {
+    let right = "45d 61e 73g 80h - - - -";
+    let full_leaf = "12a 17f 21b 37c 45d 61e 73g 80h".to_owned();
+    let left = |slots: &str, rest: &str| format!("{slots} {rest} | {right}");
+    let copies = "(61e) (73g) (80h)";
+    let undone = left("12a 17f 21b 37c -c", copies);
+    let mut rows = vec![(full_leaf.clone(), full_leaf)];
+    for slots in ["12a 17f 21b 37c (45d)", "12a 17f 21b 37c (45c)", "12a 15i 17f 21b 37c"] {
+        rows.push((left(slots, copies), left(slots, copies)));
+    }
+    for slots in [
+        "12a 17f 21b 37c 37c",
+        "12a 17f 21b 37b 37c",
+        "12a 17f 21b 21b 37c",
+        "12a 17f 21f 21b 37c",
+        "12a 17f 17f 21b 37c",
+        "12a 17i 17f 21b 37c",
+    ] {
+        rows.push((left(slots, copies), undone.clone()));
+    }
+    leaves::<Sip>(&full(put(15, 'i')), &rows.iter().map(|(seen, made)| (&**seen, &**made)).collect::<Vec<_>>());
+}
+
+/// A merge, into the left sibling: the copies are there, outside of what it owns, before its pointer makes them its
+/// own.
+#[test]
+fn merge() {
+    let scene = after(removals([8, 7, 6, 5, 61, 45]), Op::Remove(37));
+    scene.needs_no_repair::<Sip, Volatile>(
+        &[2, 5, 2, 1, 1],
+        &[2, 16, 2, 1, 1],
+        &[
+            "1 2 3 4 - - - - | 12a 21b 37c -d -e - - -",
+            "1 2 3 4 - - - - | 12a 21b -c -d -e - - -",
+            "1 2 3 4 (12a) (21b) - - | 12a 21b -c -d -e - - -",
+            "1 2 3 4 12a 21b - -",
+        ],
+    );
+}
+
+/// A redistribution from the left sibling: Crab-tree shifts entries into the leaf; here a new leaf takes its place,
+/// because no leaf's range grows to the left.
+#[test]
+fn redistribution_from_the_left() {
+    let states = [2, 1, 1, 2, 1, 1];
+    after(removals([61, 45]), Op::Remove(37)).needs_no_repair::<Sip, Volatile>(
+        &states,
+        &states,
+        &[
+            "1 2 3 4 5 6 7 8 | 12a 21b 37c -d -e - - -",
+            "1 2 3 4 5 6 7 8 | 12a 21b -c -d -e - - -",
+            "1 2 3 4 5 (6) (7) (8) | 6 7 8 12a 21b - - -",
+        ],
+    );
+}
+
+/// A redistribution from the right sibling: what moves to the left is copied behind what the leaf owns, and what stays
+/// is in a new leaf. One pointer moves the border between the two.
+#[test]
+fn redistribution_from_the_right() {
+    let scene = after(inserts("17f 73g 80h").chain(removals([8, 7, 6, 5, 4])), Op::Remove(3));
+    scene.needs_no_repair::<Sip, Volatile>(
+        &[2, 1, 15, 2, 1, 1],
+        &[2, 1, 64, 2, 1, 1],
+        &[
+            "1 2 3 - - - - - | 12a 17f 21b 37c 45d 61e 73g 80h",
+            "1 2 - - - - - - | 12a 17f 21b 37c 45d 61e 73g 80h",
+            "1 2 (12a) (17f) (21b) - - - | 12a 17f 21b 37c 45d 61e 73g 80h",
+            "1 2 12a 17f 21b - - - | 37c 45d 61e 73g 80h - - -",
+        ],
+    );
+}

@@ -1,0 +1,266 @@
+//! The recovery cases of the papers, one by one, with the keys of their figures.
+//!
+//! The checker tries every state that short histories leave, and does not care what they look like. Here the states
+//! have names: a tree is brought into the state of a figure, one operation is cut before each of its fences and at its
+//! return, and what is then in the pool is compared with what the paper says a crash leaves; so is what recovery makes
+//! of it. Recovery is cut in turn, and so is what is done after it: a repair that is not durable by then would meet the
+//! next shift.
+//!
+//! Leaves are written as words, one for each slot:
+//!
+//! - `15f`: an entry with the key 15 and the value `&f` of the figures (values that no figure has are 0, and left out);
+//! - `-`, `-f`: an empty slot that holds the marker or zeros as its key, with what is left of a value;
+//! - `(57c)`: an empty slot too, by N2, but the key in it is one that another leaf owns: what a split left behind, or
+//!   what a merge has staged.
+//!
+//! Leaves are parted by `|`, and the tail, which owns only MAX, is left out. If the index is in the pool, what its
+//! topmost node lists comes first, as `[0 8 57]`.
+//!
+//! Both papers find an interrupted change by a count of the entries that does not fit the array, and by equal *values*.
+//! Here there is no count, and equal values are legal: the owned range tells how many slots are in use, and equal
+//! *keys* are the trace of a shift.
+
+mod circ_tree;
+mod crab_tree;
+
+use super::history::{History, Op};
+use super::pending::Pending;
+use super::subject::{Kind, Numbers, Subject};
+use super::verify::{self, Allowed, Run};
+use crate::index::{Index, IndexKind};
+use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
+use crate::node::{LOW, NEXT, Node, SLOT, Span};
+use std::collections::BTreeMap;
+
+/// In the entry of the first tree: where the leftmost leaf is, and the topmost node of an index in the pool.
+const HEAD: u64 = 8192 + 24;
+const INDEX: u64 = 8192 + 32;
+
+/// A tree in the state of a figure, and the operation that is cut: the last one.
+struct Scene {
+    history: History,
+    whole_pairs: bool,
+}
+
+/// What a crash during an operation leaves.
+#[derive(Debug)]
+struct Told {
+    /// How many states recovery can tell apart at each point: before the fences, and at the return.
+    states: Vec<usize>,
+    /// What the leaves hold, and what they hold after recovery: each pair once, in the order in which they were found.
+    rows: Vec<(String, String)>,
+}
+
+/// Entries as they are written above.
+fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
+    text.split_whitespace().map(|word| match word.find(|c: char| c.is_ascii_lowercase()) {
+        Some(letter) => (word[..letter].parse().unwrap(), word.as_bytes()[letter].into()),
+        None => (word.parse().unwrap(), 0),
+    })
+}
+
+/// The insertion of one entry.
+const fn put(key: u64, letter: char) -> Op {
+    Op::Insert(key, letter as u64)
+}
+
+fn inserts(text: &str) -> impl Iterator<Item = Op> {
+    entries(text).map(|(key, value)| Op::Insert(key, value))
+}
+
+fn removals(keys: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Op> {
+    keys.into_iter().map(Op::Remove)
+}
+
+impl Scene {
+    fn new(before: impl IntoIterator<Item = Op>, cut: Op) -> Self {
+        Self { history: History(before.into_iter().chain([cut]).collect()), whole_pairs: false }
+    }
+
+    /// Cuts the operation at every point, and recovers from every state. Panics if that is not as it must be: the
+    /// entries are those before or after the operation, every invariant holds, and further changes work. So they do if
+    /// recovery is cut in turn, and if what is done next is cut.
+    fn tell<N: Node, I: Index>(&self, model: Model) -> Told {
+        let run = verify::run::<Numbers<N, I>>(&self.history, self.medium(None)).unwrap();
+        let mut told = Told { states: Vec::new(), rows: Vec::new() };
+        for (pending, allowed) in points(Pending::new(vec![0; verify::POOL as usize / 8]), &run) {
+            let mut states = 0;
+            self.states::<N, I>(&pending, allowed, model, |seen, image, recovery| {
+                states += 1;
+                let cut = |run: &Run| {
+                    for (pending, allowed) in points(Pending::new(image.clone()), run) {
+                        self.states::<N, I>(&pending, allowed, model, |_, _, _| ());
+                    }
+                };
+                let found = Allowed::only(recovery.found.clone());
+                cut(&Run { trace: recovery.trace, from: 0, in_flight: found.clone(), returned: found });
+                let mut made = String::new();
+                // What was cut, once more; and something at either end.
+                for next in [*self.history.0.last().unwrap(), Op::Insert(9, 0), Op::Insert(85, 0)] {
+                    let run;
+                    (made, run) = self.next::<N, I>(image.clone(), &recovery.found, next);
+                    cut(&run);
+                }
+                let row = (seen, made);
+                if !told.rows.contains(&row) {
+                    told.rows.push(row);
+                }
+            });
+            told.states.push(states);
+        }
+        told
+    }
+
+    /// A medium: what a crash left, or an empty one.
+    fn medium(&self, image: Option<Vec<u64>>) -> Sim {
+        let sim = match image {
+            Some(image) => Sim::crashed(image, LineOptions::default(), Vec::new(), 0, None),
+            None => Sim::zeroed(verify::POOL, None),
+        };
+        sim.with_whole_pairs(self.whole_pairs)
+    }
+
+    /// Opens every state of one point, as far as recovery can tell it from others: a line is decided when it is read.
+    fn states<N: Node, I: Index>(
+        &self,
+        pending: &Pending,
+        allowed: &Allowed,
+        model: Model,
+        mut visit: impl FnMut(String, Vec<u64>, verify::Recovery),
+    ) {
+        let options = pending.options(model);
+        let mut path: Vec<Choice> = Vec::new();
+        loop {
+            let sim = Sim::crashed(pending.image.clone(), options.clone(), path, 0, None);
+            let sim = sim.with_whole_pairs(self.whole_pairs);
+            let seen = leaves::<N, I>(&sim);
+            let recovery = verify::state::<Numbers<N, I>>(&sim, allowed, N::SLOTS as u64, 1);
+            let recovery = recovery.unwrap_or_else(|what| panic!("{}, at {seen}: {what}", self.history));
+            path = sim.path();
+            let mut state = pending.after_crash();
+            for choice in &path {
+                let (line, contents) = options.0.iter().find(|(line, _)| *line == choice.line).unwrap();
+                state.set(*line, contents[choice.taken]);
+            }
+            visit(seen, state.image, recovery.expect("the pool was there before the operation"));
+            while let Some(last) = path.last_mut() {
+                last.taken += 1;
+                if last.taken < last.of {
+                    break;
+                }
+                path.pop();
+            }
+            if path.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// What recovery makes of the leaves; and what is done next, to be cut.
+    fn next<N: Node, I: Index>(&self, image: Vec<u64>, found: &BTreeMap<u64, u64>, op: Op) -> (String, Run) {
+        let sim = self.medium(Some(image));
+        let pool = verify::options().open_on(sim.clone()).unwrap();
+        let tree = Numbers::<N, I>::open(&pool).unwrap();
+        // A leaf is repaired when it is first touched.
+        tree.entries(false).unwrap();
+        let made = leaves::<N, I>(&sim);
+        assert_eq!(tree.check().unfinished, 0, "{made}");
+        let from = sim.now();
+        match op {
+            Op::Insert(key, value) => drop(tree.insert(key, value).unwrap()),
+            Op::Remove(key) => drop(tree.remove(key).unwrap()),
+            _ => unreachable!("the papers' cases are about insertions and deletions"),
+        }
+        let trace = sim.trace();
+        let mut model = found.clone();
+        op.apply(&mut model);
+        assert_eq!(tree.entries(false).unwrap(), Vec::from_iter(model.clone()), "{made}");
+        let in_flight = Allowed { contents: vec![found.clone(), model.clone()], unborn: false };
+        (made, Run { trace, from, in_flight, returned: Allowed::only(model) })
+    }
+
+    /// A change of one leaf leaves exactly these states, of which recovery makes what stands beside each.
+    fn leaves<N: Node, I: Index>(&self, rows: &[(&str, &str)]) {
+        for model in [Model::Tso, Model::Weak] {
+            let mut told = self.tell::<N, I>(model).rows;
+            told.sort();
+            let mut rows: Vec<(String, String)> =
+                rows.iter().map(|&(seen, made)| (seen.to_owned(), made.to_owned())).collect();
+            rows.sort();
+            assert_eq!(told, rows, "{model:?}");
+        }
+    }
+
+    /// A change of the chain leaves so many states at each point, among them these, and nothing in the leaves to
+    /// repair.
+    fn needs_no_repair<N: Node, I: Index>(&self, tso: &[usize], weak: &[usize], seen: &[&str]) {
+        for (model, states) in [(Model::Tso, tso), (Model::Weak, weak)] {
+            let told = self.tell::<N, I>(model);
+            for state in seen {
+                assert!(told.rows.iter().any(|(found, _)| found == state), "{model:?}: {state}\nfound: {told:#?}");
+            }
+            assert_eq!(told.states, states, "{model:?}: {told:#?}");
+            assert!(told.rows.iter().all(|(seen, made)| seen == made), "{told:#?}");
+        }
+    }
+}
+
+/// The points at which a run is cut, with what may be found there. `pending` is what there is where the trace begins.
+fn points(mut pending: Pending, run: &Run) -> Vec<(Pending, &Allowed)> {
+    run.trace[..run.from].iter().for_each(|event| pending.apply(event));
+    let mut points = Vec::new();
+    for event in &run.trace[run.from..] {
+        if let Event::Fence(_) = event {
+            points.push((pending.clone(), &run.in_flight));
+        }
+        pending.apply(event);
+    }
+    points.push((pending, &run.returned));
+    points
+}
+
+/// The chain of leaves, and what the index lists if it is in the pool.
+fn leaves<N: Node, I: Index>(m: &Sim) -> String {
+    let mut text = String::new();
+    let top = m.load(INDEX);
+    if I::KIND == IndexKind::Persistent && top > 0 {
+        let mut listed: Vec<u64> = (0..N::SLOTS as u64).map(|i| m.load(top + LINE + i * SLOT)).collect();
+        listed.retain(|&low| span(m, top).contains(low));
+        listed.sort_unstable();
+        let listed: Vec<String> = listed.iter().map(u64::to_string).collect();
+        text = format!("[{}] ", listed.join(" "));
+    }
+    let mut leaves = Vec::new();
+    let mut at = m.load(HEAD);
+    while m.load(at + NEXT) != 0 {
+        assert!(leaves.len() < 16, "in circles: {leaves:?}");
+        leaves.push(slots::<N>(m, at));
+        at = m.load(at + NEXT);
+    }
+    text + &leaves.join(" | ")
+}
+
+fn span(m: &Sim, at: u64) -> Span {
+    let high = match m.load(at + NEXT) {
+        0 => u64::MAX,
+        next => m.load(next + LOW),
+    };
+    Span::new(m.load(at + LOW), high)
+}
+
+/// The slots of a leaf, as they are written above.
+fn slots<N: Node>(m: &Sim, at: u64) -> String {
+    let span = span(m, at);
+    let slot = |i: u64| {
+        let (key, value) = (m.load(at + LINE + i * SLOT), m.load(at + LINE + i * SLOT + 8));
+        let letter = if value == 0 { String::new() } else { char::from(value as u8).to_string() };
+        if span.contains(key) {
+            format!("{key}{letter}")
+        } else if key == span.marker() || key == 0 {
+            format!("-{letter}")
+        } else {
+            format!("({key}{letter})")
+        }
+    };
+    (0..N::SLOTS as u64).map(slot).collect::<Vec<_>>().join(" ")
+}
