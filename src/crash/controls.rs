@@ -2,7 +2,7 @@
 
 use crate::crash::{Campaign, History, history};
 use crate::index::Index;
-use crate::medium::{Fault, Model};
+use crate::medium::{Fault, Model, Site};
 use crate::node::Node;
 
 /// What is left out.
@@ -44,7 +44,8 @@ pub struct Control {
 impl Campaign {
     /// Plants every bug that leaves out all orders, flushes or fences of one place in the source, one at a time.
     ///
-    /// The places are those that `histories` pass, or all short histories if there are none given.
+    /// The places are those that `histories` pass, or all short histories if there are none given. With a `depth` of 1 or more
+    /// there are also those that only recoveries pass; only for these, recoveries are cut.
     pub fn controls<N: Node, I: Index>(
         &self,
         histories: &[History],
@@ -57,23 +58,43 @@ impl Campaign {
         } else {
             histories
         };
-        let sound = Self { fault: None, depth: 0, limit: 1, ..self.clone() };
-        let faults = sound.histories::<N, I>(histories, |_, _| ()).faults;
+        let is_meant = |fault: &Fault| {
+            let file = site(*fault).1.file();
+            self.places.is_empty() || self.places.iter().any(|place| file.starts_with(place))
+        };
+        // In the order in which they are passed.
+        let passed = |depth| {
+            let sound = Self { fault: None, limit: 1, depth, ..self.clone() };
+            sound.histories::<N, I>(histories, |_, _| ()).faults.into_iter().filter(is_meant)
+        };
+        let mut faults: Vec<(Fault, u32)> = passed(0).map(|fault| (fault, 0)).collect();
+        if self.depth > 0 {
+            for fault in passed(self.depth) {
+                if faults.iter().all(|&(other, _)| other != fault) {
+                    faults.push((fault, self.depth));
+                }
+            }
+        }
         let count = faults.len();
-        let plant = |(i, fault): (usize, Fault)| {
+        let plant = |(i, (fault, depth)): (usize, (Fault, u32))| {
+            let (kind, site) = site(fault);
             // Under TSO stores come in order anyway: the states are those of the tree without the bug.
-            let harmless = self.model == Model::Tso && matches!(fault, Fault::Order(_));
-            let faulty = Self { fault: Some(fault), violations: 1, ..self.clone() };
+            let harmless = self.model == Model::Tso && kind == Kind::Order;
+            let faulty = Self { fault: Some(fault), violations: 1, depth, ..self.clone() };
             let outcome = faulty.histories::<N, I>(if harmless { &[] } else { histories }, |_, _| ());
             progress(i + 1, count);
-            let (kind, site) = match fault {
-                Fault::Order(site) => (Kind::Order, site),
-                Fault::Flush(site) => (Kind::Flush, site),
-                Fault::Fence(site) => (Kind::Fence, site),
-            };
             let caught_by = outcome.violations.first().map(|violation| violation.history.clone());
             Control { kind, file: site.file(), line: site.line(), caught_by }
         };
         faults.into_iter().enumerate().map(plant).collect()
+    }
+}
+
+/// What a fault leaves out, and where.
+pub(super) fn site(fault: Fault) -> (Kind, Site) {
+    match fault {
+        Fault::Order(site) => (Kind::Order, site),
+        Fault::Flush(site) => (Kind::Flush, site),
+        Fault::Fence(site) => (Kind::Fence, site),
     }
 }

@@ -77,6 +77,9 @@ pub struct Campaign {
     pub threads: usize,
     /// A planted bug.
     pub fault: Option<Fault>,
+    /// Where [`controls`](Self::controls) plants bugs: in source files whose paths begin with one of these; in all if there
+    /// are none.
+    pub places: Vec<&'static str>,
 }
 
 /// What a campaign found.
@@ -147,11 +150,7 @@ impl Outcome {
     }
 
     fn saw(&mut self, fault: Fault) {
-        let (kind, site) = match fault {
-            Fault::Order(site) => (ControlKind::Order, site),
-            Fault::Flush(site) => (ControlKind::Flush, site),
-            Fault::Fence(site) => (ControlKind::Fence, site),
-        };
+        let (kind, site) = controls::site(fault);
         if self.sites.insert((kind, site.file(), site.line(), site.column())) {
             self.faults.push(fault);
         }
@@ -182,6 +181,7 @@ impl Campaign {
             time: Duration::from_secs(3600),
             threads,
             fault: None,
+            places: Vec::new(),
         }
     }
 
@@ -251,7 +251,7 @@ impl Campaign {
         let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);
         trace[..from].iter().for_each(|event| pending.apply(event));
         let cut = Cut { campaign: self, history, cuts: Vec::new(), depth: self.depth };
-        let execution = Execution { trace: &trace, from, in_flight: &in_flight, returned: &returned };
+        let execution = Execution { trace: &trace, from, in_flight: &in_flight, then: None, returned: &returned };
         cut.every_point::<N, I>(pending, &[], &execution, &mut HashSet::new(), &mut outcome);
         outcome.distinct = outcome.hashes.len() as u64;
         outcome
@@ -265,11 +265,17 @@ impl Campaign {
         }
     }
 
-    fn state<N: Node, I: Index>(&self, sim: &Sim, allowed: &Allowed, seed: u64) -> Result<Option<Recovery>, String> {
+    fn state<N: Node, I: Index>(
+        &self,
+        sim: &Sim,
+        allowed: &Allowed,
+        seed: u64,
+        goes_on: bool,
+    ) -> Result<Option<Recovery>, String> {
         let slots = N::SLOTS as u64;
         match self.values {
-            Values::Numbers => verify::state::<Numbers<N, I>>(sim, allowed, slots, seed),
-            Values::Records => verify::state::<Records<N, I>>(sim, allowed, slots, seed),
+            Values::Numbers => verify::state::<Numbers<N, I>>(sim, allowed, slots, seed, goes_on),
+            Values::Records => verify::state::<Records<N, I>>(sim, allowed, slots, seed, goes_on),
         }
     }
 }
@@ -281,7 +287,9 @@ struct Execution<'a> {
     from: usize,
     /// What may be found if it is cut.
     in_flight: &'a Allowed,
-    /// What must be found after it.
+    /// An operation that follows: where in the trace it begins, and what may be found if it is cut.
+    then: Option<(usize, &'a Allowed)>,
+    /// What must be found after all of it.
     returned: &'a Allowed,
 }
 
@@ -308,7 +316,7 @@ impl Cut<'_> {
         explored: &mut Explored,
         outcome: &mut Outcome,
     ) {
-        let Execution { trace, from, in_flight, returned } = *execution;
+        let Execution { trace, from, in_flight, then: next, returned } = *execution;
         for (i, event) in trace.iter().enumerate().skip(from) {
             match *event {
                 Event::Order(site) => outcome.saw(Fault::Order(site)),
@@ -328,7 +336,8 @@ impl Cut<'_> {
                             then.set(line.choice.line, line.before);
                             open.push((line.choice.line, Arc::clone(&line.contents)));
                         }
-                        self.point::<N, I>(&then, open, i, in_flight, outcome);
+                        let allowed = next.filter(|&(from, _)| i >= from).map_or(in_flight, |(_, allowed)| allowed);
+                        self.point::<N, I>(&then, open, i, allowed, outcome);
                     }
                 }
                 Event::Store { .. } | Event::Pair { .. } => {}
@@ -366,7 +375,7 @@ impl Cut<'_> {
                 .with_whole_pairs(self.campaign.whole_pairs);
             outcome.states += 1;
             outcome.in_recovery += u64::from(!self.cuts.is_empty());
-            let verified = self.campaign.state::<N, I>(&sim, allowed, outcome.states);
+            let verified = self.campaign.state::<N, I>(&sim, allowed, outcome.states, self.depth > 0);
             path = sim.path();
             let decide = |&choice: &Choice| {
                 let (_, contents) = options.0.iter().find(|(line, _)| *line == choice.line)?;
@@ -386,8 +395,9 @@ impl Cut<'_> {
                     let mut image = pending.after_crash();
                     decided.iter().map(taken).for_each(|(line, content)| image.set(line, content));
                     let deeper = Cut { cuts: cuts.clone(), depth: self.depth - 1, ..*self };
-                    let found = Allowed::only(recovery.found);
-                    let execution = Execution { trace: &recovery.trace, from: 0, in_flight: allowed, returned: &found };
+                    let Recovery { trace, then, returned } = &recovery;
+                    let then = then.as_ref().map(|(from, allowed)| (*from, allowed));
+                    let execution = Execution { trace, from: 0, in_flight: allowed, then, returned };
                     deeper.every_point::<N, I>(image, &decided, &execution, &mut explored, outcome);
                 }
                 Ok(_) => {}

@@ -8,8 +8,10 @@ use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+const HEADER: u64 = 12 << 10;
+
 /// Bytes of the simulated pool: the header and 32 segments of 1 KiB.
-pub(super) const POOL: u64 = (12 << 10) + (32 << 10);
+pub(super) const POOL: u64 = HEADER + (32 << 10);
 
 type Entries = BTreeMap<u64, u64>;
 
@@ -39,16 +41,18 @@ pub(super) struct Run {
     pub(super) returned: Allowed,
 }
 
-/// A recovery that went well.
+/// A recovery that went well, and perhaps an operation after it.
 pub(super) struct Recovery {
-    /// All that it asked of the medium.
+    /// All that was asked of the medium.
     pub(super) trace: Vec<Event>,
-    /// What it found.
-    pub(super) found: Entries,
+    /// Where the operation begins, and what may be found after a crash during it.
+    pub(super) then: Option<(usize, Allowed)>,
+    /// What must be found after all of it.
+    pub(super) returned: Allowed,
 }
 
 pub(super) fn options() -> Options {
-    Pool::options().segment_size(1024).max_capacity(POOL - (12 << 10)).max_trees(2)
+    Pool::options().segment_size(1024).max_capacity(POOL - HEADER).max_trees(2)
 }
 
 /// Runs a history on an empty medium; an error or a panic is reported in words.
@@ -65,21 +69,13 @@ pub(super) fn run<K: Kind>(history: &History, sim: Sim) -> Result<Run, String> {
                 in_flight = Some(op.in_flight(&model));
             }
             op.apply(&mut model);
-            match op {
-                Op::Insert(key, value) => drop(tree.insert(key, value)?),
-                Op::Remove(key) => drop(tree.remove(key)?),
-                Op::Clear => tree.clear()?,
-                Op::BulkLoad(n) => match tree.bulk_load(n) {
-                    Ok(_) | Err(Error::NotEmpty { .. }) => {}
-                    Err(error) => return Err(error.into()),
-                },
-                Op::Batch(n) => tree.insert_batch(n)?,
-                Op::Reopen => {
-                    drop(tree);
-                    drop(pool);
-                    pool = options().open_on(sim.clone())?;
-                    tree = K::open(&pool)?;
-                }
+            if matches!(op, Op::Reopen) {
+                drop(tree);
+                drop(pool);
+                pool = options().open_on(sim.clone())?;
+                tree = K::open(&pool)?;
+            } else {
+                perform(op, &tree)?;
             }
         }
         // Before the handles go: closing is not part of the history.
@@ -91,8 +87,31 @@ pub(super) fn run<K: Kind>(history: &History, sim: Sim) -> Result<Run, String> {
     })
 }
 
-/// Opens what a crash left, and checks it. `None`: there is no pool, and that is right.
-pub(super) fn state<K: Kind>(sim: &Sim, allowed: &Allowed, slots: u64, seed: u64) -> Result<Option<Recovery>, String> {
+/// Does it to the tree, which stays open.
+fn perform(op: Op, tree: &impl Subject) -> Result<()> {
+    match op {
+        Op::Insert(key, value) => drop(tree.insert(key, value)?),
+        Op::Remove(key) => drop(tree.remove(key)?),
+        Op::Clear => tree.clear()?,
+        Op::BulkLoad(n) => match tree.bulk_load(n) {
+            Ok(_) | Err(Error::NotEmpty { .. }) => {}
+            Err(error) => return Err(error),
+        },
+        Op::Batch(n) => tree.insert_batch(n)?,
+        Op::Reopen => {}
+    }
+    Ok(())
+}
+
+/// Opens what a crash left, and checks it; `goes_on` with an operation after a repair. `None`: there is no pool, and that is
+/// right.
+pub(super) fn state<K: Kind>(
+    sim: &Sim,
+    allowed: &Allowed,
+    slots: u64,
+    seed: u64,
+    goes_on: bool,
+) -> Result<Option<Recovery>, String> {
     guarded(|| {
         let pool = match options().open_on(sim.clone()) {
             Err(Error::NotAPool { .. }) if allowed.unborn => return Ok(None),
@@ -104,14 +123,29 @@ pub(super) fn state<K: Kind>(sim: &Sim, allowed: &Allowed, slots: u64, seed: u64
         let tree = K::open(&pool)?;
         // Leaves are repaired when they are first touched: until all were, it is recovery.
         let found: Entries = tree.entries(false)?.into_iter().collect();
-        let trace = sim.trace();
+        let mut trace = sim.trace();
         if !allowed.contents.contains(&found) {
             return Err(format!("found {found:?}, allowed are {:?}", allowed.contents).into());
         }
         same("after recovery", &tree, &found)?;
+        let mut model = found.clone();
+        // What was repaired must be so durably before anything else changes.
+        let then = if goes_on
+            && trace.iter().any(repairs)
+            && let Some(next) = next_operation(&found, trace.len())
+        {
+            let from = trace.len();
+            let allowed = Allowed { contents: next.in_flight(&model), unborn: false };
+            next.apply(&mut model);
+            perform(next, &tree)?;
+            trace = sim.trace();
+            Some((from, allowed))
+        } else {
+            None
+        };
+        let returned = Allowed::only(model.clone());
         // From here on what recovery did not read takes any one value.
         sim.settle(seed);
-        let mut model = found.clone();
         use_it(&tree, slots, &mut model)?;
         same("after further use", &tree, &model)?;
         drop(tree);
@@ -119,7 +153,23 @@ pub(super) fn state<K: Kind>(sim: &Sim, allowed: &Allowed, slots: u64, seed: u64
         let pool = options().open_on(Dram::from_words(sim.words()))?;
         let tree = K::open(&pool)?;
         same("after closing and opening", &tree, &model)?;
-        Ok(Some(Recovery { trace, found }))
+        Ok(Some(Recovery { trace, then, returned }))
+    })
+}
+
+/// Whether something is stored outside the pool's header, where every open leaves its traces.
+fn repairs(event: &Event) -> bool {
+    matches!(*event, Event::Store { at, .. } | Event::Pair { at, .. } if at >= HEADER)
+}
+
+/// What is done after a recovery that repaired something: now this, now that, to any leaf; but the same each time, for the
+/// same recovery is gone through again and again.
+fn next_operation(found: &Entries, events: usize) -> Option<Op> {
+    let key = *found.keys().nth(events / 3 % found.len().max(1))?;
+    Some(match events % 3 {
+        0 => Op::Insert(key, 1),
+        1 => Op::Insert(key.wrapping_add(1), 2),
+        _ => Op::Remove(key),
     })
 }
 

@@ -92,13 +92,13 @@ impl Scene {
                         self.states::<N, I>(&pending, allowed, model, |_, _, _| ());
                     }
                 };
-                let found = Allowed::only(recovery.found.clone());
-                cut(&Run { trace: recovery.trace, from: 0, in_flight: found.clone(), returned: found });
+                let found = recovery.returned;
+                cut(&Run { trace: recovery.trace, from: 0, in_flight: found.clone(), returned: found.clone() });
                 let mut made = String::new();
                 // What was cut, once more; and something at either end.
                 for next in [*self.history.0.last().unwrap(), Op::Insert(9, 0), Op::Insert(85, 0)] {
                     let run;
-                    (made, run) = self.next::<N, I>(image.clone(), &recovery.found, next);
+                    (made, run) = self.next::<N, I>(image.clone(), &found.contents[0], next);
                     cut(&run);
                 }
                 let row = (seen, made);
@@ -134,7 +134,7 @@ impl Scene {
             let sim = Sim::crashed(pending.image.clone(), options.clone(), path, 0, None);
             let sim = sim.with_whole_pairs(self.whole_pairs);
             let seen = leaves::<N, I>(&sim);
-            let recovery = verify::state::<Numbers<N, I>>(&sim, allowed, N::SLOTS as u64, 1);
+            let recovery = verify::state::<Numbers<N, I>>(&sim, allowed, N::SLOTS as u64, 1, false);
             let recovery = recovery.unwrap_or_else(|what| panic!("{}, at {seen}: {what}", self.history));
             path = sim.path();
             let mut state = pending.after_crash();
