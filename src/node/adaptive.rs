@@ -126,6 +126,12 @@ fn words(tally: &Halves) -> (u64, u64) {
     (reads as u64, writes as u64)
 }
 
+/// Searches until so many elements were written.
+fn searches(elements: u64, tally: &Halves) -> u64 {
+    let (reads, writes) = words(tally);
+    elements * (reads + writes) / writes.max(1)
+}
+
 /// So much does one leaf count among those before it.
 const RECENT: u64 = 64;
 
@@ -147,6 +153,10 @@ impl Workload {
 }
 
 /// The model of section 5.4: nanoseconds to read, and to write, a leaf of so many lines.
+///
+/// Two terms differ from the paper's. It counts searches by readers only; here a write counts as one, too, which it begins
+/// with. And it takes it that a leaf larger by one line saves a whole split; here that saves its share of one. As the paper has
+/// it, leaves that are only written to grow as far as they can, and searching them costs more than all splits.
 struct Model {
     costs: Costs,
     /// Elements in a line.
@@ -162,19 +172,21 @@ impl Model {
         u64::from(self.costs.round) + lines.saturating_sub(1) * u64::from(self.costs.line)
     }
 
-    /// Equation 1 against 2: what growing saves, the next split, against what the longer searches cost until then.
+    /// A split of a leaf of so many lines.
+    fn split(&self, lines: u64) -> u64 {
+        self.read(lines) + 2 * self.write(lines / 2)
+    }
+
+    /// Equation 1 against 2: what growing saves, of splits, against what the longer searches cost until the next one.
     fn growing_pays(&self, old: u64, new: u64, tally: &Halves) -> bool {
-        let saved = self.read(old) + 2 * self.write(old / 2);
-        let (reads, writes) = words(tally);
-        let searched = (new - old) * self.per_line * reads / writes.max(1);
-        saved > searched * self.read(old) * 2
+        let searched = searches((new - old) * self.per_line, tally);
+        self.split(old) * (new - old) / old > searched * self.read(old) * 2
     }
 
     /// Equation 3 against 4.
     fn shrinking_pays(&self, old: u64, new: u64, tally: &Halves) -> bool {
-        let (reads, writes) = words(tally);
-        let searched = (old - new) * self.per_line * reads / writes.max(1);
-        searched * self.read(new) * 2 > self.read(new) + 2 * self.write(new / 2)
+        let searched = searches((old - new) * self.per_line, tally);
+        searched * self.read(new) * 2 > self.split(new) * (old - new) / new
     }
 }
 
@@ -239,15 +251,21 @@ mod tests {
         let (written, read) = (Halves::zero(), Halves::zero());
         written.add(0, 100);
         read.add(100_000, 10);
-        let grown = lines::<Aggressive>((16, 4, 512), 3, COSTS, &written, &workload);
-        assert_eq!(grown, 32);
-        assert_eq!(lines::<Aggressive>((512, 4, 512), 3, COSTS, &written, &workload), 512);
+        // Searches cost more than splits, or, on slow memory, less; up to some size.
+        assert_eq!(lines::<Aggressive>((16, 4, 512), 3, COSTS, &written, &workload), 16);
+        assert_eq!(lines::<Aggressive>((4, 4, 512), 3, COSTS, &written, &workload), 8);
+        let slow = Costs { round: 3000, line: 3000, ..COSTS };
+        assert_eq!(lines::<Aggressive>((16, 4, 512), 3, slow, &written, &workload), 32);
+        assert_eq!(lines::<Aggressive>((256, 4, 512), 3, slow, &written, &workload), 256);
+        assert_eq!(lines::<Aggressive>((128, 4, 128), 3, slow, &written, &workload), 128);
         assert_eq!(lines::<Balanced>((16, 4, 512), 3, COSTS, &read, &workload), 15);
         assert_eq!(lines::<Balanced>((4, 4, 512), 3, COSTS, &read, &workload), 4);
-        assert_eq!(lines::<Fixed>((16, 4, 512), 3, COSTS, &written, &workload), 16);
-        // Searched nearly as often as written: the longer searches would cost more than the splits.
+        assert_eq!(lines::<Fixed>((16, 4, 512), 3, slow, &written, &workload), 16);
+        // Read as often as written: half as far.
         let both = Halves::zero();
         both.add(99, 100);
-        assert_eq!(lines::<Aggressive>((16, 4, 512), 3, COSTS, &both, &workload), 16);
+        assert_eq!(lines::<Aggressive>((64, 4, 512), 3, slow, &both, &workload), 128);
+        assert_eq!(lines::<Aggressive>((128, 4, 512), 3, slow, &both, &workload), 128);
+        assert_eq!(lines::<Aggressive>((128, 4, 512), 3, slow, &written, &workload), 256);
     }
 }
