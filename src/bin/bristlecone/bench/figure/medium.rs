@@ -5,6 +5,7 @@
 
 use bristlecone::delegate_medium;
 use bristlecone::medium::{Costs, Counts, Domain, LINE, Mapped, Medium};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ pub(crate) struct Switches {
 pub(crate) struct Switched {
     mapped: Mapped,
     switches: Switches,
+    costs: OnceLock<Costs>,
     lines: AtomicU64,
     batched: AtomicU64,
     fences: AtomicU64,
@@ -34,7 +36,16 @@ impl Switched {
     pub(crate) fn new(mapped: Mapped, switches: Switches) -> Self {
         let mapped = mapped.with_domain(if switches.durable { Domain::Power } else { Domain::Process });
         let zero = || AtomicU64::new(0);
-        Self { mapped, switches, lines: zero(), batched: zero(), fences: zero(), orders: zero(), bytes: zero() }
+        Self {
+            mapped,
+            switches,
+            costs: OnceLock::new(),
+            lines: zero(),
+            batched: zero(),
+            fences: zero(),
+            orders: zero(),
+            bytes: zero(),
+        }
     }
 
     /// The counts so far.
@@ -64,13 +75,9 @@ impl Medium for Switched {
     delegate_medium!(this => this.mapped; len name domain pairs_are_whole read_only reserve space load load_words);
     delegate_medium!(this => this.mapped; will_read prefetch);
 
-    /// Measured; but while it counts always the same, so that counts are.
+    /// Measured, waits included; but while it counts always the same, so that counts are.
     fn costs(&self) -> Costs {
-        let mut costs = if self.switches.count { Costs::NOMINAL } else { self.mapped.costs() };
-        let slow = self.switches.slow.as_nanos() as u32;
-        costs.round += slow;
-        costs.line += slow;
-        costs
+        if self.switches.count { Costs::NOMINAL } else { *self.costs.get_or_init(|| Costs::measure(self)) }
     }
 
     #[inline]
