@@ -515,7 +515,8 @@ fn peers_are_measured_next_to_the_trees() {
 fn counts_are_the_same_each_time() {
     let counts = || objects(run(["bench", "--mix", "counts", "--n", "20k", "--seed", "3", "--json"]));
     let rows = counts();
-    assert_eq!(rows.len(), 9);
+    // Of all sizes; a debug build has two.
+    assert_eq!(rows.len(), if cfg!(debug_assertions) { 5 } else { 9 });
     for row in &rows {
         has_keys(row, &["lines_per_op", "expected_lines", "lines_off_percent", "fences_per_op", "expected_fences"]);
     }

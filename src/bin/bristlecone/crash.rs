@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Exit code 1 if any state is not what it must be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Node layout; those of the papers want a binary with the feature papers
+    /// Node layout; those of the papers, and more sizes, want a binary with the feature papers
     #[arg(long, default_value = OneLine::<7>::NAME, value_parser = PossibleValuesParser::new(layouts()))]
     layout: String,
     /// Slots of a node [default: the fewest that are checked]
@@ -106,14 +106,15 @@ macro_rules! subjects {
 }
 
 const SUBJECTS: &[&[&[Subject]]] = subjects! {
-    [Volatile Persistent]: OneLine<7> Linear<4> Linear<5> Linear<8> Circular<4> Circular<8>;
+    [Volatile Persistent]: OneLine<7> Linear<4> Circular<4>;
     [Flat FlatFixed]: OneLine<7>;
 };
 
-/// NV-Tree's leaves with the index of their paper, too.
+/// And larger nodes. NV-Tree's leaves with the index of their paper, too.
 #[cfg(feature = "papers")]
 const OF_PAPERS: &[&[&[Subject]]] = subjects! {
     [Volatile Persistent]:
+        Linear<5> Linear<8> Circular<8>
         Scanned<Linear<4>> Scanned<Circular<4>> Sentinel<Linear<8>> Sentinel<Circular<8>>
         Fingerprinted<Linear<4>> Fingerprinted<Circular<4>>
         CowSip<4> CowSip<4, { crab::OPT }> CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>

@@ -144,7 +144,7 @@ pub(crate) fn table(plan: &Plan) -> Outcome<()> {
         }
         let shape = Shape::usual(Layout::OneLine, index);
         row(plan, shape, per_insert(plan, shape)?, None)?;
-        for slots in [32, 64, 128, 256] {
+        for &slots in media::SIZES {
             let mut linear = None;
             for layout in SHIFTING {
                 let shape = Shape { layout, slots, index, values: Values::Numbers };

@@ -45,13 +45,15 @@ pub(crate) fn capacity(n: u64) -> u64 {
     (64 << 20) + n.saturating_mul(64)
 }
 
-/// [`with_types`], with the sizes that are measured.
+/// Slots of the nodes that are measured: in a debug build fewer, for the time of the tests.
+pub(crate) const SIZES: &[u32] = if cfg!(debug_assertions) { &[32, 256] } else { &[32, 64, 128, 256] };
+
+/// [`with_types`], with these sizes.
 #[cfg(not(debug_assertions))]
 macro_rules! with_measured {
     ($shape:expr, $n:ident, $i:ident => $body:expr) => { with_types!($shape, [32 64 128 256], $n, $i => $body) };
 }
 
-/// Fewer in a debug build, for the time of the tests.
 #[cfg(debug_assertions)]
 macro_rules! with_measured {
     ($shape:expr, $n:ident, $i:ident => $body:expr) => { with_types!($shape, [32 256], $n, $i => $body) };
