@@ -381,9 +381,10 @@ impl Cut<'_> {
                 let (_, contents) = options.0.iter().find(|(line, _)| *line == choice.line)?;
                 Some(Decided { choice, before: pending.line(choice.line), contents: Arc::clone(contents) })
             };
-            let decided: Vec<Decided> = path.iter().filter_map(decide).collect();
+            let mut decided: Vec<Decided> = path.iter().filter_map(decide).collect();
             let taken = |line: &Decided| (line.choice.line, line.contents[line.choice.taken]);
             outcome.hashes.insert(pending.hash_with(decided.iter().map(taken)));
+            decided.extend(sim.settled().iter().filter_map(decide));
             match verified {
                 Err(what) => {
                     let kept: Vec<String> =

@@ -129,6 +129,8 @@ pub(super) fn state<K: Kind>(
         }
         same("after recovery", &tree, &found)?;
         let mut model = found.clone();
+        // From here on what recovery did not read takes any one value.
+        sim.settle(seed);
         // What was repaired must be so durably before anything else changes.
         let then = if goes_on
             && trace.iter().any(repairs)
@@ -144,8 +146,6 @@ pub(super) fn state<K: Kind>(
             None
         };
         let returned = Allowed::only(model.clone());
-        // From here on what recovery did not read takes any one value.
-        sim.settle(seed);
         use_it(&tree, slots, &mut model)?;
         same("after further use", &tree, &model)?;
         drop(tree);

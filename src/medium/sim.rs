@@ -101,6 +101,8 @@ struct State {
     undecided: Options,
     path: Vec<Choice>,
     decided: usize,
+    /// What [`Sim::settle`] decided.
+    settled: Vec<Choice>,
     /// Decides beyond the path; 0 takes the first content of each line.
     seed: u64,
     trace: Vec<Event>,
@@ -122,7 +124,7 @@ impl Sim {
         fault: Option<Fault>,
     ) -> Self {
         let len = image.len() as u64 * 8;
-        let state = State { image, undecided, path, decided: 0, seed, trace: Vec::new() };
+        let state = State { image, undecided, path, decided: 0, settled: Vec::new(), seed, trace: Vec::new() };
         Self { state: Arc::new(Mutex::new(state)), len, fault, whole_pairs: false }
     }
 
@@ -152,9 +154,15 @@ impl Sim {
         let mut state = self.state.lock();
         state.seed = seed | 1;
         for (line, contents) in std::mem::take(&mut state.undecided).0 {
-            let content = contents[state.random(contents.len())];
-            state.put(line, content);
+            let (taken, of, when) = (state.random(contents.len()), contents.len(), state.trace.len());
+            state.settled.push(Choice { line, taken, of, when });
+            state.put(line, contents[taken]);
         }
+    }
+
+    /// What was settled.
+    pub(crate) fn settled(&self) -> Vec<Choice> {
+        self.state.lock().settled.clone()
     }
 
     /// A copy of all words.
