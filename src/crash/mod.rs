@@ -300,6 +300,18 @@ struct Decided {
     contents: Arc<[Line]>,
 }
 
+/// The next path in depth-first order; false if there is none.
+fn next_path(path: &mut Vec<Choice>) -> bool {
+    while let Some(last) = path.last_mut() {
+        last.taken += 1;
+        if last.taken < last.of {
+            return true;
+        }
+        path.pop();
+    }
+    false
+}
+
 /// Crash points of recoveries that were explored: the event, and what had been decided by then. Recoveries that have
 /// decided the same so far are the same so far.
 type Explored = HashSet<(usize, Vec<(u64, usize)>)>;
@@ -407,15 +419,7 @@ impl Cut<'_> {
                 return;
             }
             if tried < self.campaign.limit {
-                // The next path in depth-first order.
-                while let Some(last) = path.last_mut() {
-                    last.taken += 1;
-                    if last.taken < last.of {
-                        break;
-                    }
-                    path.pop();
-                }
-                if path.is_empty() {
+                if !next_path(&mut path) {
                     return;
                 }
             } else {

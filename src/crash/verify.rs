@@ -8,6 +8,7 @@ use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Bytes before the segments.
 const HEADER: u64 = 12 << 10;
 
 /// Bytes of the simulated pool: the header and 32 segments of 1 KiB.
@@ -88,7 +89,7 @@ pub(super) fn run<K: Kind>(history: &History, sim: Sim) -> Result<Run, String> {
 }
 
 /// Does it to the tree, which stays open.
-fn perform(op: Op, tree: &impl Subject) -> Result<()> {
+pub(super) fn perform(op: Op, tree: &impl Subject) -> Result<()> {
     match op {
         Op::Insert(key, value) => drop(tree.insert(key, value)?),
         Op::Remove(key) => drop(tree.remove(key)?),

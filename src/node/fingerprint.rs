@@ -15,7 +15,6 @@
 use crate::arch::simd;
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
-use crate::memory::Zero;
 use crate::node::hash::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
@@ -48,28 +47,6 @@ impl<const SLOTS: usize> Node for Fingerprint<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
-}
-
-/// The slots that hold an entry.
-#[derive(Debug)]
-pub struct Used(AtomicU64);
-
-// SAFETY: a number.
-unsafe impl Zero for Used {
-    fn zero() -> Self {
-        Self(AtomicU64::new(0))
-    }
-}
-
-impl Used {
-    #[inline]
-    fn get(&self) -> Slots {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, slots: Slots) {
-        self.0.store(slots, Ordering::Relaxed);
-    }
 }
 
 impl<const SLOTS: usize> Fingerprint<SLOTS> {
@@ -108,7 +85,8 @@ impl<const SLOTS: usize> Fingerprint<SLOTS> {
 
 /// A place is a slot.
 impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
-    type Aid = Used;
+    /// The slots that hold an entry.
+    type Aid = AtomicU64;
     type Inner = Linear<SLOTS>;
     type Shared = ();
 
@@ -120,12 +98,12 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     }
 
     #[inline]
-    fn len(aid: &Used) -> usize {
-        aid.get().count_ones() as usize
+    fn len(aid: &AtomicU64) -> usize {
+        aid.load(Ordering::Relaxed).count_ones() as usize
     }
 
     #[inline]
-    fn room(aid: &Used) -> usize {
+    fn room(aid: &AtomicU64) -> usize {
         SLOTS - Self::len(aid)
     }
 
@@ -139,8 +117,8 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     }
 
     #[inline]
-    fn search<M: Medium>(m: &M, at: u64, aid: &Used, key: u64) -> Result<usize, usize> {
-        let used = aid.get();
+    fn search<M: Medium>(m: &M, at: u64, aid: &AtomicU64, key: u64) -> Result<usize, usize> {
+        let used = aid.load(Ordering::Relaxed);
         let candidates = Self::matching(m, at, Hash::of(key).print()) & used;
         match each(candidates).find(|&slot| slots::key(m, at, slot) == key) {
             Some(slot) => Ok(slot),
@@ -150,21 +128,21 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _aid: &Used, place: usize) -> u64 {
+    fn value<M: Medium>(m: &M, at: u64, _aid: &AtomicU64, place: usize) -> u64 {
         m.load(value_at(at, place))
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Used, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+    fn entries<M: Medium>(m: &M, at: u64, aid: &AtomicU64, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         let mut pairs = [[0; 2]; simd::MOST];
         m.load_words(key_at(at, 0), &mut pairs.as_flattened_mut()[..2 * SLOTS]);
         if out.len() < simd::MOST {
             out.resize(simd::MOST, (0, 0));
         }
         let out = out.first_chunk_mut().expect("it was made as long");
-        simd::sorted(&pairs, aid.get(), keys, out)
+        simd::sorted(&pairs, aid.load(Ordering::Relaxed), keys, out)
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, aid: &Used, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
+    fn fill<M: Medium>(m: &M, at: u64, aid: &AtomicU64, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
         let used = ((1u64 << entries.len()) - 1) & Self::ALL;
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
@@ -174,39 +152,39 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
             Self::set_print(m, at, slot, Hash::of(key).print());
         }
         m.flush(at, key_at(0, entries.len()));
-        aid.set(used);
+        aid.store(used, Ordering::Relaxed);
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Used, place: usize, (key, value): Entry) {
+    fn insert<M: Medium>(m: &M, at: u64, aid: &AtomicU64, place: usize, (key, value): Entry) {
         m.store_pair(key_at(at, place), [key, value]);
         m.flush(key_at(at, place), SLOT);
         // Crash: a slot whose bit is not set.
         m.fence();
         Self::set_print(m, at, place, Hash::of(key).print());
         m.order();
-        let used = aid.get() | 1 << place;
+        let used = aid.load(Ordering::Relaxed) | 1 << place;
         m.store(at + BITMAP, used);
         // Crash: no bit; or the bit, and in the same line the fingerprint, which came before it.
         m.flush(at + BITMAP, 8);
-        aid.set(used);
+        aid.store(used, Ordering::Relaxed);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, _aid: &Used, place: usize, value: u64) {
+    fn update<M: Medium>(m: &M, at: u64, _aid: &AtomicU64, place: usize, value: u64) {
         m.store(value_at(at, place), value);
         // Crash: the old value or the new one.
         m.flush(value_at(at, place), 8);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, aid: &Used, _span: Span, place: usize) {
-        let used = aid.get() & !(1 << place);
+    fn remove<M: Medium>(m: &M, at: u64, aid: &AtomicU64, _span: Span, place: usize) {
+        let used = aid.load(Ordering::Relaxed) & !(1 << place);
         m.store(at + BITMAP, used);
         // Crash: the entry, or no entry.
         m.flush(at + BITMAP, 8);
-        aid.set(used);
+        aid.store(used, Ordering::Relaxed);
     }
 
-    fn stage<M: Medium>(m: &M, at: u64, aid: &Used, _wider: Span, entries: &[Entry]) {
-        let mut used = aid.get();
+    fn stage<M: Medium>(m: &M, at: u64, aid: &AtomicU64, _wider: Span, entries: &[Entry]) {
+        let mut used = aid.load(Ordering::Relaxed);
         let mut lines = 0;
         for &(key, value) in entries {
             let slot = ((!used).trailing_zeros() as usize).min(SLOTS - 1);
@@ -221,25 +199,25 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         // Crash: entries that are not owned yet. Bits that a split left behind go with the store. No flush: the link that
         // commits is in this line, and comes after the caller's fence.
         m.store(at + BITMAP, used);
-        aid.set(used);
+        aid.store(used, Ordering::Relaxed);
     }
 
-    fn narrow<M: Medium>(m: &M, at: u64, aid: &Used, border: u64) {
-        let stays = each(aid.get()).filter(|&slot| slots::key(m, at, slot) < border);
+    fn narrow<M: Medium>(m: &M, at: u64, aid: &AtomicU64, border: u64) {
+        let stays = each(aid.load(Ordering::Relaxed)).filter(|&slot| slots::key(m, at, slot) < border);
         let used = stays.fold(0, |used, slot| used | 1 << slot);
         // Crash: the bits of slots that are not owned; the next recovery clears them. They must be clear before one of
         // these slots is written to, or the entry would be there before it is whole.
         Self::commit(m, at, used);
-        aid.set(used);
+        aid.store(used, Ordering::Relaxed);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, aid: &Used, span: Span) -> Result<(), Broken> {
+    fn recover<M: Medium>(m: &M, at: u64, aid: &AtomicU64, span: Span) -> Result<(), Broken> {
         sound::<Self, M>(m, at, span)?;
         let used = Self::owned(m, at, span).fold(0, |used, slot| used | 1 << slot);
         if used != m.load(at + BITMAP) {
             Self::commit(m, at, used);
         }
-        aid.set(used);
+        aid.store(used, Ordering::Relaxed);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ mod circ_tree;
 mod crab_tree;
 
 use super::history::{History, Op};
+use super::next_path;
 use super::pending::Pending;
 use super::subject::{Kind, Numbers, Subject};
 use super::verify::{self, Allowed, Run};
@@ -143,14 +144,7 @@ impl Scene {
                 state.set(*line, contents[choice.taken]);
             }
             visit(seen, state.image, recovery.expect("the pool was there before the operation"));
-            while let Some(last) = path.last_mut() {
-                last.taken += 1;
-                if last.taken < last.of {
-                    break;
-                }
-                path.pop();
-            }
-            if path.is_empty() {
+            if !next_path(&mut path) {
                 return;
             }
         }
@@ -166,16 +160,12 @@ impl Scene {
         let made = leaves::<N, I>(&sim);
         assert_eq!(tree.check().unfinished, 0, "{made}");
         let from = sim.now();
-        match op {
-            Op::Insert(key, value) => drop(tree.insert(key, value).unwrap()),
-            Op::Remove(key) => drop(tree.remove(key).unwrap()),
-            _ => unreachable!("the papers' cases are about insertions and deletions"),
-        }
+        verify::perform(op, &tree).unwrap();
         let trace = sim.trace();
         let mut model = found.clone();
         op.apply(&mut model);
         assert_eq!(tree.entries(false).unwrap(), Vec::from_iter(model.clone()), "{made}");
-        let in_flight = Allowed { contents: vec![found.clone(), model.clone()], unborn: false };
+        let in_flight = Allowed { contents: op.in_flight(found), unborn: false };
         (made, Run { trace, from, in_flight, returned: Allowed::only(model) })
     }
 
