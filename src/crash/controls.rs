@@ -1,5 +1,6 @@
 //! Negative controls: with any one order, flush or fence left out, the checker must find a violation.
 
+use crate::crash::subject;
 use crate::crash::{Campaign, History, history};
 use crate::index::Index;
 use crate::medium::{Fault, Model, Site};
@@ -51,9 +52,10 @@ impl Campaign {
         histories: &[History],
         progress: impl Fn(usize, usize) + Sync,
     ) -> Vec<Control> {
+        let tree = subject::Kind::of::<N, I>(self.values);
         let all;
         let histories = if histories.is_empty() {
-            all = history::all(N::SLOTS as u64);
+            all = history::all(tree.slots);
             &all
         } else {
             histories
@@ -65,7 +67,7 @@ impl Campaign {
         // In the order in which they are passed.
         let passed = |depth| {
             let sound = Self { fault: None, limit: 1, depth, ..self.clone() };
-            sound.histories::<N, I>(histories, |_, _| ()).faults.into_iter().filter(is_meant)
+            sound.all_of(tree, histories, &|_, _| ()).faults.into_iter().filter(is_meant)
         };
         let mut faults: Vec<(Fault, u32)> = passed(0).map(|fault| (fault, 0)).collect();
         if self.depth > 0 {
@@ -81,7 +83,7 @@ impl Campaign {
             // Under TSO stores come in order anyway: the states are those of the tree without the bug.
             let harmless = self.model == Model::Tso && kind == Kind::Order;
             let faulty = Self { fault: Some(fault), violations: 1, depth, ..self.clone() };
-            let outcome = faulty.histories::<N, I>(if harmless { &[] } else { histories }, |_, _| ());
+            let outcome = faulty.all_of(tree, if harmless { &[] } else { histories }, &|_, _| ());
             progress(i + 1, count);
             let caught_by = outcome.violations.first().map(|violation| violation.history.clone());
             Control { kind, file: site.file(), line: site.line(), caught_by }

@@ -216,7 +216,7 @@ fn every_op(n: u64) -> impl Iterator<Item = Op> {
     let inserts = (0..=n).map(|i| Op::Insert(2 * i + 1, 7)).chain([Op::Insert(0, 0), Op::Insert(u64::MAX, u64::MAX)]);
     let updates = keys(n).map(|key| Op::Insert(key, 9));
     let removals = keys(n).map(Op::Remove);
-    inserts.chain(updates).chain(removals).chain([Op::Clear, Op::Reopen, Op::Batch(5)])
+    inserts.chain(updates).chain(removals).chain([Op::Clear, Op::Reopen, Op::Batch(3)])
 }
 
 fn append(history: &History, ops: impl IntoIterator<Item = Op>) -> History {

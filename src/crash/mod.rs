@@ -35,13 +35,16 @@ pub use history::{History, NoOp, Op};
 use crate::index::Index;
 use crate::medium::{Choice, Event, Fault, Line, Model, Sim};
 use crate::node::Node;
+use parking_lot::Mutex;
 use pending::Pending;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use subject::{Numbers, Records};
+use subject::Kind;
 use verify::{Allowed, Recovery, Run};
 
 /// What the values of the tree under test are.
@@ -88,11 +91,12 @@ pub struct Campaign {
 pub struct Outcome {
     /// Histories run.
     pub histories: u64,
-    /// Crash points: fences and returns, those inside recovery included.
+    /// Crash points that differ: fences and returns, those inside recovery included.
     pub points: u64,
-    /// Crash states opened and checked.
+    /// Crash states opened, and compared with the model.
     pub states: u64,
-    /// Those of them that differ from each other.
+    /// Those of them that differ from each other, or in what may be found: each of these was used further, closed and opened
+    /// again, and its recovery cut.
     pub distinct: u64,
     /// How many of `states` are crashes inside recovery.
     pub in_recovery: u64,
@@ -102,7 +106,6 @@ pub struct Outcome {
     pub complete: bool,
     /// What went wrong.
     pub violations: Vec<Violation>,
-    hashes: HashSet<u64>,
     sites: BTreeSet<(ControlKind, &'static str, u32, u32)>,
     faults: Vec<Fault>,
 }
@@ -142,8 +145,7 @@ impl Outcome {
         self.in_recovery += other.in_recovery;
         self.sampled += other.sampled;
         self.violations.extend(other.violations);
-        self.hashes.extend(other.hashes);
-        self.distinct = self.hashes.len() as u64;
+        self.distinct += other.distinct;
         for fault in other.faults {
             self.saw(fault);
         }
@@ -160,10 +162,39 @@ impl Outcome {
 /// Where a crash happens: how the state came to be, for messages and for going on from it.
 struct Cut<'a> {
     campaign: &'a Campaign,
+    kind: Kind,
+    known: &'a Known,
     history: &'a History,
     cuts: Vec<usize>,
     /// Recoveries that may still be cut.
     depth: u32,
+}
+
+/// What was looked at, by all threads. What a crash leaves, and what a recovery does, is a function of what is in the pool, so
+/// it need not be looked at again.
+#[derive(Default)]
+struct Known {
+    /// Crash points, with all that a crash may leave there.
+    points: Looked,
+    /// States that a crash left.
+    states: Looked,
+}
+
+/// Hashes of what there is in the pool, and of what may be found; and how often recovery was cut.
+#[derive(Default)]
+struct Looked(Mutex<HashMap<(u64, u64), u32>>);
+
+impl Looked {
+    /// Whether this was not looked at so far, or recovery was cut less often.
+    fn is_new(&self, pool: u64, allowed: u64, depth: u32) -> bool {
+        match self.0.lock().entry((pool, allowed)) {
+            Entry::Occupied(entry) if *entry.get() >= depth => false,
+            entry => {
+                entry.insert_entry(depth);
+                true
+            }
+        }
+    }
 }
 
 impl Campaign {
@@ -208,6 +239,11 @@ impl Campaign {
         histories: &[History],
         progress: impl Fn(usize, usize) + Sync,
     ) -> Outcome {
+        self.all_of(Kind::of::<N, I>(self.values), histories, &progress)
+    }
+
+    fn all_of(&self, kind: Kind, histories: &[History], progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
+        let known = Known::default();
         let next = AtomicUsize::new(0);
         let found = AtomicUsize::new(0);
         let start = Instant::now();
@@ -219,7 +255,7 @@ impl Campaign {
                 if found.load(Ordering::Relaxed) >= self.violations || start.elapsed() >= self.time {
                     break;
                 }
-                let one = self.history::<N, I>(history);
+                let one = self.one_of(kind, history, &known);
                 found.fetch_add(one.violations.len(), Ordering::Relaxed);
                 outcome.merge(one);
                 progress(i + 1, histories.len());
@@ -239,8 +275,12 @@ impl Campaign {
 
     /// One history: its last operation is cut at every point.
     pub fn history<N: Node, I: Index>(&self, history: &History) -> Outcome {
+        self.one_of(Kind::of::<N, I>(self.values), history, &Known::default())
+    }
+
+    fn one_of(&self, kind: Kind, history: &History, known: &Known) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
-        let Run { trace, from, in_flight, returned } = match self.run::<N, I>(history) {
+        let Run { trace, from, in_flight, returned } = match self.run(kind, history) {
             Ok(run) => run,
             Err(what) => {
                 let (cuts, kept) = (Vec::new(), String::new());
@@ -250,33 +290,14 @@ impl Campaign {
         };
         let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);
         trace[..from].iter().for_each(|event| pending.apply(event));
-        let cut = Cut { campaign: self, history, cuts: Vec::new(), depth: self.depth };
+        let cut = Cut { campaign: self, kind, known, history, cuts: Vec::new(), depth: self.depth };
         let execution = Execution { trace: &trace, from, in_flight: &in_flight, then: None, returned: &returned };
-        cut.every_point::<N, I>(pending, &[], &execution, &mut HashSet::new(), &mut outcome);
-        outcome.distinct = outcome.hashes.len() as u64;
+        cut.every_point(pending, &[], &execution, &mut outcome);
         outcome
     }
 
-    fn run<N: Node, I: Index>(&self, history: &History) -> Result<Run, String> {
-        let sim = Sim::zeroed(verify::POOL, self.fault).with_whole_pairs(self.whole_pairs);
-        match self.values {
-            Values::Numbers => verify::run::<Numbers<N, I>>(history, sim),
-            Values::Records => verify::run::<Records<N, I>>(history, sim),
-        }
-    }
-
-    fn state<N: Node, I: Index>(
-        &self,
-        sim: &Sim,
-        allowed: &Allowed,
-        seed: u64,
-        goes_on: bool,
-    ) -> Result<Option<Recovery>, String> {
-        let slots = N::SLOTS as u64;
-        match self.values {
-            Values::Numbers => verify::state::<Numbers<N, I>>(sim, allowed, slots, seed, goes_on),
-            Values::Records => verify::state::<Records<N, I>>(sim, allowed, slots, seed, goes_on),
-        }
+    fn run(&self, kind: Kind, history: &History) -> Result<Run, String> {
+        verify::run(kind, history, Sim::zeroed(verify::POOL, self.fault).with_whole_pairs(self.whole_pairs))
     }
 }
 
@@ -312,22 +333,11 @@ fn next_path(path: &mut Vec<Choice>) -> bool {
     false
 }
 
-/// Crash points of recoveries that were explored: the event, and what had been decided by then. Recoveries that have
-/// decided the same so far are the same so far.
-type Explored = HashSet<(usize, Vec<(u64, usize)>)>;
-
 impl Cut<'_> {
     /// Explores the crash points of an execution.
     ///
     /// `pending` is what was durable, or not yet, when the trace began, with all of `decided` in place.
-    fn every_point<N: Node, I: Index>(
-        &self,
-        mut pending: Pending,
-        decided: &[Decided],
-        execution: &Execution<'_>,
-        explored: &mut Explored,
-        outcome: &mut Outcome,
-    ) {
+    fn every_point(&self, mut pending: Pending, decided: &[Decided], execution: &Execution<'_>, outcome: &mut Outcome) {
         let Execution { trace, from, in_flight, then: next, returned } = *execution;
         for (i, event) in trace.iter().enumerate().skip(from) {
             match *event {
@@ -335,22 +345,15 @@ impl Cut<'_> {
                 Event::Flush { site, .. } => outcome.saw(Fault::Flush(site)),
                 Event::Fence(site) => {
                     outcome.saw(Fault::Fence(site));
-                    let so_far: Vec<(u64, usize)> = decided
-                        .iter()
-                        .filter(|line| line.choice.when <= i)
-                        .map(|line| (line.choice.line, line.choice.taken))
-                        .collect();
-                    if explored.insert((i, so_far)) {
-                        // What was decided later is open again. Nothing was stored to those lines yet.
-                        let mut then = pending.clone();
-                        let mut open = Vec::new();
-                        for line in decided.iter().filter(|line| line.choice.when > i) {
-                            then.set(line.choice.line, line.before);
-                            open.push((line.choice.line, Arc::clone(&line.contents)));
-                        }
-                        let allowed = next.filter(|&(from, _)| i >= from).map_or(in_flight, |(_, allowed)| allowed);
-                        self.point::<N, I>(&then, open, i, allowed, outcome);
+                    // What was decided later is open again. Nothing was stored to those lines yet.
+                    let mut then = pending.clone();
+                    let mut open = Vec::new();
+                    for line in decided.iter().filter(|line| line.choice.when > i) {
+                        then.set(line.choice.line, line.before);
+                        open.push((line.choice.line, Arc::clone(&line.contents)));
                     }
+                    let allowed = next.filter(|&(from, _)| i >= from).map_or(in_flight, |(_, allowed)| allowed);
+                    self.point(&then, open, i, allowed, outcome);
                 }
                 Event::Store { .. } | Event::Pair { .. } => {}
             }
@@ -359,11 +362,11 @@ impl Cut<'_> {
             }
             pending.apply(event);
         }
-        self.point::<N, I>(&pending, Vec::new(), trace.len(), returned, outcome);
+        self.point(&pending, Vec::new(), trace.len(), returned, outcome);
     }
 
     /// Explores the states of one crash point. `open` are lines that an earlier crash left undecided.
-    fn point<N: Node, I: Index>(
+    fn point(
         &self,
         pending: &Pending,
         open: Vec<(u64, Arc<[Line]>)>,
@@ -371,23 +374,34 @@ impl Cut<'_> {
         allowed: &Allowed,
         outcome: &mut Outcome,
     ) {
-        outcome.points += 1;
         let mut options = pending.options(self.campaign.model);
         options.0.extend(open);
+        let mut meaning = DefaultHasher::new();
+        allowed.hash(&mut meaning);
+        let meaning = meaning.finish();
+        if !self.known.points.is_new(pending.hash_of(&options, &[]), meaning, self.depth) {
+            return;
+        }
+        outcome.points += 1;
         let mut cuts = self.cuts.clone();
         cuts.push(event);
-        let mut explored = Explored::new();
         let mut path: Vec<Choice> = Vec::new();
         let mut tried = 0;
         let mut seed = 0;
         loop {
             tried += 1;
             let fault = self.campaign.fault;
-            let sim = Sim::crashed(pending.image.clone(), options.clone(), path, seed, fault)
+            let sim = Sim::crashed(&pending.image, options.clone(), path, seed, fault)
                 .with_whole_pairs(self.campaign.whole_pairs);
             outcome.states += 1;
             outcome.in_recovery += u64::from(!self.cuts.is_empty());
-            let verified = self.campaign.state::<N, I>(&sim, allowed, outcome.states, self.depth > 0);
+            let seed_of_rest = outcome.states;
+            let is_known = |path: &[Choice]| {
+                let new = self.known.states.is_new(pending.hash_of(&options, path), meaning, self.depth);
+                outcome.distinct += u64::from(new);
+                !new
+            };
+            let verified = verify::state(self.kind, &sim, allowed, seed_of_rest, self.depth > 0, is_known);
             path = sim.path();
             let decide = |&choice: &Choice| {
                 let (_, contents) = options.0.iter().find(|(line, _)| *line == choice.line)?;
@@ -395,7 +409,6 @@ impl Cut<'_> {
             };
             let mut decided: Vec<Decided> = path.iter().filter_map(decide).collect();
             let taken = |line: &Decided| (line.choice.line, line.contents[line.choice.taken]);
-            outcome.hashes.insert(pending.hash_with(decided.iter().map(taken)));
             decided.extend(sim.settled().iter().filter_map(decide));
             match verified {
                 Err(what) => {
@@ -411,7 +424,7 @@ impl Cut<'_> {
                     let Recovery { trace, then, returned } = &recovery;
                     let then = then.as_ref().map(|(from, allowed)| (*from, allowed));
                     let execution = Execution { trace, from: 0, in_flight: allowed, then, returned };
-                    deeper.every_point::<N, I>(image, &decided, &execution, &mut explored, outcome);
+                    deeper.every_point(image, &decided, &execution, outcome);
                 }
                 Ok(_) => {}
             }

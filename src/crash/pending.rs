@@ -1,6 +1,6 @@
 //! What is durable after a trace, and what else may be.
 
-use crate::medium::{Event, LINE, Line, LineOptions, Model};
+use crate::medium::{Choice, Event, LINE, Line, LineOptions, Model};
 use std::collections::BTreeMap;
 
 /// The durable image, and per line the stores that may or may not be durable too.
@@ -99,7 +99,7 @@ impl Pending {
 
     /// Sets the durable content of a line.
     pub(super) fn set(&mut self, line: u64, content: Line) {
-        self.hash = self.hash_with([(line, content)].into_iter());
+        self.hash ^= hash_line(line, &self.line(line)) ^ hash_line(line, &content);
         let first = line as usize / 8;
         self.image[first..first + 8].copy_from_slice(&content);
     }
@@ -110,21 +110,30 @@ impl Pending {
         self.image[first..first + 8].try_into().expect("a line has eight words")
     }
 
-    /// A hash of the state in which the given lines have the given contents instead.
-    pub(super) fn hash_with(&self, lines: impl Iterator<Item = (u64, Line)>) -> u64 {
-        lines.fold(self.hash, |hash, (line, content)| {
-            let first = line as usize / 8;
-            hash ^ hash_line(line, &self.image[first..first + 8]) ^ hash_line(line, &content)
+    /// A hash of what a crash leaves: the lines of `path` have what was chosen, the others of `options` may have any of
+    /// their contents.
+    pub(super) fn hash_of(&self, options: &LineOptions, path: &[Choice]) -> u64 {
+        options.0.iter().fold(self.hash, |hash, (line, contents)| {
+            let left = match path.iter().find(|choice| choice.line == *line) {
+                Some(choice) => hash_line(*line, &contents[choice.taken]),
+                None => hash_line(*line, contents.as_flattened()),
+            };
+            hash ^ hash_line(*line, &self.line(*line)) ^ left
         })
     }
 }
 
-/// Zero for a line of zeros, so that hashes need not start from all lines.
+/// Zero for a line of zeros, so that hashes need not start from all lines. The rest is mixed well: where two states have the
+/// same hash, only one of them is looked at.
 fn hash_line(line: u64, content: &[u64]) -> u64 {
     if content.iter().all(|&word| word == 0) {
         return 0;
     }
-    content.iter().fold(line, |hash, &word| (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    let mix = |hash: u64, word: u64| {
+        let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(29)
+    };
+    content.iter().fold(line, |hash, &word| mix(hash, word))
 }
 
 fn note(contents: &mut Vec<Line>, content: Line) {

@@ -1,14 +1,14 @@
 //! What is crashed: a tree of numbers, or one whose values are records.
 
+use crate::crash::Values;
 use crate::crash::history::{batch, bulk};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::map::Map;
-use crate::medium::Medium;
+use crate::medium::Sim;
 use crate::node::Node;
 use crate::pool::Pool;
 use crate::tree::{PTree, Report};
-use std::marker::PhantomData;
 
 const TREE: &str = "t";
 
@@ -26,21 +26,29 @@ pub(super) trait Subject {
     fn check(&self) -> Report;
 }
 
-/// A kind of tree, which can be opened on any medium.
-pub(super) trait Kind {
-    fn open<M: Medium>(pool: &Pool<M>) -> Result<impl Subject>;
+/// A kind of tree: the rest of the checker does not know its types, and is compiled once.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    /// Entries that fit into a leaf.
+    pub(super) slots: u64,
+    /// Opens the tree, or makes it.
+    pub(super) open: fn(&Pool<Sim>) -> Result<Box<dyn Subject>>,
 }
 
-/// Numbers in the slots.
-pub(super) struct Numbers<N, I>(PhantomData<(N, I)>);
-
-impl<N: Node, I: Index> Kind for Numbers<N, I> {
-    fn open<M: Medium>(pool: &Pool<M>) -> Result<impl Subject> {
-        pool.tree::<N, I>(TREE)
+impl Kind {
+    pub(super) fn of<N: Node, I: Index>(values: Values) -> Self {
+        let open = match values {
+            Values::Numbers => |pool: &Pool<Sim>| Ok(Box::new(pool.tree::<N, I>(TREE)?) as Box<dyn Subject>),
+            Values::Records => {
+                |pool: &Pool<Sim>| Ok(Box::new(pool.map::<u64, Vec<u8>, N, I>(TREE)?) as Box<dyn Subject>)
+            }
+        };
+        Self { slots: N::SLOTS as u64, open }
     }
 }
 
-impl<N: Node, I: Index, M: Medium> Subject for PTree<N, I, M> {
+/// Numbers in the slots.
+impl<N: Node, I: Index> Subject for PTree<N, I, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         Ok(self.insert(key, value)?.is_some())
     }
@@ -74,15 +82,6 @@ impl<N: Node, I: Index, M: Medium> Subject for PTree<N, I, M> {
     }
 }
 
-/// Records behind the slots.
-pub(super) struct Records<N, I>(PhantomData<(N, I)>);
-
-impl<N: Node, I: Index> Kind for Records<N, I> {
-    fn open<M: Medium>(pool: &Pool<M>) -> Result<impl Subject> {
-        pool.map::<u64, Vec<u8>, N, I>(TREE)
-    }
-}
-
 /// A record for a number: of one class or another, of several lines, or of segments of its own.
 fn record(value: u64) -> Vec<u8> {
     const LENGTHS: [usize; 5] = [8, 24, 60, 200, 6000];
@@ -97,7 +96,8 @@ fn number(record_found: &[u8]) -> Result<u64> {
     value.filter(|&value| record(value) == record_found).ok_or_else(torn)
 }
 
-impl<N: Node, I: Index, M: Medium> Subject for Map<u64, Vec<u8>, N, I, M> {
+/// Records behind the slots.
+impl<N: Node, I: Index> Subject for Map<u64, Vec<u8>, N, I, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         self.insert(key, &record(value))
     }

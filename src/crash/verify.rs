@@ -3,7 +3,7 @@
 use crate::crash::history::{History, Op};
 use crate::crash::subject::{Kind, Subject};
 use crate::error::{Error, Result};
-use crate::medium::{Dram, Event, Sim};
+use crate::medium::{Choice, Event, Sim};
 use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ pub(super) const POOL: u64 = HEADER + (32 << 10);
 type Entries = BTreeMap<u64, u64>;
 
 /// What may be found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(super) struct Allowed {
     pub(super) contents: Vec<Entries>,
     /// No pool at all, or no tree, is right too.
@@ -57,13 +57,13 @@ pub(super) fn options() -> Options {
 }
 
 /// Runs a history on an empty medium; an error or a panic is reported in words.
-pub(super) fn run<K: Kind>(history: &History, sim: Sim) -> Result<Run, String> {
+pub(super) fn run(kind: Kind, history: &History, sim: Sim) -> Result<Run, String> {
     guarded(|| {
         let mut model = Entries::new();
         let mut in_flight = None;
         let mut from = 0;
         let mut pool = options().create_on(sim.clone())?;
-        let mut tree = K::open(&pool)?;
+        let mut tree = (kind.open)(&pool)?;
         for (i, &op) in history.0.iter().enumerate() {
             if i + 1 == history.0.len() {
                 from = sim.now();
@@ -74,14 +74,14 @@ pub(super) fn run<K: Kind>(history: &History, sim: Sim) -> Result<Run, String> {
                 drop(tree);
                 drop(pool);
                 pool = options().open_on(sim.clone())?;
-                tree = K::open(&pool)?;
+                tree = (kind.open)(&pool)?;
             } else {
-                perform(op, &tree)?;
+                perform(op, &*tree)?;
             }
         }
         // Before the handles go: closing is not part of the history.
         let trace = sim.trace();
-        same("after the history", &tree, &model)?;
+        same("after the history", &*tree, &model)?;
         let unborn = in_flight.is_none();
         let contents = in_flight.unwrap_or_else(|| vec![model.clone()]);
         Ok(Run { trace, from, in_flight: Allowed { contents, unborn }, returned: Allowed::only(model) })
@@ -89,7 +89,7 @@ pub(super) fn run<K: Kind>(history: &History, sim: Sim) -> Result<Run, String> {
 }
 
 /// Does it to the tree, which stays open.
-pub(super) fn perform(op: Op, tree: &impl Subject) -> Result<()> {
+pub(super) fn perform(op: Op, tree: &dyn Subject) -> Result<()> {
     match op {
         Op::Insert(key, value) => drop(tree.insert(key, value)?),
         Op::Remove(key) => drop(tree.remove(key)?),
@@ -104,14 +104,15 @@ pub(super) fn perform(op: Op, tree: &impl Subject) -> Result<()> {
     Ok(())
 }
 
-/// Opens what a crash left, and checks it; `goes_on` with an operation after a repair. `None`: there is no pool, and that is
-/// right.
-pub(super) fn state<K: Kind>(
+/// Opens what a crash left, and checks it; `goes_on` with an operation after a repair. `None`: there is nothing more to do,
+/// for there is no pool, and that is right; or the state is `known`, as far as it was read and decided until then.
+pub(super) fn state(
+    kind: Kind,
     sim: &Sim,
     allowed: &Allowed,
-    slots: u64,
     seed: u64,
     goes_on: bool,
+    known: impl FnOnce(&[Choice]) -> bool,
 ) -> Result<Option<Recovery>, String> {
     guarded(|| {
         let pool = match options().open_on(sim.clone()) {
@@ -121,17 +122,20 @@ pub(super) fn state<K: Kind>(
         if !allowed.unborn && pool.trees()?.is_empty() {
             return Err("the tree is gone".to_owned().into());
         }
-        let tree = K::open(&pool)?;
+        let tree = (kind.open)(&pool)?;
         // Leaves are repaired when they are first touched: until all were, it is recovery.
         let found: Entries = tree.entries(false)?.into_iter().collect();
         let mut trace = sim.trace();
         if !allowed.contents.contains(&found) {
             return Err(format!("found {found:?}, allowed are {:?}", allowed.contents).into());
         }
-        same("after recovery", &tree, &found)?;
-        let mut model = found.clone();
-        // From here on what recovery did not read takes any one value.
+        same("after recovery", &*tree, &found)?;
+        // From here on what recovery did not read takes any one value. So it does where a known state is closed.
         sim.settle(seed);
+        if known(&sim.path()) {
+            return Ok(None);
+        }
+        let mut model = found.clone();
         // What was repaired must be so durably before anything else changes.
         let then = if goes_on
             && trace.iter().any(repairs)
@@ -140,20 +144,20 @@ pub(super) fn state<K: Kind>(
             let from = trace.len();
             let allowed = Allowed { contents: next.in_flight(&model), unborn: false };
             next.apply(&mut model);
-            perform(next, &tree)?;
+            perform(next, &*tree)?;
             trace = sim.trace();
             Some((from, allowed))
         } else {
             None
         };
         let returned = Allowed::only(model.clone());
-        use_it(&tree, slots, &mut model)?;
-        same("after further use", &tree, &model)?;
+        use_it(&*tree, kind.slots, &mut model)?;
+        same("after further use", &*tree, &model)?;
         drop(tree);
         drop(pool);
-        let pool = options().open_on(Dram::from_words(sim.words()))?;
-        let tree = K::open(&pool)?;
-        same("after closing and opening", &tree, &model)?;
+        let pool = options().open_on(sim.clone())?;
+        let tree = (kind.open)(&pool)?;
+        same("after closing and opening", &*tree, &model)?;
         Ok(Some(Recovery { trace, then, returned }))
     })
 }
@@ -175,7 +179,7 @@ fn next_operation(found: &Entries, events: usize) -> Option<Op> {
 }
 
 /// Enough inserts to split, enough removals to merge.
-fn use_it(tree: &impl Subject, slots: u64, model: &mut Entries) -> Result<(), Failure> {
+fn use_it(tree: &dyn Subject, slots: u64, model: &mut Entries) -> Result<(), Failure> {
     for i in 0..slots + 2 {
         let key = i * 4 + 1;
         if tree.insert(key, i)? != model.insert(key, i).is_some() {
@@ -191,7 +195,7 @@ fn use_it(tree: &impl Subject, slots: u64, model: &mut Entries) -> Result<(), Fa
     Ok(())
 }
 
-fn same(when: &str, tree: &impl Subject, model: &Entries) -> Result<(), Failure> {
+fn same(when: &str, tree: &dyn Subject, model: &Entries) -> Result<(), Failure> {
     let entries = tree.entries(false)?;
     if !entries.iter().copied().eq(model.iter().map(|(&key, &value)| (key, value))) {
         return Err(format!("{when}: {entries:?}, expected {model:?}").into());

@@ -282,8 +282,9 @@ macro_rules! delegate_medium {
     };
 }
 
-/// One medium in several hands, to look at it after the pool on it is closed.
-impl<M: Medium> Medium for Arc<M> {
+/// One medium in several hands, to look at it after the pool on it is closed; or, as `Arc<dyn Medium>`, whichever medium
+/// is found at run time to be the right one, for the price of a call for each access.
+impl<M: Medium + ?Sized> Medium for Arc<M> {
     delegate_medium!(this => (**this); len name domain writes_back pairs_are_whole costs read_only reserve space load);
     delegate_medium!(this => (**this); load_words store store_pair cas order flush fence will_read prefetch);
 }

@@ -12,11 +12,12 @@
 //! The content of a line that could be one of several is not chosen before it is first accessed. A run of recovery
 //! therefore branches only on what it reads, and all states that differ elsewhere are one.
 
-use super::{Domain, LINE, Medium, lines};
+use super::{Domain, Dram, LINE, Medium, lines};
 use parking_lot::Mutex;
 use std::io;
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The content of one line.
 pub type Line = [u64; 8];
@@ -90,14 +91,19 @@ pub(crate) struct Choice {
 /// The simulated medium. A handle: clones share the state.
 #[derive(Clone)]
 pub struct Sim {
-    state: Arc<Mutex<State>>,
-    len: u64,
+    shared: Arc<Shared>,
     fault: Option<Fault>,
     whole_pairs: bool,
 }
 
+struct Shared {
+    image: Dram,
+    /// For each line, whether it is still undecided. Most are not, and then a load takes no lock.
+    undecided: Box<[AtomicBool]>,
+    state: Mutex<State>,
+}
+
 struct State {
-    image: Vec<u64>,
     undecided: Options,
     path: Vec<Choice>,
     decided: usize,
@@ -111,21 +117,25 @@ struct State {
 impl Sim {
     /// `len` zero bytes, durable.
     pub fn zeroed(len: u64, fault: Option<Fault>) -> Self {
-        Self::crashed(vec![0; len as usize / 8], Options::default(), Vec::new(), 0, fault)
+        Self::crashed(&vec![0; len as usize / 8], Options::default(), Vec::new(), 0, fault)
     }
 
     /// What a crash left: `image`, with some lines undecided. `path` decides the first of those that are accessed, and
     /// `seed` the others, if it is not 0.
     pub(crate) fn crashed(
-        image: Vec<u64>,
+        image: &[u64],
         undecided: Options,
         path: Vec<Choice>,
         seed: u64,
         fault: Option<Fault>,
     ) -> Self {
-        let len = image.len() as u64 * 8;
-        let state = State { image, undecided, path, decided: 0, settled: Vec::new(), seed, trace: Vec::new() };
-        Self { state: Arc::new(Mutex::new(state)), len, fault, whole_pairs: false }
+        let image = Dram::from_words(image.iter().copied());
+        let mut flags = vec![false; image.len().div_ceil(LINE) as usize];
+        undecided.0.iter().for_each(|&(line, _)| flags[(line / LINE) as usize] = true);
+        let flags = flags.into_iter().map(AtomicBool::new).collect();
+        let state = State { undecided, path, decided: 0, settled: Vec::new(), seed, trace: Vec::new() };
+        let shared = Shared { image, undecided: flags, state: Mutex::new(state) };
+        Self { shared: Arc::new(shared), fault, whole_pairs: false }
     }
 
     /// Whether a crash leaves [pairs](Medium::store_pair) whole.
@@ -135,76 +145,92 @@ impl Sim {
 
     /// Everything asked of the medium so far.
     pub(crate) fn trace(&self) -> Vec<Event> {
-        self.state.lock().trace.clone()
+        self.shared.state.lock().trace.clone()
     }
 
     /// How many events there were so far.
     pub(crate) fn now(&self) -> usize {
-        self.state.lock().trace.len()
+        self.shared.state.lock().trace.len()
     }
 
     /// The choices made so far.
     pub(crate) fn path(&self) -> Vec<Choice> {
-        let state = self.state.lock();
+        let state = self.shared.state.lock();
         state.path[..state.decided].to_vec()
     }
 
     /// Decides what is still undecided, without leaving a branch: pseudo-randomly from `seed`.
     pub(crate) fn settle(&self, seed: u64) {
-        let mut state = self.state.lock();
+        let mut state = self.shared.state.lock();
         state.seed = seed | 1;
         for (line, contents) in std::mem::take(&mut state.undecided).0 {
             let (taken, of, when) = (state.random(contents.len()), contents.len(), state.trace.len());
             state.settled.push(Choice { line, taken, of, when });
-            state.put(line, contents[taken]);
+            self.shared.put(line, contents[taken]);
         }
     }
 
     /// What was settled.
     pub(crate) fn settled(&self) -> Vec<Choice> {
-        self.state.lock().settled.clone()
+        self.shared.state.lock().settled.clone()
     }
 
     /// A copy of all words.
     pub fn words(&self) -> Vec<u64> {
-        self.state.lock().image.clone()
+        self.shared.image.words()
+    }
+}
+
+impl Shared {
+    fn put(&self, line: u64, content: Line) {
+        content.into_iter().zip((line..).step_by(8)).for_each(|(word, at)| self.image.store(at, word));
+        self.undecided[(line / LINE) as usize].store(false, Ordering::Release);
+    }
+
+    /// Makes sure that the line of `at` has a content.
+    #[inline]
+    fn decide(&self, at: u64) {
+        if self.undecided[(at / LINE) as usize].load(Ordering::Acquire) {
+            self.choose(at & !(LINE - 1), &mut self.state.lock());
+        }
+    }
+
+    #[cold]
+    fn choose(&self, line: u64, state: &mut State) {
+        // Another thread may have chosen in between.
+        let Some(position) = state.undecided.0.iter().position(|(of, _)| *of == line) else { return };
+        let (_, contents) = state.undecided.0.swap_remove(position);
+        if state.decided == state.path.len() {
+            let taken = if state.seed == 0 { 0 } else { state.random(contents.len()) };
+            state.path.push(Choice { line, taken, of: contents.len(), when: 0 });
+        }
+        let when = state.trace.len();
+        let choice = &mut state.path[state.decided];
+        choice.when = when;
+        let choice = *choice;
+        assert_eq!((choice.line, choice.of), (line, contents.len()), "recovery is deterministic");
+        state.decided += 1;
+        self.put(line, contents[choice.taken]);
+    }
+
+    /// Remembers a store, and does it.
+    fn store(&self, event: Event, at: u64, words: &[u64]) {
+        self.decide(at);
+        self.state.lock().trace.push(event);
+        words.iter().zip((at..).step_by(8)).for_each(|(&word, at)| self.image.store(at, word));
     }
 }
 
 impl State {
-    fn put(&mut self, line: u64, content: Line) {
-        let first = line as usize / 8;
-        self.image[first..first + 8].copy_from_slice(&content);
-    }
-
     fn random(&mut self, below: usize) -> usize {
         self.seed = self.seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (self.seed >> 33) as usize % below
-    }
-
-    fn decide(&mut self, at: u64) {
-        if self.undecided.0.is_empty() {
-            return;
-        }
-        let line = at & !(LINE - 1);
-        let Some(position) = self.undecided.0.iter().position(|(of, _)| *of == line) else { return };
-        let (_, contents) = self.undecided.0.swap_remove(position);
-        if self.decided == self.path.len() {
-            let taken = if self.seed == 0 { 0 } else { self.random(contents.len()) };
-            self.path.push(Choice { line, taken, of: contents.len(), when: 0 });
-        }
-        let choice = &mut self.path[self.decided];
-        choice.when = self.trace.len();
-        let choice = *choice;
-        assert_eq!((choice.line, choice.of), (line, contents.len()), "recovery is deterministic");
-        self.decided += 1;
-        self.put(line, contents[choice.taken]);
     }
 }
 
 impl Medium for Sim {
     fn len(&self) -> u64 {
-        self.len
+        self.shared.image.len()
     }
 
     fn name(&self) -> &str {
@@ -219,29 +245,23 @@ impl Medium for Sim {
         Ok(())
     }
 
+    #[inline]
     fn load(&self, at: u64) -> u64 {
-        let mut state = self.state.lock();
-        state.decide(at);
-        state.image[at as usize / 8]
+        self.shared.decide(at);
+        self.shared.image.load(at)
     }
 
     fn store(&self, at: u64, value: u64) {
-        let mut state = self.state.lock();
-        state.decide(at);
-        state.image[at as usize / 8] = value;
-        state.trace.push(Event::Store { at: at & !7, value });
+        self.shared.store(Event::Store { at: at & !7, value }, at, &[value]);
     }
 
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        if !self.whole_pairs {
-            let [first, second] = pair;
-            self.store(at, first);
-            return self.store(at + 8, second);
+        if self.whole_pairs {
+            return self.shared.store(Event::Pair { at: at & !7, pair }, at, &pair);
         }
-        let mut state = self.state.lock();
-        state.decide(at);
-        state.image[at as usize / 8..][..2].copy_from_slice(&pair);
-        state.trace.push(Event::Pair { at: at & !7, pair });
+        let [first, second] = pair;
+        self.store(at, first);
+        self.store(at + 8, second);
     }
 
     fn pairs_are_whole(&self) -> bool {
@@ -261,7 +281,7 @@ impl Medium for Sim {
     fn order(&self) {
         let site = Location::caller();
         if self.fault != Some(Fault::Order(site)) {
-            self.state.lock().trace.push(Event::Order(site));
+            self.shared.state.lock().trace.push(Event::Order(site));
         }
     }
 
@@ -269,7 +289,7 @@ impl Medium for Sim {
     fn flush(&self, at: u64, len: u64) {
         let site = Location::caller();
         if self.fault != Some(Fault::Flush(site)) {
-            let mut state = self.state.lock();
+            let mut state = self.shared.state.lock();
             state.trace.extend(lines(at, len).map(|line| Event::Flush { line, site }));
         }
     }
@@ -278,7 +298,7 @@ impl Medium for Sim {
     fn fence(&self) {
         let site = Location::caller();
         if self.fault != Some(Fault::Fence(site)) {
-            self.state.lock().trace.push(Event::Fence(site));
+            self.shared.state.lock().trace.push(Event::Fence(site));
         }
     }
 }

@@ -6,7 +6,8 @@
 //! All cases take a minute or more. An ordinary run takes a part of them, spread evenly; `BRISTLECONE_DAMAGE=all` takes
 //! all.
 
-use bristlecone::medium::{Dram, Medium};
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::Medium;
 use bristlecone::{
     Circular, Index, Linear, Map, Node, OneLine, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
 };
@@ -28,12 +29,12 @@ type Words = Vec<u64>;
 
 /// Notes which words are read.
 struct Traced {
-    dram: Dram,
+    of: Any,
     loaded: Arc<[AtomicBool]>,
 }
 
 impl Medium for Traced {
-    delegate_medium!(this => this.dram; len domain reserve store store_pair order flush fence);
+    delegate_medium!(this => this.of; len domain reserve store store_pair order flush fence);
 
     fn name(&self) -> &str {
         "traced"
@@ -41,12 +42,12 @@ impl Medium for Traced {
 
     fn load(&self, at: u64) -> u64 {
         self.loaded[at as usize / 8].store(true, Ordering::Relaxed);
-        self.dram.load(at)
+        self.of.load(at)
     }
 
     fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.loaded[at as usize / 8].store(true, Ordering::Relaxed);
-        self.dram.cas(at, current, new)
+        self.of.cas(at, current, new)
     }
 }
 
@@ -56,7 +57,7 @@ trait Subject: Copy + Send + 'static {
     fn images(self) -> [Words; 2];
 
     /// Everything that can be done with a pool. The first error of each call is the end of that call, not of the rest.
-    fn exercise<M: Medium>(self, medium: M, order: Order, last_words: impl Fn(&M) -> Words) -> Result<()>;
+    fn exercise(self, medium: Any, order: Order, last_words: &dyn Fn() -> Words) -> Result<()>;
 }
 
 /// Whether the tree first grows or first shrinks.
@@ -90,7 +91,7 @@ impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
         Self(std::marker::PhantomData)
     }
 
-    fn grow<M: Medium>(tree: &PTree<N, I, M>) {
+    fn grow(tree: &PTree<N, I, Any>) {
         for key in 0..60 {
             if tree.insert(key * 11 + 3, key).is_err() {
                 break;
@@ -102,7 +103,7 @@ impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
         let _ = tree.insert(u64::MAX, 2);
     }
 
-    fn shrink<M: Medium>(tree: &PTree<N, I, M>) {
+    fn shrink(tree: &PTree<N, I, Any>) {
         for key in keys().chain((0..60).map(|key| key * 11 + 3)) {
             if tree.remove(key).is_err() {
                 break;
@@ -110,7 +111,7 @@ impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
         }
     }
 
-    fn look<M: Medium>(tree: &PTree<N, I, M>) {
+    fn look(tree: &PTree<N, I, Any>) {
         for key in keys() {
             tree.get(key);
             if tree.fault().is_some() {
@@ -133,8 +134,8 @@ impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
 
 impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
     fn images(self) -> [Words; 2] {
-        let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
-        let tree: PTree<N, I, Dram> = pool.tree("t").unwrap();
+        let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+        let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
         for key in keys() {
             tree.insert(key, key ^ 5).unwrap();
         }
@@ -142,21 +143,21 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
             tree.remove(key).unwrap();
         }
         assert!(tree.check().is_clean());
-        let in_use = pool.medium().words();
+        let in_use = words_of(pool.medium());
         drop(tree);
         // The last word of an orderly close is the superblock's: written here by opening again.
-        let kept = Arc::new(Dram::from_words(pool.medium().words()));
+        let kept = holding(words_of(pool.medium()));
         drop(options().open_on(Arc::clone(&kept)).unwrap());
-        [in_use, kept.words()]
+        [in_use, words_of(&kept)]
     }
 
-    fn exercise<M: Medium>(self, medium: M, order: Order, last_words: impl Fn(&M) -> Words) -> Result<()> {
+    fn exercise(self, medium: Any, order: Order, last_words: &dyn Fn() -> Words) -> Result<()> {
         let pool = options().open_on(medium)?;
         pool.stat();
         let _ = pool.trees();
         let _ = pool.check();
         {
-            let tree: PTree<N, I, M> = pool.tree("t")?;
+            let tree: PTree<N, I, Any> = pool.tree("t")?;
             Self::look(&tree);
             let verbs = [Self::grow, Self::shrink];
             for verb in if order == Order::GrowFirst { verbs } else { [verbs[1], verbs[0]] } {
@@ -165,9 +166,9 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
             }
         }
         // As it was left, in the same pool and in a new one.
-        let words = last_words(pool.medium());
+        let words = last_words();
         {
-            let tree: PTree<N, I, M> = pool.tree("t")?;
+            let tree: PTree<N, I, Any> = pool.tree("t")?;
             Self::look(&tree);
             let _ = tree.clear();
             let _ = tree.bulk_load((0..40).map(|key| (key, key)));
@@ -176,9 +177,9 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
         let _ = pool.drop_tree("t");
         let _ = pool.tree::<N, I>("u").map(|tree| tree.insert(1, 1));
         drop(pool);
-        let pool = options().open_on(Dram::from_words(words))?;
+        let pool = options().open_on(holding(words))?;
         let _ = pool.check();
-        let tree: PTree<N, I, Dram> = pool.tree("t")?;
+        let tree: PTree<N, I, Any> = pool.tree("t")?;
         Self::look(&tree);
         Self::grow(&tree);
         Self::shrink(&tree);
@@ -200,7 +201,7 @@ impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
         vec![key as u8; [0, 3, 24, 60, 200, 1500, 32][key as usize % 7]]
     }
 
-    fn grow<M: Medium>(map: &Map<u64, Vec<u8>, N, I, M>) {
+    fn grow(map: &Map<u64, Vec<u8>, N, I, Any>) {
         for key in (0..16).map(|key| key * 13).chain(keys().take(12)) {
             if map.insert(key, &Self::value(key + 1)).is_err() {
                 break;
@@ -210,7 +211,7 @@ impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
         let _ = map.insert_new(38, b"new");
     }
 
-    fn shrink<M: Medium>(map: &Map<u64, Vec<u8>, N, I, M>) {
+    fn shrink(map: &Map<u64, Vec<u8>, N, I, Any>) {
         for key in (0..16).map(|key| key * 13).chain(keys()) {
             if map.remove(key).is_err() {
                 break;
@@ -218,7 +219,7 @@ impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
         }
     }
 
-    fn look<M: Medium>(map: &Map<u64, Vec<u8>, N, I, M>) {
+    fn look(map: &Map<u64, Vec<u8>, N, I, Any>) {
         for key in keys() {
             let _ = map.get(key);
             if map.fault().is_some() {
@@ -234,8 +235,8 @@ impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
 
 impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
     fn images(self) -> [Words; 2] {
-        let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
-        let map: Map<u64, Vec<u8>, N, I, Dram> = pool.map("t").unwrap();
+        let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+        let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t").unwrap();
         for key in keys().take(20).chain([u64::MAX]) {
             map.insert(key, &Self::value(key)).unwrap();
         }
@@ -243,19 +244,19 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
             map.remove(key).unwrap();
         }
         assert!(map.check().is_clean());
-        let in_use = pool.medium().words();
+        let in_use = words_of(pool.medium());
         drop(map);
-        let kept = Arc::new(Dram::from_words(pool.medium().words()));
+        let kept = holding(words_of(pool.medium()));
         drop(options().open_on(Arc::clone(&kept)).unwrap());
-        [in_use, kept.words()]
+        [in_use, words_of(&kept)]
     }
 
-    fn exercise<M: Medium>(self, medium: M, order: Order, last_words: impl Fn(&M) -> Words) -> Result<()> {
+    fn exercise(self, medium: Any, order: Order, last_words: &dyn Fn() -> Words) -> Result<()> {
         let pool = options().open_on(medium)?;
         let _ = pool.trees();
         let _ = pool.check();
         {
-            let map: Map<u64, Vec<u8>, N, I, M> = pool.map("t")?;
+            let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t")?;
             Self::look(&map);
             let verbs = [Self::grow, Self::shrink];
             for verb in if order == Order::GrowFirst { verbs } else { [verbs[1], verbs[0]] } {
@@ -264,9 +265,9 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
             }
             Self::grow(&map);
         }
-        let words = last_words(pool.medium());
+        let words = last_words();
         {
-            let map: Map<u64, Vec<u8>, N, I, M> = pool.map("t")?;
+            let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t")?;
             Self::look(&map);
             let _ = map.clear();
             let _ = map.bulk_load((0..20).map(|key| (key, &b"loaded"[..])));
@@ -275,9 +276,9 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
         let _ = pool.drop_tree("t");
         let _ = pool.map::<u64, Vec<u8>, N, I>("u").map(|map| map.insert(1, b"one"));
         drop(pool);
-        let pool = options().open_on(Dram::from_words(words))?;
+        let pool = options().open_on(holding(words))?;
         let _ = pool.check();
-        let map: Map<u64, Vec<u8>, N, I, Dram> = pool.map("t")?;
+        let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t")?;
         Self::look(&map);
         Self::shrink(&map);
         Self::grow(&map);
@@ -330,8 +331,9 @@ fn survives<S: Subject>(subject: S, faults: impl Fn(&Words, usize, Order) -> Vec
     for order in [Order::GrowFirst, Order::ShrinkFirst] {
         for (image, words) in images.iter().enumerate() {
             let loaded: Arc<[AtomicBool]> = words.iter().map(|_| AtomicBool::new(false)).collect();
-            let traced = Traced { dram: Dram::from_words(words.clone()), loaded: loaded.clone() };
-            subject.exercise(traced, order, |traced| traced.dram.words()).unwrap();
+            let of = holding(words.iter().copied());
+            let traced = Arc::new(Traced { of: Arc::clone(&of), loaded: loaded.clone() });
+            subject.exercise(traced, order, &|| words_of(&of)).unwrap();
             let read = (0..words.len()).filter(|&word| loaded[word].load(Ordering::Relaxed));
             for word in read {
                 let values = faults(words, word, order);
@@ -356,7 +358,8 @@ fn survives<S: Subject>(subject: S, faults: impl Fn(&Words, usize, Order) -> Vec
                 let mut words = images[fault.image].clone();
                 words[fault.word] = fault.value;
                 let done = catch_unwind(AssertUnwindSafe(|| {
-                    let _ = subject.exercise(Dram::from_words(words), fault.order, Dram::words);
+                    let medium = holding(words);
+                    let _ = subject.exercise(Arc::clone(&medium), fault.order, &|| words_of(&medium));
                 }));
                 if done.is_err() {
                     let what = LAST.with_borrow(Clone::clone);

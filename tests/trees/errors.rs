@@ -1,6 +1,7 @@
 //! Every bad input gets its own error, which names the file and the offset or limit, and leaves the pool as it was.
 
-use bristlecone::medium::{Dram, Mapped, Mapping, Medium};
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::{Mapped, Mapping, Medium};
 use bristlecone::{
     CircTree, Circular, Error, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile,
     delegate_medium,
@@ -374,8 +375,8 @@ fn an_interrupted_creation_starts_over() {
 fn every_cut_of_a_creation_starts_over() {
     // The whole superblock but for the magic, as `create` leaves it just before the end.
     let scratch = Scratch::empty();
-    let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
-    let words = pool.medium().words();
+    let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+    let words = words_of(pool.medium());
     drop(pool);
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     for twin in TWINS {
@@ -715,10 +716,10 @@ fn a_pool_with_live_handles_is_not_closed() {
 #[test]
 fn the_place_of_a_dropped_tree_is_as_good_as_new() {
     fn with<I: Index>() {
-        let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
+        let pool = options().create_on(zeroed(CAPACITY)).unwrap();
         let available = pool.stat().available;
         for round in 0..20 {
-            let tree: PTree<Linear<4>, I, Dram> = pool.tree("a").unwrap();
+            let tree: PTree<Linear<4>, I, Any> = pool.tree("a").unwrap();
             assert!(tree.is_empty());
             (0..100).for_each(|key| assert_eq!(tree.insert(key, round).unwrap(), None));
             assert!(tree.check().is_clean());
@@ -726,7 +727,7 @@ fn the_place_of_a_dropped_tree_is_as_good_as_new() {
             pool.drop_tree("a").unwrap();
             assert_eq!(pool.stat().available, available, "round {round}");
             // Another layout in the same place, too.
-            let tree: PTree<Circular<8>, I, Dram> = pool.tree("a").unwrap();
+            let tree: PTree<Circular<8>, I, Any> = pool.tree("a").unwrap();
             (0..100).for_each(|key| assert_eq!(tree.insert(key, round).unwrap(), None));
             drop(tree);
             pool.drop_tree("a").unwrap();
@@ -739,8 +740,8 @@ fn the_place_of_a_dropped_tree_is_as_good_as_new() {
 #[test]
 fn bulk_load_refuses_and_changes_nothing() {
     fn with<I: Index>() {
-        let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
-        let tree: PTree<Circular<4>, I, Dram> = pool.tree("bulk").unwrap();
+        let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+        let tree: Small<I, Any> = pool.tree("bulk").unwrap();
         for (keys, at) in
             [(vec![5, 4], 1), (vec![1, 2, 3, 3], 3), (vec![0, u64::MAX, u64::MAX], 2), (vec![u64::MAX, 0], 1)]
         {
@@ -770,10 +771,10 @@ fn bulk_load_refuses_and_changes_nothing() {
 fn a_record_that_is_too_long_is_refused() {
     // Never touched, so never really there.
     let huge = vec![0; (1 << 30) + 1];
-    let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
-    let map: Map<u64, Vec<u8>, Circular<4>, Volatile, Dram> = pool.map("m").unwrap();
+    let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+    let map: Map<u64, Vec<u8>, Circular<4>, Volatile, Any> = pool.map("m").unwrap();
     map.insert(1, b"one").unwrap();
-    let before = pool.medium().words();
+    let before = words_of(pool.medium());
     for error in [
         error(map.insert(1, &huge)),
         error(map.insert(2, &huge)),
@@ -789,7 +790,7 @@ fn a_record_that_is_too_long_is_refused() {
     // One within the limit, and beyond the pool.
     let error = error(map.insert(2, &huge[..100_000]));
     assert!(matches!(error, Error::OutOfSpace { capacity: CAPACITY, source: None, .. }), "{error}");
-    assert!(before == pool.medium().words());
+    assert!(before == words_of(pool.medium()));
     map.clear().unwrap();
     assert!(matches!(self::error(map.bulk_load([(1, &b"x"[..]), (2, &huge)])), Error::RecordTooLong { .. }));
     assert!(map.is_empty() && map.check().is_clean());
@@ -797,18 +798,18 @@ fn a_record_that_is_too_long_is_refused() {
 
 #[test]
 fn creating_on_a_used_medium_starts_from_nothing() {
-    let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
-    let tree: Small<Volatile, Dram> = pool.tree("t").unwrap();
+    let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+    let tree: Small<Volatile, Any> = pool.tree("t").unwrap();
     (0..50).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
-    let words = pool.medium().words();
-    let again = options().create_on(Dram::from_words(words)).unwrap();
+    let words = words_of(pool.medium());
+    let again = options().create_on(holding(words)).unwrap();
     assert!(again.trees().unwrap().is_empty());
-    let tree: Small<Volatile, Dram> = again.tree("t").unwrap();
+    let tree: Small<Volatile, Any> = again.tree("t").unwrap();
     assert!(tree.is_empty());
     tree.insert(1, 2).unwrap();
     assert!(tree.check().is_clean());
-    let again = options().open_on(Dram::from_words(again.medium().words())).unwrap();
-    let tree: Small<Volatile, Dram> = again.tree("t").unwrap();
+    let again = options().open_on(holding(words_of(again.medium()))).unwrap();
+    let tree: Small<Volatile, Any> = again.tree("t").unwrap();
     assert_eq!(tree.iter().collect::<Vec<_>>(), [(1, 2)]);
 }
 
@@ -816,13 +817,18 @@ fn creating_on_a_used_medium_starts_from_nothing() {
 
 /// A medium on a disk that fills up: only so many reservations succeed.
 struct Filling {
-    dram: Dram,
+    on: Any,
     left: AtomicU64,
 }
 
 impl Filling {
-    fn new(dram: Dram, left: u64) -> Self {
-        Self { dram, left: left.into() }
+    fn new(on: Any, left: u64) -> Arc<Self> {
+        Arc::new(Self { on, left: left.into() })
+    }
+
+    /// As trees take it.
+    fn any(self: &Arc<Self>) -> Any {
+        Arc::<Self>::clone(self)
     }
 
     fn allow(&self, reservations: u64) {
@@ -831,7 +837,7 @@ impl Filling {
 }
 
 impl Medium for Filling {
-    delegate_medium!(this => this.dram; len domain load store store_pair cas order flush fence);
+    delegate_medium!(this => this.on; len domain load store store_pair cas order flush fence);
 
     fn name(&self) -> &str {
         "filling disk"
@@ -873,7 +879,8 @@ fn a_disk_fills_up<N: Node, I: Index>() {
     let mut outcomes = [0; 4];
     for left in 0..60 {
         let when = format!("{left} reservations");
-        let pool = match tiny().create_on(Filling::new(Dram::zeroed(256 << 10), left)) {
+        let mut disk = Filling::new(zeroed(256 << 10), left);
+        let pool = match tiny().create_on(disk.any()) {
             Ok(pool) => pool,
             Err(error) => {
                 full(&error);
@@ -881,13 +888,13 @@ fn a_disk_fills_up<N: Node, I: Index>() {
                 continue;
             }
         };
-        let mut tree: PTree<N, I, Filling> = match pool.tree("t") {
+        let mut tree: PTree<N, I, Any> = match pool.tree("t") {
             Ok(tree) => tree,
             Err(error) => {
                 full(&error);
                 assert!(pool.trees().unwrap().is_empty());
                 outcomes[1] += 1;
-                pool.medium().allow(u64::MAX);
+                disk.allow(u64::MAX);
                 pool.tree("t").unwrap()
             }
         };
@@ -930,27 +937,25 @@ fn a_disk_fills_up<N: Node, I: Index>() {
         same(&tree, &model, &when);
         // Reopened while the disk is still full, in order and not.
         for in_order in [true, false] {
-            let words = pool.medium().dram.words();
+            let crashed = words_of(&disk.on);
             drop(tree);
-            let words = if in_order { pool.medium().dram.words() } else { words };
+            let words = if in_order { words_of(&disk.on) } else { crashed };
             // The opening itself reserves twice.
-            let pool = tiny().open_on(Filling::new(Dram::from_words(words), 2)).unwrap();
-            let reopened: PTree<N, I, Filling> = pool.tree("t").unwrap();
+            disk = Filling::new(holding(words), 2);
+            let pool = tiny().open_on(disk.any()).unwrap();
+            let reopened: PTree<N, I, Any> = pool.tree("t").unwrap();
             same(&reopened, &model, &when);
             tree = self::reopen(&pool, reopened);
         }
-        let pool = tree.pool();
-        pool.medium().allow(u64::MAX);
         // Space has come back.
+        disk.allow(u64::MAX);
         for n in 0..400 {
             let key = scattered(n);
             assert_eq!(tree.insert(key, n).unwrap(), model.insert(key, n), "{when}");
         }
         same(&tree, &model, &when);
         drop(tree);
-        let words = pool.medium().dram.words();
-        drop(pool);
-        let pool = tiny().open_on(Dram::from_words(words)).unwrap();
+        let pool = tiny().open_on(holding(words_of(&disk.on))).unwrap();
         same(&pool.tree::<N, I>("t").unwrap(), &model, &when);
     }
     assert!(outcomes.iter().all(|&n| n > 0), "not every outcome was met: {outcomes:?}");
@@ -1010,9 +1015,10 @@ fn a_disk_fills_up_circular_8_persistent() {
 fn a_bulk_load_onto_a_full_disk_loads_nothing() {
     fn with<I: Index>() {
         for left in 6..60 {
-            let pool = tiny().create_on(Filling::new(Dram::zeroed(256 << 10), u64::MAX)).unwrap();
-            let tree: PTree<Circular<4>, I, Filling> = pool.tree("t").unwrap();
-            pool.medium().allow(left);
+            let disk = Filling::new(zeroed(256 << 10), u64::MAX);
+            let pool = tiny().create_on(disk.any()).unwrap();
+            let tree: Small<I, Any> = pool.tree("t").unwrap();
+            disk.allow(left);
             let entries = (0..120).map(|key| (key, !key));
             let before = BTreeMap::new();
             match tree.bulk_load(entries.clone()) {
@@ -1020,7 +1026,7 @@ fn a_bulk_load_onto_a_full_disk_loads_nothing() {
                 Err(error) => {
                     full(&error);
                     same(&tree, &before, "after a failed load");
-                    pool.medium().allow(u64::MAX);
+                    disk.allow(u64::MAX);
                     assert_eq!(tree.bulk_load(entries).unwrap(), 120);
                 }
             }
@@ -1033,13 +1039,14 @@ fn a_bulk_load_onto_a_full_disk_loads_nothing() {
 
 #[test]
 fn a_disk_fills_up_with_records() {
-    type Records = Map<u64, Vec<u8>, Circular<4>, Persistent, Filling>;
+    type Records = Map<u64, Vec<u8>, Circular<4>, Persistent, Any>;
     let value = |key: u64| vec![key as u8; key as usize * 37 % 700];
     let mut refusals = 0;
     for left in 8..60 {
-        let pool = tiny().create_on(Filling::new(Dram::zeroed(256 << 10), u64::MAX)).unwrap();
+        let disk = Filling::new(zeroed(256 << 10), u64::MAX);
+        let pool = tiny().create_on(disk.any()).unwrap();
         let map: Records = pool.map("m").unwrap();
-        pool.medium().allow(left);
+        disk.allow(left);
         let mut model = BTreeMap::new();
         for n in 0..150 {
             let key = n * 7 % 60;
@@ -1058,14 +1065,13 @@ fn a_disk_fills_up_with_records() {
             assert!(map.check().is_clean(), "{:?}", map.check().violations);
         };
         same(&map, &model);
-        pool.medium().allow(u64::MAX);
+        disk.allow(u64::MAX);
         for key in 0..60 {
             map.insert(key, &value(key)).unwrap();
             model.insert(key, value(key));
         }
         same(&map, &model);
-        let words = pool.medium().dram.words();
-        let pool = tiny().open_on(Filling::new(Dram::from_words(words), u64::MAX)).unwrap();
+        let pool = tiny().open_on(holding(words_of(&disk.on))).unwrap();
         same(&pool.map("m").unwrap(), &model);
     }
     assert!(refusals > 100, "{refusals}");
@@ -1073,14 +1079,14 @@ fn a_disk_fills_up_with_records() {
 
 #[test]
 fn a_full_disk_at_open_changes_nothing() {
-    let pool = tiny().create_on(Dram::zeroed(256 << 10)).unwrap();
-    let tree: Small<Persistent, Dram> = pool.tree("t").unwrap();
+    let pool = tiny().create_on(zeroed(256 << 10)).unwrap();
+    let tree: Small<Persistent, Any> = pool.tree("t").unwrap();
     (0..100).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
-    let words = pool.medium().words();
+    let words = words_of(pool.medium());
     for left in [0, 1] {
-        let seen = Arc::new(Filling::new(Dram::from_words(words.clone()), left));
-        full(&error(tiny().open_on(Arc::clone(&seen))));
-        assert!(seen.dram.words() == words, "{left} reservations");
+        let seen = Filling::new(holding(words.clone()), left);
+        full(&error(tiny().open_on(seen.any())));
+        assert!(words_of(&seen.on) == words, "{left} reservations");
     }
 }
 
@@ -1191,16 +1197,16 @@ fn a_real_disk_fills_up() {
 
 #[test]
 fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
-    let pool = Pool::options().capacity(16 << 20).create_on(Dram::zeroed(16 << 20)).unwrap();
-    let tree: CircTree<Volatile, Dram> = pool.tree("t").unwrap();
+    let pool = Pool::options().capacity(16 << 20).create_on(zeroed(16 << 20)).unwrap();
+    let tree: CircTree<Volatile, Any> = pool.tree("t").unwrap();
     tree.insert(1, 2).unwrap();
-    let words = pool.medium().words();
-    let reader = Pool::options().read_only(true).open_on(Dram::from_words(words.clone())).unwrap();
+    let words = words_of(pool.medium());
+    let reader = Pool::options().read_only(true).open_on(holding(words.clone())).unwrap();
     assert!(matches!(reader.tree::<Circular<32>, Volatile>("t"), Err(Error::ReadOnly { .. })));
     assert!(matches!(reader.drop_tree("t"), Err(Error::ReadOnly { .. })));
     assert_eq!(reader.check().unwrap().entries, 1);
-    assert_eq!(reader.medium().words(), words);
-    let refused = Pool::options().read_only(true).create_on(Dram::zeroed(16 << 20));
+    assert_eq!(words_of(reader.medium()), words);
+    let refused = Pool::options().read_only(true).create_on(zeroed(16 << 20));
     assert!(matches!(refused.err(), Some(Error::ReadOnly { .. })));
 }
 
@@ -1235,26 +1241,26 @@ fn what_is_stored_to_a_read_only_mapping_goes_nowhere() {
 
 #[test]
 fn nothing_of_what_a_medium_held_comes_back() {
-    let used = tiny().create_on(Dram::zeroed(256 << 10)).unwrap();
-    let tree: PTree<Linear<4>, Volatile, Dram> = used.tree("old").unwrap();
+    let used = tiny().create_on(zeroed(256 << 10)).unwrap();
+    let tree: PTree<Linear<4>, Volatile, Any> = used.tree("old").unwrap();
     for key in 0..100 {
         tree.insert(key, key).unwrap();
     }
-    let mut words = used.medium().words();
+    let mut words = words_of(used.medium());
     // As a creation over it leaves it that was cut at once; and with a first word that tells nothing.
     for first in [u64::from_le_bytes(*b"BRISTLE?"), 0] {
         words[0] = first;
         words[512] = 0;
-        let pool = tiny().create_on(Dram::from_words(words.clone())).unwrap();
+        let pool = tiny().create_on(holding(words.clone())).unwrap();
         assert!(pool.trees().unwrap().is_empty());
-        let tree: PTree<Linear<4>, Volatile, Dram> = pool.tree("new").unwrap();
+        let tree: PTree<Linear<4>, Volatile, Any> = pool.tree("new").unwrap();
         assert!(tree.is_empty());
         for key in 0..100 {
             tree.insert(key * 3, key).unwrap();
         }
         // A crash: all that was never written is looked at.
-        let again = tiny().open_on(Dram::from_words(pool.medium().words())).unwrap();
-        let tree: PTree<Linear<4>, Volatile, Dram> = again.tree("new").unwrap();
+        let again = tiny().open_on(holding(words_of(pool.medium()))).unwrap();
+        let tree: PTree<Linear<4>, Volatile, Any> = again.tree("new").unwrap();
         assert!(tree.iter().eq((0..100).map(|key| (key * 3, key))));
         assert!(tree.check().is_clean(), "{:?}", tree.check());
     }
@@ -1262,8 +1268,8 @@ fn nothing_of_what_a_medium_held_comes_back() {
 
 #[test]
 fn a_load_that_panics_takes_no_space() {
-    let pool = tiny().create_on(Dram::zeroed(256 << 10)).unwrap();
-    let map: Map<u64, Vec<u8>, Circular<4>, Persistent, Dram> = pool.map("m").unwrap();
+    let pool = tiny().create_on(zeroed(256 << 10)).unwrap();
+    let map: Map<u64, Vec<u8>, Circular<4>, Persistent, Any> = pool.map("m").unwrap();
     let bytes = vec![7; 3000];
     for _ in 0..50 {
         let entries = (0..20).map(|key| {

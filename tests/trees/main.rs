@@ -5,6 +5,7 @@ mod crash;
 mod damage;
 mod errors;
 mod map;
+mod medium;
 mod model;
 mod papers;
 mod stress;

@@ -1,6 +1,7 @@
 //! The typed map: every kind of key and value, records of every length, and the space they take and give back.
 
-use bristlecone::medium::{Dram, Medium};
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::Medium;
 use bristlecone::{
     Circular, Error, Index, Key, Linear, Map, Node, OneLine, Options, Persistent, Pool, Result, Value, Volatile,
     delegate_medium,
@@ -8,22 +9,22 @@ use bristlecone::{
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
-type Small<K, V, I = Volatile, M = Dram> = Map<K, V, Circular<4>, I, M>;
+type Small<K, V, I = Volatile> = Map<K, V, Circular<4>, I, Any>;
 
 fn options() -> Options {
     Pool::options().segment_size(4096).max_capacity(1 << 20).max_trees(40)
 }
 
-fn pool() -> Pool<Dram> {
-    options().create_on(Dram::zeroed(1 << 20)).unwrap()
+fn pool() -> Pool<Any> {
+    options().create_on(zeroed(1 << 20)).unwrap()
 }
 
-fn reopen(words: Vec<u64>) -> Pool<Dram> {
-    options().open_on(Dram::from_words(words)).unwrap()
+fn reopen(words: Vec<u64>) -> Pool<Any> {
+    options().open_on(holding(words)).unwrap()
 }
 
 fn all<K: Key, V: Value, N: Node, I: Index, M: Medium>(map: &Map<K, V, N, I, M>) -> Vec<(K, V)> {
@@ -81,7 +82,7 @@ fn keys_of<K: Key + Debug>(keys: &[K]) {
     }
     same(&map, &model);
     drop(map);
-    let words = pool.medium().words();
+    let words = words_of(pool.medium());
     drop(pool);
     same(&reopen(words).map("m").unwrap(), &model);
 }
@@ -106,7 +107,7 @@ fn every_kind_of_key_keeps_its_order() {
 
 #[test]
 fn every_kind_of_inline_value_comes_back() {
-    fn values_of<V>(pool: &Pool<Dram>, name: &str, values: &[V])
+    fn values_of<V>(pool: &Pool<Any>, name: &str, values: &[V])
     where
         V: for<'v> Value<Borrowed<'v> = V> + Debug + PartialEq + Copy,
     {
@@ -147,7 +148,7 @@ fn every_kind_of_inline_value_comes_back() {
 #[test]
 fn a_set_is_a_map_to_nothing() {
     let pool = pool();
-    let set: Map<(u32, u32), (), Linear<4>, Persistent, Dram> = pool.map("set").unwrap();
+    let set: Map<(u32, u32), (), Linear<4>, Persistent, Any> = pool.map("set").unwrap();
     for a in 0..20 {
         for b in 0..20 {
             assert!(set.insert_new((a, b), ()).unwrap());
@@ -191,13 +192,13 @@ fn records_of_every_length_come_back() {
     let sizes = [4096, 2 << 20];
     for segment in sizes {
         let options = Pool::options().segment_size(segment).max_capacity(96 << 20).max_trees(2);
-        let pool = options.create_on(Dram::zeroed(96 << 20)).unwrap();
-        let map: Map<u64, Vec<u8>, Circular<8>, Volatile, Dram> = pool.map("m").unwrap();
+        let pool = options.create_on(zeroed(96 << 20)).unwrap();
+        let map: Map<u64, Vec<u8>, Circular<8>, Volatile, Any> = pool.map("m").unwrap();
         let lengths = lengths();
         for (key, &len) in (0..).zip(&lengths) {
             assert!(!map.insert(key, &bytes(len, 0)).unwrap());
         }
-        let holds = |map: &Map<u64, Vec<u8>, Circular<8>, Volatile, Dram>, salt: usize| {
+        let holds = |map: &Map<u64, Vec<u8>, Circular<8>, Volatile, Any>, salt: usize| {
             for (key, &len) in (0..).zip(&lengths) {
                 assert!(map.get(key).unwrap().unwrap() == bytes(len, salt), "{len} bytes");
             }
@@ -211,12 +212,12 @@ fn records_of_every_length_come_back() {
             assert!(map.insert(key, &bytes(len, 2)).unwrap());
         }
         holds(&map, 2);
-        let in_use = pool.medium().words();
+        let in_use = words_of(pool.medium());
         drop(map);
-        let closed = pool.medium().words();
+        let closed = words_of(pool.medium());
         drop(pool);
         for words in [in_use, closed] {
-            let pool = options.open_on(Dram::from_words(words)).unwrap();
+            let pool = options.open_on(holding(words)).unwrap();
             let map = pool.map("m").unwrap();
             holds(&map, 2);
             // All the space is there again.
@@ -233,7 +234,7 @@ fn records_of_every_length_come_back() {
 fn every_verb_works_on_records() {
     fn verbs<N: Node, I: Index>() {
         let pool = pool();
-        let map: Map<i32, Vec<u8>, N, I, Dram> = pool.map("m").unwrap();
+        let map: Map<i32, Vec<u8>, N, I, Any> = pool.map("m").unwrap();
         assert_eq!(map.first_key_value().unwrap(), None);
         assert!(!map.update(-5, b"no").unwrap());
         assert!(map.insert_new(-5, b"minus five").unwrap());
@@ -292,16 +293,16 @@ fn a_refused_bulk_load_gives_its_records_back() {
 }
 
 /// Opens after an orderly close, and after none.
-fn both_ways(pool: &Pool<Dram>, map: Small<u64, Vec<u8>, Persistent>) -> [Vec<u64>; 2] {
-    let in_use = pool.medium().words();
+fn both_ways(pool: &Pool<Any>, map: Small<u64, Vec<u8>, Persistent>) -> [Vec<u64>; 2] {
+    let in_use = words_of(pool.medium());
     drop(map);
-    [in_use, pool.medium().words()]
+    [in_use, words_of(pool.medium())]
 }
 
 #[test]
 fn replaced_and_removed_records_make_room() {
     let small = options().max_capacity(160 << 10).max_trees(2);
-    let pool = small.create_on(Dram::zeroed(160 << 10)).unwrap();
+    let pool = small.create_on(zeroed(160 << 10)).unwrap();
     let map: Small<u64, Vec<u8>, Persistent> = pool.map("m").unwrap();
     for n in 0..10_000 {
         map.insert(7, &bytes(n % 5 * 10 + 900, n)).unwrap();
@@ -317,7 +318,7 @@ fn replaced_and_removed_records_make_room() {
     let mut images = both_ways(&pool, map);
     drop(pool);
     for round in 0..12 {
-        let pool = small.open_on(Dram::from_words(images[round % 2].clone())).unwrap();
+        let pool = small.open_on(holding(images[round % 2].clone())).unwrap();
         let map: Small<u64, Vec<u8>, Persistent> = pool.map("m").unwrap();
         for n in 0..200 {
             map.insert(7, &bytes(n % 5 * 10 + 900, n)).unwrap();
@@ -350,22 +351,22 @@ fn many_trees_can_be_dropped_and_made_again() {
 
 /// Keeps a copy of everything at each fence.
 struct Snapshots {
-    dram: Dram,
+    of: Any,
     on: AtomicBool,
     taken: Mutex<Vec<Vec<u64>>>,
 }
 
 impl Medium for Snapshots {
-    delegate_medium!(this => this.dram; len domain reserve load store store_pair cas order flush);
+    delegate_medium!(this => this.of; len domain reserve load store store_pair cas order flush);
 
     fn name(&self) -> &str {
         "snapshots"
     }
 
     fn fence(&self) {
-        self.dram.fence();
+        self.of.fence();
         if self.on.load(Ordering::Relaxed) {
-            self.taken.lock().unwrap().push(self.dram.words());
+            self.taken.lock().unwrap().push(words_of(&self.of));
         }
     }
 }
@@ -373,18 +374,18 @@ impl Medium for Snapshots {
 #[test]
 fn a_cut_close_loses_no_space() {
     fn cut<V: Value, I: Index>(value: impl for<'v> Fn(&'v [u8]) -> V::Borrowed<'v>) {
-        let medium = Snapshots { dram: Dram::zeroed(1 << 20), on: false.into(), taken: Mutex::default() };
-        let pool = options().create_on(medium).unwrap();
-        let map: Small<u64, V, I, Snapshots> = pool.map("m").unwrap();
+        let snapshots = Arc::new(Snapshots { of: zeroed(1 << 20), on: false.into(), taken: Mutex::default() });
+        let pool = options().create_on(Arc::<Snapshots>::clone(&snapshots) as Any).unwrap();
+        let map: Small<u64, V, I> = pool.map("m").unwrap();
         let content = bytes(5000, 0);
         for key in 0..50 {
             map.insert(key, value(&content)).unwrap();
         }
         let available = pool.stat().available;
-        pool.medium().on.store(true, Ordering::Relaxed);
+        snapshots.on.store(true, Ordering::Relaxed);
         drop(map);
-        pool.medium().on.store(false, Ordering::Relaxed);
-        let images = std::mem::take(&mut *pool.medium().taken.lock().unwrap());
+        snapshots.on.store(false, Ordering::Relaxed);
+        let images = std::mem::take(&mut *snapshots.taken.lock().unwrap());
         assert!(images.len() >= 2);
         for words in images {
             let pool = reopen(words);

@@ -1,6 +1,6 @@
 //! Every tree against `BTreeMap`: random histories, small nodes, all keys legal, with reopening in between.
 
-use bristlecone::medium::Dram;
+use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::{
     Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, Index, Linear, Logged, Node, OneLine, PTree,
     Persistent, Pool, Sentinel, Versioned, Volatile, crab,
@@ -59,8 +59,8 @@ fn options() -> bristlecone::Options {
 }
 
 fn follows_the_model<N: Node, I: Index>(ops: Vec<Op>) {
-    let mut pool = options().create_on(Dram::zeroed(POOL)).unwrap();
-    let mut tree: PTree<N, I, Dram> = pool.tree("t").unwrap();
+    let mut pool = options().create_on(zeroed(POOL)).unwrap();
+    let mut tree: PTree<N, I, Any> = pool.tree("t").unwrap();
     let mut model = BTreeMap::new();
     for op in ops {
         match op {
@@ -117,14 +117,14 @@ fn follows_the_model<N: Node, I: Index>(ops: Vec<Op>) {
             Op::Reopen(in_order) => {
                 let words = if in_order {
                     drop(tree);
-                    pool.medium().words()
+                    words_of(pool.medium())
                 } else {
-                    let words = pool.medium().words();
+                    let words = words_of(pool.medium());
                     drop(tree);
                     words
                 };
                 drop(pool);
-                pool = options().open_on(Dram::from_words(words)).unwrap();
+                pool = options().open_on(holding(words)).unwrap();
                 tree = pool.tree("t").unwrap();
             }
         }
@@ -182,8 +182,8 @@ proptest! {
 
     #[test]
     fn bulk_load_is_insert_of_all(keys in prop::collection::btree_map(key(), any::<u64>(), 0..300)) {
-        let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
-        let tree: PTree<Circular<8>, Persistent, Dram> = pool.tree("t").unwrap();
+        let pool = options().create_on(zeroed(POOL)).unwrap();
+        let tree: PTree<Circular<8>, Persistent, Any> = pool.tree("t").unwrap();
         assert_eq!(tree.bulk_load(keys.clone()).unwrap(), keys.len() as u64);
         assert!(tree.check().is_clean());
         assert_eq!(tree.iter().collect::<BTreeMap<_, _>>(), keys);
@@ -202,7 +202,7 @@ proptest! {
 }
 
 /// Bytes of leaves per entry; the last leaf, which holds at most the key MAX, left out.
-fn bytes_per_entry(tree: &PTree<OneLine, Volatile, Dram>) -> f64 {
+fn bytes_per_entry(tree: &PTree<OneLine, Volatile, Any>) -> f64 {
     let report = tree.check();
     assert!(report.is_clean(), "{:?}", report.violations);
     ((report.leaves - 1) * <OneLine>::BYTES) as f64 / report.entries as f64
@@ -210,8 +210,7 @@ fn bytes_per_entry(tree: &PTree<OneLine, Volatile, Dram>) -> f64 {
 
 #[test]
 fn keys_that_ascend_or_descend_fill_leaves() {
-    let empty =
-        || -> PTree<OneLine, Volatile, Dram> { options().create_on(Dram::zeroed(POOL)).unwrap().tree("t").unwrap() };
+    let empty = || -> PTree<OneLine, Volatile, Any> { options().create_on(zeroed(POOL)).unwrap().tree("t").unwrap() };
     const KEYS: u64 = 50_000;
     let ascending = empty();
     (0..KEYS).for_each(|key| assert_eq!(ascending.insert(key, key).unwrap(), None));

@@ -1,6 +1,7 @@
 //! The systems of the papers under their names: each holds what it was given, is there again, and is no other.
 
-use bristlecone::medium::{Dram, Medium};
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::Medium;
 use bristlecone::*;
 
 const POOL: u64 = 8 << 20;
@@ -20,7 +21,7 @@ fn entries() -> impl Iterator<Item = (u64, u64)> {
     (0..KEYS).map(move |i| (key(i), i % 7))
 }
 
-fn keeps<N: Node, I: Index>(tree: &PTree<N, I, Dram>) {
+fn keeps<N: Node, I: Index>(tree: &PTree<N, I, Any>) {
     let mut expected: Vec<(u64, u64)> = entries().collect();
     expected.sort_unstable();
     assert_eq!(tree.iter().collect::<Vec<_>>(), expected);
@@ -31,8 +32,8 @@ fn keeps<N: Node, I: Index>(tree: &PTree<N, I, Dram>) {
 
 /// A pool with the tree, closed in order.
 fn holds<N: Node, I: Index>() -> Vec<u64> {
-    let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
-    let tree: PTree<N, I, Dram> = pool.tree("t").unwrap();
+    let pool = options().create_on(zeroed(POOL)).unwrap();
+    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
     for (key, value) in entries() {
         assert_eq!(tree.insert(key, value + 1).unwrap(), None);
         assert_eq!(tree.update(key, value).unwrap(), Some(value + 1));
@@ -41,11 +42,11 @@ fn holds<N: Node, I: Index>() -> Vec<u64> {
     }
     keeps(&tree);
     // After a crash.
-    let crashed = options().open_on(Dram::from_words(pool.medium().words())).unwrap();
+    let crashed = options().open_on(holding(words_of(pool.medium()))).unwrap();
     keeps::<N, I>(&crashed.tree("t").unwrap());
     drop(tree);
-    let words = pool.medium().words();
-    let reopened = options().open_on(Dram::from_words(words.iter().copied())).unwrap();
+    let words = words_of(pool.medium());
+    let reopened = options().open_on(holding(words.iter().copied())).unwrap();
     assert!(reopened.check().unwrap().is_clean());
     keeps::<N, I>(&reopened.tree("t").unwrap());
     words
@@ -53,7 +54,7 @@ fn holds<N: Node, I: Index>() -> Vec<u64> {
 
 /// Opening it as another kind of tree is refused, and says what it is.
 fn is_no_other<N: Node, I: Index>(words: &[u64], name: &str) {
-    let pool = options().open_on(Dram::from_words(words.iter().copied())).unwrap();
+    let pool = options().open_on(holding(words.iter().copied())).unwrap();
     match pool.tree::<N, I>("t").map(drop) {
         Err(Error::LayoutMismatch { found, .. }) => assert!(found.starts_with(&format!("{name}/")), "{found}"),
         other => panic!("{name} opened as {}: {other:?}", N::NAME),

@@ -3,7 +3,8 @@
 //! The trees are of the smallest nodes, so that leaves split and merge all the time, on a medium that gives the processor
 //! away in the middle of things, so that threads meet at every place.
 
-use bristlecone::medium::{Dram, Medium};
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::Medium;
 use bristlecone::{
     Append, Circular, CowSip, Error, Fingerprint, Flat, Index, Linear, Logged, Map, Node, OneLine, Options, PTree,
     Persistent, Pool, Result, Sentinel, Versioned, Volatile, crab, delegate_medium,
@@ -11,7 +12,7 @@ use bristlecone::{
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ fn options() -> Options {
 }
 
 /// Memory whose every n-th access yields to another thread.
-struct Jittery(Dram);
+struct Jittery(Any);
 
 thread_local! {
     static CHANCE: Cell<u64> = const { Cell::new(0x2545_f491_4f6c_dd1d) };
@@ -102,8 +103,8 @@ fn watched<R>(what: &str, work: impl FnOnce() -> R) -> R {
     result
 }
 
-fn pool() -> Pool<Jittery> {
-    options().create_on(Jittery(Dram::zeroed(CAPACITY))).unwrap()
+fn pool() -> Pool<Any> {
+    options().create_on(Arc::new(Jittery(zeroed(CAPACITY))) as Any).unwrap()
 }
 
 fn sound<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>) {
@@ -114,14 +115,14 @@ fn sound<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>) {
 }
 
 /// What the tree holds is what it holds after a crash now, and after closing and opening again.
-fn outlives<N: Node, I: Index>(pool: Pool<Jittery>, tree: PTree<N, I, Jittery>) {
+fn outlives<N: Node, I: Index>(pool: Pool<Any>, tree: PTree<N, I, Any>) {
     let expected: Vec<_> = tree.iter().collect();
-    let crashed = pool.medium().0.words();
+    let crashed = words_of(pool.medium());
     drop(tree);
-    let closed = pool.medium().0.words();
+    let closed = words_of(pool.medium());
     for words in [crashed, closed] {
-        let pool = options().open_on(Dram::from_words(words)).unwrap();
-        let tree: PTree<N, I, Dram> = pool.tree("t").unwrap();
+        let pool = options().open_on(holding(words)).unwrap();
+        let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
         assert!(tree.iter().eq(expected.iter().copied()));
         sound(&tree);
     }
@@ -138,7 +139,7 @@ const GROUPS: u64 = 24;
 
 fn storm<N: Node, I: Index>() {
     let pool = pool();
-    let tree: PTree<N, I, Jittery> = pool.tree("t").unwrap();
+    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
     for n in 0..GROUPS {
         tree.insert(n * 16 + PERMANENT, n).unwrap();
     }
@@ -188,7 +189,7 @@ fn storm<N: Node, I: Index>() {
 }
 
 fn write<N: Node, I: Index>(
-    tree: &PTree<N, I, Jittery>,
+    tree: &PTree<N, I, Any>,
     number: u64,
     growing: bool,
     model: &mut BTreeMap<u64, u64>,
@@ -246,7 +247,7 @@ fn write<N: Node, I: Index>(
     }
 }
 
-fn scan<N: Node, I: Index>(tree: &PTree<N, I, Jittery>) {
+fn scan<N: Node, I: Index>(tree: &PTree<N, I, Any>) {
     let (mut last, mut permanent) = (None, 0);
     for (key, value) in tree.iter() {
         assert!(last.replace(key).is_none_or(|last| last < key), "{key} after {last:?}");
@@ -315,7 +316,7 @@ fn is_of(key: u64, value: u64) {
 fn scramble<N: Node, I: Index>() {
     const KEYS: u64 = 40;
     let pool = pool();
-    let tree: PTree<N, I, Jittery> = pool.tree("t").unwrap();
+    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
     let stop = Instant::now() + TIME;
     thread::scope(|scope| {
         for number in 0..THREADS {
@@ -403,7 +404,7 @@ fn come_and_go<I: Index>() {
                 seed(number);
                 let mut model = BTreeMap::new();
                 while Instant::now() < stop {
-                    let tree: PTree<Circular<4>, I, Jittery> = pool.tree("t").unwrap();
+                    let tree: PTree<Circular<4>, I, Any> = pool.tree("t").unwrap();
                     for _ in 0..below(6) {
                         let (key, value) = (below(40) * 16 + number, random());
                         if below(3) > 0 {
@@ -428,7 +429,7 @@ fn come_and_go<I: Index>() {
         guests.into_iter().map(|guest| guest.join().unwrap()).collect()
     });
     let expected: BTreeMap<u64, u64> = models.into_iter().flatten().collect();
-    let tree: PTree<Circular<4>, I, Jittery> = pool.tree("t").unwrap();
+    let tree: PTree<Circular<4>, I, Any> = pool.tree("t").unwrap();
     assert!(tree.iter().eq(expected));
     sound(&tree);
     outlives(pool, tree);
@@ -452,7 +453,7 @@ fn first_touch<I: Index>() {
     let mut round = 0;
     while Instant::now() < stop {
         round += 1;
-        let tree: PTree<Circular<4>, I, Jittery> = pool.tree("t").unwrap();
+        let tree: PTree<Circular<4>, I, Any> = pool.tree("t").unwrap();
         thread::scope(|scope| {
             for number in 0..4 {
                 let tree = &tree;
@@ -472,7 +473,7 @@ fn first_touch<I: Index>() {
         });
         assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
     }
-    let tree: PTree<Circular<4>, I, Jittery> = pool.tree("t").unwrap();
+    let tree: PTree<Circular<4>, I, Any> = pool.tree("t").unwrap();
     sound(&tree);
     outlives(pool, tree);
 }
@@ -505,7 +506,7 @@ fn trees_made_and_dropped_by_all_leave_nothing_behind() {
                                 Err(error) => panic!("{error}"),
                             }
                         } else {
-                            let tree: PTree<Circular<4>, Persistent, Jittery> = pool.tree("t").unwrap();
+                            let tree: PTree<Circular<4>, Persistent, Any> = pool.tree("t").unwrap();
                             for key in 0..below(60) {
                                 tree.insert(key * 16 + number, mark(key * 16 + number, random())).unwrap();
                             }
@@ -517,7 +518,7 @@ fn trees_made_and_dropped_by_all_leave_nothing_behind() {
             }
         });
         if !pool.trees().unwrap().is_empty() {
-            let tree: PTree<Circular<4>, Persistent, Jittery> = pool.tree("t").unwrap();
+            let tree: PTree<Circular<4>, Persistent, Any> = pool.tree("t").unwrap();
             sound(&tree);
             drop(tree);
             pool.drop_tree("t").unwrap();
@@ -543,9 +544,9 @@ fn version_of(key: u64, bytes: &[u8]) -> u64 {
 }
 
 fn records<N: Node, I: Index>() {
-    type Records<N, I, M> = Map<u64, Vec<u8>, N, I, M>;
+    type Records<N, I> = Map<u64, Vec<u8>, N, I, Any>;
     let pool = pool();
-    let map: Records<N, I, Jittery> = pool.map("t").unwrap();
+    let map: Records<N, I> = pool.map("t").unwrap();
     let stop = Instant::now() + TIME;
     let models: Vec<BTreeMap<u64, u64>> = thread::scope(|scope| {
         let writer = |number: u64| {
@@ -606,11 +607,11 @@ fn records<N: Node, I: Index>() {
     let holds = |entries: Vec<(u64, Vec<u8>)>| assert!(entries.into_iter().eq(model.clone()));
     holds(map.iter().map(Result::unwrap).collect());
     assert!(map.check().is_clean(), "{:?}", map.check().violations);
-    let crashed = pool.medium().0.words();
+    let crashed = words_of(pool.medium());
     drop(map);
-    for words in [crashed, pool.medium().0.words()] {
-        let pool = options().open_on(Dram::from_words(words)).unwrap();
-        let map: Records<N, I, Dram> = pool.map("t").unwrap();
+    for words in [crashed, words_of(pool.medium())] {
+        let pool = options().open_on(holding(words)).unwrap();
+        let map: Records<N, I> = pool.map("t").unwrap();
         holds(map.iter().map(Result::unwrap).collect());
         assert!(map.check().is_clean(), "{:?}", map.check().violations);
     }
@@ -630,8 +631,8 @@ fn records_linear_4_persistent() {
 #[cfg_attr(miri, ignore)]
 fn a_long_record_is_read_while_its_neighbours_change() {
     watched("a long record", || {
-        let pool = Pool::options().max_capacity(32 << 20).create_on(Dram::zeroed(32 << 20)).unwrap();
-        let map: Map<u64, Vec<u8>, Circular<8>, Volatile, Dram> = pool.map("t").unwrap();
+        let pool = Pool::options().max_capacity(32 << 20).create_on(zeroed(32 << 20)).unwrap();
+        let map: Map<u64, Vec<u8>, Circular<8>, Volatile, Any> = pool.map("t").unwrap();
         let long = vec![7; 2 << 20];
         map.insert(1, &long).unwrap();
         map.insert(2, b"short").unwrap();
@@ -659,8 +660,8 @@ fn a_long_record_is_read_while_its_neighbours_change() {
 #[test]
 fn a_hot_leaf_starves_nobody() {
     watched("a hot leaf", || {
-        let pool = options().create_on(Dram::zeroed(CAPACITY)).unwrap();
-        let tree: PTree<Circular<8>, Volatile, Dram> = pool.tree("t").unwrap();
+        let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+        let tree: PTree<Circular<8>, Volatile, Any> = pool.tree("t").unwrap();
         tree.insert(0, 0).unwrap();
         let stop = Instant::now() + TIME;
         let reads: Vec<u64> = thread::scope(|scope| {

@@ -23,10 +23,11 @@
 mod circ_tree;
 mod crab_tree;
 
+use super::Values;
 use super::history::{History, Op};
 use super::next_path;
 use super::pending::Pending;
-use super::subject::{Kind, Numbers, Subject};
+use super::subject::Kind;
 use super::verify::{self, Allowed, Run};
 use crate::index::{Index, IndexKind};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
@@ -60,6 +61,10 @@ fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
+fn numbers<N: Node, I: Index>() -> Kind {
+    Kind::of::<N, I>(Values::Numbers)
+}
+
 /// The insertion of one entry.
 const fn put(key: u64, letter: char) -> Op {
     Op::Insert(key, letter as u64)
@@ -82,7 +87,7 @@ impl Scene {
     /// entries are those before or after the operation, every invariant holds, and further changes work. So they do if
     /// recovery is cut in turn, and if what is done next is cut.
     fn tell<N: Node, I: Index>(&self, model: Model) -> Told {
-        let run = verify::run::<Numbers<N, I>>(&self.history, self.medium(None)).unwrap();
+        let run = verify::run(numbers::<N, I>(), &self.history, self.medium(None)).unwrap();
         let mut told = Told { states: Vec::new(), rows: Vec::new() };
         for (pending, allowed) in points(Pending::new(vec![0; verify::POOL as usize / 8]), &run) {
             let mut states = 0;
@@ -115,7 +120,7 @@ impl Scene {
     /// A medium: what a crash left, or an empty one.
     fn medium(&self, image: Option<Vec<u64>>) -> Sim {
         let sim = match image {
-            Some(image) => Sim::crashed(image, LineOptions::default(), Vec::new(), 0, None),
+            Some(image) => Sim::crashed(&image, LineOptions::default(), Vec::new(), 0, None),
             None => Sim::zeroed(verify::POOL, None),
         };
         sim.with_whole_pairs(self.whole_pairs)
@@ -132,10 +137,10 @@ impl Scene {
         let options = pending.options(model);
         let mut path: Vec<Choice> = Vec::new();
         loop {
-            let sim = Sim::crashed(pending.image.clone(), options.clone(), path, 0, None);
+            let sim = Sim::crashed(&pending.image, options.clone(), path, 0, None);
             let sim = sim.with_whole_pairs(self.whole_pairs);
             let seen = leaves::<N, I>(&sim);
-            let recovery = verify::state::<Numbers<N, I>>(&sim, allowed, N::SLOTS as u64, 1, false);
+            let recovery = verify::state(numbers::<N, I>(), &sim, allowed, 1, false, |_| false);
             let recovery = recovery.unwrap_or_else(|what| panic!("{}, at {seen}: {what}", self.history));
             path = sim.path();
             let mut state = pending.after_crash();
@@ -154,13 +159,13 @@ impl Scene {
     fn next<N: Node, I: Index>(&self, image: Vec<u64>, found: &BTreeMap<u64, u64>, op: Op) -> (String, Run) {
         let sim = self.medium(Some(image));
         let pool = verify::options().open_on(sim.clone()).unwrap();
-        let tree = Numbers::<N, I>::open(&pool).unwrap();
+        let tree = (numbers::<N, I>().open)(&pool).unwrap();
         // A leaf is repaired when it is first touched.
         tree.entries(false).unwrap();
         let made = leaves::<N, I>(&sim);
         assert_eq!(tree.check().unfinished, 0, "{made}");
         let from = sim.now();
-        verify::perform(op, &tree).unwrap();
+        verify::perform(op, &*tree).unwrap();
         let trace = sim.trace();
         let mut model = found.clone();
         op.apply(&mut model);

@@ -1,0 +1,23 @@
+//! The medium of all trees here: one type, so that a tree which several tests use is compiled once.
+
+use bristlecone::medium::{Dram, Medium};
+use std::sync::Arc;
+
+pub(crate) type Any = Arc<dyn Medium>;
+
+/// Memory that holds zeros.
+pub(crate) fn zeroed(len: u64) -> Any {
+    Arc::new(Dram::zeroed(len))
+}
+
+/// Memory that holds these words.
+pub(crate) fn holding(words: impl IntoIterator<Item = u64>) -> Any {
+    Arc::new(Dram::from_words(words))
+}
+
+/// What it holds now.
+pub(crate) fn words_of(medium: &Any) -> Vec<u64> {
+    let mut words = vec![0; medium.len() as usize / 8];
+    medium.load_words(0, &mut words);
+    words
+}
