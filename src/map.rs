@@ -1,13 +1,12 @@
 //! The typed ordered map: keys and values of Rust types over a tree of words.
 
-use crate::codec::{Encoded, Key, Kind, Read, Stored, Value};
+use crate::codec::{Key, Kind, Stored, Value};
 use crate::error::{Error, Result};
 use crate::index::{Index, Volatile};
 use crate::medium::{Mapped, Medium};
 use crate::node::{Node, OneLine};
 use crate::pool::Pool;
-use crate::pool::records::Records;
-use crate::tree::{Change, Core, Range, Report};
+use crate::tree::{Core, Range, Report};
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -60,7 +59,7 @@ impl<M: Medium> Pool<M> {
     /// As [`tree`](Self::tree).
     pub fn map<K: Key, V: Value, N: Node, I: Index>(&self, name: &str) -> Result<Map<K, V, N, I, M>> {
         let kinds: (Kind, Kind) = (K::KIND, V::KIND);
-        Ok(Map { core: Core::open::<I>(&self.inner, name, kinds)?, types: PhantomData })
+        Ok(Map { core: Core::open(&self.inner, name, I::KIND, kinds)?, types: PhantomData })
     }
 }
 
@@ -80,17 +79,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     }
 
     fn lookup(&self, key: u64) -> Result<Option<V>> {
-        let stored = self.core.get_with(key, |word| self.stored(word)).transpose();
-        Ok(self.core.pool.intact(stored)?.map(V::decode))
-    }
-
-    /// The value behind a slot's word. May be called for a word that is no longer current; what it returns is then thrown
-    /// away, and all it reads is checked.
-    fn stored(&self, word: u64) -> Read<Stored> {
-        match &self.core.records {
-            None => Ok(Stored::Word(word)),
-            Some(records) => records.read(&self.core.pool.medium, &self.core.pool.segments, word).map(Stored::Bytes),
-        }
+        Ok(self.core.value(key)?.map(V::decode))
     }
 
     /// Whether the key is there.
@@ -104,7 +93,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// [`Error::RecordTooLong`], [`Error::OutOfSpace`], [`Error::Corrupt`]. Nothing has changed then.
     pub fn insert(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key.encode(), value, |_| true).map(|old| old.is_some())
+        self.core.put(key.encode(), V::encode(value), |_| true).map(|old| old.is_some())
     }
 
     /// Sets the value of a key that is there; true if it is.
@@ -113,7 +102,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// As [`insert`](Self::insert).
     pub fn update(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key.encode(), value, |old| old.is_some()).map(|old| old.is_some())
+        self.core.put(key.encode(), V::encode(value), |old| old.is_some()).map(|old| old.is_some())
     }
 
     /// Sets the value of a key that is not there; true if it was not.
@@ -122,45 +111,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// As [`insert`](Self::insert).
     pub fn insert_new(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key.encode(), value, |old| old.is_none()).map(|old| old.is_none())
-    }
-
-    fn put(&self, key: u64, value: V::Borrowed<'_>, wanted: impl Fn(Option<u64>) -> bool) -> Result<Option<u64>> {
-        let core = &*self.core;
-        let (word, record) = match V::encode(value) {
-            Encoded::Word(word) => (word, None),
-            Encoded::Bytes(bytes) => {
-                let record = self.records()?.write(&core.pool.medium, &core.pool.segments, bytes)?;
-                (record, Some(record))
-            }
-        };
-        let mut stored = false;
-        let old = core.change(key, |old| {
-            stored = wanted(old);
-            if stored { Change::Put(word) } else { Change::Keep }
-        });
-        // Either the old record or the new one is now without a slot.
-        let stale = match (&old, stored) {
-            (Ok(old), true) => *old,
-            _ => record,
-        };
-        self.free(stale);
-        old
-    }
-
-    fn records(&self) -> Result<&Records> {
-        let no_records = Error::KindMismatch {
-            tree: self.core.name.clone(),
-            found: "values in their slots".to_owned(),
-            expected: V::KIND.name.to_owned(),
-        };
-        self.core.records.as_ref().ok_or(no_records)
-    }
-
-    fn free(&self, record: Option<u64>) {
-        if let (Some(records), Some(record)) = (&self.core.records, record) {
-            records.free(&self.core.pool.medium, &self.core.pool.segments, record);
-        }
+        self.core.put(key.encode(), V::encode(value), |old| old.is_none()).map(|old| old.is_none())
     }
 
     /// Removes a key; true if it was there.
@@ -169,9 +120,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// [`Error::Corrupt`].
     pub fn remove(&self, key: K) -> Result<bool> {
-        let old = self.core.change(key.encode(), |_| Change::Remove)?;
-        self.free(old);
-        Ok(old.is_some())
+        self.core.take(key.encode())
     }
 
     fn words(range: impl RangeBounds<K>) -> (Bound<u64>, Bound<u64>) {
@@ -247,22 +196,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// As [`PTree::bulk_load`](crate::PTree::bulk_load), and [`Error::RecordTooLong`].
     pub fn bulk_load<'v>(&self, entries: impl IntoIterator<Item = (K, V::Borrowed<'v>)>) -> Result<u64> {
-        let core = &*self.core;
-        let mut written = Written { map: self, records: Vec::new() };
-        let entries = entries.into_iter().map(|(key, value)| {
-            let word = match V::encode(value) {
-                Encoded::Word(word) => word,
-                Encoded::Bytes(bytes) => {
-                    let record = self.records()?.write(&core.pool.medium, &core.pool.segments, bytes)?;
-                    written.records.push(record);
-                    record
-                }
-            };
-            Ok((key.encode(), word))
-        });
-        let loaded = core.bulk_load(entries)?;
-        written.records.clear();
-        Ok(loaded)
+        self.core.bulk_load_values(entries.into_iter().map(|(key, value)| (key.encode(), V::encode(value))))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if there was one.
@@ -273,18 +207,6 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     /// Checks every invariant of the map, records included. Nothing is changed. Other threads must not write meanwhile.
     pub fn check(&self) -> Report {
         self.core.check()
-    }
-}
-
-/// Records that no slot points to yet: freed if none ever will, be it for an error or a panic of the caller's iterator.
-struct Written<'m, K: Key, V: Value, N: Node, I: Index, M: Medium> {
-    map: &'m Map<K, V, N, I, M>,
-    records: Vec<u64>,
-}
-
-impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Drop for Written<'_, K, V, N, I, M> {
-    fn drop(&mut self) {
-        self.records.drain(..).for_each(|record| self.map.free(Some(record)));
     }
 }
 

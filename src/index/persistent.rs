@@ -409,7 +409,7 @@ pub(crate) fn check<N: Sorted, M: Medium>(
     pool: &Arc<Inner<M>>,
     root: Root,
     leaves: &[(u64, u64)],
-    mut report: impl FnMut(Broken),
+    report: &mut dyn FnMut(Broken),
 ) -> u64 {
     let links = Links::<N, M>::new(Arc::clone(pool), root.slot, Kind::Inner);
     match top_of(&links, root) {
@@ -429,7 +429,7 @@ fn check_levels<N: Sorted, M: Medium>(
     links: &Links<N, M>,
     top: Top,
     leaves: &[(u64, u64)],
-    mut report: impl FnMut(Broken),
+    report: &mut dyn FnMut(Broken),
 ) {
     let m = links.medium();
     // From the top down, without locks: a lock would repair.
@@ -451,7 +451,7 @@ fn check_levels<N: Sorted, M: Medium>(
         }
         let mut entries = Vec::new();
         for &(at, span) in &nodes {
-            let Some(checked) = N::check(m, at, span, &mut report) else { return };
+            let Some(checked) = N::check(m, at, span, report) else { return };
             let from = entries.len();
             entries.extend(checked.entries.iter().map(|&(low, child)| (low, child, at)));
             if entries.get(from).is_none_or(|&(key, ..)| key != span.low()) {

@@ -251,7 +251,7 @@ where
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let (lines, count) = (Self::size(m, at), m.load(at + COUNT));
         // That the block has as many lines was looked at before.
         if lines < LEAST || count > Self::capacity(lines) as u64 {

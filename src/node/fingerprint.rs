@@ -221,7 +221,7 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let mut keys: Vec<(u64, usize)> =
             Self::owned(m, at, span).map(|slot| (slots::key(m, at, slot), slot)).collect();
         keys.sort_unstable();

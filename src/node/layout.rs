@@ -16,7 +16,7 @@ pub struct Checked {
 /// What a [check](Layout::check) finds; as an error, what is broken.
 pub(super) fn sound<N: Layout, M: Medium>(m: &M, at: u64, span: Span) -> Result<Checked, Broken> {
     let mut broken = None;
-    let checked = N::check(m, at, span, |found| broken = broken.take().or(Some(found)));
+    let checked = N::check(m, at, span, &mut |found| broken = broken.take().or(Some(found)));
     match (broken, checked) {
         (None, Some(checked)) => Ok(checked),
         (Some(broken), _) => Err(broken),
@@ -161,7 +161,7 @@ pub trait Layout: Send + Sync + Sized + 'static {
     fn recover<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span) -> Result<(), Broken>;
 
     /// Every broken invariant, without a store. `None` if what there is cannot be told; one of them says why.
-    fn check<M: Medium>(m: &M, at: u64, span: Span, report: impl FnMut(Broken)) -> Option<Checked>;
+    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
 }
 
 /// See [`Layout::TAKES`].

@@ -131,7 +131,7 @@ impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
         slots::repair::<Self, M>(m, at, span)
     }
 
-    fn inspect<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+    fn inspect<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         match Self::in_log(m, at) {
             Ok(None) => slots::check::<Self, M>(m, at, span, report),
             Ok(Some(entries)) => Some(Checked { entries, pair: None }),

@@ -344,7 +344,7 @@ where
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let keys = (0..SLOTS).map(|slot| (m.load(key_at(at, slot)), slot));
         let mut keys: Vec<(u64, usize)> = keys.filter(|(key, _)| span.contains(*key)).collect();
         keys.sort_unstable();

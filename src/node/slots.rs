@@ -318,7 +318,7 @@ pub(crate) fn check<N: Sorted, M: Medium>(
     m: &M,
     at: u64,
     span: Span,
-    mut report: impl FnMut(Broken),
+    report: &mut dyn FnMut(Broken),
 ) -> Option<Checked> {
     match inspect::<N, M>(m, at, span) {
         Err(broken) => {

@@ -200,7 +200,7 @@ pub trait Sorted: Node + Layout<Aid = Run<Self::Probe>, Inner = Self> {
     }
 
     /// See [`Layout::check`].
-    fn inspect<M: Medium>(m: &M, at: u64, span: Span, report: impl FnMut(Broken)) -> Option<Checked> {
+    fn inspect<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         slots::check::<Self, M>(m, at, span, report)
     }
 }
@@ -333,7 +333,7 @@ impl<N: Sorted> Layout for N {
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, span: Span, report: impl FnMut(Broken)) -> Option<Checked> {
+    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         N::inspect(m, at, span, report)
     }
 }

@@ -272,7 +272,7 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, span: Span, mut report: impl FnMut(Broken)) -> Option<Checked> {
+    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let commit = Commit::load(m, at);
         if commit.count > SLOTS {
             report(Broken::new(at + COMMIT, "N3: more entries than slots"));

@@ -11,6 +11,7 @@ pub(crate) mod segments;
 pub use options::Options;
 pub use progress::Progress;
 
+use crate::codec::{key_kind_name, value_kind_name};
 use crate::error::{Broken, Error, Result};
 use crate::medium::{Domain, Mapped, Medium};
 use crate::sync::{Mutex, yield_now};
@@ -59,7 +60,7 @@ pub(crate) struct Inner<M: Medium> {
     superblock: Mutex<(Superblock, usize)>,
     pub(crate) segments: Segments,
     /// The open trees by root slot. Also the lock under which roots are created and deleted.
-    catalog: Mutex<HashMap<u16, Weak<dyn Any + Send + Sync>>>,
+    catalog: Mutex<HashMap<u16, Weak<OpenTree>>>,
     was_clean: bool,
     /// Whether the pool was declared in use, and is to be closed; or is only read.
     in_use: AtomicBool,
@@ -67,6 +68,9 @@ pub(crate) struct Inner<M: Medium> {
     pub(crate) watch: Option<Watch>,
     pub(crate) medium: M,
 }
+
+/// An open tree, of whatever type.
+type OpenTree = dyn Any + Send + Sync;
 
 /// What an open pool is, for reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -320,30 +324,22 @@ impl<M: Medium> Inner<M> {
     /// Opens the tree of this name, creating it if need be; or finds it open already.
     ///
     /// `create` lays out an empty tree for a free root and returns its head; `open_tree` takes possession of the tree.
-    pub(crate) fn tree<T: Any + Send + Sync>(
+    pub(crate) fn tree(
         &self,
         name: &str,
-        check: impl Fn(Root, Shape) -> Result<()>,
         shape: Shape,
-        create: impl Fn(Root) -> Result<u64>,
-        open_tree: impl Fn(Root) -> Result<Arc<T>>,
-    ) -> Result<Arc<T>> {
+        create: &dyn Fn(Root) -> Result<u64>,
+        open_tree: &dyn Fn(Root) -> Result<Arc<OpenTree>>,
+    ) -> Result<Arc<OpenTree>> {
         self.writable()?;
         roots::check_name(name)?;
         let (mut catalog, found) = loop {
             let catalog = self.catalog.lock();
             let Some(root) = self.find(name)? else { break (catalog, None) };
-            check(root, root.shape(&self.medium))?;
+            self.check_shape(root, shape)?;
             match catalog.get(&root.slot).map(Weak::upgrade) {
                 None => break (catalog, Some(root)),
-                // The shape was found equal, so the type is the same.
-                Some(Some(open)) => {
-                    return open.downcast::<T>().map_err(|_| Error::LayoutMismatch {
-                        tree: name.to_owned(),
-                        found: "a tree open with other parameters".to_owned(),
-                        expected: std::any::type_name::<T>().to_owned(),
-                    });
-                }
+                Some(Some(open)) => return Ok(open),
                 // The last handle is just closing it.
                 Some(None) => drop(catalog),
             }
@@ -369,9 +365,26 @@ impl<M: Medium> Inner<M> {
             }
         };
         let tree = open_tree(root)?;
-        let weak: Weak<T> = Arc::downgrade(&tree);
-        catalog.insert(root.slot, weak);
+        catalog.insert(root.slot, Arc::downgrade(&tree));
         Ok(tree)
+    }
+
+    /// An existing tree is opened as what it is.
+    fn check_shape(&self, root: Root, expected: Shape) -> Result<()> {
+        let found = root.shape(&self.medium);
+        let tree = || root.name(&self.medium);
+        let layout = |shape: Shape| {
+            let (layout, index) = crate::node::layout_names(shape.layout, shape.index);
+            format!("{layout}/{} with a {index} index", shape.slots)
+        };
+        let kinds = |shape: Shape| format!("{} -> {}", key_kind_name(shape.keys), value_kind_name(shape.values));
+        if (found.layout, found.slots, found.index) != (expected.layout, expected.slots, expected.index) {
+            return Err(Error::LayoutMismatch { tree: tree(), found: layout(found), expected: layout(expected) });
+        }
+        if (found.keys, found.values) != (expected.keys, expected.values) {
+            return Err(Error::KindMismatch { tree: tree(), found: kinds(found), expected: kinds(expected) });
+        }
+        Ok(())
     }
 
     /// A tree is closed: it may be opened again.
@@ -394,8 +407,8 @@ impl<M: Medium> Inner<M> {
             layout: format!("{layout}/{}", shape.slots),
             slots: shape.slots,
             index,
-            keys: crate::codec::key_kind_name(shape.keys),
-            values: crate::codec::value_kind_name(shape.values),
+            keys: key_kind_name(shape.keys),
+            values: value_kind_name(shape.values),
             bytes: segments * self.segments.size(),
             closed: root.closed(&self.medium).is_some(),
         }

@@ -93,6 +93,13 @@ struct State {
     free: Vec<u32>,
 }
 
+impl State {
+    fn tidy(&mut self) {
+        self.free.sort_unstable_by(|a, b| b.cmp(a));
+        self.free.dedup();
+    }
+}
+
 impl Segments {
     /// Reads the table.
     pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self, Broken> {
@@ -248,8 +255,7 @@ impl Segments {
         // Crash, until here: still the tree's, and reached by nothing; its next walk releases them again. Not later: after an
         // orderly close there is no walk, and the slot of a dropped tree may be another's.
         m.fence();
-        state.free.sort_unstable_by(|a, b| b.cmp(a));
-        state.free.dedup();
+        state.tidy();
     }
 
     /// Where a segment's entry lies.

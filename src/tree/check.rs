@@ -123,7 +123,7 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
             report.leaves += 1;
             chain.fits(here)?;
             let mut broken = Vec::new();
-            if let Some(Checked { entries, pair }) = N::check(m, here, span, |b| broken.push(b)) {
+            if let Some(Checked { entries, pair }) = N::check(m, here, span, &mut |b| broken.push(b)) {
                 report.unfinished += u64::from(pair.is_some());
                 report.entries += entries.len() as u64 - u64::from(pair.is_some());
                 if let Some(records) = &records {
@@ -155,7 +155,7 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
                 IndexKind::Volatile => built_volatile(leaves.len()),
                 IndexKind::Flat | IndexKind::FlatFixed => built_flat(leaves.len()),
                 IndexKind::Persistent => {
-                    (check_persistent::<N::Inner, M>(pool, root, &leaves, |broken| report.add(broken)), 0)
+                    (check_persistent::<N::Inner, M>(pool, root, &leaves, &mut |broken| report.add(broken)), 0)
                 }
             };
             report.height = report.height.max(above + 1);

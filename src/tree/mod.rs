@@ -11,6 +11,7 @@ mod replace;
 mod search;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod values;
 mod walk;
 mod write;
 
@@ -145,7 +146,7 @@ impl<M: Medium> Pool<M> {
     /// A new tree is there, empty, or not at all. A crash while an existing tree is recovered leaves it to the next open.
     pub fn tree<N: Node, I: Index>(&self, name: &str) -> Result<PTree<N, I, M>> {
         let kinds = (crate::codec::U64, crate::codec::U64);
-        Ok(PTree { core: Core::open::<I>(&self.inner, name, kinds)?, index: PhantomData })
+        Ok(PTree { core: Core::open(&self.inner, name, I::KIND, kinds)?, index: PhantomData })
     }
 }
 

@@ -3,9 +3,9 @@
 use super::Core;
 use super::walk::Leaves;
 use crate::chain::Chain;
-use crate::codec::{Kind, key_kind_name, value_kind_name};
+use crate::codec::Kind;
 use crate::error::{Error, Result};
-use crate::index::{Directory, Index, IndexKind, Upper};
+use crate::index::{Directory, IndexKind, Upper};
 use crate::medium::Medium;
 use crate::node::Node;
 use crate::pool::records::{Records, release_spans};
@@ -17,7 +17,12 @@ use std::sync::{Arc, OnceLock};
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// Opens or creates the tree of this name. `keys` and `values` say what its words encode.
-    pub(crate) fn open<I: Index>(pool: &Arc<Inner<M>>, name: &str, (keys, values): (Kind, Kind)) -> Result<Arc<Self>> {
+    pub(crate) fn open(
+        pool: &Arc<Inner<M>>,
+        name: &str,
+        index: IndexKind,
+        (keys, values): (Kind, Kind),
+    ) -> Result<Arc<Self>> {
         if N::BYTES > pool.segments.size() {
             let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
             return Err(Error::Option { what, given: pool.segments.size() });
@@ -25,27 +30,27 @@ impl<N: Node, M: Medium> Core<N, M> {
         let shape = Shape {
             layout: N::LAYOUT,
             slots: N::SLOTS as u32,
-            index: I::KIND as u16,
+            index: index as u16,
             keys: keys.tag,
             values: values.tag,
         };
-        let of = |root| Self::unopened::<I>(Arc::clone(pool), name, root, values.is_record);
-        pool.tree(
-            name,
-            |root, found| check_shape(pool, root, found, shape),
-            shape,
-            |root| of(root)?.lay_out(),
-            |root| {
-                let core = of(root)?;
-                core.recover()?;
-                Ok(Arc::new(core))
-            },
-        )
+        let of = |root| Self::unopened(Arc::clone(pool), name, root, index, values.is_record);
+        let open = pool.tree(name, shape, &|root| of(root)?.lay_out(), &|root| {
+            let core = of(root)?;
+            core.recover()?;
+            Ok(Arc::new(core))
+        })?;
+        // The shape was found equal, so the type is the same.
+        open.downcast::<Self>().map_err(|_| Error::LayoutMismatch {
+            tree: name.to_owned(),
+            found: "a tree open with other parameters".to_owned(),
+            expected: std::any::type_name::<Self>().to_owned(),
+        })
     }
 
-    fn unopened<I: Index>(pool: Arc<Inner<M>>, name: &str, root: Root, records: bool) -> Result<Self> {
+    fn unopened(pool: Arc<Inner<M>>, name: &str, root: Root, index: IndexKind, records: bool) -> Result<Self> {
         let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
-        let directory = match I::KIND {
+        let directory = match index {
             IndexKind::Volatile => pool.reserved(Directory::volatile(leaves))?,
             IndexKind::Flat => pool.reserved(Directory::flat(leaves, true))?,
             IndexKind::FlatFixed => pool.reserved(Directory::flat(leaves, false))?,
@@ -128,20 +133,4 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.leaves.count.complete();
         Ok(records)
     }
-}
-
-fn check_shape<M: Medium>(pool: &Inner<M>, root: Root, found: Shape, expected: Shape) -> Result<()> {
-    let tree = || root.name(&pool.medium);
-    let layout = |shape: Shape| {
-        let (layout, index) = crate::node::layout_names(shape.layout, shape.index);
-        format!("{layout}/{} with a {index} index", shape.slots)
-    };
-    let kinds = |shape: Shape| format!("{} -> {}", key_kind_name(shape.keys), value_kind_name(shape.values));
-    if (found.layout, found.slots, found.index) != (expected.layout, expected.slots, expected.index) {
-        return Err(Error::LayoutMismatch { tree: tree(), found: layout(found), expected: layout(expected) });
-    }
-    if (found.keys, found.values) != (expected.keys, expected.values) {
-        return Err(Error::KindMismatch { tree: tree(), found: kinds(found), expected: kinds(expected) });
-    }
-    Ok(())
 }

@@ -130,10 +130,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 self.tell(((done.fetch_add(1, Ordering::Relaxed) + 1) * numbered.blocks) as u64, blocks as u64);
             }
         };
-        std::thread::scope(|scope| {
-            (1..threads).for_each(|_| drop(scope.spawn(read)));
-            read();
-        });
+        on_threads(threads, &read);
         drop(parts);
         headers
     }
@@ -176,6 +173,14 @@ impl<N: Node, M: Medium> Core<N, M> {
         let segment = numbered.segments[number / numbered.blocks];
         self.pool.segments.start(segment) + (number % numbered.blocks) as u64 * N::BYTES
     }
+}
+
+/// Does the same on so many threads, this one among them.
+fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use bristlecone::{
 };
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
+use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 
-const POOL: u64 = 4 << 20;
+const POOL: u64 = 512 << 10;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -141,19 +142,25 @@ fn histories() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn cases() -> ProptestConfig {
-    ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 })
+    if cfg!(miri) { ProptestConfig::with_cases(2) } else { ProptestConfig::default() }
+}
+
+/// What `proptest!` does, compiled once for all trees.
+fn in_all_histories(test_name: &'static str, follows_the_model: fn(Vec<Op>)) {
+    let config = ProptestConfig { test_name: Some(test_name), source_file: Some(file!()), ..cases() };
+    let outcome = TestRunner::new(config).run(&histories(), |ops| {
+        follows_the_model(ops);
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
 macro_rules! follow_the_model {
     ($($name:ident: $layout:ty, $index:ty;)*) => {
-        proptest! {
-            #![proptest_config(cases())]
-
-            $(#[test]
-            fn $name(ops in histories()) {
-                follows_the_model::<$layout, $index>(ops);
-            })*
-        }
+        $(#[test]
+        fn $name() {
+            in_all_histories(stringify!($name), follows_the_model::<$layout, $index>);
+        })*
     };
 }
 

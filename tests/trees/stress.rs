@@ -11,7 +11,7 @@ use bristlecone::{
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -633,10 +633,11 @@ fn a_long_record_is_read_while_its_neighbours_change() {
     watched("a long record", || {
         let pool = Pool::options().max_capacity(32 << 20).create_on(zeroed(32 << 20)).unwrap();
         let map: Map<u64, Vec<u8>, Circular<8>, Volatile, Any> = pool.map("t").unwrap();
+        const READS: u32 = 20;
         let long = vec![7; 2 << 20];
         map.insert(1, &long).unwrap();
         map.insert(2, b"short").unwrap();
-        let (reads, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (reads, done) = (AtomicU32::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
@@ -645,13 +646,13 @@ fn a_long_record_is_read_while_its_neighbours_change() {
                 }
             });
             let start = Instant::now();
-            while reads.load(Ordering::Relaxed) < 50 {
+            while reads.load(Ordering::Relaxed) < READS {
                 assert!(map.get(1).unwrap().is_some_and(|bytes| bytes == long));
                 assert!(map.range(..2).all(|entry| entry.unwrap().1 == long));
                 reads.fetch_add(1, Ordering::Relaxed);
             }
             done.store(true, Ordering::Relaxed);
-            let each = start.elapsed() / 50;
+            let each = start.elapsed() / READS;
             assert!(each < Duration::from_secs(1), "{each:?} per read");
         });
     });
