@@ -5,12 +5,12 @@
 use super::medium::Switched;
 use crate::bench::subject::{self, Subject};
 use crate::out::Outcome;
-#[cfg(feature = "papers")]
+#[cfg(feature = "figures")]
 use bristlecone::{
     Aggressive, Append, Circular, Conservative, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index,
     IndexKind, Linear, Logged, Node, Persistent, Pool, Scanned, Sentinel, Versioned, Volatile, crab,
 };
-#[cfg(not(feature = "papers"))]
+#[cfg(not(feature = "figures"))]
 use bristlecone::{
     Append, Circular, Fixed, FlatFixed, Index, IndexKind, Linear, Node, Persistent, Pool, Scanned, Volatile,
 };
@@ -102,7 +102,7 @@ macro_rules! contestant {
 }
 
 /// All that there are. A name that a figure has and this table has not is not available.
-#[cfg(feature = "papers")]
+#[cfg(feature = "figures")]
 pub(crate) const TABLE: &[Contestant] = &[
     contestant!("volatile-std", false, Persistent, S => Linear<S>, [512 1024 2048 4096 8192]),
     contestant!("volatile-circ", false, Persistent, S => Circular<S>, [512 1024 2048 4096]),
@@ -137,7 +137,7 @@ pub(crate) const TABLE: &[Contestant] = &[
 ];
 
 /// Those that are tested; each of the others costs seconds to compile.
-#[cfg(not(feature = "papers"))]
+#[cfg(not(feature = "figures"))]
 pub(crate) const TABLE: &[Contestant] = &[
     contestant!("fast-fair", true, Persistent, S => Scanned<Linear<S>>, [1024 2048]),
     contestant!("fast-fair-leaves", true, Volatile, S => Scanned<Linear<S>>, [1024 2048]),
