@@ -203,6 +203,7 @@ fn every_planted_bug_is_found_but<N: Node, I: Index>(
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
+/// Also under TSO, whose states the weak model has all, too: so this is a test of the checker.
 #[test]
 fn planted_bugs_linear_volatile() {
     every_planted_bug_is_found::<Linear<8>, Volatile>(Model::Weak, Values::Numbers, &telling_histories());
@@ -212,13 +213,11 @@ fn planted_bugs_linear_volatile() {
 #[test]
 fn planted_bugs_circular_persistent() {
     every_planted_bug_is_found::<Circular<8>, Persistent>(Model::Weak, Values::Numbers, &telling_histories());
-    every_planted_bug_is_found::<Circular<8>, Persistent>(Model::Tso, Values::Numbers, &telling_histories());
 }
 
 #[test]
 fn planted_bugs_one_line_volatile() {
     every_planted_bug_is_found::<OneLine<7>, Volatile>(Model::Weak, Values::Numbers, &telling_histories());
-    every_planted_bug_is_found::<OneLine<7>, Volatile>(Model::Tso, Values::Numbers, &telling_histories());
 }
 
 #[test]

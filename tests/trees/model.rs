@@ -217,7 +217,10 @@ fn bytes_per_entry(tree: &PTree<OneLine, Volatile, Any>) -> f64 {
 
 #[test]
 fn keys_that_ascend_or_descend_fill_leaves() {
-    let empty = || -> PTree<OneLine, Volatile, Any> { options().create_on(zeroed(POOL)).unwrap().tree("t").unwrap() };
+    let empty = || -> PTree<OneLine, Volatile, Any> {
+        let pool = options().max_capacity(8 * POOL).create_on(zeroed(8 * POOL)).unwrap();
+        pool.tree("t").unwrap()
+    };
     const KEYS: u64 = 50_000;
     let ascending = empty();
     (0..KEYS).for_each(|key| assert_eq!(ascending.insert(key, key).unwrap(), None));

@@ -1,0 +1,114 @@
+//! Media of other kinds and other rights.
+
+use super::full::tiny;
+use super::{CAPACITY, Scratch, Small, options};
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::{Mapped, Mapping, Medium};
+use bristlecone::{CircTree, Circular, Error, Linear, Map, PTree, Persistent, Pool, Volatile};
+use std::fs;
+
+#[test]
+fn creating_on_a_used_medium_starts_from_nothing() {
+    let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+    let tree: Small<Volatile, Any> = pool.tree("t").unwrap();
+    (0..50).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+    let words = words_of(pool.medium());
+    let again = options().create_on(holding(words)).unwrap();
+    assert!(again.trees().unwrap().is_empty());
+    let tree: Small<Volatile, Any> = again.tree("t").unwrap();
+    assert!(tree.is_empty());
+    tree.insert(1, 2).unwrap();
+    assert!(tree.check().is_clean());
+    let again = options().open_on(holding(words_of(again.medium()))).unwrap();
+    let tree: Small<Volatile, Any> = again.tree("t").unwrap();
+    assert_eq!(tree.iter().collect::<Vec<_>>(), [(1, 2)]);
+}
+
+#[test]
+fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
+    let pool = Pool::options().capacity(16 << 20).create_on(zeroed(16 << 20)).unwrap();
+    let tree: CircTree<Volatile, Any> = pool.tree("t").unwrap();
+    tree.insert(1, 2).unwrap();
+    let words = words_of(pool.medium());
+    let reader = Pool::options().read_only(true).open_on(holding(words.clone())).unwrap();
+    assert!(matches!(reader.tree::<Circular<32>, Volatile>("t"), Err(Error::ReadOnly { .. })));
+    assert!(matches!(reader.drop_tree("t"), Err(Error::ReadOnly { .. })));
+    assert_eq!(reader.check().unwrap().entries, 1);
+    assert_eq!(words_of(reader.medium()), words);
+    let refused = Pool::options().read_only(true).create_on(zeroed(16 << 20));
+    assert!(matches!(refused.err(), Some(Error::ReadOnly { .. })));
+}
+
+#[test]
+fn a_pool_grows_to_an_odd_size() {
+    let scratch = Scratch::empty();
+    let small = Pool::options().segment_size(4096).max_trees(4).max_capacity(16 << 20);
+    drop(small.clone().capacity(1 << 20).open(&scratch.path).unwrap());
+    let grown = small.clone().capacity(2_000_003).open(&scratch.path).unwrap();
+    assert_eq!(grown.stat().capacity, 2_000_000);
+    let tree: PTree<Circular<4>, Volatile> = grown.tree("t").unwrap();
+    tree.insert(1, 2).unwrap();
+    drop((tree, grown));
+    let again = small.open(&scratch.path).unwrap();
+    assert_eq!(again.tree::<Circular<4>, Volatile>("t").unwrap().get(1), Some(2));
+}
+
+#[test]
+fn what_is_stored_to_a_read_only_mapping_goes_nowhere() {
+    let scratch = Scratch::empty();
+    drop(options().open(&scratch.path).unwrap());
+    let before = fs::read(&scratch.path).unwrap();
+    let mapped = Mapped::open(&scratch.path, Mapping::Read).unwrap();
+    mapped.store(0, 1);
+    mapped.store_pair(64, [1, 2]);
+    let _ = mapped.cas(8, 0, 1);
+    drop(mapped);
+    assert!(fs::read(&scratch.path).unwrap() == before);
+    let refused = options().create_on(Mapped::open(&scratch.path, Mapping::Read).unwrap());
+    assert!(matches!(refused.err(), Some(Error::ReadOnly { .. })));
+}
+
+#[test]
+fn nothing_of_what_a_medium_held_comes_back() {
+    let used = tiny().create_on(zeroed(256 << 10)).unwrap();
+    let tree: PTree<Linear<4>, Volatile, Any> = used.tree("old").unwrap();
+    for key in 0..100 {
+        tree.insert(key, key).unwrap();
+    }
+    let mut words = words_of(used.medium());
+    // As a creation over it leaves it that was cut at once; and with a first word that tells nothing.
+    for first in [u64::from_le_bytes(*b"BRISTLE?"), 0] {
+        words[0] = first;
+        words[512] = 0;
+        let pool = tiny().create_on(holding(words.clone())).unwrap();
+        assert!(pool.trees().unwrap().is_empty());
+        let tree: PTree<Linear<4>, Volatile, Any> = pool.tree("new").unwrap();
+        assert!(tree.is_empty());
+        for key in 0..100 {
+            tree.insert(key * 3, key).unwrap();
+        }
+        // A crash: all that was never written is looked at.
+        let again = tiny().open_on(holding(words_of(pool.medium()))).unwrap();
+        let tree: PTree<Linear<4>, Volatile, Any> = again.tree("new").unwrap();
+        assert!(tree.iter().eq((0..100).map(|key| (key * 3, key))));
+        assert!(tree.check().is_clean(), "{:?}", tree.check());
+    }
+}
+
+#[test]
+fn a_load_that_panics_takes_no_space() {
+    let pool = tiny().create_on(zeroed(256 << 10)).unwrap();
+    let map: Map<u64, Vec<u8>, Circular<4>, Persistent, Any> = pool.map("m").unwrap();
+    let bytes = vec![7; 3000];
+    for _ in 0..50 {
+        let entries = (0..20).map(|key| {
+            assert!(key < 15, "as asked");
+            (key, &bytes[..key as usize * 200])
+        });
+        let load = std::panic::AssertUnwindSafe(|| map.bulk_load(entries));
+        assert!(std::panic::catch_unwind(load).is_err());
+        assert!(map.check().is_clean(), "{:?}", map.check());
+    }
+    assert_eq!(map.bulk_load((0..20).map(|key| (key, &bytes[..key as usize * 10]))).unwrap(), 20);
+    assert!(map.check().is_clean(), "{:?}", map.check());
+}

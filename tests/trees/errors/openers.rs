@@ -1,0 +1,211 @@
+//! Other openers, other rights; sizes and options.
+
+use super::{CAPACITY, FIRST, SPAWNING, Scratch, Small, error, holds_the_fifty, options};
+use bristlecone::{Circular, Error, Pool, Volatile};
+use std::fs;
+use std::sync::PoisonError;
+
+#[test]
+fn a_second_opener_is_refused() {
+    let scratch = Scratch::pool();
+    let pool = options().open(&scratch.path).unwrap();
+    let tree: Small = pool.tree("t").unwrap();
+    for options in [options(), options().create(false), options().read_only(true), options().capacity(1 << 20)] {
+        let error = error(options.open(&scratch.path));
+        assert!(matches!(error, Error::InUse { .. }), "{error}");
+        scratch.named(&error);
+    }
+    // Nor under another name.
+    let link = scratch.path.with_file_name("link.pool");
+    fs::hard_link(&scratch.path, &link).unwrap();
+    assert!(matches!(error(options().open(&link)), Error::InUse { .. }));
+    tree.insert(1000, 1).unwrap();
+    tree.remove(1000).unwrap();
+    drop(tree);
+    pool.close().unwrap();
+    scratch.unharmed();
+}
+
+#[test]
+fn readers_exclude_writers_and_not_each_other() {
+    let scratch = Scratch::pool();
+    let before = scratch.bytes();
+    let one = options().read_only(true).open(&scratch.path).unwrap();
+    let two = options().read_only(true).open(&scratch.path).unwrap();
+    assert!(matches!(error(options().open(&scratch.path)), Error::InUse { .. }));
+    assert_eq!(one.trees().unwrap(), two.trees().unwrap());
+    for error in [
+        error(one.tree::<Circular<4>, Volatile>("t")),
+        error(one.tree::<Circular<4>, Volatile>("new")),
+        error(one.drop_tree("t")),
+    ] {
+        assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+        scratch.named(&error);
+    }
+    assert!(one.check().unwrap().is_clean());
+    drop((one, two));
+    assert!(before == scratch.bytes());
+    scratch.unharmed();
+}
+
+const CHILD: &str = "BRISTLECONE_TEST_CHILD";
+
+/// Not a test of its own: the other process of `another_process_is_refused`.
+#[test]
+fn child() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    let error = error(options().open(path));
+    println!("child: {} {error}", matches!(error, Error::InUse { .. }));
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn another_process_is_refused() {
+    let mut scratch = Scratch::pool();
+    scratch._calm = None;
+    let alone = SPAWNING.write().unwrap_or_else(PoisonError::into_inner);
+    let pool = options().open(&scratch.path).unwrap();
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output =
+        command.args(["--exact", "errors::openers::child", "--nocapture"]).env(CHILD, &scratch.path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("child: true") && said.contains("orders.pool"), "{said}");
+    drop(alone);
+    pool.close().unwrap();
+    scratch.unharmed();
+}
+
+#[test]
+fn a_read_only_file_is_named_and_can_be_read() {
+    let scratch = Scratch::pool();
+    let mut permissions = fs::metadata(&scratch.path).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&scratch.path, permissions.clone()).unwrap();
+    let before = scratch.bytes();
+    for options in [options(), options().create(false)] {
+        let error = error(options.open(&scratch.path));
+        assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+        scratch.named(&error);
+    }
+    let pool = options().read_only(true).open(&scratch.path).unwrap();
+    assert!(pool.check().unwrap().is_clean());
+    drop(pool);
+    assert!(before == scratch.bytes());
+    #[expect(clippy::permissions_set_readonly_false, reason = "a scratch file of this test")]
+    permissions.set_readonly(false);
+    fs::set_permissions(&scratch.path, permissions).unwrap();
+    scratch.unharmed();
+}
+
+#[test]
+fn creating_at_the_same_time_loses_nothing() {
+    for round in 0..if cfg!(miri) { 2 } else { 300 } {
+        let scratch = Scratch::empty();
+        let create = |key: u64| {
+            let path = &scratch.path;
+            move || {
+                let pool = match options().open(path) {
+                    Ok(pool) => pool,
+                    Err(Error::InUse { .. }) => return false,
+                    Err(error) => panic!("{error}"),
+                };
+                let tree: Small = pool.tree("t").unwrap();
+                tree.insert(key, key).unwrap();
+                true
+            }
+        };
+        let acknowledged: Vec<bool> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|key| scope.spawn(create(key))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let pool = options().open(&scratch.path).unwrap();
+        let tree: Small = pool.tree("t").unwrap();
+        for (key, acknowledged) in acknowledged.into_iter().enumerate() {
+            assert_eq!(tree.contains_key(key as u64), acknowledged, "round {round}, key {key}");
+        }
+    }
+}
+
+// Sizes and options.
+
+#[test]
+fn a_capacity_out_of_range_names_the_range() {
+    let scratch = Scratch::empty();
+    let (low, high) = (FIRST as u64 + 3 * 4096, FIRST as u64 + 256 * 4096);
+    for asked in [0, 1, 4096, low - 1] {
+        let error = error(options().capacity(asked).open(&scratch.path));
+        match &error {
+            Error::Capacity { asked: a, least, greatest, .. } => {
+                assert_eq!((*a, *least, *greatest), (asked, low, high))
+            }
+            other => panic!("{other}"),
+        }
+        scratch.named(&error);
+        assert!(error.to_string().contains(&low.to_string()), "{error}");
+        assert!(!scratch.path.exists(), "a file for {asked} bytes");
+    }
+    let error = error(Pool::options().capacity(u64::MAX).open(&scratch.path));
+    assert!(matches!(error, Error::Capacity { asked: u64::MAX, .. }), "{error}");
+    assert!(!scratch.path.exists());
+    options().capacity(low).open(&scratch.path).unwrap();
+}
+
+#[test]
+fn impossible_options_are_named() {
+    let scratch = Scratch::empty();
+    for (options, given) in [
+        (options().segment_size(0), 0),
+        (options().segment_size(512), 512),
+        (options().segment_size(3000), 3000),
+        (options().segment_size(2 << 30), 2 << 30),
+        (options().segment_size(u64::MAX), u64::MAX),
+        (options().max_trees(0), 0),
+        (options().max_trees(65536), 65536),
+        (options().max_trees(u32::MAX), u32::MAX.into()),
+    ] {
+        let error = error(options.open(&scratch.path));
+        assert!(matches!(error, Error::Option { given: g, .. } if g == given), "{error}");
+        assert!(error.to_string().contains(&given.to_string()), "{error}");
+        assert!(!scratch.path.exists());
+    }
+    for extreme in [options().max_capacity(0), options().max_capacity(u64::MAX), Pool::options().max_capacity(1)] {
+        match extreme.open(&scratch.path) {
+            Ok(pool) => drop(pool),
+            Err(error) => assert!(matches!(error, Error::Capacity { .. }), "{error}"),
+        }
+        let _ = fs::remove_file(&scratch.path);
+    }
+    // A node that fits into no segment.
+    let pool = options().segment_size(1024).open(&scratch.path).unwrap();
+    let error = error(pool.tree::<Circular<64>, Volatile>("wide"));
+    assert!(matches!(error, Error::Option { given: 1024, .. }), "{error}");
+    assert!(pool.trees().unwrap().is_empty());
+}
+
+#[test]
+fn a_pool_grows_by_reopening() {
+    let scratch = Scratch::pool();
+    let pool = options().capacity(256 << 10).open(&scratch.path).unwrap();
+    assert_eq!(pool.stat().capacity, 256 << 10);
+    holds_the_fifty(&pool);
+    let tree: Small = pool.tree("more").unwrap();
+    let mut inserted = 0;
+    while tree.insert(inserted, 1).is_ok() {
+        inserted += 1;
+    }
+    assert!(inserted * 16 > CAPACITY, "{inserted} entries in the grown pool");
+    drop(tree);
+    pool.close().unwrap();
+    // A smaller capacity changes nothing.
+    let pool = options().capacity(CAPACITY).open(&scratch.path).unwrap();
+    assert_eq!(pool.stat().capacity, 256 << 10);
+    assert_eq!(pool.tree::<Circular<4>, Volatile>("more").unwrap().len(), inserted);
+    holds_the_fifty(&pool);
+    drop(pool);
+    let before = scratch.bytes();
+    let error = error(options().capacity(1 << 30).open(&scratch.path));
+    assert!(matches!(error, Error::Capacity { asked, .. } if asked == 1 << 30), "{error}");
+    scratch.named(&error);
+    assert!(before == scratch.bytes());
+    scratch.unharmed();
+}
