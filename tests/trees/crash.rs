@@ -227,7 +227,11 @@ fn planted_bugs_of_repairs() {
 
 #[test]
 fn planted_bugs_crab() {
-    // Its recovery is that of `Linear`, as `planted_bugs_of_repairs` has it for rings.
+    // That a block is taken is noted for its cost alone, as in the paper: what is in use is what the chain reaches.
+    const OF_NOTES: &[(ControlKind, &str)] =
+        &[(ControlKind::Flush, "src/node/cow_sip.rs"), (ControlKind::Fence, "src/node/cow_sip.rs")];
+    every_planted_bug_of_the_layout_is_found::<CowSip<8>>(1, OF_NOTES);
+    // At this size it copies nearly always, so that hardly a history leaves it a shift to finish.
     every_planted_bug_of_the_layout_is_found::<CowSip<8, { crab::OPT }>>(0, &[]);
 }
 
@@ -247,9 +251,7 @@ fn planted_bugs_versioned() {
 
 #[test]
 fn planted_bugs_logged() {
-    // What its recovery flushes after it has cleared the log's count is not needed, and many histories long not found: what
-    // the log says is what the node holds then, and the next change logs the same.
-    every_planted_bug_of_the_layout_is_found::<Logged<4>>(0, &[]);
+    every_planted_bug_of_the_layout_is_found::<Logged<4>>(1, &[]);
 }
 
 #[test]
