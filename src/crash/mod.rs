@@ -6,7 +6,8 @@
 //!
 //! Every state is opened, which recovers it; its entries must be those of the model before or after the operation (after
 //! it, once it has returned); all invariants must hold; more inserts and removals must work; and it must close and open
-//! again. Recovery itself is cut in the same way, to the depth asked for.
+//! again. Recovery itself is cut in the same way, to the depth asked for. A crash point that leaves what another one left is
+//! passed over, and a state that was there before is opened, but neither used nor cut again.
 //!
 //! # Examples
 //!
