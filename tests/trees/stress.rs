@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const THREADS: u64 = 8;
 const CAPACITY: u64 = 4 << 20;
 /// How long each test goes on.
-const TIME: Duration = if cfg!(miri) { Duration::from_secs(20) } else { Duration::from_millis(1000) };
+const TIME: Duration = if cfg!(miri) { Duration::from_secs(20) } else { Duration::from_millis(800) };
 
 fn options() -> Options {
     Pool::options().segment_size(4096).max_capacity(CAPACITY).max_trees(4)
