@@ -1,10 +1,11 @@
 //! Negative controls: with any one order, flush or fence left out, the checker must find a violation.
 
-use crate::crash::subject;
-use crate::crash::{Campaign, History, history};
+use crate::crash::{Campaign, History, Known, history, subject};
 use crate::index::Index;
-use crate::medium::{Fault, Model, Site};
+use crate::medium::{Event, Model, Site};
 use crate::node::Node;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,11 +43,32 @@ pub struct Control {
     pub caught_by: Option<String>,
 }
 
+/// A place in the source where an order, a flush or a fence is asked for: what is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    site: Site,
+    kind: Kind,
+}
+
+impl Place {
+    /// Where an event was asked for; `None` for stores.
+    pub(super) fn of(event: &Event) -> Option<Self> {
+        let (kind, site) = match *event {
+            Event::Order(site) => (Kind::Order, site),
+            Event::Flush { site, .. } => (Kind::Flush, site),
+            Event::Fence(site) => (Kind::Fence, site),
+            Event::Store { .. } | Event::Pair { .. } => return None,
+        };
+        Some(Self { site, kind })
+    }
+}
+
 impl Campaign {
     /// Plants every bug that leaves out all orders, flushes or fences of one place in the source, one at a time.
     ///
     /// The places are those that `histories` pass, or all short histories if there are none given. With a `depth` of 1 or more
-    /// there are also those that only recoveries pass; only for these, recoveries are cut.
+    /// there are also those that only recoveries pass; only for these, recoveries are cut. A history that goes wrong without
+    /// a bug gives none away.
     pub fn controls<N: Node, I: Index>(
         &self,
         histories: &[History],
@@ -60,43 +82,64 @@ impl Campaign {
         } else {
             histories
         };
-        let is_meant = |fault: &Fault| {
-            let file = site(*fault).1.file();
-            self.places.is_empty() || self.places.iter().any(|place| file.starts_with(place))
-        };
-        // In the order in which they are passed.
-        let passed = |depth| {
-            let sound = Self { fault: None, limit: 1, depth, ..self.clone() };
-            sound.all_of(tree, histories, &|_, _| ()).faults.into_iter().filter(is_meant)
-        };
-        let mut faults: Vec<(Fault, u32)> = passed(0).map(|fault| (fault, 0)).collect();
+        let mut caught_by = self.planted_in_histories(tree, histories, &progress);
         if self.depth > 0 {
-            for fault in passed(self.depth) {
-                if faults.iter().all(|&(other, _)| other != fault) {
-                    faults.push((fault, self.depth));
+            let sound = Self { limit: 1, violations: usize::MAX, ..self.clone() };
+            for place in sound.all_of(tree, histories, &|_, _| ()).passed {
+                if self.is_meant(place) && !caught_by.contains_key(&place) {
+                    let faulty = Self { violations: 1, left_out: Some(place), ..self.clone() };
+                    let of = if self.is_harmless(place) { &[] } else { histories };
+                    let mut violations = faulty.all_of(tree, of, &progress).violations;
+                    caught_by.insert(place, violations.pop().map(|violation| violation.history));
                 }
             }
         }
-        let count = faults.len();
-        let plant = |(i, (fault, depth)): (usize, (Fault, u32))| {
-            let (kind, site) = site(fault);
-            // Under TSO stores come in order anyway: the states are those of the tree without the bug.
-            let harmless = self.model == Model::Tso && kind == Kind::Order;
-            let faulty = Self { fault: Some(fault), violations: 1, depth, ..self.clone() };
-            let outcome = faulty.all_of(tree, if harmless { &[] } else { histories }, &|_, _| ());
-            progress(i + 1, count);
-            let caught_by = outcome.violations.first().map(|violation| violation.history.clone());
-            Control { kind, file: site.file(), line: site.line(), caught_by }
+        let control = |(Place { site, kind }, caught_by): (Place, Option<String>)| Control {
+            kind,
+            file: site.file(),
+            line: site.line(),
+            caught_by,
         };
-        faults.into_iter().enumerate().map(plant).collect()
+        caught_by.into_iter().map(control).collect()
     }
-}
 
-/// What a fault leaves out, and where.
-pub(super) fn site(fault: Fault) -> (Kind, Site) {
-    match fault {
-        Fault::Order(site) => (Kind::Order, site),
-        Fault::Flush(site) => (Kind::Flush, site),
-        Fault::Fence(site) => (Kind::Fence, site),
+    /// Plants bugs in what the histories themselves do. Recoveries are not cut, so they find the same with a bug or without:
+    /// of each history, what was looked at with one bug is known with the next.
+    fn planted_in_histories(
+        &self,
+        tree: subject::Kind,
+        histories: &[History],
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> BTreeMap<Place, Option<String>> {
+        // Of each place, the first history that gives it away.
+        let first: Mutex<BTreeMap<Place, usize>> = Mutex::default();
+        self.each_of(histories, progress, |i, history| {
+            let Ok(run) = self.run(tree, history) else { return };
+            let mut known = Known::default();
+            let passed: BTreeSet<Place> = run.trace.iter().filter_map(Place::of).collect();
+            for place in passed.into_iter().filter(|&place| self.is_meant(place)) {
+                let found = *first.lock().entry(place).or_insert(usize::MAX) <= i;
+                if found || self.is_harmless(place) {
+                    continue;
+                }
+                let faulty = Self { depth: 0, violations: 1, left_out: Some(place), ..self.clone() };
+                if !faulty.cut(tree, history, &run, &known).violations.is_empty() {
+                    first.lock().entry(place).and_modify(|first| *first = i.min(*first));
+                    // What gave this bug away is to be looked at again with the next.
+                    known = Known::default();
+                }
+            }
+        });
+        let first = first.into_inner().into_iter();
+        first.map(|(place, i)| (place, histories.get(i).map(History::to_string))).collect()
+    }
+
+    fn is_meant(&self, place: Place) -> bool {
+        self.places.is_empty() || self.places.iter().any(|of| place.site.file().starts_with(of))
+    }
+
+    /// Under TSO stores come in order anyway: the states are those of the tree without the bug.
+    fn is_harmless(&self, place: Place) -> bool {
+        self.model == Model::Tso && place.kind == Kind::Order
     }
 }

@@ -34,10 +34,12 @@ pub use controls::{Control, Kind as ControlKind};
 pub use history::{History, NoOp, Op};
 
 use crate::index::Index;
-use crate::medium::{Choice, Event, Fault, Line, Model, Sim};
+use crate::medium::{Choice, Event, Line, Model, Sim};
 use crate::node::Node;
+use controls::Place;
 use parking_lot::Mutex;
 use pending::Pending;
+use std::cell::RefCell;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -79,11 +81,11 @@ pub struct Campaign {
     pub time: Duration,
     /// Threads to use.
     pub threads: usize,
-    /// A planted bug.
-    pub fault: Option<Fault>,
     /// Where [`controls`](Self::controls) plants bugs: in source files whose paths begin with one of these; in all if there
     /// are none.
     pub places: Vec<&'static str>,
+    /// A planted bug: what is asked for here does not happen.
+    left_out: Option<Place>,
 }
 
 /// What a campaign found.
@@ -107,8 +109,8 @@ pub struct Outcome {
     pub complete: bool,
     /// What went wrong.
     pub violations: Vec<Violation>,
-    sites: BTreeSet<(ControlKind, &'static str, u32, u32)>,
-    faults: Vec<Fault>,
+    /// What was passed on the way.
+    passed: BTreeSet<Place>,
 }
 
 /// A crash state that was not recovered from as it must be.
@@ -147,16 +149,7 @@ impl Outcome {
         self.sampled += other.sampled;
         self.violations.extend(other.violations);
         self.distinct += other.distinct;
-        for fault in other.faults {
-            self.saw(fault);
-        }
-    }
-
-    fn saw(&mut self, fault: Fault) {
-        let (kind, site) = controls::site(fault);
-        if self.sites.insert((kind, site.file(), site.line(), site.column())) {
-            self.faults.push(fault);
-        }
+        self.passed.extend(other.passed);
     }
 }
 
@@ -171,7 +164,7 @@ struct Cut<'a> {
     depth: u32,
 }
 
-/// What was looked at, by all threads. What a crash leaves, and what a recovery does, is a function of what is in the pool, so
+/// What was looked at of a history. What a crash leaves, and what a recovery does, is a function of what is in the pool, so
 /// it need not be looked at again.
 #[derive(Default)]
 struct Known {
@@ -183,12 +176,12 @@ struct Known {
 
 /// Hashes of what there is in the pool, and of what may be found; and how often recovery was cut.
 #[derive(Default)]
-struct Looked(Mutex<HashMap<(u64, u64), u32>>);
+struct Looked(RefCell<HashMap<(u64, u64), u32>>);
 
 impl Looked {
     /// Whether this was not looked at so far, or recovery was cut less often.
     fn is_new(&self, pool: u64, allowed: u64, depth: u32) -> bool {
-        match self.0.lock().entry((pool, allowed)) {
+        match self.0.borrow_mut().entry((pool, allowed)) {
             Entry::Occupied(entry) if *entry.get() >= depth => false,
             entry => {
                 entry.insert_entry(depth);
@@ -212,8 +205,8 @@ impl Campaign {
             violations: 1,
             time: Duration::from_secs(3600),
             threads,
-            fault: None,
             places: Vec::new(),
+            left_out: None,
         }
     }
 
@@ -244,61 +237,75 @@ impl Campaign {
     }
 
     fn all_of(&self, kind: Kind, histories: &[History], progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
-        let known = Known::default();
-        let next = AtomicUsize::new(0);
-        let found = AtomicUsize::new(0);
+        let outcome = Mutex::new(Outcome::default());
         let start = Instant::now();
-        let work = || {
-            let mut outcome = Outcome::default();
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                let Some(history) = histories.get(i) else { break };
-                if found.load(Ordering::Relaxed) >= self.violations || start.elapsed() >= self.time {
-                    break;
-                }
-                let one = self.one_of(kind, history, &known);
-                found.fetch_add(one.violations.len(), Ordering::Relaxed);
-                outcome.merge(one);
-                progress(i + 1, histories.len());
-            }
-            outcome
-        };
-        let mut outcome = Outcome::default();
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.threads.max(1)).map(|_| scope.spawn(work)).collect();
-            for worker in workers {
-                outcome.merge(worker.join().expect("a worker reports panics as violations"));
+        self.each_of(histories, progress, |_, history| {
+            if outcome.lock().violations.len() < self.violations && start.elapsed() < self.time {
+                let one = self.one_of(kind, history);
+                outcome.lock().merge(one);
             }
         });
+        let mut outcome = outcome.into_inner();
         outcome.complete = outcome.histories == histories.len() as u64;
         outcome
     }
 
-    /// One history: its last operation is cut at every point.
-    pub fn history<N: Node, I: Index>(&self, history: &History) -> Outcome {
-        self.one_of(Kind::of::<N, I>(self.values), history, &Known::default())
-    }
-
-    fn one_of(&self, kind: Kind, history: &History, known: &Known) -> Outcome {
-        let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
-        let Run { trace, from, in_flight, returned } = match self.run(kind, history) {
-            Ok(run) => run,
-            Err(what) => {
-                let (cuts, kept) = (Vec::new(), String::new());
-                outcome.violations.push(Violation { history: history.to_string(), cuts, kept, what });
-                return outcome;
+    /// Does this with every history and its number, on all threads.
+    fn each_of(
+        &self,
+        histories: &[History],
+        progress: &(dyn Fn(usize, usize) + Sync),
+        work: impl Fn(usize, &History) + Sync,
+    ) {
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let worker = || {
+            while let i = next.fetch_add(1, Ordering::Relaxed)
+                && let Some(history) = histories.get(i)
+            {
+                work(i, history);
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1, histories.len());
             }
         };
+        std::thread::scope(|scope| (0..self.threads.max(1)).for_each(|_| drop(scope.spawn(worker))));
+    }
+
+    /// One history: its last operation is cut at every point.
+    pub fn history<N: Node, I: Index>(&self, history: &History) -> Outcome {
+        self.one_of(Kind::of::<N, I>(self.values), history)
+    }
+
+    fn one_of(&self, kind: Kind, history: &History) -> Outcome {
+        match self.run(kind, history) {
+            Ok(run) => self.cut(kind, history, &run, &Known::default()),
+            // So it does without the bug.
+            Err(_) if self.left_out.is_some() => Outcome::default(),
+            Err(what) => {
+                let (cuts, kept) = (Vec::new(), String::new());
+                let violations = vec![Violation { history: history.to_string(), cuts, kept, what }];
+                Outcome { histories: 1, complete: true, violations, ..Outcome::default() }
+            }
+        }
+    }
+
+    fn run(&self, kind: Kind, history: &History) -> Result<Run, String> {
+        verify::run(kind, history, Sim::zeroed(verify::POOL).with_whole_pairs(self.whole_pairs))
+    }
+
+    /// Cuts the last operation of a history that was run.
+    fn cut(&self, kind: Kind, history: &History, run: &Run, known: &Known) -> Outcome {
+        let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
+        let Run { trace, from, in_flight, returned } = run;
         let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);
-        trace[..from].iter().for_each(|event| pending.apply(event));
+        trace[..*from].iter().filter(|event| self.happens(event)).for_each(|event| pending.apply(event));
         let cut = Cut { campaign: self, kind, known, history, cuts: Vec::new(), depth: self.depth };
-        let execution = Execution { trace: &trace, from, in_flight: &in_flight, then: None, returned: &returned };
+        let execution = Execution { trace, from: *from, in_flight, then: None, returned };
         cut.every_point(pending, &[], &execution, &mut outcome);
         outcome
     }
 
-    fn run(&self, kind: Kind, history: &History) -> Result<Run, String> {
-        verify::run(kind, history, Sim::zeroed(verify::POOL, self.fault).with_whole_pairs(self.whole_pairs))
+    /// Whether the event is not the one that a planted bug leaves out.
+    fn happens(&self, event: &Event) -> bool {
+        self.left_out.is_none() || self.left_out != Place::of(event)
     }
 }
 
@@ -340,23 +347,18 @@ impl Cut<'_> {
     /// `pending` is what was durable, or not yet, when the trace began, with all of `decided` in place.
     fn every_point(&self, mut pending: Pending, decided: &[Decided], execution: &Execution<'_>, outcome: &mut Outcome) {
         let Execution { trace, from, in_flight, then: next, returned } = *execution;
-        for (i, event) in trace.iter().enumerate().skip(from) {
-            match *event {
-                Event::Order(site) => outcome.saw(Fault::Order(site)),
-                Event::Flush { site, .. } => outcome.saw(Fault::Flush(site)),
-                Event::Fence(site) => {
-                    outcome.saw(Fault::Fence(site));
-                    // What was decided later is open again. Nothing was stored to those lines yet.
-                    let mut then = pending.clone();
-                    let mut open = Vec::new();
-                    for line in decided.iter().filter(|line| line.choice.when > i) {
-                        then.set(line.choice.line, line.before);
-                        open.push((line.choice.line, Arc::clone(&line.contents)));
-                    }
-                    let allowed = next.filter(|&(from, _)| i >= from).map_or(in_flight, |(_, allowed)| allowed);
-                    self.point(&then, open, i, allowed, outcome);
+        for (i, event) in trace.iter().enumerate().skip(from).filter(|(_, event)| self.campaign.happens(event)) {
+            outcome.passed.extend(Place::of(event));
+            if let Event::Fence(_) = event {
+                // What was decided later is open again. Nothing was stored to those lines yet.
+                let mut then = pending.clone();
+                let mut open = Vec::new();
+                for line in decided.iter().filter(|line| line.choice.when > i) {
+                    then.set(line.choice.line, line.before);
+                    open.push((line.choice.line, Arc::clone(&line.contents)));
                 }
-                Event::Store { .. } | Event::Pair { .. } => {}
+                let allowed = next.filter(|&(from, _)| i >= from).map_or(in_flight, |(_, allowed)| allowed);
+                self.point(&then, open, i, allowed, outcome);
             }
             if outcome.violations.len() >= self.campaign.violations {
                 return;
@@ -391,9 +393,8 @@ impl Cut<'_> {
         let mut seed = 0;
         loop {
             tried += 1;
-            let fault = self.campaign.fault;
-            let sim = Sim::crashed(&pending.image, options.clone(), path, seed, fault)
-                .with_whole_pairs(self.campaign.whole_pairs);
+            let sim =
+                Sim::crashed(&pending.image, options.clone(), path, seed).with_whole_pairs(self.campaign.whole_pairs);
             outcome.states += 1;
             outcome.in_recovery += u64::from(!self.cuts.is_empty());
             let seed_of_rest = outcome.states;

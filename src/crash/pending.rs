@@ -190,7 +190,7 @@ mod tests {
 
     /// All contents of line 0 that a crash now may leave, as the values of its first two words.
     fn states(model: Model, run: impl Fn(&Sim)) -> Vec<(u64, u64)> {
-        let sim = Sim::zeroed(4096, None);
+        let sim = Sim::zeroed(4096);
         run(&sim);
         let mut pending = Pending::new(vec![0; 512]);
         sim.trace().iter().for_each(|event| pending.apply(event));

@@ -84,9 +84,11 @@ impl<N: Node, I: Index> Subject for PTree<N, I, Sim> {
 
 /// A record for a number: of one class or another, of several lines, or of segments of its own.
 fn record(value: u64) -> Vec<u8> {
-    const LENGTHS: [usize; 5] = [8, 24, 60, 200, 6000];
+    const LENGTHS: [usize; 5] = [8, 24, 60, 200, 2600];
     let len = LENGTHS[(value % LENGTHS.len() as u64) as usize];
-    value.to_le_bytes().into_iter().cycle().take(len).collect()
+    let mut bytes = value.to_le_bytes().repeat(len.div_ceil(8));
+    bytes.truncate(len);
+    bytes
 }
 
 /// The number of a record; an error for bytes that are no such record.

@@ -26,7 +26,7 @@ pub use mapped::{Mapped, Mapping};
 #[cfg(feature = "crash")]
 pub(crate) use sim::{Choice, Options as LineOptions};
 #[cfg(feature = "crash")]
-pub use sim::{Event, Fault, Line, Model, Sim, Site};
+pub use sim::{Event, Line, Model, Sim, Site};
 pub use slowed::Slowed;
 
 use std::io;

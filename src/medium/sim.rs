@@ -63,17 +63,6 @@ pub enum Event {
     Fence(Site),
 }
 
-/// A planted bug: what the medium silently does not do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Drops the order points asked for at this site.
-    Order(Site),
-    /// Drops the flushes asked for at this site.
-    Flush(Site),
-    /// Drops the fences asked for at this site.
-    Fence(Site),
-}
-
 /// Lines that may hold one of several contents, by offset.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options(pub(crate) Vec<(u64, Arc<[Line]>)>);
@@ -92,7 +81,6 @@ pub(crate) struct Choice {
 #[derive(Clone)]
 pub struct Sim {
     shared: Arc<Shared>,
-    fault: Option<Fault>,
     whole_pairs: bool,
 }
 
@@ -116,26 +104,20 @@ struct State {
 
 impl Sim {
     /// `len` zero bytes, durable.
-    pub fn zeroed(len: u64, fault: Option<Fault>) -> Self {
-        Self::crashed(&vec![0; len as usize / 8], Options::default(), Vec::new(), 0, fault)
+    pub fn zeroed(len: u64) -> Self {
+        Self::crashed(&vec![0; len as usize / 8], Options::default(), Vec::new(), 0)
     }
 
     /// What a crash left: `image`, with some lines undecided. `path` decides the first of those that are accessed, and
     /// `seed` the others, if it is not 0.
-    pub(crate) fn crashed(
-        image: &[u64],
-        undecided: Options,
-        path: Vec<Choice>,
-        seed: u64,
-        fault: Option<Fault>,
-    ) -> Self {
+    pub(crate) fn crashed(image: &[u64], undecided: Options, path: Vec<Choice>, seed: u64) -> Self {
         let image = Dram::from_words(image.iter().copied());
         let mut flags = vec![false; image.len().div_ceil(LINE) as usize];
         undecided.0.iter().for_each(|&(line, _)| flags[(line / LINE) as usize] = true);
         let flags = flags.into_iter().map(AtomicBool::new).collect();
         let state = State { undecided, path, decided: 0, settled: Vec::new(), seed, trace: Vec::new() };
         let shared = Shared { image, undecided: flags, state: Mutex::new(state) };
-        Self { shared: Arc::new(shared), fault, whole_pairs: false }
+        Self { shared: Arc::new(shared), whole_pairs: false }
     }
 
     /// Whether a crash leaves [pairs](Medium::store_pair) whole.
@@ -279,26 +261,18 @@ impl Medium for Sim {
 
     #[track_caller]
     fn order(&self) {
-        let site = Location::caller();
-        if self.fault != Some(Fault::Order(site)) {
-            self.shared.state.lock().trace.push(Event::Order(site));
-        }
+        self.shared.state.lock().trace.push(Event::Order(Location::caller()));
     }
 
     #[track_caller]
     fn flush(&self, at: u64, len: u64) {
         let site = Location::caller();
-        if self.fault != Some(Fault::Flush(site)) {
-            let mut state = self.shared.state.lock();
-            state.trace.extend(lines(at, len).map(|line| Event::Flush { line, site }));
-        }
+        let mut state = self.shared.state.lock();
+        state.trace.extend(lines(at, len).map(|line| Event::Flush { line, site }));
     }
 
     #[track_caller]
     fn fence(&self) {
-        let site = Location::caller();
-        if self.fault != Some(Fault::Fence(site)) {
-            self.shared.state.lock().trace.push(Event::Fence(site));
-        }
+        self.shared.state.lock().trace.push(Event::Fence(Location::caller()));
     }
 }

@@ -9,6 +9,8 @@ use bristlecone::{
 
 /// States per crash point, for what has points with very many: a record of twenty lines may be torn in a million ways.
 const LIMIT: usize = 500;
+/// The same where a bug is planted: most are seen in the first states, and those that do no harm leave very many.
+const LIMIT_OF_PLANTED: usize = 64;
 
 fn clean(outcome: &Outcome) {
     for violation in &outcome.violations {
@@ -44,14 +46,14 @@ fn random_records<N: Node, I: Index>(model: Model, count: usize) {
 #[test]
 fn random_histories_of_records() {
     random_records::<Circular<4>, Volatile>(Model::Weak, 60);
-    random_records::<Linear<4>, Persistent>(Model::Weak, 60);
+    random_records::<Linear<5>, Persistent>(Model::Weak, 60);
     random_records::<Circular<8>, Persistent>(Model::Tso, 60);
     random_records::<OneLine<7>, Volatile>(Model::Weak, 60);
 }
 
 #[test]
 fn random_histories_tso() {
-    random::<Linear<4>, Volatile>(Model::Tso, 60);
+    random::<Linear<5>, Volatile>(Model::Tso, 60);
     random::<Linear<5>, Persistent>(Model::Tso, 60);
     random::<Circular<4>, Volatile>(Model::Tso, 60);
     random::<Circular<8>, Persistent>(Model::Tso, 60);
@@ -62,7 +64,7 @@ fn random_histories_tso() {
 #[test]
 fn random_histories_weak() {
     random::<Linear<8>, Volatile>(Model::Weak, 60);
-    random::<Linear<4>, Persistent>(Model::Weak, 60);
+    random::<Linear<5>, Persistent>(Model::Weak, 60);
     random::<Circular<8>, Volatile>(Model::Weak, 60);
     random::<Circular<4>, Persistent>(Model::Weak, 60);
     random::<OneLine<7>, Volatile>(Model::Weak, 60);
@@ -174,7 +176,7 @@ fn every_planted_bug_is_found_but<N: Node, I: Index>(
     but: &[(ControlKind, &'static str)],
 ) {
     let (model, values) = (campaign.model, campaign.values);
-    campaign.limit = LIMIT;
+    campaign.limit = LIMIT_OF_PLANTED;
     let histories: Vec<History> = histories.iter().map(|text| text.parse().expect("a history")).collect();
     let controls = campaign.controls::<N, I>(&histories, |_, _| ());
     assert!(controls.len() >= 10, "only {} places", controls.len());
@@ -271,5 +273,8 @@ fn planted_bugs_fingerprint() {
 
 #[test]
 fn planted_bugs_records() {
-    every_planted_bug_is_found::<Circular<8>, Volatile>(Model::Weak, Values::Records, &short_histories(&[1, 3, 9]));
+    let mut histories = short_histories(&[1, 3, 14]);
+    // So many records do not fit into the pool.
+    histories.retain(|history| history != "load40");
+    every_planted_bug_is_found::<Circular<8>, Volatile>(Model::Weak, Values::Records, &histories);
 }

@@ -120,8 +120,8 @@ impl Scene {
     /// A medium: what a crash left, or an empty one.
     fn medium(&self, image: Option<Vec<u64>>) -> Sim {
         let sim = match image {
-            Some(image) => Sim::crashed(&image, LineOptions::default(), Vec::new(), 0, None),
-            None => Sim::zeroed(verify::POOL, None),
+            Some(image) => Sim::crashed(&image, LineOptions::default(), Vec::new(), 0),
+            None => Sim::zeroed(verify::POOL),
         };
         sim.with_whole_pairs(self.whole_pairs)
     }
@@ -137,7 +137,7 @@ impl Scene {
         let options = pending.options(model);
         let mut path: Vec<Choice> = Vec::new();
         loop {
-            let sim = Sim::crashed(&pending.image, options.clone(), path, 0, None);
+            let sim = Sim::crashed(&pending.image, options.clone(), path, 0);
             let sim = sim.with_whole_pairs(self.whole_pairs);
             let seen = leaves::<N, I>(&sim);
             let recovery = verify::state(numbers::<N, I>(), &sim, allowed, 1, false, |_| false);
