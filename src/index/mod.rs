@@ -5,6 +5,8 @@
 //! a block that a crash could find recycled: an entry is withdrawn, durably, before its leaf leaves the chain.
 
 mod flat;
+#[cfg(all(test, loom))]
+mod models;
 mod persistent;
 mod root;
 #[cfg(all(test, not(loom)))]
@@ -112,8 +114,8 @@ impl Index for FlatFixed {
 trait InMemory {
     /// Adds a leaf, or replaces the one with this low.
     fn put(&self, low: u64, leaf: u64);
-    /// Forgets a leaf; not the first.
-    fn take(&self, low: u64);
+    /// Forgets a leaf, which is returned; not the first.
+    fn take(&self, low: u64) -> Option<u64>;
     /// Forgets all leaves, and learns these.
     fn replace(&self, leaves: &[(u64, u64)]);
 }
@@ -125,8 +127,8 @@ macro_rules! in_memory {
                 self.insert(low, leaf);
             }
 
-            fn take(&self, low: u64) {
-                self.remove(low);
+            fn take(&self, low: u64) -> Option<u64> {
+                self.remove(low)
             }
 
             fn replace(&self, leaves: &[(u64, u64)]) {
@@ -227,7 +229,10 @@ impl<N: Node, M: Medium> Directory<N, M> {
 
     /// Forgets a leaf, durably, before it leaves the chain.
     pub(crate) fn withdraw(&self, low: u64) -> Result<()> {
-        self.change(|memory| memory.take(low), |upper| upper.withdraw(low))
+        let forget = |memory: &dyn InMemory| {
+            memory.take(low);
+        };
+        self.change(forget, |upper| upper.withdraw(low))
     }
 
     /// Forgets all leaves, durably, before the chain is replaced.

@@ -4,34 +4,13 @@
 //! With negative controls: readers that check less must be found wrong.
 
 use super::FlatSeparators;
-use loom::sync::Arc;
-use loom::thread;
-
-fn leaf_of(low: u64) -> u64 {
-    low + 1000
-}
-
-fn insert(index: &FlatSeparators, lows: &[u64]) {
-    lows.iter().for_each(|&low| index.insert(low, leaf_of(low)));
-}
-
-fn remove(index: &FlatSeparators, lows: &[u64]) {
-    lows.iter().for_each(|&low| assert_eq!(index.remove(low), Some(leaf_of(low))));
-}
-
-fn rebuild(index: &FlatSeparators, lows: &[u64]) {
-    index.rebuild(lows.iter().map(|&low| (low, leaf_of(low))));
-}
+use crate::index::models::{self, Reader, insert, rebuild, remove};
 
 /// The floor as it is.
 fn model(setup: fn(&FlatSeparators), write: fn(&FlatSeparators), key: u64, may: &'static [u64]) {
     run(setup, write, FlatSeparators::floor, key, may);
 }
 
-/// After `setup`, `write` runs against `floor(key)`, twice, whose low must be one of `may`, and the second time none before
-/// that.
-///
-/// The writer is the thread that runs first, as in the models of the volatile index.
 fn run(
     setup: fn(&FlatSeparators),
     write: fn(&FlatSeparators),
@@ -39,27 +18,8 @@ fn run(
     key: u64,
     may: &'static [u64],
 ) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
-    builder.max_branches = 20_000;
-    builder.check(move || {
-        let index = Arc::new(FlatSeparators::new(5, false).unwrap());
-        setup(&index);
-        let reader = thread::spawn({
-            let index = Arc::clone(&index);
-            move || {
-                let look = || {
-                    let leaf = floor(&index, key).expect("something stays");
-                    let found = may.iter().position(|&low| leaf == leaf_of(low));
-                    found.unwrap_or_else(|| panic!("floor({key}) is {leaf}"))
-                };
-                let first = look();
-                assert!(first <= look(), "back to what was before");
-            }
-        });
-        write(&index);
-        reader.join().unwrap();
-    });
+    let new = || FlatSeparators::new(5, false).unwrap();
+    models::run(new, setup, write, Reader { floor, looks: 2 }, key, may);
 }
 
 #[test]

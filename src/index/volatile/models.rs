@@ -3,34 +3,13 @@
 //! With a negative control: a reader that checks no version must be found wrong.
 
 use super::{Separators, freeze};
-use loom::sync::Arc;
-use loom::thread;
-
-fn leaf_of(low: u64) -> u64 {
-    low + 1000
-}
-
-fn insert(index: &Separators, lows: &[u64]) {
-    lows.iter().for_each(|&low| index.insert(low, leaf_of(low)));
-}
-
-fn remove(index: &Separators, lows: &[u64]) {
-    lows.iter().for_each(|&low| assert_eq!(index.remove(low), Some(leaf_of(low))));
-}
-
-fn rebuild(index: &Separators, lows: &[u64]) {
-    index.rebuild(lows.iter().map(|&low| (low, leaf_of(low))));
-}
+use crate::index::models::{self, Reader, insert, leaf_of, rebuild, remove};
 
 /// The floor as it is.
 fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static [u64]) {
     run(setup, write, Separators::floor, key, may);
 }
 
-/// After `setup`, `write` runs against `floor(key)`, whose low must be one of `may`.
-///
-/// The writer is the thread that runs first: loom remembers one access per word, and would forget a reader's load of a
-/// word that the writer loads before it stores.
 fn run(
     setup: fn(&Separators),
     write: fn(&Separators),
@@ -38,22 +17,7 @@ fn run(
     key: u64,
     may: &'static [u64],
 ) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
-    builder.max_branches = 20_000;
-    builder.check(move || {
-        let index = Arc::new(Separators::new(0).unwrap());
-        setup(&index);
-        let reader = thread::spawn({
-            let index = Arc::clone(&index);
-            move || {
-                let leaf = floor(&index, key).expect("something stays");
-                assert!(may.iter().any(|&low| leaf == leaf_of(low)), "floor({key}) is {leaf}");
-            }
-        });
-        write(&index);
-        reader.join().unwrap();
-    });
+    models::run(|| Separators::new(0).unwrap(), setup, write, Reader { floor, looks: 1 }, key, may);
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! What the loom models of the indexes in memory have in common: one writer, and one reader who asks for the floor of a key.
+
+use super::InMemory;
+use loom::sync::Arc;
+use loom::thread;
+
+pub(super) fn leaf_of(low: u64) -> u64 {
+    low + 1000
+}
+
+pub(super) fn insert(index: &impl InMemory, lows: &[u64]) {
+    lows.iter().for_each(|&low| index.put(low, leaf_of(low)));
+}
+
+pub(super) fn remove(index: &impl InMemory, lows: &[u64]) {
+    lows.iter().for_each(|&low| assert_eq!(index.take(low), Some(leaf_of(low))));
+}
+
+pub(super) fn rebuild(index: &impl InMemory, lows: &[u64]) {
+    index.replace(&lows.iter().map(|&low| (low, leaf_of(low))).collect::<Vec<_>>());
+}
+
+/// A reader who looks `looks` times, each time by `floor`.
+pub(super) struct Reader<I> {
+    pub(super) floor: fn(&I, u64) -> Option<u64>,
+    pub(super) looks: usize,
+}
+
+/// After `setup`, `write` runs against the reader's looks for `key`, who must find one of the lows in `may`, and never one
+/// before that which the look before found.
+///
+/// The writer is the thread that runs first: loom remembers one access per word, and would forget a reader's load of a
+/// word that the writer loads before it stores.
+pub(super) fn run<I: Send + Sync + 'static>(
+    new: fn() -> I,
+    setup: fn(&I),
+    write: fn(&I),
+    Reader { floor, looks }: Reader<I>,
+    key: u64,
+    may: &'static [u64],
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.max_branches = 20_000;
+    builder.check(move || {
+        let index = Arc::new(new());
+        setup(&index);
+        let reader = thread::spawn({
+            let index = Arc::clone(&index);
+            move || {
+                let mut last = 0;
+                for _ in 0..looks {
+                    let leaf = floor(&index, key).expect("something stays");
+                    let found = may.iter().position(|&low| leaf == leaf_of(low));
+                    let found = found.unwrap_or_else(|| panic!("floor({key}) is {leaf}"));
+                    assert!(found >= last, "back to what was before");
+                    last = found;
+                }
+            }
+        });
+        write(&index);
+        reader.join().unwrap();
+    });
+}
