@@ -5,7 +5,6 @@ use crate::codec::{Encoded, Read, Stored};
 use crate::error::{Error, Result};
 use crate::medium::Medium;
 use crate::node::Node;
-use crate::pool::records::Records;
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// The value of a key.
@@ -24,13 +23,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Sets the value of a key if what its slot holds is as `wanted`; returns what it held.
     pub(crate) fn put(&self, key: u64, value: Encoded<'_>, wanted: fn(Option<u64>) -> bool) -> Result<Option<u64>> {
-        let (word, record) = match value {
-            Encoded::Word(word) => (word, None),
-            Encoded::Bytes(bytes) => {
-                let record = self.write_record(bytes)?;
-                (record, Some(record))
-            }
-        };
+        let (word, record) = self.write(value)?;
         let mut stored = false;
         let old = self.change(key, |old| {
             stored = wanted(old);
@@ -54,32 +47,29 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Fills an empty tree, in strictly ascending order of keys; returns how many there were.
     pub(crate) fn bulk_load_values<'v>(&self, entries: impl Iterator<Item = (u64, Encoded<'v>)>) -> Result<u64> {
-        let mut written = Written { free: |record| self.free_record(Some(record)), records: Vec::new() };
+        let mut written = Written { by: self, records: Vec::new() };
         let loaded = self.bulk_load(entries.map(|(key, value)| {
-            let word = match value {
-                Encoded::Word(word) => word,
-                Encoded::Bytes(bytes) => {
-                    let record = self.write_record(bytes)?;
-                    written.records.push(record);
-                    record
-                }
-            };
+            let (word, record) = self.write(value)?;
+            written.records.extend(record);
             Ok((key, word))
         }))?;
         written.records.clear();
         Ok(loaded)
     }
 
-    fn write_record(&self, bytes: &[u8]) -> Result<u64> {
-        self.records_of_it()?.write(&self.pool.medium, &self.pool.segments, bytes)
-    }
-
-    fn records_of_it(&self) -> Result<&Records> {
-        self.records.as_ref().ok_or_else(|| Error::KindMismatch {
+    /// The word for a slot, and the record that it points to if there is one, which is durable.
+    fn write(&self, value: Encoded<'_>) -> Result<(u64, Option<u64>)> {
+        let bytes = match value {
+            Encoded::Word(word) => return Ok((word, None)),
+            Encoded::Bytes(bytes) => bytes,
+        };
+        let records = self.records.as_ref().ok_or_else(|| Error::KindMismatch {
             tree: self.name.clone(),
             found: "values in their slots".to_owned(),
             expected: "bytes".to_owned(),
-        })
+        })?;
+        let record = records.write(&self.pool.medium, &self.pool.segments, bytes)?;
+        Ok((record, Some(record)))
     }
 
     fn free_record(&self, record: Option<u64>) {
@@ -90,13 +80,13 @@ impl<N: Node, M: Medium> Core<N, M> {
 }
 
 /// Records that no slot points to yet: freed if none ever will, be it for an error or a panic of the caller's iterator.
-struct Written<F: Fn(u64)> {
-    free: F,
+struct Written<'c, N: Node, M: Medium> {
+    by: &'c Core<N, M>,
     records: Vec<u64>,
 }
 
-impl<F: Fn(u64)> Drop for Written<F> {
+impl<N: Node, M: Medium> Drop for Written<'_, N, M> {
     fn drop(&mut self) {
-        self.records.drain(..).for_each(|record| (self.free)(record));
+        self.records.drain(..).for_each(|record| self.by.free_record(Some(record)));
     }
 }

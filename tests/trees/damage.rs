@@ -56,8 +56,9 @@ trait Subject: Copy + Send + 'static {
     /// A pool in use, and the same pool closed.
     fn images(self) -> [Words; 2];
 
-    /// Everything that can be done with a pool. The first error of each call is the end of that call, not of the rest.
-    fn exercise(self, medium: Any, order: Order, last_words: &dyn Fn() -> Words) -> Result<()>;
+    /// Everything that can be done with the pool on a medium, which keeps its words in `image`. The first error of each call
+    /// is the end of that call, not of the rest.
+    fn exercise(self, medium: Any, order: Order, image: &Any) -> Result<()>;
 }
 
 /// Whether the tree first grows or first shrinks.
@@ -151,7 +152,7 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
         [in_use, words_of(&kept)]
     }
 
-    fn exercise(self, medium: Any, order: Order, last_words: &dyn Fn() -> Words) -> Result<()> {
+    fn exercise(self, medium: Any, order: Order, image: &Any) -> Result<()> {
         let pool = options().open_on(medium)?;
         pool.stat();
         let _ = pool.trees();
@@ -166,7 +167,7 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
             }
         }
         // As it was left, in the same pool and in a new one.
-        let words = last_words();
+        let words = words_of(image);
         {
             let tree: PTree<N, I, Any> = pool.tree("t")?;
             Self::look(&tree);
@@ -251,7 +252,7 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
         [in_use, words_of(&kept)]
     }
 
-    fn exercise(self, medium: Any, order: Order, last_words: &dyn Fn() -> Words) -> Result<()> {
+    fn exercise(self, medium: Any, order: Order, image: &Any) -> Result<()> {
         let pool = options().open_on(medium)?;
         let _ = pool.trees();
         let _ = pool.check();
@@ -265,7 +266,7 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
             }
             Self::grow(&map);
         }
-        let words = last_words();
+        let words = words_of(image);
         {
             let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t")?;
             Self::look(&map);
@@ -333,7 +334,7 @@ fn survives<S: Subject>(subject: S, faults: impl Fn(&Words, usize, Order) -> Vec
             let loaded: Arc<[AtomicBool]> = words.iter().map(|_| AtomicBool::new(false)).collect();
             let of = holding(words.iter().copied());
             let traced = Arc::new(Traced { of: Arc::clone(&of), loaded: loaded.clone() });
-            subject.exercise(traced, order, &|| words_of(&of)).unwrap();
+            subject.exercise(traced, order, &of).unwrap();
             let read = (0..words.len()).filter(|&word| loaded[word].load(Ordering::Relaxed));
             for word in read {
                 let values = faults(words, word, order);
@@ -359,7 +360,7 @@ fn survives<S: Subject>(subject: S, faults: impl Fn(&Words, usize, Order) -> Vec
                 words[fault.word] = fault.value;
                 let done = catch_unwind(AssertUnwindSafe(|| {
                     let medium = holding(words);
-                    let _ = subject.exercise(Arc::clone(&medium), fault.order, &|| words_of(&medium));
+                    let _ = subject.exercise(Arc::clone(&medium), fault.order, &medium);
                 }));
                 if done.is_err() {
                     let what = LAST.with_borrow(Clone::clone);
@@ -464,13 +465,13 @@ macro_rules! subjects {
 }
 
 subjects! {
-    bytes_of_linear_volatile words_of_linear_volatile Tree::<Linear<4>, Volatile>::new();
-    bytes_of_linear_persistent words_of_linear_persistent Tree::<Linear<4>, Persistent>::new();
+    bytes_of_linear_volatile words_of_linear_volatile Tree::<Linear<5>, Volatile>::new();
+    bytes_of_linear_persistent words_of_linear_persistent Tree::<Linear<5>, Persistent>::new();
     bytes_of_circular_volatile words_of_circular_volatile Tree::<Circular<4>, Volatile>::new();
     bytes_of_circular_persistent words_of_circular_persistent Tree::<Circular<4>, Persistent>::new();
     bytes_of_one_line_volatile words_of_one_line_volatile Tree::<OneLine<7>, Volatile>::new();
     bytes_of_one_line_persistent words_of_one_line_persistent Tree::<OneLine<7>, Persistent>::new();
     bytes_of_one_line_records words_of_one_line_records Records::<OneLine<7>, Volatile>::new();
-    bytes_of_records_volatile words_of_records_volatile Records::<Linear<4>, Volatile>::new();
+    bytes_of_records_volatile words_of_records_volatile Records::<Linear<5>, Volatile>::new();
     bytes_of_records_persistent words_of_records_persistent Records::<Circular<4>, Persistent>::new();
 }

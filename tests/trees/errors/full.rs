@@ -4,8 +4,7 @@ use super::{CAPACITY, SPAWNING, Scratch, Small, error, options};
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
 use bristlecone::{
-    CircTree, Circular, Error, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile,
-    delegate_medium,
+    Circular, Error, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,6 +58,18 @@ fn full(error: &Error) {
 /// Keys in an order that splits leaves everywhere.
 fn scattered(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Inserts until there is no room: what the tree then holds, and the error.
+fn fill_up<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>) -> (BTreeMap<u64, u64>, Error) {
+    let mut model = BTreeMap::new();
+    loop {
+        let key = scattered(model.len() as u64);
+        match tree.insert(key, 1) {
+            Ok(_) => model.insert(key, 1),
+            Err(error) => return (model, error),
+        };
+    }
 }
 
 pub(super) fn tiny() -> Options {
@@ -187,12 +198,12 @@ impl OrNotEmpty for Error {
 
 #[test]
 fn a_disk_fills_up_linear_volatile() {
-    a_disk_fills_up::<Linear<4>, Volatile>();
+    a_disk_fills_up::<Linear<5>, Volatile>();
 }
 
 #[test]
 fn a_disk_fills_up_linear_persistent() {
-    a_disk_fills_up::<Linear<4>, Persistent>();
+    a_disk_fills_up::<Linear<5>, Persistent>();
 }
 
 #[test]
@@ -294,14 +305,7 @@ fn a_full_pool_says_how_large_it_is() {
     let scratch = Scratch::empty();
     let pool = options().open(&scratch.path).unwrap();
     let tree: Small = pool.tree("t").unwrap();
-    let mut model = BTreeMap::new();
-    let refused = loop {
-        let key = scattered(model.len() as u64);
-        match tree.insert(key, 1) {
-            Ok(_) => model.insert(key, 1),
-            Err(error) => break error,
-        };
-    };
+    let (mut model, refused) = fill_up(&tree);
     assert!(matches!(refused, Error::OutOfSpace { wanted: 4096, capacity: CAPACITY, source: None, .. }), "{refused}");
     scratch.named(&refused);
     assert!(refused.to_string().contains("65536"), "{refused}");
@@ -365,15 +369,8 @@ fn a_real_disk_fills_up() {
     // At growth, in a split.
     fill(256);
     let pool = options().open(&path).unwrap();
-    let tree: CircTree = pool.tree("t").unwrap();
-    let mut model = BTreeMap::new();
-    let error = loop {
-        let key = scattered(model.len() as u64);
-        match tree.insert(key, 1) {
-            Ok(_) => model.insert(key, 1),
-            Err(error) => break error,
-        };
-    };
+    let tree: Small = pool.tree("t").unwrap();
+    let (mut model, error) = fill_up(&tree);
     refused(&error);
     assert!(model.len() > 4000, "{}", model.len());
     same(&tree, &model, "full");
@@ -383,7 +380,7 @@ fn a_real_disk_fills_up() {
     pool.close().unwrap();
     // Still full.
     let pool = options().open(&path).unwrap();
-    let tree: CircTree = pool.tree("t").unwrap();
+    let tree: Small = pool.tree("t").unwrap();
     same(&tree, &model, "reopened");
     fs::remove_file(&ballast).unwrap();
     let more = (0..).map(scattered).filter(|key| !model.contains_key(key)).take(1000).collect::<Vec<_>>();
