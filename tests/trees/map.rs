@@ -148,7 +148,7 @@ fn every_kind_of_inline_value_comes_back() {
 #[test]
 fn a_set_is_a_map_to_nothing() {
     let pool = pool();
-    let set: Map<(u32, u32), (), Linear<4>, Persistent, Any> = pool.map("set").unwrap();
+    let set: Map<(u32, u32), (), Linear<5>, Persistent, Any> = pool.map("set").unwrap();
     for a in 0..20 {
         for b in 0..20 {
             assert!(set.insert_new((a, b), ()).unwrap());
@@ -269,7 +269,7 @@ fn every_verb_works_on_records() {
     verbs::<Circular<4>, Volatile>();
     verbs::<Circular<4>, Persistent>();
     verbs::<Linear<5>, Volatile>();
-    verbs::<Linear<4>, Persistent>();
+    verbs::<Linear<5>, Persistent>();
     verbs::<OneLine<7>, Volatile>();
     verbs::<OneLine<7>, Persistent>();
 }

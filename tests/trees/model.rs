@@ -165,7 +165,7 @@ macro_rules! follow_the_model {
 }
 
 follow_the_model! {
-    linear_4_volatile: Linear<4>, Volatile;
+    linear_5_volatile: Linear<5>, Volatile;
     linear_5_persistent: Linear<5>, Persistent;
     circular_4_persistent: Circular<4>, Persistent;
     circular_4_volatile: Circular<4>, Volatile;

@@ -283,15 +283,14 @@ macro_rules! storms {
 storms! {
     storm_circular_4_volatile Circular<4>, Volatile;
     storm_circular_4_persistent Circular<4>, Persistent;
-    storm_linear_4_volatile Linear<4>, Volatile;
-    storm_linear_4_persistent Linear<4>, Persistent;
+    storm_linear_5_volatile Linear<5>, Volatile;
+    storm_linear_5_persistent Linear<5>, Persistent;
     storm_circular_8_volatile Circular<8>, Volatile;
     storm_circular_8_persistent Circular<8>, Persistent;
-    storm_linear_5_persistent Linear<5>, Persistent;
     storm_one_line_7_volatile OneLine<7>, Volatile;
     storm_one_line_7_persistent OneLine<7>, Persistent;
     storm_one_line_39_volatile OneLine, Volatile;
-    storm_sentinel_circular_8 Sentinel<Circular<8>>, Volatile;
+    storm_sentinel_circular_16 Sentinel<Circular<16>>, Volatile;
     storm_cow_only_4_persistent CowSip<4, { crab::COPY_ONLY }>, Persistent;
     storm_cow_only_4_volatile CowSip<4, { crab::COPY_ONLY }>, Volatile;
     storm_append_3 Append<3>, Flat;
@@ -374,8 +373,8 @@ fn scramble_circular_4_persistent() {
 }
 
 #[test]
-fn scramble_linear_4_volatile() {
-    watched("scramble", scramble::<Linear<4>, Volatile>);
+fn scramble_linear_5_volatile() {
+    watched("scramble", scramble::<Linear<5>, Volatile>);
 }
 
 #[test]
@@ -623,8 +622,8 @@ fn records_circular_4_volatile() {
 }
 
 #[test]
-fn records_linear_4_persistent() {
-    watched("records", records::<Linear<4>, Persistent>);
+fn records_linear_5_persistent() {
+    watched("records", records::<Linear<5>, Persistent>);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
     tree.insert(1, 2).unwrap();
     let words = words_of(pool.medium());
     let reader = Pool::options().read_only(true).open_on(holding(words.clone())).unwrap();
-    assert!(matches!(reader.tree::<Circular<32>, Volatile>("t"), Err(Error::ReadOnly { .. })));
+    assert!(matches!(reader.tree::<Circular<4>, Volatile>("t"), Err(Error::ReadOnly { .. })));
     assert!(matches!(reader.drop_tree("t"), Err(Error::ReadOnly { .. })));
     assert_eq!(reader.check().unwrap().entries, 1);
     assert_eq!(words_of(reader.medium()), words);
@@ -71,7 +71,7 @@ fn what_is_stored_to_a_read_only_mapping_goes_nowhere() {
 #[test]
 fn nothing_of_what_a_medium_held_comes_back() {
     let used = tiny().create_on(zeroed(256 << 10)).unwrap();
-    let tree: PTree<Linear<4>, Volatile, Any> = used.tree("old").unwrap();
+    let tree: PTree<Linear<5>, Volatile, Any> = used.tree("old").unwrap();
     for key in 0..100 {
         tree.insert(key, key).unwrap();
     }
@@ -82,14 +82,14 @@ fn nothing_of_what_a_medium_held_comes_back() {
         words[512] = 0;
         let pool = tiny().create_on(holding(words.clone())).unwrap();
         assert!(pool.trees().unwrap().is_empty());
-        let tree: PTree<Linear<4>, Volatile, Any> = pool.tree("new").unwrap();
+        let tree: PTree<Linear<5>, Volatile, Any> = pool.tree("new").unwrap();
         assert!(tree.is_empty());
         for key in 0..100 {
             tree.insert(key * 3, key).unwrap();
         }
         // A crash: all that was never written is looked at.
         let again = tiny().open_on(holding(words_of(pool.medium()))).unwrap();
-        let tree: PTree<Linear<4>, Volatile, Any> = again.tree("new").unwrap();
+        let tree: PTree<Linear<5>, Volatile, Any> = again.tree("new").unwrap();
         assert!(tree.iter().eq((0..100).map(|key| (key * 3, key))));
         assert!(tree.check().is_clean(), "{:?}", tree.check());
     }

@@ -1,6 +1,7 @@
 //! Other openers, other rights; sizes and options.
 
 use super::{CAPACITY, FIRST, SPAWNING, Scratch, Small, error, holds_the_fifty, options};
+use crate::medium::zeroed;
 use bristlecone::{Circular, Error, Pool, Volatile};
 use std::fs;
 use std::sync::PoisonError;
@@ -176,7 +177,7 @@ fn impossible_options_are_named() {
         let _ = fs::remove_file(&scratch.path);
     }
     // A node that fits into no segment.
-    let pool = options().segment_size(1024).open(&scratch.path).unwrap();
+    let pool = options().segment_size(1024).create_on(zeroed(1 << 20)).unwrap();
     let error = error(pool.tree::<Circular<64>, Volatile>("wide"));
     assert!(matches!(error, Error::Option { given: 1024, .. }), "{error}");
     assert!(pool.trees().unwrap().is_empty());

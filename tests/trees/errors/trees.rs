@@ -16,7 +16,7 @@ fn another_layout_size_index_or_kind_is_a_mismatch() {
     };
     for open in [true, false] {
         let held: Option<Small> = open.then(|| pool.tree("t").unwrap());
-        layout(error(pool.tree::<Linear<4>, Volatile>("t")), "circular/4", "linear/4");
+        layout(error(pool.tree::<Linear<5>, Volatile>("t")), "circular/4", "linear/5");
         layout(error(pool.tree::<Circular<8>, Volatile>("t")), "circular/4", "circular/8");
         layout(error(pool.tree::<Circular<4>, Persistent>("t")), "volatile", "persistent");
         let kind = |error: Error, expected: &str| {
@@ -114,7 +114,7 @@ fn the_place_of_a_dropped_tree_is_as_good_as_new() {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
         let available = pool.stat().available;
         for round in 0..20 {
-            let tree: PTree<Linear<4>, I, Any> = pool.tree("a").unwrap();
+            let tree: PTree<Linear<5>, I, Any> = pool.tree("a").unwrap();
             assert!(tree.is_empty());
             (0..100).for_each(|key| assert_eq!(tree.insert(key, round).unwrap(), None));
             assert!(tree.check().is_clean());

@@ -202,28 +202,3 @@ fn row(plan: &Plan, shape: Shape, counted: PerOp, ratio: Option<f64>) -> Outcome
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Shown by 4 of the project's first issue, on fewer keys.
-    #[test]
-    fn counts_agree_with_the_expectation() {
-        for slots in [32, 256] {
-            let mut lines = Vec::new();
-            for layout in SHIFTING {
-                let shape = Shape { layout, slots, index: Index::Volatile, values: Values::Numbers };
-                let counted = of(shape, inserts(50_000, 1)).unwrap()[&Mix::Insert];
-                let (expected_lines, expected_fences) = expected(shape);
-                assert!((counted.lines / expected_lines - 1.0).abs() < 0.1, "{shape:?} {counted:?} {expected_lines}");
-                assert!(
-                    (counted.fences / expected_fences - 1.0).abs() < 0.1,
-                    "{shape:?} {counted:?} {expected_fences}"
-                );
-                lines.push(counted.lines);
-            }
-            assert!(lines[1] < lines[0] * 0.7, "{lines:?}");
-        }
-    }
-}

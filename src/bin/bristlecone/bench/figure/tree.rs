@@ -11,9 +11,7 @@ use bristlecone::{
     IndexKind, Linear, Logged, Node, Persistent, Pool, Scanned, Sentinel, Versioned, Volatile, crab,
 };
 #[cfg(not(feature = "figures"))]
-use bristlecone::{
-    Append, Circular, Fixed, FlatFixed, Index, IndexKind, Linear, Node, Persistent, Pool, Scanned, Volatile,
-};
+use bristlecone::{Circular, Index, IndexKind, Linear, Node, Persistent, Pool, Scanned, Volatile};
 use std::time::Duration;
 
 /// What a figure does with a tree.
@@ -139,10 +137,9 @@ pub(crate) const TABLE: &[Contestant] = &[
 /// Those that are tested; each of the others costs seconds to compile.
 #[cfg(not(feature = "figures"))]
 pub(crate) const TABLE: &[Contestant] = &[
-    contestant!("fast-fair", true, Persistent, S => Scanned<Linear<S>>, [1024 2048]),
-    contestant!("fast-fair-leaves", true, Volatile, S => Scanned<Linear<S>>, [1024 2048]),
-    contestant!("circ", true, Persistent, S => Circular<S>, [1024 2048]),
-    contestant!("nv-fixed", true, FlatFixed, S => Append<{ S / 4 }, Fixed>, [1024]),
+    contestant!("fast-fair", true, Persistent, S => Scanned<Linear<S>>, [1024]),
+    contestant!("fast-fair-leaves", true, Volatile, S => Scanned<Linear<S>>, [1024]),
+    contestant!("circ", true, Persistent, S => Circular<S>, [1024]),
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Contestant> {
