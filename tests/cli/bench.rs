@@ -1,0 +1,143 @@
+//! Measurements: stable keys, and numbers that can be.
+
+use super::{Desk, has_keys, is_empty, objects, run};
+
+#[test]
+fn bench_has_stable_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let all = "insert,get,update,scan,mixed,remove";
+    for options in [
+        &["--layout", "linear,circular", "--index", "volatile,persistent", "--vs-btreemap"][..],
+        &["--medium", "dram", "--layout", "circular", "--node-bytes", "512"],
+        &["--slow", "10", "--flush", "power", "--no-counts"],
+    ] {
+        let mut args = vec!["bench", "--n", "2000", "--repeat", "1", "--json", "--mix", all, "--seed", "1"];
+        if !options.contains(&"--medium") {
+            args.extend(["--medium", path]);
+        }
+        args.extend_from_slice(options);
+        let rows = objects(run(args));
+        assert_eq!(rows.len() % 6, 0);
+        for row in &rows {
+            has_keys(row, &["layout", "index", "node_bytes", "n", "mix", "threads", "domain", "ns_per_op"]);
+            has_keys(row, &["lines_per_op", "fences_per_op", "orders_per_op", "bytes_per_op"]);
+            has_keys(&row["ns_per_op"], &["median", "p99", "min", "run"]);
+            assert!(row["ns_per_op"]["median"].as_f64().unwrap() > 0.0);
+        }
+    }
+    is_empty(dir.path());
+}
+
+#[test]
+fn every_mix_is_measured_with_every_order_of_keys() {
+    let mixes = "insert,batch,get,miss,dependent,multi-get,update,scan,scan100,mixed,remove";
+    let ycsb = "ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f";
+    let all = format!("{mixes},{ycsb}");
+    for keys in ["uniform", "zipfian", "ascending", "descending", "clustered"] {
+        let args = ["bench", "--n", "2000", "--repeat", "2", "--json", "--mix", &all, "--keys", keys, "--vs-btreemap"];
+        let rows = objects(run(args));
+        assert_eq!(rows.len(), 2 * 17);
+        for row in &rows {
+            assert_eq!((&row["keys"], &row["threads"]), (&keys.into(), &1.into()));
+            has_keys(&row["ns_per_op"], &["median", "p99", "min", "run", "run_min", "run_max"]);
+            has_keys(&row["ns_per_op"], &["cpu", "cpu_min", "cpu_max"]);
+            let run = |key| row["ns_per_op"][key].as_f64().unwrap();
+            assert!(run("run_min") <= run("run") && run("run") <= run("run_max"), "{row}");
+        }
+    }
+}
+
+#[test]
+fn threads_measure_those_that_can_be_shared() {
+    let args = ["bench", "--n", "4000", "--repeat", "1", "--threads", "2", "--vs-btreemap"];
+    let args = args.into_iter().chain(["--mix", "insert,batch,get,scan,scan100,ycsb-d,mixed,remove"]);
+    let ran = run(args.clone().chain(["--json"]));
+    assert!(ran.err.contains("left out of 2 threads, being for one only: btreemap"), "{ran:?}");
+    let rows = objects(ran);
+    assert_eq!(rows.len(), 8);
+    assert!(rows.iter().all(|row| row["layout"] == "one_line" && row["threads"] == 2));
+    let text = run(args).ok();
+    assert!(text.contains("2 threads") && text.contains("left out of 2 threads"), "{text}");
+    let few = run(["bench", "--n", "200", "--threads", "2"]).fails(2);
+    assert!(few.contains("less than a batch of 128 per thread"), "{few}");
+    let alone = run(["bench", "--n", "4000", "--threads", "2", "--layout", "btreemap"]).fails(2);
+    assert!(alone.contains("nothing to measure"), "{alone}");
+}
+
+#[test]
+fn a_chart_is_drawn() {
+    let desk = Desk::new();
+    let file = desk.dir.path().join("chart.svg");
+    let args = ["bench", "--n", "2000", "--repeat", "1", "--vs-btreemap", "--svg", file.to_str().unwrap()];
+    run(args).ok();
+    let svg = std::fs::read_to_string(&file).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    // Two mixes of two contestants.
+    assert_eq!(svg.matches("<title>").count(), 4);
+    assert!(svg.contains("btreemap") && svg.contains("one_line 640 volatile"), "{svg}");
+    assert!(
+        run(["bench", "--n", "2000", "--repeat", "1", "--svg", "/no/such/chart.svg"]).fails(1).contains("/no/such/")
+    );
+}
+
+#[test]
+#[cfg(not(feature = "peers"))]
+fn peers_are_wanted_but_not_built_in() {
+    let error = run(["bench", "--n", "2000", "--peers", "all"]).fails(2);
+    assert!(error.contains("--features peers"), "{error}");
+}
+
+#[test]
+#[cfg(feature = "peers")]
+fn peers_are_measured_next_to_the_trees() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let bench = |options: &[&str]| {
+        let args = ["bench", "--n", "1000", "--repeat", "1", "--json", "--medium", path];
+        run(args.iter().chain(options))
+    };
+    let rows = objects(bench(&["--peers", "all,lmdb-sync", "--mix", "insert,batch,get,multi-get,scan100"]));
+    let peers = rows.iter().filter(|row| row.get("peer").is_some()).count();
+    assert_eq!((rows.len() - peers, peers % 5), (5, 0));
+    assert!(peers >= 12 * 5);
+    for row in &rows {
+        assert!(row.get("layout").is_some() != row.get("peer").is_some(), "{row}");
+        has_keys(row, &["index", "node_bytes", "n", "mix", "threads", "keys", "domain", "ns_per_op"]);
+        has_keys(row, &["ratio_to_btreemap"]);
+    }
+    is_empty(dir.path());
+    let ran = bench(&["--peers", "all", "--threads", "2", "--mix", "insert,get,ycsb-a,ycsb-e,mixed,remove"]);
+    assert!(ran.err.contains("btreemap, brie-tree"), "{ran:?}");
+    assert!(objects(ran).iter().all(|row| row.get("peer").is_none_or(|peer| peer != "brie-tree")));
+    is_empty(dir.path());
+    assert!(bench(&["--peers", "volatile,ldmb"]).fails(2).contains("no peer is named 'ldmb'"));
+}
+
+#[test]
+fn counts_are_as_expected_and_the_same_each_time() {
+    let counts = || objects(run(["bench", "--mix", "counts", "--n", "50k", "--seed", "3", "--json"]));
+    let rows = counts();
+    // Of all sizes; a debug build has one.
+    assert_eq!(rows.len(), if cfg!(debug_assertions) { 3 } else { 9 });
+    for row in &rows {
+        has_keys(row, &["lines_per_op", "expected_lines", "fences_per_op", "expected_fences"]);
+        for off in ["lines_off_percent", "fences_off_percent"] {
+            assert!(row[off].as_f64().unwrap().abs() < 10.0, "{row}");
+        }
+        assert!(row["lines_to_linear"].as_f64().is_none_or(|ratio| ratio < 0.7), "{row}");
+    }
+    assert_eq!(rows, counts());
+}
+
+#[test]
+fn reopening_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let args = ["bench", "--mix", "reopen", "--n", "5000", "--repeat", "1", "--medium", path];
+    let rows = objects(run(args.into_iter().chain(["--json"])));
+    has_keys(&rows[0], &["layout", "index", "node_bytes", "n", "mix", "clean_ms", "dirty_ms", "lost", "limit_ms"]);
+    assert!(rows[0]["dirty_ms"]["median"].as_f64().unwrap() > 0.0);
+    assert!(run(args).ok().contains("dirty"));
+    is_empty(dir.path());
+}

@@ -1,0 +1,274 @@
+//! What is loaded, looked up, scanned, counted and checked.
+
+use super::{Desk, Ran, command, has_keys, run};
+use bristlecone::{CircTree, FastFair, Persistent, Pool};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn what_is_loaded_is_found() {
+    for options in [
+        &[][..],
+        &["--layout", "linear", "--index", "persistent", "--node-bytes", "1K"],
+        &["--layout", "circular", "--index", "persistent", "--node-bytes", "4096", "--capacity", "64M"],
+    ] {
+        let desk = Desk::new();
+        let loaded = desk.load(b"7\tseven\n0\t\n18446744073709551615\tmax\n20\ttabs\there\n7\tSEVEN\n", options);
+        assert!(loaded.ok().contains("5 lines loaded"));
+        assert_eq!(desk.run("get", &["7"]).ok(), "SEVEN\n");
+        assert_eq!(desk.run("get", &["0"]).ok(), "\n");
+        assert_eq!(desk.run("scan", &[]).ok(), "0\t\n7\tSEVEN\n20\ttabs\there\n18446744073709551615\tmax\n");
+        assert_eq!(desk.run("scan", &["--from", "1", "--to", "20", "--reverse"]).ok(), "20\ttabs\there\n7\tSEVEN\n");
+        assert_eq!(desk.run("scan", &["--limit", "1"]).ok(), "0\t\n");
+        assert_eq!(desk.run("put", &["8", "-1"]).ok(), "");
+        assert_eq!(desk.run("get", &["8"]).ok(), "-1\n");
+        assert_eq!(desk.run("del", &["8"]).ok(), "");
+        assert!(desk.run("get", &["8"]).fails(1).contains("key 8 is not in tree 'main'"));
+        assert!(desk.run("del", &["8"]).fails(1).contains("key 8 is not in tree 'main'"));
+        assert!(desk.run("check", &[]).ok().contains("clean: 1 tree"));
+        // Onto what is there, whatever it was made with.
+        assert!(desk.load("21\tmore\n", &[]).ok().contains("tree 'main' has 5 keys"));
+    }
+}
+
+#[test]
+fn values_are_bytes() {
+    let desk = Desk::new();
+    let mut line = b"5\t".to_vec();
+    line.extend((0..=255).filter(|&byte| byte != b'\n'));
+    desk.load(&line, &[]).ok();
+    line.push(b'\n');
+    assert_eq!(desk.run("scan", &[]).out, line);
+    assert_eq!(desk.run("get", &["5"]).out, line[2..]);
+}
+
+#[test]
+fn a_bad_line_is_named_and_stops_the_load() {
+    for (line, what) in [
+        ("x\ty", "the key 'x' is not a decimal number"),
+        ("-1\ty", "the key '-1' is not a decimal number"),
+        ("3 y", "no tab between key and value"),
+        ("", "no tab between key and value"),
+        ("18446744073709551616\ty", "the key 18446744073709551616 is greater than 18446744073709551615"),
+    ] {
+        let desk = Desk::new();
+        let error = desk.load(format!("1\ta\n2\tb\n{line}\n4\td\n"), &[]).fails(1);
+        assert!(error.contains("data.tsv:3: ") && error.contains(what), "{error}");
+        assert_eq!(desk.run("scan", &[]).ok(), "1\ta\n2\tb\n");
+    }
+}
+
+#[test]
+fn bad_lines_are_skipped_and_counted_if_wanted() {
+    let desk = Desk::new();
+    let ran = desk.load("1\ta\n\n2\tb\nx\ty\n3\tc", &["--skip-bad", "--json"]);
+    assert!(ran.err.contains("data.tsv:2: ") && ran.err.contains("data.tsv:4: "), "{ran:?}");
+    let object = ran.json();
+    has_keys(
+        &object,
+        &["file", "tree", "lines", "loaded", "replaced", "skipped", "keys", "bytes", "seconds", "domain"],
+    );
+    assert_eq!((&object["lines"], &object["loaded"], &object["skipped"]), (&5.into(), &3.into(), &2.into()));
+    assert_eq!(desk.run("scan", &[]).ok(), "1\ta\n2\tb\n3\tc\n");
+}
+
+#[test]
+fn the_standard_input_is_loaded_and_acknowledged() {
+    let desk = Desk::new();
+    let pool = desk.pool();
+    let mut child = command([OsStr::new("load"), pool.as_os_str(), "-".as_ref(), "--ack".as_ref()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"3\tc\n1\ta\nbad\n").unwrap();
+    let ran = Ran::new(child.wait_with_output().unwrap());
+    assert_eq!(ran.out, b"3\n1\n");
+    assert!(ran.fails(1).contains("standard input:3: no tab"));
+}
+
+#[test]
+fn a_load_that_cannot_be_is_refused() {
+    let desk = Desk::new();
+    let missing = desk.run("load", &["/no/such/file"]).fails(1);
+    assert!(missing.contains("/no/such/file: "), "{missing}");
+    assert!(!desk.pool().exists());
+    assert!(desk.load("1\ta\n", &["--capacity", "4K"]).fails(1).contains("capacity of 4096 bytes"));
+    desk.load("1\ta\n", &["--layout", "linear"]).ok();
+    assert!(desk.load("1\ta\n", &["--layout", "circular"]).fails(1).contains("layout linear/32"));
+    assert!(desk.load("1\ta\n", &["--tree", ""]).fails(1).contains("tree name"));
+    assert_eq!(desk.load("1\ta\n", &["--layout", "square"]).code, Some(2));
+    assert_eq!(desk.load("1\ta\n", &["--node-bytes", "600"]).code, Some(2));
+}
+
+#[test]
+fn a_full_pool_says_so_and_keeps_what_it_has() {
+    let desk = Desk::new();
+    let lines: String = (0..200).map(|i| format!("{i}\t{}\n", "x".repeat(100_000))).collect();
+    let error = desk.load(lines, &["--capacity", "20M"]).fails(1);
+    assert!(error.contains("no space for") && error.contains("the capacity is 20971520 bytes"), "{error}");
+    let found = desk.run("check", &["--json"]).json();
+    let kept = found["entries"].as_u64().unwrap();
+    assert!((10..200).contains(&kept), "{found}");
+    assert!(error.contains(&format!("data.tsv:{}: ", kept + 1)), "{error}");
+    // A larger capacity, and the load goes on.
+    assert!(desk.load("1000\tmore\n", &["--capacity", "64M"]).ok().contains(&format!("has {} keys", kept + 1)));
+}
+
+#[test]
+fn trees_made_by_the_library_are_read() {
+    let desk = Desk::new();
+    let pool = Pool::options().capacity(64 << 20).open(desk.pool()).unwrap();
+    let numbers: CircTree = pool.tree("numbers").unwrap();
+    let other: FastFair<Persistent> = pool.tree("other").unwrap();
+    let signed: bristlecone::Map<i64, u64> = pool.map("signed").unwrap();
+    for i in 0..1000 {
+        numbers.insert(i, i * i).unwrap();
+        other.insert(i, u64::MAX - i).unwrap();
+    }
+    drop((numbers, other, signed));
+    pool.close().unwrap();
+    assert_eq!(desk.run("get", &["30", "--tree", "numbers"]).ok(), "900\n");
+    assert_eq!(desk.run("scan", &["--tree", "other", "--reverse", "--limit", "1"]).ok(), "999\t18446744073709550616\n");
+    desk.run("put", &["30", "31", "--tree", "numbers"]).ok();
+    assert_eq!(desk.run("get", &["30", "--tree", "numbers"]).ok(), "31\n");
+    assert!(desk.run("put", &["30", "x", "--tree", "numbers"]).fails(1).contains("must be a decimal number"));
+    let ran = desk.load("1\t2\n2\tx\n", &["--tree", "numbers"]).fails(1);
+    assert!(ran.contains("data.tsv:2: the tree holds numbers"), "{ran}");
+    assert!(desk.run("get", &["1", "--tree", "signed"]).fails(1).contains("keys of kind i64"));
+    let missing = desk.run("get", &["1"]).fails(1);
+    assert!(missing.contains("no tree 'main'; there is 'numbers', 'other', 'signed'"), "{missing}");
+    let stat = desk.run("stat", &["--json"]).json();
+    assert_eq!(stat["trees"].as_array().unwrap().len(), 3);
+    assert_eq!(stat["keys"], 2000);
+    let keys: Vec<u64> = stat["trees"].as_array().unwrap().iter().map(|tree| tree["keys"].as_u64().unwrap()).collect();
+    assert_eq!(keys.iter().sum::<u64>(), 2000, "{keys:?}");
+}
+
+#[test]
+fn stat_tells_what_there_is() {
+    let desk = Desk::new();
+    let lines: String = (0..5000u64).map(|i| format!("{}\tvalue {i}\n", i * 7919 % 5000)).collect();
+    desk.load(lines, &["--layout", "circular", "--node-bytes", "1K"]).ok();
+    let refused = desk.load("1\t2\n", &["--tree", "other", "--node-bytes", "1K"]).fails(2);
+    assert!(refused.contains("--node-bytes goes with"), "{refused}");
+    let stat = desk.run("stat", &["--json"]).json();
+    has_keys(&stat, &["trees", "pool_bytes", "used_bytes", "bytes_per_key", "last_shutdown", "domain", "boots"]);
+    has_keys(&stat, &["memory_bytes_per_key"]);
+    has_keys(
+        &stat["trees"][0],
+        &["name", "layout", "index", "keys", "height", "leaves", "fill", "bytes", "memory_bytes"],
+    );
+    assert_eq!(stat["last_shutdown"], "clean");
+    assert_eq!(stat["trees"][0]["keys"], 5000);
+    assert_eq!(stat["trees"][0]["layout"], "circular/64");
+    // Some 110 leaves: two levels of index nodes, and the leaves.
+    assert_eq!(stat["trees"][0]["height"], 3);
+    let fill = stat["trees"][0]["fill"].as_f64().unwrap();
+    assert!((0.5..=1.0).contains(&fill), "{fill}");
+    // It changes nothing.
+    assert_eq!(desk.run("stat", &["--json"]).json(), stat);
+    let text = desk.run("stat", &[]).ok();
+    assert!(text.contains("5,000 keys") && text.contains("circular/64"), "{text}");
+}
+
+/// Offsets of the words in a file that equal `word`.
+fn find_word(bytes: &[u8], word: u64) -> Vec<usize> {
+    let words = bytes.as_chunks::<8>().0.iter().enumerate();
+    words.filter(|(_, bytes)| u64::from_le_bytes(**bytes) == word).map(|(i, _)| i * 8).collect()
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let desk = Desk::new();
+    let lines: String = (0..1000u64).map(|i| format!("{}\t{i}\n", i + 1_000_000_000)).collect();
+    desk.load(lines, &["--capacity", "32M", "--layout", "linear"]).ok();
+    let mut bytes = std::fs::read(desk.pool()).unwrap();
+    // A key in the middle of a leaf, made smaller than its left neighbour.
+    let places = find_word(&bytes, 1_000_000_005);
+    let at = places[0];
+    bytes[at..at + 8].copy_from_slice(&1_000_000_001u64.to_le_bytes());
+    std::fs::write(desk.pool(), &bytes).unwrap();
+
+    let ran = desk.run("check", &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let text = String::from_utf8(ran.out).unwrap();
+    assert!(text.contains(&format!("offset {at} ({at:#x}): N3: ")), "{text}");
+    let ran = desk.run("check", &["--json"]);
+    assert_eq!(ran.code, Some(1));
+    let object: Value = serde_json::from_slice(&ran.out).unwrap();
+    let problem = &object["problems"][0];
+    assert_eq!((problem["at"].as_u64(), problem["invariant"].as_str()), (Some(at as u64), Some("N3")));
+    has_keys(problem, &["message"]);
+    // It was only looked at.
+    assert!(std::fs::read(desk.pool()).unwrap() == bytes);
+}
+
+#[test]
+fn a_damaged_header_is_a_problem_too() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+    let mut bytes = std::fs::read(desk.pool()).unwrap();
+    for twin in [0, 4096] {
+        bytes[twin + 80] ^= 1;
+    }
+    std::fs::write(desk.pool(), &bytes).unwrap();
+    let ran = desk.run("check", &["--json"]);
+    assert_eq!(ran.code, Some(1));
+    let object: Value = serde_json::from_slice(&ran.out).unwrap();
+    assert_eq!(object["problems"][0]["invariant"], "S1");
+    assert!(desk.run("get", &["1"]).fails(1).contains("no valid superblock"));
+
+    std::fs::write(desk.pool(), &bytes[..1 << 20]).unwrap();
+    assert_eq!(desk.run("check", &[]).code, Some(1));
+    std::fs::write(desk.pool(), "not a pool at all, and long enough to be looked into").unwrap();
+    assert!(desk.run("check", &[]).fails(1).contains("not a pool"));
+    assert!(desk.run("stat", &[]).fails(1).contains("not a pool"));
+    assert!(desk.run("load", &[desk.file("d", "1\ta\n").to_str().unwrap()]).fails(1).contains("not a pool"));
+}
+
+#[test]
+fn what_is_not_there_is_an_error() {
+    let desk = Desk::new();
+    for verb in ["stat", "check", "scan"] {
+        assert!(desk.run(verb, &[]).fails(1).contains("a.pool: not found"));
+    }
+    assert!(desk.run("get", &["1"]).fails(1).contains("a.pool: not found"));
+    assert!(!desk.pool().exists());
+    let dir = desk.dir.path().to_str().unwrap();
+    assert!(run(["stat", dir]).fails(1).contains("not a regular file"));
+    assert!(run(["scan", dir, "--from", "2", "--to", "1"]).fails(2).contains("--from 2 is greater than --to 1"));
+    assert_eq!(run(["get", dir]).code, Some(2));
+    assert_eq!(run(["get", dir, "x"]).code, Some(2));
+    assert_eq!(run(["nonsense"]).code, Some(2));
+}
+
+#[test]
+fn a_second_opener_is_refused() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+    let pool = Pool::open(desk.pool()).unwrap();
+    for verb in ["stat", "check", "scan"] {
+        assert!(desk.run(verb, &[]).fails(1).contains("already open"));
+    }
+    drop(pool);
+    desk.run("check", &[]).ok();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_closed_pipe_ends_a_scan_quietly() {
+    let desk = Desk::new();
+    let lines: String = (0..20_000).map(|i| format!("{i}\t{}\n", "v".repeat(40))).collect();
+    desk.load(lines, &[]).ok();
+    let pool = desk.pool();
+    let mut child =
+        command([OsStr::new("scan"), pool.as_os_str()]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ran = Ran::new(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert_eq!(desk.run("stat", &["--json"]).json()["last_shutdown"], "clean");
+}

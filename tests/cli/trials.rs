@@ -1,0 +1,42 @@
+//! What it finds out about the machine and about itself.
+
+use super::{Ran, command, has_keys, is_empty, run};
+
+#[test]
+fn info_tells_what_survives() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let object = run(["info", path, "--json"]).json();
+    has_keys(&object, &["arch", "cpu", "flush", "pair_method", "line_bytes", "path", "domain", "promise"]);
+    assert_eq!(object["domain"], "process");
+    assert!(run(["info", path]).ok().contains("survives a crash of the process"));
+    assert!(dir.path().read_dir().unwrap().next().is_none(), "it cleans up");
+    let forced = Ran::new(command(["info", path, "--json"]).env("BRISTLECONE_DOMAIN", "power").output().unwrap());
+    assert_eq!(forced.json()["domain"], "power");
+}
+
+#[test]
+fn the_tour_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let text = run(["tour", "--keys", "100k", "--kills", "2", "--dir", path]).ok();
+    assert!(text.contains("Lost: nothing, of 100,000 acknowledged inserts and 2 kills"), "{text}");
+    let after_the_first = text.lines().skip(1).all(|line| line.chars().count() <= 80);
+    assert!(text.lines().count() <= 24 && after_the_first, "{text}");
+    is_empty(dir.path());
+    assert!(run(["tour", "--keys", "5", "--dir", path]).fails(2).contains("too few"));
+    let object = run(["tour", "--keys", "5000", "--kills", "1", "--dir", path, "--json"]).json();
+    has_keys(&object, &["keys", "kills", "seed", "acknowledged", "lost", "problems", "rounds"]);
+    has_keys(&object, &["dirty_reopen_ms", "clean_reopen_ms", "acknowledged_per_second"]);
+    has_keys(&object["rounds"][0], &["ended_by", "acknowledged", "lost", "reopen_ms", "problems"]);
+    assert_eq!((&object["lost"], &object["acknowledged"]), (&0.into(), &5000.into()));
+}
+
+#[test]
+fn crash_has_stable_keys() {
+    let found = run(["crash", "--slots", "7", "--ops", "2", "--json"]).json();
+    let keys = ["layout", "index", "model", "slots", "states", "crash_points", "nested", "violations", "seconds"];
+    has_keys(&found, &keys);
+    assert_eq!(found["violations"], 0);
+    assert!(found["states"].as_u64() > found["crash_points"].as_u64(), "{found}");
+}

@@ -1,0 +1,142 @@
+//! Many threads on one tree: nothing lost, nothing invented, nothing stuck.
+//!
+//! The trees are of the smallest nodes, so that leaves split and merge all the time, on a medium that gives the processor
+//! away in the middle of things, so that threads meet at every place.
+
+mod openings;
+mod records;
+mod scramble;
+mod starving;
+mod storm;
+
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::Medium;
+use bristlecone::{Index, Node, Options, PTree, Pool, delegate_medium};
+use std::cell::Cell;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+const THREADS: u64 = 8;
+const CAPACITY: u64 = 4 << 20;
+/// How long each test goes on.
+const TIME: Duration = if cfg!(miri) { Duration::from_secs(20) } else { Duration::from_millis(800) };
+
+fn options() -> Options {
+    Pool::options().segment_size(4096).max_capacity(CAPACITY).max_trees(4)
+}
+
+/// Memory whose every n-th access yields to another thread.
+struct Jittery(Any);
+
+thread_local! {
+    static CHANCE: Cell<u64> = const { Cell::new(0x2545_f491_4f6c_dd1d) };
+}
+
+fn random() -> u64 {
+    CHANCE.with(|chance| {
+        let mut x = chance.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        chance.set(x);
+        x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11
+    })
+}
+
+fn below(limit: u64) -> u64 {
+    random() % limit
+}
+
+/// Makes this thread's random numbers its own.
+fn seed(number: u64) {
+    CHANCE.set((number + 1).wrapping_mul(0xa076_1d64_78bd_642f) | 1);
+}
+
+fn jitter() {
+    if random() & 0xff == 0 {
+        thread::yield_now();
+    }
+}
+
+impl Medium for Jittery {
+    delegate_medium!(this => this.0; len domain reserve cas order flush);
+
+    fn name(&self) -> &str {
+        "jittery"
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        jitter();
+        self.0.load(at)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        jitter();
+        self.0.store(at, value);
+    }
+
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        jitter();
+        self.0.store_pair(at, pair);
+    }
+
+    fn fence(&self) {
+        jitter();
+        self.0.fence();
+    }
+}
+
+/// Runs `work`; ends the process with a message if it does not come back.
+fn watched<R>(what: &str, work: impl FnOnce() -> R) -> R {
+    let (done, wait) = mpsc::channel::<()>();
+    let what = what.to_owned();
+    let dog = thread::spawn(move || {
+        let patience = Duration::from_secs(if cfg!(miri) { 3600 } else { 120 });
+        if wait.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{what}: no end after {patience:?}: a deadlock or an endless loop");
+            std::process::abort();
+        }
+    });
+    let result = work();
+    drop(done);
+    dog.join().unwrap();
+    result
+}
+
+fn pool() -> Pool<Any> {
+    options().create_on(Arc::new(Jittery(zeroed(CAPACITY))) as Any).unwrap()
+}
+
+fn sound<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>) {
+    assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
+    let report = tree.check();
+    assert!(report.is_clean(), "{:?}", report.violations);
+    assert_eq!(tree.iter().count() as u64, tree.len());
+}
+
+/// What the tree holds is what it holds after a crash now, and after closing and opening again.
+fn outlives<N: Node, I: Index>(pool: Pool<Any>, tree: PTree<N, I, Any>) {
+    let expected: Vec<_> = tree.iter().collect();
+    let crashed = words_of(pool.medium());
+    drop(tree);
+    let closed = words_of(pool.medium());
+    for words in [crashed, closed] {
+        let pool = options().open_on(holding(words)).unwrap();
+        let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+        assert!(tree.iter().eq(expected.iter().copied()));
+        sound(&tree);
+    }
+}
+
+/// Every value tells its key, and whether it may be seen at all.
+fn mark(key: u64, note: u64) -> u64 {
+    key << 32 | note & 0x7fff_ffff
+}
+
+const GHOST: u64 = 1 << 31;
+
+fn is_of(key: u64, value: u64) {
+    assert_eq!(value >> 32, key, "the value of another key: {value:#x}");
+    assert_eq!(value & GHOST, 0, "a value that was never loaded: {value:#x}");
+}

@@ -1,0 +1,76 @@
+//! Readers get on, whatever is written around them.
+
+use super::{CAPACITY, TIME, options, sound, watched};
+use crate::medium::{Any, zeroed};
+use bristlecone::{Circular, Map, PTree, Pool, Volatile};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_long_record_is_read_while_its_neighbours_change() {
+    watched("a long record", || {
+        let pool = Pool::options().max_capacity(32 << 20).create_on(zeroed(32 << 20)).unwrap();
+        let map: Map<u64, Vec<u8>, Circular<8>, Volatile, Any> = pool.map("t").unwrap();
+        const READS: u32 = 20;
+        let long = vec![7; 2 << 20];
+        map.insert(1, &long).unwrap();
+        map.insert(2, b"short").unwrap();
+        let (reads, done) = (AtomicU32::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    map.insert(2, b"other").unwrap();
+                    map.insert(2, b"short").unwrap();
+                }
+            });
+            let start = Instant::now();
+            while reads.load(Ordering::Relaxed) < READS {
+                assert!(map.get(1).unwrap().is_some_and(|bytes| bytes == long));
+                assert!(map.range(..2).all(|entry| entry.unwrap().1 == long));
+                reads.fetch_add(1, Ordering::Relaxed);
+            }
+            done.store(true, Ordering::Relaxed);
+            let each = start.elapsed() / READS;
+            assert!(each < Duration::from_secs(1), "{each:?} per read");
+        });
+    });
+}
+
+#[test]
+fn a_hot_leaf_starves_nobody() {
+    watched("a hot leaf", || {
+        let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+        let tree: PTree<Circular<8>, Volatile, Any> = pool.tree("t").unwrap();
+        tree.insert(0, 0).unwrap();
+        let stop = Instant::now() + TIME;
+        let reads: Vec<u64> = thread::scope(|scope| {
+            for number in 1..5 {
+                let tree = &tree;
+                scope.spawn(move || {
+                    while Instant::now() < stop {
+                        tree.insert(number, 1).unwrap();
+                        tree.remove(number).unwrap();
+                    }
+                });
+            }
+            let readers: Vec<_> = (0..3)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut reads = 0;
+                        while Instant::now() < stop {
+                            assert_eq!(tree.get(0), Some(0));
+                            assert_eq!(tree.first_key_value(), Some((0, 0)));
+                            reads += 1;
+                        }
+                        reads
+                    })
+                })
+                .collect();
+            readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+        });
+        assert!(reads.iter().all(|&reads| reads > 100), "{reads:?}");
+        sound(&tree);
+    });
+}
