@@ -48,11 +48,12 @@ mod models;
 mod parent;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod thaw;
 
 use super::root::{Root, RootWord};
 use super::version::Moved;
-use super::volatile::{GROUP, RUN};
-use crate::sync::{AtomicUsize, Mutex, Ordering, spin_loop};
+use super::volatile::{GROUP, RUN, Source, Top};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, spin_loop};
 use edit::Writer;
 use half::Half;
 use parent::Parent;
@@ -81,6 +82,7 @@ pub(crate) struct FlatSeparators {
     halves: [Half; 2],
     writer: Mutex<Writer>,
     adaptive: bool,
+    lost: AtomicBool,
 }
 
 impl core::fmt::Debug for FlatSeparators {
@@ -99,7 +101,7 @@ impl FlatSeparators {
     pub(crate) fn new(most: u64, adaptive: bool) -> io::Result<Self> {
         let halves = [Half::new(most, adaptive)?, Half::new(most, adaptive)?];
         let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
-        Ok(Self { root, len, halves, writer, adaptive })
+        Ok(Self { root, len, halves, writer, adaptive, lost: AtomicBool::new(false) })
     }
 
     /// Bytes of memory in use.
@@ -142,11 +144,38 @@ impl FlatSeparators {
         for _ in 0..TRIES {
             match self.try_floor(key) {
                 Ok(found) => return found,
-                Err(_) => spin_loop(),
+                Err(Moved::Written) => spin_loop(),
+                Err(Moved::Frozen) => break,
             }
         }
-        let _writer = self.writer.lock();
+        let mut writer = self.writer.lock();
+        self.unless_damaged(&mut writer, |writer| self.thaw(writer, key));
         self.try_floor(key).expect("nothing moves under the writer's lock")
+    }
+
+    /// Does something to the nodes; if the image that they are made from turns out to be damaged, forgets them.
+    fn unless_damaged<R: Default>(&self, writer: &mut Writer, work: impl FnOnce(&mut Writer) -> Option<R>) -> R {
+        work(writer).unwrap_or_else(|| {
+            self.root.set(None);
+            writer.frozen = None;
+            self.len.store(0, Ordering::Relaxed);
+            self.lost.store(true, Ordering::Release);
+            R::default()
+        })
+    }
+
+    /// Whether an image turned out to be damaged, and all is forgotten: the leaves are to be learned anew.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Takes over the image of an index, which `source` gives when it is asked for, while there is nothing else yet. False if
+    /// it is damaged, or too large.
+    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
+        let mut writer = self.writer.lock();
+        let restored = self.begin(&mut writer, top, source);
+        self.len.store(if restored { top.len as usize } else { 0 }, Ordering::Relaxed);
+        restored
     }
 
     /// The leaf of the greatest separator `<= key`, if the first try finds it.
@@ -204,7 +233,7 @@ impl FlatSeparators {
     /// room, nothing happens: then the index lags.
     pub(crate) fn insert(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
-        if self.put(&mut writer, low, leaf) {
+        if self.unless_damaged(&mut writer, |writer| self.put(writer, low, leaf)) {
             self.len.store(self.len() + 1, Ordering::Relaxed);
         }
     }
@@ -212,7 +241,7 @@ impl FlatSeparators {
     /// Takes `low` out, unless it is 0; returns its leaf.
     pub(crate) fn remove(&self, low: u64) -> Option<u64> {
         let mut writer = self.writer.lock();
-        let leaf = self.take(&mut writer, low)?;
+        let leaf = self.unless_damaged(&mut writer, |writer| self.take(writer, low))?;
         self.len.store(self.len() - 1, Ordering::Relaxed);
         Some(leaf)
     }
@@ -225,13 +254,26 @@ impl FlatSeparators {
         let mut writer = self.writer.lock();
         let len = self.replace(&mut writer, pairs);
         self.len.store(len, Ordering::Relaxed);
+        self.lost.store(false, Ordering::Release);
     }
 
-    /// Shows every separator and its leaf in order.
+    /// Shows every separator and its leaf in order; false if what is still in the image is damaged.
     ///
     /// `f` is called under the writer's lock: it must not call back, except to read.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) {
-        let writer = self.writer.lock();
-        self.parents(&writer).flat_map(Parent::entries).for_each(|(low, leaf)| f(low, leaf));
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {
+        let mut writer = self.writer.lock();
+        let Some(root) = self.root.get() else { return true };
+        let half = self.half(root);
+        (0..writer.shape.parents).all(|ordinal| match (half.parent(ordinal), &mut writer.frozen) {
+            (Ok(parent), _) => {
+                parent.entries().for_each(|(low, leaf)| f(low, leaf));
+                true
+            }
+            (Err(_), Some(frozen)) => frozen
+                .entries(ordinal)
+                .map(|entries| entries.into_iter().for_each(|(low, leaf)| f(low, leaf)))
+                .is_some(),
+            (Err(_), None) => unreachable!("all parents are there"),
+        })
     }
 }

@@ -262,18 +262,13 @@ impl<N: Node, M: Medium> Directory<N, M> {
     /// An image of all leaves that an index in memory knows; of none if it cannot tell.
     pub(crate) fn image(&self) -> (Vec<u64>, Top) {
         let mut leaves = Vec::new();
-        match self {
-            Self::Volatile(separators) => {
-                leaves.reserve(separators.len());
-                if !separators.for_each(|low, leaf| leaves.push((low, leaf))) {
-                    leaves.clear();
-                }
-            }
-            Self::Persistent(_) => {}
-            Self::Flat(separators) => {
-                leaves.reserve(separators.len());
-                separators.for_each(|low, leaf| leaves.push((low, leaf)));
-            }
+        let whole = match self {
+            Self::Volatile(separators) => separators.for_each(|low, leaf| leaves.push((low, leaf))),
+            Self::Flat(separators) => separators.for_each(|low, leaf| leaves.push((low, leaf))),
+            Self::Persistent(_) => true,
+        };
+        if !whole {
+            leaves.clear();
         }
         freeze(leaves)
     }
@@ -284,23 +279,21 @@ impl<N: Node, M: Medium> Directory<N, M> {
         match self {
             Self::Volatile(separators) => separators.restore(top, source),
             Self::Persistent(_) => true,
-            Self::Flat(separators) => {
-                let leaves = top.leaves(source);
-                leaves.map(|leaves| separators.rebuild(leaves.into_iter())).is_some()
-            }
+            Self::Flat(separators) => separators.restore(top, source),
         }
     }
 
     /// Whether nodes are still to be taken from the image when it is [restored](Self::restore).
     pub(crate) fn keeps_image(&self) -> bool {
-        matches!(self, Self::Volatile(_))
+        !matches!(self, Self::Persistent(_))
     }
 
-    /// Whether a volatile index turned out to be damaged in the pool, and has to learn all leaves anew.
+    /// Whether an index in memory turned out to be damaged in the pool, and has to learn all leaves anew.
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Self::Volatile(separators) => separators.is_lost(),
-            Self::Persistent(_) | Self::Flat(_) => false,
+            Self::Flat(separators) => separators.is_lost(),
+            Self::Persistent(_) => false,
         }
     }
 

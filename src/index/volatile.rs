@@ -34,7 +34,7 @@ use crate::arch::simd::{self, Compare, Search};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, spin_loop};
 use arena::{Arena, Id};
 use edit::{Damaged, Edit, Writer};
-pub(crate) use frozen::{Source, Top, freeze};
+pub(crate) use frozen::{Bottom, Source, Top, freeze};
 use node::{FROZEN, WIDTH};
 use std::io;
 

@@ -8,7 +8,7 @@
 //!
 //! A span of words, named with the CRC of its head by the root entry. Valid as long as the root entry names it (R2). The
 //! nodes of the image have checksums of their own and are read when somebody asks for them: so an open reads the head, and
-//! the span stays until the next close, which knows all nodes or copies them. (A flat index reads all of them at once.)
+//! the span stays until the next close, which knows all nodes or copies them.
 
 use super::Core;
 use crate::chain::Links;

@@ -1,14 +1,15 @@
 //! What the writer does under its lock.
 
-use super::half::{FAN, Shape, above, child, fork};
+use super::half::{FAN, Shape, UNIT, above, child, fork};
 use super::parent::Parent;
+use super::thaw::Frozen;
 use super::{FlatSeparators, Rebuilds};
 use crate::index::root::Root;
 use crate::sync::{Ordering, fence};
 use std::time::Instant;
 
 /// What the writer keeps from one change to the next.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Writer {
     /// Of the current nodes; if there are none, of those before.
     pub(super) generation: u64,
@@ -18,16 +19,40 @@ pub(super) struct Writer {
     /// The most bytes that were ever used in each half.
     bytes: [u64; 2],
     pub(super) rebuilds: Rebuilds,
+    /// Where nodes come from that are not made yet, if there may be any.
+    pub(super) frozen: Option<Frozen>,
 }
 
 impl Writer {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.iter().sum()
     }
+
+    /// Begins a generation in which all parents have leaves.
+    pub(super) fn begin(&mut self, generation: u64, shape: Shape) {
+        let (inner, behind) = (shape.inner(), shape.first + shape.parents);
+        self.live.clear();
+        self.live.resize(inner, 0);
+        for id in (0..inner).rev() {
+            let children = child(id, 0)..child(id, FAN);
+            self.live[id] = if children.start >= shape.first {
+                children.end.min(behind) - children.start
+            } else {
+                self.live[children.start.min(inner)..children.end.min(inner)].iter().sum()
+            };
+        }
+        (self.generation, self.shape) = (generation, shape);
+    }
+
+    /// Counts the bytes of nodes that were made.
+    pub(super) fn made(&mut self, inner: usize, parents: usize) {
+        let words = (inner + parents) * UNIT + parents;
+        self.bytes[(self.generation % 2) as usize] += (words * size_of::<u64>()) as u64;
+    }
 }
 
 impl FlatSeparators {
-    /// All parents, in order.
+    /// All parents, in order, none of which is still to be made.
     pub(super) fn parents<'s>(&'s self, writer: &Writer) -> impl Iterator<Item = Parent<'s>> + use<'s> {
         let parents = self.root.get().map_or(0, |_| writer.shape.parents);
         let half = &self.halves[(writer.generation % 2) as usize];
@@ -42,29 +67,36 @@ impl FlatSeparators {
         (ordinal, parent, parent.slot(low).expect("what owns a low has one that is not greater"))
     }
 
-    /// Puts `low` in. True if it was not there; false if only its leaf was replaced, or if there is no room.
-    pub(super) fn put(&self, writer: &mut Writer, low: u64, leaf: u64) -> bool {
+    /// Puts `low` in. True if it was not there; false if only its leaf was replaced, or if there is no room; `None` if the
+    /// image is damaged.
+    pub(super) fn put(&self, writer: &mut Writer, low: u64, leaf: u64) -> Option<bool> {
         let Some(root) = self.root.get() else {
-            return low == 0 && self.replace(writer, std::iter::once((low, leaf))) == 1;
+            return Some(low == 0 && self.replace(writer, std::iter::once((low, leaf))) == 1);
         };
+        self.thaw(writer, low)?;
         let (_, parent, slot) = self.owner(root, low);
         let new = parent.low(slot) != low;
         if new && parent.len() == parent.room() {
-            return self.spread(writer) && self.put(writer, low, leaf);
+            self.thaw_all(writer)?;
+            return if self.spread(writer) { self.put(writer, low, leaf) } else { Some(false) };
         }
         parent.version().open();
         parent.post(slot + usize::from(new), (low, leaf), new);
         parent.version().close();
-        new
+        Some(new)
     }
 
-    /// Takes `low` out, unless it is 0; returns its leaf.
-    pub(super) fn take(&self, writer: &mut Writer, low: u64) -> Option<u64> {
-        let root = self.root.get()?;
+    /// Takes `low` out, unless it is 0; returns its leaf. `None` if the image is damaged.
+    pub(super) fn take(&self, writer: &mut Writer, low: u64) -> Option<Option<u64>> {
+        let Some(root) = self.root.get() else { return Some(None) };
+        self.thaw(writer, low)?;
         let (ordinal, parent, slot) = self.owner(root, low);
         let (found, leaf) = parent.entry(slot);
         if found != low || low == 0 {
-            return None;
+            return Some(None);
+        }
+        if parent.len() == 1 {
+            self.thaw_separator(writer, ordinal + 1)?;
         }
         parent.version().open();
         parent.remove(slot);
@@ -83,7 +115,7 @@ impl FlatSeparators {
             self.raise(root, writer, ordinal, least);
         }
         parent.version().close();
-        Some(leaf)
+        Some(Some(leaf))
     }
 
     /// Raises the separator in front of a parent, and of those before it that have no leaves: whoever came to them would
@@ -94,7 +126,8 @@ impl FlatSeparators {
     fn raise(&self, root: Root, writer: &Writer, ordinal: usize, word: u64) {
         let (half, first) = (self.half(root), writer.shape.first);
         let has_leaves = |id: usize| match id.checked_sub(first) {
-            Some(ordinal) => half.parent(ordinal).is_ok_and(|parent| parent.len() > 0),
+            // Of those that are not made yet, none was emptied.
+            Some(ordinal) => half.parent(ordinal).map_or(true, |parent| parent.len() > 0),
             None => writer.live[id] > 0,
         };
         let mut id = first + ordinal;
@@ -117,7 +150,10 @@ impl FlatSeparators {
         let len = pairs.len().min(self.halves[0].most_leaves());
         match self.halves[0].leaves_each(len) {
             Some(each) if len > 0 => self.build(writer, len, each, pairs.map(|pair| (pair, 1))),
-            _ => self.root.set(None),
+            _ => {
+                self.root.set(None);
+                writer.frozen = None;
+            }
         }
         len
     }
@@ -166,15 +202,10 @@ impl FlatSeparators {
             start += units;
         }
         half.end(shape);
-        let ids = (1..shape.inner()).chain(shape.first.max(1)..shape.first + shape.parents);
-        writer.live.clear();
-        writer.live.resize(shape.inner(), 0);
-        for id in ids.rev() {
-            writer.live[above(id).0] += if id < shape.first { writer.live[id] } else { 1 };
-        }
+        writer.begin(generation, shape);
+        writer.frozen = None;
         let bytes = &mut writer.bytes[(generation % 2) as usize];
         *bytes = shape.bytes(start).max(*bytes);
-        (writer.generation, writer.shape) = (generation, shape);
         self.root.set(Some(Root { id: generation, height: shape.levels }));
     }
 }

@@ -62,6 +62,14 @@ impl Shape {
         if self.levels == 0 { 0 } else { above(self.first).0 + self.parents.div_ceil(FAN) }
     }
 
+    /// The ordinal of the first parent below a node, or of the node itself.
+    pub(super) fn begins_with(self, mut id: usize) -> usize {
+        while id < self.first {
+            id = child(id, 0);
+        }
+        id - self.first
+    }
+
     /// Bytes of the nodes, if the parents have so many units.
     pub(super) fn bytes(self, units: usize) -> u64 {
         (((self.inner() + units) * UNIT + self.parents) * size_of::<u64>()) as u64
@@ -119,20 +127,27 @@ impl Half {
     pub(super) fn ordinal(&self, levels: usize, key: u64) -> Result<usize, Moved> {
         let (mut id, mut first) = (0, 0);
         for _ in 0..levels {
-            let words = self.inner.get(id * UNIT..).and_then(|words| words.first_chunk::<UNIT>());
-            let words = words.ok_or(Moved::Written)?;
-            id = child(id, partition(UNIT, |at| words[at].load(Ordering::Relaxed) < key));
+            id = self.next(id, key)?;
             first = child(first, 0);
         }
         Ok(id - first)
     }
 
-    /// A parent. If the ordinal was read while somebody wrote, there is perhaps none, or it is another's words.
+    /// The child of an inner node that owns the key.
+    #[inline]
+    pub(super) fn next(&self, id: usize, key: u64) -> Result<usize, Moved> {
+        let words = self.inner.get(id * UNIT..).and_then(|words| words.first_chunk::<UNIT>());
+        let words = words.ok_or(Moved::Written)?;
+        Ok(child(id, partition(UNIT, |at| words[at].load(Ordering::Relaxed) < key)))
+    }
+
+    /// A parent. If the ordinal was read while somebody wrote, there is perhaps none, or it is another's words; and it may
+    /// not be made yet.
     #[inline]
     pub(super) fn parent(&self, ordinal: usize) -> Result<Parent<'_>, Moved> {
         let place = self.places.get(ordinal).ok_or(Moved::Written)?.load(Ordering::Relaxed);
         let (start, units) = ((place & u64::from(u32::MAX)) as usize * UNIT, (place >> 32) as usize * UNIT);
-        self.units.get(start..start + units).and_then(Parent::new).ok_or(Moved::Written)
+        self.units.get(start..start + units).and_then(Parent::new).ok_or(Moved::Frozen)
     }
 
     // For the one writer.
@@ -156,12 +171,31 @@ impl Half {
     }
 
     /// Makes a parent of units that no other has, empty. Parents are made in order.
-    pub(super) fn make(&self, shape: Shape, ordinal: usize, low: u64, (start, units): (usize, usize)) -> Parent<'_> {
-        self.places[ordinal].store(start as u64 | (units as u64) << 32, Ordering::Relaxed);
+    pub(super) fn make(&self, shape: Shape, ordinal: usize, low: u64, units: (usize, usize)) -> Parent<'_> {
         if ordinal > 0 {
             self.separator(fork(shape.first + ordinal)).store(low - 1, Ordering::Relaxed);
         }
+        self.place(ordinal, units)
+    }
+
+    /// Gives a parent its units: which is the first, and how many.
+    pub(super) fn place(&self, ordinal: usize, (start, units): (usize, usize)) -> Parent<'_> {
+        self.places[ordinal].store(start as u64 | (units as u64) << 32, Ordering::Relaxed);
         self.parent(ordinal).expect("a parent has a unit")
+    }
+
+    /// Whether an inner node was never written: the word of the last separator of one that was is above 0.
+    pub(super) fn is_blank(&self, id: usize) -> bool {
+        self.inner[(id + 1) * UNIT - 1].load(Ordering::Relaxed) == 0
+    }
+
+    /// Makes an inner node that is blank: the words of its separators, of which there may be fewer than there is room for.
+    pub(super) fn separate(&self, id: usize, separators: &[u64]) {
+        let none = std::iter::repeat(&NONE);
+        let words = self.inner[id * UNIT..][..UNIT].iter();
+        words
+            .zip(separators.iter().chain(none))
+            .for_each(|(word, &separator)| word.store(separator, Ordering::Relaxed));
     }
 
     /// Once all parents are made: no separator is behind the last child of an inner node.

@@ -4,7 +4,8 @@
 //! With negative controls: readers that check less must be found wrong.
 
 use super::FlatSeparators;
-use crate::index::models::{self, Reader, insert, rebuild, remove};
+use crate::index::models::{self, Reader, insert, leaf_of, rebuild, remove};
+use crate::index::volatile::freeze;
 
 /// The floor as it is.
 fn model(setup: fn(&FlatSeparators), write: fn(&FlatSeparators), key: u64, may: &'static [u64]) {
@@ -88,6 +89,19 @@ fn loom_floor_against_a_half_used_again() {
         rebuild(index, &[0, 10, 20, 30]);
     };
     model(setup, write, 35, &[30]);
+}
+
+/// `[0] [20] [30] [40] [50]`, none of them made yet: whoever comes first makes what is on its way.
+#[test]
+fn loom_floor_against_a_thaw() {
+    let setup = |index: &FlatSeparators| {
+        let (words, top) = freeze([0, 20, 30, 40, 50].map(|low| (low, leaf_of(low))).to_vec());
+        let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
+        assert!(index.restore(top, Box::new(source)));
+    };
+    model(setup, |index| insert(index, &[35]), 37, &[30, 35]);
+    model(setup, |index| insert(index, &[45]), 35, &[30]);
+    model(setup, |index| remove(index, &[40]), 55, &[50]);
 }
 
 /// Reads what is there, whatever the version.

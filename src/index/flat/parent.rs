@@ -109,6 +109,14 @@ impl<'h> Parent<'h> {
         self.words[0].store(0, Ordering::Relaxed);
     }
 
+    /// Makes `entries` all it holds, where there was nothing.
+    pub(super) fn learn(self, entries: &[(u64, u64)]) {
+        self.version().open();
+        entries.iter().enumerate().for_each(|(slot, &entry)| self.set(slot, entry));
+        self.set_len(entries.len(), 0);
+        self.version().close();
+    }
+
     /// Puts `entry` into slot `at`, in place of the one that has the same low, or before those behind it if it is `new`.
     pub(super) fn post(self, at: usize, entry: (u64, u64), new: bool) {
         let len = self.len();

@@ -54,7 +54,8 @@ fn built(lows: impl IntoIterator<Item = u64>) -> (FlatSeparators, Model) {
 
 /// Invariants 1 to 3; returns the number of parents.
 fn check(index: &FlatSeparators) -> Result<usize, String> {
-    let writer = index.writer.lock();
+    let mut writer = index.writer.lock();
+    index.thaw_all(&mut writer).ok_or("a damaged image")?;
     let Some(root) = index.root.get() else {
         return if index.len() == 0 { Ok(0) } else { Err("separators without a root".into()) };
     };
@@ -329,28 +330,148 @@ fn ids_lead_down_and_up() {
     }
 }
 
+/// An index that begins with the image of these separators, of which the nodes that are `damaged` cannot be read.
+fn restored(index: FlatSeparators, model: &Model, damaged: fn(u64) -> bool) -> FlatSeparators {
+    let (words, top) = freeze(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
+    let thaw = move |node| top.thaw(node, |i| words[i as usize], |_| true);
+    assert!(index.restore(top, Box::new(move |node, height| thaw((node, height)).filter(|_| !damaged(node)))));
+    assert_eq!(index.len(), model.len());
+    index
+}
+
+fn multiples(count: u64) -> Model {
+    (0..count).map(|i| (i * 5, leaf_of(i))).collect()
+}
+
 #[test]
-fn an_image_gives_its_leaves_back() {
-    for size in [1, 2, 28, 29, 28 * 28 + 1, 3000] {
-        let (index, model) = built((1..size).map(|low| low * 5));
-        let (words, top) = freeze(index.all());
-        let source = {
-            let words = words.clone();
-            move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true)
-        };
-        let leaves = top.leaves(Box::new(source)).unwrap();
-        assert!(leaves.into_iter().eq(model));
-        let bottom = size.div_ceil(28);
-        for node in (0..top.nodes).filter(|node| [0, 1, bottom - 1, bottom].contains(node)) {
-            let mut words = words.clone();
-            words[(top.words() / top.nodes * node) as usize + 2] ^= 64;
-            let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
-            // The nodes above the bottom are not asked for.
-            assert_eq!(top.leaves(Box::new(source)).is_none(), node < bottom);
+fn a_restored_index_is_made_as_it_is_used() {
+    for count in [1, 2, 8, 9, 10, 28, 29, 81, 82, 729, 730, 3000] {
+        for empty in BOTH {
+            let model = multiples(count);
+            let fresh = || restored(empty(), &model, |_| false);
+            let index = fresh();
+            let first = index.bytes();
+            assert!(index.all().into_iter().eq(model.clone()));
+            assert_eq!(index.bytes(), first, "to show it does not take it up");
+            // From either end, and all over: each key before anything near it was asked for.
+            for backwards in [false, true] {
+                let index = fresh();
+                for i in 0..count * 5 {
+                    let key = if backwards { count * 5 - i } else { i };
+                    assert_eq!(index.floor(key), floor_in(&model, key));
+                }
+                same(&index, &model);
+            }
+            let index = fresh();
+            let mut random = Random(count + 3);
+            for _ in 0..300 {
+                let key = random.below(count * 6);
+                assert_eq!(index.floor(key), floor_in(&model, key));
+            }
+            assert_eq!(index.floor(u64::MAX), floor_in(&model, u64::MAX));
+            same(&index, &model);
+            assert_eq!(index.bytes(), Shape::over(count as usize).bytes(count as usize));
         }
     }
+}
+
+#[test]
+fn a_restored_index_is_changed_before_it_is_made() {
+    for seed in 1..60 {
+        let mut model = multiples(3 + seed * 17);
+        let index = restored(BOTH[seed as usize % 2](), &model, |_| false);
+        let mut random = Random(seed);
+        let most = model.len() as u64 * 5;
+        // Mostly removals: of stretches, so that parents and inner nodes run empty beside those that are not made.
+        for _ in 0..40 {
+            let from = random.below(most);
+            for low in from..(from + random.below(200)).min(most) {
+                assert_eq!(index.remove(low), remove_from(&mut model, low));
+            }
+            let low = random.below(most);
+            index.insert(low, leaf_of(low));
+            model.insert(low, leaf_of(low));
+            let key = random.below(most);
+            assert_eq!(index.floor(key), floor_in(&model, key));
+        }
+        assert!(index.all().into_iter().eq(model.clone()));
+        same(&index, &model);
+    }
+}
+
+#[test]
+fn a_restored_index_takes_every_change() {
+    for empty in BOTH {
+        let model = multiples(700);
+        trials::grows_and_shrinks((restored(empty(), &model, |_| false), model), 4000, 4000);
+    }
+    // Full parents, of which the others are not made.
+    let mut model = multiples(100);
+    let index = restored(fixed(), &model, |_| false);
+    for low in (0..500).rev() {
+        index.insert(low, leaf_of(low));
+        model.insert(low, leaf_of(low));
+    }
+    same(&index, &model);
+}
+
+/// Bottom nodes of 28 separators; the nodes above the bottom are not asked for.
+#[test]
+fn a_damaged_image_is_given_up() {
+    let model = multiples(600);
+    let top = |damaged: fn(u64) -> bool| {
+        let (words, top) = freeze(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
+        fixed().restore(
+            top,
+            Box::new(move |node, height| {
+                top.thaw((node, height), |i| words[i as usize], |_| true).filter(|_| !damaged(node))
+            }),
+        )
+    };
+    assert!(!top(|node| node == 0) && top(|node| node > 21));
+    type Use = fn(&FlatSeparators);
+    let uses: [Use; 5] = [
+        |index| assert_eq!(index.floor(2700), None),
+        |index| index.insert(2701, 1),
+        |index| assert_eq!(index.remove(2700), None),
+        // The separator behind it.
+        |index| assert_eq!(index.remove(2655), None),
+        // To spread the leaves of a full parent, all are needed.
+        |index| (0..30).for_each(|low| index.insert(low, 1)),
+    ];
+    for (i, of) in uses.into_iter().enumerate() {
+        let index = restored(fixed(), &model, |node| node == 19);
+        assert_eq!(index.floor(77), floor_in(&model, 77));
+        assert!(!index.is_lost() && !index.for_each(|_, _| ()));
+        of(&index);
+        assert!(index.is_lost() && index.len() == 0 && index.floor(77).is_none(), "{i}");
+        Subject::rebuild(&index, &model);
+        assert!(!index.is_lost());
+        same(&index, &model);
+    }
     let (_, none) = freeze(Vec::new());
-    assert_eq!(none.leaves(Box::new(|_, _| None)), None);
+    assert!(!fixed().restore(none, Box::new(|_, _| None)));
+}
+
+#[test]
+fn readers_never_miss_what_is_not_made_yet() {
+    let model = multiples(4000);
+    for _ in 0..if cfg!(miri) { 1 } else { 30 } {
+        let index = restored(adaptive(), &model, |_| false);
+        std::thread::scope(|scope| {
+            for seed in 1..4 {
+                let (index, model) = (&index, &model);
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    for _ in 0..2000 {
+                        let key = random.below(20_000);
+                        assert_eq!(index.floor(key), floor_in(model, key));
+                    }
+                });
+            }
+        });
+        same(&index, &model);
+    }
 }
 
 /// The checker must fail for an index that is wrong.

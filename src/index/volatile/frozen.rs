@@ -89,17 +89,31 @@ impl Top {
         }
         sound.then_some(entries)
     }
+}
 
-    /// All separators and their leaves, in order, of an image whose nodes `source` gives. `None`: one of them is damaged.
-    pub(crate) fn leaves(self, source: Source) -> Option<Vec<(u64, u64)>> {
+/// The separators of an image and their leaves, by number. Those of one node, one after the other, are read once.
+pub(crate) struct Bottom {
+    top: Top,
+    source: Source,
+    /// The node that was read last.
+    node: Option<(u64, Vec<(u64, u64)>)>,
+}
+
+impl Bottom {
+    pub(crate) fn new(top: Top, source: Source) -> Self {
+        Self { top, source, node: None }
+    }
+
+    /// `None`: its node is damaged, or there are fewer.
+    pub(crate) fn get(&mut self, number: usize) -> Option<(u64, u64)> {
         // The bottom comes first.
-        let bottom = self.len.div_ceil(FILL as u64);
-        let mut leaves = Vec::new();
-        for number in 0..bottom {
-            leaves.append(&mut source(number, 0)?);
+        let node = (number / FILL) as u64;
+        if node >= self.top.len.div_ceil(FILL as u64) {
+            return None;
         }
-        let begins = leaves.first().is_some_and(|&(low, _)| low == 0);
-        let ascends = leaves.is_sorted_by(|(a, _), (b, _)| a < b);
-        (begins && ascends && leaves.len() as u64 == self.len).then_some(leaves)
+        if self.node.as_ref().is_none_or(|&(last, _)| last != node) {
+            self.node = Some((node, (self.source)(node, 0)?));
+        }
+        self.node.as_ref()?.1.get(number % FILL).copied()
     }
 }
