@@ -6,6 +6,7 @@ use crate::medium::{Event, Model, Site};
 use crate::node::Node;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 /// What is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,8 +114,10 @@ impl Campaign {
     ) -> BTreeMap<Place, Option<String>> {
         // Of each place, the first history that gives it away.
         let first: Mutex<BTreeMap<Place, usize>> = Mutex::default();
+        let start = Instant::now();
         self.each_of(histories, progress, |i, history| {
-            let Ok(run) = self.run(tree, history) else { return };
+            let in_time = start.elapsed() < self.time;
+            let Some(run) = in_time.then(|| self.run(tree, history).ok()).flatten() else { return };
             let mut known = Known::default();
             let passed: BTreeSet<Place> = run.trace.iter().filter_map(Place::of).collect();
             for place in passed.into_iter().filter(|&place| self.is_meant(place)) {

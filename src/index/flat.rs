@@ -204,7 +204,16 @@ impl FlatSeparators {
             run.iter_mut().zip(here.chain(behind)).for_each(|(to, leaf)| *to = leaf);
             run
         };
-        self.search(key, run).ok().flatten()
+        match self.search(key, run) {
+            Ok(found) => found,
+            Err(Moved::Written) => None,
+            // Or a scan would find nothing to ask ahead for, however often it came by.
+            Err(Moved::Frozen) => {
+                let mut writer = self.writer.try_lock()?;
+                self.unless_damaged(&mut writer, |writer| self.thaw(writer, key));
+                self.search(key, run).ok().flatten()
+            }
+        }
     }
 
     /// Goes to the parent and the slot of the greatest separator `<= key`; `end` may see a torn state, and what it returns
@@ -220,7 +229,7 @@ impl FlatSeparators {
         parent.version().unchanged(version)?;
         // Behind the fence.
         self.root.unchanged(root)?;
-        found.map(Some).ok_or(Moved::Written)
+        found.map(Some).ok_or(Moved::Frozen)
     }
 
     /// The nodes below a root.
@@ -233,6 +242,10 @@ impl FlatSeparators {
     /// room, nothing happens: then the index lags.
     pub(crate) fn insert(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
+        // All leaves are to be learned, not one.
+        if self.is_lost() {
+            return;
+        }
         if self.unless_damaged(&mut writer, |writer| self.put(writer, low, leaf)) {
             self.len.store(self.len() + 1, Ordering::Relaxed);
         }
@@ -259,7 +272,7 @@ impl FlatSeparators {
 
     /// Shows every separator and its leaf in order; false if what is still in the image is damaged.
     ///
-    /// `f` is called under the writer's lock: it must not call back, except to read.
+    /// `f` is called under the writer's lock: it must not call back.
     pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {
         let mut writer = self.writer.lock();
         let Some(root) = self.root.get() else { return true };

@@ -7,7 +7,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 pub(super) enum Moved {
     /// Somebody wrote what was being read.
     Written,
-    /// A node is still in the pool, or seemed to be, because somebody wrote. (Of the volatile index only.)
+    /// A node is still in the pool, or seemed to be, because somebody wrote.
     Frozen,
 }
 

@@ -169,6 +169,10 @@ impl Separators {
     /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0.
     pub(crate) fn insert(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
+        // All leaves are to be learned, not one.
+        if self.is_lost() {
+            return;
+        }
         if self.edit(&mut writer, |edit| edit.insert(low, leaf)) {
             self.len.store(self.len() + 1, Ordering::Relaxed);
         }

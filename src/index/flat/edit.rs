@@ -77,8 +77,7 @@ impl FlatSeparators {
         let (_, parent, slot) = self.owner(root, low);
         let new = parent.low(slot) != low;
         if new && parent.len() == parent.room() {
-            self.thaw_all(writer)?;
-            return if self.spread(writer) { self.put(writer, low, leaf) } else { Some(false) };
+            return if self.spread(writer)? { self.put(writer, low, leaf) } else { Some(false) };
         }
         parent.version().open();
         parent.post(slot + usize::from(new), (low, leaf), new);
@@ -94,9 +93,6 @@ impl FlatSeparators {
         let (found, leaf) = parent.entry(slot);
         if found != low || low == 0 {
             return Some(None);
-        }
-        if parent.len() == 1 {
-            self.thaw_separator(writer, ordinal + 1)?;
         }
         parent.version().open();
         parent.remove(slot);
@@ -158,11 +154,12 @@ impl FlatSeparators {
         len
     }
 
-    /// Spreads all leaves over new parents. False if there is no room for that.
-    fn spread(&self, writer: &mut Writer) -> bool {
+    /// Spreads all leaves over new parents. False if there is no room for that; `None` if the image is damaged.
+    fn spread(&self, writer: &mut Writer) -> Option<bool> {
         let start = Instant::now();
         let len = self.len();
-        let Some(each) = self.halves[0].leaves_each(len) else { return false };
+        let Some(each) = self.halves[0].leaves_each(len) else { return Some(false) };
+        self.thaw_all(writer)?;
         let parents = writer.shape.parents as u64;
         let posts: u64 = self.parents(writer).map(Parent::posts).sum();
         // What comes from a parent that took more than its share of posts gets a unit more than that had.
@@ -179,7 +176,7 @@ impl FlatSeparators {
         self.build(writer, len, each, entries);
         writer.rebuilds.count += 1;
         writer.rebuilds.nanoseconds += start.elapsed().as_nanos() as u64;
-        true
+        Some(true)
     }
 
     /// Makes the nodes of the next generation from `len` entries and the units of their parents, with `each` of them in a

@@ -137,7 +137,7 @@ impl Half {
     #[inline]
     pub(super) fn next(&self, id: usize, key: u64) -> Result<usize, Moved> {
         let words = self.inner.get(id * UNIT..).and_then(|words| words.first_chunk::<UNIT>());
-        let words = words.ok_or(Moved::Written)?;
+        let words = words.ok_or(Moved::Frozen)?;
         Ok(child(id, partition(UNIT, |at| words[at].load(Ordering::Relaxed) < key)))
     }
 
@@ -145,7 +145,7 @@ impl Half {
     /// not be made yet.
     #[inline]
     pub(super) fn parent(&self, ordinal: usize) -> Result<Parent<'_>, Moved> {
-        let place = self.places.get(ordinal).ok_or(Moved::Written)?.load(Ordering::Relaxed);
+        let place = self.places.get(ordinal).ok_or(Moved::Frozen)?.load(Ordering::Relaxed);
         let (start, units) = ((place & u64::from(u32::MAX)) as usize * UNIT, (place >> 32) as usize * UNIT);
         self.units.get(start..start + units).and_then(Parent::new).ok_or(Moved::Frozen)
     }

@@ -1,4 +1,4 @@
-//! loom models: nodes of eight words, one writer, one reader, who looks twice. What the reader sees was posted; what stays,
+//! loom models: nodes of eight words, one writer, one reader, who may look twice. What the reader sees was posted; what stays,
 //! it finds; and it sees changes in their order.
 //!
 //! With negative controls: readers that check less must be found wrong.
@@ -19,8 +19,11 @@ fn run(
     key: u64,
     may: &'static [u64],
 ) {
-    let new = || FlatSeparators::new(5, false).unwrap();
     models::run(new, setup, write, Reader { floor, looks: 2 }, key, may);
+}
+
+fn new() -> FlatSeparators {
+    FlatSeparators::new(5, false).unwrap()
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn loom_floor_against_separators_that_rise_together() {
     model(setup, |index| remove(index, &[30]), 35, &[30, 0]);
 }
 
-/// The new nodes are where those of the generation before the last were.
+/// The new nodes are where those of the generation before the last were. One look says as much as two: there is one answer.
 #[test]
 fn loom_floor_against_a_half_used_again() {
     let setup = |index: &FlatSeparators| rebuild(index, &[0, 20, 30]);
@@ -88,20 +91,25 @@ fn loom_floor_against_a_half_used_again() {
         rebuild(index, &[0, 30]);
         rebuild(index, &[0, 10, 20, 30]);
     };
-    model(setup, write, 35, &[30]);
+    models::run(new, setup, write, Reader { floor: FlatSeparators::floor, looks: 1 }, 35, &[30]);
 }
 
-/// `[0] [20] [30] [40] [50]`, none of them made yet: whoever comes first makes what is on its way.
+/// `[0] [10] ... [80]` and `[90] [100] [110]` below one inner node each, of which the second is not made yet: whoever comes first
+/// makes what is on its way.
 #[test]
 fn loom_floor_against_a_thaw() {
-    let setup = |index: &FlatSeparators| {
-        let (words, top) = freeze([0, 20, 30, 40, 50].map(|low| (low, leaf_of(low))).to_vec());
-        let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
-        assert!(index.restore(top, Box::new(source)));
-    };
-    model(setup, |index| insert(index, &[35]), 37, &[30, 35]);
-    model(setup, |index| insert(index, &[45]), 35, &[30]);
-    model(setup, |index| remove(index, &[40]), 55, &[50]);
+    fn model(write: fn(&FlatSeparators), key: u64, may: &'static [u64]) {
+        let setup = |index: &FlatSeparators| {
+            let (words, top) = freeze((0..12).map(|i| (i * 10, leaf_of(i * 10))).collect());
+            let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
+            assert!(index.restore(top, Box::new(source)));
+        };
+        let new = || FlatSeparators::new(12, false).unwrap();
+        models::run(new, setup, write, Reader { floor: FlatSeparators::floor, looks: 1 }, key, may);
+    }
+    model(|index| insert(index, &[105]), 107, &[100, 105]);
+    model(|index| insert(index, &[115]), 95, &[90]);
+    model(|index| remove(index, &[100]), 115, &[110]);
 }
 
 /// Reads what is there, whatever the version.

@@ -375,6 +375,43 @@ fn a_restored_index_is_made_as_it_is_used() {
     }
 }
 
+/// Of parents that begin with two leaves, because there is room for no more parents.
+#[test]
+fn a_restored_index_of_few_parents() {
+    for count in 17..=32 {
+        let mut model = multiples(count);
+        let index = restored(FlatSeparators::new(16, true).unwrap(), &model, |_| false);
+        for key in (0..count * 5).rev() {
+            assert_eq!(index.floor(key), floor_in(&model, key));
+        }
+        same(&index, &model);
+        let index = restored(FlatSeparators::new(16, false).unwrap(), &model, |_| false);
+        for low in (40..100).rev() {
+            assert_eq!(index.remove(low), remove_from(&mut model, low));
+        }
+        same(&index, &model);
+    }
+    let index = FlatSeparators::new(16, true).unwrap();
+    let (_, top) = freeze(multiples(33).into_iter().collect());
+    assert!(!index.restore(top, Box::new(|_, _| unreachable!("there is no room for it"))));
+}
+
+#[test]
+fn a_scan_of_a_restored_index_asks_ahead() {
+    let model = multiples(3000);
+    let index = restored(fixed(), &model, |_| false);
+    let leaves: Vec<u64> = model.values().copied().collect();
+    let mut ahead = 0;
+    for key in (0..15_000).step_by(5) {
+        let run = index.run_at_once(key).unwrap();
+        let known = run.iter().take_while(|&&leaf| leaf != 0).count();
+        assert_eq!(run[..known], leaves[key as usize / 5..][..known]);
+        ahead += known - 1;
+    }
+    assert!(ahead > 3000 * 2, "{ahead}");
+    same(&index, &model);
+}
+
 #[test]
 fn a_restored_index_is_changed_before_it_is_made() {
     for seed in 1..60 {
@@ -431,11 +468,10 @@ fn a_damaged_image_is_given_up() {
     assert!(!top(|node| node == 0) && top(|node| node > 21));
     type Use = fn(&FlatSeparators);
     let uses: [Use; 5] = [
+        |index| assert_eq!(index.run_at_once(2700), None),
         |index| assert_eq!(index.floor(2700), None),
         |index| index.insert(2701, 1),
         |index| assert_eq!(index.remove(2700), None),
-        // The separator behind it.
-        |index| assert_eq!(index.remove(2655), None),
         // To spread the leaves of a full parent, all are needed.
         |index| (0..30).for_each(|low| index.insert(low, 1)),
     ];
@@ -444,6 +480,8 @@ fn a_damaged_image_is_given_up() {
         assert_eq!(index.floor(77), floor_in(&model, 77));
         assert!(!index.is_lost() && !index.for_each(|_, _| ()));
         of(&index);
+        // Not the first leaf alone, which would hide that the others are to be learned.
+        index.insert(0, 1);
         assert!(index.is_lost() && index.len() == 0 && index.floor(77).is_none(), "{i}");
         Subject::rebuild(&index, &model);
         assert!(!index.is_lost());
@@ -459,18 +497,30 @@ fn readers_never_miss_what_is_not_made_yet() {
     for _ in 0..if cfg!(miri) { 1 } else { 30 } {
         let index = restored(adaptive(), &model, |_| false);
         std::thread::scope(|scope| {
+            let (index, model) = (&index, &model);
+            scope.spawn(move || {
+                let mut random = Random(77);
+                for _ in 0..500 {
+                    let low = random.below(4000) * 5 + 3;
+                    index.insert(low, leaf_of(!low));
+                    if random.below(2) == 0 {
+                        assert_eq!(index.remove(low), Some(leaf_of(!low)));
+                    }
+                }
+            });
             for seed in 1..4 {
-                let (index, model) = (&index, &model);
                 scope.spawn(move || {
                     let mut random = Random(seed);
                     for _ in 0..2000 {
                         let key = random.below(20_000);
-                        assert_eq!(index.floor(key), floor_in(model, key));
+                        let found = index.floor(key);
+                        let own = key % 5 >= 3 && found == Some(leaf_of(!(key / 5 * 5 + 3)));
+                        assert!(own || found == floor_in(model, key), "{key}");
                     }
                 });
             }
         });
-        same(&index, &model);
+        index.check().unwrap();
     }
 }
 

@@ -5,11 +5,12 @@
 //! them comes too far right, to a parent whose lows are above the key, or that is not made, and starts again. At last a
 //! reader takes the writer's lock, and makes what is on its way.
 //!
-//! The writer makes what is on its way first; so a separator is never raised before its node is made.
+//! The writer makes what is on its way first. A separator that it raises, or looks at to know what a parent owns, is in an inner
+//! node above that parent: so it is made.
 
 use super::FlatSeparators;
 use super::edit::Writer;
-use super::half::{FAN, Half, Shape, UNIT, above, child, fork};
+use super::half::{FAN, Half, Shape, UNIT, child};
 use crate::index::root::Root;
 use crate::index::volatile::{Bottom, Source, Top};
 
@@ -31,18 +32,38 @@ impl Frozen {
         entries.filter(|entries| entries.is_sorted_by(|(a, _), (b, _)| a < b) && (ordinal > 0 || entries[0].0 == 0))
     }
 
-    fn make_parent(&mut self, half: &Half, ordinal: usize) -> Option<bool> {
-        let new = half.parent(ordinal).is_err();
-        if new {
+    /// Makes a parent, if it is not made yet: its inner nodes are. `None`: it is damaged.
+    fn make_parent(&mut self, made: &mut Made<'_>, ordinal: usize) -> Option<()> {
+        let Made { half, shape, .. } = *made;
+        if half.parent(ordinal).is_err() {
             let entries = self.entries(ordinal)?;
+            if ordinal + 1 < shape.parents && entries.last()?.0 > half.least(shape, ordinal + 1) {
+                return None;
+            }
             half.place(ordinal, (ordinal, 1)).learn(&entries);
+            made.parents += 1;
         }
-        Some(new)
+        Some(())
     }
 
-    fn make_inner(&mut self, half: &Half, shape: Shape, id: usize) -> Option<bool> {
-        let new = half.is_blank(id);
-        if new {
+    /// Makes the parents whose leaves are in one node of the image with those of this one, for they are at hand; but not one
+    /// that may be followed by those of another node, because that these ascend was not seen.
+    fn make_neighbours(&mut self, made: &mut Made<'_>, ordinal: usize) -> Option<()> {
+        let (first, behind) = Bottom::beside(ordinal * self.each);
+        for ordinal in first.div_ceil(self.each)..(behind - 1).min(self.len) / self.each {
+            if made.half.parent(ordinal).is_err() {
+                let entries = self.entries(ordinal)?;
+                made.half.place(ordinal, (ordinal, 1)).learn(&entries);
+                made.parents += 1;
+            }
+        }
+        Some(())
+    }
+
+    /// Makes an inner node, if it is not made yet. `None`: it is damaged.
+    fn make_inner(&mut self, made: &mut Made<'_>, id: usize) -> Option<()> {
+        let Made { half, shape, .. } = *made;
+        if half.is_blank(id) {
             let mut separators = Vec::with_capacity(UNIT);
             for ordinal in (1..FAN).map(|k| shape.begins_with(child(id, k))).take_while(|&it| it < shape.parents) {
                 separators.push(self.image.get(ordinal * self.each)?.0.checked_sub(1)?);
@@ -51,9 +72,18 @@ impl Frozen {
                 return None;
             }
             half.separate(id, &separators);
+            made.inner += 1;
         }
-        Some(new)
+        Some(())
     }
+}
+
+/// Nodes of a half, and how many of them were made.
+struct Made<'h> {
+    half: &'h Half,
+    shape: Shape,
+    inner: usize,
+    parents: usize,
 }
 
 impl FlatSeparators {
@@ -76,44 +106,36 @@ impl FlatSeparators {
 
     /// Makes what is on the way to a key. `None`: the image is damaged.
     pub(super) fn thaw(&self, writer: &mut Writer, key: u64) -> Option<()> {
-        let Writer { frozen: Some(frozen), shape, generation, .. } = writer else { return Some(()) };
-        let half = &self.halves[(*generation % 2) as usize];
-        let mut id = 0;
-        let mut inner = 0;
-        while id < shape.first {
-            inner += usize::from(frozen.make_inner(half, *shape, id)?);
-            id = half.next(id, key).ok()?;
-        }
-        let parents = usize::from(frozen.make_parent(half, id - shape.first)?);
-        writer.made(inner, parents);
-        Some(())
+        self.make(writer, |frozen, made| {
+            let mut id = 0;
+            while id < made.shape.first {
+                frozen.make_inner(made, id)?;
+                id = made.half.next(id, key).ok()?;
+            }
+            let ordinal = id - made.shape.first;
+            frozen.make_parent(made, ordinal)?;
+            frozen.make_neighbours(made, ordinal)
+        })
     }
 
-    /// Makes the inner node that has the separator in front of a parent.
-    pub(super) fn thaw_separator(&self, writer: &mut Writer, ordinal: usize) -> Option<()> {
-        let Writer { frozen: Some(frozen), shape, generation, .. } = writer else { return Some(()) };
-        if ordinal < shape.parents {
-            let half = &self.halves[(*generation % 2) as usize];
-            let (node, _) = above(fork(shape.first + ordinal));
-            let inner = usize::from(frozen.make_inner(half, *shape, node)?);
-            writer.made(inner, 0);
-        }
-        Some(())
-    }
-
-    /// Makes all that is not made yet.
+    /// Makes all that is not made yet. `None`: the image is damaged.
     pub(super) fn thaw_all(&self, writer: &mut Writer) -> Option<()> {
-        let Writer { frozen: Some(frozen), shape, generation, .. } = writer else { return Some(()) };
-        let half = &self.halves[(*generation % 2) as usize];
-        let (mut inner, mut parents) = (0, 0);
-        for id in 0..shape.inner() {
-            inner += usize::from(frozen.make_inner(half, *shape, id)?);
-        }
-        for ordinal in 0..shape.parents {
-            parents += usize::from(frozen.make_parent(half, ordinal)?);
-        }
-        writer.made(inner, parents);
+        self.make(writer, |frozen, made| {
+            (0..made.shape.inner()).try_for_each(|id| frozen.make_inner(made, id))?;
+            (0..made.shape.parents).try_for_each(|ordinal| frozen.make_parent(made, ordinal))
+        })?;
         writer.frozen = None;
+        Some(())
+    }
+
+    /// Makes nodes, if there may be any that are not, and counts them.
+    fn make(&self, writer: &mut Writer, work: impl FnOnce(&mut Frozen, &mut Made<'_>) -> Option<()>) -> Option<()> {
+        let Some(frozen) = &mut writer.frozen else { return Some(()) };
+        let half = &self.halves[(writer.generation % 2) as usize];
+        let mut made = Made { half, shape: writer.shape, inner: 0, parents: 0 };
+        work(frozen, &mut made)?;
+        let Made { inner, parents, .. } = made;
+        writer.made(inner, parents);
         Some(())
     }
 }

@@ -104,6 +104,12 @@ impl Bottom {
         Self { top, source, node: None }
     }
 
+    /// The numbers that are in one node with this one: the first, and the first behind them.
+    pub(crate) fn beside(number: usize) -> (usize, usize) {
+        let first = number / FILL * FILL;
+        (first, first + FILL)
+    }
+
     /// `None`: its node is damaged, or there are fewer.
     pub(crate) fn get(&mut self, number: usize) -> Option<(u64, u64)> {
         // The bottom comes first.
