@@ -32,15 +32,11 @@ impl Frozen {
         entries.filter(|entries| entries.is_sorted_by(|(a, _), (b, _)| a < b) && (ordinal > 0 || entries[0].0 == 0))
     }
 
-    /// Makes a parent, if it is not made yet: its inner nodes are. `None`: it is damaged.
-    fn make_parent(&mut self, made: &mut Made<'_>, ordinal: usize) -> Option<()> {
-        let Made { half, shape, .. } = *made;
-        if half.parent(ordinal).is_err() {
-            let entries = self.entries(ordinal)?;
-            if ordinal + 1 < shape.parents && entries.last()?.0 > half.least(shape, ordinal + 1) {
-                return None;
-            }
-            half.place(ordinal, (ordinal, 1)).learn(&entries);
+    /// Makes a parent, if it is not made yet, whose lows are up to the word of a separator. `None`: it is damaged.
+    fn make_parent(&mut self, made: &mut Made<'_>, ordinal: usize, most: u64) -> Option<()> {
+        if made.half.parent(ordinal).is_err() {
+            let entries = self.entries(ordinal).filter(|entries| entries.iter().all(|&(low, _)| low <= most))?;
+            made.half.place(ordinal, (ordinal, 1)).learn(&entries);
             made.parents += 1;
         }
         Some(())
@@ -50,14 +46,8 @@ impl Frozen {
     /// that may be followed by those of another node, because that these ascend was not seen.
     fn make_neighbours(&mut self, made: &mut Made<'_>, ordinal: usize) -> Option<()> {
         let (first, behind) = Bottom::beside(ordinal * self.each);
-        for ordinal in first.div_ceil(self.each)..(behind - 1).min(self.len) / self.each {
-            if made.half.parent(ordinal).is_err() {
-                let entries = self.entries(ordinal)?;
-                made.half.place(ordinal, (ordinal, 1)).learn(&entries);
-                made.parents += 1;
-            }
-        }
-        Some(())
+        let mut ordinals = first.div_ceil(self.each)..(behind - 1).min(self.len) / self.each;
+        ordinals.try_for_each(|ordinal| self.make_parent(made, ordinal, u64::MAX))
     }
 
     /// Makes an inner node, if it is not made yet. `None`: it is damaged.
@@ -84,6 +74,13 @@ struct Made<'h> {
     shape: Shape,
     inner: usize,
     parents: usize,
+}
+
+impl Made<'_> {
+    /// The word of the separator behind a parent below inner nodes that are made.
+    fn most(&self, ordinal: usize) -> u64 {
+        self.half.least(self.shape, ordinal + 1)
+    }
 }
 
 impl FlatSeparators {
@@ -113,7 +110,8 @@ impl FlatSeparators {
                 id = made.half.next(id, key).ok()?;
             }
             let ordinal = id - made.shape.first;
-            frozen.make_parent(made, ordinal)?;
+            let most = made.most(ordinal);
+            frozen.make_parent(made, ordinal, most)?;
             frozen.make_neighbours(made, ordinal)
         })
     }
@@ -122,7 +120,10 @@ impl FlatSeparators {
     pub(super) fn thaw_all(&self, writer: &mut Writer) -> Option<()> {
         self.make(writer, |frozen, made| {
             (0..made.shape.inner()).try_for_each(|id| frozen.make_inner(made, id))?;
-            (0..made.shape.parents).try_for_each(|ordinal| frozen.make_parent(made, ordinal))
+            (0..made.shape.parents).try_for_each(|ordinal| {
+                let most = made.most(ordinal);
+                frozen.make_parent(made, ordinal, most)
+            })
         })?;
         writer.frozen = None;
         Some(())
