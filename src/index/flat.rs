@@ -51,18 +51,15 @@ mod tests;
 mod thaw;
 
 use super::root::{Root, RootWord};
-use super::version::Moved;
+use super::version::{Moved, again};
 use super::volatile::{GROUP, RUN, Source, Top};
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, spin_loop};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use edit::Writer;
 use half::Half;
 use parent::Parent;
 use std::io;
 
 pub(crate) use half::built;
-
-/// Failed reads before a reader takes the writer's lock.
-const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Rebuilds because a parent was full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -141,12 +138,8 @@ impl FlatSeparators {
     #[cold]
     #[inline(never)]
     fn floor_again(&self, key: u64) -> Option<u64> {
-        for _ in 0..TRIES {
-            match self.try_floor(key) {
-                Ok(found) => return found,
-                Err(Moved::Written) => spin_loop(),
-                Err(Moved::Frozen) => break,
-            }
+        if let Some(found) = again(|| self.try_floor(key)) {
+            return found;
         }
         let mut writer = self.writer.lock();
         self.unless_damaged(&mut writer, |writer| self.thaw(writer, key));

@@ -1,6 +1,9 @@
 //! The version word of a node: a sequence lock with one writer. It is odd while the node is open, that is, being written.
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
+
+/// Failed reads before a reader takes the writer's lock.
+const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Why a reader has to start again from the root.
 #[derive(Debug)]
@@ -9,6 +12,18 @@ pub(super) enum Moved {
     Written,
     /// A node is still in the pool, or seemed to be, because somebody wrote.
     Frozen,
+}
+
+/// Reads again while somebody writes. `None`: it was in vain, or a node is still in the pool.
+pub(super) fn again<R>(mut read: impl FnMut() -> Result<R, Moved>) -> Option<R> {
+    for _ in 0..TRIES {
+        match read() {
+            Ok(found) => return Some(found),
+            Err(Moved::Written) => spin_loop(),
+            Err(Moved::Frozen) => break,
+        }
+    }
+    None
 }
 
 /// See the [module](self).

@@ -29,9 +29,9 @@ mod node;
 mod tests;
 
 use super::root::RootWord;
-use super::version::Moved;
+use super::version::{Moved, again};
 use crate::arch::simd::{self, Compare, Search};
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, spin_loop};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use arena::{Arena, Id};
 use edit::{Damaged, Edit, Writer};
 pub(crate) use frozen::{Bottom, Source, Top, freeze};
@@ -44,9 +44,6 @@ pub(crate) fn built(separators: usize) -> (u64, u64) {
     let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(node::FILL)));
     levels.fold((0, 0), |(levels, bytes), nodes| (levels + 1, bytes + (nodes * size_of::<node::Node>()) as u64))
 }
-
-/// Failed reads before a reader takes the writer's lock.
-const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Leaves that a scan hears of at once.
 pub(crate) const RUN: usize = 8;
@@ -111,12 +108,8 @@ impl Separators {
     #[cold]
     #[inline(never)]
     fn floor_again(&self, key: u64) -> Option<u64> {
-        for _ in 0..TRIES {
-            match self.try_floor(key) {
-                Ok(found) => return found,
-                Err(Moved::Written) => spin_loop(),
-                Err(Moved::Frozen) => break,
-            }
+        if let Some(found) = again(|| self.try_floor(key)) {
+            return found;
         }
         let mut writer = self.writer.lock();
         self.edit(&mut writer, |edit| edit.thaw(key));
