@@ -40,6 +40,7 @@ mod chain;
 mod codec;
 #[cfg(feature = "crash")]
 pub mod crash;
+mod delay;
 mod error;
 mod index;
 mod map;

@@ -17,6 +17,7 @@ mod restructure;
 mod shadows;
 
 use crate::arch;
+use crate::delay::delay;
 use crate::error::{Broken, Result};
 use crate::medium::{LINE, Medium};
 use crate::node::shadow::{Leave, Shadow, Version};
@@ -185,6 +186,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Reads a node that nobody has looked at since open.
     #[cold]
     fn first_touch(&self, at: u64) -> Result<(), Broken> {
+        delay();
         if let Some(node) = self.lock(at)?
             && node.was.is_ready()
         {
@@ -243,6 +245,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().name()));
         }
         let was = shadow.lock.lock();
+        delay();
         N::allocated(self.medium(), block.at);
         let new = New { level, low: span.low(), next, lines };
         N::fill(self.medium(), block.at, &shadow.aid, new, entries, block.zeroed);
@@ -260,6 +263,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let shadow = self.shadow(at);
         let was = shadow.lock.lock();
         shadow.set_span(span);
+        delay();
         shadow.lock.unlock(was, Leave::Ready);
     }
 

@@ -13,6 +13,7 @@
 //! neighbour only if both have the same parent, as in Circ-Tree.
 
 use crate::chain::{Chain, Links, Locked};
+use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::{LOW, Sorted, Span};
@@ -85,10 +86,12 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
     /// Publishes a new topmost node, durable already.
     fn crown(&self, top: Option<Top>) {
         let m = self.chain.medium();
+        delay();
         self.root.set_index(m, top.map_or(0, |top| top.at));
         // Crash: the old root or the new one; both lead to every leaf, at worst through the chain. The fence is for other
         // threads, which may reuse the old root's block: their own fences do not wait for this flush.
         m.fence();
+        delay();
         self.set_top(top);
     }
 
@@ -126,6 +129,7 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
                 return Ok(Some(at));
             }
             let child = self.chain.child(&view, key);
+            delay();
             if !view.is_still() {
                 return Ok(None);
             }
@@ -145,6 +149,7 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
         let at = self.named(self.descend(top, level, key))?;
         let lost = || Broken::new(top.at, "I2: the index does not lead to the key");
         let at = self.named(at.ok_or_else(lost))?;
+        delay();
         let node = self.named(self.chain.lock(at))?;
         self.named(node.ok_or_else(lost)).map(Some)
     }
@@ -154,6 +159,7 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
     }
 
     fn post_at(&self, level: u16, low: u64, child: u64) -> Result<()> {
+        delay();
         let Some(mut node) = self.lock(level, low)? else { return self.grow(level, low, child) };
         let entry = (low, child);
         match self.chain.search(&node, low) {
@@ -220,6 +226,7 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
     fn withdraw_at(&self, level: u16, low: u64) -> Result<()> {
         let Some(mut node) = self.lock(level, low)? else { return Ok(()) };
         let Ok(i) = self.chain.search(&node, low) else { return Ok(()) };
+        delay();
         self.chain.remove(&mut node, i);
         let sparse = self.chain.is_sparse(&node);
         let is_single = self.chain.len(&node) == 1;

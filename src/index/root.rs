@@ -1,6 +1,7 @@
 //! The word that names the root and the height of an index in memory.
 
 use super::version::Moved;
+use crate::delay::delay;
 use crate::sync::{AtomicU64, Ordering};
 
 /// An empty tree has no node.
@@ -28,6 +29,7 @@ impl RootWord {
     #[inline]
     pub(super) fn get(&self) -> Option<Root> {
         let word = self.0.load(Ordering::Acquire);
+        delay();
         (word != NONE).then_some(Root { id: word & ((1 << HEIGHT) - 1), height: (word >> HEIGHT) as usize })
     }
 
@@ -39,6 +41,7 @@ impl RootWord {
 
     /// For the writer: of a tree, before it closes the nodes of the change.
     pub(super) fn set(&self, root: Option<Root>) {
+        delay();
         self.0.store(root.map_or(NONE, word), Ordering::Release);
     }
 }

@@ -1,5 +1,6 @@
 //! The version word of a node: a sequence lock with one writer. It is odd while the node is open, that is, being written.
 
+use crate::delay::delay;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 /// Failed reads before a reader takes the writer's lock.
@@ -35,12 +36,14 @@ impl Version<'_> {
     #[inline]
     pub(super) fn get(self) -> Result<u64, Moved> {
         let version = self.0.load(Ordering::Acquire);
+        delay();
         if version.is_multiple_of(2) { Ok(version) } else { Err(Moved::Written) }
     }
 
     /// Whether everything read since [`get`](Self::get) belongs together.
     #[inline]
     pub(super) fn unchanged(self, version: u64) -> Result<(), Moved> {
+        delay();
         fence(Ordering::Acquire);
         if self.0.load(Ordering::Relaxed) == version { Ok(()) } else { Err(Moved::Written) }
     }
@@ -52,6 +55,7 @@ impl Version<'_> {
         if closed {
             self.0.store(version + 1, Ordering::Relaxed);
             fence(Ordering::Release);
+            delay();
         }
         closed
     }
@@ -60,6 +64,7 @@ impl Version<'_> {
     pub(super) fn close(self) {
         let version = self.0.load(Ordering::Relaxed);
         debug_assert!(!version.is_multiple_of(2));
+        delay();
         self.0.store(version + 1, Ordering::Release);
     }
 }

@@ -54,6 +54,7 @@ pub use sentinel::Sentinel;
 pub(crate) use sorted::Sorted;
 pub use versioned::Versioned;
 
+use crate::delay::delay;
 use crate::medium::{LINE, Medium};
 
 /// An entry: key, value.
@@ -145,7 +146,9 @@ pub(crate) fn last_of_each<T: Copy>(mut pairs: Vec<(u64, T)>) -> Vec<(u64, T)> {
 
 /// Makes `next` the right neighbour; durable when it returns. The commit of every structural change.
 pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
+    delay();
     m.store(at + NEXT, next);
+    delay();
     m.flush(at + NEXT, 8);
     // Crash: the chain before the change, or after it. What the store moved out of the owned range is empty by N2, what
     // it moved into the range was staged before.

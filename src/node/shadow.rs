@@ -1,6 +1,7 @@
 //! The volatile companion of a block: version lock, owned range, and what its layout wants to know. Never stored, always
 //! rebuildable.
 
+use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
 use crate::node::Span;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
@@ -96,6 +97,7 @@ impl VersionLock {
     #[inline]
     pub(crate) fn begin(&self) -> Version {
         let word = self.0.load(Ordering::Acquire);
+        delay();
         if word & LOCKED == 0 { Version(word) } else { self.begin_slowly() }
     }
 
@@ -115,9 +117,10 @@ impl VersionLock {
     #[inline]
     #[must_use]
     pub(crate) fn is_still(&self, version: Version) -> bool {
+        delay();
         // Pairs with the fence in `lock`: a load above that saw a writer's store makes the load below see its lock.
         fence(Ordering::Acquire);
-        self.0.load(Ordering::Relaxed) == version.0
+        self.0.load(Ordering::Relaxed) == version.0 || is_left_out(Validation::Version)
     }
 
     /// Waits for the lock and takes it; tells what the word was.
@@ -137,10 +140,12 @@ impl VersionLock {
     #[inline(always)]
     #[must_use]
     pub(crate) fn try_lock(&self, was: Version) -> bool {
+        delay();
         let locked = self.0.compare_exchange_weak(was.0, was.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if locked {
             // The lock is seen before any store that follows (see `is_still`).
             fence(Ordering::Release);
+            delay();
         }
         locked
     }
@@ -148,6 +153,7 @@ impl VersionLock {
     /// Releases the lock under a new version, if anything changed.
     #[inline]
     pub(crate) fn unlock(&self, was: Version, leave: Leave) {
+        delay();
         let flags = match leave {
             Leave::Ready => READY | was.0 & APPENDED,
             Leave::Appended => READY | APPENDED,

@@ -2,6 +2,7 @@
 //!
 //! After a crash, the blocks that a tree reaches are in use and all others are free. Nothing can leak.
 
+use crate::delay::delay;
 use crate::error::Result;
 use crate::medium::Medium;
 use crate::pool::segments::{Entry, Segments};
@@ -86,6 +87,7 @@ impl Blocks {
 
     /// A block for the caller alone.
     pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken> {
+        delay();
         let mut state = self.state.lock();
         if let Some(at) = state.free.pop() {
             return Ok(Taken { at, zeroed: false });
@@ -105,6 +107,7 @@ impl Blocks {
 
     /// Gives a block back.
     pub(crate) fn give(&self, at: u64) {
+        delay();
         self.state.lock().free.push(at);
     }
 

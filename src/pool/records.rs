@@ -11,6 +11,7 @@
 //! - **V1** A record is durable before the slot that points to it is stored.
 //! - **V2** A record never changes while a slot points to it.
 
+use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::pool::blocks::Blocks;
@@ -70,6 +71,7 @@ impl Records {
                 segments.start(segment)
             }
         };
+        delay();
         m.store(at, len | u64::from(crc32fast::hash(bytes)) << 32);
         for (i, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
@@ -113,6 +115,7 @@ impl Records {
     /// The bytes of the record at `at`.
     pub(crate) fn read<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<Vec<u8>, Broken> {
         let len = self.len(m, segments, at)?;
+        delay();
         let mut bytes = Vec::with_capacity(len.next_multiple_of(8) as usize);
         for i in 0..len.div_ceil(8) {
             bytes.extend_from_slice(&m.load(at + HEADER + i * 8).to_ne_bytes());
@@ -133,6 +136,7 @@ impl Records {
 
     /// Gives a record's space back. No slot points to it any more, durably.
     pub(crate) fn free<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
+        delay();
         let Some(segment) = segments.of(at).filter(|_| self.room(segments, at).is_some()) else {
             // Damaged: no record of this tree. Whatever it is, it is somebody else's.
             return;

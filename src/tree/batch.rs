@@ -2,6 +2,7 @@
 
 use super::{Change, Core};
 use crate::chain::Locked;
+use crate::delay::delay;
 use crate::error::Result;
 use crate::index::GROUP;
 use crate::medium::Medium;
@@ -101,6 +102,7 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
 
     /// Makes everything so far durable and visible.
     fn settle(&mut self) {
+        delay();
         // Crash, until here: each of the entries is there or not; each one whole.
         self.tree.medium().fence();
         self.held.clear();

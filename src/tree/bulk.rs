@@ -2,6 +2,7 @@
 
 use super::Core;
 use crate::chain::Chain;
+use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::{Entry, NEXT, Node, Span};
@@ -137,8 +138,10 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.leaves.count.set(draft.entries);
         let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
         for (&(low, at), high) in draft.leaves.iter().zip(highs) {
+            delay();
             self.leaves.adopt(at, Span::new(low, high));
         }
+        delay();
         self.head.store(head, Ordering::Release);
         for leaf in old {
             if let Some(records) = &self.records {

@@ -2,6 +2,7 @@
 
 use super::Core;
 use crate::chain::View;
+use crate::delay::delay;
 use crate::index::RUN;
 use crate::medium::Medium;
 use crate::node::{Entry, Node};
@@ -102,6 +103,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
     /// Reads what the leaf that owns `key` holds of the unread keys. `None`: the tree is damaged there.
     #[inline]
     fn read(tree: &Core<N, M>, hint: u64, key: u64, unread: (u64, u64), ready: &mut Ready) -> Option<Place> {
+        delay();
         let leaves = &tree.leaves;
         let mut read = |view: &View<'_, N::Aid>| {
             ready.rest = 0..leaves.entries_in(view, unread, &mut ready.entries);

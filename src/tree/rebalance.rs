@@ -2,6 +2,7 @@
 
 use super::Core;
 use crate::chain::Locked;
+use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::Node;
@@ -10,6 +11,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Tells the index of a leaf that a split made.
     ///
     pub(super) fn post(&self, low: u64, at: u64) -> Result<()> {
+        delay();
         let _restructuring = self.restructuring.lock();
         // Since the split it may have been merged away, and even have come back as another leaf.
         let still = self.named(self.leaves.view(at))?.is_some_and(|view| view.span.low() == low);
@@ -34,6 +36,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// has another parent.
     #[cold]
     pub(super) fn rebalance(&self, key: u64) -> Result<()> {
+        delay();
         let _restructuring = self.restructuring.lock();
         if N::MERGES_LEFT {
             if !self.join_left(key)? {
@@ -92,6 +95,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let (low, at) = (right.span().low(), right.at);
         // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
         self.directory.withdraw(low)?;
+        delay();
         if self.leaves.fit_in_one(&left, &right) {
             self.leaves.merge(&mut left, right);
             return Ok(());

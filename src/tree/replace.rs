@@ -9,6 +9,7 @@
 
 use super::Core;
 use crate::chain::Locked;
+use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::{Entry, InNode, Node, Span, link};
@@ -164,9 +165,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         // Crash: blocks that no chain reaches.
         m.fence();
+        delay();
         match &left {
             Left::Root => {
                 self.root.set_head(m, new.at);
+                delay();
                 self.head.store(new.at, Ordering::Release);
             }
             Left::Leaf(left) => link(m, left.at, new.at),

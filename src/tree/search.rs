@@ -2,6 +2,7 @@
 
 use super::{Core, Range};
 use crate::chain::{Locked, View};
+use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Result};
 use crate::index::GROUP;
 use crate::medium::Medium;
@@ -80,7 +81,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         key: u64,
         read: impl FnOnce(&View<'_, N::Aid>) -> R,
     ) -> Option<R> {
-        let view = self.leaves.view_at_once(at).filter(|view| view.span.contains(key))?;
+        let owns = |view: &View<'_, N::Aid>| view.span.contains(key) || is_left_out(Validation::Span);
+        let view = self.leaves.view_at_once(at).filter(owns)?;
         let result = read(&view);
         view.is_still().then_some(result)
     }
@@ -119,6 +121,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                     continue 'again;
                 }
                 // The index lags.
+                delay();
                 at = next?;
             }
         }

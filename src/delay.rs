@@ -1,0 +1,99 @@
+//! Delay points: in a build with `--cfg bristlecone_delays`, a thread that was [seeded](seed) waits a little now and then
+//! where threads race, so that what happens once in a billion times happens once in a thousand. In any other build they
+//! are nothing, and so are the [validations](Validation) that a negative control leaves out.
+//!
+//! Most points do nothing most of the time; for each seed, some of them are hot and hold threads up often.
+
+/// A check that readers rely on, which a negative control of the linearizability checker leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Validation {
+    /// That a node's version is the one it was read under.
+    Version = 1,
+    /// That the leaf to which the index leads owns the key.
+    Span = 2,
+}
+
+#[cfg(any(not(bristlecone_delays), loom))]
+mod imp {
+    /// Nothing.
+    #[inline(always)]
+    pub(crate) fn delay() {}
+
+    /// Nothing is left out.
+    #[inline(always)]
+    pub(crate) fn is_left_out(_: super::Validation) -> bool {
+        false
+    }
+}
+
+#[cfg(all(bristlecone_delays, not(loom)))]
+mod imp {
+    use super::Validation;
+    use std::cell::Cell;
+    use std::panic::Location;
+    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    /// One point in so many is hot.
+    const HOT: u64 = 16;
+
+    thread_local! {
+        /// Where the points are hot; and the state of the thread's random numbers, 0 for a thread that never waits.
+        static THREAD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    }
+
+    /// The validation that is left out; 0: none.
+    static LEFT_OUT: AtomicU8 = AtomicU8::new(0);
+
+    /// From now on, this thread waits now and then: its own way for each `thread`, at points that `round` chooses.
+    #[allow(dead_code, reason = "for checkers")]
+    pub(crate) fn seed(round: u64, thread: u64) {
+        THREAD.set((mix(round), mix(round ^ thread.rotate_left(32)) | 1));
+    }
+
+    /// Leaves out a validation, in all threads.
+    #[allow(dead_code, reason = "for checkers")]
+    pub(crate) fn leave_out(validation: Option<Validation>) {
+        LEFT_OUT.store(validation.map_or(0, |validation| validation as u8), Ordering::Relaxed);
+    }
+
+    /// Whether this validation is left out.
+    #[inline]
+    pub(crate) fn is_left_out(validation: Validation) -> bool {
+        LEFT_OUT.load(Ordering::Relaxed) == validation as u8
+    }
+
+    /// Lets other threads go ahead here, now and then.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn delay() {
+        let (round, random) = THREAD.get();
+        if random != 0 {
+            wait(round, random, Location::caller());
+        }
+    }
+
+    fn wait(round: u64, mut random: u64, site: &Location<'_>) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        THREAD.set((round, random));
+        let place = u64::from(site.line()) << 32 ^ site.file().as_ptr() as u64;
+        let is_hot = mix(round ^ place).is_multiple_of(HOT);
+        let chance = mix(random) >> 20;
+        match chance % if is_hot { 64 } else { 8192 } {
+            0 if chance >> 16 & 15 == 0 => thread::sleep(Duration::from_nanos(chance >> 20 & 0xf_ffff)),
+            0..8 => thread::yield_now(),
+            8..32 => (0..chance >> 16 & 127).for_each(|_| std::hint::spin_loop()),
+            _ => {}
+        }
+    }
+
+    fn mix(word: u64) -> u64 {
+        let word = (word ^ word >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (word ^ word >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+pub(crate) use imp::*;
