@@ -50,6 +50,7 @@ mod node;
 mod papers;
 mod pool;
 mod search;
+mod shards;
 mod sync;
 mod tree;
 

@@ -1,15 +1,7 @@
 //! How many entries there are, without a word that all threads write to.
 
+use crate::shards::{SHARDS, Shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use std::cell::Cell;
-
-/// So many threads count without disturbing each other.
-const SHARDS: usize = 16;
-
-/// A part of the sum, in a line of its own (two, for CPUs that fetch lines in pairs).
-#[derive(Default)]
-#[repr(align(128))]
-struct Shard(AtomicU64);
 
 /// The number of entries of a chain, which each change adjusts under the lock of its node.
 ///
@@ -17,27 +9,8 @@ struct Shard(AtomicU64);
 /// when all were touched, the sum is right.
 #[derive(Default)]
 pub(crate) struct Count {
-    shards: [Shard; SHARDS],
+    shards: [Shard<AtomicU64>; SHARDS],
     is_whole: AtomicBool,
-}
-
-thread_local! {
-    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-/// The shard of this thread.
-#[inline]
-fn shard() -> usize {
-    let shard = SHARD.get();
-    if shard < SHARDS { shard } else { new_shard() }
-}
-
-#[cold]
-fn new_shard() -> usize {
-    static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    let shard = THREADS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % SHARDS;
-    SHARD.set(shard);
-    shard
 }
 
 impl Count {
