@@ -3,6 +3,12 @@
 use super::{LINE, Medium};
 use std::time::Instant;
 
+/// Where costs are measured: lines that a pool keeps for this (see the diagram in `pool/format.rs`).
+pub(crate) const MEASURED: std::ops::Range<u64> = 2048..2048 + LINES * LINE;
+
+/// How many lines that takes.
+const LINES: u64 = 8;
+
 /// Nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,18 +28,18 @@ impl Costs {
     /// on the machine.
     pub const NOMINAL: Self = Self { round: 300, line: 30, order: 1, slot: 1 };
 
-    /// Measures, in about 100 microseconds.
+    /// Measures, in about 100 microseconds, on lines in which a pool keeps nothing.
     ///
-    /// Words are replaced by themselves: nothing changes, whoever else writes to them.
+    /// Words are replaced by themselves: nothing changes, whatever the medium holds.
     pub fn measure<M: Medium>(m: &M) -> Self {
-        const LINES: u64 = 8;
         const REPEATS: u32 = 8;
-        if m.len() < LINES * LINE || m.read_only() {
+        if m.len() < MEASURED.end || m.read_only() {
             return Self::NOMINAL;
         }
+        let at = |line: u64| MEASURED.start + line * LINE;
         let touch = |line: u64| {
-            let word = m.load(line * LINE);
-            let _ = m.cas(line * LINE, word, word);
+            let word = m.load(at(line));
+            let _ = m.cas(at(line), word, word);
         };
         // Of several times the least: whatever disturbs a measurement makes it longer.
         let time = |work: &dyn Fn()| {
@@ -49,18 +55,18 @@ impl Costs {
         let rounds = time(&|| {
             (0..LINES).for_each(|line| {
                 touch(line);
-                m.flush(line * LINE, 1);
+                m.flush(at(line), 1);
                 m.fence();
             })
         });
         let batch = time(&|| {
             (0..LINES).for_each(touch);
-            m.flush(0, LINES * LINE);
+            m.flush(at(0), LINES * LINE);
             m.fence();
         });
         let orders = time(&|| (0..1000).for_each(|_| m.order()));
         let loads = time(&|| {
-            let sum = (0..1000).fold(0, |sum, i| sum ^ m.load(i % (LINES * LINE)));
+            let sum = (0..1000).fold(0, |sum, i| sum ^ m.load(at(0) + i % (LINES * LINE)));
             std::hint::black_box(sum);
         });
         let round = rounds.saturating_sub(touching) / lines;
@@ -73,16 +79,63 @@ impl Costs {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::delegate_medium;
     use crate::medium::{Dram, Slowed};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     #[test]
     fn a_slow_medium_is_measured_as_slow() {
         let m = Slowed::new(Dram::zeroed(4096), Duration::from_micros(20));
-        m.store(64, 7);
+        m.store(MEASURED.start + 64, 7);
         let costs = Costs::measure(&m);
         assert!(costs.round >= 20_000 && costs.line >= 15_000, "{costs:?}");
         assert!(costs.order < 1000 && costs.slot < 1000, "{costs:?}");
-        assert_eq!(m.load(64), 7);
+        assert_eq!(m.load(MEASURED.start + 64), 7);
+    }
+
+    /// Notes where it is stored to, and what is flushed.
+    struct Noting(Dram, Mutex<Vec<std::ops::Range<u64>>>);
+
+    impl Noting {
+        fn note(&self, at: u64, len: u64) {
+            self.1.lock().unwrap().push(at..at + len);
+        }
+    }
+
+    impl Medium for Noting {
+        delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only reserve space load);
+        delegate_medium!(this => this.0; load_words order fence will_read prefetch);
+
+        fn store(&self, at: u64, value: u64) {
+            self.note(at, 8);
+            self.0.store(at, value);
+        }
+
+        fn store_pair(&self, at: u64, pair: [u64; 2]) {
+            self.note(at, 16);
+            self.0.store_pair(at, pair);
+        }
+
+        fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+            self.note(at, 8);
+            self.0.cas(at, current, new)
+        }
+
+        fn flush(&self, at: u64, len: u64) {
+            self.note(at, len);
+            self.0.flush(at, len);
+        }
+    }
+
+    #[test]
+    fn measuring_leaves_the_superblock_alone() {
+        let m = Noting(Dram::zeroed(1 << 16), Mutex::default());
+        Costs::measure(&m);
+        let touched = m.1.lock().unwrap();
+        assert!(!touched.is_empty());
+        for range in touched.iter() {
+            assert!(range.start >= 128 && range.end <= 4096, "touched {range:?}");
+        }
     }
 }

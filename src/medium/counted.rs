@@ -62,8 +62,10 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl<M: Medium> Medium for Counted<M> {
-    delegate_medium!(this => this.medium; len name domain pairs_are_whole read_only reserve space load load_words prefetch);
+    delegate_medium!(this => this.medium; len name domain pairs_are_whole costs read_only reserve space load load_words);
+    delegate_medium!(this => this.medium; will_read prefetch);
 
+    /// Counts what the medium below would be asked for if it had to write lines back.
     fn writes_back(&self) -> bool {
         true
     }
@@ -101,5 +103,19 @@ impl<M: Medium> Medium for Counted<M> {
     fn fence(&self) {
         add(&self.fences, 1);
         self.medium.fence();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::medium::{Dram, Slowed};
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_counted_costs_what_it_costs_below() {
+        let m = Counted::new(Slowed::new(Dram::zeroed(4096), Duration::from_micros(20)));
+        assert!(m.costs().round >= 20_000, "{:?}", m.costs());
+        assert_eq!(m.counts(), Counts::default());
     }
 }

@@ -1,6 +1,6 @@
 //! Ordinary memory: for volatile baselines, for tests, and for looking into an image of a pool.
 
-use super::{Domain, Medium};
+use super::{Costs, Domain, Medium, load_each};
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 
@@ -49,13 +49,40 @@ impl Medium for Dram {
         Domain::Process
     }
 
+    #[inline]
+    fn writes_back(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn pairs_are_whole(&self) -> bool {
+        false
+    }
+
+    fn costs(&self) -> Costs {
+        Costs::NOMINAL
+    }
+
+    fn read_only(&self) -> bool {
+        false
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    fn space(&self) -> u64 {
+        0
     }
 
     #[inline]
     fn load(&self, at: u64) -> u64 {
         self.words[at as usize / 8].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        load_each(self, at, words);
     }
 
     #[inline]
@@ -88,4 +115,8 @@ impl Medium for Dram {
         #[cfg(not(loom))]
         crate::arch::compiler_barrier();
     }
+    fn will_read(&self, _at: u64, _len: u64) {}
+
+    #[inline]
+    fn prefetch(&self, _at: u64, _len: u64) {}
 }

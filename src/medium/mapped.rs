@@ -209,6 +209,11 @@ impl Medium for Mapped {
         self.domain
     }
 
+    #[inline]
+    fn writes_back(&self) -> bool {
+        self.domain == Domain::Power
+    }
+
     /// By promise 4, where other cores see a pair in one step.
     fn pairs_are_whole(&self) -> bool {
         arch::pair_method() != "locks"

@@ -20,6 +20,7 @@ mod sim;
 mod slowed;
 
 pub use costs::Costs;
+pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counts};
 pub use dram::Dram;
 pub use mapped::{Mapped, Mapping};
@@ -100,28 +101,18 @@ pub trait Medium: Send + Sync + 'static {
     fn domain(&self) -> Domain;
 
     /// Whether lines have to be written back in order, one by one. Where nobody's caches are lost at a crash the order of
-    /// the stores is enough.
-    #[inline]
-    fn writes_back(&self) -> bool {
-        self.domain() == Domain::Power
-    }
+    /// the stores is enough: anywhere but in the domain [`Power`](Domain::Power).
+    fn writes_back(&self) -> bool;
 
     /// Whether a [pair](Self::store_pair) is never torn by a crash: where other cores see it in one step, and lines are
     /// written back as other cores see them.
-    #[inline]
-    fn pairs_are_whole(&self) -> bool {
-        false
-    }
+    fn pairs_are_whole(&self) -> bool;
 
-    /// What persisting costs here.
-    fn costs(&self) -> Costs {
-        Costs::NOMINAL
-    }
+    /// What persisting costs here; [`Costs::NOMINAL`] where time does not pass as it does on the machine.
+    fn costs(&self) -> Costs;
 
     /// True if stores are not allowed.
-    fn read_only(&self) -> bool {
-        false
-    }
+    fn read_only(&self) -> bool;
 
     /// Makes sure that `len` bytes from `at` can be stored to without running out of space later.
     ///
@@ -132,18 +123,13 @@ pub trait Medium: Send + Sync + 'static {
 
     /// A number that is another when what was [reserved](Self::reserve) may be reserved no more: when the bytes are a
     /// copy by now, or have holes. 0: it is not known.
-    fn space(&self) -> u64 {
-        0
-    }
+    fn space(&self) -> u64;
 
     /// The word at `at`.
     fn load(&self, at: u64) -> u64;
 
-    /// The words from `at` on, each as [`load`](Self::load) gives it.
-    #[inline]
-    fn load_words(&self, at: u64, words: &mut [u64]) {
-        words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = self.load(at));
-    }
+    /// The words from `at` on, each as [`load`](Self::load) gives it; [`load_each`] does just that.
+    fn load_words(&self, at: u64, words: &mut [u64]);
 
     /// Replaces the word at `at`. Not durable before a flush and a fence; may be durable at any time from now.
     fn store(&self, at: u64, value: u64);
@@ -171,17 +157,22 @@ pub trait Medium: Send + Sync + 'static {
     fn fence(&self);
 
     /// Hints that all of the `len` bytes from `at` will be read, once, from the first to the last.
-    fn will_read(&self, at: u64, len: u64) {
-        let _ = (at, len);
-    }
+    fn will_read(&self, at: u64, len: u64);
 
     /// Hints that the lines that overlap `len` bytes from `at` will be read soon.
-    fn prefetch(&self, at: u64, len: u64) {
-        let _ = (at, len);
-    }
+    fn prefetch(&self, at: u64, len: u64);
+}
+
+/// [`Medium::load_words`] of a medium that knows nothing faster than one [`load`](Medium::load) after the other.
+#[inline]
+pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
+    words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = medium.load(at));
 }
 
 /// Implements methods of [`Medium`] by calling another medium's, for a medium that adds something to one.
+///
+/// A wrapper names everything that it passes on. No method has a default that would answer for the medium below, so one
+/// that is forgotten does not compile.
 ///
 /// # Examples
 ///
@@ -193,7 +184,28 @@ pub trait Medium: Send + Sync + 'static {
 /// struct CountsFences(Dram, AtomicU64);
 ///
 /// impl Medium for CountsFences {
-///     delegate_medium!(this => this.0; len name domain reserve load store store_pair cas order flush);
+///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only reserve space);
+///     delegate_medium!(this => this.0; load load_words store store_pair cas order flush will_read prefetch);
+///
+///     fn fence(&self) {
+///         self.1.fetch_add(1, Ordering::Relaxed);
+///         self.0.fence();
+///     }
+/// }
+/// ```
+///
+/// Without `costs`, the same does not compile:
+///
+/// ```compile_fail,E0046
+/// use bristlecone::delegate_medium;
+/// use bristlecone::medium::{Domain, Dram, Medium};
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// struct CountsFences(Dram, AtomicU64);
+///
+/// impl Medium for CountsFences {
+///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole read_only reserve space);
+///     delegate_medium!(this => this.0; load load_words store store_pair cas order flush will_read prefetch);
 ///
 ///     fn fence(&self) {
 ///         self.1.fetch_add(1, Ordering::Relaxed);

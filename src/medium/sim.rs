@@ -12,7 +12,7 @@
 //! The content of a line that could be one of several is not chosen before it is first accessed. A run of recovery
 //! therefore branches only on what it reads, and all states that differ elsewhere are one.
 
-use super::{Domain, Dram, LINE, Medium, lines};
+use super::{Costs, Domain, Dram, LINE, Medium, lines, load_each};
 use parking_lot::Mutex;
 use std::io;
 use std::panic::Location;
@@ -223,14 +223,39 @@ impl Medium for Sim {
         Domain::Power
     }
 
+    fn writes_back(&self) -> bool {
+        true
+    }
+
+    fn pairs_are_whole(&self) -> bool {
+        self.whole_pairs
+    }
+
+    fn costs(&self) -> Costs {
+        Costs::NOMINAL
+    }
+
+    fn read_only(&self) -> bool {
+        false
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    fn space(&self) -> u64 {
+        0
     }
 
     #[inline]
     fn load(&self, at: u64) -> u64 {
         self.shared.decide(at);
         self.shared.image.load(at)
+    }
+
+    #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        load_each(self, at, words);
     }
 
     fn store(&self, at: u64, value: u64) {
@@ -244,10 +269,6 @@ impl Medium for Sim {
         let [first, second] = pair;
         self.store(at, first);
         self.store(at + 8, second);
-    }
-
-    fn pairs_are_whole(&self) -> bool {
-        self.whole_pairs
     }
 
     fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
@@ -275,4 +296,7 @@ impl Medium for Sim {
     fn fence(&self) {
         self.shared.state.lock().trace.push(Event::Fence(Location::caller()));
     }
+    fn will_read(&self, _at: u64, _len: u64) {}
+
+    fn prefetch(&self, _at: u64, _len: u64) {}
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 0       superblock A ─┐ twins: the same content, written one after the other,
-//! 4096    superblock B ─┘ so that a torn write always leaves one whole
+//! 2048    eight lines   │ so that a torn write always leaves one whole
+//! 4096    superblock B ─┘ (between them: zeros, where `Costs::measure` measures)
 //! 8192    roots         one 256-byte entry per tree
 //!         segment table one word per segment
 //!         (padding up to a multiple of the segment size)
@@ -24,7 +25,7 @@
 //!   and B is not valid, the pool is unborn.
 
 use crate::error::{Error, Result};
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, MEASURED, Medium};
 
 /// "BRISTLEC" in the file's first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"BRISTLEC");
@@ -41,6 +42,8 @@ const TWINS: [u64; 2] = [0, 4096];
 const WORDS: usize = 16;
 const BYTES: u64 = WORDS as u64 * 8;
 const ROOTS: u64 = 8192;
+// What costs are measured on belongs to nobody else.
+const _: () = assert!(MEASURED.start >= TWINS[0] + BYTES && MEASURED.end <= TWINS[1]);
 /// Bytes of one tree's root entry.
 pub(crate) const ROOT_BYTES: u64 = 256;
 

@@ -7,7 +7,7 @@
 //! all.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Medium, load_each};
 use bristlecone::{
     Circular, Index, Linear, Map, Node, OneLine, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
 };
@@ -34,7 +34,8 @@ struct Traced {
 }
 
 impl Medium for Traced {
-    delegate_medium!(this => this.of; len domain reserve store store_pair order flush fence);
+    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only reserve space store store_pair);
+    delegate_medium!(this => this.of; order flush fence will_read prefetch);
 
     fn name(&self) -> &str {
         "traced"
@@ -43,6 +44,10 @@ impl Medium for Traced {
     fn load(&self, at: u64) -> u64 {
         self.loaded[at as usize / 8].store(true, Ordering::Relaxed);
         self.of.load(at)
+    }
+
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        load_each(self, at, words);
     }
 
     fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {

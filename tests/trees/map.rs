@@ -357,7 +357,8 @@ struct Snapshots {
 }
 
 impl Medium for Snapshots {
-    delegate_medium!(this => this.of; len domain reserve load store store_pair cas order flush);
+    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only reserve space load load_words);
+    delegate_medium!(this => this.of; store store_pair cas order flush will_read prefetch);
 
     fn name(&self) -> &str {
         "snapshots"

@@ -35,7 +35,8 @@ impl Filling {
 }
 
 impl Medium for Filling {
-    delegate_medium!(this => this.on; len domain load store store_pair cas order flush fence);
+    delegate_medium!(this => this.on; len domain writes_back pairs_are_whole costs read_only space load load_words store);
+    delegate_medium!(this => this.on; store_pair cas order flush fence will_read prefetch);
 
     fn name(&self) -> &str {
         "filling disk"

@@ -10,7 +10,7 @@ mod starving;
 mod storm;
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Medium, load_each};
 use bristlecone::{Index, Node, Options, PTree, Pool, delegate_medium};
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
@@ -60,7 +60,8 @@ fn jitter() {
 }
 
 impl Medium for Jittery {
-    delegate_medium!(this => this.0; len domain reserve cas order flush);
+    delegate_medium!(this => this.0; len domain writes_back pairs_are_whole costs read_only reserve space cas order flush);
+    delegate_medium!(this => this.0; will_read prefetch);
 
     fn name(&self) -> &str {
         "jittery"
@@ -69,6 +70,10 @@ impl Medium for Jittery {
     fn load(&self, at: u64) -> u64 {
         jitter();
         self.0.load(at)
+    }
+
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        load_each(self, at, words);
     }
 
     fn store(&self, at: u64, value: u64) {

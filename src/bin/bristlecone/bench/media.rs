@@ -6,7 +6,7 @@ use super::{Contestant, Plan, peers};
 use crate::out::Outcome;
 use crate::scratch::Scratch;
 use crate::trees::{Shape, with_types};
-use bristlecone::medium::{Counted, Counts, Domain, Dram, Mapped, Medium, Slowed};
+use bristlecone::medium::{Costs, Counted, Counts, Domain, Dram, Mapped, Medium, Slowed};
 use bristlecone::{Options, Pool};
 use std::io;
 use std::path::PathBuf;
@@ -161,13 +161,34 @@ impl Medium for Other {
         forward!(self, medium => medium.writes_back())
     }
 
+    fn pairs_are_whole(&self) -> bool {
+        forward!(self, medium => medium.pairs_are_whole())
+    }
+
+    fn costs(&self) -> Costs {
+        forward!(self, medium => medium.costs())
+    }
+
+    fn read_only(&self) -> bool {
+        forward!(self, medium => medium.read_only())
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         forward!(self, medium => medium.reserve(at, len))
+    }
+
+    fn space(&self) -> u64 {
+        forward!(self, medium => medium.space())
     }
 
     #[inline]
     fn load(&self, at: u64) -> u64 {
         forward!(self, medium => medium.load(at))
+    }
+
+    #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        forward!(self, medium => medium.load_words(at, words));
     }
 
     #[inline]
@@ -197,6 +218,10 @@ impl Medium for Other {
     #[inline]
     fn fence(&self) {
         forward!(self, medium => medium.fence());
+    }
+
+    fn will_read(&self, at: u64, len: u64) {
+        forward!(self, medium => medium.will_read(at, len));
     }
 
     #[inline]
