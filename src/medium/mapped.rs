@@ -118,8 +118,7 @@ impl Mapped {
         let len = file.metadata().map_err(io("inspect"))?.len();
         let writable = mapping == Mapping::Write;
         let (map, words, detected) = map_file(&file, len, writable).map_err(io("map"))?;
-        let forced = std::env::var(FORCE_DOMAIN).ok().and_then(|name| Domain::from_name(&name));
-        let domain = forced.unwrap_or(detected);
+        let domain = forced().unwrap_or(detected);
         Ok(Self { words, map, file, name, domain, detected, flush: Flush::chosen(), writable, costs: OnceLock::new() })
     }
 
@@ -400,6 +399,21 @@ fn space(_file: &File) -> Option<u64> {
 fn reserve(_file: &File, _at: u64, _len: u64) -> io::Result<Option<u64>> {
     // No portable way to reserve: on these systems a full disk may end the process with a signal (see README, limits).
     Ok(None)
+}
+
+/// The domain that [`FORCE_DOMAIN`] names.
+pub(super) fn forced() -> Option<Domain> {
+    Domain::from_name(&std::env::var(FORCE_DOMAIN).ok()?)
+}
+
+/// The domain of a mapping of this file, which is not read, and may be empty.
+pub(super) fn detect(file: &File, writable: bool) -> Domain {
+    #[cfg(target_os = "linux")]
+    if dax::SyncMap::new(file, LINE as usize, writable).is_some() {
+        return dax::domain();
+    }
+    let _ = (file, writable);
+    Domain::Process
 }
 
 fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[AtomicU64]>, Domain)> {

@@ -15,6 +15,7 @@ mod costs;
 mod counted;
 mod dram;
 mod mapped;
+mod probe;
 #[cfg(feature = "crash")]
 mod sim;
 mod slowed;

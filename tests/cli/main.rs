@@ -4,6 +4,7 @@
 mod bench;
 mod figures;
 mod pools;
+mod scratch;
 mod trials;
 
 use serde_json::Value;

@@ -1,17 +1,17 @@
 //! `info`: what this machine can do, and what that means.
 
 use crate::out::{self, Outcome};
-use crate::scratch::Scratch;
 use bristlecone::arch::{self, Flush};
-use bristlecone::medium::{Domain, Mapped, Medium};
+use bristlecone::medium::{Domain, Mapped};
 use serde_json::json;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Show the CPU's instructions, and what a crash takes away from a pool at PATH
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A directory, or a pool file in it
+    /// A pool, or the directory for one; nothing is created or changed there
     #[arg(default_value = ".")]
     path: PathBuf,
     /// Print one JSON object
@@ -26,20 +26,31 @@ fn cpu() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// The domain of files in a directory, found by mapping one.
-fn domain(path: &Path) -> Outcome<(PathBuf, Domain)> {
-    let directory = if path.is_file() { path.parent().filter(|p| !p.as_os_str().is_empty()) } else { Some(path) };
-    let directory = directory.unwrap_or(Path::new("."));
-    let scratch = Scratch::new(Some(directory))?;
-    let mapped = Mapped::create(&scratch.file("probe"), 1 << 16, 0)?;
-    Ok((directory.to_path_buf(), mapped.domain()))
+/// Where to look for the domain of a pool at this path, which need not be there yet.
+fn place(path: &Path) -> Outcome<PathBuf> {
+    let around = path.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    match path.metadata() {
+        Ok(_) => Ok(path.to_path_buf()),
+        Err(error) if error.kind() == ErrorKind::NotFound && around.is_some_and(Path::is_dir) => {
+            Ok(around.unwrap_or(path).to_path_buf())
+        }
+        Err(error) => Err(format!("{}: {error}", path.display()).into()),
+    }
+}
+
+/// The domain of a pool there; or why it is not known before there is one.
+fn domain(place: &Path) -> Outcome<Result<Domain, String>> {
+    match Mapped::domain_at(place) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Err(format!("{}: {error}", place.display()).into()),
+        found => Ok(found.map_err(|error| error.to_string())),
+    }
 }
 
 /// What the flush instruction is to the user.
-fn flush_note(flush: Flush, domain: Domain) -> &'static str {
+fn flush_note(flush: Flush, domain: Option<Domain>) -> &'static str {
     match (domain, flush) {
-        (Domain::Process, _) => "not used here: there is nothing to write back to",
-        (Domain::PowerWithCaches, _) => "not used here: the caches are persistent, a fence is enough",
+        (Some(Domain::Process), _) => "not used here: there is nothing to write back to",
+        (Some(Domain::PowerWithCaches), _) => "not used here: the caches are persistent, a fence is enough",
         (_, Flush::None) => "this CPU has none: lines are not written back",
         (_, flush) if flush.evicts() => "writes a line back and evicts it: the next access misses",
         _ => "writes a line back, and may keep it in the cache",
@@ -77,7 +88,11 @@ fn huge_pages() -> [String; 2] {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let [huge_memory, huge_shared] = huge_pages();
-    let (directory, domain) = domain(&args.path)?;
+    let place = place(&args.path)?;
+    let (domain, unknown) = match domain(&place)? {
+        Ok(domain) => (Some(domain), None),
+        Err(why) => (None, Some(why)),
+    };
     let flush = Flush::chosen();
     let available: Vec<&str> = Flush::ALL.into_iter().filter(|f| f.available()).map(Flush::name).collect();
     let cpu = cpu().unwrap_or_else(|| "unknown".to_owned());
@@ -94,9 +109,10 @@ pub(crate) fn run(args: Args) -> Outcome {
             "huge_pages": huge_memory,
             "huge_pages_shared": huge_shared,
             "line_bytes": arch::line_size(),
-            "path": directory.display().to_string(),
-            "domain": domain.name(),
-            "promise": domain.promise(),
+            "path": place.display().to_string(),
+            "domain": domain.map(Domain::name),
+            "promise": domain.map(Domain::promise),
+            "unknown": unknown,
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -107,9 +123,8 @@ pub(crate) fn run(args: Args) -> Outcome {
          16 bytes     moved at once by: {pair}\n\
          search       compares words by: {search}\n\
          huge pages   shadows and indexes: {huge_memory}; pools: {huge_shared} (and as their file system is mounted)\n\
-         path         {directory}\n\
-         domain       {domain}: {promise}\n\n\
-         {advice}",
+         path         {place}\n\
+         domain       {domain}",
         version = env!("CARGO_PKG_VERSION"),
         arch = std::env::consts::ARCH,
         os = std::env::consts::OS,
@@ -118,10 +133,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         note = flush_note(flush, domain),
         pair = arch::pair_method(),
         search = arch::search_method(),
-        directory = directory.display(),
-        domain = domain.name(),
-        promise = domain.promise(),
-        advice = advice(domain),
+        place = place.display(),
+        domain = match (domain, unknown) {
+            (Some(domain), _) => format!("{}: {}\n\n{}", domain.name(), domain.promise(), advice(domain)),
+            (None, why) => format!("unknown until a pool is there: {}", why.unwrap_or_default()),
+        },
     ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,47 +1,85 @@
 //! Places for temporary pools.
+//!
+//! A scratch directory holds a marker, which only its process writes, and on which that process holds a lock for its life:
+//!
+//! ```text
+//! bristlecone scratch directory DEVICE:INODE      of the marker itself: in a copy of the directory they are wrong
+//! NAME                                            one line for each file that is made here
+//! ```
+//!
+//! Only the files that a marker names are removed, and then the directory if it is empty. What somebody else puts into
+//! it stays, and so does the directory then.
 
 use crate::out::Outcome;
-use std::fs;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A directory that is removed with all its content when it goes out of scope.
+/// The marker's file name.
+const MARKER: &str = ".bristlecone-scratch";
+
+/// A directory that is removed, with the files made in it, when it goes out of scope.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
-    keep: bool,
+    /// Locked. None once the directory is to stay.
+    marker: Option<File>,
+    /// What was made in it.
+    made: Vec<PathBuf>,
 }
 
 impl Scratch {
     /// A new directory below `parent`, or where temporary pools are best.
     pub(crate) fn new(parent: Option<&Path>) -> Outcome<Self> {
-        let parent = parent.map_or_else(best, Path::to_path_buf);
-        sweep(&parent);
+        let shared = Path::new("/dev/shm");
+        let scratch = match parent {
+            Some(parent) => Self::below(parent)?,
+            // Shared memory if there is any: no disk is slower than the tree then.
+            None if cfg!(target_os = "linux") => Self::below(shared).or_else(|_| Self::below(&std::env::temp_dir()))?,
+            None => Self::below(&std::env::temp_dir())?,
+        };
+        #[cfg(target_os = "linux")]
+        scratch.sweep();
+        Ok(scratch)
+    }
+
+    fn below(parent: &Path) -> Outcome<Self> {
         for n in 0..1000 {
             let path = parent.join(format!("bristlecone-{}-{n}", std::process::id()));
             match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path, keep: false }),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Ok(()) => {
+                    let marker = mark(&path).inspect_err(|_| drop(fs::remove_dir(&path)));
+                    let marker = marker.map_err(|error| format!("{}: {error}", path.display()))?;
+                    return Ok(Self { path, marker: Some(marker), made: Vec::new() });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(format!("{}: {error}", path.display()).into()),
             }
         }
         Err(format!("{}: full of old scratch directories, bristlecone-*", parent.display()).into())
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// A file in it, which is to be made.
+    pub(crate) fn file(&mut self, name: &str) -> PathBuf {
+        let path = self.path.join(name);
+        // A file that the marker does not name stays if the process is killed, no more.
+        let _ = self.marker.as_ref().map(|mut marker| marker.write_all(format!("{name}\n").as_bytes()));
+        self.made.push(path.clone());
+        path
     }
 
-    /// A file in it.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+    /// A directory in it, for files that others name. It stays if the process is killed: nothing proves whose they are.
+    pub(crate) fn directory(&mut self, name: &str) -> Outcome<PathBuf> {
+        let path = self.path.join(name);
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        self.made.push(path.clone());
+        Ok(path)
     }
 
     /// Leaves it behind for the user to look at, where no later run sweeps it away; tells where.
     pub(crate) fn keep(&mut self) -> &Path {
-        self.keep = true;
-        let kept = self.path.with_file_name(format!("bristlecone-kept-{}", std::process::id()));
-        if fs::rename(&self.path, &kept).is_ok() {
-            self.path = kept;
+        if self.marker.take().is_some() {
+            let _ = fs::remove_file(self.path.join(MARKER));
         }
         &self.path
     }
@@ -49,36 +87,111 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if !self.keep {
-            let _ = fs::remove_dir_all(&self.path);
+        let Some(marker) = self.marker.take() else { return };
+        // The directory at this path is the one that was made.
+        let path = self.path.join(MARKER);
+        if !fs::symlink_metadata(&path).is_ok_and(|there| marker.metadata().is_ok_and(|own| same(&own, &there))) {
+            return;
         }
+        for made in &self.made {
+            let is_dir = fs::symlink_metadata(made).is_ok_and(|meta| meta.is_dir());
+            let _ = if is_dir { fs::remove_dir_all(made) } else { fs::remove_file(made) };
+        }
+        if !cfg!(unix) {
+            // An open file cannot be removed.
+            drop(marker);
+        }
+        let _ = fs::remove_file(path).and_then(|()| fs::remove_dir(&self.path));
     }
 }
 
-/// Removes what processes that were killed have left. Whether a process lives is known on Linux only.
-fn sweep(parent: &Path) {
-    if !Path::new("/proc/self").exists() {
-        return;
+/// Makes the marker of a directory that this process has just made.
+fn mark(directory: &Path) -> io::Result<File> {
+    let mut marker = File::create_new(directory.join(MARKER))?;
+    // Without a lock, or cut short, it is no marker: then the directory stays if the process is killed.
+    if marker.try_lock().is_ok() {
+        let _ = marker.write_all(head(&marker.metadata()?).as_bytes());
     }
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix("bristlecone-")?.split_once('-'));
-        if let Some((process, _)) = process
-            && process.parse::<u32>().is_ok()
-            && !Path::new("/proc").join(process).exists()
-        {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+    Ok(marker)
 }
 
-/// Shared memory if there is any: no disk is slower than the tree then.
-fn best() -> PathBuf {
-    let shared = Path::new("/dev/shm");
-    let probe = shared.join(format!(".bristlecone-{}", std::process::id()));
-    if cfg!(target_os = "linux") && fs::create_dir(&probe).is_ok() {
-        let _ = fs::remove_dir(&probe);
-        return shared.to_path_buf();
+/// The first line of a marker.
+fn head(marker: &Metadata) -> String {
+    let [device, inode] = identity(marker);
+    format!("bristlecone scratch directory {device}:{inode}\n")
+}
+
+fn same(a: &Metadata, b: &Metadata) -> bool {
+    a.is_file() && b.is_file() && identity(a) == identity(b)
+}
+
+#[cfg(unix)]
+fn identity(meta: &Metadata) -> [u64; 2] {
+    use std::os::unix::fs::MetadataExt;
+    [meta.dev(), meta.ino()]
+}
+
+#[cfg(not(unix))]
+fn identity(_meta: &Metadata) -> [u64; 2] {
+    [0; 2]
+}
+
+/// What processes that were killed have left.
+#[cfg(target_os = "linux")]
+mod leftovers {
+    use super::{MARKER, Scratch, fs, head, io};
+    use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat, unlinkat};
+    use std::ffi::OsStr;
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    /// More than any marker has.
+    const LONGEST: u64 = 4096;
+
+    impl Scratch {
+        /// Removes what markers beside this directory prove to be of killed processes of the same user.
+        pub(super) fn sweep(&self) {
+            let user = self.marker.as_ref().and_then(|marker| marker.metadata().ok()).map(|own| own.uid());
+            let (Some(user), Some(parent)) = (user, self.path.parent()) else { return };
+            for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path != self.path && is_name(&entry.file_name()) {
+                    // Whatever says that it is no leftover is a reason to leave it.
+                    let _ = clear(&path, user);
+                }
+            }
+        }
     }
-    std::env::temp_dir()
+
+    /// Whether a scratch directory may have this name: `bristlecone-PROCESS-N`.
+    fn is_name(name: &OsStr) -> bool {
+        let numbers = name.to_str().and_then(|name| name.strip_prefix("bristlecone-")?.split_once('-'));
+        numbers.is_some_and(|(process, n)| process.parse::<u32>().is_ok() && n.parse::<u32>().is_ok())
+    }
+
+    /// Removes a leftover. All that is looked at and removed is reached from the directory that was opened, wherever the
+    /// path leads meanwhile.
+    fn clear(path: &Path, user: u32) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let directory = File::from(openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty())?);
+        let mut marker = File::from(openat(&directory, MARKER, flags, Mode::empty())?);
+        let found = marker.metadata()?;
+        if !found.is_file() || [found.uid(), directory.metadata()?.uid()] != [user; 2] || marker.try_lock().is_err() {
+            return Ok(());
+        }
+        let mut text = String::new();
+        marker.by_ref().take(LONGEST).read_to_string(&mut text)?;
+        let Some(names) = text.strip_prefix(&head(&found)) else { return Ok(()) };
+        for name in names.lines().filter(|name| !name.contains('/')) {
+            if statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|meta| FileType::from_raw_mode(meta.st_mode).is_file())
+            {
+                unlinkat(&directory, name, AtFlags::empty())?;
+            }
+        }
+        unlinkat(&directory, MARKER, AtFlags::empty())?;
+        fs::remove_dir(path)
+    }
 }

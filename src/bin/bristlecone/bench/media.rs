@@ -90,7 +90,7 @@ pub(crate) fn timed<V: Visit>(plan: &Plan, contestant: Contestant, visit: V) -> 
     let Place::Directory(directory) = &plan.place else {
         return other(shape, Other::Dram(Dram::zeroed(capacity)), visit);
     };
-    let scratch = Scratch::new(directory.as_deref())?;
+    let mut scratch = Scratch::new(directory.as_deref())?;
     let path = scratch.file("bench.pool");
     if !plan.slow.is_zero() {
         let mapped = Mapped::create(&path, capacity, 0)?;

@@ -103,13 +103,13 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
         ))?;
     }
     for &contestant in &plan.contestants {
-        let scratch = Scratch::new(directory.as_deref())?;
+        let mut scratch = Scratch::new(directory.as_deref())?;
         let (clean, dirty) = match contestant {
             Contestant::Tree(shape) => measure(plan, shape, None, scratch.file("reopen.pool"), reopen)?,
             Contestant::Peer(peer) if peer.is_store() => {
                 // Of no meaning to a store.
                 let shape = Shape::usual(Layout::OneLine, Index::Volatile);
-                measure(plan, shape, Some(peer.name().to_owned()), scratch.path().to_owned(), reopen_store)?
+                measure(plan, shape, Some(peer.name().to_owned()), scratch.directory("store")?, reopen_store)?
             }
             Contestant::Peer(_) | Contestant::BTreeMap => continue,
         };

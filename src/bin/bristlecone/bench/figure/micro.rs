@@ -128,7 +128,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan) -> Outcome<Vec<Row>> {
 }
 
 fn on_medium(plan: &Plan, switches: Switches, with: impl FnOnce(&Switched)) -> Outcome<()> {
-    let scratch = Scratch::new(plan.directory.as_deref())?;
+    let mut scratch = Scratch::new(plan.directory.as_deref())?;
     let len = (plan.n * LINE).max(u64::from(NODE) * 3);
     let medium = Switched::new(Mapped::create(&scratch.file("figure.words"), len, 0)?, switches);
     medium.reserve(0, len)?;

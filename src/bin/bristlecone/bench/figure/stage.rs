@@ -39,7 +39,7 @@ impl Stage {
         (bytes, n): (u32, u64),
         switches: Switches,
     ) -> Outcome<Self> {
-        let scratch = Scratch::new(directory)?;
+        let mut scratch = Scratch::new(directory)?;
         let path = scratch.file("figure.pool");
         // A pool that is created on a medium reads all of it, to see that it is zero; one at a path knows it. Twice the usual
         // space: some trees copy whole leaves, others let them grow, and a figure may insert twice.
@@ -54,7 +54,7 @@ impl Stage {
     pub(crate) fn reopen(self, contestant: &Contestant, (bytes, n): (u32, u64), seed: u64) -> Outcome<[f64; 2]> {
         let crew = Crew::new(&*self.tree, n, 1, seed);
         crew.work(Step::Insert, 0).into_iter().for_each(|work| work(&mut Tick::idle()));
-        let Self { tree, pool, path, scratch } = self;
+        let Self { tree, pool, path, mut scratch } = self;
         let killed = scratch.file("killed.pool");
         copy(&path, &killed).map_err(|error| format!("{}: {error}", killed.display()))?;
         let timed = |path: &Path| -> Outcome<f64> {

@@ -48,8 +48,8 @@ pub(crate) struct Stored<S> {
 }
 
 impl<S: Store> Stored<S> {
-    pub(crate) fn open(scratch: Scratch, synced: bool) -> Outcome<Self> {
-        let store = S::open(scratch.path())?;
+    pub(crate) fn open(mut scratch: Scratch, synced: bool) -> Outcome<Self> {
+        let store = S::open(&scratch.directory("store")?)?;
         Ok(Self { store, fault: Fault::default(), writes: synced.then(AtomicU64::default), _scratch: scratch })
     }
 

@@ -1,0 +1,78 @@
+//! The domain of a path, found without leaving anything there.
+
+use super::mapped::{detect, forced};
+use super::{Domain, Mapped};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+impl Mapped {
+    /// The domain that a pool has at `path`, which is a file, or the directory in which a pool is to lie.
+    ///
+    /// Nothing is created, changed or locked there. A file is mapped for reading, and not read. In a directory a file is
+    /// mapped that has no name, and that the system removes with its last descriptor, even if the process is killed.
+    ///
+    /// # Errors
+    ///
+    /// What the system says. Where a file cannot be read, or a directory holds no files without a name, the domain is known
+    /// only once a pool is open there. [`io::ErrorKind::InvalidInput`] if the path is neither a file nor a directory.
+    pub fn domain_at(path: &Path) -> io::Result<Domain> {
+        let found = std::fs::metadata(path)?;
+        if !found.is_file() && !found.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a directory"));
+        }
+        if let Some(domain) = forced() {
+            return Ok(domain);
+        }
+        let file = open(path, found.is_dir())?;
+        Ok(file.map_or(Domain::Process, |file| detect(&file, found.is_dir())))
+    }
+}
+
+/// A file to map: the one at the path, or one without a name in the directory. None where no mapping is of another domain.
+#[cfg(target_os = "linux")]
+fn open(path: &Path, is_dir: bool) -> io::Result<Option<File>> {
+    use rustix::fs::{Mode, OFlags};
+    // The path may have become a FIFO meanwhile, which is not to be waited for.
+    let flags = if is_dir { OFlags::TMPFILE | OFlags::RDWR } else { OFlags::RDONLY | OFlags::NONBLOCK };
+    let file = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
+    Ok(Some(file.into()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(_path: &Path, _is_dir: bool) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looking_leaves_nothing_and_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let changed = || std::fs::metadata(dir.path()).unwrap().modified().unwrap();
+        let before = changed();
+        assert!(Mapped::domain_at(dir.path()).is_ok());
+        assert_eq!(changed(), before);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        // Empty, of odd length, in use by somebody else.
+        for content in ["", "not a pool"] {
+            let path = dir.path().join("file");
+            std::fs::write(&path, content).unwrap();
+            let held = File::open(&path).unwrap();
+            held.lock().unwrap();
+            assert!(Mapped::domain_at(&path).is_ok());
+            assert_eq!(std::fs::read(&path).unwrap(), content.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_holds_no_pool_has_no_domain() {
+        let refused = |path: &str| Mapped::domain_at(Path::new(path)).unwrap_err().kind();
+        assert_eq!(refused("/no/such/path"), io::ErrorKind::NotFound);
+        assert_eq!(refused("/dev/null"), io::ErrorKind::InvalidInput);
+        // No files without a name here.
+        assert!(Mapped::domain_at(Path::new("/proc/self")).is_err());
+    }
+}
