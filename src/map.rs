@@ -133,6 +133,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     /// # Panics
     ///
     /// As [`PTree::range`](crate::PTree::range).
+    #[track_caller]
     pub fn keys<R: RangeBounds<K>>(&self, range: R) -> impl DoubleEndedIterator<Item = K> + use<'_, K, V, N, I, M, R> {
         Range::new(&self.core, Self::words(range)).map(|(key, _)| K::decode(key))
     }
@@ -144,6 +145,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     /// # Panics
     ///
     /// As [`PTree::range`](crate::PTree::range).
+    #[track_caller]
     pub fn range(&self, range: impl RangeBounds<K>) -> Entries<'_, K, V, N, I, M> {
         Entries { map: self, range: Range::new(&self.core, Self::words(range)) }
     }

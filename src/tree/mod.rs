@@ -318,11 +318,13 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     ///
     /// # Panics
     ///
-    /// If the range starts after its end, or starts and ends at the same excluded key: as `BTreeMap`.
+    /// If the range starts after its end, or starts and ends at the same excluded key, and the tree has an entry. (As
+    /// `BTreeMap`: of an empty tree, such a range is empty.)
     ///
     /// # Complexity
     ///
     /// One search, then from leaf to leaf; backwards, one search per leaf. The leaf ahead is asked for while one is read.
+    #[track_caller]
     pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, N, M> {
         Range::new(&self.core, range)
     }
@@ -332,6 +334,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     /// # Panics
     ///
     /// As [`range`](Self::range).
+    #[track_caller]
     pub fn keys<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, I, M, R> {
         Range::new(&self.core, range).map(|(key, _)| key)
     }

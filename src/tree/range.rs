@@ -78,14 +78,9 @@ struct Place {
 }
 
 impl<'t, N: Node, M: Medium> Range<'t, N, M> {
+    #[track_caller]
     pub(crate) fn new(tree: &'t Core<N, M>, range: impl RangeBounds<u64>) -> Self {
         let (start, end) = (range.start_bound().cloned(), range.end_bound().cloned());
-        if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = (start, end)
-        {
-            assert!(from <= to, "range start {from} is greater than range end {to}");
-            let both = matches!((start, end), (Bound::Excluded(_), Bound::Excluded(_)));
-            assert!(from < to || !both, "range start and end are equal and excluded: {from}");
-        }
         let from = match start {
             Bound::Unbounded => Some(0),
             Bound::Included(key) => Some(key),
@@ -97,7 +92,25 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
             Bound::Excluded(key) => key.checked_sub(1),
         };
         let unread = from.zip(to).filter(|(from, to)| from <= to);
+        if unread.is_none() {
+            Self::check(tree, (start, end));
+        }
         Self { tree, unread, ahead: Ahead::default(), front: Ready::default(), back: Ready::default() }
+    }
+
+    /// Panics if a range is backward, unless the tree is empty: as `BTreeMap`. The words are not shown, because they mean
+    /// nothing to the caller of a map.
+    #[cold]
+    #[track_caller]
+    fn check(tree: &'t Core<N, M>, bounds: (Bound<u64>, Bound<u64>)) {
+        let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = bounds else {
+            return;
+        };
+        let excluded = matches!(bounds, (Bound::Excluded(_), Bound::Excluded(_)));
+        if (from > to || from == to && excluded) && Self::new(tree, ..).next().is_some() {
+            assert!(from > to, "range start and end are equal and excluded");
+            panic!("range start is greater than range end");
+        }
     }
 
     /// Reads what the leaf that owns `key` holds of the unread keys. `None`: the tree is damaged there.
