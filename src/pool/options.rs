@@ -27,7 +27,7 @@ use std::sync::Arc;
 #[must_use]
 pub struct Options {
     capacity: Option<u64>,
-    greatest: u64,
+    greatest: Option<u64>,
     segment: u64,
     trees: u32,
     create: bool,
@@ -36,11 +36,14 @@ pub struct Options {
     watch: Option<Watch>,
 }
 
+/// The capacity to which a pool may be grown, unless another is asked for, and the most segments it is in.
+const GREATEST: (u64, u64) = (1 << 40, 1 << 19);
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             capacity: None,
-            greatest: 1 << 40,
+            greatest: None,
             segment: 2 << 20,
             trees: 64,
             create: true,
@@ -55,15 +58,19 @@ impl Options {
     /// Bytes the pool may come to. The file is sparse: only what is used takes space.
     ///
     /// For an existing pool, a larger capacity makes it grow; a smaller one changes nothing. Default for a new pool:
-    /// 1 GiB.
+    /// 1 GiB, or the [greatest](Self::max_capacity) if that is less.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
         self
     }
 
-    /// Bytes the pool may ever be grown to, for a new pool. Costs 4 bytes of address space per MiB. Default: 1 TiB.
+    /// Bytes the pool may ever be grown to, for a new pool.
+    ///
+    /// The table of segments has an entry of 8 bytes for each, in front of the first: `max_capacity / segment_size * 8`
+    /// bytes of the capacity. Of these, what is used takes space. Default: 524,288 segments, whose table is 4 MiB, but no
+    /// more than 1 TiB: that is 1 TiB for segments of 2 MiB and more, and 32 GiB for segments of 64 KiB.
     pub fn max_capacity(mut self, bytes: u64) -> Self {
-        self.greatest = bytes;
+        self.greatest = Some(bytes);
         self
     }
 
@@ -112,12 +119,14 @@ impl Options {
 
     fn geometry(&self, name: &str) -> Result<Geometry> {
         let mut geometry = Geometry { segment: self.segment, limit: 0, trees: self.trees, capacity: 0 };
+        let (most, segments) = GREATEST;
+        let greatest = self.greatest.unwrap_or(self.segment.saturating_mul(segments).min(most));
         if self.segment != 0 {
             // Whoever asks for more than the limit means it.
-            let greatest = self.greatest.max(self.capacity.unwrap_or(0));
+            let greatest = greatest.max(self.capacity.unwrap_or(0));
             geometry.limit = u32::try_from(greatest.div_ceil(self.segment)).unwrap_or(u32::MAX).max(3);
         }
-        geometry.capacity = self.capacity.unwrap_or((1 << 30).clamp(0, self.greatest.max(1)));
+        geometry.capacity = self.capacity.unwrap_or(greatest.clamp(1, 1 << 30));
         geometry.check(name)?;
         Ok(geometry)
     }
@@ -273,5 +282,29 @@ fn zero<M: Medium>(m: &M) {
     if used {
         // Crash, until here: an unborn pool; the next creation zeros what this one has not.
         m.fence();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_greatest_capacity_follows_from_the_segment_size() {
+        let of = |options: Options| options.geometry("p").unwrap();
+        for (segment, greatest) in [(1 << 10, 512 << 20), (64 << 10, 32 << 30), (2 << 20, 1 << 40), (4 << 20, 1 << 40)]
+        {
+            let default = of(Pool::options().segment_size(segment));
+            assert_eq!(u64::from(default.limit) * segment, greatest, "segments of {segment} bytes");
+            assert!(default.limit <= 1 << 19);
+            assert_eq!(default.capacity, greatest.min(1 << 30));
+            // What is said counts.
+            let said = of(Pool::options().segment_size(segment).max_capacity(2 << 30).capacity(2 << 30));
+            assert_eq!(u64::from(said.limit) * segment, 2 << 30);
+        }
+        let small = of(Pool::options().segment_size(64 << 10).capacity(8 << 20));
+        assert_eq!((small.capacity, small.least()), (8 << 20, (4 << 20) + 4 * (64 << 10)));
+        // A capacity that is asked for is one to which the pool may be grown.
+        assert_eq!(of(Pool::options().segment_size(1 << 10).capacity(1 << 30)).limit, 1 << 20);
     }
 }
