@@ -21,7 +21,7 @@ use crate::delay::delay;
 use crate::error::{Broken, Result};
 use crate::medium::{LINE, Medium};
 use crate::node::shadow::{Leave, Shadow, Version};
-use crate::node::{Entry, InNode, NEXT, New, Node, Sorted, Span};
+use crate::node::{Entry, InNode, NEXT, New, Node, Sorted, Span, link};
 use crate::pool::Inner;
 use crate::pool::blocks::Blocks;
 use crate::pool::segments::Kind;
@@ -72,6 +72,9 @@ impl<A> View<'_, A> {
 
 /// A node locked by a writer. Dropping it publishes what changed and unlocks.
 ///
+/// A verb that changes the node says so itself ([`change`](Self::change)). A node that nobody changed is left under its old
+/// version: what readers have seen of it still holds.
+///
 /// What is known of the node stays in its shadow, where the lock lets one thread change it: a copy in here would be moved
 /// from frame to frame.
 #[derive(Debug)]
@@ -88,9 +91,10 @@ impl<'c, A> Locked<'c, A> {
         View { shadow: self.shadow, version: self.was, at: self.at, span: self.span() }
     }
 
-    /// Unlocks a node that was only read: what readers have seen of it still holds.
-    pub(crate) fn unlock_unchanged(mut self) {
-        self.leave = Leave::Unchanged;
+    /// The node is about to change: its readers are to begin again. Every verb that stores to it begins with this.
+    #[inline(always)]
+    fn change(&mut self) {
+        self.leave = Leave::Ready;
     }
 
     /// What it owns.
@@ -163,7 +167,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             if version.is_dead() {
                 return Ok(None);
             }
-            self.first_touch(at)?;
+            self.first_touch(at, version)?;
         }
     }
 
@@ -180,18 +184,17 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn lock_at_once(&self, at: u64) -> Option<Locked<'_, N::Aid>> {
         let shadow = self.shadow(at);
         let was = shadow.lock.peek();
-        (was.is_quiet() && shadow.lock.try_lock(was)).then(|| Locked { shadow, was, leave: Leave::Ready, at })
+        (was.is_quiet() && shadow.lock.try_lock(was)).then(|| Locked { shadow, was, leave: Leave::Unchanged, at })
     }
 
-    /// Reads a node that nobody has looked at since open.
+    /// Reads a node that nobody has looked at since open, which `was` says. If another thread is faster its lock is not
+    /// taken: a node that is ready is locked by nobody but those who may change it.
     #[cold]
-    fn first_touch(&self, at: u64) -> Result<(), Broken> {
+    fn first_touch(&self, at: u64, was: Version) -> Result<(), Broken> {
         delay();
-        if let Some(node) = self.lock(at)?
-            && node.was.is_ready()
-        {
-            // Another thread was faster.
-            node.unlock_unchanged();
+        let shadow = self.shadow(at);
+        if shadow.lock.try_lock(was) {
+            self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })?;
         }
         Ok(())
     }
@@ -201,11 +204,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_, N::Aid>>, Broken> {
         let shadow = self.shadow(at);
         let was = shadow.lock.lock();
-        if was.is_ready() {
-            Ok(Some(Locked { shadow, was, leave: Leave::Ready, at }))
-        } else {
-            self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })
-        }
+        let locked = Locked { shadow, was, leave: Leave::Unchanged, at };
+        if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
     }
 
     #[cold]
@@ -217,8 +217,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.fits(locked.at)?;
         N::recover(self.medium(), locked.at, &locked.shadow.aid, span)?;
         self.count.touched(N::len(&locked.shadow.aid) as u64);
+        locked.change();
         locked.set_span(span);
-        locked.leave = Leave::Ready;
         Ok(Some(locked))
     }
 
@@ -371,12 +371,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     #[inline]
     pub(crate) fn insert(&self, node: &mut Locked<'_, N::Aid>, place: usize, entry: Entry) {
+        node.change();
         N::insert(self.medium(), node.at, &node.shadow.aid, place, entry);
         self.medium().fence();
     }
 
     /// Durable with the next fence: until then, the node stays locked.
     pub(crate) fn insert_unfenced(&self, node: &mut Locked<'_, N::Aid>, place: usize, entry: Entry) {
+        node.change();
         N::insert(self.medium(), node.at, &node.shadow.aid, place, entry);
         if !N::INDEPENDENT {
             self.medium().fence();
@@ -385,12 +387,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     #[inline]
     pub(crate) fn update(&self, node: &mut Locked<'_, N::Aid>, place: usize, value: u64) {
+        node.change();
         N::update(self.medium(), node.at, &node.shadow.aid, place, value);
         self.medium().fence();
     }
 
     /// As [`insert_unfenced`](Self::insert_unfenced).
     pub(crate) fn update_unfenced(&self, node: &mut Locked<'_, N::Aid>, place: usize, value: u64) {
+        node.change();
         N::update(self.medium(), node.at, &node.shadow.aid, place, value);
         if !N::INDEPENDENT {
             self.medium().fence();
@@ -399,8 +403,15 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     #[inline]
     pub(crate) fn remove(&self, node: &mut Locked<'_, N::Aid>, place: usize) {
+        node.change();
         N::remove(self.medium(), node.at, &node.shadow.aid, node.span(), place);
         self.medium().fence();
+    }
+
+    /// Makes another node the right neighbour, which commits what was prepared; flushed, not fenced.
+    pub(crate) fn link(&self, node: &mut Locked<'_, N::Aid>, right: u64) {
+        node.change();
+        link(self.medium(), node.at, right);
     }
 
     /// All entries, in order.

@@ -3,8 +3,7 @@
 use super::{Chain, Locked};
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::node::shadow::Leave;
-use crate::node::{Entry, NEXT, Node, Span, link};
+use crate::node::{Entry, NEXT, Node, Span};
 
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Whether a node has no empty slot.
@@ -58,11 +57,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
         // Crash, until the commit: a block that no chain reaches; it counts as free.
         let mut right = self.create(level, Span::new(border, left.span().high()), m.load(left.at + NEXT), moved)?;
         m.fence();
-        link(m, left.at, right.at);
+        self.link(left, right.at);
         left.set_span(Span::new(left.span().low(), border));
         N::narrow(m, left.at, &left.shadow.aid, border);
         if is_last {
-            right.leave = Leave::Appended;
+            right.was = right.was.appended();
         }
         Ok((right, with_new))
     }
@@ -80,10 +79,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn merge(&self, left: &mut Locked<'_, N::Aid>, right: Locked<'_, N::Aid>) {
         let m = self.medium();
         let wider = Span::new(left.span().low(), right.span().high());
+        left.change();
         N::stage(m, left.at, &left.shadow.aid, wider, &self.entries(&right));
         // Crash: copies that left does not own, so empty slots.
         m.fence();
-        link(m, left.at, m.load(right.at + NEXT));
+        self.link(left, m.load(right.at + NEXT));
         left.set_span(wider);
         self.free(right);
     }
@@ -110,9 +110,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let narrower = Span::new(left.span().low(), border);
         // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
         let new = self.create(level, Span::new(border, right.span().high()), next, &all[share..])?;
+        left.change();
         N::stage(m, left.at, &left.shadow.aid, narrower, all.get(in_left..share).unwrap_or_default());
         m.fence();
-        link(m, left.at, new.at);
+        self.link(left, new.at);
         left.set_span(narrower);
         N::narrow(m, left.at, &left.shadow.aid, border);
         self.free(right);

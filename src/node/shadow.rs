@@ -24,8 +24,7 @@ const VERSION: u64 = 16;
 /// | from | to | by |
 /// |---|---|---|
 /// | unlocked, any | locked, the rest unchanged | `lock` |
-/// | locked | unlocked, next version, ready (appended as before) or dead; or as it was before `lock` | `unlock` |
-/// | locked | unlocked, next version, ready and appended | `unlock` |
+/// | locked | unlocked: as it was before `lock`; or with the next version, ready (appended as before) or dead | `unlock` |
 ///
 /// A reader notes the word when it is unlocked, reads, and accepts what it read if the word is still the same. A writer
 /// unlocks only after its fence, so no reader returns what a crash could take back.
@@ -57,6 +56,11 @@ impl Version {
     pub(crate) fn is_appended(self) -> bool {
         self.0 & APPENDED != 0
     }
+
+    /// The same, of a node that is begun in this way: what its first writer unlocks it with.
+    pub(crate) fn appended(self) -> Self {
+        Self(self.0 | APPENDED)
+    }
 }
 
 /// In what state a writer leaves a shadow.
@@ -64,8 +68,6 @@ impl Version {
 pub(crate) enum Leave {
     /// Its fields describe the node.
     Ready,
-    /// The same, of a node that was begun by a split for an ascending key.
-    Appended,
     /// The block left its chain.
     Dead,
     /// As it was.
@@ -156,7 +158,6 @@ impl VersionLock {
         delay();
         let flags = match leave {
             Leave::Ready => READY | was.0 & APPENDED,
-            Leave::Appended => READY | APPENDED,
             Leave::Dead => DEAD,
             Leave::Unchanged => return self.0.store(was.0, Ordering::Release),
         };

@@ -36,7 +36,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// The words of the record, and how many of them are its head.
-    fn close_record(&self) -> (Vec<u64>, usize) {
+    pub(super) fn close_record(&self) -> (Vec<u64>, usize) {
         let count = &self.leaves.count;
         let len = if count.is_whole() { count.sum() } else { UNCOUNTED };
         let mut words = vec![0, len, self.classes().count() as u64];

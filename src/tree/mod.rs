@@ -5,6 +5,8 @@ mod bulk;
 mod check;
 mod close;
 mod open;
+#[cfg(all(test, not(loom)))]
+mod races;
 mod range;
 mod rebalance;
 mod replace;

@@ -71,7 +71,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let leaf = self.lock_owner(key)?;
         let low = leaf.span().low();
         let sparse = self.leaves.is_sparse(&leaf);
-        leaf.unlock_unchanged();
+        drop(leaf);
         if !sparse || low == u64::MAX {
             return Ok(true);
         }

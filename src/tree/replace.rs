@@ -12,7 +12,7 @@ use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, InNode, Node, Span, link};
+use crate::node::{Entry, InNode, Node, Span};
 use crate::sync::Ordering;
 
 /// What points to a leaf of the chain.
@@ -93,12 +93,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(super) fn renew(&self, key: u64, takes: usize) -> Result<()> {
         let _restructuring = self.restructuring.lock();
         // Such leaves come and go under `restructuring` only, so a leaf's neighbours stay its neighbours.
-        let low = {
-            let leaf = self.lock_owner(key)?;
-            let low = leaf.span().low();
-            leaf.unlock_unchanged();
-            low
-        };
+        let low = self.lock_owner(key)?.span().low();
         let (left, old) = if low == 0 {
             (Left::Root, self.lock_owner(key)?)
         } else {
@@ -140,7 +135,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// With an error, gives `old` back; nothing has changed.
     fn replace_leaf<'t>(
         &'t self,
-        left: Left<'t, N::Aid>,
+        mut left: Left<'t, N::Aid>,
         old: Locked<'t, N::Aid>,
         beyond: Option<Locked<'t, N::Aid>>,
         parts: (&[Entry], &[Entry]),
@@ -166,13 +161,13 @@ impl<N: Node, M: Medium> Core<N, M> {
         // Crash: blocks that no chain reaches.
         m.fence();
         delay();
-        match &left {
+        match &mut left {
             Left::Root => {
                 self.root.set_head(m, new.at);
                 delay();
                 self.head.store(new.at, Ordering::Release);
             }
-            Left::Leaf(left) => link(m, left.at, new.at),
+            Left::Leaf(left) => leaves.link(left, new.at),
         }
         leaves.free(old);
         beyond.into_iter().for_each(|beyond| leaves.free(beyond));

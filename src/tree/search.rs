@@ -135,9 +135,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         mut read: impl FnMut(&View<'_, N::Aid>) -> R,
     ) -> std::result::Result<R, Broken> {
         let leaf = self.try_lock_owner(key)?;
-        let result = read(&leaf.view());
-        leaf.unlock_unchanged();
-        Ok(result)
+        Ok(read(&leaf.view()))
     }
 
     /// Locks the leaf that owns the key.
@@ -155,12 +153,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Locks this leaf, if it owns the key and nobody else writes to it.
     #[inline(always)]
     pub(super) fn lock_owner_at_once(&self, at: u64, key: u64) -> Option<Locked<'_, N::Aid>> {
-        let leaf = self.leaves.lock_at_once(at)?;
-        if leaf.span().contains(key) {
-            return Some(leaf);
-        }
-        leaf.unlock_unchanged();
-        None
+        self.leaves.lock_at_once(at).filter(|leaf| leaf.span().contains(key))
     }
 
     #[cold]
