@@ -4,7 +4,13 @@
 mod imp {
     pub(crate) use core::hint::spin_loop;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-    pub(crate) use parking_lot::Mutex;
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
+
+    /// A number that no other running thread has; not 0.
+    pub(crate) fn thread_number() -> u64 {
+        thread_local!(static HERE: u8 = const { 0 });
+        HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
+    }
 
     /// Gives the processor away: called by a spin that has gone on for long.
     pub(crate) fn yield_now() {
@@ -15,8 +21,15 @@ mod imp {
 #[cfg(loom)]
 mod imp {
     pub(crate) use loom::hint::spin_loop;
+    pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use loom::thread::yield_now;
+
+    /// A number that no other running thread has; not 0.
+    pub(crate) fn thread_number() -> u64 {
+        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(loom::thread::current().id()) | 1
+    }
 
     /// loom's mutex behind `parking_lot`'s signature (no poisoning).
     #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::node::{LOW, Sorted, Span};
 use crate::pool::Inner;
 use crate::pool::roots::Root;
 use crate::pool::segments::Kind;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, spin_loop};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -103,26 +103,25 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
     pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         // No separator is MAX, and no inner node owns it.
         let key = key.min(u64::MAX - 1);
-        (0..PATIENCE).find_map(|_| {
-            let top = self.top()?;
-            self.descend(top, 0, key).ok().flatten()
-        })
+        // Others may change the index meanwhile: what does not fit is a lost race, too.
+        (0..PATIENCE).find_map(|_| self.descend(self.top()?, 0, key).ok().flatten())
     }
 
-    /// The node of `level` that owns the key, or the leaf it names. `None`: lost a race.
+    /// The node of `level` that owns the key, or the leaf it names. `None`: a node's lock was taken while it was read, which
+    /// says nothing. An error: the index does not lead there, which is damage if nobody changes it meanwhile.
     fn descend(&self, top: Top, level: u16, key: u64) -> Result<Option<u64>, Broken> {
         let (mut at, mut here) = (top.at, top.level);
+        let mut from = self.root.index_at();
         loop {
-            let Some(view) = self.chain.view_of_level(at, here)? else { return Ok(None) };
+            let lost = || Broken::new(from, "I2: the index does not lead to the key");
+            let view = self.chain.view_of_level(at, here)?.ok_or_else(lost)?;
             if !view.span.contains(key) {
                 let next = self.chain.next(at);
-                if !view.is_still() || key < view.span.low() {
+                if !view.is_still() {
                     return Ok(None);
                 }
-                match next? {
-                    Some(next) => at = next,
-                    None => return Ok(None),
-                }
+                let next = next?.filter(|_| key >= view.span.low()).ok_or_else(lost)?;
+                (from, at) = (at, next);
                 continue;
             }
             if here == level {
@@ -133,23 +132,33 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
             if !view.is_still() {
                 return Ok(None);
             }
-            let Some(child) = child else { return Ok(None) };
+            let child = child.ok_or_else(lost)?;
             here -= 1;
             if here == 0 && level == 0 {
                 return Ok(Some(child));
             }
-            at = self.chain.validate(child, at)?;
+            (from, at) = (at, self.chain.validate(child, at)?);
+        }
+    }
+
+    /// The same for who changes the index, while nobody else does. A node may still be locked by another thread that touches
+    /// it first.
+    fn find(&self, top: Top, level: u16, key: u64) -> Result<u64, Broken> {
+        loop {
+            if let Some(at) = self.descend(top, level, key)? {
+                return Ok(at);
+            }
+            spin_loop();
         }
     }
 
     /// Locks the node of `level` that owns the key. `None` if there is no such level.
     fn lock(&self, level: u16, key: u64) -> Result<Option<Locked<'_, N::Aid>>> {
         let Some(top) = self.top().filter(|top| top.level >= level) else { return Ok(None) };
-        // Changes are made by one thread at a time, so nothing is lost to a race.
-        let at = self.named(self.descend(top, level, key))?;
-        let lost = || Broken::new(top.at, "I2: the index does not lead to the key");
-        let at = self.named(at.ok_or_else(lost))?;
+        // Changes are made by one thread at a time, so the node that is found stays.
+        let at = self.named(self.find(top, level, key))?;
         delay();
+        let lost = || Broken::new(at, "I2: the index leads to a node that left it");
         let node = self.named(self.chain.lock(at))?;
         self.named(node.ok_or_else(lost)).map(Some)
     }
@@ -254,9 +263,12 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
             return Ok(false);
         }
         let child = self.chain.value(&node, 0);
-        let below = Top { at: child, level: top.level - 1 };
+        let below = match top.level - 1 {
+            0 => None,
+            level => Some(Top { at: self.named(self.chain.validate(child, top.at))?, level }),
+        };
         // Crash: the old topmost node, or its child, which leads to the same leaves.
-        self.crown((below.level > 0).then_some(below));
+        self.crown(below);
         self.chain.free(node);
         Ok(true)
     }
@@ -325,8 +337,7 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
     /// The nodes of a level with their lows, from left to right.
     fn level_nodes(&self, level: u16) -> Result<Vec<(u64, u64)>, Broken> {
         let Some(top) = self.top() else { return Ok(Vec::new()) };
-        let lost = Broken::new(top.at, "I1: the index has no leftmost path");
-        let mut at = Some(self.descend(top, level, 0)?.ok_or(lost)?);
+        let mut at = Some(self.find(top, level, 0)?);
         let mut nodes = Vec::new();
         while let Some(here) = at {
             let found = self.chain.level(here)?;

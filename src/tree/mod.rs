@@ -10,6 +10,7 @@ mod races;
 mod range;
 mod rebalance;
 mod replace;
+mod restructuring;
 mod search;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -29,7 +30,8 @@ use crate::node::{Node, OneLine};
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool};
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Ordering};
+use restructuring::Restructuring;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::{Arc, OnceLock};
@@ -97,7 +99,7 @@ pub(crate) struct Core<N: Node, M: Medium> {
     /// Present if the values are records.
     pub(crate) records: Option<Records>,
     /// Held while the index changes or nodes leave a chain. Taken before any leaf is locked.
-    restructuring: Mutex<()>,
+    restructuring: Restructuring,
     /// The first broken invariant a reader came across.
     fault: OnceLock<Broken>,
 }

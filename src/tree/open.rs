@@ -1,6 +1,7 @@
 //! Opening a tree: from its close record, or by walking its leaves.
 
 use super::Core;
+use super::restructuring::Restructuring;
 use super::walk::Leaves;
 use crate::chain::Chain;
 use crate::codec::Kind;
@@ -11,7 +12,7 @@ use crate::node::Node;
 use crate::pool::records::{Records, release_spans};
 use crate::pool::roots::{Root, Shape};
 use crate::pool::{Inner, segments};
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
@@ -64,7 +65,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             head: AtomicU64::new(0),
             image_at: AtomicU64::new(0),
             records: records.then(|| Records::new(&pool.segments, root.slot)),
-            restructuring: Mutex::new(()),
+            restructuring: Restructuring::new(),
             fault: OnceLock::new(),
             pool,
         })

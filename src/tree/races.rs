@@ -2,10 +2,15 @@
 
 use super::{Core, PTree};
 use crate::chain::View;
+use crate::error::Error;
 use crate::medium::Dram;
 use crate::node::{Append, Circular, Node, OneLine};
 use crate::pool::{Options, Pool};
 use crate::{Index, Persistent, Volatile};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 const POOL: u64 = 4 << 20;
 
@@ -57,4 +62,88 @@ fn writers_that_change_nothing_disturb_no_reader() {
     with::<OneLine<7>, Volatile>();
     with::<Circular<4>, Persistent>();
     with::<Append<3>, Volatile>();
+}
+
+/// A thread that touches an inner node first holds its lock for a moment, and changes nothing.
+#[test]
+fn a_lock_taken_for_a_moment_is_no_damage() {
+    let tree = filled::<Circular<4>, Persistent>(300);
+    let upper = tree.core.directory.upper().unwrap();
+    let nodes = upper.nodes().unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                nodes.iter().for_each(|&at| drop(upper.chain().lock(at).unwrap()));
+            }
+        });
+        let work = || {
+            for key in (0..3000).step_by(7).chain((0..3000).step_by(3)) {
+                tree.insert(key, key)?;
+            }
+            (0..3000).try_for_each(|key| tree.remove(key).map(drop))
+        };
+        let worked: Result<(), Error> = (0..5).try_for_each(|_| work());
+        done.store(true, Ordering::Relaxed);
+        worked.unwrap();
+    });
+    assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
+    assert!(tree.check().is_clean());
+}
+
+/// Makes a leaf in the middle of the chain one that left it, as long as `meanwhile` takes.
+fn without_a_leaf<N: Node, I: Index>(tree: &PTree<N, I, Dram>, meanwhile: impl FnOnce(u64)) {
+    let leaves = &tree.core.leaves;
+    let (low, at) = tree.core.find_leaves(tree.core.head()).unwrap().listed[5];
+    let leaf = leaves.lock(at).unwrap().unwrap();
+    let span = leaf.span();
+    leaves.hide(leaf);
+    meanwhile(low);
+    leaves.adopt(at, span);
+}
+
+/// Who loses one race after the other waits until the chain is at rest; that is no damage.
+#[test]
+fn starvation_is_no_damage() {
+    fn with<N: Node, I: Index>() {
+        let tree = filled::<N, I>(100);
+        let (begun, begins) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let _restructuring = tree.core.restructuring.lock();
+                without_a_leaf(&tree, |low| {
+                    begun.send(low).unwrap();
+                    thread::sleep(Duration::from_millis(50));
+                });
+            });
+            let low = begins.recv().unwrap();
+            let writer = scope.spawn({
+                let tree = &tree;
+                move || tree.insert(low + 1, 7)
+            });
+            assert_eq!(tree.get(low), Some(low / 10), "{:?}", tree.fault());
+            assert_eq!(writer.join().unwrap().unwrap(), None);
+        });
+        assert!(tree.fault().is_none() && tree.check().is_clean());
+    }
+    with::<OneLine<7>, Volatile>();
+    with::<Circular<4>, Persistent>();
+}
+
+/// A chain that is broken is found to be, whoever searches; and also by who changes it.
+#[test]
+fn a_broken_chain_is_an_error() {
+    fn with<N: Node, I: Index>() {
+        let tree = filled::<N, I>(100);
+        without_a_leaf(&tree, |low| {
+            let is_corrupt = |result| matches!(result, Err(Error::Corrupt { .. }));
+            assert!(is_corrupt(tree.insert(low, 1).map(drop)));
+            assert!(is_corrupt(tree.core.rebalance(low)));
+            assert!(tree.fault().is_none());
+            assert_eq!(tree.get(low), None);
+            assert!(tree.fault().is_some());
+        });
+    }
+    with::<OneLine<7>, Volatile>();
+    with::<Circular<4>, Persistent>();
 }

@@ -8,23 +8,13 @@ use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::{LOW, Node, Span};
 
-/// Lost races after which a search starts at the head of the chain instead of trusting the index, and a reader takes the
-/// lock.
+/// Lost races after which a reader takes the lock of its leaf, and a writer searches while no leaf can leave the chain.
 const PATIENCE: usize = 64;
-/// Lost races after which the chain must be broken: no thread is that unlucky, from the head on and giving way each time.
-const DESPAIR: usize = 1 << 10;
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// Where to start looking for a key.
     #[inline]
-    fn start(&self, key: u64, tries: usize) -> std::result::Result<u64, Broken> {
-        if tries > DESPAIR {
-            return Err(Broken::new(self.root.head_at(), "N1: the chain does not lead to the key's owner"));
-        }
-        if tries > PATIENCE {
-            crate::sync::yield_now();
-            return Ok(self.head());
-        }
+    fn start(&self, key: u64) -> u64 {
         // A persistent index is read from the medium, and its nodes may have become others meanwhile: what it says is a
         // hint, good if it is a leaf at all.
         let from_medium = self.directory.upper().is_some();
@@ -33,7 +23,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             self.relearn();
         }
         let good = hint.filter(|&at| !from_medium || self.leaves.validate(at, self.root.index_at()).is_ok());
-        Ok(good.unwrap_or_else(|| self.head()))
+        good.unwrap_or_else(|| self.head())
     }
 
     /// Whether to go right from a node that does not own the key; if not, the search begins anew.
@@ -94,12 +84,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         key: u64,
         mut read: impl FnMut(&View<'_, N::Aid>) -> R,
     ) -> std::result::Result<R, Broken> {
-        let mut tries = 0;
-        'again: loop {
-            let mut at = self.start(key, tries)?;
+        let mut lost = 0;
+        'again: while lost < PATIENCE {
+            let mut at = self.start(key);
             let mut least = 0;
-            let mut torn = 0;
-            tries += 1;
+            lost += 1;
             loop {
                 self.leaves.prefetch(at, key);
                 let Some(view) = self.leaves.view(at)? else { continue 'again };
@@ -109,9 +98,9 @@ impl<N: Node, M: Medium> Core<N, M> {
                         return Ok(result);
                     }
                     // Same place, new version.
-                    torn += 1;
-                    if torn == PATIENCE {
-                        return self.with_owner_locked(key, read);
+                    lost += 1;
+                    if lost >= PATIENCE {
+                        break 'again;
                     }
                     continue;
                 }
@@ -125,15 +114,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 at = next?;
             }
         }
-    }
-
-    /// Reads under the lock: a long read of a leaf that others write to all the time would never be whole.
-    #[cold]
-    fn with_owner_locked<R>(
-        &self,
-        key: u64,
-        mut read: impl FnMut(&View<'_, N::Aid>) -> R,
-    ) -> std::result::Result<R, Broken> {
+        // Under the lock: a long read of a leaf that others write to all the time would never be whole.
         let leaf = self.try_lock_owner(key)?;
         Ok(read(&leaf.view()))
     }
@@ -159,11 +140,9 @@ impl<N: Node, M: Medium> Core<N, M> {
     #[cold]
     #[inline(never)]
     fn try_lock_owner(&self, key: u64) -> std::result::Result<Locked<'_, N::Aid>, Broken> {
-        let mut tries = 0;
-        'again: loop {
-            let mut at = self.start(key, tries)?;
+        'again: for _ in 0..PATIENCE {
+            let mut at = self.start(key);
             let mut least = 0;
-            tries += 1;
             loop {
                 self.leaves.prefetch(at, key);
                 let Some(leaf) = self.leaves.lock(at)? else { continue 'again };
@@ -175,6 +154,31 @@ impl<N: Node, M: Medium> Core<N, M> {
                 }
                 at = self.right_of(at)?;
             }
+        }
+        self.lock_owner_undisturbed(key)
+    }
+
+    /// Locks the leaf that owns the key while no leaf can leave the chain. So no race is lost: the search ends, and what
+    /// does not fit is damage.
+    ///
+    /// No leaf is locked by this thread.
+    #[cold]
+    fn lock_owner_undisturbed(&self, key: u64) -> std::result::Result<Locked<'_, N::Aid>, Broken> {
+        // Who changes the chain may be looking for a leaf to do so.
+        let _restructuring = (!self.restructuring.is_mine()).then(|| self.restructuring.lock());
+        // The index may be damaged where the chain is not.
+        self.lock_owner_from(self.start(key), key).or_else(|_| self.lock_owner_from(self.head(), key))
+    }
+
+    /// The same, by the chain from this leaf on.
+    fn lock_owner_from(&self, mut at: u64, key: u64) -> std::result::Result<Locked<'_, N::Aid>, Broken> {
+        let lost = |at| Broken::new(at, "N1: the chain does not lead to the key's owner");
+        loop {
+            let leaf = self.leaves.lock(at)?.filter(|leaf| key >= leaf.span().low()).ok_or_else(|| lost(at))?;
+            if leaf.span().contains(key) {
+                return Ok(leaf);
+            }
+            at = self.right_of(at)?;
         }
     }
 
