@@ -90,6 +90,12 @@ pub enum Error {
         /// The file.
         pool: String,
     },
+    /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
+    /// would have needed one. The pool is the other process's; this one may exec, or open pools of its own.
+    Forked {
+        /// The file.
+        pool: String,
+    },
     /// The path names something that cannot hold a pool (a directory, a device, ...).
     NotAFile {
         /// The path.
@@ -203,6 +209,7 @@ impl fmt::Display for Error {
             }
             Self::InUse { pool } => write!(f, "{pool}: already open, here or in another process"),
             Self::ReadOnly { pool } => write!(f, "{pool}: read-only"),
+            Self::Forked { pool } => write!(f, "{pool}: opened by the process that this one was forked from"),
             Self::NotAFile { pool } => write!(f, "{pool}: not a regular file"),
             Self::NotFound { what } => write!(f, "{what}: not found"),
             Self::OutOfSpace { pool, wanted, capacity, source } => match source {

@@ -215,6 +215,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
         let span = self.span_of(locked.at)?;
         self.fits(locked.at)?;
+        if self.medium().forked() {
+            // What recovery finishes is for the process that opened the pool.
+            return Err(Broken::new(locked.at, "a node that was not read before the fork"));
+        }
         N::recover(self.medium(), locked.at, &locked.shadow.aid, span)?;
         self.count.touched(N::len(&locked.shadow.aid) as u64);
         locked.change();

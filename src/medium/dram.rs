@@ -67,6 +67,12 @@ impl Medium for Dram {
         false
     }
 
+    /// A child has a copy of its own.
+    #[inline]
+    fn forked(&self) -> bool {
+        false
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! any system call and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
 //! outlives the process but not the machine, and flush and fence cost nothing because they would bring nothing.
 
+use super::process::Process;
 use super::{Costs, Domain, LINE, Medium};
 use crate::arch::{self, Flush};
 use crate::error::{Error, Result};
@@ -32,6 +33,8 @@ enum Map {
 pub struct Mapped {
     // `words` points into `map`, which therefore never changes without it.
     words: NonNull<[AtomicU64]>,
+    /// Which one mapped it.
+    process: Process,
     map: Map,
     file: File,
     name: String,
@@ -119,7 +122,19 @@ impl Mapped {
         let writable = mapping == Mapping::Write;
         let (map, words, detected) = map_file(&file, len, writable).map_err(io("map"))?;
         let domain = forced().unwrap_or(detected);
-        Ok(Self { words, map, file, name, domain, detected, flush: Flush::chosen(), writable, costs: OnceLock::new() })
+        let process = Process::this();
+        Ok(Self {
+            words,
+            process,
+            map,
+            file,
+            name,
+            domain,
+            detected,
+            flush: Flush::chosen(),
+            writable,
+            costs: OnceLock::new(),
+        })
     }
 
     /// The same mapping, used as if its domain were this one.
@@ -189,8 +204,11 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // Closing the file would do, but for children of other threads between fork and exec: they still hold it.
-        let _ = self.file.unlock();
+        // Closing the file would do, but for children of other threads between fork and exec: they still hold it. And in such
+        // a child the lock is the parent's: unlocking takes it from all who share it, closing does not.
+        if self.process.is_this() {
+            let _ = self.file.unlock();
+        }
     }
 }
 
@@ -224,6 +242,11 @@ impl Medium for Mapped {
 
     fn read_only(&self) -> bool {
         !self.writable
+    }
+
+    #[inline]
+    fn forked(&self) -> bool {
+        !self.process.is_this()
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {

@@ -16,6 +16,7 @@ mod counted;
 mod dram;
 mod mapped;
 mod probe;
+mod process;
 #[cfg(feature = "crash")]
 mod sim;
 mod slowed;
@@ -115,6 +116,12 @@ pub trait Medium: Send + Sync + 'static {
     /// True if stores are not allowed.
     fn read_only(&self) -> bool;
 
+    /// True in a process that came by `fork` from the one that opened the medium, and shares its words with it: they are not
+    /// to be changed then, and nothing is to be unlocked.
+    ///
+    /// Asked before each change of a tree, so it should cost about a load.
+    fn forked(&self) -> bool;
+
     /// Makes sure that `len` bytes from `at` can be stored to without running out of space later.
     ///
     /// # Errors
@@ -185,8 +192,8 @@ pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
 /// struct CountsFences(Dram, AtomicU64);
 ///
 /// impl Medium for CountsFences {
-///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only reserve space);
-///     delegate_medium!(this => this.0; load load_words store store_pair cas order flush will_read prefetch);
+///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only forked reserve);
+///     delegate_medium!(this => this.0; space load load_words store store_pair cas order flush will_read prefetch);
 ///
 ///     fn fence(&self) {
 ///         self.1.fetch_add(1, Ordering::Relaxed);
@@ -205,8 +212,8 @@ pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
 /// struct CountsFences(Dram, AtomicU64);
 ///
 /// impl Medium for CountsFences {
-///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole read_only reserve space);
-///     delegate_medium!(this => this.0; load load_words store store_pair cas order flush will_read prefetch);
+///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole read_only forked reserve);
+///     delegate_medium!(this => this.0; space load load_words store store_pair cas order flush will_read prefetch);
 ///
 ///     fn fence(&self) {
 ///         self.1.fetch_add(1, Ordering::Relaxed);
@@ -242,6 +249,10 @@ macro_rules! delegate_medium {
     };
     (@read_only $this:ident => $to:expr) => {
         fn read_only(&self) -> bool { let $this = self; $to.read_only() }
+    };
+    (@forked $this:ident => $to:expr) => {
+        #[inline]
+        fn forked(&self) -> bool { let $this = self; $to.forked() }
     };
     (@reserve $this:ident => $to:expr) => {
         fn reserve(&self, at: u64, len: u64) -> ::std::io::Result<()> { let $this = self; $to.reserve(at, len) }
@@ -298,8 +309,8 @@ macro_rules! delegate_medium {
 /// One medium in several hands, to look at it after the pool on it is closed; or, as `Arc<dyn Medium>`, whichever medium
 /// is found at run time to be the right one, for the price of a call for each access.
 impl<M: Medium + ?Sized> Medium for Arc<M> {
-    delegate_medium!(this => (**this); len name domain writes_back pairs_are_whole costs read_only reserve space load);
-    delegate_medium!(this => (**this); load_words store store_pair cas order flush fence will_read prefetch);
+    delegate_medium!(this => (**this); len name domain writes_back pairs_are_whole costs read_only forked reserve space);
+    delegate_medium!(this => (**this); load load_words store store_pair cas order flush fence will_read prefetch);
 }
 
 /// The lines that overlap `len` bytes from `at`, as offsets of their starts.

@@ -239,6 +239,11 @@ impl Medium for Sim {
         false
     }
 
+    #[inline]
+    fn forked(&self) -> bool {
+        false
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }

@@ -31,6 +31,12 @@ use std::sync::{Arc, Weak};
 /// [`close`](Self::close), the pool is closed in order, which makes the next open instant. A process that dies instead
 /// loses nothing that was acknowledged; the next open then walks the trees.
 ///
+/// A process that came by `fork` from the one that opened the pool does not have it: changes are refused with
+/// [`Error::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. What it reads is made of
+/// what was there at the fork and of what the other process has changed since: answers may be wrong, and a read may wait
+/// for ever for a lock that another thread held at the fork, but nothing is undefined. As long as such a process keeps
+/// its handles, the pool stays locked. So fork before opening, or exec.
+///
 /// # Examples
 ///
 /// ```
@@ -175,7 +181,7 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// [`Error::NotFound`]; [`Error::StillOpen`] while a handle to the tree is alive; [`Error::ReadOnly`];
-    /// [`Error::Corrupt`].
+    /// [`Error::Forked`]; [`Error::Corrupt`].
     ///
     /// # Complexity
     ///
@@ -211,8 +217,9 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::StillOpen`] if trees or other handles are alive; the pool stays open through them.
+    /// [`Error::StillOpen`] if trees or other handles are alive; the pool stays open through them. [`Error::Forked`].
     pub fn close(self) -> Result<()> {
+        self.inner.owned()?;
         let name = self.inner.medium.name().to_owned();
         let handles = Arc::strong_count(&self.inner) - 1;
         match Arc::into_inner(self.inner) {
@@ -284,7 +291,12 @@ impl<M: Medium> Inner<M> {
 
     /// Names the pool in an error.
     pub(crate) fn intact<T>(&self, result: Result<T, Broken>) -> Result<T> {
-        result.map_err(|broken| broken.in_pool(self.medium.name()))
+        result.map_err(|broken| self.error(broken))
+    }
+
+    /// What a broken invariant means. Where the pool is another process's, which changes it, it says nothing of the pool.
+    pub(crate) fn error(&self, broken: Broken) -> Error {
+        self.owned().err().unwrap_or_else(|| broken.in_pool(self.medium.name()))
     }
 
     /// Names the pool in an error: there is not enough address space for what an open tree has in memory.
@@ -293,7 +305,19 @@ impl<M: Medium> Inner<M> {
         result.map_err(|source| Error::Io { pool: pool(), doing: "reserve address space for", source })
     }
 
+    /// Whether this process opened the pool. Every change asks before it stores anything.
+    #[inline]
+    pub(crate) fn owned(&self) -> Result<()> {
+        if self.medium.forked() { Err(self.forked()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn forked(&self) -> Error {
+        Error::Forked { pool: self.medium.name().to_owned() }
+    }
+
     pub(crate) fn writable(&self) -> Result<()> {
+        self.owned()?;
         if self.in_use.load(Ordering::Relaxed) {
             Ok(())
         } else {
@@ -451,7 +475,7 @@ impl<M: Medium> Inner<M> {
 impl<M: Medium> Drop for Inner<M> {
     /// Trees hold the pool, so all of them are closed by now.
     fn drop(&mut self) {
-        if *self.in_use.get_mut() {
+        if *self.in_use.get_mut() && self.owned().is_ok() {
             let space = self.medium.space();
             self.update(|superblock| superblock.closed(space));
         }

@@ -111,7 +111,7 @@ impl Options {
 
     /// Calls `watch` now and then while a tree is opened after a crash, which takes in proportion to the number of its leaves.
     ///
-    /// From any thread, with locks held: it must not use the pool, and should be quick. Default: nobody is told.
+    /// From any thread, with locks held: it must not use the pool nor fork, and should be quick. Default: nobody is told.
     pub fn progress(mut self, watch: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
         self.watch = Some(Watch::new(watch));
         self

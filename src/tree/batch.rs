@@ -22,6 +22,7 @@ struct Batch<'t, N: Node, M: Medium> {
 impl<N: Node, M: Medium> Core<N, M> {
     /// Inserts entries in ascending order of their keys; of equal keys, the last one counts. Returns how many are new.
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64> {
+        self.pool.owned()?;
         let entries = last_of_each(entries.to_vec());
         if N::RENEWS {
             // Making room wants to have no leaf locked; and nothing is saved where each change needs its fences.

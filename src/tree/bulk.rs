@@ -26,7 +26,7 @@ impl<'t, N: Node, M: Medium> Draft<'t, N, M> {
 
 impl<N: Node, M: Medium> Drop for Draft<'_, N, M> {
     fn drop(&mut self) {
-        if !self.published {
+        if !self.published && !self.chain.medium().forked() {
             self.leaves.iter().for_each(|&(_, at)| self.chain.discard(at));
         }
     }
@@ -93,6 +93,8 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: &[Entry]) -> Result<()> {
+        // Here, because drawing the entries may call anything.
+        self.pool.owned()?;
         let m = self.medium();
         let leaf = self.leaves.create(0, Span::new(low, u64::MAX), 0, entries)?;
         if let Some(&(_, left)) = draft.leaves.last() {

@@ -154,7 +154,8 @@ fn class_word(class: &Blocks) -> u64 {
 impl<N: Node, M: Medium> Drop for Core<N, M> {
     /// The last handle is gone: nobody reads or writes the tree any more.
     fn drop(&mut self) {
-        let opened = self.head() != 0;
+        // A child that came by `fork` has nothing to close, and may find any lock held by a thread that it has not.
+        let opened = self.head() != 0 && self.pool.owned().is_ok();
         if opened && self.fault.get().is_none() && !std::thread::panicking() {
             // Without a record, because the pool is full, the next open finds the leaves.
             let _ = self.close();

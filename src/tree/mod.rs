@@ -122,7 +122,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     pub(crate) fn fault(&self) -> Option<Error> {
-        self.fault.get().map(|broken| broken.in_pool(self.medium().name()))
+        self.fault.get().map(|&broken| self.pool.error(broken))
     }
 
     fn named<T>(&self, result: Result<T, Broken>) -> Result<T> {
@@ -138,7 +138,8 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// [`Error::LayoutMismatch`], [`Error::KindMismatch`]: the tree exists and is another kind of tree.
-    /// [`Error::TreeName`], [`Error::TooManyTrees`], [`Error::OutOfSpace`], [`Error::ReadOnly`], [`Error::Corrupt`].
+    /// [`Error::TreeName`], [`Error::TooManyTrees`], [`Error::OutOfSpace`], [`Error::ReadOnly`], [`Error::Forked`],
+    /// [`Error::Corrupt`].
     ///
     /// # Complexity
     ///

@@ -68,12 +68,15 @@ impl<N: Node, M: Medium> Core<N, M> {
             found: "values in their slots".to_owned(),
             expected: "bytes".to_owned(),
         })?;
+        self.pool.owned()?;
         let record = records.write(&self.pool.medium, &self.pool.segments, bytes)?;
         Ok((record, Some(record)))
     }
 
     fn free_record(&self, record: Option<u64>) {
-        if let (Some(records), Some(record)) = (&self.records, record) {
+        if let (Some(records), Some(record)) = (&self.records, record)
+            && self.pool.owned().is_ok()
+        {
             records.free(&self.pool.medium, &self.pool.segments, record);
         }
     }

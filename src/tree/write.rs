@@ -22,6 +22,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// `decide` is asked again if the leaf had to be replaced first.
     #[inline]
     pub(crate) fn change(&self, key: u64, mut decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
+        self.pool.owned()?;
         let leaves = &self.leaves;
         loop {
             let mut leaf = self.lock_owner(key)?;

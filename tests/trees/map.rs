@@ -389,8 +389,8 @@ struct Snapshots {
 }
 
 impl Medium for Snapshots {
-    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only reserve space load load_words);
-    delegate_medium!(this => this.of; store store_pair cas order flush will_read prefetch);
+    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only forked reserve space load);
+    delegate_medium!(this => this.of; load_words store store_pair cas order flush will_read prefetch);
 
     fn name(&self) -> &str {
         "snapshots"

@@ -60,8 +60,8 @@ fn jitter() {
 }
 
 impl Medium for Jittery {
-    delegate_medium!(this => this.0; len domain writes_back pairs_are_whole costs read_only reserve space cas order flush);
-    delegate_medium!(this => this.0; will_read prefetch);
+    delegate_medium!(this => this.0; len domain writes_back pairs_are_whole costs read_only forked reserve space cas order);
+    delegate_medium!(this => this.0; flush will_read prefetch);
 
     fn name(&self) -> &str {
         "jittery"

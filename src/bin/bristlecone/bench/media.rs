@@ -173,6 +173,11 @@ impl Medium for Other {
         forward!(self, medium => medium.read_only())
     }
 
+    #[inline]
+    fn forked(&self) -> bool {
+        forward!(self, medium => medium.forked())
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         forward!(self, medium => medium.reserve(at, len))
     }

@@ -1,0 +1,146 @@
+//! A child that came by `fork` has its parent's handles, and leaves its parent's pool alone.
+//!
+//! The process that forks is one of its own, with one thread: the test program runs itself again.
+#![cfg(target_os = "linux")]
+
+use bristlecone::{Error, Map, PTree, Pool, Result};
+use std::io::{BufRead, BufReader, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+const POOL: &str = "BRISTLECONE_TEST_FORK_POOL";
+const KEYS: u64 = 500;
+
+/// Runs a part of this program in a process of its own, on a pool; returns when that says that it is ready.
+fn run(part: &str, pool: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", part, "--ignored", "--nocapture", "--test-threads=1"]).env(POOL, pool);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "ready"), "{part} failed");
+    child
+}
+
+/// In a part: says that all went well so far, and waits for the end.
+fn ready() {
+    println!("\nready");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+fn pool_of_this_part() -> PathBuf {
+    std::env::var_os(POOL).expect("run by a test").into()
+}
+
+/// Runs `work` in a child; panics if it panics there.
+fn in_child(work: impl FnOnce()) {
+    // SAFETY: the process has one thread, so the child finds every lock free, the allocator's too.
+    match unsafe { libc::fork() } {
+        0 => {
+            let done = catch_unwind(AssertUnwindSafe(work)).is_ok();
+            // SAFETY: it ends the child before it comes to what the test program does next.
+            unsafe { libc::_exit(i32::from(!done)) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: a child of this process, and a place for its status.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "the child failed");
+        }
+    }
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T>) {
+    let error = result.err().expect("a change of somebody else's pool");
+    assert!(matches!(error, Error::Forked { .. }), "{error}");
+}
+
+#[test]
+fn a_child_neither_unlocks_nor_closes_nor_writes() {
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let path = dir.path().join("a.pool");
+    let mut parent = run("forks_with_handles", &path);
+    let error = Pool::open(&path).err().expect("the parent has the pool");
+    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+
+    let mut parent = run("forks_before_it_reads", &path);
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+
+    let pool = Pool::open(&path).unwrap();
+    assert!(!pool.stat().was_clean);
+    let tree: PTree = pool.tree("tree").unwrap();
+    assert!(tree.iter().eq((0..=KEYS).map(|key| (key, key))));
+    let map: Map<u64, Vec<u8>> = pool.map("map").unwrap();
+    assert_eq!(map.len(), KEYS);
+    assert!(map.iter().map(Result::unwrap).eq((0..KEYS).map(|key| (key, key.to_string().into_bytes()))));
+    assert!(tree.check().is_clean() && map.check().is_clean());
+    assert_eq!(pool.trees().unwrap().len(), 3);
+}
+
+#[test]
+#[ignore = "a part of a test"]
+fn forks_with_handles() {
+    let path = pool_of_this_part();
+    let pool = Pool::options().capacity(64 << 20).open(&path).unwrap();
+    let tree: PTree = pool.tree("tree").unwrap();
+    let map: Map<u64, Vec<u8>> = pool.map("map").unwrap();
+    let empty: Map<u64, Vec<u8>> = pool.map("empty").unwrap();
+    for key in 0..KEYS {
+        tree.insert(key, key).unwrap();
+        map.insert(key, key.to_string().as_bytes()).unwrap();
+    }
+    let handles = (tree, map, empty, pool);
+    let (tree, map, empty, pool) = &handles;
+    let before = std::fs::read(&path).unwrap();
+    in_child(|| {
+        refused(tree.insert(7, 8));
+        refused(tree.insert(u64::MAX, 8));
+        refused(tree.update(7, 8));
+        refused(tree.remove(7));
+        refused(tree.compare_exchange(7, Some(7), None));
+        refused(tree.insert_batch(&[(7, 8), (1000, 1)]));
+        refused(tree.clear());
+        refused(map.insert(7, b"eight"));
+        refused(map.update(7, b"eight"));
+        refused(map.insert_new(1000, b"eight"));
+        refused(map.remove(7));
+        refused(map.clear());
+        refused(empty.bulk_load([(1, &b"one"[..])]));
+        refused(pool.tree::<bristlecone::OneLine, bristlecone::Volatile>("new"));
+        refused(pool.drop_tree("empty"));
+        assert_eq!((tree.get(7), tree.len()), (Some(7), KEYS));
+        assert_eq!(map.get(8).unwrap().as_deref(), Some(&b"8"[..]));
+        // What the child opens is its own.
+        let own = Pool::options().capacity(64 << 20).open(path.with_extension("own")).unwrap();
+        own.tree::<bristlecone::OneLine, bristlecone::Volatile>("t").unwrap().insert(1, 2).unwrap();
+        own.close().unwrap();
+        assert!(matches!(Pool::open(&path), Err(Error::InUse { .. })));
+        refused(pool.clone().close());
+        // All handles there are. (The parent's are not these.)
+        // SAFETY: the child ends without looking at the originals again.
+        drop(unsafe { std::ptr::read(&raw const handles) });
+    });
+    assert!(before == std::fs::read(&path).unwrap(), "a child changed the pool");
+    assert_eq!(tree.insert(KEYS, KEYS).unwrap(), None);
+    ready();
+}
+
+#[test]
+#[ignore = "a part of a test"]
+fn forks_before_it_reads() {
+    let pool = Pool::open(pool_of_this_part()).unwrap();
+    assert!(!pool.stat().was_clean);
+    let tree: PTree = pool.tree("tree").unwrap();
+    in_child(|| {
+        // Reading a leaf for the first time finishes what a crash interrupted in it.
+        assert_eq!(tree.get(7), None);
+        refused(tree.fault().map_or(Ok(()), Err));
+    });
+    assert_eq!(tree.get(7), Some(7));
+    assert!(tree.fault().is_none());
+    ready();
+}
