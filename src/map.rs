@@ -173,14 +173,14 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
         self.iter().next_back().transpose()
     }
 
-    /// How many entries there are.
+    /// How many entries there are. See [`PTree::len`](crate::PTree::len).
     pub fn len(&self) -> u64 {
         self.core.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether there is no entry. See [`PTree::is_empty`](crate::PTree::is_empty).
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.core.is_empty()
     }
 
     /// Removes everything at once, records included.

@@ -17,6 +17,8 @@ struct Batch<'t, N: Node, M: Medium> {
     /// Leaves that splits made, with their lows: the index is told when no leaf is locked.
     split: Vec<(u64, u64)>,
     inserted: u64,
+    /// Of them, those that the tree has counted.
+    counted: u64,
 }
 
 impl<N: Node, M: Medium> Core<N, M> {
@@ -31,7 +33,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             };
             return entries.iter().try_fold(0, insert);
         }
-        let mut batch = Batch { tree: self, held: Vec::new(), split: Vec::new(), inserted: 0 };
+        let mut batch = Batch { tree: self, held: Vec::new(), split: Vec::new(), inserted: 0, counted: 0 };
         let result = entries.chunks(GROUP).try_for_each(|group| batch.insert_group(group));
         batch.settle();
         for (low, at) in std::mem::take(&mut batch.split) {
@@ -61,7 +63,7 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
             Ok(place) => leaves.update_unfenced(leaf, place, entry.1),
             Err(place) if !leaves.is_full(leaf) => {
                 leaves.insert_unfenced(leaf, place, entry);
-                self.count();
+                self.inserted += 1;
             }
             Err(_) => {
                 let (right, with_new) = leaves.split(leaf, 0, entry)?;
@@ -70,15 +72,10 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
                 }
                 self.split.push((right.span().low(), right.at));
                 self.held.insert(i + 1, right);
-                self.count();
+                self.inserted += 1;
             }
         }
         Ok(())
-    }
-
-    fn count(&mut self) {
-        self.tree.leaves.count.add(1);
-        self.inserted += 1;
     }
 
     /// Which of the held leaves owns the key: another one, if need be, to the right of all others.
@@ -106,6 +103,19 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
         delay();
         // Crash, until here: each of the entries is there or not; each one whole.
         self.tree.medium().fence();
+        self.publish();
+    }
+
+    /// Counts what is new, and lets others see it.
+    fn publish(&mut self) {
+        self.tree.leaves.count.add(self.inserted - std::mem::replace(&mut self.counted, self.inserted));
         self.held.clear();
+    }
+}
+
+impl<N: Node, M: Medium> Drop for Batch<'_, N, M> {
+    /// If the medium has panicked, what was inserted is there all the same.
+    fn drop(&mut self) {
+        self.publish();
     }
 }

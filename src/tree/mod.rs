@@ -359,14 +359,25 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
         self.iter().next_back()
     }
 
-    /// How many entries there are. While others write, a number that was right a moment ago.
+    /// How many entries there are. While others write: how many there were at some moment of the call.
+    ///
+    /// If others write so fast that a thousand looks at the counters do not tell a moment, the number may be too great, by
+    /// at most what was inserted during one look.
+    ///
+    /// # Complexity
+    ///
+    /// A look at 32 counters or a few. The first call after a crash reads all leaves.
     pub fn len(&self) -> u64 {
         self.core.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether there is no entry. While others write: whether there was none at some moment of the call.
+    ///
+    /// # Complexity
+    ///
+    /// As [`first_key_value`](Self::first_key_value), and as [`len`](Self::len) if that finds nothing.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.core.is_empty()
     }
 
     /// Bytes of memory (DRAM) that the open tree takes: the shadows of its leaves, and its index.

@@ -7,10 +7,10 @@ use crate::medium::Dram;
 use crate::node::{Append, Circular, Node, OneLine};
 use crate::pool::{Options, Pool};
 use crate::{Index, Persistent, Volatile};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const POOL: u64 = 4 << 20;
 
@@ -69,19 +69,22 @@ fn writers_that_change_nothing_disturb_no_reader() {
 fn a_lock_taken_for_a_moment_is_no_damage() {
     let tree = filled::<Circular<4>, Persistent>(300);
     let upper = tree.core.directory.upper().unwrap();
-    let nodes = upper.nodes().unwrap();
+    let level = |&at: &u64| upper.chain().level(at).unwrap();
+    let top = upper.nodes().unwrap().into_iter().max_by_key(level).unwrap();
+    let wait = |spins: usize| (0..spins).for_each(|_| std::hint::spin_loop());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                nodes.iter().for_each(|&at| drop(upper.chain().lock(at).unwrap()));
+                let held = upper.chain().lock(top).unwrap();
+                wait(20);
+                drop(held);
+                wait(100);
             }
         });
         let work = || {
-            for key in (0..3000).step_by(7).chain((0..3000).step_by(3)) {
-                tree.insert(key, key)?;
-            }
-            (0..3000).try_for_each(|key| tree.remove(key).map(drop))
+            (0..3000).try_for_each(|key| tree.insert(key, key).map(drop))?;
+            (0..3000).filter(|key| key % 10 > 0).try_for_each(|key| tree.remove(key).map(drop))
         };
         let worked: Result<(), Error> = (0..5).try_for_each(|_| work());
         done.store(true, Ordering::Relaxed);
@@ -146,4 +149,45 @@ fn a_broken_chain_is_an_error() {
     }
     with::<OneLine<7>, Volatile>();
     with::<Circular<4>, Persistent>();
+}
+
+/// A tree that has one entry or two at any time; one thread adds the second one, another removes the first one, further and
+/// further to the left.
+#[test]
+fn a_tree_that_never_was_empty_is_not() {
+    let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
+    let tree: PTree<OneLine<7>, Volatile, Dram> = pool.tree("t").unwrap();
+    // Some leaves, empty but for the key between the last two.
+    (0..60).for_each(|key| assert!(tree.insert(key * 10, key).is_ok()));
+    (0..60).filter(|key| key % 6 > 0).for_each(|key| assert!(tree.remove(key * 10).is_ok()));
+    let places: Vec<u64> = (0..10).rev().map(|place| place * 60).collect();
+    places[1..].iter().for_each(|&key| assert!(tree.remove(key).unwrap().is_some()));
+    let (turn, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let player = |number: usize| {
+        let (tree, places, turn, done) = (&tree, &places, &turn, &done);
+        move || {
+            while !done.load(Ordering::Relaxed) {
+                let now = turn.load(Ordering::Acquire);
+                if (now + 1) / 2 % 2 == number {
+                    let (here, next) = (places[now / 2 % 10], places[(now / 2 + 1) % 10]);
+                    let was = if now % 2 == 0 { tree.insert(next, 1) } else { tree.remove(here) };
+                    assert_eq!(was.unwrap().is_some(), now % 2 == 1);
+                    turn.store(now + 1, Ordering::Release);
+                }
+                std::hint::spin_loop();
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(player(0));
+        scope.spawn(player(1));
+        let stop = Instant::now() + Duration::from_millis(400);
+        let (mut empty, mut wrong) = (0, 0);
+        while Instant::now() < stop {
+            empty += u64::from(tree.is_empty());
+            wrong += u64::from(![1, 2].contains(&tree.len()));
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!((empty, wrong), (0, 0), "times empty, times another number than 1 or 2");
+    });
 }
