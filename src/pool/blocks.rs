@@ -5,7 +5,7 @@
 use crate::delay::delay;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::pool::segments::{Entry, Segments};
+use crate::pool::segments::{Entry, Places, Segments};
 use crate::sync::Mutex;
 
 /// A block just taken.
@@ -52,21 +52,18 @@ impl Blocks {
 
     /// The class's blocks are those of its segments; the free ones are all others than these.
     pub(crate) fn recover_except(&self, segments: &Segments, used: impl Iterator<Item = u64>) {
-        let per_segment = segments.size() / u64::from(self.class.unit);
+        let per_segment = (segments.size() / u64::from(self.class.unit)) as usize;
+        let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
+        let place = Places::new(&owned);
+        // By the class's own segments: those of all others may be many.
         let number = |at: u64| {
-            let segment = segments.of(at).expect("a block lies in a segment");
-            (u64::from(segment) * per_segment + segments.within(at) / u64::from(self.class.unit)) as usize
+            let place = segments.of(at).and_then(|segment| place.of(segment)).expect("a block lies in a segment");
+            place * per_segment + (segments.within(at) / u64::from(self.class.unit)) as usize
         };
-        let mut is_used = Vec::new();
+        let mut is_used = vec![false; owned.len() * per_segment];
         // There may be blocks of other sizes among them.
-        for at in used.filter(|&at| segments.is_block(at, self.class)) {
-            let number = number(at);
-            if is_used.len() <= number {
-                is_used.resize((number + 1).next_power_of_two(), false);
-            }
-            is_used[number] = true;
-        }
-        self.recover(segments, |at| is_used.get(number(at)) == Some(&true));
+        used.filter(|&at| segments.is_block(at, self.class)).for_each(|at| is_used[number(at)] = true);
+        self.recover(segments, |at| is_used[number(at)]);
     }
 
     /// The class's free blocks are known: those of `free` that are blocks at all.

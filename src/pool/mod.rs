@@ -17,6 +17,7 @@ use crate::medium::{Domain, Mapped, Medium};
 use crate::sync::{Mutex, yield_now};
 use format::Superblock;
 use progress::Watch;
+use records::span;
 use roots::{Root, Shape};
 use segments::{Kind, Segments};
 use std::any::Any;
@@ -242,7 +243,7 @@ impl<M: Medium> Inner<M> {
     ) -> Result<Self> {
         let geometry = superblock.geometry;
         let was_clean = superblock.is_clean();
-        let segments = Segments::open(&medium, geometry).map_err(|broken| broken.in_pool(medium.name()))?;
+        let segments = Segments::open(&medium, geometry)?;
         let inner = Self {
             superblock: Mutex::new((superblock, twin)),
             segments,
@@ -301,8 +302,7 @@ impl<M: Medium> Inner<M> {
 
     /// Names the pool in an error: there is not enough address space for what an open tree has in memory.
     pub(crate) fn reserved<T>(&self, result: std::io::Result<T>) -> Result<T> {
-        let pool = || self.medium.name().to_owned();
-        result.map_err(|source| Error::Io { pool: pool(), doing: "reserve address space for", source })
+        result.map_err(|source| Error::no_address_space(self.medium.name(), source))
     }
 
     /// Whether this process opened the pool. Every change asks before it stores anything.
@@ -463,9 +463,9 @@ impl<M: Medium> Inner<M> {
     ) -> Option<impl ExactSizeIterator<Item = u64> + Clone> {
         let segment = self.segments.of(at).filter(|_| self.segments.within(at) == 0)?;
         let entry = self.segments.entry(segment)?;
-        let room = u64::from(entry.unit) * self.segments.size();
-        let there = entry.kind == Kind::Span && entry.tree == tree && entry.unit <= self.segments.count() - segment;
-        if !there || u64::from(words) * 8 > room {
+        // As many segments as the table really has for it, so space is reserved for all that is read.
+        let there = || span(&self.segments, segment).len() as u64;
+        if entry.kind != Kind::Span || entry.tree != tree || u64::from(words) * 8 > there() * self.segments.size() {
             return None;
         }
         Some((0..words).map(move |i| self.medium.load(at + u64::from(i) * 8)))

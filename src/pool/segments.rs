@@ -7,11 +7,13 @@
 //! Invariants:
 //! - **T1** An entry changes by one 8-byte store, and is durable before a block of its segment is used.
 //! - **T2** Segments are first used in ascending order: those from the first entry that is 0 on were never written to,
-//!   and hold zeros. (Their entries may name a span that a crash cut short: an open for writing clears them.)
+//!   and hold zeros. (Some of the next [`AT_ONCE`] entries may name a span that a crash cut short: an open for writing
+//!   clears them.)
 //! - **T3** A segment of nodes stays one until its tree is dropped (type-stable).
 
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
+use crate::memory::Zeroed;
 use crate::pool::format::Geometry;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -76,13 +78,18 @@ fn check(word: u64, segment: u32) -> u64 {
     (word ^ u64::from(segment)).wrapping_add(0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
 }
 
+/// So many entries of a span become durable at once, in any order. Those of a longer one do so one part after the other:
+/// this is how far an open for writing has to look for what a crash left.
+const AT_ONCE: u32 = 8192;
+
 /// The table, with a copy in DRAM of the part that is in use.
 pub(crate) struct Segments {
     geometry: Geometry,
     first: u64,
     shift: u32,
-    /// Entry words as validated at open and as assigned since.
-    words: Box<[AtomicU64]>,
+    /// Entry words as validated at open and as assigned since. There is one for each segment that the pool may have,
+    /// which only costs address space: a file may say that it has many.
+    words: Zeroed<AtomicU64>,
     state: Mutex<State>,
 }
 
@@ -102,30 +109,29 @@ impl State {
 
 impl Segments {
     /// Reads the table.
-    pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self, Broken> {
-        let count = geometry.segments();
-        let mut words = Vec::with_capacity(count as usize);
-        let mut free = Vec::new();
-        for segment in 0..count {
+    pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self> {
+        let words = Zeroed::<AtomicU64>::new(geometry.segments() as usize);
+        let words = words.map_err(|source| Error::no_address_space(m.name(), source))?;
+        let (mut unused, mut free) = (0, Vec::new());
+        for (segment, in_memory) in (0..).zip(words.iter()) {
             let at = geometry.table() + u64::from(segment) * 8;
             let word = m.load(at);
             if word == 0 {
                 break;
             }
             let Some(entry) = Entry::decode(word, segment) else {
-                return Err(Broken::new(at, "T1: segment table entry"));
+                return Err(Broken::new(at, "T1: segment table entry").in_pool(m.name()));
             };
             if entry.kind == Kind::Free {
                 free.push(segment);
             }
-            words.push(AtomicU64::new(word));
+            in_memory.store(word, Ordering::Relaxed);
+            unused = segment + 1;
         }
         free.reverse();
-        let unused = words.len() as u32;
-        words.resize_with(count as usize, || AtomicU64::new(0));
         let shift = geometry.segment.trailing_zeros();
         let state = Mutex::new(State { unused, free });
-        Ok(Self { geometry, first: geometry.first(), shift, words: words.into(), state })
+        Ok(Self { geometry, first: geometry.first(), shift, words, state })
     }
 
     /// Clears the entries of segments that were never used, which a crash while a span was assigned may have left: they
@@ -133,7 +139,8 @@ impl Segments {
     pub(crate) fn clear_unused<M: Medium>(&self, m: &M) {
         let unused = self.state.lock().unused;
         let mut any = false;
-        for at in (unused..self.count()).map(|segment| self.at(segment)).filter(|&at| m.load(at) != 0) {
+        let behind = unused..self.count().min(unused.saturating_add(AT_ONCE));
+        for at in behind.map(|segment| self.at(segment)).filter(|&at| m.load(at) != 0) {
             m.store(at, 0);
             m.flush(at, 8);
             any = true;
@@ -229,14 +236,17 @@ impl Segments {
             state.unused += count;
             (segment, true)
         };
-        for i in 0..count {
-            self.put(m, segment + i, if i == 0 { entry } else { Entry::new(Kind::Rest, entry.tree, 0) });
+        for part in (0..count).step_by(AT_ONCE as usize) {
+            let behind = count.min(part.saturating_add(AT_ONCE));
+            for i in part..behind {
+                self.put(m, segment + i, if i == 0 { entry } else { Entry::new(Kind::Rest, entry.tree, 0) });
+            }
+            m.flush(self.at(segment + part), u64::from(behind - part) * 8);
+            // Crash: segments of a tree that nothing in it reaches; its next walk finds their blocks free, or releases
+            // them. The fence is for other threads, which may take and commit blocks of the segment: their own fences do
+            // not wait for this flush. And for the next part (T2).
+            m.fence();
         }
-        m.flush(self.at(segment), u64::from(count) * 8);
-        // Crash: segments of a tree that nothing in it reaches; its next walk finds their blocks free, or releases them.
-        // The fence is for other threads, which may take and commit blocks of the segment: their own fences do not wait
-        // for this flush.
-        m.fence();
         Ok((segment, fresh))
     }
 
@@ -276,6 +286,26 @@ impl Segments {
     }
 }
 
+/// Where segments are in an ascending list of some of them.
+pub(crate) struct Places {
+    /// By segment, up to the last one of the list: the place behind that, or 0.
+    behind: Vec<u32>,
+}
+
+impl Places {
+    pub(crate) fn new(listed: &[u32]) -> Self {
+        let mut behind = vec![0; listed.last().map_or(0, |&last| last as usize + 1)];
+        (1..).zip(listed).for_each(|(i, &segment)| behind[segment as usize] = i);
+        Self { behind }
+    }
+
+    /// The place of a segment; `None` if it is not in the list.
+    #[inline]
+    pub(crate) fn of(&self, segment: u32) -> Option<usize> {
+        (self.behind.get(segment as usize)?.checked_sub(1)).map(|place| place as usize)
+    }
+}
+
 /// Position in a descending list of the first `count` elements that are adjacent numbers.
 fn run(descending: &[u32], count: u32) -> Option<usize> {
     descending.windows(count as usize).rposition(|window| window[0] - window[window.len() - 1] == count - 1)
@@ -284,7 +314,8 @@ fn run(descending: &[u32], count: u32) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::medium::Dram;
+    use crate::medium::{Counted, Dram};
+    use crate::pool::{Inner, Pool};
 
     fn table() -> (Dram, Segments) {
         let geometry = Geometry { segment: 4096, limit: 8, trees: 4, capacity: 64 << 10 };
@@ -340,6 +371,48 @@ mod tests {
     }
 
     #[test]
+    fn the_entries_of_a_long_span_become_durable_in_parts() {
+        let count = 2 * AT_ONCE + 5;
+        let geometry = Geometry { segment: 1024, limit: count + 3, trees: 1, capacity: 0 };
+        let geometry = Geometry { capacity: geometry.greatest(), ..geometry };
+        let m = Counted::new(Dram::zeroed(geometry.capacity));
+        let segments = Segments::open(&m, geometry).unwrap();
+        let before = m.counts();
+        segments.assign(&m, Entry::new(Kind::Span, 0, count), count).unwrap();
+        assert_eq!((m.counts() - before).fences, 3);
+        // What a cut in the second part may leave is cleared: all of it but the first entry, which is 0.
+        (AT_ONCE..=AT_ONCE).chain(2 * AT_ONCE..count).for_each(|segment| m.store(segments.at(segment), 0));
+        let again = Segments::open(&m, geometry).unwrap();
+        assert_eq!(again.used().count() as u32, AT_ONCE);
+        again.clear_unused(&m);
+        assert!((AT_ONCE..count).all(|segment| m.load(again.at(segment)) == 0));
+        // Not further than that: the rest of the table is not even read.
+        m.store(again.at(count), 7);
+        again.clear_unused(&m);
+        assert_eq!(m.load(again.at(count)), 7);
+    }
+
+    #[test]
+    fn a_span_has_no_more_than_the_segments_that_follow_it() {
+        let pool = Pool::options().segment_size(4096).max_capacity(1 << 20).create_on(Dram::zeroed(1 << 20)).unwrap();
+        let Inner { segments, medium, .. } = &*pool.inner;
+        let (head, _) = segments.assign(medium, Entry::new(Kind::Span, 0, 2), 2).unwrap();
+        let words = |words| pool.inner.read_span(0, segments.start(head), words).map(|words| words.len());
+        assert_eq!([words(1024), words(1025)], [Some(1024), None]);
+        // An entry that says more than the table has.
+        segments.put(medium, head, Entry::new(Kind::Span, 0, 100));
+        assert_eq!([words(1024), words(1025)], [Some(1024), None]);
+    }
+
+    #[test]
+    fn places_are_those_in_the_list() {
+        let places = Places::new(&[2, 3, 7]);
+        assert_eq!([2, 3, 7].map(|segment| places.of(segment)), [Some(0), Some(1), Some(2)]);
+        assert!([0, 1, 4, 6, 8, u32::MAX].iter().all(|&segment| places.of(segment).is_none()));
+        assert_eq!(Places::new(&[]).of(0), None);
+    }
+
+    #[test]
     fn a_damaged_entry_is_named() {
         let (m, segments) = table();
         segments.assign(&m, Entry::new(Kind::Leaf, 0, 64), 1).unwrap();
@@ -347,8 +420,8 @@ mod tests {
         for bit in 0..64 {
             let word = m.load(at);
             m.store(at, word ^ 1 << bit);
-            let broken = Segments::open(&m, segments.geometry).err();
-            assert!(broken.is_none_or(|b| b.at == at));
+            let error = Segments::open(&m, segments.geometry).err();
+            assert!(error.is_none_or(|error| matches!(error, Error::Corrupt { at: found, .. } if found == at)));
             m.store(at, word);
         }
         m.store(at, m.load(at) ^ 0x0400);

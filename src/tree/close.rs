@@ -98,7 +98,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         let top = Top { nodes, height, len: separators };
         let source = self.image(closed.at + head * 8, top);
-        if top.words() != u64::from(closed.words) - head || !self.directory.restore(top, source) {
+        if !top.fits(u64::from(closed.words) - head) || !self.directory.restore(top, source) {
             return false;
         }
         if self.directory.keeps_image() {

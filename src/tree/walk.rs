@@ -8,7 +8,7 @@ use super::Core;
 use crate::error::{Broken, Result};
 use crate::medium::Medium;
 use crate::node::{LOW, NEXT, Node};
-use crate::pool::segments::Kind;
+use crate::pool::segments::{Kind, Places};
 use crate::sync::{AtomicUsize, Ordering};
 use std::num::NonZero;
 
@@ -39,8 +39,7 @@ const BAD: u32 = u32::MAX - 1;
 /// The blocks of a tree's leaves, numbered in the order in which they lie.
 struct Numbered {
     segments: Vec<u32>,
-    /// The place of each of the pool's segments in `segments`.
-    place: Vec<u32>,
+    places: Places,
     /// Blocks in a segment.
     blocks: usize,
 }
@@ -56,9 +55,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         if N::CLASSES > 1 || all < FEW || all >= BAD as usize {
             return self.follow(head);
         }
-        let mut place = vec![0; segments.count() as usize];
-        owned.iter().enumerate().for_each(|(i, &segment)| place[segment as usize] = i as u32);
-        self.sweep(head, &Numbered { segments: owned, place, blocks })
+        self.sweep(head, &Numbered { places: Places::new(&owned), segments: owned, blocks })
     }
 
     /// From one leaf to the next.
@@ -160,10 +157,9 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// The number of the block at an offset; `BAD` if there is none.
     fn number(&self, numbered: &Numbered, at: u64) -> u32 {
         let segments = &self.pool.segments;
-        match (self.leaves.validate(at, at), segments.of(at)) {
-            (Ok(_), Some(segment)) => {
-                numbered.place[segment as usize] * numbered.blocks as u32 + (segments.within(at) / N::BYTES) as u32
-            }
+        // A segment may be the tree's only since they were numbered.
+        match (self.leaves.validate(at, at), segments.of(at).and_then(|segment| numbered.places.of(segment))) {
+            (Ok(_), Some(place)) => (place * numbered.blocks) as u32 + (segments.within(at) / N::BYTES) as u32,
             _ => BAD,
         }
     }

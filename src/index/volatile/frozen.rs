@@ -58,9 +58,9 @@ pub(crate) fn freeze(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
 }
 
 impl Top {
-    /// Words of the image.
-    pub(crate) fn words(self) -> u64 {
-        self.nodes.saturating_mul(WORDS as u64)
+    /// Whether an image of so many words can hold as much as this says.
+    pub(crate) fn fits(self, words: u64) -> bool {
+        self.nodes.checked_mul(WORDS as u64) == Some(words) && self.len.div_ceil(FILL as u64) <= self.nodes
     }
 
     /// The entries of a node, for the tree; `word` gives the image's words. `None`: the node is damaged.

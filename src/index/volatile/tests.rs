@@ -336,7 +336,9 @@ fn a_damaged_image_is_forgotten_when_it_is_found_out() {
 #[test]
 fn no_flipped_bit_of_an_image_is_believed() {
     let (words, top) = freeze((0..60).map(|low| (low * 3, low * 64)).collect());
-    assert_eq!((top.nodes, top.height, top.len, top.words()), (4, 1, 60, words.len() as u64));
+    assert_eq!((top.nodes, top.height, top.len), (4, 1, 60));
+    let all = words.len() as u64;
+    assert!(top.fits(all) && !top.fits(all - 1) && !super::Top { len: u64::MAX, ..top }.fits(all));
     let of = |words: &[u64], node| top.thaw(node, |i| words[i as usize], |at| at.is_multiple_of(64));
     for node in [(0, 0), (1, 0), (2, 0), (3, 1)] {
         let sound = of(&words, node).unwrap();

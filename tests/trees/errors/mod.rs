@@ -1,5 +1,6 @@
 //! Every bad input gets its own error, which names the file and the offset or limit, and leaves the pool as it was.
 
+mod crafted;
 mod files;
 mod full;
 mod media;

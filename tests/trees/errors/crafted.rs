@@ -1,0 +1,75 @@
+//! Pools that say they have much more than they hold.
+#![cfg(target_os = "linux")]
+
+use super::{SPAWNING, Scratch, Small};
+use bristlecone::{Options, Pool};
+use std::path::Path;
+use std::process::Command;
+use std::sync::PoisonError;
+
+/// What the file says it has, in segments of the least size: a table of half a gigabyte.
+const CLAIMED: u64 = 64 << 30;
+/// What a process may have in memory that has it open.
+const BOUND: u64 = 64 << 20;
+/// The pool and what to do with it.
+const CHILD: [&str; 2] = ["BRISTLECONE_TEST_CRAFTED", "BRISTLECONE_TEST_STEP"];
+
+fn options() -> Options {
+    Pool::options().segment_size(1024).capacity(CLAIMED).max_capacity(CLAIMED).max_trees(4)
+}
+
+/// The most bytes of memory that this process ever had, those of mapped files among them.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+fn keys(path: &Path, from: u64) {
+    let pool = options().open(path).unwrap();
+    let tree: Small = pool.tree("t").unwrap();
+    assert_eq!(tree.len(), from);
+    (from..from + 500).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn child() {
+    let [Some(path), Some(step)] = CHILD.map(std::env::var_os) else { return };
+    let path = Path::new(&path);
+    match step.to_str().unwrap() {
+        "crash" => {
+            let pool = options().open(path).unwrap();
+            let tree: Small = pool.tree("t").unwrap();
+            (0..500).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+            println!("\npeak: {}", peak());
+            std::process::exit(0);
+        }
+        "recover" => keys(path, 500),
+        "reopen" => keys(path, 1000),
+        "check" => {
+            let pool = Pool::options().read_only(true).open(path).unwrap();
+            let report = pool.check().unwrap();
+            assert!(report.is_clean() && report.entries == 1500, "{report:?}");
+        }
+        step => panic!("{step}"),
+    }
+    println!("\npeak: {}", peak());
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_pool_takes_memory_for_what_it_holds_not_for_what_it_says() {
+    let mut scratch = Scratch::empty();
+    scratch._calm = None;
+    for step in ["crash", "recover", "reopen", "check"] {
+        let alone = SPAWNING.write().unwrap_or_else(PoisonError::into_inner);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let command = command.args(["--exact", "errors::crafted::child", "--nocapture"]);
+        let output = command.env(CHILD[0], &scratch.path).env(CHILD[1], step).output().unwrap();
+        drop(alone);
+        let said = String::from_utf8_lossy(&output.stdout);
+        let peak = said.lines().find_map(|line| line.strip_prefix("peak: ")).unwrap_or_else(|| panic!("{output:?}"));
+        assert!(peak.parse::<u64>().unwrap() < BOUND, "{step}: {peak} bytes");
+    }
+}
