@@ -91,6 +91,37 @@ fn the_standard_input_is_loaded_and_acknowledged() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn an_output_that_fails_is_named() {
+    let full = || Stdio::from(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let desk = Desk::new();
+    desk.load("1\ta\n2\tb\n", &[]).ok();
+    let (pool, data, dir) = (desk.pool(), desk.dir.path().join("data.tsv"), desk.dir.path());
+    let [pool, data, dir] = [&pool, &data, dir].map(|path| path.to_str().unwrap());
+    for args in [
+        &["load", pool, data][..],
+        &["load", pool, data, "--json"],
+        &["load", pool, data, "--ack"],
+        &["get", pool, "1"],
+        &["scan", pool],
+        &["stat", pool],
+        &["stat", pool, "--json"],
+        &["check", pool],
+        &["info", pool],
+        &["tour", "--keys", "100", "--kills", "1", "--dir", dir],
+        &["bench", "--n", "200", "--repeat", "1", "--no-counts", "--medium", dir],
+    ] {
+        let error = Ran::new(command(args).stdout(full()).output().unwrap()).fails(1);
+        let is_named = error.starts_with("bristlecone: standard output: No space left on device");
+        assert!(is_named, "{args:?}: {error}");
+    }
+    // What cannot be told ends the command no other way.
+    assert_eq!(Ran::new(command(["get", pool, "3"]).stderr(full()).output().unwrap()).code, Some(1));
+    // A directory can be opened, but not read.
+    assert!(run(["load", pool, dir]).fails(1).contains(&format!("{dir}: Is a directory")));
+}
+
+#[test]
 fn a_load_that_cannot_be_is_refused() {
     let desk = Desk::new();
     let missing = desk.run("load", &["/no/such/file"]).fails(1);

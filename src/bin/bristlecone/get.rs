@@ -1,6 +1,6 @@
 //! `get`: the value of one key.
 
-use crate::out::Outcome;
+use crate::out::{self, Outcome};
 use crate::trees::Place;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -20,6 +20,6 @@ pub(crate) fn run(args: Args) -> Outcome {
         return Err(format!("{}: key {key} is not in tree '{}'", args.place.pool.display(), args.place.tree).into());
     };
     value.push(b'\n');
-    io::stdout().lock().write_all(&value)?;
+    out::written(io::stdout().lock().write_all(&value))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -175,14 +175,16 @@ impl Args {
     fn load(&self, tree: &dyn Tree, lines: &mut Lines, bar: &ProgressBar) -> Outcome<Counts> {
         let mut counts = Counts::default();
         let mut out = io::stdout().lock();
-        while lines.advance().map_err(|error| format!("{}: {error}", self.name()))? {
+        let unread = |error: io::Error| format!("{}: {error}", self.name());
+        while lines.advance().map_err(unread)? {
             match put(tree, lines) {
                 Ok((key, was_there)) => {
                     counts.loaded += 1;
                     counts.replaced += u64::from(was_there);
                     if self.ack {
                         // The standard output is flushed at each line.
-                        writeln!(out, "{key}").map_err(|error| format!("cannot acknowledge: {error}"))?;
+                        let told = out::written(writeln!(out, "{key}"));
+                        told.map_err(|error| format!("{error}; {} lines are loaded", counts.loaded))?;
                     }
                 }
                 // A line is bad. A pool that is full or damaged is another matter.
@@ -200,10 +202,10 @@ impl Args {
                     }
                     counts.bad += 1;
                     if counts.bad <= TOLD {
-                        bar.suspend(|| eprintln!("bristlecone: {message}; skipped"));
+                        bar.suspend(|| out::aside(&format!("bristlecone: {message}; skipped")));
                     }
                     if lines.is_cut() {
-                        lines.skip_rest()?;
+                        lines.skip_rest().map_err(unread)?;
                     }
                 }
             }
@@ -255,11 +257,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     let Counts { loaded, replaced, bad } = loaded?;
 
     if bad > TOLD {
-        eprintln!(
-            "bristlecone: {}: {} bad lines skipped, the first {TOLD} are named above",
-            args.name(),
-            out::count(bad)
-        );
+        let bad = out::count(bad);
+        let note = format!("bristlecone: {}: {bad} bad lines skipped, the first {TOLD} are named above", args.name());
+        out::aside(&note);
     }
     if args.json {
         out::json(&json!({
@@ -288,7 +288,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     );
     // Where the acknowledgements go, nothing else does.
     if args.ack {
-        eprintln!("{summary}");
+        out::aside(&summary);
     } else {
         out::text(&summary)?;
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::error::Error;
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,19 +10,41 @@ use std::time::Duration;
 /// How a subcommand ends: with an exit code, or with an error that `main` prints in one line.
 pub(crate) type Outcome<T = ExitCode> = Result<T, Box<dyn Error>>;
 
+/// The standard output does not take what is written to it.
+#[derive(Debug)]
+pub(crate) struct Unwritten(io::Error);
+
+impl fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "standard output: {}", self.0)
+    }
+}
+
+impl Error for Unwritten {}
+
+/// Names the standard output in an error.
+pub(crate) fn written(result: io::Result<()>) -> Result<(), Unwritten> {
+    result.map_err(Unwritten)
+}
+
 /// Prints one JSON object on one line.
-pub(crate) fn json(object: &Value) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{object}")
+pub(crate) fn json(object: &Value) -> Result<(), Unwritten> {
+    written(writeln!(io::stdout().lock(), "{object}"))
 }
 
 /// Prints text.
-pub(crate) fn text(text: &str) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{text}")
+pub(crate) fn text(text: &str) -> Result<(), Unwritten> {
+    written(writeln!(io::stdout().lock(), "{text}"))
+}
+
+/// Tells something beside the output. Nobody is left to tell if that fails.
+pub(crate) fn aside(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Whether the reader of our output has gone away.
 pub(crate) fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    error.downcast_ref::<Unwritten>().is_some_and(|error| error.0.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// `1234567` as `1,234,567`.

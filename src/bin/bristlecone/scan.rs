@@ -42,10 +42,8 @@ fn print(args: &Args, tree: &dyn Tree) -> Outcome<()> {
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     for entry in tree.entries(args.from..=args.to, args.reverse).take(limit) {
         let (key, value) = entry?;
-        write!(out, "{key}\t")?;
-        out.write_all(&value)?;
-        out.write_all(b"\n")?;
+        let line = write!(out, "{key}\t").and_then(|()| out.write_all(&value)).and_then(|()| out.write_all(b"\n"));
+        out::written(line)?;
     }
-    out.flush()?;
-    Ok(())
+    Ok(out::written(out.flush())?)
 }

@@ -1,7 +1,7 @@
 //! The process that is killed: it inserts keys and acknowledges each on a pipe. Both ends of the pipe are here.
 
 use crate::numbers::Keys;
-use crate::out::Outcome;
+use crate::out::{self, Outcome};
 use crate::parse::{Index, Layout};
 use crate::trees::{Shape, Values};
 use bristlecone::Pool;
@@ -100,8 +100,7 @@ pub(crate) fn fill(args: &Args, insert: impl Fn(u64, u64) -> Outcome<()>) -> Out
         let durable = i + 1;
         if durable.is_multiple_of(args.every) || durable == args.to {
             // The standard output keeps what does not end in a newline.
-            out.write_all(&durable.to_le_bytes())?;
-            out.flush()?;
+            out::written(out.write_all(&durable.to_le_bytes()).and_then(|()| out.flush()))?;
         }
     }
     Ok(())
@@ -127,7 +126,7 @@ impl Worker {
     pub(crate) fn start(args: &Args) -> Outcome<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(args.command_line()).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn()?;
+        let mut child = command.spawn().map_err(|error| format!("cannot start the worker: {error}"))?;
         let pipe = child.stdout.take().ok_or("the worker has no pipe")?;
         Ok(Self { child, acknowledgements: BufReader::new(pipe), durable: args.from })
     }

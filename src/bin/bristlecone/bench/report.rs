@@ -78,7 +78,7 @@ fn print(plan: &Plan, results: &[Result]) -> Outcome<()> {
     let baseline = results.iter().find(|result| result.contestant.is_baseline()).map(|result| &result.clock);
     if plan.json {
         if let Some(note) = left_out(plan) {
-            eprintln!("bristlecone: {note}");
+            out::aside(&format!("bristlecone: {note}"));
         }
         return results.iter().try_for_each(|result| json_lines(plan, result, baseline));
     }

@@ -194,7 +194,7 @@ pub(crate) fn picture(figure: &Figure, rows: &[Row]) -> String {
 /// Where the rows go.
 pub(crate) struct Sink<'p> {
     plan: &'p Plan,
-    file: Option<File>,
+    file: Option<(&'p Path, File)>,
     /// JSON takes the place of the tables.
     instead: bool,
 }
@@ -203,7 +203,7 @@ impl<'p> Sink<'p> {
     pub(crate) fn new(plan: &'p Plan) -> Outcome<Self> {
         let instead = plan.json.as_deref() == Some(Path::new("-"));
         let file = match plan.json.as_deref().filter(|_| !instead) {
-            Some(path) => Some(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?),
+            Some(path) => Some((path, File::create(path).map_err(|error| format!("{}: {error}", path.display()))?)),
             None => None,
         };
         Ok(Self { plan, file, instead })
@@ -211,7 +211,7 @@ impl<'p> Sink<'p> {
 
     fn json(&mut self, object: &Value) -> Outcome<()> {
         match &mut self.file {
-            Some(file) => writeln!(file, "{object}")?,
+            Some((path, file)) => writeln!(file, "{object}").map_err(|error| format!("{}: {error}", path.display()))?,
             None if self.instead => out::json(object)?,
             None => {}
         }
@@ -228,7 +228,7 @@ impl<'p> Sink<'p> {
     /// Something that must not be overlooked.
     pub(crate) fn note(&self, note: &str) -> Outcome<()> {
         if self.instead {
-            eprintln!("bristlecone: {note}");
+            out::aside(&format!("bristlecone: {note}"));
             return Ok(());
         }
         self.text(note)
