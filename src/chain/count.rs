@@ -147,7 +147,7 @@ mod tests {
                 while !done.load(Ordering::Relaxed) {
                     let now = turn.load(Ordering::Acquire);
                     // The turns of the four are: 0 adds, 1 removes, 1 adds, 0 removes.
-                    if (now + 1) / 2 % 2 == number {
+                    if now.div_ceil(2) % 2 == number {
                         if now % 2 == 0 {
                             count.add(1)
                         } else {

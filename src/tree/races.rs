@@ -168,7 +168,7 @@ fn a_tree_that_never_was_empty_is_not() {
         move || {
             while !done.load(Ordering::Relaxed) {
                 let now = turn.load(Ordering::Acquire);
-                if (now + 1) / 2 % 2 == number {
+                if now.div_ceil(2) % 2 == number {
                     let (here, next) = (places[now / 2 % 10], places[(now / 2 + 1) % 10]);
                     let was = if now % 2 == 0 { tree.insert(next, 1) } else { tree.remove(here) };
                     assert_eq!(was.unwrap().is_some(), now % 2 == 1);
