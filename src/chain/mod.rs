@@ -355,6 +355,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
         N::inherit(&new.shadow.aid, &of.shadow.aid, heirs);
     }
 
+    /// Lines that it has.
+    pub(crate) fn size(&self, node: &Locked<'_, N::Aid>) -> u32 {
+        N::size(&node.shadow.aid).unwrap_or((N::BYTES / LINE) as u32)
+    }
+
     /// Lines of the nodes that are to replace this one.
     pub(crate) fn lines(&self, node: &Locked<'_, N::Aid>) -> u32 {
         // Those of the largest block that a segment has room for.

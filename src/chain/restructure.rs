@@ -12,12 +12,17 @@ impl<N: Node, M: Medium> Chain<N, M> {
         N::room(&node.shadow.aid) == 0
     }
 
-    /// Whether a node is so empty that it should be rebalanced: a quarter full or less, in a layout in which a removal makes
-    /// room; in one in which it leaves something behind, if that is worth to be collected.
+    /// Whether a node is so empty that it should be rebalanced: a quarter full or less. In a layout in which a removal leaves
+    /// something behind, only if that is worth to be collected, too: it takes half of the node, or four times what the
+    /// entries take. So an emptied node always is, and a node that stays nearly empty is not renewed at each removal.
     #[inline]
     pub(crate) fn is_sparse(&self, node: &Locked<'_, N::Aid>) -> bool {
-        let sparse = self.len(node) * 4 <= N::SLOTS;
-        if N::RENEWS { sparse && N::TAKES.remove == 0 && self.taken(node) * 2 >= N::SLOTS } else { sparse }
+        let len = self.len(node);
+        if !N::RENEWS {
+            return len * 4 <= N::SLOTS;
+        }
+        let (slots, taken) = (self.slots(node), self.taken(node));
+        len * 4 <= slots && (taken * 2 >= slots || taken >= len * 4)
     }
 
     /// Splits a full node; `new` goes along if it belongs to the right half.
@@ -85,6 +90,21 @@ impl<N: Node, M: Medium> Chain<N, M> {
         m.fence();
         self.link(left, m.load(right.at + NEXT));
         left.set_span(wider);
+        self.free(right);
+    }
+
+    /// Takes an empty right neighbour out of the chain and frees it. Durable when it returns.
+    ///
+    /// For layouts that [renew](crate::node::Layout::RENEWS) their nodes: all that left holds, it owns, so there is nothing to
+    /// stage.
+    ///
+    /// # Complexity
+    ///
+    /// One header and one fence.
+    pub(crate) fn unlink(&self, left: &mut Locked<'_, N::Aid>, right: Locked<'_, N::Aid>) {
+        let m = self.medium();
+        link(m, left.at, m.load(right.at + NEXT));
+        left.set_span(Span::new(left.span().low(), right.span().high()));
         self.free(right);
     }
 

@@ -120,7 +120,7 @@ where
         last_of_each(all.filter(|&(key, _)| wanted(key)).collect())
     }
 
-    fn size<M: Medium>(m: &M, at: u64) -> u64 {
+    fn stored_size<M: Medium>(m: &M, at: u64) -> u64 {
         m.load(at + SIZE)
     }
 
@@ -149,7 +149,7 @@ where
     }
 
     fn bytes<M: Medium>(m: &M, at: u64) -> u64 {
-        Self::size(m, at).saturating_mul(LINE)
+        Self::stored_size(m, at).saturating_mul(LINE)
     }
 
     #[inline]
@@ -164,6 +164,10 @@ where
 
     fn taken(aid: &Log) -> usize {
         aid.census.get().1
+    }
+
+    fn size(aid: &Log) -> Option<u32> {
+        Some(aid.lines.load(Ordering::Relaxed) as u32)
     }
 
     fn lines<M: Medium>(m: &M, aid: &Log, shared: &Workload, most: u32) -> Option<u32> {
@@ -246,13 +250,13 @@ where
     fn recover<M: Medium>(m: &M, at: u64, aid: &Log, span: Span) -> Result<(), Broken> {
         let there = sound::<Self, M>(m, at, span)?.entries.len();
         aid.census.set(there, m.load(at + COUNT) as usize);
-        aid.lines.store(Self::size(m, at), Ordering::Relaxed);
+        aid.lines.store(Self::stored_size(m, at), Ordering::Relaxed);
         aid.tally.set(0, 0);
         Ok(())
     }
 
     fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let (lines, count) = (Self::size(m, at), m.load(at + COUNT));
+        let (lines, count) = (Self::stored_size(m, at), m.load(at + COUNT));
         // That the block has as many lines was looked at before.
         if lines < LEAST || count > Self::capacity(lines) as u64 {
             report(Broken::new(at + COUNT, "N3: more elements than fit"));

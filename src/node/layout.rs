@@ -93,6 +93,11 @@ pub trait Layout: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Lines that it has; `None` where all nodes have as many.
+    fn size(_aid: &Self::Aid) -> Option<u32> {
+        None
+    }
+
     /// Lines of the new nodes that replace this one, no more than `most`; `None` where all nodes have as many.
     fn lines<M: Medium>(_m: &M, _aid: &Self::Aid, _shared: &Self::Shared, _most: u32) -> Option<u32> {
         None

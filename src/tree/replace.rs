@@ -23,6 +23,9 @@ enum Left<'t, A> {
     Leaf(Locked<'t, A>),
 }
 
+/// What points to a leaf, and the leaf.
+type WithLeft<'t, A> = (Left<'t, A>, Locked<'t, A>);
+
 impl<N: Node, M: Medium> Core<N, M> {
     /// Makes a change by a copy of the leaf, if that costs less; else, or if somebody is in the way, gives the leaf back.
     #[inline(always)]
@@ -79,7 +82,8 @@ impl<N: Node, M: Medium> Core<N, M> {
                 None => return Ok(Some(old)),
             }
         };
-        match self.replace_leaf(left, old, None, parts, count) {
+        let lines = self.leaves.size(&old);
+        match self.replace_leaf(left, old, None, parts, lines, count) {
             Ok(()) => Ok(None),
             // In place there may be room.
             Err((old, Error::OutOfSpace { .. })) => Ok(Some(old)),
@@ -87,24 +91,48 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
     }
 
+    /// Locks the leaf that owns the key, and what points to it. The caller holds `restructuring`, under which alone leaves of a
+    /// layout that renews them come and go.
+    fn lock_with_left(&self, key: u64) -> Result<WithLeft<'_, N::Aid>> {
+        let low = self.lock_owner(key)?.span().low();
+        if low == 0 {
+            return Ok((Left::Root, self.lock_owner(key)?));
+        }
+        // By the chain: the index may lag, and lead to the leaf that is locked.
+        let left = self.lock_owner(low - 1)?;
+        let old = self.lock_next(&left)?;
+        let lost = || Broken::new(left.at, "N1: the chain does not lead to the key's owner");
+        let old = self.named(old.filter(|old| old.span().contains(key)).ok_or_else(lost))?;
+        Ok((Left::Leaf(left), old))
+    }
+
+    /// Locks the right neighbour.
+    fn lock_next(&self, leaf: &Locked<'_, N::Aid>) -> Result<Option<Locked<'_, N::Aid>>> {
+        let next = self.named(self.leaves.next(leaf.at))?;
+        Ok(next.map(|next| self.named(self.leaves.lock(next))).transpose()?.flatten())
+    }
+
+    /// Locks the right neighbour, if it may leave the chain.
+    fn lock_to_join(&self, leaf: &Locked<'_, N::Aid>) -> Result<Option<Locked<'_, N::Aid>>> {
+        let Some(right) = self.lock_next(leaf)? else { return Ok(None) };
+        let low = right.span().low();
+        // The tail, which owns MAX, stays.
+        let may = low < u64::MAX && self.directory.may_withdraw(low)?;
+        Ok(may.then_some(right))
+    }
+
+    /// Whether two leaves fit into one as large as the larger one, with room left for a quarter.
+    fn fit(&self, left: &Locked<'_, N::Aid>, right: &Locked<'_, N::Aid>) -> bool {
+        let slots = self.leaves.slots(left).max(self.leaves.slots(right));
+        (self.leaves.len(left) + self.leaves.len(right)) * 4 <= slots * 3
+    }
+
     /// Makes room for `takes` slots in the leaf that owns the key, by new leaves with what is worth keeping of it: two, if
     /// that is half a leaf or more; else one, together with the right neighbour if that has little in it.
     #[cold]
     pub(super) fn renew(&self, key: u64, takes: usize) -> Result<()> {
         let _restructuring = self.restructuring.lock();
-        // Such leaves come and go under `restructuring` only, so a leaf's neighbours stay its neighbours.
-        let low = self.lock_owner(key)?.span().low();
-        let (left, old) = if low == 0 {
-            (Left::Root, self.lock_owner(key)?)
-        } else {
-            // By the chain: the index may lag, and lead to the leaf that is locked.
-            let left = self.lock_owner(low - 1)?;
-            let next = self.named(self.leaves.next(left.at))?;
-            let old = next.map(|next| self.named(self.leaves.lock(next))).transpose()?.flatten();
-            let lost = || Broken::new(left.at, "N1: the chain does not lead to the key's owner");
-            let old = self.named(old.filter(|old| old.span().contains(key)).ok_or_else(lost))?;
-            (Left::Leaf(left), old)
-        };
+        let (left, old) = self.lock_with_left(key)?;
         if self.leaves.room(&old) >= takes {
             return Ok(());
         }
@@ -114,23 +142,81 @@ impl<N: Node, M: Medium> Core<N, M> {
         let parts = if entries.len() * 2 >= slots && entries.len() > 1 {
             entries.split_at(entries.len() / 2)
         } else {
-            if let Some(next) = self.named(self.leaves.next(old.at))?
-                && let Some(right) = self.named(self.leaves.lock(next))?
-                // The tail, which owns MAX, stays.
-                && right.span().low() < u64::MAX
-                && self.leaves.taken(&right) * 2 <= self.leaves.slots(&right)
-                && (entries.len() + self.leaves.len(&right)) * 4 <= slots * 3
-                && self.directory.may_withdraw(right.span().low())?
-            {
-                entries.extend(self.leaves.entries(&right));
-                beyond = Some(right);
-            }
+            let has_little = |right: &Locked<'_, N::Aid>| {
+                let both = entries.len() + self.leaves.len(right);
+                self.leaves.taken(right) * 2 <= self.leaves.slots(right) && both * 4 <= slots * 3
+            };
+            beyond = self.lock_to_join(&old)?.filter(has_little);
+            entries.extend(beyond.iter().flat_map(|right| self.leaves.entries(right)));
             (&entries[..], &[][..])
         };
-        self.replace_leaf(left, old, beyond, parts, || ()).map_err(|(_, error)| error)
+        let lines = self.leaves.lines(&old);
+        self.replace_leaf(left, old, beyond, parts, lines, || ()).map_err(|(_, error)| error)
     }
 
-    /// Puts one leaf, or two, in the place of `old`, or of `old` and its right neighbour `beyond`. Durable when it returns.
+    /// Whether the leaf that begins at `low` may go into its left neighbour.
+    fn may_leave(&self, low: u64) -> Result<bool> {
+        // The tail, which owns MAX, stays.
+        Ok(low > 0 && low < u64::MAX && self.directory.may_withdraw(low)?)
+    }
+
+    /// Makes the sparse leaf that owns the key one with a neighbour, in a layout that renews its leaves; if neither has room
+    /// for it, renews it alone. An empty leaf leaves the chain unless both neighbours have another parent.
+    #[cold]
+    pub(super) fn gather(&self, key: u64) -> Result<()> {
+        let _restructuring = self.restructuring.lock();
+        let leaves = &self.leaves;
+        let (mut left, old) = self.lock_with_left(key)?;
+        if !leaves.is_sparse(&old) {
+            return Ok(());
+        }
+        let low = old.span().low();
+        let is_empty = leaves.len(&old) == 0;
+        let may_leave = self.may_leave(low)?;
+        if let Left::Leaf(left) = &mut left
+            && is_empty
+            && may_leave
+        {
+            // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
+            self.directory.withdraw(low)?;
+            leaves.unlink(left, old);
+            return Ok(());
+        }
+        // What an empty leaf adds to a neighbour is nothing.
+        if let Some(right) = self.lock_to_join(&old)?.filter(|right| is_empty || self.fit(&old, right)) {
+            return self.join_renewed(left, old, right);
+        }
+        if let Left::Leaf(leaf) = &left
+            && may_leave
+            && self.fit(leaf, &old)
+        {
+            drop((left, old));
+            let (left, old) = self.lock_with_left(low - 1)?;
+            // Others may have filled them meanwhile.
+            return match self.lock_to_join(&old)?.filter(|right| self.fit(&old, right)) {
+                Some(right) => self.join_renewed(left, old, right),
+                None => Ok(()),
+            };
+        }
+        let entries = leaves.entries(&old);
+        let lines = leaves.size(&old);
+        self.replace_leaf(left, old, None, (&entries, &[]), lines, || ()).map_err(|(_, error)| error)
+    }
+
+    /// Makes one leaf of two neighbours, as large as the larger one.
+    fn join_renewed<'t>(
+        &'t self,
+        left: Left<'t, N::Aid>,
+        old: Locked<'t, N::Aid>,
+        right: Locked<'t, N::Aid>,
+    ) -> Result<()> {
+        let mut entries = self.leaves.entries(&old);
+        entries.extend(self.leaves.entries(&right));
+        let lines = self.leaves.size(&old).max(self.leaves.size(&right));
+        self.replace_leaf(left, old, Some(right), (&entries, &[]), lines, || ()).map_err(|(_, error)| error)
+    }
+
+    /// Puts one leaf, or two, of so many lines in the place of `old`, or of `old` and its right neighbour `beyond`. Durable when it returns.
     ///
     /// With an error, gives `old` back; nothing has changed.
     fn replace_leaf<'t>(
@@ -139,10 +225,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         old: Locked<'t, N::Aid>,
         beyond: Option<Locked<'t, N::Aid>>,
         parts: (&[Entry], &[Entry]),
+        lines: u32,
         count: impl FnOnce(),
     ) -> std::result::Result<(), (Locked<'t, N::Aid>, Error)> {
         let (leaves, m) = (&self.leaves, self.medium());
-        let (new, right) = match self.prepare(&old, beyond.as_ref(), parts) {
+        let (new, right) = match self.prepare(&old, beyond.as_ref(), parts, lines) {
             Ok(prepared) => prepared,
             Err(error) => return Err((old, error)),
         };
@@ -187,11 +274,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         old: &Locked<'t, N::Aid>,
         beyond: Option<&Locked<'t, N::Aid>>,
         (entries, in_right): (&[Entry], &[Entry]),
+        lines: u32,
     ) -> Result<(Locked<'t, N::Aid>, Option<Locked<'t, N::Aid>>)> {
         let leaves = &self.leaves;
         let last = beyond.unwrap_or(old);
         let (mut high, mut next) = (last.span().high(), self.named(leaves.next(last.at))?.unwrap_or(0));
-        let lines = leaves.lines(old);
         let mut right = None;
         if let Some(&(border, _)) = in_right.first() {
             let leaf = leaves.create_of(lines, 0, Span::new(border, high), next, in_right)?;

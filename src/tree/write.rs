@@ -90,7 +90,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         leaves.count.sub_one();
         if leaves.is_sparse(&leaf) {
             drop(leaf);
-            self.lag(if N::RENEWS { self.renew(key, usize::MAX) } else { self.rebalance(key) });
+            self.lag(if N::RENEWS { self.gather(key) } else { self.rebalance(key) });
         }
         Ok(())
     }

@@ -9,3 +9,4 @@ mod medium;
 mod model;
 mod papers;
 mod stress;
+mod windows;

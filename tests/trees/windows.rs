@@ -1,0 +1,158 @@
+//! Windows of live keys that slide over all keys: what they leave behind is used again, and the ends stay near.
+
+use crate::medium::{Any, zeroed};
+use bristlecone::medium::Medium;
+use bristlecone::{
+    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index, Linear, Logged, Node, OneLine,
+    PTree, Persistent, Pool, Sentinel, Versioned, Volatile, crab, delegate_medium,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts the words that are read.
+struct Reads {
+    on: Any,
+    words: AtomicU64,
+}
+
+impl Reads {
+    fn during<R>(&self, work: impl FnOnce() -> R) -> (R, u64) {
+        let before = self.words.load(Ordering::Relaxed);
+        let result = work();
+        (result, self.words.load(Ordering::Relaxed) - before)
+    }
+}
+
+impl Medium for Reads {
+    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only reserve space store);
+    delegate_medium!(this => this.on; store_pair cas order flush fence will_read prefetch forked);
+
+    fn load(&self, at: u64) -> u64 {
+        self.words.fetch_add(1, Ordering::Relaxed);
+        self.on.load(at)
+    }
+
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        self.words.fetch_add(words.len() as u64, Ordering::Relaxed);
+        self.on.load_words(at, words);
+    }
+}
+
+/// Live keys.
+const WINDOW: u64 = 60;
+/// Steps: what they insert has several times the size of the pool.
+const STEPS: u64 = if cfg!(miri) { 200 } else { 4000 };
+
+/// Where the window goes.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Up,
+    Down,
+    /// Each key is somewhere else.
+    Scattered,
+}
+
+impl Way {
+    fn key(self, step: u64) -> u64 {
+        match self {
+            Self::Up => 1 + step,
+            Self::Down => u64::MAX - 1 - step,
+            Self::Scattered => step.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        }
+    }
+}
+
+/// Words that may be read to find the entry at one end: of a few leaves, and of as many levels of an index.
+fn few<N: Node>() -> u64 {
+    200 + 8 * N::BYTES / 8
+}
+
+fn slides<N: Node, I: Index>(way: Way) {
+    let when = format!("{} {:?} {way:?}", N::NAME, I::KIND);
+    let size = 96 << 10;
+    let options = Pool::options().segment_size(4096).max_capacity(size).max_trees(1);
+    let reads = Arc::new(Reads { on: zeroed(size), words: AtomicU64::new(0) });
+    let pool = options.create_on(Arc::clone(&reads) as Any).unwrap();
+    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let mut memory = 0;
+    for step in 0..STEPS {
+        tree.insert(way.key(step), step).unwrap_or_else(|error| panic!("{when}, step {step}: {error}"));
+        let Some(oldest) = step.checked_sub(WINDOW) else { continue };
+        let (first, words) = reads.during(|| match way {
+            Way::Up => tree.first_key_value(),
+            Way::Down => tree.last_key_value(),
+            Way::Scattered => Some((way.key(oldest), oldest)),
+        });
+        assert_eq!(first, Some((way.key(oldest), oldest)), "{when}");
+        assert!(words < few::<N>(), "{when}, step {step}: {words} words for the entry at the end");
+        assert_eq!(tree.remove(way.key(oldest)).unwrap(), Some(oldest), "{when}");
+        if step == STEPS / 4 {
+            memory = tree.memory();
+        }
+    }
+    assert_eq!(tree.len(), WINDOW, "{when}");
+    let report = tree.check();
+    assert!(report.is_clean(), "{when}: {:?}", report.violations);
+    // Two neighbours hold more than half a leaf.
+    assert!(report.leaves <= 2 + WINDOW, "{when}: {} leaves", report.leaves);
+    assert!(tree.memory() <= memory * 2, "{when}: {memory} bytes of memory became {}", tree.memory());
+}
+
+/// Takes all of many entries from one end.
+fn pops<N: Node, I: Index>(front: bool) {
+    let when = format!("{} {:?} {front}", N::NAME, I::KIND);
+    let size = 1 << 20;
+    let options = Pool::options().segment_size(4096).max_capacity(size).max_trees(1);
+    let reads = Arc::new(Reads { on: zeroed(size), words: AtomicU64::new(0) });
+    let pool = options.create_on(Arc::clone(&reads) as Any).unwrap();
+    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let keys: Vec<u64> = (0..STEPS / 2).map(|i| Way::Scattered.key(i)).collect();
+    keys.iter().for_each(|&key| assert_eq!(tree.insert(key, key).unwrap(), None));
+    for left in (0..keys.len()).rev() {
+        let end = || if front { tree.first_key_value() } else { tree.last_key_value() };
+        let (found, words) = reads.during(end);
+        assert!(words < few::<N>(), "{when}, {left} left: {words} words for the entry at the end");
+        let (key, _) = found.unwrap();
+        assert_eq!(tree.remove(key).unwrap(), Some(key), "{when}");
+    }
+    let report = tree.check();
+    assert!(report.is_clean() && report.entries == 0, "{when}: {:?}", report.violations);
+    assert!(report.leaves <= 4, "{when}: {} leaves of an empty tree", report.leaves);
+}
+
+fn windows<N: Node>() {
+    fn over<N: Node, I: Index>() {
+        [Way::Up, Way::Down, Way::Scattered].into_iter().for_each(slides::<N, I>);
+        [true, false].into_iter().for_each(pops::<N, I>);
+    }
+    over::<N, Volatile>();
+    over::<N, Persistent>();
+    over::<N, Flat>();
+    over::<N, FlatFixed>();
+}
+
+macro_rules! windows {
+    ($($name:ident: $layout:ty;)*) => {
+        $(#[test]
+        fn $name() {
+            windows::<$layout>();
+        })*
+    };
+}
+
+windows! {
+    linear_5: Linear<5>;
+    circular_4: Circular<4>;
+    circular_8: Circular<8>;
+    one_line_7: OneLine<7>;
+    one_line_39: OneLine;
+    sentinel_circular_16: Sentinel<Circular<16>>;
+    fingerprinted_linear_64: Fingerprinted<Linear<64>>;
+    crab_opt_4: CowSip<4, { crab::OPT }>;
+    cow_only_4: CowSip<4, { crab::COPY_ONLY }>;
+    append_3: Append<3>;
+    append_fixed_4: Append<4, Fixed>;
+    fingerprint_4: Fingerprint<4>;
+    logged_4: Logged<4>;
+    versioned_4: Versioned<4>;
+}
