@@ -91,7 +91,8 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::RecordTooLong`], [`Error::OutOfSpace`], [`Error::Corrupt`]. Nothing has changed then.
+    /// [`Error::RecordTooLong`], [`Error::OutOfSpace`], [`Error::Corrupt`]. Nothing has changed then. A value of bytes is
+    /// written before the one that it replaces is given back: in a full pool, remove the key first.
     pub fn insert(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
         self.core.put(key.encode(), V::encode(value), |_| true).map(|old| old.is_some())
     }
@@ -118,7 +119,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`]. Never for want of space.
     pub fn remove(&self, key: K) -> Result<bool> {
         self.core.take(key.encode())
     }

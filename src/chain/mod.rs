@@ -52,6 +52,15 @@ impl<N: Node, M: Medium> Deref for Chain<N, M> {
     }
 }
 
+/// What a block is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// For one node more.
+    Growth,
+    /// For a node in the place of one whose block, of the same size, is given back before the tree's mutex is.
+    Exchange,
+}
+
 /// What a reader knows of a node: valid as long as [`is_still`](Self::is_still) says so.
 #[derive(Debug)]
 pub(crate) struct View<'c, A> {
@@ -229,20 +238,34 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Takes a block of the smallest size and fills it with entries, which ascend; flushed, not fenced. Locked until
     /// dropped; nothing points to it.
     pub(crate) fn create(&self, level: u16, span: Span, next: u64, entries: &[Entry]) -> Result<Locked<'_, N::Aid>> {
-        self.create_of((N::BYTES / LINE) as u32, level, span, next, entries)
+        self.create_of((N::BYTES / LINE) as u32, For::Growth, level, span, next, entries)
+    }
+
+    /// The size of the blocks for a node of so many lines.
+    fn class_for(lines: u32) -> usize {
+        (u64::from(lines) * LINE).div_ceil(N::BYTES).next_power_of_two().trailing_zeros() as usize
+    }
+
+    /// What a block for so many lines is taken for, if this node is given back for it.
+    pub(crate) fn in_place_of(&self, node: &Locked<'_, N::Aid>, lines: u32) -> For {
+        if self.class_of(node.at) == Self::class_for(lines) { For::Exchange } else { For::Growth }
     }
 
     /// The same, in a block that has so many lines.
     pub(crate) fn create_of(
         &self,
         lines: u32,
+        purpose: For,
         level: u16,
         span: Span,
         next: u64,
         entries: &[Entry],
     ) -> Result<Locked<'_, N::Aid>> {
-        let class = (u64::from(lines) * LINE).div_ceil(N::BYTES).next_power_of_two().trailing_zeros() as usize;
-        let block = self.blocks[class].take(self.medium(), &self.pool.segments)?;
+        let (blocks, segments) = (&self.blocks[Self::class_for(lines)], &self.pool.segments);
+        let block = match purpose {
+            For::Growth => blocks.take(self.medium(), segments),
+            For::Exchange => blocks.take_in_exchange(self.medium(), segments),
+        }?;
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
             // A close record may call anything free. The thread that asks may hold the lock.

@@ -1,6 +1,6 @@
 //! Split, merge and redistribute: prepare out of sight, then commit by one store to `left.next`.
 
-use super::{Chain, Locked};
+use super::{Chain, For, Locked};
 use crate::error::Result;
 use crate::medium::Medium;
 use crate::node::{Entry, NEXT, Node, Span};
@@ -102,8 +102,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ///
     /// One header and one fence.
     pub(crate) fn unlink(&self, left: &mut Locked<'_, N::Aid>, right: Locked<'_, N::Aid>) {
-        let m = self.medium();
-        link(m, left.at, m.load(right.at + NEXT));
+        self.link(left, self.medium().load(right.at + NEXT));
         left.set_span(Span::new(left.span().low(), right.span().high()));
         self.free(right);
     }
@@ -129,7 +128,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let next = m.load(right.at + NEXT);
         let narrower = Span::new(left.span().low(), border);
         // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
-        let new = self.create(level, Span::new(border, right.span().high()), next, &all[share..])?;
+        let (lines, span) = (self.size(&right), Span::new(border, right.span().high()));
+        let new = self.create_of(lines, For::Exchange, level, span, next, &all[share..])?;
         left.change();
         N::stage(m, left.at, &left.shadow.aid, narrower, all.get(in_left..share).unwrap_or_default());
         m.fence();

@@ -1,11 +1,16 @@
 //! Blocks of one class: which are free is known in DRAM only, so taking one costs no flush.
 //!
 //! After a crash, the blocks that a tree reaches are in use and all others are free. Nothing can leak.
+//!
+//! A class of nodes keeps one free block back, from its first segment on: for a node that takes the place of another. What
+//! removes or updates may have to replace a node, on a full disk too. It replaces one at a time, because it holds the
+//! tree's mutex for that, and the node that it replaces refills the reserve. So a class never needs more than one block
+//! for it, and which one that is need not be said: it is the last one.
 
 use crate::delay::delay;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::pool::segments::{Entry, Places, Segments};
+use crate::pool::segments::{Entry, Kind, Places, Segments};
 use crate::sync::Mutex;
 
 /// A block just taken.
@@ -31,6 +36,13 @@ struct State {
     next: u64,
     end: u64,
     zeroed: bool,
+}
+
+impl State {
+    /// How many blocks are not yet handed out in the newest segment.
+    fn fresh(&self, unit: u64) -> usize {
+        ((self.end - self.next) / unit) as usize
+    }
 }
 
 impl Blocks {
@@ -82,20 +94,36 @@ impl Blocks {
         self.class
     }
 
-    /// A block for the caller alone.
+    /// A block for the caller alone. It is not the last one, in a class of nodes.
     pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken> {
+        let reserve = if self.class.kind == Kind::Record { 0 } else { 1 };
+        self.take_but(reserve, m, segments)
+    }
+
+    /// A block for the caller alone, who holds the tree's mutex until another one of the class was given back for it.
+    pub(crate) fn take_in_exchange<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken> {
+        self.take_but(0, m, segments)
+    }
+
+    /// The same, with so many left free.
+    fn take_but<M: Medium>(&self, reserve: usize, m: &M, segments: &Segments) -> Result<Taken> {
         delay();
         let mut state = self.state.lock();
-        if let Some(at) = state.free.pop() {
-            return Ok(Taken { at, zeroed: false });
-        }
         let unit = u64::from(self.class.unit);
-        if state.next + unit > state.end {
+        while state.free.len() + state.fresh(unit) <= reserve {
             let (segment, zeroed) = segments.assign(m, self.class, 1)?;
             let start = segments.start(segment);
+            let rest = (state.next..state.end).step_by(unit as usize).take(state.fresh(unit));
+            state.free.extend(rest);
             state.next = start;
             state.end = start + segments.size();
             state.zeroed = zeroed;
+        }
+        // The reserve is rather a block that was in use before.
+        if state.free.len() > reserve
+            && let Some(at) = state.free.pop()
+        {
+            return Ok(Taken { at, zeroed: false });
         }
         let at = state.next;
         state.next += unit;
@@ -112,8 +140,8 @@ impl Blocks {
     pub(crate) fn free(&self) -> Vec<u64> {
         let state = self.state.lock();
         let unit = u64::from(self.class.unit);
-        let fresh = (state.end - state.next) / unit;
-        state.free.iter().copied().chain((0..fresh).map(|i| state.next + i * unit)).collect()
+        let fresh = 0..state.fresh(unit) as u64;
+        state.free.iter().copied().chain(fresh.map(|i| state.next + i * unit)).collect()
     }
 
     /// How many blocks there are, free ones included.

@@ -255,7 +255,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`]. Never for want of space.
     ///
     /// # Complexity
     ///
@@ -303,7 +303,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`]. Never for want of space.
     ///
     /// # Complexity
     ///

@@ -7,8 +7,8 @@
 //! `left` is the leaf on the left, or the root entry's `head`. The new leaves are locked until they are in the chain, and
 //! the index is told before that: so who comes from the index waits, and never finds that the leaf it knows is gone.
 
-use super::Core;
-use crate::chain::Locked;
+use super::{Change, Core};
+use crate::chain::{For, Locked};
 use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
@@ -127,10 +127,68 @@ impl<N: Node, M: Medium> Core<N, M> {
         (self.leaves.len(left) + self.leaves.len(right)) * 4 <= slots * 3
     }
 
-    /// Makes room for `takes` slots in the leaf that owns the key, by new leaves with what is worth keeping of it: two, if
-    /// that is half a leaf or more; else one, together with the right neighbour if that has little in it.
+    /// Makes room for `takes` slots in the leaf that owns the key. Where there is no space for that, it makes the change at
+    /// once, and then returns the value that the key had.
     #[cold]
-    pub(super) fn renew(&self, key: u64, takes: usize) -> Result<()> {
+    pub(super) fn renew(
+        &self,
+        key: u64,
+        takes: usize,
+        decide: &mut dyn FnMut(Option<u64>) -> Change,
+    ) -> Result<Option<Option<u64>>> {
+        for resized in [true, false] {
+            match self.make_room(key, takes, resized) {
+                Err(Error::OutOfSpace { .. }) => {}
+                made => return made.map(|()| None),
+            }
+        }
+        self.change_by_renewal(key, decide).map(Some)
+    }
+
+    /// Changes the entry of a key by a copy of its leaf, in a block of the same size: there is one in reserve. An insert into a
+    /// leaf that is full of entries is all that fails for want of space.
+    fn change_by_renewal(&self, key: u64, decide: &mut dyn FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
+        let leaves = &self.leaves;
+        let restructuring = self.restructuring.lock();
+        let (left, old) = self.lock_with_left(key)?;
+        let found = leaves.search(&old, key).ok().map(|place| leaves.value(&old, place));
+        let mut entries = leaves.entries(&old);
+        let i = entries.partition_point(|entry| entry.0 < key);
+        let is_removal = match (decide(found), found) {
+            (Change::Keep, _) | (Change::Remove, None) => return Ok(found),
+            (Change::Remove, Some(_)) => {
+                entries.remove(i);
+                true
+            }
+            (Change::Put(value), Some(_)) => {
+                entries[i].1 = value;
+                false
+            }
+            (Change::Put(value), None) => {
+                entries.insert(i, (key, value));
+                false
+            }
+        };
+        let count = || match found {
+            Some(_) if is_removal => leaves.count.sub_one(),
+            Some(_) => {}
+            None => leaves.count.add(1),
+        };
+        let lines = leaves.size(&old);
+        // What does not fit needs a block more.
+        let in_two = entries.len() > leaves.slots(&old);
+        let parts = if in_two { entries.split_at(entries.len() / 2) } else { (&entries[..], &[][..]) };
+        self.replace_leaf(left, old, None, parts, lines, count).map_err(|(_, error)| error)?;
+        drop(restructuring);
+        if is_removal {
+            self.lag(self.gather(key));
+        }
+        Ok(found)
+    }
+
+    /// Makes room by new leaves with what is worth keeping of the old one: two, if that is half a leaf or more; else one,
+    /// together with the right neighbour if that has little in it. They may have another size than the old one.
+    fn make_room(&self, key: u64, takes: usize, resized: bool) -> Result<()> {
         let _restructuring = self.restructuring.lock();
         let (left, old) = self.lock_with_left(key)?;
         if self.leaves.room(&old) >= takes {
@@ -150,7 +208,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             entries.extend(beyond.iter().flat_map(|right| self.leaves.entries(right)));
             (&entries[..], &[][..])
         };
-        let lines = self.leaves.lines(&old);
+        let lines = if resized { self.leaves.lines(&old) } else { self.leaves.size(&old) };
         self.replace_leaf(left, old, beyond, parts, lines, || ()).map_err(|(_, error)| error)
     }
 
@@ -279,13 +337,18 @@ impl<N: Node, M: Medium> Core<N, M> {
         let leaves = &self.leaves;
         let last = beyond.unwrap_or(old);
         let (mut high, mut next) = (last.span().high(), self.named(leaves.next(last.at))?.unwrap_or(0));
+        // The first leaf takes the place of an old one; with a second one there is one more.
+        let purpose = match beyond.map(|beyond| leaves.in_place_of(beyond, lines)) {
+            Some(For::Exchange) => For::Exchange,
+            _ => leaves.in_place_of(old, lines),
+        };
         let mut right = None;
         if let Some(&(border, _)) = in_right.first() {
-            let leaf = leaves.create_of(lines, 0, Span::new(border, high), next, in_right)?;
+            let leaf = leaves.create_of(lines, For::Growth, 0, Span::new(border, high), next, in_right)?;
             (high, next) = (border, leaf.at);
             right = Some(leaf);
         }
-        match leaves.create_of(lines, 0, Span::new(old.span().low(), high), next, entries) {
+        match leaves.create_of(lines, purpose, 0, Span::new(old.span().low(), high), next, entries) {
             Ok(new) => {
                 let heirs = 1 + usize::from(right.is_some());
                 [Some(&new), right.as_ref()].into_iter().flatten().for_each(|heir| leaves.inherit(heir, old, heirs));

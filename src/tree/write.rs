@@ -38,8 +38,10 @@ impl<N: Node, M: Medium> Core<N, M> {
                 };
                 if leaves.room(&leaf) < takes {
                     drop(leaf);
-                    self.renew(key, takes)?;
-                    continue;
+                    match self.renew(key, takes, &mut decide)? {
+                        Some(old) => return Ok(old),
+                        None => continue,
+                    }
                 }
             }
             match (change, found) {

@@ -4,6 +4,7 @@
 mod crash;
 mod damage;
 mod errors;
+mod filled;
 mod map;
 mod medium;
 mod model;

@@ -1,0 +1,258 @@
+//! Pools that are full: every tree keeps what it takes to update and to remove.
+
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::Medium;
+use bristlecone::{
+    Append, Circular, CowSip, Error, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index, Linear, Logged, Map,
+    Node, OneLine, Options, PTree, Persistent, Pool, Sentinel, Versioned, Volatile, crab, delegate_medium,
+};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SIZE: u64 = 48 << 10;
+const ROUNDS: u64 = 3;
+
+/// A medium on a disk that is full, or is not.
+struct Disk {
+    on: Any,
+    full: AtomicBool,
+}
+
+impl Medium for Disk {
+    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only space load load_words);
+    delegate_medium!(this => this.on; store store_pair cas order flush fence will_read prefetch forked);
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        if self.full.load(Ordering::Relaxed) {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            self.on.reserve(at, len)
+        }
+    }
+}
+
+fn options() -> Options {
+    Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2)
+}
+
+/// Keys in an order that splits leaves everywhere.
+fn key(n: u64) -> u64 {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn same<N: Node, I: Index>(tree: &PTree<N, I, Any>, model: &BTreeMap<u64, u64>, when: &str) {
+    assert!(tree.fault().is_none(), "{when}: {}", tree.fault().unwrap());
+    assert_eq!(tree.len(), model.len() as u64, "{when}");
+    assert!(tree.iter().eq(model.iter().map(|(&k, &v)| (k, v))), "{when}");
+    assert!(model.iter().all(|(&k, &v)| tree.get(k) == Some(v)), "{when}");
+    let report = tree.check();
+    assert!(report.is_clean(), "{when}: {:?}", report.violations);
+}
+
+/// Inserts until there is no room, and some more: there may be room elsewhere.
+fn fill<N: Node, I: Index>(tree: &PTree<N, I, Any>, model: &mut BTreeMap<u64, u64>, when: &str) {
+    let mut refused = 0;
+    for n in 0..SIZE {
+        let key = key(n);
+        match tree.insert(key, n) {
+            Ok(old) => assert_eq!(old, model.insert(key, n), "{when}"),
+            Err(Error::OutOfSpace { .. }) => {
+                assert_eq!(tree.get(key), None, "{when}");
+                refused += 1;
+                if refused == 30 {
+                    return;
+                }
+            }
+            Err(error) => panic!("{when}: {error}"),
+        }
+    }
+    panic!("{when}: never full");
+}
+
+fn is_emptied_and_filled<N: Node, I: Index>(when: &str, disk: &Arc<Disk>, fills_at: u64) {
+    let pool = options().create_on(Arc::clone(disk) as Any).unwrap();
+    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let mut model = BTreeMap::new();
+    for n in 0..fills_at {
+        assert_eq!(tree.insert(key(n), n).unwrap(), model.insert(key(n), n), "{when}");
+    }
+    disk.full.store(fills_at > 0, Ordering::Relaxed);
+    let mut most = 0;
+    for round in 0..ROUNDS {
+        let when = format!("{when}, round {round}");
+        fill(&tree, &mut model, &when);
+        assert!(model.len() * 2 >= most, "{when}: room for {} entries, once for {most}", model.len());
+        most = most.max(model.len());
+        same(&tree, &model, &when);
+        // More often than there is room for in any leaf.
+        for again in 0..if cfg!(miri) { 1 } else { 4 } {
+            for (&key, value) in &mut model {
+                let new = *value ^ again;
+                let updated = if again % 2 == 0 { tree.update(key, new) } else { tree.insert(key, new) };
+                let old = updated.unwrap_or_else(|error| panic!("{when}: {key} is not updated: {error}"));
+                assert_eq!(old, Some(std::mem::replace(value, new)), "{when}");
+            }
+        }
+        same(&tree, &model, &when);
+        let keys: Vec<u64> = match round {
+            0 => model.keys().copied().collect(),
+            1 => model.keys().rev().copied().collect(),
+            _ => (0..SIZE).map(key).filter(|key| model.contains_key(key)).collect(),
+        };
+        for (i, key) in keys.into_iter().enumerate() {
+            let old = tree.remove(key).unwrap_or_else(|error| panic!("{when}: {key} is not removed: {error}"));
+            assert_eq!(old, model.remove(&key), "{when}");
+            if i == most / 2 {
+                same(&tree, &model, &when);
+            }
+        }
+        same(&tree, &model, &when);
+    }
+    fill(&tree, &mut model, when);
+    // As a crash leaves it, still full.
+    let crashed = Arc::new(Disk { on: holding(words_of(&disk.on)), full: false.into() });
+    let reopened = options().open_on(Arc::clone(&crashed) as Any).unwrap();
+    crashed.full.store(fills_at > 0, Ordering::Relaxed);
+    let reopened: PTree<N, I, Any> = reopened.tree("t").unwrap();
+    same(&reopened, &model, when);
+    for &key in model.keys() {
+        assert!(reopened.update(key, 1).unwrap().is_some(), "{when}");
+        assert_eq!(reopened.remove(key).unwrap(), Some(1), "{when}");
+    }
+    same(&reopened, &BTreeMap::new(), when);
+}
+
+fn filled<N: Node>() {
+    fn with<N: Node, I: Index>() {
+        // The pool is full, or the disk is when the pool has room.
+        for fills_at in [0, 60] {
+            let disk = Arc::new(Disk { on: zeroed(SIZE), full: false.into() });
+            let when = format!("{} {:?}, full after {fills_at}", N::NAME, I::KIND);
+            is_emptied_and_filled::<N, I>(&when, &disk, fills_at);
+        }
+    }
+    with::<N, Volatile>();
+    with::<N, Persistent>();
+    with::<N, Flat>();
+    with::<N, FlatFixed>();
+}
+
+macro_rules! filled {
+    ($($name:ident: $layout:ty;)*) => {
+        $(#[test]
+        fn $name() {
+            filled::<$layout>();
+        })*
+    };
+}
+
+filled! {
+    linear_5: Linear<5>;
+    circular_4: Circular<4>;
+    circular_8: Circular<8>;
+    one_line_7: OneLine<7>;
+    one_line_39: OneLine;
+    sentinel_circular_16: Sentinel<Circular<16>>;
+    fingerprinted_linear_64: Fingerprinted<Linear<64>>;
+    crab_opt_4: CowSip<4, { crab::OPT }>;
+    cow_only_4: CowSip<4, { crab::COPY_ONLY }>;
+    append_3: Append<3>;
+    append_fixed_4: Append<4, Fixed>;
+    fingerprint_4: Fingerprint<4>;
+    logged_4: Logged<4>;
+    versioned_4: Versioned<4>;
+}
+
+/// Threads update and remove their own keys, while another one inserts what there is room for.
+fn by_several_threads<N: Node, I: Index>() {
+    let pool = options().create_on(zeroed(SIZE)).unwrap();
+    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let mut model = BTreeMap::new();
+    fill(&tree, &mut model, N::NAME);
+    let keys: Vec<u64> = model.keys().copied().collect();
+    let done = AtomicBool::new(false);
+    let inserted = std::thread::scope(|scope| {
+        let inserter = scope.spawn(|| {
+            let mut inserted = BTreeMap::new();
+            for n in (SIZE..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                match tree.insert(key(n), n) {
+                    Ok(old) => assert_eq!((old, inserted.insert(key(n), n)), (None, None)),
+                    Err(Error::OutOfSpace { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            inserted
+        });
+        let workers: Vec<_> = (0..3)
+            .map(|thread| {
+                let (tree, keys) = (&tree, &keys);
+                scope.spawn(move || {
+                    for &key in keys.iter().skip(thread).step_by(3) {
+                        for value in 0..10 {
+                            assert!(tree.update(key, value).unwrap().is_some());
+                        }
+                        assert_eq!(tree.remove(key).unwrap(), Some(9));
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        inserter.join().unwrap()
+    });
+    same(&tree, &inserted, N::NAME);
+}
+
+#[test]
+fn several_threads_update_and_remove_in_a_full_pool() {
+    by_several_threads::<Append<3>, Flat>();
+    by_several_threads::<Append<4, Fixed>, Persistent>();
+    by_several_threads::<Versioned<4>, Persistent>();
+    by_several_threads::<CowSip<4, { crab::COPY_ONLY }>, Volatile>();
+}
+
+/// Records are removed from a full pool; an update is one record more, and is refused whole.
+fn with_records<N: Node, I: Index>() {
+    let pool = options().create_on(zeroed(SIZE)).unwrap();
+    let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("m").unwrap();
+    let value = |n: u64| vec![n as u8; 40 + n as usize % 50];
+    for round in 0..ROUNDS {
+        let mut model = BTreeMap::new();
+        for n in 0..SIZE {
+            match map.insert(key(n), &value(n)) {
+                Ok(was_there) => assert_eq!(was_there, model.insert(key(n), value(n)).is_some()),
+                Err(Error::OutOfSpace { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(model.len() > 50, "round {round}: room for {} records", model.len());
+        for (n, (&key, old)) in model.iter_mut().enumerate() {
+            let new = value(n as u64 + 7);
+            match map.insert(key, &new) {
+                Ok(was_there) => {
+                    assert!(was_there);
+                    *old = new;
+                }
+                Err(Error::OutOfSpace { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            assert_eq!(map.get(key).unwrap().as_ref(), Some(&*old));
+        }
+        for (key, value) in model {
+            assert_eq!(map.get(key).unwrap(), Some(value));
+            assert!(map.remove(key).unwrap(), "round {round}");
+        }
+        assert_eq!(map.len(), 0);
+        let report = map.check();
+        assert!(report.is_clean(), "round {round}: {:?}", report.violations);
+    }
+}
+
+#[test]
+fn records_are_removed_from_a_full_pool() {
+    with_records::<Append<3>, Flat>();
+    with_records::<Versioned<4>, Persistent>();
+    with_records::<Circular<4>, Persistent>();
+}
