@@ -26,7 +26,7 @@
 mod cases;
 mod controls;
 mod history;
-mod pending;
+pub(crate) mod pending;
 mod subject;
 mod verify;
 

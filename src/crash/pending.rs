@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 /// The durable image, and per line the stores that may or may not be durable too.
 #[derive(Clone)]
-pub(super) struct Pending {
-    pub(super) image: Vec<u64>,
+pub(crate) struct Pending {
+    pub(crate) image: Vec<u64>,
     logs: BTreeMap<u64, Log>,
     /// A hash of `image`, kept up to date line by line.
     hash: u64,
@@ -15,9 +15,12 @@ pub(super) struct Pending {
 #[derive(Clone, Default)]
 struct Log {
     items: Vec<Item>,
-    /// Items that a flush covers; the next fence makes them durable.
-    flushed: usize,
+    /// Of each thread, how many items a flush of its covers; its next fence makes them durable.
+    flushed: [u32; THREADS],
 }
+
+/// The threads that a trace may have.
+pub(crate) const THREADS: usize = 8;
 
 #[derive(Clone, Copy)]
 enum Item {
@@ -31,11 +34,19 @@ enum Item {
 }
 
 impl Pending {
-    pub(super) fn new(image: Vec<u64>) -> Self {
+    pub(crate) fn new(image: Vec<u64>) -> Self {
         Self { image, logs: BTreeMap::new(), hash: 0 }
     }
 
+    /// What one thread, the only one, asked.
     pub(super) fn apply(&mut self, event: &Event) {
+        self.apply_of(event, 0);
+    }
+
+    /// What a thread asked, by its number. It waits for the lines alone that it flushed itself. But it orders what others
+    /// have stored, too, which leaves out some of what a crash may leave in the weak model.
+    pub(crate) fn apply_of(&mut self, event: &Event, thread: u8) {
+        let thread = usize::from(thread);
         match *event {
             Event::Store { at, value } => {
                 self.store(at, [value, 0], 1);
@@ -49,7 +60,7 @@ impl Pending {
             Event::Flush { line, .. } => {
                 if let Some(log) = self.logs.get_mut(&line) {
                     log.items.push(Item::Order);
-                    log.flushed = log.items.len();
+                    log.flushed[thread] = log.items.len() as u32;
                 }
             }
             Event::Fence(_) => {
@@ -58,13 +69,14 @@ impl Pending {
                     let first = line as usize / 8;
                     let content = &mut self.image[first..first + 8];
                     self.hash ^= hash_line(line, content);
-                    for item in log.items.drain(..log.flushed) {
+                    let flushed = log.flushed[thread];
+                    for item in log.items.drain(..flushed as usize) {
                         if let Item::Store { word, values, words } = item {
                             content[word..word + words].copy_from_slice(&values[..words]);
                         }
                     }
                     self.hash ^= hash_line(line, content);
-                    log.flushed = 0;
+                    log.flushed.iter_mut().for_each(|of| *of = of.saturating_sub(flushed));
                 }
                 self.logs.retain(|_, log| log.items.iter().any(|item| matches!(item, Item::Store { .. })));
             }
@@ -77,7 +89,7 @@ impl Pending {
     }
 
     /// The contents that each line may have now; lines with only one are left out.
-    pub(super) fn options(&self, model: Model) -> LineOptions {
+    pub(crate) fn options(&self, model: Model) -> LineOptions {
         let mut options = Vec::new();
         for (&line, log) in &self.logs {
             let durable = self.line(line);

@@ -27,7 +27,7 @@ pub use counted::{Counted, Counts};
 pub use dram::Dram;
 pub use mapped::{Mapped, Mapping};
 #[cfg(feature = "crash")]
-pub(crate) use sim::{Choice, Options as LineOptions};
+pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
 #[cfg(feature = "crash")]
 pub use sim::{Event, Line, Model, Sim, Site};
 pub use slowed::Slowed;

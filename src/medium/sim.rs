@@ -14,6 +14,7 @@
 
 use super::{Costs, Domain, Dram, LINE, Medium, lines, load_each};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::io;
 use std::panic::Location;
 use std::sync::Arc;
@@ -100,6 +101,18 @@ struct State {
     /// Decides beyond the path; 0 takes the first content of each line.
     seed: u64,
     trace: Vec<Event>,
+    /// Of each event, which thread asked; `None`: there is but one.
+    by: Option<Vec<u8>>,
+}
+
+thread_local! {
+    /// The number of this thread in traces of several.
+    static THREAD: Cell<u8> = const { Cell::new(0) };
+}
+
+/// From now on, this thread has this number in traces of several.
+pub(crate) fn number_thread(number: u8) {
+    THREAD.set(number);
 }
 
 impl Sim {
@@ -115,7 +128,7 @@ impl Sim {
         let mut flags = vec![false; image.len().div_ceil(LINE) as usize];
         undecided.0.iter().for_each(|&(line, _)| flags[(line / LINE) as usize] = true);
         let flags = flags.into_iter().map(AtomicBool::new).collect();
-        let state = State { undecided, path, decided: 0, settled: Vec::new(), seed, trace: Vec::new() };
+        let state = State { undecided, path, decided: 0, settled: Vec::new(), seed, trace: Vec::new(), by: None };
         let shared = Shared { image, undecided: flags, state: Mutex::new(state) };
         Self { shared: Arc::new(shared), whole_pairs: false }
     }
@@ -123,6 +136,18 @@ impl Sim {
     /// Whether a crash leaves [pairs](Medium::store_pair) whole.
     pub fn with_whole_pairs(self, whole_pairs: bool) -> Self {
         Self { whole_pairs, ..self }
+    }
+
+    /// From now on, remembers of each event which thread asked. Nothing was asked so far.
+    pub(crate) fn of_threads(self) -> Self {
+        self.shared.state.lock().by = Some(Vec::new());
+        self
+    }
+
+    /// Everything asked of the medium so far, each with the [number](number_thread) of the thread that asked.
+    pub(crate) fn trace_of_threads(&self) -> Vec<(Event, u8)> {
+        let state = self.shared.state.lock();
+        state.trace.iter().copied().zip(state.by.iter().flatten().copied()).collect()
     }
 
     /// Everything asked of the medium so far.
@@ -198,12 +223,21 @@ impl Shared {
     /// Remembers a store, and does it.
     fn store(&self, event: Event, at: u64, words: &[u64]) {
         self.decide(at);
-        self.state.lock().trace.push(event);
+        let mut state = self.state.lock();
+        state.push(event);
+        // Under the lock: what is seen is in the trace, and stores are in it in the order in which they are seen.
         words.iter().zip((at..).step_by(8)).for_each(|(&word, at)| self.image.store(at, word));
     }
 }
 
 impl State {
+    fn push(&mut self, event: Event) {
+        self.trace.push(event);
+        if let Some(by) = &mut self.by {
+            by.push(THREAD.get());
+        }
+    }
+
     fn random(&mut self, below: usize) -> usize {
         self.seed = self.seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (self.seed >> 33) as usize % below
@@ -287,19 +321,19 @@ impl Medium for Sim {
 
     #[track_caller]
     fn order(&self) {
-        self.shared.state.lock().trace.push(Event::Order(Location::caller()));
+        self.shared.state.lock().push(Event::Order(Location::caller()));
     }
 
     #[track_caller]
     fn flush(&self, at: u64, len: u64) {
         let site = Location::caller();
         let mut state = self.shared.state.lock();
-        state.trace.extend(lines(at, len).map(|line| Event::Flush { line, site }));
+        lines(at, len).for_each(|line| state.push(Event::Flush { line, site }));
     }
 
     #[track_caller]
     fn fence(&self) {
-        self.shared.state.lock().trace.push(Event::Fence(Location::caller()));
+        self.shared.state.lock().push(Event::Fence(Location::caller()));
     }
     fn will_read(&self, _at: u64, _len: u64) {}
 
