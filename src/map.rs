@@ -141,7 +141,9 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
 
     /// The entries of a range, in ascending order, and in descending order from the other end.
     ///
-    /// Each value is the one its key has when it is reached; keys that others remove meanwhile are left out.
+    /// What [`PTree::range`](crate::PTree::range) guarantees while other threads write holds here, too: strict order, no key
+    /// twice, nothing missed that is there throughout, nothing shown that never was. Each value is one that its key had
+    /// between the making of the iterator and the return of the entry; keys that others remove meanwhile may be left out.
     ///
     /// # Panics
     ///

@@ -319,7 +319,12 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
 
     /// The entries of a range of keys, in ascending order; [`Iterator::rev`] gives the descending one.
     ///
-    /// Each leaf is read at one instant; what other threads change ahead of the iterator is seen.
+    /// A range is no snapshot. Each leaf is read at one instant, when the iterator comes to it: what other threads change
+    /// ahead of the iterator is seen, what they change behind it is not. Whatever they do:
+    ///
+    /// - keys come in strict order, and none comes twice, whichever ends the iterator is read from;
+    /// - a key that is there throughout, from the making of the iterator until it has passed the key, is shown;
+    /// - a key that is shown was there at some moment of that time, with this value, durably.
     ///
     /// # Panics
     ///
