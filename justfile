@@ -32,6 +32,10 @@ loom:
 crash:
     scripts/check crash
 
+# Histories of many threads, with delays, for LIN_SECONDS (30)
+lin:
+    scripts/check lin
+
 # The stores of a shift, in the assembly
 assembly:
     scripts/check assembly

@@ -14,7 +14,7 @@ pub(crate) enum Validation {
 }
 
 #[cfg(any(not(bristlecone_delays), loom))]
-mod imp {
+mod points {
     /// Nothing.
     #[inline(always)]
     pub(crate) fn delay() {}
@@ -27,11 +27,31 @@ mod imp {
 }
 
 #[cfg(all(bristlecone_delays, not(loom)))]
-mod imp {
+mod points {
     use super::Validation;
+    pub(crate) use super::waits::pause as delay;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    /// The validation that is left out; 0: none.
+    static LEFT_OUT: AtomicU8 = AtomicU8::new(0);
+
+    /// Leaves out a validation, in all threads.
+    #[cfg(feature = "crash")]
+    pub(crate) fn leave_out(validation: Option<Validation>) {
+        LEFT_OUT.store(validation.map_or(0, |validation| validation as u8), Ordering::Relaxed);
+    }
+
+    /// Whether this validation is left out now: every other time, so that what goes in circles without it comes to an end.
+    #[inline]
+    pub(crate) fn is_left_out(validation: Validation) -> bool {
+        LEFT_OUT.load(Ordering::Relaxed) == validation as u8 && super::waits::draw() & 1 != 0
+    }
+}
+
+#[cfg(any(feature = "crash", all(bristlecone_delays, not(loom))))]
+mod waits {
     use std::cell::Cell;
     use std::panic::Location;
-    use std::sync::atomic::{AtomicU8, Ordering};
     use std::thread;
     use std::time::Duration;
 
@@ -43,49 +63,45 @@ mod imp {
         static THREAD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     }
 
-    /// The validation that is left out; 0: none.
-    static LEFT_OUT: AtomicU8 = AtomicU8::new(0);
-
     /// From now on, this thread waits now and then: its own way for each `thread`, at points that `round` chooses.
-    #[allow(dead_code, reason = "for checkers")]
+    #[cfg(feature = "crash")]
     pub(crate) fn seed(round: u64, thread: u64) {
         THREAD.set((mix(round), mix(round ^ thread.rotate_left(32)) | 1));
-    }
-
-    /// Leaves out a validation, in all threads.
-    #[allow(dead_code, reason = "for checkers")]
-    pub(crate) fn leave_out(validation: Option<Validation>) {
-        LEFT_OUT.store(validation.map_or(0, |validation| validation as u8), Ordering::Relaxed);
-    }
-
-    /// Whether this validation is left out.
-    #[inline]
-    pub(crate) fn is_left_out(validation: Validation) -> bool {
-        LEFT_OUT.load(Ordering::Relaxed) == validation as u8
     }
 
     /// Lets other threads go ahead here, now and then.
     #[inline]
     #[track_caller]
-    pub(crate) fn delay() {
+    pub(crate) fn pause() {
         let (round, random) = THREAD.get();
         if random != 0 {
-            wait(round, random, Location::caller());
+            wait(round, Location::caller());
         }
     }
 
-    fn wait(round: u64, mut random: u64, site: &Location<'_>) {
+    /// This thread's next random number; 0 if it was not seeded.
+    pub(super) fn draw() -> u64 {
+        let (round, mut random) = THREAD.get();
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
         THREAD.set((round, random));
-        let place = u64::from(site.line()) << 32 ^ site.file().as_ptr() as u64;
+        random.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+    }
+
+    fn wait(round: u64, site: &Location<'_>) {
+        let chance = draw();
+        // Whether the point is hot need not be known every time.
+        if chance & 63 != 0 {
+            return;
+        }
+        let place = u64::from(site.line()) << 32 ^ site.file().len() as u64;
         let is_hot = mix(round ^ place).is_multiple_of(HOT);
-        let chance = mix(random) >> 20;
-        match chance % if is_hot { 64 } else { 8192 } {
-            0 if chance >> 16 & 15 == 0 => thread::sleep(Duration::from_nanos(chance >> 20 & 0xf_ffff)),
-            0..8 => thread::yield_now(),
-            8..32 => (0..chance >> 16 & 127).for_each(|_| std::hint::spin_loop()),
+        let amount = chance >> 16;
+        match chance >> 6 & if is_hot { 15 } else { 1023 } {
+            0 if amount & 15 == 0 => thread::sleep(Duration::from_nanos(amount & 0xf_ffff)),
+            0..6 => thread::yield_now(),
+            6..24 => (0..amount & 255).for_each(|_| std::hint::spin_loop()),
             _ => {}
         }
     }
@@ -96,4 +112,6 @@ mod imp {
     }
 }
 
-pub(crate) use imp::*;
+pub(crate) use points::*;
+#[cfg(feature = "crash")]
+pub(crate) use waits::{pause, seed};

@@ -43,6 +43,8 @@ pub mod crash;
 mod delay;
 mod error;
 mod index;
+#[cfg(feature = "crash")]
+pub mod lin;
 mod map;
 pub mod medium;
 mod memory;

@@ -40,3 +40,21 @@ fn crash_has_stable_keys() {
     assert_eq!(found["violations"], 0);
     assert!(found["states"].as_u64() > found["crash_points"].as_u64(), "{found}");
 }
+
+#[test]
+fn lin_has_stable_keys() {
+    let lin = |args: &[&str]| {
+        let one = ["lin", "--layout", "one_line", "--index", "volatile", "--values", "numbers"];
+        run(one.iter().chain(args))
+    };
+    let found = lin(&["--seconds", "1", "--json"]).json();
+    has_keys(&found, &["campaigns", "delays", "passed"]);
+    let campaign = &found["campaigns"][0];
+    has_keys(campaign, &["layout", "slots", "index", "values", "rounds", "operations", "seconds", "violation"]);
+    assert_eq!((&found["passed"], &campaign["violation"]), (&true.into(), &serde_json::Value::Null));
+    assert!(campaign["operations"].as_u64() > Some(1000), "{found}");
+    // The negative control of crashes, which any binary has: the bug is found.
+    let text = lin(&["--durable", "--control", "--seconds", "30"]).ok();
+    assert!(text.contains("every planted bug was found"), "{text}");
+    assert!(run(["lin", "--layout", "one_line", "--slots", "9"]).fails(2).contains("no such tree"));
+}

@@ -2,13 +2,10 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
+use crate::subjects::{Subject, layouts, subjects};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
-#[cfg(feature = "papers")]
-use bristlecone::{
-    Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
-};
-use bristlecone::{Circular, Flat, FlatFixed, Index, IndexKind, Linear, Node, OneLine, Persistent, Volatile};
+use bristlecone::{Index, Node, OneLine};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -83,64 +80,6 @@ enum ValuesName {
     Records,
 }
 
-/// A tree that can be checked.
-struct Subject {
-    layout: &'static str,
-    slots: u32,
-    index: IndexKind,
-    check: fn(&Args) -> Outcome,
-}
-
-/// A table of subjects: of each layout the indexes. Each costs seconds of compile time.
-macro_rules! subjects {
-    (@@ [$($index:ident)*] $layout:ty) => {
-        &[$(Subject {
-            layout: <$layout as Node>::NAME,
-            slots: <$layout as Node>::SLOTS as u32,
-            index: <$index as Index>::KIND,
-            check: checked::<$layout, $index>,
-        }),*]
-    };
-    (@ $indexes:tt $($layout:ty)*) => { &[$(subjects!(@@ $indexes $layout),)*] };
-    ($([$($index:ident)*]: $($layout:ty)*;)*) => { &[$(subjects!(@ [$($index)*] $($layout)*),)*] };
-}
-
-const SUBJECTS: &[&[&[Subject]]] = subjects! {
-    [Volatile Persistent]: OneLine<7> Linear<4> Circular<4>;
-    [Flat FlatFixed]: OneLine<7>;
-};
-
-/// And larger nodes. NV-Tree's leaves with the index of their paper, too.
-#[cfg(feature = "papers")]
-const OF_PAPERS: &[&[&[Subject]]] = subjects! {
-    [Volatile Persistent]:
-        Linear<5> Linear<8> Circular<8>
-        Scanned<Linear<4>> Scanned<Circular<4>> Sentinel<Linear<8>> Sentinel<Circular<8>>
-        Fingerprinted<Linear<4>> Fingerprinted<Circular<4>>
-        CowSip<4> CowSip<4, { crab::OPT }> CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
-        CowSip<8> CowSip<8, { crab::OPT }>
-        Fingerprint<4> Logged<4> Versioned<4>;
-    [Volatile Persistent Flat FlatFixed]: Append<3> Append<3, Fixed> Append<3, Aggressive>;
-};
-
-#[cfg(not(feature = "papers"))]
-const OF_PAPERS: &[&[&[Subject]]] = &[];
-
-fn subjects() -> impl Iterator<Item = &'static Subject> {
-    SUBJECTS.iter().chain(OF_PAPERS).copied().flatten().copied().flatten()
-}
-
-/// The names of all layouts, each once.
-fn layouts() -> Vec<&'static str> {
-    let mut names = Vec::new();
-    for subject in subjects() {
-        if !names.contains(&subject.layout) {
-            names.push(subject.layout);
-        }
-    }
-    names
-}
-
 impl Args {
     /// Those that were asked for, or that [`run`] has put there.
     fn slots(&self) -> u32 {
@@ -159,10 +98,10 @@ pub(crate) fn run(mut args: Args) -> Outcome {
         let asked = format!("{} nodes of {slots} slots with a {} index", args.layout, args.index.name());
         return Err(Usage(format!("no {asked} are checked; there is: {}", known.join("; "))).into());
     };
-    (subject.check)(&args)
+    (subject.crash)(&args)
 }
 
-fn checked<N: Node, I: Index>(args: &Args) -> Outcome {
+pub(crate) fn checked<N: Node, I: Index>(args: &Args) -> Outcome {
     let model = match args.model {
         ModelName::Tso => Model::Tso,
         ModelName::Weak => Model::Weak,

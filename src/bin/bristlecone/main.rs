@@ -2,7 +2,7 @@
 //!
 //! One file per subcommand; each has its `Args` and a `run`. What they share: [`out`] (figures for people and for
 //! programs), [`parse`] (arguments), [`trees`] (trees whose types are found at run time), [`scratch`] (temporary pools),
-//! [`numbers`] (reproducible randomness), [`worker`] (the process that is killed).
+//! [`subjects`] (what the checkers are run on), [`numbers`] (reproducible randomness), [`worker`] (the process that is killed).
 
 mod bench;
 mod check;
@@ -10,6 +10,7 @@ mod crash;
 mod del;
 mod get;
 mod info;
+mod lin;
 mod load;
 mod numbers;
 mod out;
@@ -18,6 +19,7 @@ mod put;
 mod scan;
 mod scratch;
 mod stat;
+mod subjects;
 mod tour;
 mod trees;
 mod worker;
@@ -49,6 +51,7 @@ enum Command {
     Info(info::Args),
     Bench(bench::Args),
     Crash(crash::Args),
+    Lin(lin::Args),
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -66,6 +69,7 @@ fn run(command: Command) -> Outcome {
         Command::Info(args) => info::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Crash(args) => crash::run(args),
+        Command::Lin(args) => lin::run(args),
         Command::Worker(args) if args.peer.is_some() => bench::worker(&args),
         Command::Worker(args) => worker::run(args),
     }

@@ -1,0 +1,105 @@
+//! Durable linearizability: threads at work on a simulated medium, which is cut at random moments. What is found after
+//! recovery must be explained by the operations that had returned, and by some of those under way: so nothing is lost that
+//! was acknowledged, and nothing is taken back that a reader has seen.
+//!
+//! # Source
+//!
+//! Izraelevitz, Mendes, Scott: "Linearizability of Persistent Memory Objects Under a Full-System-Crash Failure Model", DISC
+//! (2016).
+
+use super::check::check;
+use super::op::{Call, Op};
+use super::plan::{Plan, Random};
+use super::round::{entries_of, filled, is_sound, read_all, work};
+use super::subject::{Clock, Kind};
+use crate::crash::pending::{Pending, THREADS};
+use crate::error::Error;
+use crate::medium::{Event, Model, Sim, number_thread};
+use crate::pool::{Options, Pool};
+
+/// Cuts of a round.
+const CUTS: usize = 6;
+
+/// Small segments, so that images are small.
+fn options(bytes: u64) -> Options {
+    Pool::options().segment_size(segment(bytes)).max_capacity(256 * segment(bytes)).max_trees(2)
+}
+
+fn segment(bytes: u64) -> u64 {
+    (bytes * 4).next_power_of_two().max(1024)
+}
+
+/// Runs the round of a seed, and looks at what crashes leave of it. Returns how many operations were checked, or what was
+/// wrong. A planted bug: the fences in source files whose names end with `left_out` do nothing.
+pub(super) fn run(kind: Kind<Sim>, seed: u64, threads: usize, left_out: Option<&str>) -> Result<u64, String> {
+    let plan = Plan::short(seed, threads.min(THREADS - 1), kind.slots, kind.records);
+    let failed = |error: Error| error.to_string();
+    let sim = Sim::zeroed(270 * segment(kind.bytes)).of_threads();
+    let pool = options(kind.bytes).create_on(sim.clone()).map_err(failed)?;
+    let tree = filled(kind, &pool, &plan).map_err(failed)?;
+    let from = sim.now();
+    let clock = Clock::of(sim.clone());
+    let calls = work(&plan, seed, &*tree, &clock, &|number| number_thread(number as u8 + 1))?;
+    let trace = sim.trace_of_threads();
+    let mut random = Random::new(seed, 0x6375_7473);
+    let mut cuts: Vec<usize> =
+        (0..CUTS).map(|_| from + random.below((trace.len() - from) as u64 + 1) as usize).collect();
+    cuts.sort_unstable();
+    let mut pending = Pending::new(vec![0; sim.words().len()]);
+    let (mut applied, mut checked) = (0, 0);
+    for cut in cuts {
+        for (event, thread) in &trace[applied..cut] {
+            let missing = |file| matches!(event, Event::Fence(site) if site.file().ends_with(file));
+            if !left_out.is_some_and(missing) {
+                pending.apply_of(event, *thread);
+            }
+        }
+        applied = cut;
+        let calls: Vec<Call> = calls.iter().filter_map(|call| until(cut, call, &clock)).collect();
+        checked += calls.len() as u64;
+        let model = random.one_of(&[Model::Tso, Model::Weak]);
+        // Of each line the least that is durable, or anything.
+        let choice = random.one_of(&[0, 1, 1]) * (random.next() | 1);
+        let crashed = Sim::crashed(&pending.image, pending.options(model), Vec::new(), choice);
+        state(kind, &plan, crashed, calls, &mut random)
+            .map_err(|what| format!("a crash after {cut} of {} events ({model:?}): {what}", trace.len()))?;
+    }
+    Ok(checked)
+}
+
+/// What was known of a call when the medium was cut after so many events; `None`: it was not made yet.
+fn until(cut: usize, call: &Call, clock: &Clock) -> Option<Call> {
+    (clock.position(call.called) <= cut).then(|| {
+        let returned = call.returned.clone().filter(|(at, _)| clock.position(*at) <= cut);
+        Call { returned, ..call.clone() }
+    })
+}
+
+/// Opens what a crash left, and checks it.
+fn state(kind: Kind<Sim>, plan: &Plan, sim: Sim, mut calls: Vec<Call>, random: &mut Random) -> Result<(), String> {
+    let failed = |error: Error| error.to_string();
+    let pool = options(kind.bytes).open_on(sim).map_err(failed)?;
+    let tree = (kind.open)(&pool).map_err(failed)?;
+    let last = calls.iter().map(|call| call.returned.as_ref().map_or(call.called, |(at, _)| *at)).max();
+    let clock = Clock::after(last.unwrap_or_default());
+    let read = read_all(plan, &*tree, &clock).map_err(failed)?;
+    let mut entries = entries_of(&read);
+    calls.extend(read);
+    if let Some(wrong) = check(&plan.keys, &plan.before, &calls, plan.atomic) {
+        return Err(wrong);
+    }
+    is_sound(&*tree, &entries)?;
+    // It can be used.
+    for (i, &key) in plan.keys.iter().enumerate() {
+        let keeps = random.one_in(2);
+        let op = if keeps { Op::Insert(key, i as u64) } else { Op::Remove(key) };
+        tree.perform(&op, &clock).map_err(failed)?;
+        entries.remove(&key);
+        entries.extend(keeps.then_some((key, i as u64)));
+    }
+    let found = entries_of(&read_all(plan, &*tree, &clock).map_err(failed)?);
+    if found != entries {
+        return Err(format!("after further use there is {found:?}, expected {entries:?}"));
+    }
+    is_sound(&*tree, &entries)
+}

@@ -1,0 +1,206 @@
+//! The linearizability checker: threads at work on few keys, and whether what they have seen can be explained by one
+//! operation after the other.
+//!
+//! Rounds are short: some threads do some hundred operations each on a tree of small leaves, and note when each was called
+//! and when it returned. Then the history of each key must be [linearizable](https://doi.org/10.1145/78969.78972). A range,
+//! a batch and a `multi_get` are taken as one operation on each of their keys, at any moment of the call. In rounds of few
+//! keys, the history of all keys together must be linearizable, with `clear` and `bulk_load` as one operation each.
+//!
+//! What a round does follows from its seed; how its threads interleave does not. Built with `--cfg bristlecone_delays`,
+//! threads are held up where they race, at points that the seed chooses: a round that goes wrong once goes wrong again
+//! within some hundred tries.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use bristlecone::lin::Campaign;
+//! use bristlecone::{OneLine, Volatile};
+//!
+//! let outcome = Campaign { rounds: 4, ..Campaign::default() }.run::<OneLine<7>, Volatile>(&|_| ());
+//! assert!(outcome.violations.is_empty(), "{}", outcome.violations[0]);
+//! assert!(outcome.operations > 100);
+//! ```
+
+mod check;
+mod durable;
+mod explain;
+mod op;
+mod plan;
+mod round;
+mod subject;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::crash::Values;
+use crate::index::Index;
+use crate::medium::Sim;
+use crate::node::Node;
+use parking_lot::Mutex;
+use round::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use subject::Kind;
+
+/// What is checked, and for how long.
+#[derive(Debug, Clone)]
+pub struct Campaign {
+    /// What messages call it.
+    pub name: String,
+    /// What the values are.
+    pub values: Values,
+    /// Threads of a round; 0: another number in each.
+    pub threads: usize,
+    /// Seed of all.
+    pub seed: u64,
+    /// Whether `seed` is that of a round, which is repeated.
+    pub repeat: bool,
+    /// Stop after so many rounds.
+    pub rounds: u64,
+    /// Stop after this time.
+    pub time: Duration,
+    /// A round that takes longer than this is stuck: the process ends with a message.
+    pub patience: Duration,
+    /// How many rounds go on side by side.
+    pub lanes: usize,
+}
+
+impl Default for Campaign {
+    /// Of numbers, for as long as it takes.
+    fn default() -> Self {
+        Self {
+            name: "a tree".to_owned(),
+            values: Values::Numbers,
+            threads: 0,
+            seed: 1,
+            repeat: false,
+            rounds: u64::MAX,
+            time: Duration::MAX,
+            patience: Duration::from_secs(60),
+            lanes: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// What a campaign found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// Rounds that were run.
+    pub rounds: u64,
+    /// Operations whose answers were checked.
+    pub operations: u64,
+    /// What went wrong; the campaign ends with the first round that does.
+    pub violations: Vec<Violation>,
+}
+
+/// A round that was not as it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The seed of the round: with [`repeat`](Campaign::repeat) it is run again and again.
+    pub seed: u64,
+    /// What was wrong: of a history, the smallest part that shows it.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.what)
+    }
+}
+
+/// A validation that a negative control leaves out.
+#[cfg(bristlecone_delays)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// Readers do not see that a node was written meanwhile.
+    Version,
+    /// Readers do not see that the leaf to which the index leads does not own the key.
+    Span,
+}
+
+impl Campaign {
+    /// Runs rounds until one goes wrong, or time is up; `progress` is told of each that ends, with what was found so far.
+    pub fn run<N: Node, I: Index>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let kind = Kind::<Any>::of::<N, I>(self.values);
+        self.rounds_of(progress, &|seed| round::run(kind, seed, self.threads))
+    }
+
+    /// The same on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found after recovery must
+    /// be explained by the operations that had returned, and by any of those under way.
+    pub fn durable<N: Node, I: Index>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let kind = Kind::<Sim>::of::<N, I>(self.values);
+        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, None))
+    }
+
+    /// The same with a planted bug: writers unlock before what they wrote is durable. A violation must be found.
+    pub fn durable_control<N: Node, I: Index>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let kind = Kind::<Sim>::of::<N, I>(self.values);
+        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, Some("src/chain/mod.rs")))
+    }
+
+    /// [`run`](Self::run) without one validation: a violation must be found.
+    #[cfg(bristlecone_delays)]
+    pub fn control<N: Node, I: Index>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        crate::delay::leave_out(Some(match control {
+            Control::Version => crate::delay::Validation::Version,
+            Control::Span => crate::delay::Validation::Span,
+        }));
+        let outcome = self.run::<N, I>(progress);
+        crate::delay::leave_out(None);
+        outcome
+    }
+
+    fn rounds_of(
+        &self,
+        progress: &(dyn Fn(&Outcome) + Sync),
+        round: &(dyn Fn(u64) -> Result<u64, String> + Sync),
+    ) -> Outcome {
+        let (outcome, next, ended) = (Mutex::new(Outcome::default()), AtomicU64::new(0), AtomicBool::new(false));
+        let start = Instant::now();
+        // What each lane is at, and since when.
+        let at_work: Vec<Mutex<Option<(u64, Instant)>>> = (0..self.lanes.max(1)).map(|_| Mutex::new(None)).collect();
+        let lane = |at: &Mutex<Option<(u64, Instant)>>| {
+            while !ended.load(Ordering::Relaxed) && start.elapsed() < self.time {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= self.rounds {
+                    break;
+                }
+                let seed = if self.repeat { self.seed } else { plan::Random::new(self.seed, number).next() };
+                *at.lock() = Some((seed, Instant::now()));
+                let found = catch_unwind(AssertUnwindSafe(|| round(seed)));
+                let found = found.unwrap_or_else(|_| Err("panic".to_owned()));
+                *at.lock() = None;
+                let mut outcome = outcome.lock();
+                outcome.rounds += 1;
+                match found {
+                    Ok(operations) => outcome.operations += operations,
+                    Err(what) => {
+                        outcome.violations.push(Violation { seed, what });
+                        ended.store(true, Ordering::Relaxed);
+                    }
+                }
+                progress(&outcome);
+            }
+        };
+        std::thread::scope(|scope| {
+            let lanes: Vec<_> = at_work.iter().map(|at| scope.spawn(move || lane(at))).collect();
+            while lanes.iter().any(|lane| !lane.is_finished()) {
+                std::thread::park_timeout(Duration::from_millis(2));
+                self.watch(&at_work);
+            }
+        });
+        outcome.into_inner()
+    }
+
+    /// A round that is stuck cannot be ended from outside.
+    fn watch(&self, at_work: &[Mutex<Option<(u64, Instant)>>]) {
+        let stuck = at_work.iter().find_map(|at| at.lock().filter(|(_, since)| since.elapsed() > self.patience));
+        if let Some((seed, _)) = stuck {
+            eprintln!("{}: the round of seed {seed} does not end: a deadlock, or an endless loop", self.name);
+            std::process::exit(1);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What threads do in a round: all of it follows from the round's seed, but for the order in which they get to it.
+
+use super::op::{Named, Op, Scan, Way};
+use std::collections::BTreeMap;
+
+/// Pseudo-random numbers (splitmix64).
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    /// Other numbers for each pair.
+    pub(super) fn new(seed: u64, of: u64) -> Self {
+        let mut random = Self(seed ^ of.rotate_left(40));
+        random.next();
+        random
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let word = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    /// True once in `n`.
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub(super) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// How the tree comes to be open when the threads begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// It was made just now.
+    New,
+    /// It was closed and opened: no leaf was touched yet.
+    Closed,
+    /// It was not closed.
+    Crashed,
+}
+
+/// What there is, and what is done.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    seed: u64,
+    /// Whether the tree's values are records.
+    records: bool,
+    pub(super) threads: usize,
+    /// Of each thread.
+    pub(super) ops: usize,
+    /// All keys of the round, in order.
+    pub(super) keys: Vec<u64>,
+    pub(super) before: BTreeMap<u64, u64>,
+    pub(super) opened: Opened,
+    /// Whether lines have to be written back: some layouts do other things then.
+    pub(super) writes_back: bool,
+    /// Whether what changes all keys at once is looked at as one operation: rounds of few keys and short operations.
+    pub(super) atomic: bool,
+    /// Threads insert more, and then remove more, for so many operations.
+    wave: usize,
+    /// One operation in so many clears or loads the tree.
+    clears: u64,
+}
+
+/// The thread to which what there was before belongs.
+const BEFORE: usize = 99;
+
+impl Plan {
+    /// For leaves of so many slots; `threads` of 0: two to eight.
+    pub(super) fn new(seed: u64, threads: usize, slots: u64, records: bool) -> Self {
+        let mut random = Random::new(seed, 0);
+        let atomic = random.one_in(6);
+        let count = if atomic { 3 + random.below(2 * slots) } else { slots * random.one_of(&[1, 3, 8, 16]) };
+        let keys = keys(&mut random, count.clamp(3, if atomic { 12 } else { 200 }));
+        let share = random.below(5);
+        let before = keys.iter().enumerate().filter(|_| random.below(4) < share);
+        let before = before.map(|(i, &key)| (key, Named::value(BEFORE, i as u64))).collect();
+        let (usual, fewer) = (2 + random.below(7) as usize, 2 + random.below(3) as usize);
+        Self {
+            seed,
+            records,
+            threads: if threads > 0 {
+                threads
+            } else if atomic {
+                fewer
+            } else {
+                usual
+            },
+            ops: if atomic { 120 } else { random.one_of(&[200, 500, 1000]) },
+            before,
+            opened: random.one_of(&[Opened::New, Opened::Closed, Opened::Crashed]),
+            writes_back: random.one_in(2),
+            atomic,
+            wave: random.one_of(&[20, 60, 200]),
+            clears: if atomic { 12 } else { random.one_of(&[100, 400, u64::MAX]) },
+            keys,
+        }
+    }
+
+    /// A short round of few threads, after which crashes are looked at.
+    pub(super) fn short(seed: u64, threads: usize, slots: u64, records: bool) -> Self {
+        let mut plan = Self::new(seed, threads, slots, records);
+        let mut random = Random::new(seed, 1);
+        plan.threads = if threads > 0 { threads } else { 2 + random.below(3) as usize };
+        plan.ops = 40;
+        plan.keys.truncate(24);
+        plan.before.retain(|key, _| plan.keys.binary_search(key).is_ok());
+        plan.wave = 10;
+        plan
+    }
+
+    /// What one of the threads does; what it has seen last helps it to exchange values.
+    pub(super) fn script(&self, thread: usize) -> Script<'_> {
+        let random = Random::new(self.seed, thread as u64 + 2);
+        Script { plan: self, thread, random, done: 0, writes: 0, seen: vec![None; self.keys.len()], focus: 0 }
+    }
+}
+
+/// Keys of all kinds: neighbours, far apart, and sometimes the least and the greatest.
+fn keys(random: &mut Random, count: u64) -> Vec<u64> {
+    let (first, step) = (random.one_of(&[0, 1, 1000, u64::MAX / 2]), random.one_of(&[1, 1, 3, 1 << 32]));
+    let mut keys: Vec<u64> = (0..count).map(|i| first + i * step).collect();
+    if random.one_in(2) {
+        keys.push(u64::MAX);
+    }
+    keys
+}
+
+/// The operations of one thread, one after the other.
+pub(super) struct Script<'p> {
+    plan: &'p Plan,
+    thread: usize,
+    random: Random,
+    done: usize,
+    writes: u64,
+    /// The value that each key had when this thread last learned of it.
+    seen: Vec<Option<u64>>,
+    /// Around which key it is at work.
+    focus: u64,
+}
+
+impl Script<'_> {
+    /// A new value.
+    fn value(&mut self) -> u64 {
+        self.writes += 1;
+        Named::value(self.thread, self.writes)
+    }
+
+    /// The position of a key: near others that were asked for lately, or anywhere.
+    fn position(&mut self) -> usize {
+        let keys = self.plan.keys.len() as u64;
+        if self.random.one_in(16) {
+            self.focus = self.random.below(keys);
+        }
+        let at = if self.random.one_in(3) { self.random.next() } else { self.focus + self.random.below(4) };
+        (at % keys) as usize
+    }
+
+    fn key(&mut self) -> u64 {
+        let position = self.position();
+        self.plan.keys[position]
+    }
+
+    /// Neighbouring keys, or any; at most so many.
+    fn some_keys(&mut self, most: u64) -> Vec<u64> {
+        let count = 1 + self.random.below(most);
+        let (from, together) = (self.position(), self.random.one_in(2));
+        let keys = &self.plan.keys;
+        let any = |random: &mut Random| random.below(keys.len() as u64) as usize;
+        let at = (0..count as usize).map(|i| if together { from + i } else { any(&mut self.random) });
+        at.map(|i| keys[i % keys.len()]).collect()
+    }
+
+    /// The value that was seen last at a key that was asked for alone.
+    pub(super) fn saw(&mut self, key: u64, value: Option<u64>) {
+        if let Ok(i) = self.plan.keys.binary_search(&key) {
+            self.seen[i] = value;
+        }
+    }
+
+    fn scan(&mut self) -> Op {
+        let (a, b) = (self.key(), self.key());
+        let whole = self.random.one_in(4);
+        let keys = if whole { (0, u64::MAX) } else { (a.min(b), a.max(b)) };
+        let way = self.random.one_of(&[Way::Up, Way::Up, Way::Down, Way::Both]);
+        let limit = if way != Way::Both && self.random.one_in(3) { 1 + self.random.below(4) } else { u64::MAX };
+        Op::Range(Scan { keys, way, limit: limit as usize })
+    }
+
+    fn all(&mut self) -> Op {
+        if self.random.one_in(2) {
+            return Op::Clear;
+        }
+        let mut entries = Vec::new();
+        for &key in &self.plan.keys {
+            if self.random.one_in(2) {
+                entries.push((key, self.value()));
+            }
+        }
+        Op::Load(entries)
+    }
+
+    fn longer(&mut self) -> Op {
+        let (records, atomic) = (self.plan.records, self.plan.atomic);
+        match self.random.below(6) {
+            0 if !records && !atomic => Op::MultiGet(self.some_keys(20)),
+            1 | 2 if !records && !atomic => {
+                let keys = self.some_keys(12);
+                Op::Batch(keys.into_iter().map(|key| (key, self.value())).collect())
+            }
+            0..5 if !atomic => self.scan(),
+            _ if self.random.one_in(2) => Op::IsEmpty,
+            _ => Op::Len,
+        }
+    }
+}
+
+impl Iterator for Script<'_> {
+    type Item = Op;
+
+    fn next(&mut self) -> Option<Op> {
+        if self.done == self.plan.ops {
+            return None;
+        }
+        let grows = (self.done / self.plan.wave).is_multiple_of(2);
+        self.done += 1;
+        if self.random.one_in(self.plan.clears) {
+            return Some(self.all());
+        }
+        let i = self.position();
+        let key = self.plan.keys[i];
+        let (records, inserts) = (self.plan.records, if grows { 30 } else { 10 });
+        Some(match self.random.below(100) {
+            0..25 => Op::Get(key),
+            25..32 => Op::Update(key, self.value()),
+            32..36 => Op::InsertNew(key, self.value()),
+            36..44 if !records => {
+                let new = (!self.random.one_in(3)).then(|| self.value());
+                Op::Exchange(key, self.seen[i], new)
+            }
+            36..54 => self.longer(),
+            n if n < 54 + inserts => Op::Insert(key, self.value()),
+            n if n < 94 => Op::Remove(key),
+            _ => Op::Get(key),
+        })
+    }
+}

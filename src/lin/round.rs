@@ -1,0 +1,224 @@
+//! One round: threads at work on a tree, and what they have seen of it.
+
+use super::check::{Entries, check};
+use super::op::{Answer, Call, Op, Scan, Way};
+use super::plan::{Opened, Plan};
+use super::subject::{Clock, Kind, Subject};
+use crate::delay;
+use crate::delegate_medium;
+use crate::error::Error;
+use crate::medium::{Domain, Dram, Medium, load_each};
+use crate::pool::{Options, Pool};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+/// The medium of all trees here: one type, so that a tree is compiled once.
+pub(super) type Any = Arc<dyn Medium>;
+
+/// Memory that lets other threads go ahead now and then, before each access.
+struct Jittery {
+    words: Dram,
+    domain: Domain,
+}
+
+impl Medium for Jittery {
+    delegate_medium!(this => this.words; len name pairs_are_whole costs read_only reserve space forked cas order flush);
+    delegate_medium!(this => this.words; will_read prefetch);
+
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    fn writes_back(&self) -> bool {
+        self.domain == Domain::Power
+    }
+
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        load_each(self, at, words);
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        delay::pause();
+        self.words.load(at)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        delay::pause();
+        self.words.store(at, value);
+    }
+
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        delay::pause();
+        self.words.store_pair(at, pair);
+    }
+
+    fn fence(&self) {
+        delay::pause();
+        self.words.fence();
+    }
+}
+
+fn holding(words: impl IntoIterator<Item = u64>, plan: &Plan) -> Any {
+    let domain = if plan.writes_back { Domain::Power } else { Domain::Process };
+    Arc::new(Jittery { words: Dram::from_words(words), domain })
+}
+
+fn words_of(pool: &Pool<Any>) -> Vec<u64> {
+    let mut words = vec![0; pool.medium().len() as usize / 8];
+    pool.medium().load_words(0, &mut words);
+    words
+}
+
+/// A pool for some leaves of so many bytes, records between them.
+fn options(bytes: u64) -> Options {
+    let segment = (bytes * 16).next_power_of_two().max(4096);
+    Pool::options().segment_size(segment).max_capacity(256 * segment).max_trees(2)
+}
+
+/// Bytes of such a pool.
+fn capacity(bytes: u64) -> u64 {
+    258 * (bytes * 16).next_power_of_two().max(4096)
+}
+
+/// A tree with what the plan begins with.
+pub(super) fn filled<M: Medium>(kind: Kind<M>, pool: &Pool<M>, plan: &Plan) -> Result<Box<dyn Subject>, Error> {
+    let tree = (kind.open)(pool)?;
+    let clock = Clock::default();
+    for (&key, &value) in &plan.before {
+        tree.perform(&Op::Insert(key, value), &clock)?;
+    }
+    Ok(tree)
+}
+
+/// Lets the threads do what is planned, and tells what they have seen; or what went wrong at once.
+///
+/// Each thread begins with `begin`.
+pub(super) fn work(
+    plan: &Plan,
+    seed: u64,
+    tree: &dyn Subject,
+    clock: &Clock,
+    begin: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Call>, String> {
+    let start = Barrier::new(plan.threads);
+    let thread = |number: usize| {
+        begin(number);
+        delay::seed(seed, number as u64);
+        let mut calls = Vec::with_capacity(plan.ops);
+        let mut script = plan.script(number);
+        start.wait();
+        while let Some(op) = script.next() {
+            let called = clock.now();
+            let answer = tree.perform(&op, clock);
+            let returned = clock.now();
+            let answer = answer.map_err(|error| format!("thread {number}: {op:?}: {error}"))?;
+            if let (Op::Get(key) | Op::Exchange(key, ..), Answer::Old(old)) = (&op, &answer) {
+                script.saw(*key, *old);
+            }
+            calls.push(Call { thread: number, op, called, returned: Some((returned, answer)) });
+        }
+        Ok(calls)
+    };
+    let caught = |number| match catch_unwind(AssertUnwindSafe(|| thread(number))) {
+        Ok(calls) => calls,
+        Err(payload) => Err(format!("thread {number} panics: {}", text_of(&*payload))),
+    };
+    thread::scope(|threads| {
+        let spawned: Vec<_> = (0..plan.threads).map(|number| threads.spawn(move || caught(number))).collect();
+        let calls: Result<Vec<_>, String> = spawned.into_iter().map(|it| it.join().expect("caught")).collect();
+        calls.map(|calls| calls.into_iter().flatten().collect())
+    })
+}
+
+fn text_of(payload: &dyn std::any::Any) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("with something else than text")
+}
+
+/// The whole tree, as one more thread reads it.
+pub(super) fn read_all(plan: &Plan, tree: &dyn Subject, clock: &Clock) -> Result<Vec<Call>, Error> {
+    let scan = |way| Op::Range(Scan { keys: (0, u64::MAX), way, limit: usize::MAX });
+    let ops = [scan(Way::Up), scan(Way::Down), Op::MultiGet(plan.keys.clone())];
+    ops.into_iter()
+        .map(|op| {
+            let called = clock.now();
+            let answer = tree.perform(&op, clock)?;
+            Ok(Call { thread: plan.threads, op, called, returned: Some((clock.now(), answer)) })
+        })
+        .collect()
+}
+
+/// What a full reading shows.
+pub(super) fn entries_of(read: &[Call]) -> Entries {
+    let shown = read.iter().find_map(|call| match call.answer() {
+        Some(Answer::Shown(shown)) => Some(shown),
+        _ => None,
+    });
+    shown.into_iter().flatten().map(|entry| (entry.key, entry.value)).collect()
+}
+
+/// When nobody is at work: all invariants hold, and the number of entries is right.
+pub(super) fn is_sound(tree: &dyn Subject, entries: &Entries) -> Result<(), String> {
+    if let Some(fault) = tree.fault() {
+        return Err(format!("a reader came across damage: {fault}"));
+    }
+    if let Some(broken) = tree.check().violations.first() {
+        return Err(format!("check: {broken}"));
+    }
+    if tree.len() != entries.len() as u64 {
+        return Err(format!("len is {} of {} entries", tree.len(), entries.len()));
+    }
+    Ok(())
+}
+
+/// Runs the round of a seed. Returns how many operations it had, or what was wrong.
+pub(super) fn run(kind: Kind<Any>, seed: u64, threads: usize) -> Result<u64, String> {
+    let plan = Plan::new(seed, threads, kind.slots, kind.records);
+    let failed = |error: Error| error.to_string();
+    let (pool, tree) = opened(kind, &plan).map_err(failed)?;
+    let clock = Clock::default();
+    let mut calls = work(&plan, seed, &*tree, &clock, &|_| ())?;
+    let read = read_all(&plan, &*tree, &clock).map_err(failed)?;
+    let entries = entries_of(&read);
+    calls.extend(read);
+    if let Some(wrong) = check(&plan.keys, &plan.before, &calls, plan.atomic) {
+        return Err(wrong);
+    }
+    is_sound(&*tree, &entries)?;
+    // What there is now is there after a crash, too, and after closing and opening.
+    let crashed = words_of(&pool);
+    drop(tree);
+    let closed = words_of(&pool);
+    for (words, when) in [(crashed, "after a crash"), (closed, "after closing")] {
+        let pool = options(kind.bytes).open_on(holding(words, &plan)).map_err(failed)?;
+        let tree = (kind.open)(&pool).map_err(failed)?;
+        let found = entries_of(&read_all(&plan, &*tree, &clock).map_err(failed)?);
+        if found != entries {
+            return Err(format!("{when} there is {found:?}, expected {entries:?}"));
+        }
+        is_sound(&*tree, &found).map_err(|what| format!("{when}: {what}"))?;
+    }
+    Ok(calls.len() as u64)
+}
+
+fn opened(kind: Kind<Any>, plan: &Plan) -> Result<(Pool<Any>, Box<dyn Subject>), Error> {
+    let zeros = std::iter::repeat_n(0, capacity(kind.bytes) as usize / 8);
+    let pool = options(kind.bytes).create_on(holding(zeros, plan))?;
+    let tree = filled(kind, &pool, plan)?;
+    let words = match plan.opened {
+        Opened::New => return Ok((pool, tree)),
+        Opened::Closed => {
+            drop(tree);
+            let closed = Arc::clone(pool.medium());
+            drop(pool);
+            let mut words = vec![0; closed.len() as usize / 8];
+            closed.load_words(0, &mut words);
+            words
+        }
+        Opened::Crashed => words_of(&pool),
+    };
+    let pool = options(kind.bytes).open_on(holding(words, plan))?;
+    let tree = (kind.open)(&pool)?;
+    Ok((pool, tree))
+}
