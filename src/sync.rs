@@ -6,6 +6,25 @@ mod imp {
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use parking_lot::{Mutex, MutexGuard};
 
+    /// Where threads wait for what another one does under a mutex.
+    #[derive(Debug)]
+    pub(crate) struct Condvar(parking_lot::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self(parking_lot::Condvar::new())
+        }
+
+        pub(crate) fn wait<'m, T>(&self, mut guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+            self.0.wait(&mut guard);
+            guard
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
     /// A number that no other running thread has; not 0.
     pub(crate) fn thread_number() -> u64 {
         thread_local!(static HERE: u8 = const { 0 });
@@ -29,6 +48,24 @@ mod imp {
     pub(crate) fn thread_number() -> u64 {
         use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
         BuildHasherDefault::<DefaultHasher>::default().hash_one(loom::thread::current().id()) | 1
+    }
+
+    /// loom's condition variable behind the same signature.
+    #[derive(Debug)]
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        pub(crate) fn wait<'m, T>(&self, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+            self.0.wait(guard).expect("a loom model does not poison")
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
     }
 
     /// loom's mutex behind `parking_lot`'s signature (no poisoning).

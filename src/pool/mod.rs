@@ -1,6 +1,7 @@
 //! The pool: one file (or other medium) that holds named trees.
 
 pub(crate) mod blocks;
+mod catalog;
 pub(crate) mod format;
 mod options;
 pub(crate) mod progress;
@@ -14,17 +15,17 @@ pub use progress::Progress;
 use crate::codec::{key_kind_name, value_kind_name};
 use crate::error::{Broken, Error, Result};
 use crate::medium::{Domain, Mapped, Medium};
-use crate::sync::{Mutex, yield_now};
+use crate::sync::Mutex;
+use catalog::{Catalog, Found, Slot, Slots};
 use format::Superblock;
 use progress::Watch;
 use records::span;
 use roots::{Root, Shape};
 use segments::{Kind, Segments};
 use std::any::Any;
-use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 
 /// An open pool.
 ///
@@ -66,8 +67,8 @@ pub(crate) struct Inner<M: Medium> {
     // Before `medium`: dropping writes to it.
     superblock: Mutex<(Superblock, usize)>,
     pub(crate) segments: Segments,
-    /// The open trees by root slot. Also the lock under which roots are created and deleted.
-    catalog: Mutex<HashMap<u16, Weak<OpenTree>>>,
+    /// The open trees by root slot. Its lock is the one under which roots are created and deleted.
+    catalog: Catalog<OpenTree>,
     was_clean: bool,
     /// Whether the pool was declared in use, and is to be closed; or is only read.
     in_use: AtomicBool,
@@ -194,20 +195,25 @@ impl<M: Medium> Pool<M> {
     pub fn drop_tree(&self, name: &str) -> Result<()> {
         let inner = &*self.inner;
         inner.writable()?;
-        let (_catalog, root) = loop {
-            let catalog = inner.catalog.lock();
-            let root = inner.find(name)?.ok_or_else(|| Error::NotFound { what: name.to_owned() })?;
-            match catalog.get(&root.slot).map(Weak::strong_count) {
-                None => break (catalog, root),
-                // The last handle is just closing it.
-                Some(0) => drop(catalog),
-                Some(handles) => {
-                    return Err(Error::StillOpen { pool: inner.medium.name().to_owned(), handles });
-                }
+        let mut slots = inner.catalog.lock();
+        let root = loop {
+            match inner.find_live(name)? {
+                Some(root) => match slots.get(&root.slot) {
+                    None => break root,
+                    Some(Slot::Open(tree)) if tree.strong_count() > 0 => {
+                        let (pool, handles) = (inner.medium.name().to_owned(), tree.strong_count());
+                        return Err(Error::StillOpen { pool, handles });
+                    }
+                    Some(_) => {}
+                },
+                None if catalog::is_creating(&slots, name) => {}
+                None => return Err(Error::NotFound { what: name.to_owned() }),
             }
-            yield_now();
+            slots = inner.catalog.wait(slots);
         };
+        let _claim = inner.catalog.claim(&mut slots, root.slot, None);
         root.delete(&inner.medium);
+        drop(slots);
         inner.release_tree(root.slot);
         Ok(())
     }
@@ -247,7 +253,7 @@ impl<M: Medium> Inner<M> {
         let inner = Self {
             superblock: Mutex::new((superblock, twin)),
             segments,
-            catalog: Mutex::new(HashMap::new()),
+            catalog: Catalog::new(),
             was_clean,
             in_use: AtomicBool::new(false),
             watch,
@@ -330,8 +336,22 @@ impl<M: Medium> Inner<M> {
         (0..geometry.trees as u16).map(move |slot| Root::new(&geometry, slot))
     }
 
-    /// The roots that hold a tree.
+    /// The roots that hold a tree, while none of them is created or deleted.
     pub(crate) fn live_roots(&self) -> Result<Vec<Root>> {
+        // A child that came by `fork` may find the lock held by a thread that it has not.
+        let _slots = self.owned().is_ok().then(|| self.catalog.lock());
+        self.live()
+    }
+
+    /// The root of the tree of this name.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<Root>> {
+        let _slots = self.owned().is_ok().then(|| self.catalog.lock());
+        self.find_live(name)
+    }
+
+    // For those who hold the catalogue's lock.
+
+    fn live(&self) -> Result<Vec<Root>> {
         let mut live = Vec::new();
         for root in self.roots() {
             if self.intact(root.is_live(&self.medium))? {
@@ -341,56 +361,69 @@ impl<M: Medium> Inner<M> {
         Ok(live)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Result<Option<Root>> {
-        Ok(self.live_roots()?.into_iter().find(|root| root.name(&self.medium) == name))
+    fn find_live(&self, name: &str) -> Result<Option<Root>> {
+        Ok(self.live()?.into_iter().find(|root| root.name(&self.medium) == name))
     }
 
-    /// Opens the tree of this name, creating it if need be; or finds it open already.
+    /// A root for a new tree. `None`: somebody is just making one free, perhaps.
+    fn free_root(&self, slots: &Slots<OpenTree>) -> Result<Option<Root>> {
+        let mut limit = 0;
+        let mut unsettled = false;
+        for root in self.roots() {
+            limit += 1;
+            match (self.intact(root.is_live(&self.medium))?, slots.contains_key(&root.slot)) {
+                (false, false) => return Ok(Some(root)),
+                (is_live, claimed) => unsettled |= claimed && !is_live,
+            }
+        }
+        if unsettled { Ok(None) } else { Err(Error::TooManyTrees { pool: self.medium.name().to_owned(), limit }) }
+    }
+
+    /// Opens the tree of this name, creating it if need be; or finds it open already. Only who wants a tree that somebody else
+    /// is just opening, creating, closing or dropping waits for that.
     ///
-    /// `create` lays out an empty tree for a free root and returns its head; `open_tree` takes possession of the tree.
+    /// `create` makes an empty tree for a free root, and tells its head; `open_tree` takes possession of one that is there.
     pub(crate) fn tree(
         &self,
         name: &str,
         shape: Shape,
-        create: &dyn Fn(Root) -> Result<u64>,
+        create: &dyn Fn(Root) -> Result<(Arc<OpenTree>, u64)>,
         open_tree: &dyn Fn(Root) -> Result<Arc<OpenTree>>,
     ) -> Result<Arc<OpenTree>> {
         self.writable()?;
         roots::check_name(name)?;
-        let (mut catalog, found) = loop {
-            let catalog = self.catalog.lock();
-            let Some(root) = self.find(name)? else { break (catalog, None) };
-            self.check_shape(root, shape)?;
-            match catalog.get(&root.slot).map(Weak::upgrade) {
-                None => break (catalog, Some(root)),
-                Some(Some(open)) => return Ok(open),
-                // The last handle is just closing it.
-                Some(None) => drop(catalog),
-            }
-            yield_now();
-        };
-        let root = match found {
-            Some(root) => root,
-            None => {
-                let mut free = None;
-                for root in self.roots() {
-                    if !self.intact(root.is_live(&self.medium))? {
-                        free = Some(root);
-                        break;
+        let mut slots = self.catalog.lock();
+        let (root, is_new) = loop {
+            match self.find_live(name)? {
+                Some(root) => {
+                    self.check_shape(root, shape)?;
+                    match catalog::find(&slots, root.slot) {
+                        Found::Free => break (root, false),
+                        Found::Open(tree) => return Ok(tree),
+                        Found::Unsettled => {}
                     }
                 }
-                let limit = self.superblock.lock().0.geometry.trees as usize;
-                let full = || Error::TooManyTrees { pool: self.medium.name().to_owned(), limit };
-                let root = free.ok_or_else(full)?;
-                root.vacate(&self.medium);
-                let head = create(root).inspect_err(|_| self.release_tree(root.slot))?;
-                root.create(&self.medium, name, shape, head);
-                root
+                None if catalog::is_creating(&slots, name) => {}
+                None => {
+                    if let Some(root) = self.free_root(&slots)? {
+                        break (root, true);
+                    }
+                }
             }
+            slots = self.catalog.wait(slots);
         };
-        let tree = open_tree(root)?;
-        catalog.insert(root.slot, Arc::downgrade(&tree));
-        Ok(tree)
+        let claim = self.catalog.claim(&mut slots, root.slot, is_new.then_some(name));
+        drop(slots);
+        if is_new {
+            root.vacate(&self.medium);
+            let (tree, head) = create(root).inspect_err(|_| self.release_tree(root.slot))?;
+            claim.publish(&tree, || root.create(&self.medium, name, shape, head));
+            Ok(tree)
+        } else {
+            let tree = open_tree(root)?;
+            claim.publish(&tree, || ());
+            Ok(tree)
+        }
     }
 
     /// An existing tree is opened as what it is.
@@ -413,7 +446,7 @@ impl<M: Medium> Inner<M> {
 
     /// A tree is closed: it may be opened again.
     pub(crate) fn closed(&self, slot: u16) {
-        self.catalog.lock().remove(&slot);
+        self.catalog.closed(slot);
     }
 
     fn release_tree(&self, slot: u16) {

@@ -48,11 +48,15 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.publish(self.draft(std::iter::empty())?, false).map(drop)
     }
 
-    /// Lays out an empty chain; returns its head. Durable when it returns.
+    /// Lays out the empty chain of a tree that is just created; returns its head. Durable when it returns; nothing points to
+    /// it.
     pub(super) fn lay_out(&self) -> Result<u64> {
         let mut draft = self.draft(std::iter::empty())?;
+        let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
+        self.directory.learn(listed)?;
         draft.published = true;
-        Ok(draft.leaves[0].1)
+        self.take_over(&draft);
+        Ok(self.head())
     }
 
     /// Writes a chain of leaves and its tail. Durable when it returns; nothing points to it.
@@ -133,18 +137,9 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         // Crash: the old chain, with an index that has forgotten it.
         self.directory.reset()?;
-        let head = draft.leaves[0].1;
         draft.published = true;
-        self.root.set_head(m, head);
-        // Before the new leaves can be written to.
-        self.leaves.count.set(draft.entries);
-        let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
-        for (&(low, at), high) in draft.leaves.iter().zip(highs) {
-            delay();
-            self.leaves.adopt(at, Span::new(low, high));
-        }
-        delay();
-        self.head.store(head, Ordering::Release);
+        self.root.set_head(m, draft.leaves[0].1);
+        self.take_over(draft);
         for leaf in old {
             if let Some(records) = &self.records {
                 for (_, record) in self.leaves.entries(&leaf) {
@@ -154,5 +149,18 @@ impl<N: Node, M: Medium> Core<N, M> {
             self.leaves.free(leaf);
         }
         Ok(())
+    }
+
+    /// Makes a draft that is in its place, or nothing is yet, the chain that threads find.
+    fn take_over(&self, draft: &Draft<'_, N, M>) {
+        // Before the new leaves can be written to.
+        self.leaves.count.set(draft.entries);
+        let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
+        for (&(low, at), high) in draft.leaves.iter().zip(highs) {
+            delay();
+            self.leaves.adopt(at, Span::new(low, high));
+        }
+        delay();
+        self.head.store(draft.leaves[0].1, Ordering::Release);
     }
 }

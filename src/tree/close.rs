@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::index::{Source, Top};
 use crate::medium::Medium;
 use crate::node::Node;
+use crate::pool::Inner;
 use crate::pool::blocks::Blocks;
 use crate::pool::format::crc;
 use crate::pool::records::span;
@@ -155,13 +156,23 @@ impl<N: Node, M: Medium> Drop for Core<N, M> {
     /// The last handle is gone: nobody reads or writes the tree any more.
     fn drop(&mut self) {
         // A child that came by `fork` has nothing to close, and may find any lock held by a thread that it has not.
-        let opened = self.head() != 0 && self.pool.owned().is_ok();
-        if opened && self.fault.get().is_none() && !std::thread::panicking() {
+        if self.pool.owned().is_err() {
+            return;
+        }
+        // Those who wait for the tree are told, even if closing it panics.
+        let _closed = Closing(&self.pool, self.root.slot);
+        if self.head() != 0 && self.fault.get().is_none() && !std::thread::panicking() {
             // Without a record, because the pool is full, the next open finds the leaves.
             let _ = self.close();
         }
-        if opened {
-            self.pool.closed(self.root.slot);
-        }
+    }
+}
+
+/// Says that a tree is closed when it goes.
+struct Closing<'p, M: Medium>(&'p Inner<M>, u16);
+
+impl<M: Medium> Drop for Closing<'_, M> {
+    fn drop(&mut self) {
+        self.0.closed(self.1);
     }
 }

@@ -36,11 +36,18 @@ impl<N: Node, M: Medium> Core<N, M> {
             values: values.tag,
         };
         let of = |root| Self::unopened(Arc::clone(pool), name, root, index, values.is_record);
-        let open = pool.tree(name, shape, &|root| of(root)?.lay_out(), &|root| {
+        let create = |root| {
+            let core = of(root)?;
+            let head = core.lay_out()?;
+            // The one that laid it out knows which blocks hold zeros.
+            Ok((Arc::new(core) as _, head))
+        };
+        let recover = |root| {
             let core = of(root)?;
             core.recover()?;
-            Ok(Arc::new(core))
-        })?;
+            Ok(Arc::new(core) as _)
+        };
+        let open = pool.tree(name, shape, &create, &recover)?;
         // The shape was found equal, so the type is the same.
         open.downcast::<Self>().map_err(|_| Error::LayoutMismatch {
             tree: name.to_owned(),

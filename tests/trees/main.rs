@@ -1,5 +1,6 @@
 //! What trees do, as users see it. One program, so that a tree that several of these use is compiled once.
 
+mod catalog;
 #[cfg(feature = "crash")]
 mod crash;
 mod damage;

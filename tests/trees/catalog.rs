@@ -1,0 +1,294 @@
+//! Trees are opened, created, closed and dropped side by side: nobody waits but for the tree that he wants.
+
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::{Counted, Dram, Medium};
+use bristlecone::{Circular, Error, Flat, OneLine, Options, PTree, Persistent, Pool, Volatile, delegate_medium};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+type Tree = PTree<Circular<4>, Volatile, Any>;
+
+const SIZE: u64 = 256 << 10;
+/// Far more than anything here takes.
+const LONG: Duration = Duration::from_secs(20);
+
+fn options() -> Options {
+    Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(4)
+}
+
+/// What becomes of a fence of one thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// After so many others.
+    Stops(u32),
+    Panics,
+}
+
+/// A medium on which a thread can be stopped.
+struct Gate {
+    on: Any,
+    fate: Mutex<Option<(ThreadId, Fate)>>,
+    opened: Condvar,
+    /// Tells that it has stopped.
+    stopped: Mutex<Sender<()>>,
+}
+
+impl Gate {
+    fn new(on: Any) -> (Arc<Self>, Receiver<()>) {
+        let (stopped, has_stopped) = channel();
+        let gate = Self { on, fate: Mutex::new(None), opened: Condvar::new(), stopped: Mutex::new(stopped) };
+        (Arc::new(gate), has_stopped)
+    }
+
+    /// This thread's next fences.
+    fn set(&self, fate: Fate) {
+        *self.fate.lock().unwrap() = Some((thread::current().id(), fate));
+    }
+
+    fn open(&self) {
+        *self.fate.lock().unwrap() = None;
+        self.opened.notify_all();
+    }
+}
+
+impl Medium for Gate {
+    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only reserve space load load_words);
+    delegate_medium!(this => this.on; store store_pair cas order flush will_read prefetch forked);
+
+    fn fence(&self) {
+        let mut fate = self.fate.lock().unwrap();
+        let mine = |fate: &Option<(ThreadId, Fate)>| {
+            fate.filter(|(thread, _)| *thread == thread::current().id()).map(|(_, fate)| fate)
+        };
+        match mine(&fate) {
+            Some(Fate::Stops(skipped @ 1..)) => *fate = Some((thread::current().id(), Fate::Stops(skipped - 1))),
+            Some(Fate::Stops(0)) => {
+                self.stopped.lock().unwrap().send(()).unwrap();
+                while mine(&fate).is_some() {
+                    fate = self.opened.wait(fate).unwrap();
+                }
+            }
+            Some(Fate::Panics) => {
+                *fate = None;
+                drop(fate);
+                panic!("as it was told");
+            }
+            None => {}
+        }
+        self.on.fence();
+    }
+}
+
+/// A pool with the trees "a" and "b", of ten keys each.
+fn two_trees() -> Vec<u64> {
+    let pool = options().create_on(zeroed(SIZE)).unwrap();
+    for name in ["a", "b"] {
+        let tree: Tree = pool.tree(name).unwrap();
+        (0..10).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+    }
+    words_of(pool.medium())
+}
+
+/// What another thread does, and whether it comes to an end.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, is_done) = channel();
+    thread::spawn(move || done.send(work()));
+    is_done.recv_timeout(LONG).ok()
+}
+
+#[test]
+fn trees_work_while_another_one_is_being_opened() {
+    let (gate, has_stopped) = Gate::new(holding(two_trees()));
+    let pool = options().open_on(Arc::clone(&gate) as Any).unwrap();
+    let opener = thread::spawn({
+        let (gate, pool) = (Arc::clone(&gate), pool.clone());
+        move || {
+            gate.set(Fate::Stops(0));
+            let tree: Tree = pool.tree("a").unwrap();
+            tree.len()
+        }
+    });
+    has_stopped.recv_timeout(LONG).unwrap();
+    let others = in_time({
+        let pool = pool.clone();
+        move || {
+            let b: Tree = pool.tree("b").unwrap();
+            assert_eq!(b.insert(10, 10).unwrap(), None);
+            let c: Tree = pool.tree("c").unwrap();
+            assert_eq!(c.insert(1, 1).unwrap(), None);
+            assert_eq!(pool.trees().unwrap().len(), 3);
+            assert!(matches!(pool.drop_tree("c"), Err(Error::StillOpen { handles: 1, .. })));
+            drop(c);
+            pool.drop_tree("c").unwrap();
+            drop(b);
+            pool.tree::<Circular<4>, Volatile>("b").unwrap().len()
+        }
+    });
+    // Those who want the same tree wait for it.
+    let waited = AtomicBool::new(false);
+    let (second, dropped) = thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let tree: Tree = pool.tree("a").unwrap();
+            waited.store(true, Ordering::Relaxed);
+            tree.len()
+        });
+        let dropped = scope.spawn(|| {
+            let dropped = pool.drop_tree("a");
+            waited.store(true, Ordering::Relaxed);
+            dropped
+        });
+        thread::sleep(Duration::from_millis(50));
+        let too_early = waited.load(Ordering::Relaxed);
+        gate.open();
+        let results = (second.join().unwrap(), dropped.join().unwrap());
+        assert!(!too_early, "a tree that is being opened was given away");
+        results
+    });
+    assert_eq!(opener.join().unwrap(), 10);
+    assert_eq!(others, Some(11), "another tree waited");
+    // Before the opening of the second thread, or after it.
+    assert!(second == 10 || (second == 0 && dropped.is_ok()), "{second} entries, {dropped:?}");
+}
+
+#[test]
+fn trees_work_while_another_one_is_being_closed_or_created() {
+    for creating in [false, true] {
+        let (gate, has_stopped) = Gate::new(holding(two_trees()));
+        let pool = options().open_on(Arc::clone(&gate) as Any).unwrap();
+        let stopped = thread::spawn({
+            let (gate, pool) = (Arc::clone(&gate), pool.clone());
+            move || {
+                let tree: Option<Tree> = (!creating).then(|| pool.tree("a").unwrap());
+                // The first one is under the lock of the segments.
+                gate.set(Fate::Stops(1));
+                drop(tree);
+                if creating {
+                    drop(pool.tree::<Circular<4>, Volatile>("new").unwrap());
+                }
+            }
+        });
+        has_stopped.recv_timeout(LONG).unwrap();
+        let other = in_time({
+            let pool = pool.clone();
+            move || {
+                let other: Tree = pool.tree("other").unwrap();
+                other.insert(1, 1).unwrap();
+                pool.tree::<Circular<4>, Volatile>("b").unwrap().len()
+            }
+        });
+        let same = thread::spawn({
+            let pool = pool.clone();
+            move || pool.tree::<Circular<4>, Volatile>(if creating { "new" } else { "a" }).unwrap().len()
+        });
+        thread::sleep(Duration::from_millis(20));
+        let too_early = same.is_finished();
+        gate.open();
+        assert!(!too_early);
+        assert_eq!(other, Some(10), "another tree waited");
+        assert_eq!(same.join().unwrap(), if creating { 0 } else { 10 });
+        stopped.join().unwrap();
+        let names: Vec<String> = pool.trees().unwrap().into_iter().map(|tree| tree.name).collect();
+        assert_eq!(names.iter().filter(|name| *name == "new").count(), usize::from(creating), "{names:?}");
+    }
+}
+
+#[test]
+fn an_opening_that_panics_leaves_the_tree_to_others() {
+    for name in ["a", "new"] {
+        let (gate, _) = Gate::new(holding(two_trees()));
+        let pool = options().open_on(Arc::clone(&gate) as Any).unwrap();
+        let opener = thread::spawn({
+            let (gate, pool) = (Arc::clone(&gate), pool.clone());
+            move || {
+                gate.set(Fate::Panics);
+                drop(pool.tree::<Circular<4>, Volatile>(name));
+            }
+        });
+        assert!(opener.join().is_err());
+        let again = in_time({
+            let pool = pool.clone();
+            move || {
+                let tree: Tree = pool.tree(name).unwrap();
+                let len = tree.len();
+                drop(tree);
+                pool.drop_tree(name).unwrap();
+                len
+            }
+        });
+        assert_eq!(again, Some(if name == "a" { 10 } else { 0 }), "{name}");
+        assert!(pool.check().unwrap().is_clean());
+    }
+}
+
+/// All the orders of opening, the last drop and `drop_tree`, by threads that do nothing else.
+#[test]
+fn a_tree_is_opened_closed_and_dropped_by_all_at_once() {
+    let pool = options().create_on(zeroed(SIZE)).unwrap();
+    let rounds = if cfg!(miri) { 5 } else { 300 };
+    thread::scope(|scope| {
+        for id in 0..4u64 {
+            let pool = &pool;
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let name = if (id + round) % 3 == 0 { "x" } else { "y" };
+                    match (id + round) % 5 {
+                        0 => match pool.drop_tree(name) {
+                            Ok(()) | Err(Error::NotFound { .. } | Error::StillOpen { .. }) => {}
+                            Err(error) => panic!("{error}"),
+                        },
+                        _ => {
+                            let tree: Tree = pool.tree(name).unwrap();
+                            let key = id << 32 | round;
+                            assert_eq!(tree.insert(key, key).unwrap(), None);
+                            // It is not dropped while somebody has it.
+                            assert_eq!(tree.remove(key).unwrap(), Some(key));
+                        }
+                    }
+                    assert!(pool.trees().unwrap().len() <= 2);
+                }
+            });
+        }
+    });
+    assert!(pool.check().unwrap().is_clean());
+    for name in ["x", "y"] {
+        let _ = pool.drop_tree(name);
+    }
+    assert!(pool.trees().unwrap().is_empty());
+    assert_eq!(pool.stat().available, options().create_on(zeroed(SIZE)).unwrap().stat().available);
+}
+
+/// The blocks of a tree's first segment hold zeros, and are not written in full.
+#[test]
+fn the_first_leaves_of_a_new_tree_are_as_cheap_as_later_ones() {
+    let counted = Arc::new(Counted::new(Dram::zeroed(32 << 20)));
+    let pool = Pool::options().max_capacity(32 << 20).max_trees(4).create_on(Arc::clone(&counted) as Any).unwrap();
+    let tree: PTree<OneLine, Volatile, Any> = pool.tree("t").unwrap();
+    // Fewer leaves than a segment has.
+    let (keys, before) = (39 * 1000, counted.counts());
+    (1..=keys).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+    let spent = counted.counts() - before;
+    // An insert flushes one line; a split two of the right leaf and one of the left. (Ten of the right one, where its block is
+    // not known to hold zeros.)
+    let leaves = tree.check().leaves;
+    assert!(leaves > 990, "{leaves}");
+    assert!(spent.lines <= keys + 3 * leaves, "{} lines for {keys} inserts and {leaves} leaves", spent.lines);
+    // The same in every index.
+    drop(tree);
+    for persistent in [true, false] {
+        let before = counted.counts();
+        let lines = if persistent {
+            let tree: PTree<OneLine, Persistent, Any> = pool.tree("p").unwrap();
+            (1..=390).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+            counted.counts().lines - before.lines
+        } else {
+            let tree: PTree<OneLine, Flat, Any> = pool.tree("f").unwrap();
+            (1..=390).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+            counted.counts().lines - before.lines
+        };
+        // With what creating the tree takes.
+        assert!(lines < 390 + 5 * 10 + 60, "{lines} lines");
+    }
+}
