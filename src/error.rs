@@ -250,7 +250,7 @@ impl std::error::Error for Error {
 impl Error {
     /// There is not enough address space for what an open pool or tree has in memory.
     pub(crate) fn no_address_space(pool: &str, source: io::Error) -> Self {
-        Self::Io { pool: pool.to_owned(), doing: "reserve address space for", source }
+        Self::Io { pool: pool.to_owned(), doing: "reserve address space", source }
     }
 }
 

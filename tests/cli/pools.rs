@@ -213,6 +213,19 @@ fn find_word(bytes: &[u8], word: u64) -> Vec<usize> {
 }
 
 #[test]
+fn names_do_not_steer_the_terminal() {
+    let desk = Desk::new();
+    let name = "red\u{1b}[31m\nof two lines";
+    assert!(!desk.load("1\ta\n", &["--tree", name]).ok().contains('\u{1b}'));
+    let stat = desk.run("stat", &[]).ok();
+    assert!(stat.contains("red\\u{1b}[31m\\nof two lines"), "{stat}");
+    let error = desk.run("get", &["1"]).fails(1);
+    assert!(error.contains("no tree 'main'; there is 'red\\u{1b}[31m\\nof two lines'"), "{error}");
+    assert_eq!(desk.run("get", &["1", "--tree", name]).ok(), "a\n");
+    assert_eq!(desk.run("stat", &["--json"]).json()["trees"][0]["name"], name);
+}
+
+#[test]
 fn damage_is_found_and_named() {
     let desk = Desk::new();
     let lines: String = (0..1000u64).map(|i| format!("{}\t{i}\n", i + 1_000_000_000)).collect();

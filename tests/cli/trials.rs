@@ -25,6 +25,7 @@ fn the_tour_loses_nothing() {
     assert!(text.lines().count() <= 24 && after_the_first, "{text}");
     is_empty(dir.path());
     assert!(run(["tour", "--keys", "5", "--dir", path]).fails(2).contains("too few"));
+    assert_eq!(run(["tour", "--keys", "18446744073709551615", "--dir", path]).code, Some(2));
     let object = run(["tour", "--keys", "5000", "--kills", "1", "--dir", path, "--json"]).json();
     has_keys(&object, &["keys", "kills", "seed", "acknowledged", "lost", "problems", "rounds"]);
     has_keys(&object, &["dirty_reopen_ms", "clean_reopen_ms", "acknowledged_per_second"]);

@@ -91,7 +91,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         let trees = out::counted(trees, "tree", "trees");
         let leaves = out::counted(leaves, "leaf", "leaves");
         let entries = out::counted(entries, "entry", "entries");
-        out::text(&format!("{}: {verdict}: {trees}, {leaves}, {entries}{shifts}", args.pool.display()))?;
+        out::text(&format!(
+            "{}: {verdict}: {trees}, {leaves}, {entries}{shifts}",
+            out::shown(&args.pool.to_string_lossy())
+        ))?;
     }
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -133,10 +133,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         note = flush_note(flush, domain),
         pair = arch::pair_method(),
         search = arch::search_method(),
-        place = place.display(),
+        place = out::shown(&place.to_string_lossy()),
         domain = match (domain, unknown) {
             (Some(domain), _) => format!("{}: {}\n\n{}", domain.name(), domain.promise(), advice(domain)),
-            (None, why) => format!("unknown until a pool is there: {}", why.unwrap_or_default()),
+            (None, why) if place.is_dir() => format!("unknown until a pool is there: {}", why.unwrap_or_default()),
+            (None, why) => format!("unknown: {}", why.unwrap_or_default()),
         },
     ))?;
     Ok(ExitCode::SUCCESS)

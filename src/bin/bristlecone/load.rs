@@ -202,7 +202,7 @@ impl Args {
                     }
                     counts.bad += 1;
                     if counts.bad <= TOLD {
-                        bar.suspend(|| out::aside(&format!("bristlecone: {message}; skipped")));
+                        bar.suspend(|| out::aside(&format!("bristlecone: {}; skipped", out::shown(&message))));
                     }
                     if lines.is_cut() {
                         lines.skip_rest().map_err(unread)?;
@@ -259,7 +259,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if bad > TOLD {
         let bad = out::count(bad);
         let note = format!("bristlecone: {}: {bad} bad lines skipped, the first {TOLD} are named above", args.name());
-        out::aside(&note);
+        out::aside(&out::shown(&note));
     }
     if args.json {
         out::json(&json!({
@@ -288,9 +288,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     );
     // Where the acknowledgements go, nothing else does.
     if args.ack {
-        out::aside(&summary);
+        out::aside(&out::shown(&summary));
     } else {
-        out::text(&summary)?;
+        out::text(&out::shown(&summary))?;
     }
     Ok(ExitCode::SUCCESS)
 }

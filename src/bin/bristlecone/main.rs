@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         // `bristlecone scan ... | head`: the reader has seen enough.
         Err(error) if out::is_closed_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            out::aside(&format!("bristlecone: {error}"));
+            out::aside(&format!("bristlecone: {}", out::shown(&error.to_string())));
             if error.is::<parse::Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }

@@ -42,6 +42,13 @@ pub(crate) fn aside(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// A name as it can be shown: a file, or the file system, may have any characters in one, those that steer a terminal
+/// among them.
+pub(crate) fn shown(name: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    name.chars().map(escaped).collect()
+}
+
 /// Whether the reader of our output has gone away.
 pub(crate) fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<Unwritten>().is_some_and(|error| error.0.kind() == io::ErrorKind::BrokenPipe)
@@ -111,6 +118,12 @@ pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_shown_in_one_line() {
+        assert_eq!(shown("Grüße, 'x y'"), "Grüße, 'x y'");
+        assert_eq!(shown("a\nb\u{1b}[31m\u{9b}"), "a\\nb\\u{1b}[31m\\u{9b}");
+    }
 
     #[test]
     fn figures_are_readable() {

@@ -103,6 +103,9 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more bytes than 64 bits count"))
 }
 
+/// The greatest count: more keys than any pool holds, and few enough to be multiplied by bytes.
+const MOST: u64 = 1_000_000_000_000;
+
 /// A count with an optional `k` or `M`, in powers of ten: `1000000`, `1M`, `1_000_000`.
 pub(crate) fn number(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no count; write a number, as in 1000000 or 1M");
@@ -112,7 +115,8 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
         _ => (text, 1),
     };
     let number: u64 = digits.replace('_', "").parse().map_err(|_| wrong())?;
-    number.checked_mul(scale).ok_or_else(wrong)
+    let number = number.checked_mul(scale).filter(|&number| number <= MOST);
+    number.ok_or_else(|| format!("'{text}' is greater than {MOST}"))
 }
 
 /// Bytes of a node's slots, as a number of slots.
@@ -142,7 +146,8 @@ mod tests {
     #[test]
     fn counts_have_decimal_units() {
         assert_eq!([number("10M"), number("5k"), number("1_000")], [Ok(10_000_000), Ok(5000), Ok(1000)]);
-        for wrong in ["", "k", "1G", "-1", "99999999999999999999"] {
+        assert_eq!(number("1000000M"), Ok(MOST));
+        for wrong in ["", "k", "1G", "-1", "99999999999999999999", "1000001M", "18446744073709551615"] {
             assert!(number(wrong).is_err(), "{wrong}");
         }
     }

@@ -143,7 +143,7 @@ fn text(figures: &Figures) -> String {
         format!(", {pool:.1} bytes each in the pool, {memory:.1} in memory while open")
     });
     let mut lines = vec![
-        pool.name.clone(),
+        out::shown(&pool.name),
         format!("  capacity   {}, {} in use{on_disk}", out::bytes(pool.capacity), out::bytes(figures.used())),
         format!("  last time  {shutdown}; opened {}", out::counted(pool.boots, "time", "times")),
         format!("  domain     {}: {}", pool.durability.name(), pool.durability.promise()),
@@ -153,8 +153,9 @@ fn text(figures: &Figures) -> String {
     if figures.trees.is_empty() {
         lines.push("  no trees".to_owned());
     } else {
-        let width = figures.trees.iter().map(|tree| tree.info.name.chars().count()).max().unwrap_or(0).max(4);
-        let name = |name: &str| format!("{name:width$}");
+        let width =
+            figures.trees.iter().map(|tree| out::shown(&tree.info.name).chars().count()).max().unwrap_or(0).max(4);
+        let name = |name: &str| format!("{:width$}", out::shown(name));
         lines.push(format!(
             "  {}  layout         index       kinds         {:>13}  {:>11}  height   fill       bytes",
             name("tree"),
