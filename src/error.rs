@@ -90,6 +90,23 @@ pub enum Error {
         /// The file.
         pool: String,
     },
+    /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool was
+    /// written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there may not fit
+    /// together. [`Options::open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens;
+    /// for reading only, the pool opens as always.
+    PowerLoss {
+        /// The file.
+        pool: String,
+    },
+    /// A tree has a layout or a node size that this build cannot check without its types, so nothing is known of it.
+    Unchecked {
+        /// The file.
+        pool: String,
+        /// The tree.
+        tree: String,
+        /// Its layout, with the number of slots.
+        layout: String,
+    },
     /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
     /// would have needed one. The pool is the other process's; this one may exec, or open pools of its own.
     Forked {
@@ -209,6 +226,15 @@ impl fmt::Display for Error {
             }
             Self::InUse { pool } => write!(f, "{pool}: already open, here or in another process"),
             Self::ReadOnly { pool } => write!(f, "{pool}: read-only"),
+            Self::PowerLoss { pool } => write!(
+                f,
+                "{pool}: the machine went down before all changes were on the disk: some may be lost, and the rest may not \
+                 fit together; `bristlecone check --after-power-loss` (Options::open_after_power_loss) checks everything, \
+                 and makes it usable if it is whole"
+            ),
+            Self::Unchecked { pool, tree, layout } => {
+                write!(f, "{pool}: tree '{tree}' has layout {layout}, which cannot be checked without its types")
+            }
             Self::Forked { pool } => write!(f, "{pool}: opened by the process that this one was forked from"),
             Self::NotAFile { pool } => write!(f, "{pool}: not a regular file"),
             Self::NotFound { what } => write!(f, "{what}: not found"),

@@ -23,8 +23,8 @@ struct Jittery {
 }
 
 impl Medium for Jittery {
-    delegate_medium!(this => this.words; len name pairs_are_whole costs read_only reserve space forked cas order flush);
-    delegate_medium!(this => this.words; will_read prefetch);
+    delegate_medium!(this => this.words; len name pairs_are_whole costs read_only reserve space forked boot sync cas);
+    delegate_medium!(this => this.words; order flush will_read prefetch);
 
     fn domain(&self) -> Domain {
         self.domain

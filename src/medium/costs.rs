@@ -104,8 +104,8 @@ mod tests {
     }
 
     impl Medium for Noting {
-        delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only forked reserve space);
-        delegate_medium!(this => this.0; load load_words order fence will_read prefetch);
+        delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only forked boot);
+        delegate_medium!(this => this.0; sync reserve space load load_words order fence will_read prefetch);
 
         fn store(&self, at: u64, value: u64) {
             self.note(at, 8);

@@ -62,8 +62,8 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl<M: Medium> Medium for Counted<M> {
-    delegate_medium!(this => this.medium; len name domain pairs_are_whole costs read_only forked reserve space load);
-    delegate_medium!(this => this.medium; load_words will_read prefetch);
+    delegate_medium!(this => this.medium; len name domain pairs_are_whole costs read_only forked boot sync reserve);
+    delegate_medium!(this => this.medium; space load load_words will_read prefetch);
 
     /// Counts what the medium below would be asked for if it had to write lines back.
     fn writes_back(&self) -> bool {

@@ -93,6 +93,14 @@ impl Mapped {
         Self::map(path, file, Mapping::Write)
     }
 
+    /// Makes the name of a new file survive the machine, if its directory can be opened: a wish, as not all systems know it.
+    pub(crate) fn sync_name(path: &Path) {
+        if let Some(parent) = path.parent() {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            let _ = File::open(parent).and_then(|directory| directory.sync_all());
+        }
+    }
+
     /// Opens and maps an existing file.
     ///
     /// # Errors
@@ -159,6 +167,20 @@ impl Mapped {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the file system reports more blocks than fit"));
         #[cfg(not(unix))]
         Ok(self.file.metadata()?.len())
+    }
+
+    /// Makes a hole of everything from an offset on, which then reads as zeros. False where files have no holes.
+    pub(crate) fn punch_from(&self, at: u64) -> io::Result<bool> {
+        #[cfg(target_os = "linux")]
+        if at < self.len() {
+            use rustix::fs::{FallocateFlags, fallocate};
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            return match fallocate(&self.file, flags, at, self.len() - at) {
+                Err(rustix::io::Errno::OPNOTSUPP) => Ok(false),
+                other => Ok(other.map(|()| true)?),
+            };
+        }
+        Ok(at >= self.len())
     }
 
     /// Maps the whole pages of a range all at once, to be written or only read: a fault for each would take longer than the
@@ -249,6 +271,20 @@ impl Medium for Mapped {
         !self.process.is_this()
     }
 
+    fn boot(&self) -> u64 {
+        boot()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // Linux knows by itself which pages of the mapping were written to.
+        #[cfg(not(target_os = "linux"))]
+        {
+            let Map::Shared { _map: map } = &self.map;
+            map.flush()?;
+        }
+        self.file.sync_data()
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         let Some(hole) = reserve(&self.file, at, len)? else { return Ok(()) };
         self.populate(hole, at + len - hole, Mapping::Write);
@@ -328,6 +364,23 @@ impl Medium for Mapped {
         let words = self.words().get(first..first + len.div_ceil(LINE) as usize * PER_LINE).unwrap_or_default();
         words.as_chunks::<PER_LINE>().0.iter().for_each(arch::prefetch_of);
     }
+}
+
+/// The machine's boot, in a word that is not 0; 0 where the system does not tell.
+#[cfg(target_os = "linux")]
+fn boot() -> u64 {
+    static BOOT: OnceLock<u64> = OnceLock::new();
+    *BOOT.get_or_init(|| {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+        // All of it is random.
+        u128::from_str_radix(&digits, 16).map_or(0, |id| (id as u64 ^ (id >> 64) as u64).max(1))
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot() -> u64 {
+    0
 }
 
 /// The length of a regular file; an error for anything else.

@@ -122,6 +122,17 @@ pub trait Medium: Send + Sync + 'static {
     /// Asked before each change of a tree, so it should cost about a load.
     fn forked(&self) -> bool;
 
+    /// A number that is another after the machine was started anew: a pool that is found with another one may have lost what
+    /// was stored but not [synced](Self::sync). 0: it is not known.
+    fn boot(&self) -> u64;
+
+    /// Makes all that was stored so far survive the machine, as far as the medium can, in domains in which a fence does not.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; what of it was written is not known then.
+    fn sync(&self) -> io::Result<()>;
+
     /// Makes sure that `len` bytes from `at` can be stored to without running out of space later.
     ///
     /// # Errors
@@ -192,8 +203,8 @@ pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
 /// struct CountsFences(Dram, AtomicU64);
 ///
 /// impl Medium for CountsFences {
-///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only forked reserve);
-///     delegate_medium!(this => this.0; space load load_words store store_pair cas order flush will_read prefetch);
+///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only forked boot sync);
+///     delegate_medium!(this => this.0; reserve space load load_words store store_pair cas order flush will_read prefetch);
 ///
 ///     fn fence(&self) {
 ///         self.1.fetch_add(1, Ordering::Relaxed);
@@ -212,8 +223,8 @@ pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
 /// struct CountsFences(Dram, AtomicU64);
 ///
 /// impl Medium for CountsFences {
-///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole read_only forked reserve);
-///     delegate_medium!(this => this.0; space load load_words store store_pair cas order flush will_read prefetch);
+///     delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole read_only forked boot sync);
+///     delegate_medium!(this => this.0; reserve space load load_words store store_pair cas order flush will_read prefetch);
 ///
 ///     fn fence(&self) {
 ///         self.1.fetch_add(1, Ordering::Relaxed);
@@ -253,6 +264,12 @@ macro_rules! delegate_medium {
     (@forked $this:ident => $to:expr) => {
         #[inline]
         fn forked(&self) -> bool { let $this = self; $to.forked() }
+    };
+    (@boot $this:ident => $to:expr) => {
+        fn boot(&self) -> u64 { let $this = self; $to.boot() }
+    };
+    (@sync $this:ident => $to:expr) => {
+        fn sync(&self) -> ::std::io::Result<()> { let $this = self; $to.sync() }
     };
     (@reserve $this:ident => $to:expr) => {
         fn reserve(&self, at: u64, len: u64) -> ::std::io::Result<()> { let $this = self; $to.reserve(at, len) }
@@ -309,8 +326,8 @@ macro_rules! delegate_medium {
 /// One medium in several hands, to look at it after the pool on it is closed; or, as `Arc<dyn Medium>`, whichever medium
 /// is found at run time to be the right one, for the price of a call for each access.
 impl<M: Medium + ?Sized> Medium for Arc<M> {
-    delegate_medium!(this => (**this); len name domain writes_back pairs_are_whole costs read_only forked reserve space);
-    delegate_medium!(this => (**this); load load_words store store_pair cas order flush fence will_read prefetch);
+    delegate_medium!(this => (**this); len name domain writes_back pairs_are_whole costs read_only forked boot sync);
+    delegate_medium!(this => (**this); reserve space load load_words store store_pair cas order flush fence will_read prefetch);
 }
 
 /// The lines that overlap `len` bytes from `at`, as offsets of their starts.

@@ -278,6 +278,14 @@ impl Medium for Sim {
         false
     }
 
+    fn boot(&self) -> u64 {
+        0
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }

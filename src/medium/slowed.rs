@@ -20,8 +20,8 @@ impl<M: Medium> Slowed<M> {
 }
 
 impl<M: Medium> Medium for Slowed<M> {
-    delegate_medium!(this => this.medium; len name domain pairs_are_whole read_only forked reserve space load load_words);
-    delegate_medium!(this => this.medium; store store_pair cas order fence will_read prefetch);
+    delegate_medium!(this => this.medium; len name domain pairs_are_whole read_only forked boot sync reserve space);
+    delegate_medium!(this => this.medium; load load_words store store_pair cas order fence will_read prefetch);
 
     fn writes_back(&self) -> bool {
         true

@@ -11,11 +11,14 @@
 //!
 //! superblock, 16 words in two lines:
 //! line 0  | magic | version, line, order | compat | ro-compat | incompat | uuid | uuid | segment size |
-//! line 1  | limit, trees | capacity | session | space | 0 | 0 | 0 | checksum |
+//! line 1  | limit, trees | capacity | session | space | boot | marked | 0 | checksum |
 //!
 //! session: odd while the pool is in use, even when it was closed in order; it only grows, so it also tells the newer twin
 //! and, halved, how often the pool was opened
 //! space: what the medium said of its reserved space at the orderly close; while it says the same, all of it is there
+//! boot: the boot of the machine in which the pool was written to without being synced since; 0: nothing is at stake when the
+//! machine goes down, or it is not known
+//! marked: the same boot, once a superblock with it is known to be synced; else 0
 //! ```
 //!
 //! Invariants:
@@ -23,6 +26,8 @@
 //! - **S2** Only words of line 1 change after creation; the twin that is older or damaged is written first.
 //! - **S3** While a pool is being created, twin A's first word reads [`BIRTH`] until twin B is durable. As long as it does
 //!   and B is not valid, the pool is unborn.
+//! - **S4** On an ordinary file, nothing but the superblock changes before a superblock with this boot is on the disk; and
+//!   `boot` is 0 only once everything is. (Unless syncing is turned off.)
 
 use crate::error::{Error, Result};
 use crate::medium::{LINE, MEASURED, Medium};
@@ -127,6 +132,8 @@ pub(crate) struct Superblock {
     pub(crate) uuid: [u64; 2],
     session: u64,
     space: u64,
+    boot: u64,
+    marked: u64,
     compat: u64,
     ro_compat: u64,
 }
@@ -145,12 +152,8 @@ impl Superblock {
     pub(crate) fn new(geometry: Geometry) -> Self {
         // Unique, not secret: the standard library seeds its hashers from the system's random source.
         let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
-        Self { geometry, uuid: [random(), random()], session: 0, space: 0, compat: COMPAT, ro_compat: RO_COMPAT }
-    }
-
-    /// Features that this crate does not know and that forbid it to write.
-    pub(crate) fn unknown_to_writers(&self) -> u64 {
-        self.ro_compat & !RO_COMPAT
+        let uuid = [random(), random()];
+        Self { geometry, uuid, session: 0, space: 0, boot: 0, marked: 0, compat: COMPAT, ro_compat: RO_COMPAT }
     }
 
     /// Whether the pool was closed in order.
@@ -163,9 +166,33 @@ impl Superblock {
         self.session.div_ceil(2)
     }
 
-    /// The pool is in use from now on.
-    pub(crate) fn opened(&mut self) {
+    /// The pool is in use from now on, in this boot; 0 if nothing is at stake when the machine goes down.
+    pub(crate) fn opened(&mut self, boot: u64) {
         self.session = self.session.wrapping_add(if self.is_clean() { 1 } else { 2 });
+        if !self.is_marked(boot) {
+            (self.boot, self.marked) = (boot, 0);
+        }
+    }
+
+    /// Whether the machine has gone down since the pool was written to and not synced.
+    pub(crate) fn outlived(&self, boot: u64) -> bool {
+        self.boot != 0 && boot != 0 && self.boot != boot
+    }
+
+    /// Whether a crash of the machine leaves a superblock that names this boot.
+    pub(crate) fn is_marked(&self, boot: u64) -> bool {
+        self.boot == boot && self.marked == boot
+    }
+
+    /// The superblock was synced since the pool was [opened](Self::opened).
+    pub(crate) fn mark(&mut self) {
+        self.marked = self.boot;
+    }
+
+    /// Takes back what an orderly close said: it may have been said of other bytes than those that are there.
+    pub(crate) fn distrust(&mut self) {
+        self.session |= 1;
+        self.space = 0;
     }
 
     /// Whether the medium's space is as it was at an orderly close.
@@ -173,10 +200,29 @@ impl Superblock {
         self.is_clean() && space != 0 && space == self.space
     }
 
-    /// The pool is closed in order.
-    pub(crate) fn closed(&mut self, space: u64) {
+    /// The pool is closed in order; everything else may have been synced.
+    pub(crate) fn closed(&mut self, space: u64, synced: bool) {
         self.space = space;
+        if synced {
+            (self.boot, self.marked) = (0, 0);
+        }
         self.session = (self.session | 1).wrapping_add(1);
+    }
+
+    /// Whether the medium can hold such a pool, and this crate may use it.
+    pub(crate) fn check<M: Medium>(&self, m: &M, read_only: bool) -> Result<()> {
+        let pool = || m.name().to_owned();
+        // A valid checksum with impossible sizes is damage, or malice.
+        let damaged = |_| Error::Corrupt { pool: pool(), at: 56, invariant: "S1: impossible geometry" };
+        self.geometry.check(m.name()).map_err(damaged)?;
+        let unknown = self.ro_compat & !RO_COMPAT;
+        if !read_only && unknown != 0 {
+            return Err(Error::Features { pool: pool(), unknown });
+        }
+        if self.geometry.capacity > m.len() {
+            return Err(Error::Truncated { pool: pool(), expected: self.geometry.capacity, found: m.len() });
+        }
+        Ok(())
     }
 
     fn encode(&self) -> [u64; WORDS] {
@@ -195,8 +241,8 @@ impl Superblock {
             g.capacity,
             self.session,
             self.space,
-            0,
-            0,
+            self.boot,
+            self.marked,
             0,
             0,
         ];
@@ -231,6 +277,8 @@ impl Superblock {
             uuid: [words[5], words[6]],
             session: words[10],
             space: words[11],
+            boot: words[12],
+            marked: words[13],
             compat: words[2],
             ro_compat: words[3],
         })
@@ -340,7 +388,7 @@ mod tests {
         assert!(Superblock::read(&m).is_err());
         sb.write(&m, 0);
         assert_eq!(Superblock::read(&m).unwrap(), (sb, 0));
-        sb.opened();
+        sb.opened(0);
         assert!(!sb.is_clean());
         sb.write(&m, 0);
         assert_eq!(Superblock::read(&m).unwrap().0, sb);

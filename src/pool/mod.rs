@@ -10,6 +10,7 @@ pub(crate) mod roots;
 pub(crate) mod segments;
 
 pub use options::Options;
+pub(crate) use options::zero_from;
 pub use progress::Progress;
 
 use crate::codec::{key_kind_name, value_kind_name};
@@ -72,6 +73,8 @@ pub(crate) struct Inner<M: Medium> {
     was_clean: bool,
     /// Whether the pool was declared in use, and is to be closed; or is only read.
     in_use: AtomicBool,
+    /// Whether an ordinary file is synced when the pool is opened and closed.
+    sync: bool,
     /// Wants to hear how far the opening of a tree is.
     pub(crate) watch: Option<Watch>,
     pub(crate) medium: M,
@@ -100,6 +103,9 @@ pub struct Stat {
     pub boots: u64,
     /// Whether it had been closed in order before this open.
     pub was_clean: bool,
+    /// Whether the machine went down before all changes were on the disk: the pool opens for reading only, or
+    /// [after a check](Options::open_after_power_loss).
+    pub power_loss: bool,
     /// What a crash takes away.
     pub durability: Domain,
 }
@@ -165,6 +171,7 @@ impl<M: Medium> Pool<M> {
             available: self.inner.segments.available(),
             boots: superblock.boots(),
             was_clean: self.inner.was_clean,
+            power_loss: superblock.outlived(self.inner.medium.boot()),
             durability: self.durability(),
         }
     }
@@ -220,66 +227,123 @@ impl<M: Medium> Pool<M> {
 
     /// Closes the pool in order, so that the next open is instant.
     ///
-    /// Dropping the last handle does the same, but cannot report an error.
+    /// Dropping the last handle does the same, but cannot report an error. On an ordinary file it waits until everything is
+    /// on the disk ([`Options::sync`]).
     ///
     /// # Errors
     ///
+    /// [`Error::Io`] if the system cannot write to the disk: the pool is left as if the process had been killed.
     /// [`Error::StillOpen`] if trees or other handles are alive; the pool stays open through them. [`Error::Forked`].
     pub fn close(self) -> Result<()> {
         self.inner.owned()?;
         let name = self.inner.medium.name().to_owned();
         let handles = Arc::strong_count(&self.inner) - 1;
         match Arc::into_inner(self.inner) {
-            Some(inner) => {
-                drop(inner);
-                Ok(())
-            }
+            Some(mut inner) => inner.close(),
             None => Err(Error::StillOpen { pool: name, handles }),
         }
     }
 }
 
 impl<M: Medium> Inner<M> {
-    /// Takes possession of a pool: reads its header and, unless it is read-only, declares it in use.
+    /// Reads the header of a pool. Nothing is stored before it is [taken possession of](Self::take).
     pub(crate) fn open(
         medium: M,
         (superblock, twin): (Superblock, usize),
-        read_only: bool,
+        sync: bool,
         watch: Option<Watch>,
     ) -> Result<Self> {
         let geometry = superblock.geometry;
         let was_clean = superblock.is_clean();
         let segments = Segments::open(&medium, geometry)?;
-        let inner = Self {
+        Ok(Self {
             superblock: Mutex::new((superblock, twin)),
             segments,
             catalog: Catalog::new(),
             was_clean,
             in_use: AtomicBool::new(false),
+            sync,
             watch,
             medium,
-        };
-        if read_only || inner.medium.read_only() {
-            return Ok(inner);
-        }
-        let live: Vec<u16> = inner.live_roots()?.into_iter().map(|root| root.slot).collect();
+        })
+    }
+
+    /// Takes possession of a pool: declares it in use.
+    pub(crate) fn take(&mut self) -> Result<()> {
+        let live: Vec<u16> = self.live_roots()?.into_iter().map(|root| root.slot).collect();
+        let superblock = self.superblock.lock().0;
+        let geometry = superblock.geometry;
         // Holes where the pool is in use could fault when the disk is full.
-        if !superblock.has_its_space(inner.medium.space()) {
+        if !superblock.has_its_space(self.medium.space()) {
             let (table, first) = (geometry.table(), geometry.first());
-            let used = (inner.segments.high_water() - first) / geometry.segment;
-            inner.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
-            inner.reserve(first, inner.segments.high_water() - first)?;
+            let used = (self.segments.high_water() - first) / geometry.segment;
+            self.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
+            self.reserve(first, self.segments.high_water() - first)?;
         }
-        inner.in_use.store(true, Ordering::Relaxed);
-        inner.update(Superblock::opened);
-        if !was_clean {
-            inner.segments.clear_unused(&inner.medium);
+        let boot = if self.loses_the_machine() { self.medium.boot() } else { 0 };
+        self.update(|superblock| superblock.opened(boot));
+        if !superblock.is_marked(boot) && self.sync {
+            // Before anything else changes. Crash of the machine, until here: the pool as it was, or one that was in use and
+            // did not change; after it, one that says of itself that it may have lost something.
+            self.synced()?;
+            self.update(Superblock::mark);
+        }
+        *self.in_use.get_mut() = true;
+        if !self.was_clean {
+            self.segments.clear_unused(&self.medium);
         }
         // What a crash during the creation or the dropping of a tree left.
         let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
-        let ownerless: Vec<u32> = inner.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
-        inner.segments.release(&inner.medium, ownerless);
-        Ok(inner)
+        let ownerless: Vec<u32> = self.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
+        self.segments.release(&self.medium, ownerless);
+        Ok(())
+    }
+
+    /// Whether a crash of the machine takes away what was not synced.
+    fn loses_the_machine(&self) -> bool {
+        self.medium.domain() == Domain::Process
+    }
+
+    fn synced(&self) -> Result<()> {
+        let failed = |source| Error::Io { pool: self.medium.name().to_owned(), doing: "sync", source };
+        self.medium.sync().map_err(failed)
+    }
+
+    /// Forgets everything that orderly closes said, of the pool and of its trees: after a crash of the machine it may have
+    /// been said of other bytes than those that are there.
+    ///
+    /// `clear` makes zeros of everything from an offset on: of what the table calls never used (T2).
+    pub(crate) fn distrust(&mut self, clear: impl FnOnce(&M, u64) -> std::io::Result<()>) -> Result<()> {
+        for root in self.live_roots()? {
+            root.set_closed(&self.medium, None);
+        }
+        self.medium.fence();
+        let failed =
+            |source| Error::Io { pool: self.medium.name().to_owned(), doing: "clear what is not used of", source };
+        // Crash: the next open is refused as this one was; the superblock still names the boot that ended.
+        clear(&self.medium, self.segments.high_water()).map_err(failed)?;
+        self.superblock.get_mut().0.distrust();
+        self.was_clean = false;
+        Ok(())
+    }
+
+    /// Closes the pool in order, once. Trees hold the pool, so all of them are closed by now.
+    fn close(&mut self) -> Result<()> {
+        if !std::mem::take(self.in_use.get_mut()) {
+            return Ok(());
+        }
+        self.owned()?;
+        let synced = self.sync && self.loses_the_machine();
+        if synced {
+            // Crash of the machine, until here: the pool names the boot that ended. Then it is whole without that.
+            self.synced()?;
+        }
+        let space = self.medium.space();
+        self.update(|superblock| superblock.closed(space, synced));
+        if synced {
+            self.synced()?;
+        }
+        Ok(())
     }
 
     fn reserve(&self, at: u64, len: u64) -> Result<()> {
@@ -506,11 +570,8 @@ impl<M: Medium> Inner<M> {
 }
 
 impl<M: Medium> Drop for Inner<M> {
-    /// Trees hold the pool, so all of them are closed by now.
     fn drop(&mut self) {
-        if *self.in_use.get_mut() && self.owned().is_ok() {
-            let space = self.medium.space();
-            self.update(|superblock| superblock.closed(space));
-        }
+        // Nobody is there to be told. What was not closed in order is found to be so by the next open.
+        let _ = self.close();
     }
 }

@@ -33,6 +33,7 @@ pub struct Options {
     create: bool,
     read_only: bool,
     domain: Option<Domain>,
+    sync: bool,
     watch: Option<Watch>,
 }
 
@@ -49,6 +50,7 @@ impl Default for Options {
             create: true,
             read_only: false,
             domain: None,
+            sync: true,
             watch: None,
         }
     }
@@ -109,6 +111,18 @@ impl Options {
         self
     }
 
+    /// Whether a pool on an ordinary file is written to the disk when it is opened (one page that says so) and when it is
+    /// closed (everything). Default: true.
+    ///
+    /// Then a pool that was closed survives the machine, and one that was open when the machine went down is refused
+    /// with [`Error::PowerLoss`]. Without it, opening and closing wait for no disk; a pool that was used that way is
+    /// refused after any restart of the machine, or may come back with changes missing and not know it. Where a domain
+    /// survives the machine nothing is synced in any case.
+    pub fn sync(mut self, sync: bool) -> Self {
+        self.sync = sync;
+        self
+    }
+
     /// Calls `watch` now and then while a tree is opened after a crash, which takes in proportion to the number of its leaves.
     ///
     /// From any thread, with locks held: it must not use the pool nor fork, and should be quick. Default: nobody is told.
@@ -140,6 +154,8 @@ impl Options {
     ///   [`Error::Truncated`], [`Error::Corrupt`]: the file cannot be used; it is left as it is.
     /// - [`Error::InUse`]: another opener holds the lock.
     /// - [`Error::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
+    /// - [`Error::PowerLoss`]: the machine went down while the pool was open; see
+    ///   [`open_after_power_loss`](Self::open_after_power_loss).
     /// - [`Error::Capacity`], [`Error::Option`]: no pool can have these sizes.
     /// - [`Error::OutOfSpace`]: the disk is full.
     /// - [`Error::Io`]: anything else the system says.
@@ -183,7 +199,13 @@ impl Options {
         }
         let geometry = self.geometry(&name)?;
         match Mapped::create(path, geometry.capacity, BIRTH) {
-            Ok(medium) => self.create_in(self.taken(medium), true),
+            Ok(medium) => {
+                let pool = self.create_in(self.taken(medium), true)?;
+                if self.sync {
+                    Mapped::sync_name(path);
+                }
+                Ok(pool)
+            }
             // Somebody else created it meanwhile.
             Err(Error::NotAPool { .. }) if !exists => self.open(path),
             Err(error) => Err(error),
@@ -191,11 +213,20 @@ impl Options {
     }
 
     fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>> {
-        Ok(Pool { inner: Arc::new(Inner::open(medium, superblock, read_only, self.watch.clone())?) })
+        let mut inner = self.inner(medium, superblock)?;
+        if !read_only && !inner.medium.read_only() {
+            inner.take()?;
+        }
+        Ok(Pool { inner: Arc::new(inner) })
+    }
+
+    /// What is read of a pool before anything is stored.
+    pub(crate) fn inner<M: Medium>(&self, medium: M, superblock: (Superblock, usize)) -> Result<Inner<M>> {
+        Inner::open(medium, superblock, self.sync, self.watch.clone())
     }
 
     /// A mapping, in the domain that was asked for.
-    fn taken(&self, mapped: Mapped) -> Mapped {
+    pub(crate) fn taken(&self, mapped: Mapped) -> Mapped {
         match self.domain {
             Some(domain) => mapped.with_domain(domain),
             None => mapped,
@@ -242,7 +273,7 @@ impl Options {
         })?;
         Superblock::conceive(&medium);
         if !fresh {
-            zero(&medium);
+            zero_from(&medium, 8);
         }
         self.pool(medium, (Superblock::new(geometry), 0), false)
     }
@@ -250,14 +281,9 @@ impl Options {
     /// The superblock with the capacity that is asked for, if that is more; checked against the medium.
     fn grown<M: Medium>(&self, medium: &M, mut superblock: Superblock) -> Result<Superblock> {
         let (name, capacity) = (medium.name(), superblock.geometry.capacity);
-        // A valid checksum with impossible sizes is damage, or malice.
-        let damaged = |_| Error::Corrupt { pool: name.to_owned(), at: 56, invariant: "S1: impossible geometry" };
-        superblock.geometry.check(name).map_err(damaged)?;
-        if !self.read_only && superblock.unknown_to_writers() != 0 {
-            return Err(Error::Features { pool: name.to_owned(), unknown: superblock.unknown_to_writers() });
-        }
-        if capacity > medium.len() {
-            return Err(Error::Truncated { pool: name.to_owned(), expected: capacity, found: medium.len() });
+        superblock.check(medium, self.read_only)?;
+        if !self.read_only && !medium.read_only() && superblock.outlived(medium.boot()) {
+            return Err(Error::PowerLoss { pool: name.to_owned() });
         }
         // A medium consists of whole words.
         let asked = self.capacity.map_or(0, |asked| asked & !7);
@@ -269,18 +295,19 @@ impl Options {
     }
 }
 
-/// What is not written is taken for zero: makes it so behind the first word.
-fn zero<M: Medium>(m: &M) {
+/// What is not written is taken for zero: makes it so from an offset on.
+pub(crate) fn zero_from<M: Medium>(m: &M, from: u64) {
     let mut used = false;
-    for line in lines(8, m.len() - 8) {
-        let words = (line.max(8)..(line + LINE).min(m.len())).step_by(8);
+    for line in lines(from, m.len() - from) {
+        let words = (line.max(from)..(line + LINE).min(m.len())).step_by(8);
         if words.filter(|&at| m.load(at) != 0).inspect(|&at| m.store(at, 0)).count() > 0 {
             m.flush(line, LINE);
             used = true;
         }
     }
     if used {
-        // Crash, until here: an unborn pool; the next creation zeros what this one has not.
+        // Crash, until here: an unborn pool, or one that is checked after a crash of the machine: the next try zeros what this
+        // one has not.
         m.fence();
     }
 }

@@ -5,6 +5,7 @@ mod bulk;
 mod check;
 mod close;
 mod open;
+mod power_loss;
 #[cfg(all(test, not(loom)))]
 mod races;
 mod range;

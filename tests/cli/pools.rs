@@ -252,6 +252,35 @@ fn damage_is_found_and_named() {
 }
 
 #[test]
+fn a_pool_that_the_machine_went_down_with_is_checked_first() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+    let mut bytes = std::fs::read(desk.pool()).unwrap();
+    // In use, in another boot: the twins' words 10 and 12.
+    for twin in [0, 4096] {
+        bytes[twin + 80] |= 1;
+        bytes[twin + 96..twin + 104].copy_from_slice(&7u64.to_le_bytes());
+        let crc = u64::from(crc32fast::hash(&bytes[twin..twin + 120]));
+        bytes[twin + 120..twin + 128].copy_from_slice(&(crc | !crc << 32).to_le_bytes());
+    }
+    std::fs::write(desk.pool(), &bytes).unwrap();
+    for (verb, args) in [("get", &["1"][..]), ("put", &["1", "b"]), ("scan", &[])] {
+        let error = desk.run(verb, args).fails(1);
+        assert!(error.contains("a.pool: the machine went down") && error.contains("--after-power-loss"), "{error}");
+    }
+    let checked = desk.run("check", &[]).ok();
+    assert!(checked.contains("clean: 1 tree") && checked.contains("--after-power-loss"), "{checked}");
+    assert_eq!(desk.run("check", &["--json"]).json()["usable"], false);
+    assert!(desk.run("stat", &[]).ok().contains("when the machine went down"));
+    assert!(std::fs::read(desk.pool()).unwrap() == bytes);
+
+    let checked = desk.run("check", &["--after-power-loss"]).ok();
+    assert!(checked.contains("clean: 1 tree") && !checked.contains("--after-power-loss"), "{checked}");
+    assert_eq!(desk.run("get", &["1"]).ok(), "a\n");
+    assert_eq!(desk.run("check", &["--json"]).json()["usable"], true);
+}
+
+#[test]
 fn a_damaged_header_is_a_problem_too() {
     let desk = Desk::new();
     desk.load("1\ta\n", &["--capacity", "32M"]).ok();

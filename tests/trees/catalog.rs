@@ -55,8 +55,8 @@ impl Gate {
 }
 
 impl Medium for Gate {
-    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only reserve space load load_words);
-    delegate_medium!(this => this.on; store store_pair cas order flush will_read prefetch forked);
+    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only forked boot sync);
+    delegate_medium!(this => this.on; reserve space load load_words store store_pair cas order flush will_read prefetch);
 
     fn fence(&self) {
         let mut fate = self.fate.lock().unwrap();

@@ -34,8 +34,8 @@ struct Traced {
 }
 
 impl Medium for Traced {
-    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only forked reserve space store);
-    delegate_medium!(this => this.of; store_pair order flush fence will_read prefetch);
+    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only forked boot sync);
+    delegate_medium!(this => this.of; reserve space store store_pair order flush fence will_read prefetch);
 
     fn name(&self) -> &str {
         "traced"

@@ -21,8 +21,8 @@ struct Disk {
 }
 
 impl Medium for Disk {
-    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only space load load_words);
-    delegate_medium!(this => this.on; store store_pair cas order flush fence will_read prefetch forked);
+    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only forked boot sync);
+    delegate_medium!(this => this.on; space load load_words store store_pair cas order flush fence will_read prefetch);
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         if self.full.load(Ordering::Relaxed) {

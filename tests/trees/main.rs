@@ -10,5 +10,6 @@ mod map;
 mod medium;
 mod model;
 mod papers;
+mod power_loss;
 mod stress;
 mod windows;

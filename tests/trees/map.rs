@@ -389,8 +389,9 @@ struct Snapshots {
 }
 
 impl Medium for Snapshots {
-    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only forked reserve space load);
-    delegate_medium!(this => this.of; load_words store store_pair cas order flush will_read prefetch);
+    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only forked boot sync);
+    delegate_medium!(this => this.of; reserve space load load_words store store_pair cas order flush will_read);
+    delegate_medium!(this => this.of; prefetch);
 
     fn name(&self) -> &str {
         "snapshots"

@@ -24,8 +24,8 @@ impl Reads {
 }
 
 impl Medium for Reads {
-    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only reserve space store);
-    delegate_medium!(this => this.on; store_pair cas order flush fence will_read prefetch forked);
+    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only reserve space);
+    delegate_medium!(this => this.on; store store_pair cas order flush fence will_read prefetch forked boot sync);
 
     fn load(&self, at: u64) -> u64 {
         self.words.fetch_add(1, Ordering::Relaxed);

@@ -1,16 +1,19 @@
 //! `check`: every broken invariant of a pool.
 
 use crate::out::{self, Outcome};
-use bristlecone::{Broken, Error, Pool};
+use bristlecone::{Broken, Error, Pool, Report};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Check every invariant of a pool without changing it; exit 1 if one is broken
+/// Check every invariant of a pool; exit 1 if one is broken
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
     pool: PathBuf,
+    /// If all is whole, make the pool usable again that the machine went down with; without this, nothing is changed
+    #[arg(long)]
+    after_power_loss: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -51,17 +54,31 @@ fn damage(error: &Error) -> Option<Problem> {
     }
 }
 
+/// The report, and whether the pool can be used as it is.
+fn check(args: &Args) -> Result<(Report, bool), Error> {
+    if args.after_power_loss {
+        match Pool::options().open_after_power_loss(&args.pool) {
+            Ok((pool, report)) => return pool.close().map(|()| (report, true)),
+            // The report says more.
+            Err(Error::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let pool = Pool::options().read_only(true).open(&args.pool)?;
+    Ok((pool.check()?, !pool.stat().power_loss))
+}
+
 pub(crate) fn run(args: Args) -> Outcome {
-    let checked = Pool::options().read_only(true).open(&args.pool).and_then(|pool| pool.check());
-    let report = match checked {
+    let report = match check(&args) {
         Ok(report) => Ok(report),
         Err(error) => Err(damage(&error).ok_or(error)?),
     };
-    let (figures, problems) = match report {
-        Err(problem) => ((0, 0, 0, 0), vec![problem]),
-        Ok(report) => {
+    let (figures, problems, usable) = match report {
+        Err(problem) => ((0, 0, 0, 0), vec![problem], false),
+        Ok((report, usable)) => {
             let figures = (report.trees, report.leaves, report.entries, report.unfinished);
-            (figures, report.violations.into_iter().map(Problem::from).collect())
+            let problems: Vec<_> = report.violations.into_iter().map(Problem::from).collect();
+            (figures, problems, usable)
         }
     };
     let (trees, leaves, entries, unfinished) = figures;
@@ -72,6 +89,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             "leaves": leaves,
             "entries": entries,
             "unfinished": unfinished,
+            "usable": problems.is_empty() && usable,
             "problems": problems.iter().map(problem).collect::<Vec<_>>(),
         }))?;
     } else {
@@ -95,6 +113,10 @@ pub(crate) fn run(args: Args) -> Outcome {
             "{}: {verdict}: {trees}, {leaves}, {entries}{shifts}",
             out::shown(&args.pool.to_string_lossy())
         ))?;
+        if problems.is_empty() && !usable {
+            let why = "the machine went down before all changes were on the disk, so some may be missing";
+            out::text(&format!("{why}; --after-power-loss makes the pool usable"))?;
+        }
     }
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -73,7 +73,11 @@ impl Figures {
     }
 
     fn last_shutdown(&self) -> &'static str {
-        if self.pool.was_clean { "clean" } else { "crash" }
+        match (self.pool.power_loss, self.pool.was_clean) {
+            (true, _) => "power loss",
+            (false, true) => "clean",
+            (false, false) => "crash",
+        }
     }
 }
 
@@ -137,7 +141,11 @@ fn object(figures: &Figures) -> Value {
 fn text(figures: &Figures) -> String {
     let pool = &figures.pool;
     let on_disk = figures.on_disk.map_or_else(String::new, |bytes| format!(", {} on disk", out::bytes(bytes)));
-    let shutdown = if pool.was_clean { "closed in order" } else { "not closed: it crashed, or was killed" };
+    let shutdown = match (pool.power_loss, pool.was_clean) {
+        (true, _) => "not on the disk when the machine went down: `check --after-power-loss` tells what it is worth",
+        (false, true) => "closed in order",
+        (false, false) => "not closed: it crashed, or was killed",
+    };
     let per_key = figures.bytes_per_key().zip(figures.memory_per_key());
     let per_key = per_key.map_or_else(String::new, |(pool, memory)| {
         format!(", {pool:.1} bytes each in the pool, {memory:.1} in memory while open")

@@ -35,8 +35,8 @@ impl Filling {
 }
 
 impl Medium for Filling {
-    delegate_medium!(this => this.on; len domain writes_back pairs_are_whole costs read_only forked space load load_words);
-    delegate_medium!(this => this.on; store store_pair cas order flush fence will_read prefetch);
+    delegate_medium!(this => this.on; len domain writes_back pairs_are_whole costs read_only forked boot sync space);
+    delegate_medium!(this => this.on; load load_words store store_pair cas order flush fence will_read prefetch);
 
     fn name(&self) -> &str {
         "filling disk"

@@ -60,8 +60,8 @@ fn jitter() {
 }
 
 impl Medium for Jittery {
-    delegate_medium!(this => this.0; len domain writes_back pairs_are_whole costs read_only forked reserve space cas order);
-    delegate_medium!(this => this.0; flush will_read prefetch);
+    delegate_medium!(this => this.0; len domain writes_back pairs_are_whole costs read_only forked boot sync reserve);
+    delegate_medium!(this => this.0; space cas order flush will_read prefetch);
 
     fn name(&self) -> &str {
         "jittery"

@@ -178,6 +178,14 @@ impl Medium for Other {
         forward!(self, medium => medium.forked())
     }
 
+    fn boot(&self) -> u64 {
+        forward!(self, medium => medium.boot())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        forward!(self, medium => medium.sync())
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         forward!(self, medium => medium.reserve(at, len))
     }

@@ -72,8 +72,8 @@ impl Switched {
 }
 
 impl Medium for Switched {
-    delegate_medium!(this => this.mapped; len name domain writes_back pairs_are_whole read_only forked reserve space);
-    delegate_medium!(this => this.mapped; load load_words will_read prefetch);
+    delegate_medium!(this => this.mapped; len name domain writes_back pairs_are_whole read_only forked boot sync);
+    delegate_medium!(this => this.mapped; reserve space load load_words will_read prefetch);
 
     /// Measured, waits included; but while it counts always the same, so that counts are.
     fn costs(&self) -> Costs {

@@ -1,0 +1,117 @@
+//! Opening a pool after the machine went down with it: everything is checked first.
+//!
+//! Of an ordinary file, the system writes pages to the disk when it likes. So each page may be as it was at any time since
+//! the last sync. What follows for an open that trusts none of it:
+//!
+//! - every invariant is checked, as the pool lies there, before anything is stored;
+//! - what an orderly close said (the free blocks and the index of a tree, the space that is there) is forgotten: it may have
+//!   been said of other pages. The trees are walked, as after any crash;
+//! - segments that the table calls never used may have been (T2): what they hold goes.
+
+use super::Report;
+use crate::error::{Error, Result};
+use crate::index::IndexKind;
+use crate::medium::{Mapped, Mapping, Medium};
+use crate::node::with_layout;
+use crate::pool::format::Superblock;
+use crate::pool::{Inner, Options, Pool, zero_from};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Options {
+    /// Opens a pool that is refused with [`Error::PowerLoss`], if everything in it is whole.
+    ///
+    /// A report without violations means that the trees can be used, not that nothing is missing: changes that the machine
+    /// had not written to the disk are lost, be they acknowledged or not, of each page by itself. Who needs to know what is
+    /// missing compares with another source, or falls back on a backup.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open). Besides, and then nothing was stored: the first broken invariant, as [`Error::Corrupt`]
+    /// (open it with [`read_only`](Self::read_only) for the [whole report](Pool::check)); [`Error::Unchecked`] if there is a
+    /// tree that this build cannot check.
+    ///
+    /// # Complexity
+    ///
+    /// Reads all leaves, and all records.
+    ///
+    /// # Crash consistency
+    ///
+    /// Until it returns, the pool remains one that is refused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("a.pool");
+    /// # bristlecone::Pool::options().capacity(16 << 20).open(&path)?.close()?;
+    /// use bristlecone::{Error, Pool};
+    ///
+    /// let pool = match Pool::open(&path) {
+    ///     Err(Error::PowerLoss { .. }) => {
+    ///         let (pool, report) = Pool::options().open_after_power_loss(&path)?;
+    ///         eprintln!("{} entries are left", report.entries);
+    ///         pool
+    ///     }
+    ///     other => other?,
+    /// };
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn open_after_power_loss(&self, path: impl AsRef<Path>) -> Result<(Pool, Report)> {
+        let medium = self.taken(Mapped::open(path.as_ref(), Mapping::Write)?);
+        self.checked(medium, |medium, unused| {
+            if !medium.punch_from(unused)? {
+                zero_from(medium, unused);
+            }
+            Ok(())
+        })
+    }
+
+    /// The same, of the pool that a medium holds.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_after_power_loss`](Self::open_after_power_loss), for what does not concern files.
+    pub fn open_on_after_power_loss<M: Medium>(&self, medium: M) -> Result<(Pool<M>, Report)> {
+        self.checked(medium, |medium, unused| {
+            zero_from(medium, unused);
+            Ok(())
+        })
+    }
+
+    fn checked<M: Medium>(
+        &self,
+        medium: M,
+        clear: impl FnOnce(&M, u64) -> std::io::Result<()>,
+    ) -> Result<(Pool<M>, Report)> {
+        if medium.read_only() {
+            return Err(Error::ReadOnly { pool: medium.name().to_owned() });
+        }
+        let (superblock, twin) = Superblock::read(&medium)?;
+        superblock.check(&medium, false)?;
+        let pool = Pool { inner: Arc::new(self.inner(medium, (superblock, twin))?) };
+        all_known(&pool.inner)?;
+        let report = pool.check()?;
+        if let Some(&broken) = report.violations.first() {
+            return Err(pool.inner.error(broken));
+        }
+        let mut inner = Arc::into_inner(pool.inner).expect("nobody else has a handle");
+        inner.distrust(clear)?;
+        inner.take()?;
+        Ok((Pool { inner: Arc::new(inner) }, report))
+    }
+}
+
+/// Whether every tree is one that can be checked.
+fn all_known<M: Medium>(pool: &Inner<M>) -> Result<()> {
+    for root in pool.live_roots()? {
+        let shape = root.shape(&pool.medium);
+        if with_layout!(shape.layout, shape.slots, N => size_of::<N>()).is_none()
+            || IndexKind::of(shape.index).is_none()
+        {
+            let tree = pool.describe(root);
+            return Err(Error::Unchecked { pool: pool.medium.name().to_owned(), tree: tree.name, layout: tree.layout });
+        }
+    }
+    Ok(())
+}
