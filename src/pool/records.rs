@@ -109,7 +109,7 @@ impl Records {
     pub(crate) fn len<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<u64, Broken> {
         let room = self.room(segments, at).ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
         let len = m.load(at) & 0xffff_ffff;
-        if len > room { Err(Broken::new(at, "V2: record longer than its block")) } else { Ok(len) }
+        if len > room.min(RECORD_MAX) { Err(Broken::new(at, "V2: record longer than its block")) } else { Ok(len) }
     }
 
     /// The bytes of the record at `at`.

@@ -1,8 +1,10 @@
 //! Pools that say they have much more than they hold.
 #![cfg(target_os = "linux")]
 
-use super::{SPAWNING, Scratch, Small};
-use bristlecone::{Options, Pool};
+use super::{SPAWNING, Scratch, Small, TABLE};
+use bristlecone::{Map, Options, Pool};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::PoisonError;
@@ -52,6 +54,10 @@ fn child() {
             let report = pool.check().unwrap();
             assert!(report.is_clean() && report.entries == 1500, "{report:?}");
         }
+        "long" => {
+            let report = Pool::options().read_only(true).open(path).unwrap().check().unwrap();
+            assert!(report.violations.iter().any(|broken| broken.invariant.starts_with("V2")), "{report:?}");
+        }
         step => panic!("{step}"),
     }
     println!("\npeak: {}", peak());
@@ -62,14 +68,42 @@ fn child() {
 fn a_pool_takes_memory_for_what_it_holds_not_for_what_it_says() {
     let mut scratch = Scratch::empty();
     scratch._calm = None;
-    for step in ["crash", "recover", "reopen", "check"] {
-        let alone = SPAWNING.write().unwrap_or_else(PoisonError::into_inner);
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        let command = command.args(["--exact", "errors::crafted::child", "--nocapture"]);
-        let output = command.env(CHILD[0], &scratch.path).env(CHILD[1], step).output().unwrap();
-        drop(alone);
-        let said = String::from_utf8_lossy(&output.stdout);
-        let peak = said.lines().find_map(|line| line.strip_prefix("peak: ")).unwrap_or_else(|| panic!("{output:?}"));
-        assert!(peak.parse::<u64>().unwrap() < BOUND, "{step}: {peak} bytes");
-    }
+    ["crash", "recover", "reopen", "check"].iter().for_each(|step| bounded(&scratch.path, step));
+}
+
+/// Another process does this, and takes little memory for it.
+fn bounded(path: &Path, step: &str) {
+    let alone = SPAWNING.write().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let command = command.args(["--exact", "errors::crafted::child", "--nocapture"]);
+    let output = command.env(CHILD[0], path).env(CHILD[1], step).output().unwrap();
+    drop(alone);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let peak = said.lines().find_map(|line| line.strip_prefix("peak: ")).unwrap_or_else(|| panic!("{output:?}"));
+    assert!(peak.parse::<u64>().unwrap() < BOUND, "{step}: {peak} bytes");
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_record_is_not_longer_than_any_can_be() {
+    const SEGMENT: u64 = 1 << 20;
+    let mut scratch = Scratch::empty();
+    let pool = Pool::options().segment_size(SEGMENT).capacity(4 << 30).max_capacity(4 << 30).max_trees(4);
+    let pool = pool.open(&scratch.path).unwrap();
+    let map: Map<u64, Vec<u8>> = pool.map("m").unwrap();
+    map.insert(1, &vec![7; 3 << 20]).unwrap();
+    drop(map);
+    pool.close().unwrap();
+    scratch._calm = None;
+    // The record's four segments become as many as the pool has, and its length more than a record's.
+    let file = OpenOptions::new().read(true).write(true).open(&scratch.path).unwrap();
+    let mut table = [[0; 8]; 16];
+    file.read_exact_at(table.as_flattened_mut(), TABLE as u64).unwrap();
+    let words = table.map(u64::from_le_bytes);
+    let head = words.iter().position(|word| (word & 0xff, word >> 32) == (5, 4)).unwrap();
+    let word = words[head] & 0xffff_00ff | 4000 << 32;
+    let check = (word ^ head as u64).wrapping_add(0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    file.write_all_at(&(word | check << 8).to_le_bytes(), (TABLE + head * 8) as u64).unwrap();
+    file.write_all_at(&((1u64 << 30) + 1).to_le_bytes(), SEGMENT * (1 + head as u64)).unwrap();
+    bounded(&scratch.path, "long");
 }
