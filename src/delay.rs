@@ -11,9 +11,17 @@ pub(crate) enum Validation {
     Version = 1,
     /// That the leaf to which the index leads owns the key.
     Span = 2,
+    /// That a leaf which a writer locked owns the key.
+    Owner = 3,
+    /// That a leaf of which the index is told is still the one that a split made.
+    Posted = 4,
+    /// That a leaf which a writer locked is in the chain.
+    Dead = 5,
+    /// That a leaf which is in no chain yet is not looked into.
+    Hidden = 6,
 }
 
-#[cfg(any(not(bristlecone_delays), loom))]
+#[cfg(not(any(bristlecone_delays, loom)))]
 mod points {
     /// Nothing.
     #[inline(always)]
@@ -23,6 +31,33 @@ mod points {
     #[inline(always)]
     pub(crate) fn is_left_out(_: super::Validation) -> bool {
         false
+    }
+}
+
+/// The models have no use for delays.
+#[cfg(loom)]
+mod points {
+    use super::Validation;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The validation that is left out. The threads of a model are one to the system, and each test has its own.
+        static LEFT_OUT: Cell<Option<Validation>> = const { Cell::new(None) };
+    }
+
+    /// Nothing.
+    #[inline(always)]
+    pub(crate) fn delay() {}
+
+    /// Leaves out a validation, in all threads of the model.
+    #[cfg(test)]
+    pub(crate) fn leave_out(validation: Option<Validation>) {
+        LEFT_OUT.set(validation);
+    }
+
+    /// Whether a validation is left out.
+    pub(crate) fn is_left_out(validation: Validation) -> bool {
+        LEFT_OUT.get() == Some(validation)
     }
 }
 

@@ -41,8 +41,91 @@ mod imp {
 mod imp {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::MutexGuard;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{Ordering, fence};
     pub(crate) use loom::thread::yield_now;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The threads of a model are one to the system, and each test has its own.
+        static SEQUENTIAL: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// From now on, what this thread's models load is what was stored last: there are fewer executions of such a model by
+    /// orders of magnitude, since any other load is as many branches as there are stores that it may see.
+    ///
+    /// A load is then an exchange that fails. So loom also takes it for something that depends on the loads before it; of those
+    /// it remembers one for each word, and would forget a reader's when a writer loads the word before it stores.
+    #[cfg(test)]
+    pub(crate) fn set_sequential(sequential: bool) {
+        SEQUENTIAL.set(sequential);
+    }
+
+    /// No number has this value. (If a flag has the value that stands for it, it keeps it.)
+    const NEVER: u64 = 0x6c6f_6f6d_6c6f_6f6d;
+
+    macro_rules! atomics {
+        ($($atomic:ident: $number:ty, $never:expr, $($fetch:ident)*;)*) => {
+            $(
+                #[derive(Debug, Default)]
+                #[allow(unreachable_pub, reason = "layouts, whose trait is public, name it")]
+                pub struct $atomic(loom::sync::atomic::$atomic);
+
+                #[allow(dead_code, reason = "each has what the others have")]
+                impl $atomic {
+                    pub(crate) fn new(value: $number) -> Self {
+                        Self(loom::sync::atomic::$atomic::new(value))
+                    }
+
+                    pub(crate) fn load(&self, ordering: Ordering) -> $number {
+                        if !SEQUENTIAL.get() {
+                            return self.0.load(ordering);
+                        }
+                        let (Ok(value) | Err(value)) = self.0.compare_exchange($never, $never, ordering, ordering);
+                        value
+                    }
+
+                    pub(crate) fn store(&self, value: $number, ordering: Ordering) {
+                        self.0.store(value, ordering);
+                    }
+
+                    pub(crate) fn swap(&self, value: $number, ordering: Ordering) -> $number {
+                        self.0.swap(value, ordering)
+                    }
+
+                    pub(crate) fn compare_exchange(
+                        &self,
+                        current: $number,
+                        new: $number,
+                        success: Ordering,
+                        failure: Ordering,
+                    ) -> Result<$number, $number> {
+                        self.0.compare_exchange(current, new, success, failure)
+                    }
+
+                    pub(crate) fn compare_exchange_weak(
+                        &self,
+                        current: $number,
+                        new: $number,
+                        success: Ordering,
+                        failure: Ordering,
+                    ) -> Result<$number, $number> {
+                        self.0.compare_exchange_weak(current, new, success, failure)
+                    }
+
+                    $(pub(crate) fn $fetch(&self, value: $number, ordering: Ordering) -> $number {
+                        self.0.$fetch(value, ordering)
+                    })*
+                }
+            )*
+        };
+    }
+
+    atomics! {
+        AtomicBool: bool, false, fetch_or;
+        AtomicU32: u32, NEVER as u32, fetch_add fetch_sub;
+        AtomicU64: u64, NEVER, fetch_add fetch_sub;
+        AtomicUsize: usize, NEVER as usize, fetch_add fetch_sub;
+    }
 
     /// A number that no other running thread has; not 0.
     pub(crate) fn thread_number() -> u64 {

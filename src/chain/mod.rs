@@ -17,7 +17,7 @@ mod restructure;
 mod shadows;
 
 use crate::arch;
-use crate::delay::delay;
+use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Result};
 use crate::medium::{LINE, Medium};
 use crate::node::shadow::{Leave, Shadow, Version};
@@ -219,7 +219,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     #[cold]
     fn lock_unready<'c>(&'c self, mut locked: Locked<'c, N::Aid>) -> Result<Option<Locked<'c, N::Aid>>, Broken> {
-        if locked.was.is_dead() {
+        if locked.was.is_dead() && !is_left_out(Validation::Dead) {
             return Ok(None);
         }
         let span = self.span_of(locked.at)?;

@@ -7,6 +7,8 @@
 mod flat;
 #[cfg(all(test, loom))]
 mod models;
+#[cfg(all(test, loom))]
+mod one_step;
 mod persistent;
 mod root;
 #[cfg(all(test, not(loom)))]
@@ -19,9 +21,13 @@ use crate::medium::Medium;
 use crate::node::Node;
 use flat::FlatSeparators;
 pub(crate) use flat::{Rebuilds, built as built_flat};
+#[cfg(all(test, loom))]
+use one_step::Separators;
 pub(crate) use persistent::{Upper, check as check_persistent};
+#[cfg(not(all(test, loom)))]
+use volatile::Separators;
+use volatile::freeze;
 pub(crate) use volatile::{GROUP, RUN, Source, Top, built as built_volatile};
-use volatile::{Separators, freeze};
 
 mod sealed {
     pub trait Sealed {}
@@ -138,7 +144,9 @@ macro_rules! in_memory {
     };
 }
 
-in_memory! { Separators FlatSeparators }
+in_memory! { volatile::Separators FlatSeparators }
+#[cfg(all(test, loom))]
+in_memory! { Separators }
 
 /// Any kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
 #[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]

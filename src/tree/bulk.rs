@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::chain::Chain;
-use crate::delay::delay;
+use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::{Entry, NEXT, Node, Span};
@@ -107,7 +107,9 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         draft.leaves.push((low, leaf.at));
         // A late reader may still know the block as another leaf: it must not look into this one yet.
-        self.leaves.hide(leaf);
+        if !is_left_out(Validation::Hidden) {
+            self.leaves.hide(leaf);
+        }
         Ok(())
     }
 

@@ -4,6 +4,8 @@ mod batch;
 mod bulk;
 mod check;
 mod close;
+#[cfg(all(test, loom))]
+mod models;
 mod open;
 mod power_loss;
 #[cfg(all(test, not(loom)))]

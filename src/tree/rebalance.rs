@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::chain::Locked;
-use crate::delay::delay;
+use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::node::Node;
@@ -15,7 +15,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let _restructuring = self.restructuring.lock();
         // Since the split it may have been merged away, and even have come back as another leaf.
         let still = self.named(self.leaves.view(at))?.is_some_and(|view| view.span.low() == low);
-        if !still {
+        if !still && !is_left_out(Validation::Posted) {
             return Ok(());
         }
         self.lag(self.directory.post(low, at));

@@ -134,7 +134,8 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Locks this leaf, if it owns the key and nobody else writes to it.
     #[inline(always)]
     pub(super) fn lock_owner_at_once(&self, at: u64, key: u64) -> Option<Locked<'_, N::Aid>> {
-        self.leaves.lock_at_once(at).filter(|leaf| leaf.span().contains(key))
+        let owns = |leaf: &Locked<'_, N::Aid>| leaf.span().contains(key) || is_left_out(Validation::Owner);
+        self.leaves.lock_at_once(at).filter(owns)
     }
 
     #[cold]
@@ -146,7 +147,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             loop {
                 self.leaves.prefetch(at, key);
                 let Some(leaf) = self.leaves.lock(at)? else { continue 'again };
-                if leaf.span().contains(key) {
+                if leaf.span().contains(key) || is_left_out(Validation::Owner) {
                     return Ok(leaf);
                 }
                 if !self.go_right(key, at, leaf.span(), &mut least)? {

@@ -1,0 +1,90 @@
+//! In the models of trees, the volatile index: each access is one step, as the [models](super::volatile) of the real one show
+//! that it seems to be. So the models of trees need not go through what happens in it once more.
+
+use super::volatile::{GROUP, RUN, Source, Top};
+use crate::sync::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+
+/// Separators and their leaves.
+pub(crate) struct Separators {
+    leaves: Mutex<BTreeMap<u64, u64>>,
+    /// What loom sees of an access.
+    step: AtomicU64,
+}
+
+impl Separators {
+    pub(super) fn new(_most: u64) -> io::Result<Self> {
+        Ok(Self { leaves: Mutex::default(), step: AtomicU64::new(0) })
+    }
+
+    /// A reader sees everything that was done before what it sees was posted.
+    fn read<R>(&self, read: impl FnOnce(&BTreeMap<u64, u64>) -> R) -> R {
+        self.step.fetch_add(0, Ordering::Acquire);
+        read(&self.leaves.lock().unwrap())
+    }
+
+    fn write<R>(&self, write: impl FnOnce(&mut BTreeMap<u64, u64>) -> R) -> R {
+        self.step.fetch_add(1, Ordering::AcqRel);
+        write(&mut self.leaves.lock().unwrap())
+    }
+
+    pub(super) fn floor(&self, key: u64) -> Option<u64> {
+        self.read(|leaves| leaves.range(..=key).next_back().map(|(_, &leaf)| leaf))
+    }
+
+    pub(super) fn floor_at_once(&self, key: u64) -> Option<u64> {
+        self.floor(key)
+    }
+
+    pub(super) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
+        std::array::from_fn(|i| keys.get(i).and_then(|&key| self.floor(key)))
+    }
+
+    pub(super) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
+        self.read(|leaves| {
+            let (&low, _) = leaves.range(..=key).next_back()?;
+            let mut run = leaves.range(low..).map(|(_, &leaf)| leaf);
+            Some(std::array::from_fn(|_| run.next().unwrap_or(0)))
+        })
+    }
+
+    pub(super) fn insert(&self, low: u64, leaf: u64) {
+        self.write(|leaves| leaves.insert(low, leaf));
+    }
+
+    pub(super) fn remove(&self, low: u64) -> Option<u64> {
+        self.write(|leaves| leaves.remove(&low))
+    }
+
+    pub(super) fn rebuild(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
+        self.write(|leaves| *leaves = pairs.collect());
+    }
+
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {
+        self.read(|leaves| leaves.iter().for_each(|(&low, &leaf)| f(low, leaf)));
+        true
+    }
+
+    pub(super) fn restore(&self, top: Top, source: Source) -> bool {
+        fn thaw(source: &Source, node: u64, height: u64) -> Option<BTreeMap<u64, u64>> {
+            let entries = source(node, height)?;
+            if height == 0 {
+                return Some(entries.into_iter().collect());
+            }
+            let below = entries.into_iter().map(|(_, child)| thaw(source, child, height - 1));
+            below.collect::<Option<Vec<_>>>().map(|below| below.into_iter().flatten().collect())
+        }
+        let thawed = if top.nodes == 0 { Some(BTreeMap::new()) } else { thaw(&source, top.nodes - 1, top.height) };
+        thawed.map(|thawed| self.write(|leaves| *leaves = thawed)).is_some()
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        false
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        0
+    }
+}

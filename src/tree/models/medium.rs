@@ -1,0 +1,125 @@
+//! A medium for loom: of its words, only those of the nodes are modelled, and only from the moment when threads race.
+
+use crate::medium::{Costs, Domain, Medium};
+use crate::sync::{AtomicU64, Ordering};
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64 as Plain;
+
+/// Ordinary memory. The header (superblock, roots, segment table) is read by threads that hold the lock which guards it,
+/// so loom need not know its words; what loom does not know costs no branch.
+pub(super) struct Few {
+    plain: Box<[Plain]>,
+    /// Offset of the words that loom knows.
+    from: u64,
+    modelled: OnceLock<Box<[AtomicU64]>>,
+}
+
+impl Few {
+    /// The words of an image; `from` is the offset of the first segment.
+    pub(super) fn new(words: impl IntoIterator<Item = u64>, from: u64) -> Self {
+        Self { plain: words.into_iter().map(Plain::new).collect(), from, modelled: OnceLock::new() }
+    }
+
+    /// From here on, loom sees the accesses to `bytes` bytes from the first segment on.
+    pub(super) fn model(&self, bytes: u64) {
+        let words = (self.from..self.from + bytes).step_by(8).map(|at| AtomicU64::new(self.load(at))).collect();
+        assert!(self.modelled.set(words).is_ok(), "once");
+    }
+
+    pub(super) fn words(&self) -> Vec<u64> {
+        (0..self.len()).step_by(8).map(|at| self.load(at)).collect()
+    }
+
+    #[inline]
+    fn word(&self, at: u64) -> Result<&AtomicU64, &Plain> {
+        let modelled = self.modelled.get().zip(at.checked_sub(self.from));
+        let word = modelled.and_then(|(words, at)| words.get(at as usize / 8));
+        word.ok_or(&self.plain[at as usize / 8])
+    }
+}
+
+impl Medium for Few {
+    fn len(&self) -> u64 {
+        self.plain.len() as u64 * 8
+    }
+
+    fn is_empty(&self) -> bool {
+        self.plain.is_empty()
+    }
+
+    fn name(&self) -> &str {
+        "model"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Process
+    }
+
+    fn writes_back(&self) -> bool {
+        false
+    }
+
+    fn pairs_are_whole(&self) -> bool {
+        false
+    }
+
+    fn costs(&self) -> Costs {
+        Costs::NOMINAL
+    }
+
+    fn read_only(&self) -> bool {
+        false
+    }
+
+    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn space(&self) -> u64 {
+        0
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        match self.word(at) {
+            Ok(word) => word.load(Ordering::Relaxed),
+            Err(plain) => plain.load(std::sync::atomic::Ordering::Relaxed),
+        }
+    }
+
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = self.load(at));
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        match self.word(at) {
+            Ok(word) => word.store(value, Ordering::Relaxed),
+            Err(plain) => plain.store(value, std::sync::atomic::Ordering::Relaxed),
+        }
+    }
+
+    fn store_pair(&self, at: u64, [first, second]: [u64; 2]) {
+        self.store(at, first);
+        self.store(at + 8, second);
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        match self.word(at) {
+            Ok(word) => word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire),
+            Err(plain) => {
+                let (success, failure) = (std::sync::atomic::Ordering::AcqRel, std::sync::atomic::Ordering::Acquire);
+                plain.compare_exchange(current, new, success, failure)
+            }
+        }
+    }
+
+    fn order(&self) {}
+
+    fn flush(&self, _at: u64, _len: u64) {}
+
+    fn fence(&self) {}
+
+    fn will_read(&self, _at: u64, _len: u64) {}
+
+    fn prefetch(&self, _at: u64, _len: u64) {}
+}

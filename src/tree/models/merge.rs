@@ -1,0 +1,69 @@
+//! A reader against leaves that merge or share, and whose blocks become other leaves.
+
+use super::{Model, Tree, put, take};
+use crate::delay::Validation;
+use crate::node::Linear;
+use crate::{Index, Volatile};
+
+type Leaf = Linear<2>;
+
+/// `[10] [20]` become `[10]`, and that `[5 7] [10]`, with the block that 20 was in.
+fn merge_and_reuse<I: Index>(reader: fn(&Tree<Leaf, I>)) -> Model<Leaf, I> {
+    Model::new(
+        |tree| {
+            put(tree, &[10, 20, 15]);
+            take(tree, &[15]);
+        },
+        [
+            |tree| {
+                take(tree, &[20]);
+                put(tree, &[5, 7]);
+            },
+            reader,
+        ],
+        |tree| assert!(tree.iter().eq([(5, 6), (7, 8), (10, 11)])),
+    )
+}
+
+fn reader_of_what_moves(tree: &Tree<Leaf, Volatile>) {
+    assert_eq!(tree.get(10), Some(11));
+}
+
+fn reader_of_what_goes(tree: &Tree<Leaf, Volatile>) {
+    let seen = tree.get(20);
+    assert!(seen.is_none() || seen == Some(21), "{seen:?}");
+}
+
+#[test]
+fn loom_tree_reader_against_a_block_used_again() {
+    merge_and_reuse(reader_of_what_moves).run();
+}
+
+#[test]
+fn loom_tree_reader_of_what_goes_against_a_block_used_again() {
+    merge_and_reuse(reader_of_what_goes).run();
+}
+
+#[test]
+#[should_panic = "found wrong"]
+fn loom_tree_unversioned_reader_against_a_block_used_again_is_found_wrong() {
+    Model { left_out: Some(Validation::Version), ..merge_and_reuse(reader_of_what_moves) }.run();
+}
+
+/// `[10] [20 30]` become `[20] [30]`, with another block for 30.
+fn share(reader: fn(&Tree<Leaf, Volatile>)) -> Model<Leaf, Volatile> {
+    Model::new(
+        |tree| {
+            put(tree, &[10, 20, 15, 30]);
+            take(tree, &[15]);
+        },
+        [|tree| take(tree, &[10]), reader],
+        |tree| assert!(tree.iter().eq([(20, 21), (30, 31)])),
+    )
+}
+
+#[test]
+fn loom_tree_reader_against_leaves_that_share() {
+    share(|tree| assert_eq!(tree.get(20), Some(21))).run();
+    share(|tree| assert_eq!(tree.get(30), Some(31))).run();
+}

@@ -1,0 +1,174 @@
+//! loom models of whole trees: the real pool, chain, index and verbs, with leaves of two to four slots, on a
+//! [medium](medium::Few) whose nodes loom knows.
+//!
+//! A model is a tree as it was opened, what is done to it before threads race, and what each thread does. What the threads
+//! see they assert; when all are done, the tree must be [sound](sound). With negative controls: the same with one
+//! validation left out must be found wrong.
+//!
+//! The thread that writes is the first one, where there are readers: loom remembers one access per word, and would forget a
+//! reader's load of a word that the writer loads before it stores.
+//!
+//! What loom does not see, and why that is no harm: reference counts and `OnceLock` (each access is one step), which shard
+//! of the count a thread has (all have the same), the words of the header (read and written under locks that loom sees).
+
+mod clear;
+mod medium;
+mod merge;
+mod persistent;
+mod split;
+
+use super::PTree;
+use crate::delay::{Validation, leave_out};
+use crate::error::Broken;
+use crate::index::{Directory, Index};
+use crate::node::Node;
+use crate::pool::{Options, Pool};
+use crate::sync::set_sequential;
+use loom::thread;
+use medium::Few;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+type Tree<N, I> = PTree<N, I, Arc<Few>>;
+
+/// Offset of the first segment: behind the header's two pages and the roots.
+const FIRST: u64 = 12288;
+const SEGMENT: u64 = 1024;
+const SEGMENTS: u64 = 3;
+
+fn options() -> Options {
+    Pool::options().segment_size(SEGMENT).max_capacity(SEGMENT).max_trees(2)
+}
+
+type Act<N, I> = fn(&Tree<N, I>);
+
+/// A tree, and what happens to it.
+struct Model<N: Node, I: Index> {
+    /// What fills the tree that is opened, once for all executions.
+    fill: Act<N, I>,
+    /// Whether the tree was closed in order; else it is opened as after a crash.
+    closed: bool,
+    /// What is done before the threads begin.
+    before: Act<N, I>,
+    /// What the threads do; the first one is the one that runs as long as nobody is in its way.
+    threads: Vec<Act<N, I>>,
+    /// What must hold when all are done, besides that the tree is sound.
+    after: Act<N, I>,
+    left_out: Option<Validation>,
+    /// How often a thread may be interrupted that could go on.
+    preemptions: usize,
+    /// Whether all memory is as in no processor, sequentially consistent: what weaker memory shows of a node, and which
+    /// fences that needs, the models of single nodes tell.
+    sequential: bool,
+}
+
+impl<N: Node, I: Index> Model<N, I> {
+    fn new<const K: usize>(fill: Act<N, I>, threads: [Act<N, I>; K], after: Act<N, I>) -> Self {
+        Self {
+            fill,
+            closed: false,
+            before: |_| (),
+            threads: threads.into(),
+            after,
+            left_out: None,
+            preemptions: 2,
+            sequential: true,
+        }
+    }
+
+    /// Runs every interleaving.
+    fn run(self) {
+        let Self { fill, closed, before, threads, after, left_out, preemptions, sequential } = self;
+        let image = image(fill, closed);
+        leave_out(left_out);
+        set_sequential(sequential);
+        let threads = Arc::new(threads);
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        check(preemptions, move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let m = Arc::new(Few::new(image.iter().copied(), FIRST));
+            let tree: Tree<N, I> = options().open_on(Arc::clone(&m)).unwrap().tree("t").unwrap();
+            before(&tree);
+            m.model(SEGMENTS * SEGMENT);
+            // A thread that panics ends in order: what it holds is of this execution.
+            let failed = Arc::new(AtomicBool::new(false));
+            let act = |act: Act<N, I>| {
+                let (tree, failed) = (tree.clone(), Arc::clone(&failed));
+                move || {
+                    if catch_unwind(AssertUnwindSafe(|| act(&tree))).is_err() {
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                }
+            };
+            let threads: Vec<_> = threads.iter().map(|&thread| spawn(act(thread))).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            act(sound)();
+            act(after)();
+            // Not closed in order: that is not what is modelled, and takes long.
+            tree.core.note::<()>(Err(Broken::new(0, "the end")));
+            drop(tree);
+            assert!(!failed.load(Ordering::Relaxed), "found wrong");
+        });
+        println!("{} executions", runs.load(Ordering::Relaxed));
+    }
+}
+
+/// Runs every interleaving of what `model` spawns.
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.max_branches = 100_000;
+    let model = Arc::new(model);
+    builder.check(move || {
+        let model = Arc::clone(&model);
+        spawn(move || model()).join().unwrap();
+    });
+}
+
+/// A thread with a stack for the whole tree: loom's own are of 32 KiB.
+fn spawn(act: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    thread::Builder::new().stack_size(1 << 15).spawn(act).unwrap()
+}
+
+/// The words of a pool with a tree that was filled.
+fn image<N: Node, I: Index>(fill: Act<N, I>, closed: bool) -> Vec<u64> {
+    let image = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let words = Arc::clone(&image);
+    check(0, move || {
+        let m = Arc::new(Few::new((0..FIRST + SEGMENTS * SEGMENT).step_by(8).map(|_| 0), FIRST));
+        let tree: Tree<N, I> = options().create_on(Arc::clone(&m)).unwrap().tree("t").unwrap();
+        fill(&tree);
+        if !closed {
+            *words.lock().unwrap() = m.words();
+        }
+        drop(tree);
+        if closed {
+            *words.lock().unwrap() = m.words();
+        }
+    });
+    Arc::try_unwrap(image).unwrap().into_inner().unwrap()
+}
+
+/// Nothing is broken, and the index names leaves of the chain only.
+fn sound<N: Node, I: Index>(tree: &Tree<N, I>) {
+    let core = &tree.core;
+    assert!(core.fault().is_none(), "{:?}", core.fault());
+    let report = core.check();
+    assert!(report.is_clean(), "{:?}", report.violations);
+    if let Directory::Volatile(separators) = &core.directory {
+        let leaves = core.find_leaves(core.head()).unwrap().listed;
+        separators.for_each(|low, leaf| assert!(leaves.contains(&(low, leaf)), "{low} is not at {leaf}"));
+    }
+}
+
+/// Inserts keys that are not there, each with its successor as value.
+fn put<N: Node, I: Index>(tree: &Tree<N, I>, keys: &[u64]) {
+    keys.iter().for_each(|&key| assert_eq!(tree.insert(key, key + 1).unwrap(), None));
+}
+
+/// Removes keys that are there.
+fn take<N: Node, I: Index>(tree: &Tree<N, I>, keys: &[u64]) {
+    keys.iter().for_each(|&key| assert_eq!(tree.remove(key).unwrap(), Some(key + 1)));
+}

@@ -1,0 +1,91 @@
+//! The persistent index: readers against its changes, and its first touches after an open.
+
+use super::{Model, Tree, put, take};
+use crate::Persistent;
+use crate::delay::Validation;
+use crate::node::Linear;
+
+/// Inner nodes of four entries, of which one alone is few enough to merge.
+type Leaf = Linear<4>;
+type Of = Tree<Leaf, Persistent>;
+
+fn tens(range: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+    range.map(|ten| ten * 10).collect()
+}
+
+/// Four full leaves, from 10, 50, 90 and 130 on, below one inner node without room.
+fn four_leaves(tree: &Of) {
+    put(tree, &tens(1..=16));
+}
+
+/// Two inner nodes, of leaves from 0, 50, 70 and from 90, 130 on; the last leaf of the second has one entry too many to
+/// merge.
+fn two_inner_nodes(tree: &Of) {
+    four_leaves(tree);
+    put(tree, &[85]);
+    take(tree, &[85, 110, 120, 150, 160]);
+}
+
+/// The same with two leaves below the first one.
+fn two_sparse_inner_nodes(tree: &Of) {
+    two_inner_nodes(tree);
+    take(tree, &[60, 70]);
+}
+
+fn sees<const KEY: u64>(tree: &Of) {
+    assert_eq!(tree.get(KEY), Some(KEY + 1));
+}
+
+fn at(fill: fn(&Of), write: fn(&Of), read: fn(&Of)) -> Model<Leaf, Persistent> {
+    Model::new(fill, [write, read], |_| ())
+}
+
+/// The long changes, in which every interruption costs dozens of executions.
+fn once(fill: fn(&Of), write: fn(&Of), read: fn(&Of)) {
+    Model { preemptions: 1, ..at(fill, write, read) }.run();
+}
+
+#[test]
+fn loom_tree_persistent_floor_against_post() {
+    at(|tree| put(tree, &tens(1..=5)), |tree| put(tree, &[25]), sees::<40>).run();
+}
+
+#[test]
+fn loom_tree_persistent_floor_against_the_first_node() {
+    once(|tree| put(tree, &tens(1..=4)), |tree| put(tree, &[50]), sees::<40>);
+}
+
+#[test]
+fn loom_tree_persistent_floor_against_split_and_growth() {
+    at(four_leaves, |tree| put(tree, &[85]), sees::<80>).run();
+    at(four_leaves, |tree| put(tree, &[85]), sees::<130>).run();
+}
+
+#[test]
+fn loom_tree_persistent_floor_against_withdraw_and_share() {
+    once(two_inner_nodes, |tree| take(tree, &[140]), sees::<130>);
+    once(two_inner_nodes, |tree| take(tree, &[140]), sees::<70>);
+}
+
+#[test]
+fn loom_tree_persistent_floor_against_merge_and_shrinking() {
+    once(two_sparse_inner_nodes, |tree| take(tree, &[140]), sees::<130>);
+    once(two_sparse_inner_nodes, |tree| take(tree, &[140]), sees::<50>);
+}
+
+#[test]
+#[should_panic = "found wrong"]
+fn loom_tree_persistent_unversioned_split_is_found_wrong() {
+    Model { left_out: Some(Validation::Version), ..at(four_leaves, |tree| put(tree, &[85]), sees::<80>) }.run();
+}
+
+/// Nobody has looked at the topmost node since the open. A reader who comes second to touch it is in the way of who comes first
+/// and goes on to lock what is below; but that is no damage.
+#[test]
+fn loom_tree_first_touch_against_lock() {
+    let lock = |tree: &Of| assert!(tree.core.directory.may_withdraw(130).unwrap());
+    let floor = |tree: &Of| assert!(tree.core.directory.floor(40).is_some());
+    let mut model: Model<Leaf, Persistent> = Model::new(two_inner_nodes, [lock, floor], |_| ());
+    (model.closed, model.preemptions) = (true, 3);
+    model.run();
+}

@@ -1,0 +1,87 @@
+//! A split against a writer of a key that moves; and telling the index of it, late.
+
+use super::{Model, Tree, put};
+use crate::Volatile;
+use crate::delay::Validation;
+use crate::node::Linear;
+
+type Of<I> = Tree<Linear<2>, I>;
+
+/// `[10 20]` becomes `[10 15] [20]`, while 20 changes.
+fn update_of_a_moved_key() -> Model<Linear<2>, Volatile> {
+    Model::new(
+        |tree| put(tree, &[10, 20]),
+        [|tree: &Of<_>| put(tree, &[15]), |tree: &Of<_>| assert_eq!(tree.update(20, 7).unwrap(), Some(21))],
+        |tree| assert!(tree.iter().eq([(10, 11), (15, 16), (20, 7)])),
+    )
+}
+
+#[test]
+fn loom_tree_update_of_a_moved_key() {
+    update_of_a_moved_key().run();
+}
+
+#[test]
+#[should_panic = "found wrong"]
+fn loom_tree_update_of_a_moved_key_unowned_is_found_wrong() {
+    Model { left_out: Some(Validation::Owner), ..update_of_a_moved_key() }.run();
+}
+
+/// What a split leaves, of whose new leaf the index is not told yet.
+fn split_unposted(tree: &Of<Volatile>) {
+    let core = &tree.core;
+    let mut leaf = core.lock_owner(15).unwrap();
+    let (right, with_new) = core.leaves.split(&mut leaf, 0, (15, 16)).unwrap();
+    assert!(!with_new);
+    core.leaves.insert(&mut leaf, 1, (15, 16));
+    core.leaves.count.add(1);
+    UNPOSTED.set((right.span().low(), right.at));
+}
+
+thread_local! {
+    /// The low and the offset of the leaf that a split made.
+    static UNPOSTED: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
+}
+
+fn post(tree: &Of<Volatile>) {
+    let (low, at) = UNPOSTED.get();
+    tree.core.post(low, at).unwrap();
+}
+
+/// `[10 15] [20]`: 20 goes, its leaf with it, and the block becomes that of another leaf.
+fn late_post(reused: bool) -> Model<Linear<2>, Volatile> {
+    let merge = |tree: &Of<Volatile>| assert_eq!(tree.remove(20).unwrap(), Some(21));
+    let reuse = |tree: &Of<Volatile>| {
+        assert_eq!(tree.remove(20).unwrap(), Some(21));
+        put(tree, &[12, 11]);
+    };
+    let mut model = Model::new(
+        |tree| put(tree, &[10, 20]),
+        [post, if reused { reuse } else { merge }],
+        |tree| assert_eq!(tree.get(10), Some(11)),
+    );
+    model.before = split_unposted;
+    model
+}
+
+#[test]
+fn loom_tree_late_post_against_merge() {
+    late_post(false).run();
+}
+
+#[test]
+fn loom_tree_late_post_against_reuse() {
+    late_post(true).run();
+}
+
+#[test]
+#[should_panic = "found wrong"]
+fn loom_tree_late_post_unseen_merge_is_found_wrong() {
+    Model { left_out: Some(Validation::Posted), ..late_post(false) }.run();
+}
+
+#[test]
+#[should_panic = "found wrong"]
+fn loom_tree_late_post_unseen_reuse_is_found_wrong() {
+    Model { left_out: Some(Validation::Posted), ..late_post(true) }.run();
+}
