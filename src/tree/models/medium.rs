@@ -72,6 +72,10 @@ impl Medium for Few {
         false
     }
 
+    fn forked(&self) -> bool {
+        false
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }

@@ -5,16 +5,19 @@
 //! see they assert; when all are done, the tree must be [sound](sound). With negative controls: the same with one
 //! validation left out must be found wrong.
 //!
-//! The thread that writes is the first one, where there are readers: loom remembers one access per word, and would forget a
-//! reader's load of a word that the writer loads before it stores.
-//!
-//! What loom does not see, and why that is no harm: reference counts and `OnceLock` (each access is one step), which shard
-//! of the count a thread has (all have the same), the words of the header (read and written under locks that loom sees).
+//! What the models leave out, and why that is no harm: memory that is weaker than sequentially consistent (the models of
+//! single nodes tell what it shows of one, and which fences that needs); what happens within a volatile index (it has models of
+//! its own, by which an access seems to be one step; here it is one); reference counts and `OnceLock`, which loom does not know
+//! (each access is one step); which shard of the count a thread has (all have the same); the words of the header (read and
+//! written under locks that loom knows); an orderly close.
 
+mod batch;
 mod clear;
+mod copy;
 mod medium;
 mod merge;
 mod persistent;
+mod range;
 mod split;
 
 use super::PTree;

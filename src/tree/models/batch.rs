@@ -1,0 +1,37 @@
+//! Batches, which hold several leaves, against each other.
+
+use super::{Model, Tree, put};
+use crate::Volatile;
+use crate::delay::Validation;
+use crate::node::OneLine;
+
+type Leaf = OneLine<3>;
+type Of = Tree<Leaf, Volatile>;
+
+/// Two leaves, the first one full.
+fn two_leaves(tree: &Of) {
+    put(tree, &[10, 20, 30, 40]);
+}
+
+/// Both want both leaves, and the first one splits.
+fn batches() -> Model<Leaf, Volatile> {
+    Model::new(
+        two_leaves,
+        [
+            |tree| assert_eq!(tree.insert_batch(&[(15, 1), (20, 1), (50, 1)]).unwrap(), 2),
+            |tree| assert_eq!(tree.insert_batch(&[(30, 2), (60, 2)]).unwrap(), 1),
+        ],
+        |tree| assert!(tree.iter().eq([(10, 11), (15, 1), (20, 1), (30, 2), (40, 41), (50, 1), (60, 2)])),
+    )
+}
+
+#[test]
+fn loom_tree_batch_against_batch() {
+    batches().run();
+}
+
+#[test]
+#[should_panic = "found wrong"]
+fn loom_tree_batch_to_leaves_that_are_not_owned_is_found_wrong() {
+    Model { left_out: Some(Validation::Owner), ..batches() }.run();
+}
