@@ -2,7 +2,8 @@
 //! where threads race, so that what happens once in a billion times happens once in a thousand. In any other build they
 //! are nothing, and so are the [validations](Validation) that a negative control leaves out.
 //!
-//! Most points do nothing most of the time; for each seed, some of them are hot and hold threads up often.
+//! Most points do nothing most of the time; for each seed, some of them are hot and hold threads up often. A point that a
+//! thread has seldom passed holds it up more often than one that it passes all the time.
 
 /// A check that readers rely on, which a negative control of the linearizability checker leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,17 +92,22 @@ mod waits {
     use std::time::Duration;
 
     /// One point in so many is hot.
-    const HOT: u64 = 16;
+    const HOT: u64 = 8;
+    /// So often a thread passes a point seldom.
+    const SELDOM: u16 = 24;
 
     thread_local! {
         /// Where the points are hot; and the state of the thread's random numbers, 0 for a thread that never waits.
         static THREAD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+        /// How often the thread has passed points, by their hashes.
+        static PASSED: [Cell<u16>; 64] = const { [const { Cell::new(0) }; 64] };
     }
 
     /// From now on, this thread waits now and then: its own way for each `thread`, at points that `round` chooses.
     #[cfg(feature = "crash")]
     pub(crate) fn seed(round: u64, thread: u64) {
         THREAD.set((mix(round), mix(round ^ thread.rotate_left(32)) | 1));
+        PASSED.with(|passed| passed.iter().for_each(|of_place| of_place.set(0)));
     }
 
     /// Lets other threads go ahead here, now and then.
@@ -126,15 +132,19 @@ mod waits {
 
     fn wait(round: u64, site: &Location<'_>) {
         let chance = draw();
-        // Whether the point is hot need not be known every time.
-        if chance & 63 != 0 {
+        let place = mix(u64::from(site.line()) << 32 ^ site.file().len() as u64);
+        let passed = PASSED.with(|passed| {
+            let of_place = &passed[place as usize & 63];
+            of_place.set(of_place.get().saturating_add(1));
+            of_place.get()
+        });
+        if passed > SELDOM && chance & 63 != 0 {
             return;
         }
-        let place = u64::from(site.line()) << 32 ^ site.file().len() as u64;
         let is_hot = mix(round ^ place).is_multiple_of(HOT);
         let amount = chance >> 16;
         match chance >> 6 & if is_hot { 15 } else { 1023 } {
-            0 if amount & 15 == 0 => thread::sleep(Duration::from_nanos(amount & 0xf_ffff)),
+            0 if amount & 7 == 0 => thread::sleep(Duration::from_nanos(amount >> 4 & 0xf_ffff)),
             0..6 => thread::yield_now(),
             6..24 => (0..amount & 255).for_each(|_| std::hint::spin_loop()),
             _ => {}

@@ -84,7 +84,7 @@ impl Plan {
         let before = keys.iter().enumerate().filter(|_| random.below(4) < share);
         let before = before.map(|(i, &key)| (key, Named::value(BEFORE, i as u64))).collect();
         let (usual, fewer) = (2 + random.below(7) as usize, 2 + random.below(3) as usize);
-        Self {
+        let plan = Self {
             seed,
             records,
             threads: if threads > 0 {
@@ -94,7 +94,7 @@ impl Plan {
             } else {
                 usual
             },
-            ops: if atomic { 120 } else { random.one_of(&[200, 500, 1000]) },
+            ops: if atomic { 120 } else { random.one_of(&[60, 200, 500, 1000]) },
             before,
             opened: random.one_of(&[Opened::New, Opened::Closed, Opened::Crashed]),
             writes_back: random.one_in(2),
@@ -102,7 +102,19 @@ impl Plan {
             wave: random.one_of(&[20, 60, 200]),
             clears: if atomic { 12 } else { random.one_of(&[100, 400, u64::MAX]) },
             keys,
+        };
+        plan.or_opening(&mut random)
+    }
+
+    /// One round in four is but a beginning: a large tree that was opened just now is touched, and grows at once.
+    fn or_opening(mut self, random: &mut Random) -> Self {
+        if !self.atomic && random.one_in(4) {
+            self.opened = random.one_of(&[Opened::Closed, Opened::Closed, Opened::Crashed]);
+            self.keys = (1..=200).map(|i| i * 5).collect();
+            self.before = self.keys.iter().step_by(2).map(|&key| (key, Named::value(BEFORE, key))).collect();
+            (self.ops, self.wave, self.clears) = (12, 12, u64::MAX);
         }
+        self
     }
 
     /// A short round of few threads, after which crashes are looked at.
