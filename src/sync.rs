@@ -164,6 +164,10 @@ mod imp {
             self.0.lock().expect("a loom model does not poison")
         }
 
+        pub(crate) fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().expect("a loom model does not poison")
+        }
+
         pub(crate) fn try_lock(&self) -> Option<loom::sync::MutexGuard<'_, T>> {
             self.0.try_lock().ok()
         }

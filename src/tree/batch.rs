@@ -108,7 +108,11 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
 
     /// Counts what is new, and lets others see it.
     fn publish(&mut self) {
-        self.tree.leaves.count.add(self.inserted - std::mem::replace(&mut self.counted, self.inserted));
+        let new = self.inserted - std::mem::replace(&mut self.counted, self.inserted);
+        // Under their locks: without any, somebody may be counting anew.
+        if new > 0 {
+            self.tree.leaves.count.add(new);
+        }
         self.held.clear();
     }
 }

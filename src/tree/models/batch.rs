@@ -1,4 +1,4 @@
-//! Batches, which hold several leaves, against each other.
+//! Batches, which hold several leaves, against each other and against what takes all of them.
 
 use super::{Model, Tree, put};
 use crate::Volatile;
@@ -34,4 +34,29 @@ fn loom_tree_batch_against_batch() {
 #[should_panic = "found wrong"]
 fn loom_tree_batch_to_leaves_that_are_not_owned_is_found_wrong() {
     Model { left_out: Some(Validation::Owner), ..batches() }.run();
+}
+
+/// What was inserted before is gone, all else is there.
+fn batch_against_clear() -> Model<Leaf, Volatile> {
+    Model::new(
+        two_leaves,
+        [
+            |tree| {
+                tree.insert_batch(&[(15, 1), (50, 1)]).unwrap();
+            },
+            |tree| tree.clear().unwrap(),
+        ],
+        |tree| assert!(tree.iter().all(|entry| [(15, 1), (50, 1)].contains(&entry))),
+    )
+}
+
+#[test]
+fn loom_tree_batch_against_clear() {
+    batch_against_clear().run();
+}
+
+#[test]
+#[should_panic = "found wrong"]
+fn loom_tree_batch_to_a_dead_leaf_is_found_wrong() {
+    Model { left_out: Some(Validation::Dead), ..batch_against_clear() }.run();
 }

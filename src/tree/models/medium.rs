@@ -76,6 +76,14 @@ impl Medium for Few {
         false
     }
 
+    fn boot(&self) -> u64 {
+        0
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }

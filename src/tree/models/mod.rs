@@ -9,13 +9,14 @@
 //! single nodes tell what it shows of one, and which fences that needs); what happens within a volatile index (it has models of
 //! its own, by which an access seems to be one step; here it is one); reference counts and `OnceLock`, which loom does not know
 //! (each access is one step); which shard of the count a thread has (all have the same); the words of the header (read and
-//! written under locks that loom knows); an orderly close.
+//! written under locks that loom knows).
 
 mod batch;
 mod clear;
 mod copy;
 mod medium;
 mod merge;
+mod open;
 mod persistent;
 mod range;
 mod split;

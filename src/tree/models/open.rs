@@ -1,0 +1,85 @@
+//! Opening a tree against its last drop and against `drop_tree`, an orderly close included.
+//!
+//! What guards all of it is the catalogue's lock, which loom knows; the words of the pool it need not know. It knows no
+//! reference counts: before the last handle goes, a `gate` tells it so.
+
+use super::{FIRST, Few, Tree, check, image, options, put, spawn};
+use crate::node::Linear;
+use crate::pool::Pool;
+use crate::sync::{AtomicU64, Ordering, set_sequential};
+use crate::{Error, Volatile};
+use std::sync::Arc;
+
+type Of = Tree<Linear<2>, Volatile>;
+
+fn open(pool: &Pool<Arc<Few>>) -> Of {
+    pool.tree("t").unwrap()
+}
+
+/// What is done while the last handle goes; tells whether it is as it should be.
+fn against_last_drop(act: fn(&Pool<Arc<Few>>) -> bool) {
+    let words = image::<Linear<2>, Volatile>(|tree| put(tree, &[10]), false);
+    set_sequential(true);
+    check(2, move || {
+        let pool = options().open_on(Arc::new(Few::new(words.iter().copied(), FIRST))).unwrap();
+        let tree = open(&pool);
+        let gate = Arc::new(AtomicU64::new(0));
+        let dropping = spawn({
+            let gate = Arc::clone(&gate);
+            move || {
+                gate.fetch_add(1, Ordering::AcqRel);
+                drop(tree);
+            }
+        });
+        let right = Arc::new(std::sync::Mutex::new(false));
+        let acting = spawn({
+            let (pool, right) = (pool.clone(), Arc::clone(&right));
+            move || {
+                gate.load(Ordering::Acquire);
+                *right.lock().unwrap() = act(&pool);
+            }
+        });
+        dropping.join().unwrap();
+        acting.join().unwrap();
+        assert!(*right.lock().unwrap(), "found wrong");
+        let left = open(&pool);
+        assert!(left.check().is_clean());
+    });
+}
+
+#[test]
+fn loom_tree_open_against_last_drop() {
+    against_last_drop(|pool| {
+        let tree = open(pool);
+        tree.get(10) == Some(11) && tree.insert(20, 21).unwrap().is_none() && tree.fault().is_none()
+    });
+}
+
+#[test]
+fn loom_tree_drop_tree_against_last_drop() {
+    against_last_drop(|pool| match pool.drop_tree("t") {
+        Ok(()) => open(pool).is_empty(),
+        Err(Error::StillOpen { .. }) => true,
+        Err(_) => false,
+    });
+}
+
+#[test]
+fn loom_tree_open_against_drop_tree() {
+    let words = image::<Linear<2>, Volatile>(|tree| put(tree, &[10]), true);
+    set_sequential(true);
+    check(2, move || {
+        let pool = options().open_on(Arc::new(Few::new(words.iter().copied(), FIRST))).unwrap();
+        let dropping = spawn({
+            let pool = pool.clone();
+            move || match pool.drop_tree("t") {
+                Ok(()) | Err(Error::StillOpen { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        });
+        let tree = open(&pool);
+        assert!(tree.get(10).is_none_or(|value| value == 11));
+        dropping.join().unwrap();
+        assert!(tree.check().is_clean() && tree.len() <= 1);
+    });
+}
