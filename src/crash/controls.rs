@@ -137,7 +137,7 @@ impl Campaign {
         first.map(|(place, i)| (place, histories.get(i).map(History::to_string))).collect()
     }
 
-    fn is_meant(&self, place: Place) -> bool {
+    pub(super) fn is_meant(&self, place: Place) -> bool {
         self.places.is_empty() || self.places.iter().any(|of| place.site.file().starts_with(of))
     }
 

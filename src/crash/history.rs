@@ -19,6 +19,9 @@ pub enum Op {
     Batch(u64),
     /// Close the pool in order and open it again.
     Reopen,
+    /// Crash in the operation before, at the point and with the state that follow from this number, and open again. A
+    /// history with crashes in it is run once: its last operation is not cut at every point.
+    Crash(u64),
 }
 
 impl Op {
@@ -38,7 +41,7 @@ impl Op {
                 }
             }
             Self::Batch(n) => model.extend(batch(n)),
-            Self::Reopen => {}
+            Self::Reopen | Self::Crash(_) => {}
         }
     }
 
@@ -80,6 +83,7 @@ impl fmt::Display for Op {
             Self::BulkLoad(n) => write!(f, "load{n}"),
             Self::Batch(n) => write!(f, "batch{n}"),
             Self::Reopen => write!(f, "reopen"),
+            Self::Crash(n) => write!(f, "crash{n}"),
         }
     }
 }
@@ -108,7 +112,7 @@ pub struct NoOp(String);
 
 impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN or reopen", self.0)
+        write!(f, "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, reopen or crashN", self.0)
     }
 }
 
@@ -128,6 +132,8 @@ impl FromStr for History {
                         number(n).map(Op::BulkLoad)
                     } else if let Some(n) = word.strip_prefix("batch") {
                         number(n).map(Op::Batch)
+                    } else if let Some(n) = word.strip_prefix("crash") {
+                        number(n).map(Op::Crash)
                     } else if let Some(key) = word.strip_prefix('r') {
                         number(key).map(Op::Remove)
                     } else {
@@ -262,6 +268,8 @@ mod tests {
         for history in all(4).into_iter().chain((0..100).map(|seed| random(seed, 40, 4))) {
             assert_eq!(history.to_string().parse::<History>().unwrap(), history);
         }
+        let crashes = "i5=1 crash7 crash0 r5";
+        assert_eq!(crashes.parse::<History>().unwrap().to_string(), crashes);
         assert!("i5".parse::<History>().is_err());
         assert!("x".parse::<History>().is_err());
     }

@@ -27,6 +27,7 @@ mod cases;
 mod controls;
 mod history;
 pub(crate) mod pending;
+mod row;
 mod subject;
 mod verify;
 
@@ -269,12 +270,15 @@ impl Campaign {
         std::thread::scope(|scope| (0..self.threads.max(1)).for_each(|_| drop(scope.spawn(worker))));
     }
 
-    /// One history: its last operation is cut at every point.
+    /// One history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
     pub fn history<N: Node, I: Index>(&self, history: &History) -> Outcome {
         self.one_of(Kind::of::<N, I>(self.values), history)
     }
 
     fn one_of(&self, kind: Kind, history: &History) -> Outcome {
+        if history.0.iter().any(|op| matches!(op, Op::Crash(_))) {
+            return self.row(kind, history);
+        }
         match self.run(kind, history) {
             Ok(run) => self.cut(kind, history, &run, &Known::default()),
             // So it does without the bug.

@@ -104,6 +104,48 @@ impl Pending {
         LineOptions(options)
     }
 
+    /// One of the contents that each line may have now, as `random` (a number below the one given) has it; and, in words, how
+    /// many of its stores each line kept. Like [`options`](Self::options), of which there may be very many.
+    pub(super) fn crash(mut self, model: Model, mut random: impl FnMut(usize) -> usize) -> (Vec<u64>, Vec<String>) {
+        let mut kept = Vec::new();
+        // Often all of the lines are as old, or as new, as they may be.
+        let bias = random(4);
+        for (line, log) in std::mem::take(&mut self.logs) {
+            let stores = log.items.iter().filter(|item| matches!(item, Item::Store { .. })).count();
+            let whole = match bias {
+                0 => 0,
+                1 => stores,
+                _ => random(stores + 1),
+            };
+            let content = &mut self.image[line as usize / 8..][..8];
+            // Words of which a store was left out: a later one would imply it.
+            let (mut seen, mut taken, mut without) = (0, 0, 0u8);
+            for item in &log.items {
+                let &Item::Store { word, values, words } = item else {
+                    // After an order point there is nothing, unless there is all that is before it.
+                    if without != 0 || seen > whole {
+                        break;
+                    } else {
+                        continue;
+                    };
+                };
+                let stored = ((1 << words) - 1) << word;
+                seen += 1;
+                let keeps = seen <= whole || (bias > 1 && model == Model::Weak && random(2) == 1);
+                if keeps && without & stored == 0 {
+                    content[word..word + words].copy_from_slice(&values[..words]);
+                    taken += 1;
+                } else if model == Model::Tso {
+                    break;
+                } else {
+                    without |= stored;
+                }
+            }
+            kept.push(format!("{line:#x}:{taken}/{stores}"));
+        }
+        (self.image, kept)
+    }
+
     /// The same image, with nothing pending: what a crash left is durable.
     pub(super) fn after_crash(&self) -> Self {
         Self { image: self.image.clone(), logs: BTreeMap::new(), hash: self.hash }
@@ -232,6 +274,37 @@ mod tests {
         assert_eq!(states(Model::Weak, |sim| two_stores(sim, |_| ())), any);
         assert_eq!(states(Model::Weak, |sim| two_stores(sim, Medium::order)), [(0, 0), (1, 0), (1, 2)]);
         assert_eq!(states(Model::Weak, |sim| two_stores(sim, |m| m.flush(0, 8))), [(0, 0), (1, 0), (1, 2)]);
+    }
+
+    /// What [`Pending::crash`] leaves is what the options have, all of it, and nothing else.
+    #[test]
+    fn a_crash_leaves_each_of_the_options() {
+        let run = |sim: &Sim| {
+            sim.store(0, 1);
+            sim.store(8, 2);
+            sim.store(0, 3);
+            sim.order();
+            sim.store_pair(16, [4, 5]);
+            sim.store(8, 6);
+        };
+        for (model, whole_pairs) in [(Model::Tso, false), (Model::Weak, false), (Model::Weak, true)] {
+            let sim = Sim::zeroed(4096).with_whole_pairs(whole_pairs);
+            run(&sim);
+            let mut pending = Pending::new(vec![0; 512]);
+            sim.trace().iter().for_each(|event| pending.apply(event));
+            let mut options = pending.options(model).0[0].1.to_vec();
+            let mut seed = 0x1234_5678_9abc_def1u64;
+            let mut random = |below: usize| {
+                seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                (seed >> 33) as usize % below
+            };
+            let left = |_| pending.clone().crash(model, &mut random).0[..8].try_into().unwrap();
+            let mut left: Vec<Line> = (0..2000).map(left).collect();
+            options.sort_unstable();
+            left.sort_unstable();
+            left.dedup();
+            assert_eq!(left, options);
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ const HEADER: u64 = 12 << 10;
 /// Bytes of the simulated pool: the header and 32 segments of 1 KiB.
 pub(super) const POOL: u64 = HEADER + (32 << 10);
 
-type Entries = BTreeMap<u64, u64>;
+pub(super) type Entries = BTreeMap<u64, u64>;
 
 /// What may be found.
 #[derive(Debug, Clone, Hash)]
@@ -99,7 +99,7 @@ pub(super) fn perform(op: Op, tree: &dyn Subject) -> Result<()> {
             Err(error) => return Err(error),
         },
         Op::Batch(n) => tree.insert_batch(n)?,
-        Op::Reopen => {}
+        Op::Reopen | Op::Crash(_) => {}
     }
     Ok(())
 }
@@ -195,7 +195,7 @@ fn use_it(tree: &dyn Subject, slots: u64, model: &mut Entries) -> Result<(), Fai
     Ok(())
 }
 
-fn same(when: &str, tree: &dyn Subject, model: &Entries) -> Result<(), Failure> {
+pub(super) fn same(when: &str, tree: &dyn Subject, model: &Entries) -> Result<(), Failure> {
     let entries = tree.entries(false)?;
     if !entries.iter().copied().eq(model.iter().map(|(&key, &value)| (key, value))) {
         return Err(format!("{when}: {entries:?}, expected {model:?}").into());
@@ -216,7 +216,7 @@ fn same(when: &str, tree: &dyn Subject, model: &Entries) -> Result<(), Failure> 
 }
 
 /// Why a run or a state is not right.
-struct Failure(String);
+pub(super) struct Failure(String);
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -231,7 +231,7 @@ impl From<String> for Failure {
 }
 
 /// A panic is a failure too.
-fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, String> {
+pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|Failure(what)| what),
         Err(payload) => {

@@ -1,0 +1,215 @@
+//! Crashes in a row: a history goes on after each, from one of the states that it may leave.
+//!
+//! The exhaustive checker tries every state of one crash. This one tries one state of each of many crashes, so it meets what
+//! a crash leaves when it has been used, and crashed, again.
+
+use crate::crash::history::{History, Op};
+use crate::crash::pending::Pending;
+use crate::crash::subject::Kind;
+use crate::crash::verify::{self, Entries, Failure, guarded, options, perform, same};
+use crate::crash::{Campaign, Outcome, Violation};
+use crate::error::{Error, Result};
+use crate::medium::{LineOptions, Sim};
+
+/// What a crash left, and what may be found in it.
+struct Left {
+    image: Vec<u64>,
+    before: Entries,
+    /// What was going on; `None`: what is `before` is there.
+    in_flight: Option<Op>,
+    /// No pool at all, or no tree, is right too.
+    unborn: bool,
+    /// Where it was cut, and what the lines kept, for messages.
+    cut: usize,
+    kept: Vec<String>,
+}
+
+impl Left {
+    fn allows(&self, found: &Entries) -> bool {
+        match self.in_flight {
+            None => *found == self.before,
+            // Any part of it.
+            Some(Op::Batch(n)) => {
+                let is_of_batch = |key: u64| key % 4 == 3 && key / 4 < n;
+                let others = |entries: &Entries| -> Entries {
+                    entries.iter().filter(|&(&key, _)| !is_of_batch(key)).map(|(&k, &v)| (k, v)).collect()
+                };
+                let mut whole = self.before.clone();
+                Op::Batch(n).apply(&mut whole);
+                let entry = |key: &u64| found.get(key) == self.before.get(key) || found.get(key) == whole.get(key);
+                others(found) == others(&self.before) && whole.keys().all(entry)
+            }
+            Some(op) => op.in_flight(&self.before).contains(found),
+        }
+    }
+}
+
+impl Campaign {
+    /// Runs a history with crashes in it. Stops at the first state that is not right.
+    pub(super) fn row(&self, kind: Kind, history: &History) -> Outcome {
+        let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
+        let nothing = vec![0; verify::POOL as usize / 8];
+        let (before, kept) = (Entries::new(), Vec::new());
+        let mut left = Left { image: nothing, before, in_flight: None, unborn: true, cut: 0, kept };
+        let mut cuts = Vec::new();
+        let mut rest = &history.0[..];
+        loop {
+            let crash = rest.iter().position(|op| matches!(op, Op::Crash(_)));
+            let (ops, after) = rest.split_at(crash.unwrap_or(rest.len()));
+            outcome.points += u64::from(crash.is_some());
+            outcome.states += 1;
+            match guarded(|| self.life(kind, &left, ops, after.first().copied())) {
+                Ok(next) => left = next,
+                Err(what) => {
+                    let (history, kept) = (history.to_string(), left.kept.join(" "));
+                    outcome.violations.push(Violation { history, cuts, kept, what });
+                    return outcome;
+                }
+            }
+            let Some((_, after)) = after.split_first() else { return outcome };
+            cuts.push(left.cut);
+            rest = after;
+        }
+    }
+
+    /// Opens what a crash left, checks it, goes on with the history, and crashes again, or closes and opens in order.
+    fn life(&self, kind: Kind, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
+        let sim = Sim::crashed(&left.image, LineOptions::default(), Vec::new(), 0).with_whole_pairs(self.whole_pairs);
+        let mut pool = match options().open_on(sim.clone()) {
+            Err(Error::NotAPool { .. }) if left.unborn => options().create_on(sim.clone())?,
+            other => other?,
+        };
+        if !left.unborn && pool.trees()?.is_empty() {
+            return Err("the tree is gone".to_owned().into());
+        }
+        let mut tree = (kind.open)(&pool)?;
+        let mut model: Entries = tree.entries(false)?.into_iter().collect();
+        if !left.allows(&model) {
+            let (before, op) = (&left.before, left.in_flight);
+            let op = op.map_or_else(String::new, |op| format!(", or what '{op}' in flight may leave of it"));
+            return Err(format!("found {model:?}, allowed is {before:?}{op}").into());
+        }
+        same("after recovery", &*tree, &model)?;
+        // Until something is done, recovery is what a crash cuts.
+        let (mut from, mut before, mut in_flight) = (0, model.clone(), None);
+        for &op in ops {
+            from = sim.now();
+            before.clone_from(&model);
+            in_flight = Some(op);
+            if matches!(op, Op::Reopen) {
+                drop(tree);
+                drop(pool);
+                pool = options().open_on(sim.clone())?;
+                tree = (kind.open)(&pool)?;
+                continue;
+            }
+            match perform(op, &*tree) {
+                Ok(()) => op.apply(&mut model),
+                // Nothing is done, or a part of a batch.
+                Err(Error::OutOfSpace { .. }) => {
+                    let found: Entries = tree.entries(false)?.into_iter().collect();
+                    in_flight = in_flight.filter(|op| matches!(op, Op::Batch(_)));
+                    let failed =
+                        Left { before: before.clone(), in_flight, image: Vec::new(), kept: Vec::new(), ..*left };
+                    if !failed.allows(&found) {
+                        return Err(format!("'{op}' found no space, and left {found:?} of {before:?}").into());
+                    }
+                    model = found;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let Some(Op::Crash(seed)) = crash else {
+            same("at the end", &*tree, &model)?;
+            drop(tree);
+            drop(pool);
+            pool = options().open_on(sim.clone())?;
+            tree = (kind.open)(&pool)?;
+            same("after closing and opening", &*tree, &model)?;
+            return Ok(Left {
+                image: Vec::new(),
+                before: model,
+                in_flight: None,
+                unborn: false,
+                cut: 0,
+                kept: Vec::new(),
+            });
+        };
+        // Before the handles go, which is not part of the history.
+        let trace = sim.trace();
+        let mut random = Random(seed ^ self.seed.rotate_left(32));
+        let cut = from + random.below(trace.len() - from + 1);
+        let mut pending = Pending::new(left.image.clone());
+        trace[..cut].iter().filter(|event| self.happens(event)).for_each(|event| pending.apply(event));
+        let (image, kept) = pending.crash(self.model, |below| random.below(below));
+        let unborn = left.unborn && ops.is_empty() && cut < trace.len();
+        if cut == trace.len() {
+            (before, in_flight) = (model, None);
+        }
+        Ok(Left { image, before, in_flight, unborn, cut, kept })
+    }
+}
+
+/// What a crash leaves follows from its number.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) >> 16) as usize % limit
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::crash::controls::Place;
+    use crate::crash::{Values, history};
+    use crate::index::{Persistent, Volatile};
+    use crate::medium::{Event, Model};
+    use crate::node::{Circular, Linear};
+    use std::collections::BTreeSet;
+
+    /// Random histories with a crash after every so many operations.
+    fn histories(count: u64, every: usize) -> Vec<History> {
+        let of_seed = |seed| {
+            let ops = history::random(seed, 40, 4).0;
+            let crashed = |(i, part): (usize, &[Op])| [part, &[Op::Crash(seed + i as u64)]].concat();
+            History(ops.chunks(every).enumerate().flat_map(crashed).collect())
+        };
+        (0..count).map(of_seed).collect()
+    }
+
+    fn campaign() -> Campaign {
+        Campaign { threads: 1, ..Campaign::new(Model::Weak) }
+    }
+
+    #[test]
+    fn crashes_in_a_row_lose_nothing() {
+        for every in [1, 3, 7] {
+            let histories = histories(30, every);
+            let found = campaign().histories::<Circular<4>, Persistent>(&histories, |_, _| ());
+            assert_eq!(found.violations, []);
+            assert!(found.points > 30 * 5);
+        }
+    }
+
+    /// The negative control: with any flush of a node left out, a row of crashes gives it away.
+    #[test]
+    fn crashes_in_a_row_find_what_was_left_out() {
+        let histories = histories(60, 2);
+        let kind = Kind::of::<Linear<4>, Volatile>(Values::Numbers);
+        let run = campaign().run(kind, &history::random(1, 40, 4)).unwrap();
+        let in_nodes = Campaign { places: vec!["src/node"], ..campaign() };
+        let flushes = run.trace.iter().filter(|event| matches!(event, Event::Flush { .. }));
+        let places: BTreeSet<Place> = flushes.filter_map(Place::of).filter(|&place| in_nodes.is_meant(place)).collect();
+        assert!(places.len() > 2);
+        for place in places {
+            let faulty = Campaign { left_out: Some(place), ..campaign() };
+            let found = faulty.histories::<Linear<4>, Volatile>(&histories, |_, _| ());
+            assert_eq!(found.violations.len(), 1, "{place:?} is not found");
+        }
+    }
+}
