@@ -1,14 +1,14 @@
 //! `load`: lines of a file into a tree.
 
+use crate::lines::{Bad, LONGEST, Lines};
 use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
 use crate::trees::{self, Place, Shape, Tree, Values};
 use bristlecone::{Error, Pool};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -46,80 +46,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Longest line read: a key, a tab, the longest record, and the end of the line.
-const LONGEST: u64 = 32 + (1 << 30);
-
 /// Bad lines that are told one by one; the others are only counted.
 const TOLD: u64 = 20;
-
-/// What is wrong with a line.
-#[derive(Debug)]
-enum Bad {
-    NoTab,
-    NotANumber(String),
-    TooGreat(String),
-    NotANumberAsValue,
-    TooLong,
-    Refused(Error),
-}
-
-impl fmt::Display for Bad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTab => write!(f, "no tab between key and value"),
-            Self::NotANumber(key) => write!(f, "the key '{key}' is not a decimal number"),
-            Self::TooGreat(key) => write!(f, "the key {key} is greater than {}", u64::MAX),
-            Self::NotANumberAsValue => write!(f, "the tree holds numbers and the value is none"),
-            Self::TooLong => write!(f, "longer than {LONGEST} bytes"),
-            Self::Refused(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-/// The key and the value of a line.
-fn split(line: &[u8]) -> Result<(u64, &[u8]), Bad> {
-    let tab = line.iter().position(|&byte| byte == b'\t').ok_or(Bad::NoTab)?;
-    let (key, value) = (&line[..tab], &line[tab + 1..]);
-    let shown = || String::from_utf8_lossy(&key[..key.len().min(40)]).escape_debug().to_string();
-    if key.is_empty() || !key.iter().all(u8::is_ascii_digit) {
-        return Err(Bad::NotANumber(shown()));
-    }
-    let text = std::str::from_utf8(key).map_err(|_| Bad::NotANumber(shown()))?;
-    let key = text.parse().map_err(|_| Bad::TooGreat(shown()))?;
-    Ok((key, value))
-}
-
-/// Lines, with their numbers, and no longer than memory allows.
-struct Lines {
-    input: Box<dyn BufRead>,
-    line: Vec<u8>,
-    number: u64,
-    bytes: u64,
-}
-
-impl Lines {
-    /// Reads the next line, without its end. False at the end of the input.
-    fn advance(&mut self) -> io::Result<bool> {
-        self.line.clear();
-        let read = self.input.by_ref().take(LONGEST).read_until(b'\n', &mut self.line)?;
-        self.bytes += read as u64;
-        self.number += u64::from(read > 0);
-        if self.line.last() == Some(&b'\n') {
-            self.line.pop();
-        }
-        Ok(read > 0)
-    }
-
-    /// Whether the line read last was cut.
-    fn is_cut(&self) -> bool {
-        self.line.len() as u64 == LONGEST
-    }
-
-    fn skip_rest(&mut self) -> io::Result<()> {
-        self.bytes += self.input.skip_until(b'\n')? as u64;
-        Ok(())
-    }
-}
 
 /// What came of the lines.
 #[derive(Default)]
@@ -143,7 +71,7 @@ impl Args {
             let len = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
             (Box::new(BufReader::with_capacity(1 << 16, file)), len)
         };
-        Ok((Lines { input, line: Vec::new(), number: 0, bytes: 0 }, len))
+        Ok((Lines::new(input, LONGEST), len))
     }
 
     fn pool(&self) -> Outcome<Pool> {
@@ -204,9 +132,6 @@ impl Args {
                     if counts.bad <= TOLD {
                         bar.suspend(|| out::aside(&format!("bristlecone: {}; skipped", out::shown(&message))));
                     }
-                    if lines.is_cut() {
-                        lines.skip_rest().map_err(unread)?;
-                    }
                 }
             }
             if lines.number.is_multiple_of(1024) {
@@ -219,10 +144,7 @@ impl Args {
 
 /// Puts the line that was read last; returns its key, and whether it was there.
 fn put(tree: &dyn Tree, lines: &Lines) -> Result<(u64, bool), Bad> {
-    if lines.is_cut() {
-        return Err(Bad::TooLong);
-    }
-    let (key, value) = split(&lines.line)?;
+    let (key, value) = lines.entry()?;
     if !tree.accepts(value) {
         return Err(Bad::NotANumberAsValue);
     }
@@ -293,29 +215,4 @@ pub(crate) fn run(args: Args) -> Outcome {
         out::text(&out::shown(&summary))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_a_number_a_tab_and_any_bytes() {
-        assert_eq!(split(b"7\ta\tb\xff").unwrap(), (7, &b"a\tb\xff"[..]));
-        assert_eq!(split(b"18446744073709551615\t").unwrap(), (u64::MAX, &b""[..]));
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_line_is_told() {
-        let wrong = |line: &[u8]| split(line).unwrap_err().to_string();
-        assert_eq!(wrong(b""), "no tab between key and value");
-        assert_eq!(wrong(b"7 a"), "no tab between key and value");
-        assert_eq!(wrong(b"\ta"), "the key '' is not a decimal number");
-        assert_eq!(wrong(b"+7\ta"), "the key '+7' is not a decimal number");
-        assert_eq!(wrong(b"0x7\ta"), "the key '0x7' is not a decimal number");
-        assert_eq!(
-            wrong(b"18446744073709551616\ta"),
-            "the key 18446744073709551616 is greater than 18446744073709551615"
-        );
-    }
 }

@@ -11,6 +11,7 @@ mod del;
 mod get;
 mod info;
 mod lin;
+mod lines;
 mod load;
 mod numbers;
 mod out;
