@@ -413,14 +413,19 @@ fn no_space(path: &Path, wanted: u64, capacity: u64, source: io::Error) -> Error
 
 fn lock(path: &Path, file: &File, mapping: Mapping) -> Result<()> {
     let pool = || path.display().to_string();
-    let locked = match mapping {
-        Mapping::Write => file.try_lock(),
-        Mapping::Read => file.try_lock_shared(),
-    };
-    locked.map_err(|e| match e {
-        TryLockError::WouldBlock => Error::InUse { pool: pool() },
-        TryLockError::Error(source) => Error::Io { pool: pool(), doing: "lock", source },
-    })
+    loop {
+        let locked = match mapping {
+            Mapping::Write => file.try_lock(),
+            Mapping::Read => file.try_lock_shared(),
+        };
+        return match locked {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse { pool: pool() }),
+            // Nothing waits here, but some file systems ask a server.
+            Err(TryLockError::Error(source)) if source.kind() == io::ErrorKind::Interrupted => continue,
+            Err(TryLockError::Error(source)) => Err(Error::Io { pool: pool(), doing: "lock", source }),
+        };
+    }
 }
 
 /// True if the file's first word says that its creation was interrupted.
@@ -440,6 +445,7 @@ fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+    use rustix::io::retry_on_intr;
     // Asking is cheaper than reserving again. (tmpfs calls a hole what was reserved and not yet written.)
     // Some file systems know of no holes: they must have as many blocks as they say at least.
     let blocks = std::os::unix::fs::MetadataExt::blocks(&file.metadata()?) * 512;
@@ -447,7 +453,9 @@ fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     if hole >= at + len {
         return Ok(None);
     }
-    match fallocate(file, FallocateFlags::empty(), hole, at + len - hole) {
+    // A long reservation may be interrupted by a signal, and is then made again.
+    let reserved = retry_on_intr(|| fallocate(file, FallocateFlags::empty(), hole, at + len - hole));
+    match reserved {
         Err(rustix::io::Errno::OPNOTSUPP) => {
             // The file system cannot reserve (some network and FUSE ones). Without a promise there is nothing to say.
             Ok(None)
