@@ -10,6 +10,8 @@ mod crash;
 mod del;
 mod get;
 mod info;
+#[cfg(target_os = "linux")]
+mod kill;
 mod lin;
 mod lines;
 mod load;
@@ -53,6 +55,8 @@ enum Command {
     Bench(bench::Args),
     Crash(crash::Args),
     Lin(lin::Args),
+    #[cfg(target_os = "linux")]
+    Kill(kill::Args),
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -71,6 +75,8 @@ fn run(command: Command) -> Outcome {
         Command::Bench(args) => bench::run(args),
         Command::Crash(args) => crash::run(args),
         Command::Lin(args) => lin::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Kill(args) => kill::run(args),
         Command::Worker(args) if args.peer.is_some() => bench::worker(&args),
         Command::Worker(args) => worker::run(args),
     }

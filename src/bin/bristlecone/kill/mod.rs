@@ -1,0 +1,324 @@
+//! `kill`: real processes, really killed, in the middle of everything that they may do with a pool.
+
+mod process;
+mod verify;
+mod work;
+
+use crate::numbers::{self, Random};
+use crate::out::{self, Outcome};
+use crate::parse::{Index, Layout, Usage};
+use crate::scratch::Scratch;
+use crate::trees::Shape;
+use bristlecone::{Options, PTree, Pool};
+use clap::ValueEnum;
+use process::Worker;
+use serde_json::json;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use verify::Wrong;
+use work::Content;
+
+/// Kill processes that change trees, and look for every acknowledged change
+///
+/// Threads insert, replace, remove, batch and clear, in trees of numbers and of records, create and delete trees, and close and
+/// open the pool; each change is acknowledged over a pipe. The process is killed (SIGKILL) at random moments, and stopped
+/// now and then while its pool is copied. After each kill the pool is opened: what was acknowledged is there, what was in
+/// flight is there whole or not at all, nothing else is there, no invariant is broken, and the same content takes no more
+/// space than before. Exit code 1 otherwise.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// Threads of the killed process
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=32))]
+    threads: u64,
+    /// How often to kill
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    rounds: u64,
+    /// Node layout [default: each in turn]
+    #[arg(long)]
+    layout: Option<Layout>,
+    /// Where the index lives [default: each in turn]
+    #[arg(long)]
+    index: Option<Index>,
+    /// Of what is done, and of the moments to kill at [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Where to put the scratch pools [default: shared memory, else the temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Plant a bug, and see that it is found
+    #[arg(long)]
+    control: Option<Control>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// The killed process's side: which life it is
+    #[arg(long, hide = true, requires = "pool")]
+    life: Option<u64>,
+    /// And the pool
+    #[arg(long, hide = true)]
+    pool: Option<PathBuf>,
+}
+
+/// Bugs that must be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Control {
+    /// One acknowledged key is removed before the pool is looked at
+    Missing,
+    /// Changes are acknowledged before they are made
+    Early,
+    /// Each life of the process leaves a tree behind that nobody asked for
+    Leak,
+}
+
+impl Control {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Bytes of a segment: small, so that it is seen if one is not given back.
+const SEGMENT: u64 = 16 << 10;
+
+/// Used bytes are looked at after every so many kills of a pool.
+const UNTIL_FILLED: u64 = 4;
+
+impl Args {
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or_default()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::usual(self.layout.unwrap_or(Layout::OneLine), self.index.unwrap_or(Index::Volatile))
+    }
+
+    fn options(&self) -> Options {
+        Pool::options().capacity(16 << 20).max_capacity(16 << 20).segment_size(SEGMENT).max_trees(128)
+    }
+
+    /// The arguments for the process that is killed.
+    fn for_worker(&self) -> Vec<OsString> {
+        let name = |value: Option<clap::builder::PossibleValue>| value.map(|v| v.get_name().to_owned());
+        let options = [
+            ("--threads", Some(self.threads.to_string())),
+            ("--seed", Some(self.seed().to_string())),
+            ("--layout", self.layout.and_then(|layout| name(layout.to_possible_value()))),
+            ("--index", self.index.and_then(|index| name(index.to_possible_value()))),
+            ("--control", self.control.map(Control::name)),
+        ];
+        let given = options.into_iter().filter_map(|(option, value)| Some([option.into(), value?.into()]));
+        given.flatten().collect()
+    }
+}
+
+/// Layouts and indexes that are meant.
+fn kinds(args: &Args) -> impl Iterator<Item = (Layout, Index)> {
+    let (layout, index) = (args.layout, args.index);
+    let indexes = |of| Index::value_variants().iter().map(move |&index| (of, index));
+    let all = Layout::ALL.into_iter().flat_map(indexes);
+    all.filter(move |(of, with)| {
+        layout.is_none_or(|layout| layout == *of)
+            && index.is_none_or(|index| index == *with)
+            && work::goes_with(*of, *with)
+    })
+}
+
+/// A pool, what its threads have put into it, and what it took.
+struct Subject {
+    args: Args,
+    pool: PathBuf,
+    copy: PathBuf,
+    contents: Vec<Content>,
+    kills: u64,
+    /// Bytes in use with the same content, again and again.
+    used: Vec<u64>,
+}
+
+impl Subject {
+    fn new(args: &Args, (layout, index): (Layout, Index), scratch: &mut Scratch) -> Self {
+        let name = format!("{}-{}", layout.name(), index.name());
+        Self {
+            args: Args { layout: Some(layout), index: Some(index), ..args.clone() },
+            pool: scratch.file(&format!("{name}.pool")),
+            copy: scratch.file(&format!("{name}.copy")),
+            contents: vec![Content::default(); args.threads as usize],
+            kills: 0,
+            used: Vec::new(),
+        }
+    }
+
+    /// One life of a process, and its end.
+    fn round(&mut self, life: u64, random: &mut Random, found: &mut Found) -> Outcome<()> {
+        let mut worker = Worker::start(&self.args, &self.pool, life)?;
+        // Often while it opens the pool and recovers what the kill before has left.
+        let moment = if random.below(4) == 0 { random.below(4000) } else { 2000 + random.below(40_000) };
+        worker.run(Duration::from_micros(moment))?;
+        if random.below(3) == 0
+            && let Some(acknowledged) = worker.stop_and_copy(&self.pool, &self.copy)?
+        {
+            let (_, wrong) = verify::left(&self.args, &self.copy, &self.contents, (life, &acknowledged))?;
+            found.copies += 1;
+            found.wrong(life, "of a copy", wrong);
+            worker.run(Duration::from_micros(random.below(5000)))?;
+        }
+        let acknowledged = worker.kill()?;
+        self.kills += 1;
+        found.kills += 1;
+        found.acknowledged += acknowledged.iter().sum::<u64>();
+        // Sometimes the next process is the first one to see what this one left.
+        let looked_at = if random.below(2) == 0 && self.pool.exists() {
+            copy(&self.pool, &self.copy)?;
+            &self.copy
+        } else {
+            &self.pool
+        };
+        let (contents, wrong) = verify::left(&self.args, looked_at, &self.contents, (life, &acknowledged))?;
+        found.wrong(life, "of the pool", wrong);
+        self.contents = contents;
+        if self.kills.is_multiple_of(UNTIL_FILLED) {
+            let (contents, used) = verify::filled(&self.args, &self.pool)?;
+            self.contents = contents;
+            self.used.push(used);
+        }
+        Ok(())
+    }
+
+    /// The most bytes that the same content took, in the first half of what was seen, and in the second.
+    fn halves(&self) -> Option<(u64, u64)> {
+        let (first, second) = self.used.split_at(self.used.len() / 2);
+        Some((*first.iter().max()?, *second.iter().max()?)).filter(|_| self.used.len() >= 4)
+    }
+
+    /// By how many bytes it has grown.
+    fn leaked(&self) -> Option<u64> {
+        // Leaves are as full as chance has it.
+        let chance = |before: u64| before / 20 + 4 * SEGMENT;
+        self.halves().map(|(before, after)| after.saturating_sub(before + chance(before)))
+    }
+}
+
+/// What came of all rounds.
+#[derive(Default)]
+struct Found {
+    kills: u64,
+    copies: u64,
+    acknowledged: u64,
+    wrong: Wrong,
+    /// Pools in which something was made wrong, and those in which something was found wrong.
+    planted: u64,
+    wrong_rounds: u64,
+}
+
+impl Found {
+    fn wrong(&mut self, life: u64, what: &str, mut wrong: Wrong) {
+        self.planted += u64::from(wrong.planted);
+        if wrong.is_nothing() {
+            return;
+        }
+        self.wrong_rounds += 1;
+        wrong.problems.iter_mut().for_each(|problem| *problem = format!("round {life}, {what}: {problem}"));
+        if wrong.lost + wrong.invented > 0 {
+            let problem = format!("round {life}, {what}: {} lost, {} invented", wrong.lost, wrong.invented);
+            wrong.problems.push(problem);
+        }
+        self.wrong.add(wrong);
+    }
+}
+
+/// Copies what is in use of a file.
+fn copy(from: &Path, to: &Path) -> Outcome<()> {
+    std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", to.display()).into())
+}
+
+/// The planted bug: space that is not given back.
+fn leak(pool: &Pool, life: u64) -> Outcome<()> {
+    let tree: PTree = pool.tree(&format!("leak-{}", life % 100))?;
+    (0..2000).try_for_each(|key| tree.insert(key, life).map(drop))?;
+    Ok(())
+}
+
+pub(crate) fn run(mut args: Args) -> Outcome {
+    if let (Some(life), Some(pool)) = (args.life, &args.pool) {
+        return process::work(&args, pool, life);
+    }
+    args.seed.get_or_insert_with(numbers::seed);
+    let mut scratch = Scratch::new(args.dir.as_deref())?;
+    let mut subjects: Vec<Subject> = kinds(&args).map(|kind| Subject::new(&args, kind, &mut scratch)).collect();
+    if subjects.is_empty() {
+        return Err(Usage("a flat index goes with one_line nodes only".to_owned()).into());
+    }
+    let mut random = Random::new(args.seed());
+    let mut found = Found::default();
+    let start = Instant::now();
+    for life in 0..args.rounds {
+        let subject = (life % subjects.len() as u64) as usize;
+        if let Err(error) = subjects[subject].round(life, &mut random, &mut found) {
+            let problems = vec![error.to_string()];
+            found.wrong(life, "of the process", Wrong { problems, ..Wrong::default() });
+            break;
+        }
+        // A planted bug is found again and again.
+        if args.control.is_none() && !found.wrong.is_nothing() {
+            break;
+        }
+    }
+    let leaked: u64 = subjects.iter().filter_map(Subject::leaked).sum();
+    let (good, what) = match args.control {
+        None => (found.wrong.is_nothing() && leaked == 0, "violations"),
+        Some(Control::Missing) => (found.planted > 0 && found.wrong_rounds == found.planted, "the planted bug"),
+        Some(Control::Early) => (found.wrong.lost > 0, "the planted bug"),
+        Some(Control::Leak) => (leaked > 0, "the planted bug"),
+    };
+    report(&args, &subjects, &found, leaked, start.elapsed())?;
+    if good {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let kept = scratch.keep().display();
+    let found = if args.control.is_none() { "found" } else { "did not find" };
+    Err(format!("{found} {what}: look at the pools in {kept}; repeat with --seed {}", args.seed()).into())
+}
+
+fn report(args: &Args, subjects: &[Subject], found: &Found, leaked: u64, took: Duration) -> Outcome<()> {
+    let Found { kills, copies, acknowledged, wrong, .. } = found;
+    if args.json {
+        let used = |subject: &Subject| {
+            json!({
+                "layout": subject.args.shape().layout.name(),
+                "index": subject.args.shape().index.name(),
+                "kills": subject.kills,
+                "used_bytes": subject.halves().map(|(first, second)| [first, second]),
+            })
+        };
+        out::json(&json!({
+            "threads": args.threads,
+            "rounds": args.rounds,
+            "seed": args.seed(),
+            "control": args.control.map(Control::name),
+            "kills": kills,
+            "copies": copies,
+            "acknowledged": acknowledged,
+            "lost": wrong.lost,
+            "invented": wrong.invented,
+            "wrong_rounds": found.wrong_rounds,
+            "leaked_bytes": leaked,
+            "measured_leaks": subjects.iter().any(|subject| subject.leaked().is_some()),
+            "problems": wrong.problems,
+            "pools": subjects.iter().map(used).collect::<Vec<_>>(),
+            "seconds": out::rounded(took.as_secs_f64(), 3),
+        }))?;
+        return Ok(());
+    }
+    wrong.problems.iter().take(20).try_for_each(|problem| out::text(problem))?;
+    out::text(&format!(
+        "{} and {} copies of stopped processes, {} acknowledged changes in {}: {} lost, {} invented, {} leaked",
+        out::counted(*kills, "kill", "kills"),
+        out::count(*copies),
+        out::count(*acknowledged),
+        out::time(took),
+        out::count(wrong.lost),
+        out::count(wrong.invented),
+        out::bytes(leaked),
+    ))?;
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! What the threads of a killed process do. It follows from the seed, so the process that watches knows it.
+
+use crate::numbers::{Random, mix};
+use crate::parse::Index;
+use crate::trees::{Shape, with_types};
+use bristlecone::{Error, Map, Node, PTree, Pool, Result};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// Keys of a thread in each of the trees that all threads share.
+pub(super) const KEYS: u64 = 400;
+/// Keys of the tree that a thread has for itself.
+const OWN_KEYS: u64 = 150;
+
+pub(super) type Entries = BTreeMap<u64, u64>;
+
+/// A change, by one thread, of its own keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Op {
+    Insert(u64, u64),
+    Update(u64, u64),
+    Remove(u64),
+    /// Any part of it may be there after a kill.
+    Batch(Vec<(u64, u64)>),
+    Put(u64, u64),
+    Delete(u64),
+    OwnInsert(u64, u64),
+    OwnClear,
+    OwnLoad(u64),
+    /// The thread's own tree is deleted, and made anew when it is next used.
+    OwnDrop,
+}
+
+/// The changes of one thread in one life of the process, without end.
+pub(super) struct Series {
+    random: Random,
+    thread: u64,
+    threads: u64,
+}
+
+impl Series {
+    pub(super) fn new(seed: u64, life: u64, thread: u64, threads: u64) -> Self {
+        Self { random: Random::new(mix(seed ^ mix(life << 16 | thread))), thread, threads }
+    }
+
+    /// Neighbours belong to different threads; half of all keys lie close together, the others far apart.
+    fn key(&mut self) -> u64 {
+        key(self.random.below(KEYS), self.thread, self.threads)
+    }
+}
+
+/// A thread's `n`-th key.
+pub(super) fn key(n: u64, thread: u64, threads: u64) -> u64 {
+    let number = n * threads + thread;
+    if n.is_multiple_of(2) { number } else { mix(number) | 1 << 63 }
+}
+
+impl Iterator for Series {
+    type Item = Op;
+
+    fn next(&mut self) -> Option<Op> {
+        let value = self.random.word();
+        Some(match self.random.below(100) {
+            0..35 => Op::Insert(self.key(), value),
+            35..40 => Op::Update(self.key(), value),
+            40..57 => Op::Remove(self.key()),
+            57..65 => {
+                let count = 1 + self.random.below(16);
+                Op::Batch((0..count).map(|i| (self.key(), value.wrapping_add(i))).collect())
+            }
+            65..80 => Op::Put(self.key(), value),
+            80..89 => Op::Delete(self.key()),
+            89..98 => Op::OwnInsert(self.random.below(OWN_KEYS), value),
+            98 => Op::OwnClear,
+            _ if value.is_multiple_of(4) => Op::OwnDrop,
+            _ => Op::OwnLoad(value % OWN_KEYS),
+        })
+    }
+}
+
+/// What the trees hold of one thread's keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) numbers: Entries,
+    /// What the records stand for.
+    pub(super) records: Entries,
+    pub(super) own: Entries,
+}
+
+impl Op {
+    pub(super) fn apply(&self, content: &mut Content) {
+        match self {
+            Self::Insert(key, value) => drop(content.numbers.insert(*key, *value)),
+            Self::Update(key, value) => {
+                content.numbers.entry(*key).and_modify(|old| *old = *value);
+            }
+            Self::Remove(key) => drop(content.numbers.remove(key)),
+            Self::Batch(entries) => content.numbers.extend(entries.iter().copied()),
+            Self::Put(key, value) => drop(content.records.insert(*key, *value)),
+            Self::Delete(key) => drop(content.records.remove(key)),
+            Self::OwnInsert(key, value) => drop(content.own.insert(*key, *value)),
+            Self::OwnClear | Self::OwnDrop => content.own.clear(),
+            Self::OwnLoad(n) => {
+                if content.own.is_empty() {
+                    content.own.extend(loaded(*n));
+                }
+            }
+        }
+    }
+}
+
+fn loaded(n: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..n).map(|key| (key, !key))
+}
+
+/// A record for a number. Every byte follows from the number; a few are long.
+pub(super) fn record(value: u64) -> Vec<u8> {
+    let len = if value.is_multiple_of(64) { 8 + value / 64 % 6000 } else { 8 + value / 64 % 120 };
+    mix(value).to_le_bytes().into_iter().cycle().take(len as usize).collect::<Vec<_>>()
+}
+
+/// The trees of a pool, whatever their types.
+pub(super) trait Trees: Sync {
+    fn perform(&self, thread: usize, op: &Op) -> Result<()>;
+    fn numbers(&self) -> Entries;
+    fn records(&self) -> Result<BTreeMap<u64, Vec<u8>>>;
+    /// Of the thread's own tree.
+    fn own(&self, thread: usize) -> Result<Entries>;
+    /// What is broken in any of them.
+    fn broken(&self) -> Vec<String>;
+}
+
+struct Of<N: Node, I: bristlecone::Index> {
+    pool: Pool,
+    numbers: PTree<N, I>,
+    records: Map<u64, Vec<u8>, N, I>,
+    own: Vec<Mutex<Option<PTree<N, I>>>>,
+}
+
+/// Opens the trees of a pool for so many threads, or makes them.
+pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn Trees>> {
+    fn of<N: Node, I: bristlecone::Index>(pool: &Pool, threads: usize) -> Result<Box<dyn Trees>> {
+        let (numbers, records) = (pool.tree("numbers")?, pool.map("records")?);
+        let own = (0..threads).map(|_| Mutex::new(None)).collect();
+        Ok(Box::new(Of::<N, I> { pool: pool.clone(), numbers, records, own }))
+    }
+    let opened = with_types!(shape, [32], N, I => of::<N, I>(pool, threads));
+    opened.unwrap_or_else(|| Err(Error::Option { what: "slots must be the usual ones", given: shape.slots.into() }))
+}
+
+/// Whether there are such trees.
+pub(super) fn goes_with(layout: crate::parse::Layout, index: Index) -> bool {
+    layout == crate::parse::Layout::OneLine || matches!(index, Index::Volatile | Index::Persistent)
+}
+
+fn own_name(thread: usize) -> String {
+    format!("own-{thread}")
+}
+
+impl<N: Node, I: bristlecone::Index> Of<N, I> {
+    fn with_own<T>(&self, thread: usize, work: impl FnOnce(&PTree<N, I>) -> Result<T>) -> Result<T> {
+        let mut own = self.own[thread].lock();
+        if own.is_none() {
+            *own = Some(self.pool.tree(&own_name(thread))?);
+        }
+        own.as_ref().map_or_else(|| Err(Error::NotFound { what: own_name(thread) }), work)
+    }
+}
+
+impl<N: Node, I: bristlecone::Index> Trees for Of<N, I> {
+    fn perform(&self, thread: usize, op: &Op) -> Result<()> {
+        match op {
+            Op::Insert(key, value) => self.numbers.insert(*key, *value).map(drop),
+            Op::Update(key, value) => self.numbers.update(*key, *value).map(drop),
+            Op::Remove(key) => self.numbers.remove(*key).map(drop),
+            Op::Batch(entries) => self.numbers.insert_batch(entries).map(drop),
+            Op::Put(key, value) => self.records.insert(*key, &record(*value)).map(drop),
+            Op::Delete(key) => self.records.remove(*key).map(drop),
+            Op::OwnInsert(key, value) => self.with_own(thread, |own| own.insert(*key, *value).map(drop)),
+            Op::OwnClear => self.with_own(thread, PTree::clear),
+            Op::OwnLoad(n) => self.with_own(thread, |own| match own.bulk_load(loaded(*n)) {
+                Err(Error::NotEmpty { .. }) => Ok(()),
+                other => other.map(drop),
+            }),
+            Op::OwnDrop => {
+                *self.own[thread].lock() = None;
+                match self.pool.drop_tree(&own_name(thread)) {
+                    Err(Error::NotFound { .. }) => Ok(()),
+                    other => other,
+                }
+            }
+        }
+    }
+
+    fn numbers(&self) -> Entries {
+        self.numbers.iter().collect()
+    }
+
+    fn records(&self) -> Result<BTreeMap<u64, Vec<u8>>> {
+        self.records.iter().collect()
+    }
+
+    fn own(&self, thread: usize) -> Result<Entries> {
+        self.with_own(thread, |own| Ok(own.iter().collect()))
+    }
+
+    fn broken(&self) -> Vec<String> {
+        let own = self.own.iter().filter_map(|own| own.lock().as_ref().map(PTree::check));
+        let reports = [self.numbers.check(), self.records.check()].into_iter().chain(own);
+        reports.flat_map(|report| report.violations).map(|broken| broken.to_string()).collect()
+    }
+}
