@@ -1,0 +1,93 @@
+//! Any bytes as what a user types: lines for `load`, and histories for `crash --replay`.
+//!
+//! ```text
+//! 0      bits 0 to 4 the longest line that is read, in bytes (31: as long as it may be); bit 7 a history instead
+//! ...    the text
+//! ```
+
+use crate::Seeds;
+use crate::data::Data;
+use crate::trees::{Any, options, zeroed};
+use bristlecone::crash::History;
+use bristlecone::{Error, Map, OneLine, Volatile};
+use lines::{Bad, LONGEST, Lines};
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+#[allow(dead_code, reason = "`load` itself uses all of it")]
+#[path = "../../src/bin/bristlecone/lines.rs"]
+mod lines;
+
+/// What a line says, read in another way than `load` does.
+fn meaning(line: &[u8]) -> Option<(u64, &[u8])> {
+    let text = String::from_utf8_lossy(line);
+    let (key, _) = text.split_once('\t').filter(|(key, _)| !key.is_empty())?;
+    let digit = |c: char| c.to_digit(10).map(u64::from);
+    let number = key.chars().try_fold(0u64, |number, c| number.checked_mul(10)?.checked_add(digit(c)?))?;
+    Some((number, &line[key.len() + 1..]))
+}
+
+pub fn run(data: &[u8]) {
+    let mut data = Data(data);
+    let what = data.byte();
+    if what & 128 != 0 {
+        return history(data.0);
+    }
+    let longest = if what & 31 == 31 { LONGEST } else { 4 + u64::from(what & 31) };
+    let text = data.0;
+    let mut lines = Lines::new(Box::new(Cursor::new(text.to_vec())), longest);
+    let mut expected = text.split_inclusive(|&byte| byte == b'\n');
+    let pool = options().create_on(zeroed(crate::trees::HEADER + (24 << 10))).unwrap();
+    let map: Map<u64, Vec<u8>, OneLine<7>, Volatile, Any> = pool.map("main").unwrap();
+    let mut model = BTreeMap::new();
+    let mut number = 0;
+    while lines.advance().unwrap() {
+        number += 1;
+        let whole = expected.next().unwrap();
+        let line = whole.strip_suffix(b"\n").unwrap_or(whole);
+        let meant = meaning(line).filter(|_| (line.len() as u64) < longest);
+        match lines.entry() {
+            Ok((key, value)) => {
+                assert_eq!(meant, Some((key, value)));
+                match map.insert(key, value) {
+                    Ok(was_there) => assert_eq!(model.insert(key, value.to_vec()).is_some(), was_there),
+                    Err(Error::OutOfSpace { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Err(bad) => {
+                assert_eq!(meant, None, "{bad}");
+                assert_eq!(matches!(bad, Bad::TooLong(_)), line.len() as u64 >= longest);
+                assert!(!bad.to_string().contains(['\n', '\u{1b}']), "a message of one line, without controls");
+            }
+        }
+        assert_eq!(lines.number, number);
+    }
+    assert_eq!(expected.next(), None);
+    assert_eq!(lines.bytes, text.len() as u64);
+    assert!(map.iter().map(Result::unwrap).eq(model));
+}
+
+/// A history that is read is written as it is read.
+fn history(text: &[u8]) {
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    match text.parse::<History>() {
+        Ok(history) => assert_eq!(history.to_string().parse().as_ref(), Ok(&history)),
+        Err(error) => assert!(error.to_string().contains("is no operation")),
+    }
+}
+
+pub fn seeds() -> Seeds {
+    let texts: [(&str, u8, &[u8]); 9] = [
+        ("lines", 31, b"1\tone\n2\ttwo\n1\tuno\n18446744073709551615\t\n"),
+        ("no-end", 31, b"7\tseven"),
+        ("bad", 31, b"\n\t\n+1\ta\n0x7\tb\n18446744073709551616\tc\n1 d\n\xff\te\n00\tf\n"),
+        ("bytes", 31, b"1\t\xff\x00\t\r\n3\t\n"),
+        ("long", 4, b"1\t345678\n1\t3456\n1\t34567\n12345678\n2\t"),
+        ("long-no-end", 0, b"1\t2\n1\t345678"),
+        ("history", 128, b"i5=1 i7=2 r5 reopen load9 batch3 clear crash7 i18446744073709551615=0"),
+        ("no-history", 128, b"i5 r loadx batch-1 crash"),
+        ("no-operation", 128, "i1=2 \u{2003} r1 \u{e9}".as_bytes()),
+    ];
+    texts.map(|(name, what, text)| (name.to_owned(), [&[what], text].concat())).into()
+}

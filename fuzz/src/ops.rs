@@ -1,0 +1,289 @@
+//! Any operations on two trees of one pool, against `BTreeMap`: every layout with every index, numbers and records, with the
+//! pool closed or torn down and opened again in between, and full now and then.
+//!
+//! ```text
+//! 0      the kind of the first tree
+//! 1      that of the second; bits 6 and 7: whether the first, the second holds records
+//! 2      the pool: 16 KiB, and a KiB more for each 1
+//! ...    operations: a verb (bit 7: on the second tree), and what it takes
+//! ```
+
+use crate::Seeds;
+use crate::data::Data;
+use crate::trees::{self, Any, Bounds, Kind, Tree, holding, options, words_of, zeroed};
+use bristlecone::{Error, Pool, Result};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+type Model = BTreeMap<u64, u64>;
+
+/// More than there are keys.
+const ALL: usize = 200;
+const OPS: usize = 120;
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// A tree and what it must hold.
+struct Subject {
+    kind: &'static Kind,
+    records: bool,
+    name: &'static str,
+    tree: Option<Box<dyn Tree>>,
+    model: Model,
+}
+
+pub fn run(data: &[u8]) {
+    let mut data = Data(data);
+    let (first, second, size) = (data.byte(), data.byte(), data.byte());
+    let len = trees::HEADER + (16 << 10) + (u64::from(size % 64) << 10);
+    let mut pool = options().create_on(zeroed(len)).unwrap();
+    let subject = |(i, (kind, records))| {
+        let kind = trees::kind(kind);
+        Subject { kind, records, name: NAMES[i], tree: None, model: Model::new() }
+    };
+    let kinds = [(first, second & 64 != 0), (second & 63, second & 128 != 0)];
+    let mut subjects: Vec<Subject> = kinds.into_iter().enumerate().map(subject).collect();
+    for _ in 0..OPS {
+        if data.is_empty() {
+            break;
+        }
+        let verb = data.byte();
+        match verb % 32 {
+            // Close in order, or drop the memory, and open again.
+            how @ (30 | 31) => {
+                let crash = how == 31;
+                let in_use = crash.then(|| words_of(&pool));
+                subjects.iter_mut().for_each(|subject| subject.tree = None);
+                let closed = words_of(&pool);
+                drop(pool);
+                pool = options().open_on(holding(in_use.unwrap_or(closed))).unwrap();
+            }
+            verb_of_tree => {
+                let subject = &mut subjects[usize::from(verb >> 7)];
+                if subject.open(&pool) {
+                    subject.step(verb_of_tree, &mut data, &pool);
+                }
+            }
+        }
+    }
+    for subject in &mut subjects {
+        if subject.open(&pool) {
+            subject.compare();
+        }
+        subject.tree = None;
+    }
+    let report = pool.check().unwrap();
+    // Nodes of such sizes only a tree that is open checks.
+    let known = |broken: &&bristlecone::Broken| !broken.invariant.contains("does not know");
+    assert_eq!(report.violations.iter().find(known), None);
+    // What is removed gives its space back.
+    let left = pool.stat().available;
+    for subject in &subjects {
+        match pool.drop_tree(subject.name) {
+            Ok(()) => {}
+            Err(Error::NotFound { .. }) => assert!(subject.model.is_empty()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(pool.stat().available >= left);
+    assert_eq!(pool.stat().available, (len - trees::HEADER) / 1024 * 1024, "segments are lost");
+}
+
+impl Subject {
+    /// Opens the tree if it is not open. False: there is no room to create it; one that was there can always be opened.
+    fn open(&mut self, pool: &Pool<Any>) -> bool {
+        if self.tree.is_none() {
+            match self.kind.open(pool, self.name, self.records) {
+                Ok(tree) => self.tree = Some(tree),
+                Err(Error::OutOfSpace { .. }) if !pool.trees().unwrap().iter().any(|tree| tree.name == self.name) => {
+                    assert!(self.model.is_empty(), "the tree is gone");
+                    return false;
+                }
+                Err(error) => panic!("open: {error}"),
+            }
+        }
+        true
+    }
+
+    fn step(&mut self, verb: u8, data: &mut Data<'_>, pool: &Pool<Any>) {
+        let Self { tree: Some(tree), model, .. } = self else { return };
+        let value = |data: &mut Data<'_>| u64::from(data.byte());
+        let what_was = |old: Option<u64>| if tree.tells_values() { old } else { old.map(|_| 0) };
+        match verb {
+            0..=6 => {
+                let (key, value) = (data.key(), value(data));
+                if done(tree.insert(key, value).map(|old| assert_eq!(old, what_was(model.get(&key).copied())))) {
+                    model.insert(key, value);
+                }
+            }
+            7 => {
+                let (key, value) = (data.key(), value(data));
+                let old = model.get(&key).copied();
+                if done(tree.update(key, value).map(|was| assert_eq!(was, what_was(old)))) && old.is_some() {
+                    model.insert(key, value);
+                }
+            }
+            8..=12 => {
+                let key = data.key();
+                if done(tree.remove(key).map(|old| assert_eq!(old, what_was(model.get(&key).copied())))) {
+                    model.remove(&key);
+                }
+            }
+            13 => {
+                let (key, how, value) = (data.key(), data.byte(), value(data));
+                let old = model.get(&key).copied();
+                let numbers = tree.tells_values();
+                // A map only inserts what is not there.
+                let current = if numbers && how % 4 > 0 { old } else { None };
+                let new = (!numbers || how % 8 < 6).then_some(value);
+                let found = tree.compare_exchange(key, current, new);
+                if done(found.map(|found| assert_eq!(found, what_was(old)))) && old == current {
+                    match new {
+                        Some(value) => model.insert(key, value),
+                        None => model.remove(&key),
+                    };
+                }
+            }
+            14 => {
+                let key = data.key();
+                assert_eq!(tree.get(key).unwrap(), model.get(&key).copied());
+            }
+            15 => {
+                let keys = data.list(20, Data::key);
+                let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
+                assert_eq!(tree.multi_get(&keys).unwrap(), expected);
+            }
+            16 | 17 => {
+                let entries = data.list(20, |data| (data.key(), u64::from(data.byte())));
+                let mut after = model.clone();
+                after.extend(entries.iter().copied());
+                let new = (after.len() - model.len()) as u64;
+                if done(tree.insert_batch(&entries).map(|found| assert_eq!(found, new))) {
+                    *model = after;
+                } else {
+                    // Any part of it is there.
+                    let found: Model = tree.range(EVERYTHING, ALL).unwrap().into_iter().collect();
+                    let is_right = |(key, value): (&u64, &u64)| {
+                        model.get(key) == Some(value) || entries.iter().any(|entry| entry == &(*key, *value))
+                    };
+                    assert!(found.iter().all(is_right) && model.keys().all(|key| found.contains_key(key)));
+                    *model = found;
+                }
+            }
+            // A run of keys, up or down: leaves fill and split, or thin out and merge.
+            18..=21 => {
+                let (from, count, value) = (data.key(), u64::from(data.byte() % 32), value(data));
+                for i in 0..count {
+                    let key = if verb % 2 == 0 { from.saturating_add(i) } else { from.saturating_sub(i) };
+                    if verb < 20 {
+                        if done(tree.insert(key, value + i)) {
+                            model.insert(key, value + i);
+                        }
+                    } else if done(tree.remove(key)) {
+                        model.remove(&key);
+                    }
+                }
+            }
+            22..=24 => {
+                let (from, to, how) = (data.key(), data.key(), data.byte());
+                let bounds = bounds(from.min(to), from.max(to), how);
+                let expected: Vec<_> = model.range(bounds).map(|(&key, &value)| (key, value)).collect();
+                match verb {
+                    22 => {
+                        assert_eq!(tree.range(bounds, ALL).unwrap(), expected);
+                        let keys: Vec<u64> = expected.iter().map(|entry| entry.0).collect();
+                        assert_eq!(tree.keys(bounds, ALL), keys);
+                    }
+                    23 => assert!(tree.backwards(bounds, ALL).unwrap().iter().eq(expected.iter().rev())),
+                    _ => assert_eq!(tree.from_both_ends(bounds, ALL).unwrap(), expected),
+                }
+            }
+            25 => {
+                assert_eq!(tree.len(), model.len() as u64);
+                assert_eq!(tree.is_empty(), model.is_empty());
+            }
+            26 => {
+                let entry = |(&key, &value): (&u64, &u64)| (key, value);
+                assert_eq!(tree.first().unwrap(), model.first_key_value().map(entry));
+                assert_eq!(tree.last().unwrap(), model.last_key_value().map(entry));
+            }
+            27 => {
+                if done(tree.clear()) {
+                    model.clear();
+                }
+            }
+            28 => {
+                let (step, count) = (1 + u64::from(data.byte() % 3), u64::from(data.byte() % 64));
+                let entries: Vec<_> = (0..count).map(|i| (i * step, i)).collect();
+                match tree.bulk_load(&entries) {
+                    Err(Error::NotEmpty { .. }) => assert!(!model.is_empty()),
+                    other => {
+                        if done(other.map(|loaded| assert_eq!(loaded, count))) {
+                            assert!(model.is_empty());
+                            model.extend(entries);
+                        }
+                    }
+                }
+            }
+            _ => {
+                self.compare();
+                // Gone, and perhaps made again, as the next verb has it; or only closed.
+                self.tree = None;
+                if data.byte() % 2 == 0 {
+                    pool.drop_tree(self.name).unwrap();
+                    self.model.clear();
+                }
+            }
+        }
+    }
+
+    /// All of it.
+    fn compare(&self) {
+        let Some(tree) = &self.tree else { return };
+        let expected: Vec<_> = self.model.iter().map(|(&key, &value)| (key, value)).collect();
+        assert_eq!(tree.range(EVERYTHING, ALL).unwrap(), expected);
+        assert!(tree.backwards(EVERYTHING, ALL).unwrap().iter().eq(expected.iter().rev()));
+        assert!(expected.iter().all(|&(key, value)| tree.get(key).unwrap() == Some(value)));
+        assert_eq!(tree.len(), expected.len() as u64);
+        let report = tree.check();
+        assert!(report.is_clean(), "{report:?}");
+    }
+}
+
+const EVERYTHING: Bounds = (Bound::Unbounded, Bound::Unbounded);
+
+fn bounds(from: u64, to: u64, how: u8) -> Bounds {
+    let bound = |how: u8, key| match how % 3 {
+        0 => Bound::Included(key),
+        1 => Bound::Excluded(key),
+        _ => Bound::Unbounded,
+    };
+    // Excluded at both ends, a key is no range: `BTreeMap` panics.
+    if from == to { (Bound::Included(from), Bound::Included(to)) } else { (bound(how, from), bound(how / 3, to)) }
+}
+
+/// False where there was no room, in which case nothing was done.
+fn done<T>(result: Result<T>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(Error::OutOfSpace { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Each kind filled, thinned out, cleared and loaded, closed and torn down in between, with its neighbour beside it.
+pub fn seeds() -> Seeds {
+    let seed = |kind: u32| {
+        let records = (kind % 4) << 6;
+        let mut bytes = vec![kind, (kind * 7 + 1) % 64 | records, kind * 5];
+        for n in 0..24 {
+            let second = if n % 5 == 4 { 128 } else { 0 };
+            bytes.extend([second, n * 37, n * 11]);
+        }
+        bytes.extend([18, 40, 25, 1, 30, 22, 0, 127, 0, 16, 3, 1, 1, 2, 2, 200, 3, 31, 23, 3, 90, 1]);
+        bytes.extend((0..16).flat_map(|n| [8, n * 23]));
+        bytes.extend([20, 40, 20, 0, 25, 26, 24, 0, 127, 4, 13, 5, 0, 1, 27, 28, 0, 40, 31, 25, 128 + 29, 0, 29, 0]);
+        bytes.extend([148, 0, 30, 9, 30, 146, 3, 20, 9, 15, 2, 1, 2, 7, 1, 5]);
+        (format!("kind-{kind}"), bytes.into_iter().map(|word| word as u8).collect())
+    };
+    (0..trees::KIND_COUNT as u32).map(seed).collect()
+}

@@ -1,0 +1,334 @@
+//! Trees whose types are found at run time: every layout with every index, with numbers and with records as values.
+
+use bristlecone::medium::{Dram, Medium};
+use bristlecone::{
+    Aggressive, Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index, Linear, Logged,
+    Map, Node, OneLine, Options, PTree, Persistent, Pool, Report, Result, Scanned, Sentinel, Versioned, Volatile, crab,
+};
+use std::ops::Bound;
+use std::sync::Arc;
+
+pub(crate) type Any = Arc<dyn Medium>;
+
+/// Bytes before the segments of a pool.
+pub(crate) const HEADER: u64 = 12288;
+
+pub(crate) fn options() -> Options {
+    Pool::options().segment_size(1024).max_capacity(HEADER + (64 << 10)).max_trees(3)
+}
+
+/// Memory that holds zeros.
+pub(crate) fn zeroed(len: u64) -> Any {
+    Arc::new(Dram::zeroed(len))
+}
+
+/// Memory that holds these words.
+pub(crate) fn holding(words: Vec<u64>) -> Any {
+    Arc::new(Dram::from_words(words))
+}
+
+/// What it holds now.
+pub(crate) fn words_of(pool: &Pool<Any>) -> Vec<u64> {
+    let mut words = vec![0; pool.medium().len() as usize / 8];
+    pool.medium().load_words(0, &mut words);
+    words
+}
+
+/// Where a range begins and ends.
+pub(crate) type Bounds = (Bound<u64>, Bound<u64>);
+
+/// A tree of numbers, or a map of records that stand for numbers.
+pub(crate) trait Tree {
+    fn get(&self, key: u64) -> Result<Option<u64>>;
+    fn multi_get(&self, keys: &[u64]) -> Result<Vec<Option<u64>>>;
+    /// The value that was there; of a map, whether there was one, as `Some(0)`.
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>>;
+    /// As `insert`.
+    fn update(&self, key: u64, value: u64) -> Result<Option<u64>>;
+    /// As `insert`.
+    fn remove(&self, key: u64) -> Result<Option<u64>>;
+    /// A map inserts what is not there, and says what is.
+    fn compare_exchange(&self, key: u64, current: Option<u64>, new: Option<u64>) -> Result<Option<u64>>;
+    /// A map has no batches: one after the other.
+    fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64>;
+    fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64>;
+    fn clear(&self) -> Result<()>;
+    fn len(&self) -> u64;
+    fn is_empty(&self) -> bool;
+    fn first(&self) -> Result<Option<(u64, u64)>>;
+    fn last(&self) -> Result<Option<(u64, u64)>>;
+    /// In order.
+    fn range(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>>;
+    /// From the end.
+    fn backwards(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>>;
+    /// From both ends in turn, put in order.
+    fn from_both_ends(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>>;
+    fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64>;
+    fn check(&self) -> Report;
+    /// Whether values come back.
+    fn tells_values(&self) -> bool;
+}
+
+/// What is taken from both ends in turn, in order.
+fn ends<T>(mut both: impl DoubleEndedIterator<Item = T>, most: usize) -> Vec<T> {
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    while left.len() + right.len() < most
+        && let Some(first) = both.next()
+    {
+        left.push(first);
+        right.extend(both.next_back());
+    }
+    left.extend(right.into_iter().rev());
+    left
+}
+
+impl<N: Node, I: Index> Tree for PTree<N, I, Any> {
+    fn get(&self, key: u64) -> Result<Option<u64>> {
+        Ok(self.get(key))
+    }
+
+    fn multi_get(&self, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+        Ok(self.multi_get(keys))
+    }
+
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        self.insert(key, value)
+    }
+
+    fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        self.update(key, value)
+    }
+
+    fn remove(&self, key: u64) -> Result<Option<u64>> {
+        self.remove(key)
+    }
+
+    fn compare_exchange(&self, key: u64, current: Option<u64>, new: Option<u64>) -> Result<Option<u64>> {
+        self.compare_exchange(key, current, new)
+    }
+
+    fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64> {
+        self.insert_batch(entries)
+    }
+
+    fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64> {
+        self.bulk_load(entries.iter().copied())
+    }
+
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn first(&self) -> Result<Option<(u64, u64)>> {
+        Ok(self.first_key_value())
+    }
+
+    fn last(&self) -> Result<Option<(u64, u64)>> {
+        Ok(self.last_key_value())
+    }
+
+    fn range(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+        Ok(self.range(bounds).take(most).collect())
+    }
+
+    fn backwards(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+        Ok(self.range(bounds).rev().take(most).collect())
+    }
+
+    fn from_both_ends(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+        Ok(ends(self.range(bounds), most))
+    }
+
+    fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64> {
+        self.keys(bounds).take(most).collect()
+    }
+
+    fn check(&self) -> Report {
+        self.check()
+    }
+
+    fn tells_values(&self) -> bool {
+        true
+    }
+}
+
+/// A record for a number: of one class or another, of several lines, or of segments of its own. Every byte follows from the
+/// number.
+fn record(value: u64) -> Vec<u8> {
+    const LENGTHS: [usize; 8] = [8, 11, 24, 60, 200, 500, 1500, 2600];
+    let len = LENGTHS[(value % LENGTHS.len() as u64) as usize];
+    value.to_le_bytes().into_iter().cycle().take(len).collect()
+}
+
+/// The number of a record; of what is no such record, one that no input has.
+fn number(bytes: &[u8]) -> u64 {
+    let value = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    value.filter(|&value| record(value) == bytes).unwrap_or(0xbad_bad_bad)
+}
+
+impl<N: Node, I: Index> Tree for Map<u64, Vec<u8>, N, I, Any> {
+    fn get(&self, key: u64) -> Result<Option<u64>> {
+        Ok(self.get(key)?.map(|bytes| number(&bytes)))
+    }
+
+    fn multi_get(&self, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+        keys.iter().map(|&key| Tree::get(self, key)).collect()
+    }
+
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        Ok(self.insert(key, &record(value))?.then_some(0))
+    }
+
+    fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        Ok(self.update(key, &record(value))?.then_some(0))
+    }
+
+    fn remove(&self, key: u64) -> Result<Option<u64>> {
+        Ok(self.remove(key)?.then_some(0))
+    }
+
+    fn compare_exchange(&self, key: u64, _current: Option<u64>, new: Option<u64>) -> Result<Option<u64>> {
+        Ok((!self.insert_new(key, &record(new.unwrap_or(0)))?).then_some(0))
+    }
+
+    fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64> {
+        let mut new = 0;
+        for &(key, value) in entries {
+            new += u64::from(!self.insert(key, &record(value))?);
+        }
+        Ok(new)
+    }
+
+    fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64> {
+        let records: Vec<_> = entries.iter().map(|&(key, value)| (key, record(value))).collect();
+        self.bulk_load(records.iter().map(|(key, record)| (*key, &record[..])))
+    }
+
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn first(&self) -> Result<Option<(u64, u64)>> {
+        Ok(self.first_key_value()?.map(|(key, bytes)| (key, number(&bytes))))
+    }
+
+    fn last(&self) -> Result<Option<(u64, u64)>> {
+        Ok(self.last_key_value()?.map(|(key, bytes)| (key, number(&bytes))))
+    }
+
+    fn range(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+        self.range(bounds).take(most).map(|entry| entry.map(|(key, bytes)| (key, number(&bytes)))).collect()
+    }
+
+    fn backwards(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+        self.range(bounds).rev().take(most).map(|entry| entry.map(|(key, bytes)| (key, number(&bytes)))).collect()
+    }
+
+    fn from_both_ends(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+        let entries = ends(self.range(bounds), most).into_iter();
+        entries.map(|entry| entry.map(|(key, bytes)| (key, number(&bytes)))).collect()
+    }
+
+    fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64> {
+        self.keys(bounds).take(most).collect()
+    }
+
+    fn check(&self) -> Report {
+        self.check()
+    }
+
+    fn tells_values(&self) -> bool {
+        false
+    }
+}
+
+/// A kind of tree.
+pub(crate) struct Kind {
+    pub(crate) numbers: fn(&Pool<Any>, &str) -> Result<Box<dyn Tree>>,
+    pub(crate) records: fn(&Pool<Any>, &str) -> Result<Box<dyn Tree>>,
+}
+
+impl Kind {
+    const fn of<N: Node, I: Index>() -> Self {
+        Self {
+            numbers: |pool, name| Ok(Box::new(pool.tree::<N, I>(name)?)),
+            records: |pool, name| Ok(Box::new(pool.map::<u64, Vec<u8>, N, I>(name)?)),
+        }
+    }
+
+    /// Opens the tree of this name, or makes it.
+    pub(crate) fn open(&self, pool: &Pool<Any>, name: &str, records: bool) -> Result<Box<dyn Tree>> {
+        if records { (self.records)(pool, name) } else { (self.numbers)(pool, name) }
+    }
+}
+
+/// Which of the kinds a byte stands for.
+pub(crate) fn kind(byte: u8) -> &'static Kind {
+    &KINDS[usize::from(byte) % KINDS.len()]
+}
+
+macro_rules! kinds {
+    (@ [$($index:ident)*] $layout:ty) => { &[$(Kind::of::<$layout, $index>()),*] };
+    ($($layout:ty: $indexes:tt;)*) => { &[$(kinds!(@ $indexes $layout)),*] };
+}
+
+/// Every layout with every index that it goes with.
+const BY_LAYOUT: &[&[Kind]] = kinds! {
+    OneLine<7>: [Volatile Persistent Flat FlatFixed];
+    Linear<4>: [Volatile Persistent];
+    Circular<4>: [Volatile Persistent];
+    Scanned<Linear<4>>: [Volatile Persistent];
+    Sentinel<Circular<8>>: [Volatile Persistent];
+    Fingerprinted<Linear<4>>: [Volatile Persistent];
+    CowSip<4>: [Volatile Persistent];
+    CowSip<4, { crab::OPT }>: [Volatile Persistent];
+    CowSip<4, { crab::COPY_ONLY }>: [Volatile Persistent];
+    CowSip<4, { crab::SHIFT_ONLY }>: [Volatile Persistent];
+    Append<3>: [Volatile Persistent Flat FlatFixed];
+    Append<3, Fixed>: [Volatile Persistent Flat FlatFixed];
+    Append<3, Aggressive>: [Volatile Persistent Flat FlatFixed];
+    Fingerprint<4>: [Volatile Persistent];
+    Logged<4>: [Volatile Persistent];
+    Versioned<4>: [Volatile Persistent];
+};
+
+/// How many kinds there are.
+pub(crate) const KIND_COUNT: usize = {
+    let (mut count, mut i) = (0, 0);
+    while i < BY_LAYOUT.len() {
+        count += BY_LAYOUT[i].len();
+        i += 1;
+    }
+    count
+};
+
+/// The kinds in a row.
+const KINDS: [&Kind; KIND_COUNT] = {
+    let mut kinds = [&BY_LAYOUT[0][0]; KIND_COUNT];
+    let (mut n, mut i) = (0, 0);
+    while i < BY_LAYOUT.len() {
+        let mut j = 0;
+        while j < BY_LAYOUT[i].len() {
+            kinds[n] = &BY_LAYOUT[i][j];
+            (n, j) = (n + 1, j + 1);
+        }
+        i += 1;
+    }
+    kinds
+};
