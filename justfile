@@ -52,9 +52,37 @@ portable:
 aarch64:
     scripts/check aarch64
 
+# Processes killed in the middle of everything, KILL_ROUNDS (200) times
+kill:
+    scripts/check kill
+
+# Each system call of a command fails in turn; FAULTS=all for every one
+faults:
+    scripts/check faults
+
+# The library under AddressSanitizer
+asan:
+    scripts/check asan
+
+# The library under ThreadSanitizer
+tsan:
+    scripts/check tsan
+
+# What needs neither assembler nor files, in Miri
+miri:
+    scripts/check miri
+
 # Each fuzz target for FUZZ_SECONDS (60)
 fuzz-smoke:
     scripts/check fuzz-smoke
+
+# All fuzz targets, on all cores, for so many HOURS
+fuzz HOURS *TARGETS:
+    scripts/check fuzz {{HOURS}} {{TARGETS}}
+
+# Writes the seeds of the fuzz targets
+fuzz-seeds:
+    scripts/check fuzz-seeds
 
 # The benchmarks
 bench *ARGS:
