@@ -20,6 +20,8 @@ pub(crate) enum Validation {
     Dead = 5,
     /// That a leaf which is in no chain yet is not looked into.
     Hidden = 6,
+    /// That a tree is not opened while it is being closed.
+    Settled = 7,
 }
 
 #[cfg(not(any(bristlecone_delays, loom)))]

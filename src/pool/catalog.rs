@@ -9,6 +9,7 @@
 //! A slot of the roots is in one of these states. Whoever wants a tree that is claimed or closing waits until it is not;
 //! nobody else does. Root entries change under the catalogue's lock, so who holds it reads them whole.
 
+use crate::delay::{Validation, is_left_out};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -77,7 +78,11 @@ impl<T: ?Sized> Catalog<T> {
 pub(crate) fn find<T: ?Sized>(slots: &Slots<T>, slot: u16) -> Found<T> {
     match slots.get(&slot) {
         None => Found::Free,
-        Some(Slot::Open(tree)) => tree.upgrade().map_or(Found::Unsettled, Found::Open),
+        Some(Slot::Open(tree)) => match tree.upgrade() {
+            Some(tree) => Found::Open(tree),
+            None if is_left_out(Validation::Settled) => Found::Free,
+            None => Found::Unsettled,
+        },
         Some(Slot::Claimed(_)) => Found::Unsettled,
     }
 }

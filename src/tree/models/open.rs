@@ -4,6 +4,7 @@
 //! reference counts: before the last handle goes, a `gate` tells it so.
 
 use super::{FIRST, Few, Tree, check, image, options, put, spawn};
+use crate::delay::{Validation, leave_out};
 use crate::node::Linear;
 use crate::pool::Pool;
 use crate::sync::{AtomicU64, Ordering, set_sequential};
@@ -43,16 +44,26 @@ fn against_last_drop(act: fn(&Pool<Arc<Few>>) -> bool) {
         acting.join().unwrap();
         assert!(*right.lock().unwrap(), "found wrong");
         let left = open(&pool);
-        assert!(left.check().is_clean());
+        let report = left.check();
+        assert!(report.is_clean(), "{:?}", report.violations);
     });
+}
+
+fn opens(pool: &Pool<Arc<Few>>) -> bool {
+    let tree = open(pool);
+    tree.get(10) == Some(11) && tree.insert(20, 21).unwrap().is_none() && tree.fault().is_none()
 }
 
 #[test]
 fn loom_tree_open_against_last_drop() {
-    against_last_drop(|pool| {
-        let tree = open(pool);
-        tree.get(10) == Some(11) && tree.insert(20, 21).unwrap().is_none() && tree.fault().is_none()
-    });
+    against_last_drop(opens);
+}
+
+#[test]
+#[should_panic]
+fn loom_tree_open_while_it_is_closed_is_found_wrong() {
+    leave_out(Some(Validation::Settled));
+    against_last_drop(opens);
 }
 
 #[test]
