@@ -201,6 +201,19 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// What it means that the system does not give the space, or the size, that is wanted.
+    pub(crate) fn no_space(pool: String, wanted: u64, capacity: u64, source: io::Error) -> Self {
+        match source.kind() {
+            // A file that may not be so long has no room either: the answer to all of them is a smaller pool, or another disk.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::OutOfSpace { pool, wanted, capacity, source: Some(source) }
+            }
+            _ => Self::Io { pool, doing: "reserve space", source },
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

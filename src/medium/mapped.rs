@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -45,6 +45,27 @@ pub struct Mapped {
     writable: bool,
     /// Measured when somebody asks.
     costs: OnceLock<Costs>,
+    /// What is to be removed if the creation is not completed.
+    remains: Option<Remains>,
+}
+
+/// What a creation makes of a path; removed if it fails.
+struct Remains {
+    path: PathBuf,
+    /// Whether this process created the file; if not, it was there, and empty or as good as empty.
+    new: bool,
+    born: OnceLock<()>,
+}
+
+impl Remains {
+    /// Under the lock on the file.
+    fn remove(&self, file: &File) {
+        if self.born.get().is_some() {
+            return;
+        }
+        // Where it cannot be removed, the next creation takes it for what it is.
+        let _ = if self.new && is_at(&self.path, file) { std::fs::remove_file(&self.path) } else { file.set_len(0) };
+    }
 }
 
 // SAFETY: `words` is a shared mapping that lives as long as `self`; it is only accessed atomically.
@@ -65,32 +86,76 @@ impl Mapped {
     /// Creates the file with `len` bytes (sparse), or takes an existing empty one, and maps it.
     ///
     /// `birth` is written to the first word before the file gets its length, so that a file left over from an
-    /// interrupted creation can be told from a foreign one.
+    /// interrupted creation can be told from a foreign one. If it fails, there is no file, or an empty one, as before.
     ///
     /// # Errors
     ///
     /// [`Error::InUse`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::NotAPool`] (the file has content),
     /// [`Error::OutOfSpace`], [`Error::Io`].
     pub fn create(path: &Path, len: u64, birth: u64) -> Result<Self> {
+        let created = Self::conceive(path, len, birth, |_| false)?;
+        created.is_born();
+        Ok(created)
+    }
+
+    /// The same; also takes a file of which `unborn` says, given its first bytes, that it is the remains of a creation. Until
+    /// [`is_born`](Self::is_born) says that it is more, dropping it removes what was made.
+    pub(crate) fn conceive(path: &Path, len: u64, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> Result<Self> {
         let name = path.display().to_string();
         let io = |doing| move |source| Error::Io { pool: path.display().to_string(), doing, source };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|e| refused(path, "create", e))?;
-        regular(path, &file)?;
-        lock(path, &file, Mapping::Write)?;
-        let found = regular(path, &file)?;
-        if found != 0 && !is_unborn(&file, birth) {
+        let (file, new) = loop {
+            let mut options = opening(Mapping::Write);
+            let (file, new) = match options.create_new(true).open(path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    regular_at(path)?;
+                    match opening(Mapping::Write).open(path) {
+                        // Removed meanwhile.
+                        Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                        file => (file.map_err(|e| refused(path, "create", e))?, false),
+                    }
+                }
+                file => (file.map_err(|e| refused(path, "create", e))?, true),
+            };
+            regular(path, &file)?;
+            lock(path, &file, Mapping::Write)?;
+            // Another process whose creation failed may have removed the file before it gave up the lock.
+            if is_at(path, &file) {
+                break (file, new);
+            }
+        };
+        if regular(path, &file)? != 0 && !unborn(&head(&file, birth).map_err(io("read"))?) {
             return Err(Error::NotAPool { pool: name, found: "a file with other content" });
         }
-        file.set_len(0).map_err(io("empty"))?;
-        write_first_word(&file, birth).map_err(|e| no_space(path, 8, len, e))?;
-        file.set_len(len).map_err(|e| no_space(path, len, len, e))?;
-        Self::map(path, file, Mapping::Write)
+        let remains = Remains { path: path.to_owned(), new, born: OnceLock::new() };
+        let sized = || {
+            file.set_len(0).map_err(io("empty"))?;
+            write_first_word(&file, birth).map_err(|e| Error::no_space(name.clone(), 8, len, e))?;
+            file.set_len(len).map_err(|e| Error::no_space(name.clone(), len, len, e))
+        };
+        match sized().and_then(|()| map_file(&file, len, true).map_err(io("map"))) {
+            Ok(map) => {
+                let mut made = Self::of(name, file, map, true);
+                made.remains = Some(remains);
+                Ok(made)
+            }
+            Err(error) => {
+                remains.remove(&file);
+                Err(error)
+            }
+        }
+    }
+
+    /// The creation is complete.
+    pub(crate) fn is_born(&self) {
+        if let Some(remains) = &self.remains {
+            let _ = remains.born.set(());
+        }
+    }
+
+    /// Whether there is a file that begins with `birth`, of which `unborn` says the same as for [`conceive`](Self::conceive).
+    pub(crate) fn is_unborn(path: &Path, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> bool {
+        let head = || head(&opening(Mapping::Read).open(path)?, birth);
+        regular_at(path).is_ok() && head().is_ok_and(|head| unborn(&head))
     }
 
     /// Makes the name of a new file survive the machine, if its directory can be opened: a wish, as not all systems know it.
@@ -109,7 +174,8 @@ impl Mapped {
     /// [`Error::Io`].
     pub fn open(path: &Path, mapping: Mapping) -> Result<Self> {
         let write = mapping == Mapping::Write;
-        let file = OpenOptions::new().read(true).write(write).open(path).map_err(|e| refused(path, "open", e))?;
+        regular_at(path)?;
+        let file = opening(mapping).open(path).map_err(|e| refused(path, "open", e))?;
         let len = regular(path, &file)?;
         let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
         if write && meta.permissions().readonly() {
@@ -120,29 +186,40 @@ impl Mapped {
             return Err(Error::NotAPool { pool: path.display().to_string(), found: "an empty file" });
         }
         lock(path, &file, mapping)?;
+        if !is_at(path, &file) {
+            // A creation that failed removed it before it gave up the lock.
+            return Err(Error::NotFound { what: path.display().to_string() });
+        }
         Self::map(path, file, mapping)
     }
 
     fn map(path: &Path, file: File, mapping: Mapping) -> Result<Self> {
-        let name = path.display().to_string();
         let io = |doing| move |source| Error::Io { pool: path.display().to_string(), doing, source };
         let len = file.metadata().map_err(io("inspect"))?.len();
         let writable = mapping == Mapping::Write;
-        let (map, words, detected) = map_file(&file, len, writable).map_err(io("map"))?;
-        let domain = forced().unwrap_or(detected);
-        let process = Process::this();
-        Ok(Self {
+        let map = map_file(&file, len, writable).map_err(io("map"))?;
+        Ok(Self::of(path.display().to_string(), file, map, writable))
+    }
+
+    fn of(
+        name: String,
+        file: File,
+        (map, words, detected): (Map, NonNull<[AtomicU64]>, Domain),
+        writable: bool,
+    ) -> Self {
+        Self {
             words,
-            process,
+            process: Process::this(),
             map,
             file,
             name,
-            domain,
+            domain: forced().unwrap_or(detected),
             detected,
             flush: Flush::chosen(),
             writable,
             costs: OnceLock::new(),
-        })
+            remains: None,
+        }
     }
 
     /// The same mapping, used as if its domain were this one.
@@ -175,7 +252,7 @@ impl Mapped {
         if at < self.len() {
             use rustix::fs::{FallocateFlags, fallocate};
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            return match fallocate(&self.file, flags, at, self.len() - at) {
+            return match rustix::io::retry_on_intr(|| fallocate(&self.file, flags, at, self.len() - at)) {
                 Err(rustix::io::Errno::OPNOTSUPP) => Ok(false),
                 other => Ok(other.map(|()| true)?),
             };
@@ -229,6 +306,7 @@ impl Drop for Mapped {
         // Closing the file would do, but for children of other threads between fork and exec: they still hold it. And in such
         // a child the lock is the parent's: unlocking takes it from all who share it, closing does not.
         if self.process.is_this() {
+            self.remains.iter().for_each(|remains| remains.remove(&self.file));
             let _ = self.file.unlock();
         }
     }
@@ -389,25 +467,62 @@ fn regular(path: &Path, file: &File) -> Result<u64> {
     if meta.is_file() { Ok(meta.len()) } else { Err(Error::NotAFile { pool: path.display().to_string() }) }
 }
 
+/// How a file is opened. What has become a FIFO since it was looked at is not waited for.
+fn opening(mapping: Mapping) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(mapping == Mapping::Write);
+    #[cfg(target_os = "linux")]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    options
+}
+
+/// An error if there is something else than a regular file: opening a FIFO waits, and opening a device may do anything.
+fn regular_at(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => Err(Error::NotAFile { pool: path.display().to_string() }),
+        // Whatever is wrong, opening it tells.
+        _ => Ok(()),
+    }
+}
+
+/// Whether a path still names an open file.
+#[cfg(unix)]
+fn is_at(path: &Path, file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let named = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+    std::fs::metadata(path).ok().map(named) == file.metadata().ok().map(named)
+}
+
+#[cfg(not(unix))]
+fn is_at(_path: &Path, _file: &File) -> bool {
+    // A file that is open keeps its name.
+    true
+}
+
+/// The first bytes of a file that begins with `birth`: room for all roots that a pool can have, and more. Of others, less.
+fn head(mut file: &File, birth: u64) -> io::Result<Vec<u8>> {
+    use std::io::{Read, Seek, SeekFrom};
+    const HEAD: u64 = 32 << 20;
+    let mut head = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(8).read_to_end(&mut head)?;
+    if head == birth.to_le_bytes() {
+        file.take(HEAD).read_to_end(&mut head)?;
+    }
+    Ok(head)
+}
+
 /// What a failed open means to the caller.
 fn refused(path: &Path, doing: &'static str, source: io::Error) -> Error {
     let pool = path.display().to_string();
     match source.kind() {
         io::ErrorKind::NotFound => Error::NotFound { what: pool },
         io::ErrorKind::IsADirectory => Error::NotAFile { pool },
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { pool },
+        io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { pool },
+        // It may be read, and was to be written; else even reading is not allowed.
+        io::ErrorKind::PermissionDenied if opening(Mapping::Read).open(path).is_ok() => Error::ReadOnly { pool },
         _ if path.is_dir() => Error::NotAFile { pool },
         _ => Error::Io { pool, doing, source },
-    }
-}
-
-fn no_space(path: &Path, wanted: u64, capacity: u64, source: io::Error) -> Error {
-    let pool = path.display().to_string();
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Error::OutOfSpace { pool, wanted, capacity, source: Some(source) }
-        }
-        _ => Error::Io { pool, doing: "reserve space", source },
     }
 }
 
@@ -428,13 +543,6 @@ fn lock(path: &Path, file: &File, mapping: Mapping) -> Result<()> {
     }
 }
 
-/// True if the file's first word says that its creation was interrupted.
-fn is_unborn(mut file: &File, birth: u64) -> bool {
-    use std::io::{Read, Seek, SeekFrom};
-    let mut word = [0; 8];
-    file.seek(SeekFrom::Start(0)).is_ok() && file.read_exact(&mut word).is_ok() && u64::from_le_bytes(word) == birth
-}
-
 fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
     use std::io::{Seek, SeekFrom, Write};
     file.seek(SeekFrom::Start(0))?;
@@ -453,15 +561,17 @@ fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     if hole >= at + len {
         return Ok(None);
     }
-    // A long reservation may be interrupted by a signal, and is then made again.
-    let reserved = retry_on_intr(|| fallocate(file, FallocateFlags::empty(), hole, at + len - hole));
-    match reserved {
-        Err(rustix::io::Errno::OPNOTSUPP) => {
+    // In pieces: a signal takes back what was reserved of one.
+    const PIECE: u64 = 64 << 20;
+    for piece in (hole..at + len).step_by(PIECE as usize) {
+        let len = PIECE.min(at + len - piece);
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), piece, len)) {
             // The file system cannot reserve (some network and FUSE ones). Without a promise there is nothing to say.
-            Ok(None)
+            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(None),
+            other => other?,
         }
-        other => other.map(|()| Some(hole)).map_err(io::Error::from),
     }
+    Ok(Some(hole))
 }
 
 /// Which file this is, and how many blocks it has: a copy is another file, a hole is blocks less.

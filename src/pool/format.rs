@@ -24,8 +24,8 @@
 //! Invariants:
 //! - **S1** At least one twin has the magic and the right checksum, from the moment `create` returns.
 //! - **S2** Only words of line 1 change after creation; the twin that is older or damaged is written first.
-//! - **S3** While a pool is being created, twin A's first word reads [`BIRTH`] until twin B is durable. As long as it does
-//!   and B is not valid, the pool is unborn.
+//! - **S3** While a pool is being created, twin A's first word reads [`BIRTH`] until twin B is durable. As long as it does,
+//!   B is not valid, and roots and table are zeros, the pool is unborn.
 //! - **S4** On an ordinary file, nothing but the superblock changes before a superblock with this boot is on the disk; and
 //!   `boot` is 0 only once everything is. (Unless syncing is turned off.)
 
@@ -284,6 +284,21 @@ impl Superblock {
         })
     }
 
+    /// Whether the first bytes of a file are those of a pool whose creation was cut (S3): nothing but the mark, and perhaps a
+    /// part of twin B. With anything else it was a pool once, and is damaged.
+    pub(crate) fn is_unborn(head: &[u8]) -> bool {
+        let (words, _) = head.as_chunks::<8>();
+        words.first().is_some_and(|&word| u64::from_le_bytes(word) == BIRTH)
+            && Self::is_blank(words.len() as u64 * 8, |at| u64::from_le_bytes(words[at as usize / 8]))
+    }
+
+    /// Whether nothing was ever written to `len` bytes, but for the twins, of which B is not valid.
+    fn is_blank(len: u64, load: impl Fn(u64) -> u64) -> bool {
+        let twin = TWINS[1]..TWINS[1] + BYTES;
+        let whole = len >= twin.end && Self::decode(&std::array::from_fn(|i| load(twin.start + i as u64 * 8))).is_ok();
+        !whole && (BYTES..len).step_by(8).filter(|at| !twin.contains(at)).all(|at| load(at) == 0)
+    }
+
     /// Reads both twins and takes the newer valid one; also says which one that was.
     pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize)> {
         let pool = || m.name().to_owned();
@@ -296,7 +311,9 @@ impl Superblock {
             (Ok(a), Ok(b)) if a.session >= b.session => return Ok((a, 0)),
             (_, Ok(b)) => return Ok((b, 1)),
             (Ok(a), Err(_)) => return Ok((a, 0)),
-            (Err(Bad::Unborn), Err(_)) => {
+            (Err(Bad::Unborn), Err(_))
+                if Self::is_blank(m.len().min(ROOTS + (0xffff * ROOT_BYTES)), |at| m.load(at)) =>
+            {
                 return Err(Error::NotAPool { pool: pool(), found: "the remains of an interrupted creation" });
             }
             (Err(a), Err(b)) => [a, b],
@@ -310,8 +327,8 @@ impl Superblock {
                 Bad::OtherOrder => {
                     report = Error::NotAPool { pool: pool(), found: "a pool of the other byte order" };
                 }
-                Bad::Checksum => report = Error::Superblock { pool: pool(), at: TWINS[0] },
-                Bad::Unborn | Bad::NoMagic => {}
+                Bad::Checksum | Bad::Unborn => report = Error::Superblock { pool: pool(), at: TWINS[0] },
+                Bad::NoMagic => {}
             }
         }
         Err(report)

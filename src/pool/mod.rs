@@ -348,8 +348,7 @@ impl<M: Medium> Inner<M> {
 
     fn reserve(&self, at: u64, len: u64) -> Result<()> {
         let capacity = self.superblock.lock().0.geometry.capacity;
-        let full =
-            |e| Error::OutOfSpace { pool: self.medium.name().to_owned(), wanted: len, capacity, source: Some(e) };
+        let full = |e| Error::no_space(self.medium.name().to_owned(), len, capacity, e);
         if len == 0 { Ok(()) } else { self.medium.reserve(at, len).map_err(full) }
     }
 

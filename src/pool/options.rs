@@ -175,22 +175,21 @@ impl Options {
             return self.open_on(self.taken(Mapped::open(path, Mapping::Read)?));
         }
         let exists = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() || meta.len() > 0);
-        if exists {
+        // The remains of an interrupted creation may be too long to be mapped: they are looked at as a file.
+        if exists && !(self.create && Mapped::is_unborn(path, BIRTH, Superblock::is_unborn)) {
             let mut medium = self.taken(Mapped::open(path, Mapping::Write)?);
-            match Superblock::read(&medium) {
-                Ok((superblock, twin)) => {
-                    let grown = self.grown(&medium, superblock)?;
-                    if grown.geometry.capacity > medium.len() {
-                        let io = |source| Error::Io { pool: name, doing: "grow", source };
-                        medium.grow(grown.geometry.capacity).map_err(io)?;
-                    }
-                    return self.pool(medium, (grown, twin), false);
-                }
-                Err(error) if !self.create || medium.len() < 8 || medium.load(0) != BIRTH => return Err(error),
-                // The remains of an interrupted creation: start over.
-                Err(_) => {}
+            let (superblock, twin) = Superblock::read(&medium)?;
+            let grown = self.grown(&medium, superblock)?;
+            let (asked, len) = (grown.geometry.capacity, medium.len());
+            if asked > len {
+                medium.grow(asked).map_err(|source| match Error::no_space(name, asked - len, asked, source) {
+                    Error::Io { pool, source, .. } => Error::Io { pool, doing: "grow", source },
+                    full => full,
+                })?;
             }
-        } else if !self.create {
+            return self.pool(medium, (grown, twin), false);
+        }
+        if !exists && !self.create {
             return Err(if path.exists() {
                 Error::NotAPool { pool: name, found: "an empty file" }
             } else {
@@ -198,9 +197,10 @@ impl Options {
             });
         }
         let geometry = self.geometry(&name)?;
-        match Mapped::create(path, geometry.capacity, BIRTH) {
+        match Mapped::conceive(path, geometry.capacity, BIRTH, Superblock::is_unborn) {
             Ok(medium) => {
                 let pool = self.create_in(self.taken(medium), true)?;
+                pool.inner.medium.is_born();
                 if self.sync {
                     Mapped::sync_name(path);
                 }
@@ -265,12 +265,8 @@ impl Options {
         let options = self.clone().capacity(medium.len());
         let geometry = options.geometry(medium.name())?;
         let wanted = geometry.table() + 8;
-        medium.reserve(0, wanted).map_err(|e| Error::OutOfSpace {
-            pool: medium.name().to_owned(),
-            wanted,
-            capacity: geometry.capacity,
-            source: Some(e),
-        })?;
+        let full = |e| Error::no_space(medium.name().to_owned(), wanted, geometry.capacity, e);
+        medium.reserve(0, wanted).map_err(full)?;
         Superblock::conceive(&medium);
         if !fresh {
             zero_from(&medium, 8);

@@ -216,8 +216,7 @@ impl Segments {
     pub(crate) fn assign<M: Medium>(&self, m: &M, entry: Entry, count: u32) -> Result<(u32, bool)> {
         let mut state = self.state.lock();
         let wanted = u64::from(count) * self.geometry.segment;
-        let full =
-            |source| Error::OutOfSpace { pool: m.name().to_owned(), wanted, capacity: self.geometry.capacity, source };
+        let capacity = self.geometry.capacity;
         let (segment, fresh) = if let Some(position) = run(&state.free, count) {
             // `free` descends: the run's lowest segment is its last element.
             let segment = state.free[position + count as usize - 1];
@@ -225,14 +224,15 @@ impl Segments {
             (segment, false)
         } else {
             if self.count() - state.unused < count {
-                return Err(full(None));
+                return Err(Error::OutOfSpace { pool: m.name().to_owned(), wanted, capacity, source: None });
             }
             let segment = state.unused;
             // Space first, for the segments and for the table up to the 0 that ends it.
             let table = self.geometry.table();
             let entries = u64::from(segment + count + 1).min(u64::from(self.geometry.limit)) * 8;
-            m.reserve(table, entries).map_err(|e| full(Some(e)))?;
-            m.reserve(self.start(segment), wanted).map_err(|e| full(Some(e)))?;
+            let full = |e| Error::no_space(m.name().to_owned(), wanted, capacity, e);
+            m.reserve(table, entries).map_err(full)?;
+            m.reserve(self.start(segment), wanted).map_err(full)?;
             state.unused += count;
             (segment, true)
         };

@@ -1,0 +1,146 @@
+//! Files that are pools, files that are not yet, and files that cannot be.
+#![cfg(target_os = "linux")]
+
+use bristlecone::medium::{Dram, Medium};
+use bristlecone::{Error, PTree, Pool, delegate_medium};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+#[track_caller]
+fn refused(path: &Path) -> Error {
+    Pool::options().capacity(16 << 20).open(path).err().expect("an open that is refused")
+}
+
+/// Memory that cannot be reserved, for this reason.
+struct Failing(Dram, i32);
+
+impl Medium for Failing {
+    delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only forked boot sync space);
+    delegate_medium!(this => this.0; load load_words store store_pair cas order flush fence will_read prefetch);
+
+    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(self.1))
+    }
+}
+
+/// More than any processor's address space has.
+const TOO_LARGE: u64 = 1 << 50;
+
+#[test]
+fn a_creation_that_fails_removes_what_it_made() {
+    let scratch = Scratch::new();
+    let path = scratch.path("a.pool");
+    let failing = || Pool::options().capacity(TOO_LARGE).open(&path).err().expect("no room");
+    failing();
+    assert!(!path.exists());
+    // An empty file stays, and is empty.
+    File::create(&path).unwrap();
+    failing();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+    Pool::options().capacity(16 << 20).open(&path).unwrap().close().unwrap();
+    // A pool that is there is no creation.
+    failing();
+    Pool::open(&path).unwrap().close().unwrap();
+}
+
+#[test]
+fn the_remains_of_a_creation_are_created_anew_whatever_their_size() {
+    let scratch = Scratch::new();
+    for (len, name) in [(TOO_LARGE, "large"), (16 << 20, "whole"), (8, "short")] {
+        let path = scratch.path(name);
+        fs::write(&path, b"BRISTLE?").unwrap();
+        if File::options().write(true).open(&path).unwrap().set_len(len).is_err() {
+            continue;
+        }
+        let pool = Pool::options().capacity(16 << 20).open(&path).unwrap();
+        assert_eq!((pool.stat().capacity, fs::metadata(&path).unwrap().len()), (16 << 20, 16 << 20));
+    }
+}
+
+#[test]
+fn a_pool_with_a_damaged_header_is_not_created_anew() {
+    let scratch = Scratch::new();
+    let path = scratch.path("a.pool");
+    let pool = Pool::options().capacity(16 << 20).open(&path).unwrap();
+    let tree: PTree = pool.tree("t").unwrap();
+    tree.insert(1, 2).unwrap();
+    drop(tree);
+    pool.close().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[..8].copy_from_slice(b"BRISTLE?");
+    bytes[4096..4224].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    let error = refused(&path);
+    assert!(matches!(error, Error::Superblock { .. }), "{error}");
+    assert!(fs::read(&path).unwrap() == bytes, "the data are gone");
+    // With the mark alone, it is the remains of a creation.
+    bytes[8..].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    Pool::options().capacity(16 << 20).open(&path).unwrap();
+}
+
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let scratch = Scratch::new();
+    let fifo = scratch.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let socket = scratch.path("socket");
+    let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for path in [&*fifo, &*socket, scratch.0.path(), Path::new("/dev/null")] {
+        for options in [Pool::options(), Pool::options().create(false), Pool::options().read_only(true)] {
+            let (done, wait) = std::sync::mpsc::channel();
+            let of = path.to_owned();
+            std::thread::spawn(move || done.send(options.open(of).err().expect("no pool")));
+            let error = wait.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for somebody");
+            assert!(matches!(error, Error::NotAFile { .. }), "{path:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn errors_say_what_was_not_allowed() {
+    let scratch = Scratch::new();
+    let path = scratch.path("a.pool");
+    Pool::options().capacity(16 << 20).open(&path).unwrap().close().unwrap();
+    // No file may be so long: at creation and at growth the same.
+    let on_disk = tempfile::tempdir().unwrap();
+    let large = on_disk.path().join("large.pool");
+    let too_large = || Pool::options().capacity(TOO_LARGE).open(&large).err().unwrap();
+    let created = too_large();
+    Pool::options()
+        .capacity(16 << 20)
+        .max_capacity(TOO_LARGE)
+        .segment_size(1 << 30)
+        .capacity(4 << 30)
+        .open(&large)
+        .unwrap();
+    let grown = too_large();
+    assert_eq!(std::mem::discriminant(&created), std::mem::discriminant(&grown), "{created}; {grown}");
+    // A disk that fails is not a disk that is full.
+    for (errno, full) in [(libc::EIO, false), (libc::ENOSPC, true), (libc::EDQUOT, true), (libc::EFBIG, true)] {
+        let error = Pool::options().create_on(Failing(Dram::zeroed(16 << 20), errno)).err().unwrap();
+        assert_eq!(matches!(error, Error::OutOfSpace { .. }), full, "{error}");
+        assert_eq!(matches!(error, Error::Io { .. }), !full, "{error}");
+    }
+    // The superuser may read everything.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    if File::open(&path).is_err() {
+        let error = Pool::options().read_only(true).open(&path).err().unwrap();
+        assert!(matches!(error, Error::Io { .. }) && error.to_string().contains("ermission denied"), "{error}");
+    }
+}
