@@ -1,7 +1,5 @@
 //! What the words of a tree encode: kinds of keys and of values.
 
-use crate::error::Broken;
-
 /// A kind of key or value, as a root entry names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -86,6 +84,9 @@ pub trait Value: Sized + 'static {
 
     /// The value of a word or of bytes.
     fn decode(encoded: Stored) -> Self;
+
+    /// The same, lent: what [`Map::get_with`](crate::Map::get_with) shows.
+    fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v>;
 }
 
 /// A value on its way into the pool.
@@ -104,6 +105,15 @@ pub enum Stored {
     Word(u64),
     /// It was a record.
     Bytes(Vec<u8>),
+}
+
+impl Encoded<'_> {
+    fn word(self) -> u64 {
+        match self {
+            Self::Word(word) => word,
+            Self::Bytes(_) => 0,
+        }
+    }
 }
 
 impl Stored {
@@ -146,6 +156,11 @@ macro_rules! values {
             }
 
             fn decode(encoded: Stored) -> Self {
+                let $word = encoded.word();
+                $decode
+            }
+
+            fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
                 let $word = encoded.word();
                 $decode
             }
@@ -193,10 +208,15 @@ impl Value for Vec<u8> {
             Stored::Word(word) => word.to_ne_bytes().to_vec(),
         }
     }
-}
 
-/// A record that cannot be read, as an error.
-pub(crate) type Read<T> = Result<T, Broken>;
+    fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
+        match encoded {
+            Encoded::Bytes(bytes) => bytes,
+            // No word is the value of such a map.
+            Encoded::Word(_) => &[],
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

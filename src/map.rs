@@ -1,11 +1,12 @@
 //! The typed ordered map: keys and values of Rust types over a tree of words.
 
-use crate::codec::{Key, Kind, Stored, Value};
+use crate::codec::{Key, Kind, Value};
 use crate::error::{Error, Result};
 use crate::index::{Index, Volatile};
 use crate::medium::{Mapped, Medium};
 use crate::node::{Node, OneLine};
 use crate::pool::Pool;
+use crate::pool::records::Reading;
 use crate::tree::{Core, Range, Report};
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -75,11 +76,30 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// [`Error::Corrupt`] if the slot points to no record.
     pub fn get(&self, key: K) -> Result<Option<V>> {
-        self.lookup(key.encode())
+        Ok(self.core.value(key.encode())?.map(V::decode))
     }
 
-    fn lookup(&self, key: u64) -> Result<Option<V>> {
-        Ok(self.core.value(key)?.map(V::decode))
+    /// Applies `read` to the value of a key, without making a `V` of it.
+    ///
+    /// `read` sees a copy of the bytes, on the stack if they are few (up to 1 KiB). It is called once, or not at all, and may
+    /// use the map.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, Vec<u8>> = pool.map("names")?;
+    /// names.insert(7, b"seven")?;
+    /// assert_eq!(names.get_with(7, |name| name.len())?, Some(5));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn get_with<R>(&self, key: K, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
+        self.core.value_with(key.encode(), |value| read(V::view(value)))
     }
 
     /// Whether the key is there.
@@ -142,15 +162,25 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     /// The entries of a range, in ascending order, and in descending order from the other end.
     ///
     /// What [`PTree::range`](crate::PTree::range) guarantees while other threads write holds here, too: strict order, no key
-    /// twice, nothing missed that is there throughout, nothing shown that never was. Each value is one that its key had
-    /// between the making of the iterator and the return of the entry; keys that others remove meanwhile may be left out.
+    /// twice, nothing missed that is there throughout, nothing shown that never was. Each leaf is read at one instant: a
+    /// value is the one its key had then, though others may have replaced or removed it since.
+    ///
+    /// As long as the entries of a leaf are not used up, byte strings that are replaced or removed meanwhile keep their
+    /// space. So an iterator that is put aside half-way may let changes fail in a pool that is nearly full: with
+    /// [`Error::OutOfSpace`], after some seconds; on its own thread, where waiting would be in vain, at once.
     ///
     /// # Panics
     ///
     /// As [`PTree::range`](crate::PTree::range).
     #[track_caller]
     pub fn range(&self, range: impl RangeBounds<K>) -> Entries<'_, K, V, N, I, M> {
-        Entries { map: self, range: Range::new(&self.core, Self::words(range)) }
+        Entries {
+            core: &self.core,
+            range: Range::new(&self.core, Self::words(range)),
+            front: None,
+            back: None,
+            types: PhantomData,
+        }
     }
 
     /// All entries, in ascending order.
@@ -217,18 +247,28 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
 
 /// The entries of a range of keys. See [`Map::range`].
 pub struct Entries<'m, K: Key, V: Value, N: Node, I: Index, M: Medium> {
-    map: &'m Map<K, V, N, I, M>,
+    core: &'m Core<N, M>,
     range: Range<'m, N, M>,
+    /// Begun before the leaf was read whose entries come next from the left.
+    front: Option<Reading<'m, M>>,
+    /// The same from the right.
+    back: Option<Reading<'m, M>>,
+    types: PhantomData<fn() -> (K, V, I)>,
 }
 
 impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Entries<'_, K, V, N, I, M> {
-    fn entry(&self, key: u64, word: u64) -> Option<Result<(K, V)>> {
-        let value = match self.map.core.records {
-            None => Ok(Some(V::decode(Stored::Word(word)))),
-            // The record may have been replaced since its leaf was read: ask again.
-            Some(_) => self.map.lookup(key),
-        };
-        value.map(|value| Some((K::decode(key), value?))).transpose()
+    fn entry(&mut self, entry: Option<(u64, u64)>) -> Option<Result<(K, V)>> {
+        // Whichever reads: the one that began before this entry's leaf was read has not ended.
+        let reading = self.front.as_ref().or(self.back.as_ref());
+        let entry = entry.map(|(key, word)| Ok((K::decode(key), V::decode(self.core.stored(word, reading)?))));
+        let (front, back) = self.range.used_up();
+        if front {
+            self.front = None;
+        }
+        if back {
+            self.back = None;
+        }
+        entry
     }
 }
 
@@ -236,22 +276,22 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Iterator for Entries<'_, K,
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let (key, word) = self.range.next()?;
-            if let Some(entry) = self.entry(key, word) {
-                return Some(entry);
-            }
-        }
+        let (core, front) = (self.core, &mut self.front);
+        let entry = self.range.next_with(|| begin(core, front));
+        self.entry(entry)
     }
 }
 
 impl<K: Key, V: Value, N: Node, I: Index, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, I, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        loop {
-            let (key, word) = self.range.next_back()?;
-            if let Some(entry) = self.entry(key, word) {
-                return Some(entry);
-            }
-        }
+        let (core, back) = (self.core, &mut self.back);
+        let entry = self.range.next_back_with(|| begin(core, back));
+        self.entry(entry)
     }
+}
+
+/// Begins to read records anew: what a former reader held on to may be used again.
+fn begin<'m, N: Node, M: Medium>(core: &'m Core<N, M>, reading: &mut Option<Reading<'m, M>>) {
+    *reading = None;
+    *reading = core.reading();
 }

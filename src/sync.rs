@@ -35,6 +35,15 @@ mod imp {
     pub(crate) fn yield_now() {
         std::thread::yield_now();
     }
+
+    /// Waits, where giving the processor away did not help.
+    pub(crate) fn sleep(time: std::time::Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// Between sequentially consistent accesses: they are in one order as it is.
+    #[inline(always)]
+    pub(crate) fn sequentially_consistent() {}
 }
 
 #[cfg(loom)]
@@ -149,6 +158,17 @@ mod imp {
         pub(crate) fn notify_all(&self) {
             self.0.notify_all();
         }
+    }
+
+    /// There is no time in a model.
+    pub(crate) fn sleep(_: std::time::Duration) {
+        yield_now();
+    }
+
+    /// Between sequentially consistent accesses: loom takes them for acquiring and releasing ones, and knows this order
+    /// from fences only.
+    pub(crate) fn sequentially_consistent() {
+        fence(Ordering::SeqCst);
     }
 
     /// loom's mutex behind `parking_lot`'s signature (no poisoning).

@@ -130,6 +130,21 @@ impl Blocks {
         Ok(Taken { at, zeroed: state.zeroed })
     }
 
+    /// A block for the caller alone, if that takes no further segment.
+    pub(crate) fn take_at_hand(&self) -> Option<Taken> {
+        delay();
+        let mut state = self.state.lock();
+        if let Some(at) = state.free.pop() {
+            return Some(Taken { at, zeroed: false });
+        }
+        let unit = u64::from(self.class.unit);
+        let at = state.next;
+        (state.fresh(unit) > 0).then(|| {
+            state.next += unit;
+            Taken { at, zeroed: state.zeroed }
+        })
+    }
+
     /// Gives a block back.
     pub(crate) fn give(&self, at: u64) {
         delay();

@@ -2,7 +2,10 @@
 
 pub(crate) mod blocks;
 mod catalog;
+mod epochs;
 pub(crate) mod format;
+#[cfg(all(test, loom))]
+mod models;
 mod options;
 pub(crate) mod progress;
 pub(crate) mod records;

@@ -7,28 +7,62 @@
 //! A record lies in a block of the smallest class that holds it, four classes per doubling from 32 bytes up to a
 //! quarter of a segment; a longer one has adjacent segments of its own (a span).
 //!
+//! A reader pins an epoch, finds the record's offset in a slot, and copies the record once, whatever happens to the slot
+//! meanwhile: what no slot points to any more is retired, and its space is used again when no reader can know it (see
+//! [`epochs`](super::epochs)). What is retired is in no list of free blocks and needs none: after a crash it is free
+//! because no slot points to it, and before an orderly close all of it is given back.
+//!
 //! Invariants:
 //! - **V1** A record is durable before the slot that points to it is stored.
-//! - **V2** A record never changes while a slot points to it.
+//! - **V2** A record never changes while a slot points to it, nor while a reader holds an epoch in which one did.
 
 use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::pool::blocks::Blocks;
+use crate::pool::epochs::{Epochs, HEAVY, Pin, is_pinned_here};
 use crate::pool::segments::{Entry, Kind, Segments};
+use crate::sync::{sleep, yield_now};
 use std::collections::HashSet;
+use std::time::Duration;
 
 /// The longest record, in bytes.
 pub(crate) const RECORD_MAX: u64 = 1 << 30;
 const HEADER: u64 = 8;
 const SMALLEST: u64 = 32;
 
+/// How often, without space, a writer gives way to readers, which may have lost their processor; and how often, after that,
+/// it sleeps, and how long each time. A thread that itself reads would wait in vain, unless it reads another tree.
+const YIELDS: u32 = 64;
+const SLEEPS: u32 = 3000;
+const SLEEPS_OF_READER: u32 = 30;
+const NAP: Duration = Duration::from_millis(1);
+
 /// The records of one tree.
 pub(crate) struct Records {
     tree: u16,
     /// One class of blocks per size, ascending.
     classes: Vec<Blocks>,
+    /// Offsets of records that no slot points to any more.
+    epochs: Epochs<u64>,
 }
+
+/// A block, or the segments of a span, as the segment table has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    kind: Kind,
+    segment: u32,
+    /// Bytes of a block; segments of a span.
+    unit: u32,
+    /// Bytes in all.
+    bytes: u64,
+}
+
+/// Words that are copied at a time.
+const PIECE: usize = 32;
+/// Bytes for which a [reader](Reading::with) has room at hand, in words.
+const SHORT: u64 = 128;
+const LONGER: u64 = 1024;
 
 /// The class sizes for a segment size: 32, 40, 48, 56, 64, 80, ... in multiples of 8.
 fn class_sizes(segment: u64) -> impl Iterator<Item = u64> {
@@ -41,7 +75,7 @@ fn class_sizes(segment: u64) -> impl Iterator<Item = u64> {
 impl Records {
     pub(crate) fn new(segments: &Segments, tree: u16) -> Self {
         let class = |size| Blocks::new(Entry::new(Kind::Record, tree, size as u32));
-        Self { tree, classes: class_sizes(segments.size()).map(class).collect() }
+        Self { tree, classes: class_sizes(segments.size()).map(class).collect(), epochs: Epochs::new() }
     }
 
     pub(crate) fn classes(&self) -> &[Blocks] {
@@ -63,15 +97,9 @@ impl Records {
             return Err(Error::RecordTooLong { len, limit: RECORD_MAX });
         }
         let size = HEADER + len.next_multiple_of(8);
-        let at = match self.classes.iter().find(|class| u64::from(class.class().unit) >= size) {
-            Some(class) => class.take(m, segments)?.at,
-            None => {
-                let count = size.div_ceil(segments.size()) as u32;
-                let (segment, _) = segments.assign(m, Entry::new(Kind::Span, self.tree, count), count)?;
-                segments.start(segment)
-            }
-        };
+        let at = self.take(m, segments, size)?;
         delay();
+        // No fence before the first store: whoever read from this block had left before it was given back (see `epochs`).
         m.store(at, len | u64::from(crc32fast::hash(bytes)) << 32);
         for (i, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
@@ -84,71 +112,229 @@ impl Records {
         Ok(at)
     }
 
-    /// How many bytes a record's block has room for, if `at` is one of this tree's.
-    fn room(&self, segments: &Segments, at: u64) -> Option<u64> {
+    /// A place for so many bytes. What was retired is looked at before the pool is asked for more.
+    fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64> {
+        let class = self.classes.iter().find(|class| u64::from(class.class().unit) >= size);
+        if let Some(block) = class.and_then(Blocks::take_at_hand) {
+            return Ok(block.at);
+        }
+        self.collect(m, segments);
+        match class {
+            Some(class) => {
+                let take = || class.take(m, segments).map(|block| block.at);
+                self.patiently(m, segments, Epochs::has_retired, take)
+            }
+            None => {
+                let count = size.div_ceil(segments.size()) as u32;
+                let entry = Entry::new(Kind::Span, self.tree, count);
+                let assign = || segments.assign(m, entry, count).map(|(segment, _)| segments.start(segment));
+                self.patiently(m, segments, Epochs::is_awaited, assign)
+            }
+        }
+    }
+
+    /// Does what may find no space; again for a while, as long as there is hope that readers leave and space comes back.
+    fn patiently<M: Medium, T>(
+        &self,
+        m: &M,
+        segments: &Segments,
+        hope: fn(&Epochs<u64>) -> bool,
+        mut attempt: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let most = YIELDS + if is_pinned_here() { SLEEPS_OF_READER } else { SLEEPS };
+        for tries in 0.. {
+            match attempt() {
+                Err(Error::OutOfSpace { .. }) if tries < most && hope(&self.epochs) => {
+                    if tries < YIELDS {
+                        yield_now()
+                    } else {
+                        sleep(NAP)
+                    }
+                    self.collect(m, segments);
+                }
+                result => return result,
+            }
+        }
+        unreachable!("the number of tries has a limit")
+    }
+
+    /// Does what may want segments for something else than a record; again for a while if there is no space, but some of
+    /// this tree's is about to come back.
+    pub(crate) fn with_space<M: Medium, T>(
+        &self,
+        m: &M,
+        segments: &Segments,
+        attempt: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        self.patiently(m, segments, Epochs::is_awaited, attempt)
+    }
+
+    /// Where the record at `at` lies, if it can be one of this tree's.
+    fn place(&self, segments: &Segments, at: u64) -> Option<Place> {
         let segment = segments.of(at)?;
-        let entry = segments.entry(segment).filter(|entry| entry.tree == self.tree)?;
-        let room = match entry.kind {
+        let Entry { kind, unit, .. } = segments.entry(segment).filter(|entry| entry.tree == self.tree)?;
+        let bytes = match kind {
             Kind::Record => {
-                let unit = u64::from(entry.unit);
-                let within = segments.within(at);
-                let whole = unit >= SMALLEST && within.is_multiple_of(unit) && within + unit <= segments.size();
-                whole.then_some(unit)?
+                let (within, bytes) = (segments.within(at), u64::from(unit));
+                let whole = bytes >= SMALLEST && within.is_multiple_of(bytes) && within + bytes <= segments.size();
+                whole.then_some(bytes)?
             }
             Kind::Span => {
-                let there = entry.unit >= 1 && entry.unit <= segments.count() - segment;
-                let room = u64::from(entry.unit) * segments.size();
-                (there && segments.within(at) == 0).then_some(room)?
+                let there = unit >= 1 && unit <= segments.count() - segment;
+                (there && segments.within(at) == 0).then_some(u64::from(unit) * segments.size())?
             }
             _ => return None,
         };
-        Some(room - HEADER)
+        Some(Place { kind, segment, unit, bytes })
     }
 
     /// The length of the record at `at`.
-    pub(crate) fn len<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<u64, Broken> {
-        let room = self.room(segments, at).ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
+    fn len<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<u64, Broken> {
+        let place = self.place(segments, at).ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
         let len = m.load(at) & 0xffff_ffff;
-        if len > room.min(RECORD_MAX) { Err(Broken::new(at, "V2: record longer than its block")) } else { Ok(len) }
+        let most = (place.bytes - HEADER).min(RECORD_MAX);
+        if len > most { Err(Broken::new(at, "V2: record longer than its block")) } else { Ok(len) }
     }
 
-    /// The bytes of the record at `at`.
-    pub(crate) fn read<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<Vec<u8>, Broken> {
-        let len = self.len(m, segments, at)?;
+    /// Begins to read records: those that slots point to from now on stay as they are until it ends.
+    #[inline]
+    pub(crate) fn reading<'r, M: Medium>(&'r self, m: &'r M, segments: &'r Segments) -> Reading<'r, M> {
+        Reading { records: self, m, segments, pin: Some(self.epochs.pin()) }
+    }
+
+    /// Gives the space of a record back to which no slot ever pointed.
+    pub(crate) fn discard<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
+        self.give_back(m, segments, [at]);
+    }
+
+    /// Takes records to which no slot points any more, durably. Readers may still know them.
+    pub(crate) fn retire<M: Medium>(&self, m: &M, segments: &Segments, records: impl IntoIterator<Item = u64>) {
         delay();
-        let mut bytes = Vec::with_capacity(len.next_multiple_of(8) as usize);
-        for i in 0..len.div_ceil(8) {
-            bytes.extend_from_slice(&m.load(at + HEADER + i * 8).to_ne_bytes());
+        let weighed = records.into_iter().filter_map(|at| {
+            // Damaged, if it is nowhere: no record of this tree. Whatever it is, it is somebody else's.
+            let place = self.place(segments, at)?;
+            // All trees want segments.
+            Some((at, if place.kind == Kind::Span { HEAVY.max(place.bytes) } else { place.bytes }))
+        });
+        self.give_back(m, segments, self.epochs.retire(weighed));
+    }
+
+    /// Gives the space back that no reader can know any more.
+    pub(crate) fn collect<M: Medium>(&self, m: &M, segments: &Segments) {
+        self.give_back(m, segments, self.epochs.collect());
+    }
+
+    /// Gives back what nobody could know if things had to wait for so many epochs.
+    #[cfg(all(test, loom))]
+    pub(super) fn collect_after<M: Medium>(&self, m: &M, segments: &Segments, grace: u64) {
+        self.give_back(m, segments, self.epochs.collect_after(grace));
+    }
+
+    /// Gives all space back that was retired; by its borrow, when nobody reads.
+    pub(crate) fn settle<M: Medium>(&mut self, m: &M, segments: &Segments) {
+        let retired = self.epochs.take_retired();
+        self.give_back(m, segments, retired);
+    }
+
+    /// The records that are retired now.
+    pub(crate) fn retired(&self) -> Vec<u64> {
+        self.epochs.retired()
+    }
+
+    fn give_back<M: Medium>(&self, m: &M, segments: &Segments, records: impl IntoIterator<Item = u64>) {
+        let mut spans = Vec::new();
+        for at in records {
+            // Of a damaged pool, a record of two slots may have been given back before.
+            let Some(place) = self.place(segments, at) else { continue };
+            delay();
+            match self.classes.iter().find(|class| class.class().unit == place.unit) {
+                _ if place.kind == Kind::Span => spans.extend(span(segments, place.segment)),
+                Some(class) => class.give(at),
+                None => {}
+            }
         }
+        if !spans.is_empty() {
+            segments.release(m, spans);
+        }
+    }
+}
+
+/// A reader of records. As long as it lasts, no record is used again to which a slot pointed when it began, or since.
+pub(crate) struct Reading<'r, M: Medium> {
+    records: &'r Records,
+    m: &'r M,
+    segments: &'r Segments,
+    /// There until it is dropped.
+    pin: Option<Pin<'r>>,
+}
+
+impl<M: Medium> Reading<'_, M> {
+    /// The bytes of the record at `at`, to which a slot points, or did when this reader had begun.
+    pub(crate) fn read(&self, at: u64) -> Result<Vec<u8>, Broken> {
+        let len = self.records.len(self.m, self.segments, at)?;
+        delay();
+        let mut bytes = vec![0; len.next_multiple_of(8) as usize];
+        self.copy(at + HEADER, &mut bytes);
         bytes.truncate(len as usize);
         Ok(bytes)
     }
 
+    /// A reader that holds on to nothing.
+    #[cfg(all(test, loom))]
+    pub(super) fn unpinned(mut self) -> Self {
+        self.pin = None;
+        self
+    }
+
+    /// Applies `read` to the bytes of the record at `at`, when this reader has ended: to a copy, on the stack if it is short.
+    /// No reference to the pool, where another slot of a damaged tree, or another process, could change the bytes.
+    pub(crate) fn with<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, Broken> {
+        let len = self.records.len(self.m, self.segments, at)?;
+        delay();
+        match len {
+            0..=SHORT => {
+                Ok(self.with_copy(at, &mut [0; SHORT as usize][..len.next_multiple_of(8) as usize], len, read))
+            }
+            ..=LONGER => {
+                Ok(self.with_copy(at, &mut [0; LONGER as usize][..len.next_multiple_of(8) as usize], len, read))
+            }
+            _ => Ok(self.with_copy(at, &mut vec![0; len.next_multiple_of(8) as usize], len, read)),
+        }
+    }
+
+    fn with_copy<R>(self, at: u64, bytes: &mut [u8], len: u64, read: impl FnOnce(&[u8]) -> R) -> R {
+        self.copy(at + HEADER, bytes);
+        drop(self);
+        read(&bytes[..len as usize])
+    }
+
+    /// Copies whole words.
+    fn copy(&self, at: u64, bytes: &mut [u8]) {
+        let mut words = [0; PIECE];
+        for (piece, at) in bytes.chunks_mut(PIECE * 8).zip((at..).step_by(PIECE * 8)) {
+            let words = &mut words[..piece.len() / 8];
+            self.m.load_words(at, words);
+            piece.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_ne_bytes()));
+        }
+    }
+
     /// Checks the record's length and checksum.
-    pub(crate) fn check<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<(), Broken> {
-        let bytes = self.read(m, segments, at)?;
-        if u64::from(crc32fast::hash(&bytes)) == m.load(at) >> 32 {
+    pub(crate) fn check(&self, at: u64) -> Result<(), Broken> {
+        let bytes = self.read(at)?;
+        if u64::from(crc32fast::hash(&bytes)) == self.m.load(at) >> 32 {
             Ok(())
         } else {
             Err(Broken::new(at, "V2: record checksum"))
         }
     }
+}
 
-    /// Gives a record's space back. No slot points to it any more, durably.
-    pub(crate) fn free<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
-        delay();
-        let Some(segment) = segments.of(at).filter(|_| self.room(segments, at).is_some()) else {
-            // Damaged: no record of this tree. Whatever it is, it is somebody else's.
-            return;
-        };
-        match segments.entry(segment) {
-            Some(Entry { kind: Kind::Span, .. }) => segments.release(m, span(segments, segment)),
-            Some(Entry { kind: Kind::Record, unit, .. }) => {
-                if let Some(class) = self.classes.iter().find(|class| class.class().unit == unit) {
-                    class.give(at);
-                }
-            }
-            _ => {}
+impl<M: Medium> Drop for Reading<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        // Not in a child that came by `fork`: the pool is its parent's.
+        if self.pin.take().is_some_and(Pin::leave) && !self.m.forked() {
+            self.records.collect(self.m, self.segments);
         }
     }
 }
@@ -191,14 +377,15 @@ mod tests {
         for len in (0..200).chain([1015, 1016, 1017, 4088, 4089, 9000]) {
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
             let at = records.write(&m, &segments, &bytes).unwrap();
-            assert_eq!(records.read(&m, &segments, at).unwrap(), bytes);
-            records.check(&m, &segments, at).unwrap();
-            records.free(&m, &segments, at);
+            assert_eq!(records.reading(&m, &segments).read(at).unwrap(), bytes);
+            assert!(records.reading(&m, &segments).with(at, |read| read == bytes).unwrap());
+            records.reading(&m, &segments).check(at).unwrap();
+            records.retire(&m, &segments, [at]);
         }
         // Everything was given back, so it fits again and again.
         for _ in 0..100 {
             let at = records.write(&m, &segments, &[7; 60_000]).unwrap();
-            records.free(&m, &segments, at);
+            records.discard(&m, &segments, at);
         }
     }
 
@@ -207,12 +394,12 @@ mod tests {
         let (m, segments, records) = pool();
         let at = records.write(&m, &segments, b"hello").unwrap();
         for wrong in [0, at + 8, at + 1, u64::MAX, segments.start(7)] {
-            assert!(records.read(&m, &segments, wrong).is_err(), "{wrong}");
+            assert!(records.reading(&m, &segments).read(wrong).is_err(), "{wrong}");
         }
         m.store(at, u64::MAX);
-        assert!(records.read(&m, &segments, at).is_err());
+        assert!(records.reading(&m, &segments).read(at).is_err());
         m.store(at, 3);
-        assert!(records.check(&m, &segments, at).is_err());
-        assert!(matches!(Records::new(&segments, 1).read(&m, &segments, at), Err(Broken { .. })));
+        assert!(records.reading(&m, &segments).check(at).is_err());
+        assert!(matches!(Records::new(&segments, 1).reading(&m, &segments).read(at), Err(Broken { .. })));
     }
 }

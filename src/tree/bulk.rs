@@ -143,10 +143,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.root.set_head(m, draft.leaves[0].1);
         self.take_over(draft);
         for leaf in old {
-            if let Some(records) = &self.records {
-                for (_, record) in self.leaves.entries(&leaf) {
-                    records.free(m, &self.pool.segments, record);
-                }
+            if self.records.is_some() {
+                self.retire(self.leaves.entries(&leaf).into_iter().map(|(_, record)| record));
             }
             self.leaves.free(leaf);
         }

@@ -68,12 +68,14 @@ impl<N: Node, M: Medium> Core<N, M> {
         if report.is_clean() && (free.len() + used.len()) as u64 != total {
             report.add(Broken::new(self.root.head_at(), "a block is neither in use nor free"));
         }
+        self.check_free_records(&records, &mut report);
         let segments = &self.pool.segments;
         let spans = segments.owned(self.root.slot, segments::Kind::Span, 0);
+        let retired = self.records.as_ref().map_or_else(Vec::new, Records::retired);
         let image = self.image_at.load(Ordering::Relaxed);
         let lost = |head: &&u32| {
             let at = segments.start(**head);
-            !records.contains(&at) && at != image
+            !records.contains(&at) && at != image && !retired.contains(&at)
         };
         if let Some(&head) = spans.iter().find(lost) {
             report.add(Broken::new(segments.start(head), "a span that no slot points to"));
@@ -83,6 +85,33 @@ impl<N: Node, M: Medium> Core<N, M> {
             report.add(Broken::new(self.root.head_at(), "a part of no span"));
         }
         report
+    }
+}
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// Each block of records is in use, free or retired.
+    fn check_free_records(&self, used: &HashSet<u64>, report: &mut Report) {
+        let Some(records) = &self.records else { return };
+        let segments = &self.pool.segments;
+        let is_block = |at: &u64| {
+            let entry = segments.of(*at).and_then(|segment| segments.entry(segment));
+            entry.is_some_and(|entry| entry.kind == segments::Kind::Record)
+        };
+        let mut free = HashSet::new();
+        let retired = records.retired().into_iter().filter(is_block);
+        for at in records.classes().iter().flat_map(Blocks::free).chain(retired) {
+            if !free.insert(at) {
+                report.add(Broken::new(at, "V2: a record is free twice"));
+            }
+            if used.contains(&at) {
+                report.add(Broken::new(at, "V2: a record in use is free"));
+            }
+        }
+        let total: u64 = records.classes().iter().map(|blocks| blocks.total(segments)).sum();
+        let used = used.iter().filter(|at| is_block(at)).count();
+        if report.is_clean() && (free.len() + used) as u64 != total {
+            report.add(Broken::new(self.root.head_at(), "a block of records is neither in use nor free"));
+        }
     }
 }
 
@@ -129,7 +158,7 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
                 if let Some(records) = &records {
                     let counts = |i: usize| pair.is_none_or(|first| i != first && i != first + 1);
                     for (_, (_, record)) in entries.into_iter().enumerate().filter(|(i, _)| counts(*i)) {
-                        if let Err(b) = records.check(m, &pool.segments, record) {
+                        if let Err(b) = records.reading(m, &pool.segments).check(record) {
                             broken.push(b);
                         }
                         if !used.records.insert(record) {

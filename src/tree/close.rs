@@ -162,6 +162,10 @@ impl<N: Node, M: Medium> Drop for Core<N, M> {
         // Those who wait for the tree are told, even if closing it panics.
         let _closed = Closing(&self.pool, self.root.slot);
         if self.head() != 0 && self.fault.get().is_none() && !std::thread::panicking() {
+            if let Some(records) = &mut self.records {
+                // What is retired is in no list of free blocks yet.
+                records.settle(&self.pool.medium, &self.pool.segments);
+            }
             // Without a record, because the pool is full, the next open finds the leaves.
             let _ = self.close();
         }

@@ -170,30 +170,53 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
     }
 }
 
-impl<N: Node, M: Medium> Iterator for Range<'_, N, M> {
-    type Item = Entry;
-
+/// What reads more than the words wants to know when a leaf is read, and when all that was read of it is used up.
+impl<N: Node, M: Medium> Range<'_, N, M> {
+    /// The next entry; calls `before` before it reads a leaf from the left.
     #[inline]
-    fn next(&mut self) -> Option<Entry> {
+    pub(crate) fn next_with(&mut self, mut before: impl FnMut()) -> Option<Entry> {
         loop {
             if let Some(entry) = self.front.next() {
                 return Some(entry);
             }
             let Some(unread) = self.unread else { return self.back.next() };
+            before();
             self.read_front(unread);
         }
     }
-}
 
-impl<N: Node, M: Medium> DoubleEndedIterator for Range<'_, N, M> {
-    fn next_back(&mut self) -> Option<Entry> {
+    /// The last entry; calls `before` before it reads a leaf from the right.
+    #[inline]
+    pub(crate) fn next_back_with(&mut self, mut before: impl FnMut()) -> Option<Entry> {
         loop {
             if let Some(entry) = self.back.next_back() {
                 return Some(entry);
             }
             let Some(unread) = self.unread else { return self.front.next_back() };
+            before();
             self.read_back(unread);
         }
+    }
+
+    /// Whether what was read from the left, and from the right, is used up.
+    #[inline]
+    pub(crate) fn used_up(&self) -> (bool, bool) {
+        (self.front.rest.is_empty(), self.back.rest.is_empty())
+    }
+}
+
+impl<N: Node, M: Medium> Iterator for Range<'_, N, M> {
+    type Item = Entry;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry> {
+        self.next_with(|| ())
+    }
+}
+
+impl<N: Node, M: Medium> DoubleEndedIterator for Range<'_, N, M> {
+    fn next_back(&mut self) -> Option<Entry> {
+        self.next_back_with(|| ())
     }
 }
 

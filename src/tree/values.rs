@@ -1,23 +1,41 @@
 //! Values as the typed map stores them: words in their slots, or records that the slots point to.
 
 use super::{Change, Core};
-use crate::codec::{Encoded, Read, Stored};
+use crate::codec::{Encoded, Stored};
 use crate::error::{Error, Result};
 use crate::medium::Medium;
 use crate::node::Node;
+use crate::pool::records::Reading;
 
 impl<N: Node, M: Medium> Core<N, M> {
-    /// The value of a key.
-    pub(crate) fn value(&self, key: u64) -> Result<Option<Stored>> {
-        self.pool.intact(self.get_with(key, |word| self.stored(word)).transpose())
+    /// Begins to read records; `None` if the values are in their slots.
+    #[inline]
+    pub(crate) fn reading(&self) -> Option<Reading<'_, M>> {
+        Some(self.records.as_ref()?.reading(&self.pool.medium, &self.pool.segments))
     }
 
-    /// The value behind a slot's word. May be called for a word that is no longer current; what it returns is then thrown
-    /// away, and all it reads is checked.
-    fn stored(&self, word: u64) -> Read<Stored> {
-        match &self.records {
+    /// The value of a key.
+    pub(crate) fn value(&self, key: u64) -> Result<Option<Stored>> {
+        // Before the slot is read: the record that it points to is there as long as this reader is.
+        let reading = self.reading();
+        self.get(key).map(|word| self.stored(word, reading.as_ref())).transpose()
+    }
+
+    /// The value behind a slot's word, which was read when `reading` had begun.
+    pub(crate) fn stored(&self, word: u64, reading: Option<&Reading<'_, M>>) -> Result<Stored> {
+        match reading {
             None => Ok(Stored::Word(word)),
-            Some(records) => records.read(&self.pool.medium, &self.pool.segments, word).map(Stored::Bytes),
+            Some(reading) => self.named(reading.read(word)).map(Stored::Bytes),
+        }
+    }
+
+    /// Applies `read` to the value of a key.
+    pub(crate) fn value_with<R>(&self, key: u64, read: impl FnOnce(Encoded<'_>) -> R) -> Result<Option<R>> {
+        let reading = self.reading();
+        let Some(word) = self.get(key) else { return Ok(None) };
+        match reading {
+            None => Ok(Some(read(Encoded::Word(word)))),
+            Some(reading) => self.named(reading.with(word, |bytes| read(Encoded::Bytes(bytes)))).map(Some),
         }
     }
 
@@ -25,23 +43,25 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(crate) fn put(&self, key: u64, value: Encoded<'_>, wanted: fn(Option<u64>) -> bool) -> Result<Option<u64>> {
         let (word, record) = self.write(value)?;
         let mut stored = false;
-        let old = self.change(key, |old| {
-            stored = wanted(old);
-            if stored { Change::Put(word) } else { Change::Keep }
-        });
-        // Either the old record or the new one is now without a slot.
-        let stale = match (&old, stored) {
-            (Ok(old), true) => *old,
-            _ => record,
+        let change = || {
+            self.change(key, |old| {
+                stored = wanted(old);
+                if stored { Change::Put(word) } else { Change::Keep }
+            })
         };
-        self.free_record(stale);
+        let old = self.with_space(change);
+        // Either the old record or the new one is now without a slot.
+        match (&old, stored) {
+            (Ok(old), true) => self.retire(*old),
+            _ => self.discard(record),
+        }
         old
     }
 
     /// Removes a key and what its slot points to; true if it was there.
     pub(crate) fn take(&self, key: u64) -> Result<bool> {
         let old = self.change(key, |_| Change::Remove)?;
-        self.free_record(old);
+        self.retire(old);
         Ok(old.is_some())
     }
 
@@ -73,11 +93,27 @@ impl<N: Node, M: Medium> Core<N, M> {
         Ok((record, Some(record)))
     }
 
-    fn free_record(&self, record: Option<u64>) {
+    /// Does what may want space that is about to come back from records.
+    fn with_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        match &self.records {
+            None => attempt(),
+            Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, attempt),
+        }
+    }
+
+    /// Takes what a slot pointed to, durably not any more.
+    pub(super) fn retire(&self, records: impl IntoIterator<Item = u64>) {
+        if let Some(of_tree) = &self.records {
+            of_tree.retire(&self.pool.medium, &self.pool.segments, records);
+        }
+    }
+
+    /// Gives a record back to which no slot ever pointed.
+    fn discard(&self, record: Option<u64>) {
         if let (Some(records), Some(record)) = (&self.records, record)
             && self.pool.owned().is_ok()
         {
-            records.free(&self.pool.medium, &self.pool.segments, record);
+            records.discard(&self.pool.medium, &self.pool.segments, record);
         }
     }
 }
@@ -90,6 +126,6 @@ struct Written<'c, N: Node, M: Medium> {
 
 impl<N: Node, M: Medium> Drop for Written<'_, N, M> {
     fn drop(&mut self) {
-        self.records.drain(..).for_each(|record| self.by.free_record(Some(record)));
+        self.records.drain(..).for_each(|record| self.by.discard(Some(record)));
     }
 }

@@ -11,5 +11,6 @@ mod medium;
 mod model;
 mod papers;
 mod power_loss;
+mod records;
 mod stress;
 mod windows;
