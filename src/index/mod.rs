@@ -14,6 +14,7 @@ mod root;
 #[cfg(all(test, not(loom)))]
 mod trials;
 mod version;
+#[cfg_attr(all(test, loom), allow(dead_code, reason = "the models of trees have one whose accesses are one step"))]
 mod volatile;
 
 use crate::error::Result;

@@ -62,31 +62,19 @@ struct Model<N: Node, I: Index> {
     left_out: Option<Validation>,
     /// How often a thread may be interrupted that could go on.
     preemptions: usize,
-    /// Whether all memory is as in no processor, sequentially consistent: what weaker memory shows of a node, and which
-    /// fences that needs, the models of single nodes tell.
-    sequential: bool,
 }
 
 impl<N: Node, I: Index> Model<N, I> {
     fn new<const K: usize>(fill: Act<N, I>, threads: [Act<N, I>; K], after: Act<N, I>) -> Self {
-        Self {
-            fill,
-            closed: false,
-            before: |_| (),
-            threads: threads.into(),
-            after,
-            left_out: None,
-            preemptions: 2,
-            sequential: true,
-        }
+        Self { fill, closed: false, before: |_| (), threads: threads.into(), after, left_out: None, preemptions: 2 }
     }
 
     /// Runs every interleaving.
     fn run(self) {
-        let Self { fill, closed, before, threads, after, left_out, preemptions, sequential } = self;
+        let Self { fill, closed, before, threads, after, left_out, preemptions } = self;
         let image = image(fill, closed);
         leave_out(left_out);
-        set_sequential(sequential);
+        set_sequential(true);
         let threads = Arc::new(threads);
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
