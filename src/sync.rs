@@ -1,7 +1,11 @@
 //! The only file that knows loom: atomics, fences, locks and spinning, from std or from the model checker.
 
 #[cfg(not(loom))]
+mod parking;
+
+#[cfg(not(loom))]
 mod imp {
+    pub(crate) use super::parking::{Sleep, anyone_sleeps, hand_over};
     pub(crate) use core::hint::spin_loop;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use parking_lot::{Mutex, MutexGuard};
@@ -169,6 +173,25 @@ mod imp {
     /// from fences only.
     pub(crate) fn sequentially_consistent() {
         fence(Ordering::SeqCst);
+    }
+
+    /// Sleeping is giving the processor away.
+    #[derive(Default)]
+    pub(crate) struct Sleep;
+
+    impl Sleep {
+        pub(crate) fn sleep(&mut self, _: usize, _: impl FnOnce() -> bool) -> bool {
+            yield_now();
+            false
+        }
+    }
+
+    pub(crate) fn anyone_sleeps() -> bool {
+        false
+    }
+
+    pub(crate) fn hand_over(_: usize) -> bool {
+        false
     }
 
     /// loom's mutex behind `parking_lot`'s signature (no poisoning).

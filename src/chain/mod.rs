@@ -192,8 +192,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline(always)]
     pub(crate) fn lock_at_once(&self, at: u64) -> Option<Locked<'_, N::Aid>> {
         let shadow = self.shadow(at);
-        let was = shadow.lock.peek();
-        (was.is_quiet() && shadow.lock.try_lock(was)).then(|| Locked { shadow, was, leave: Leave::Unchanged, at })
+        shadow.lock.lock_at_once().map(|was| Locked { shadow, was, leave: Leave::Unchanged, at })
     }
 
     /// Reads a node that nobody has looked at since open, which `was` says. If another thread is faster its lock is not

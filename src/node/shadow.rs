@@ -4,7 +4,7 @@
 use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
 use crate::node::Span;
-use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
+use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, fence, hand_over, spin_loop};
 
 const LOCKED: u64 = 1;
 /// The shadow's fields describe the node.
@@ -23,7 +23,7 @@ const VERSION: u64 = 16;
 ///
 /// | from | to | by |
 /// |---|---|---|
-/// | unlocked, any | locked, the rest unchanged | `lock` |
+/// | unlocked, any | locked, the rest unchanged | `lock`, for this thread or for one that sleeps for it |
 /// | locked | unlocked: as it was before `lock`; or with the next version, ready (appended as before) or dead | `unlock` |
 ///
 /// A reader notes the word when it is unlocked, reads, and accepts what it read if the word is still the same. A writer
@@ -74,17 +74,26 @@ pub(crate) enum Leave {
     Unchanged,
 }
 
-/// Spins a little, then gives the processor away.
-struct Backoff(u32);
+/// Waiting for a lock: spinning, longer each time, as long as some changes of a leaf take; then sleeping.
+#[derive(Default)]
+struct Wait {
+    spins: u32,
+    sleep: Sleep,
+}
 
-impl Backoff {
-    fn wait(&mut self) {
-        self.0 += 1;
-        if cfg!(loom) || self.0 > 64 {
-            yield_now();
-        } else {
-            spin_loop();
+impl Wait {
+    /// Pauses before the word is looked at again, at most; and how often a thread spins.
+    const PAUSES: u32 = 64;
+    const SPINS: u32 = if cfg!(loom) { 0 } else { 12 };
+
+    /// True if the lock was handed over to this thread.
+    fn wait(&mut self, lock: &VersionLock) -> bool {
+        if self.spins < Self::SPINS {
+            self.spins += 1;
+            (0..Self::PAUSES.min(1 << self.spins)).for_each(|_| spin_loop());
+            return false;
         }
+        self.sleep.sleep(lock.address(), || lock.0.load(Ordering::Relaxed) & LOCKED != 0)
     }
 }
 
@@ -105,13 +114,17 @@ impl VersionLock {
 
     #[cold]
     fn begin_slowly(&self) -> Version {
-        let mut backoff = Backoff(0);
+        let mut wait = Wait::default();
         loop {
             let word = self.0.load(Ordering::Acquire);
             if word & LOCKED == 0 {
                 return Version(word);
             }
-            backoff.wait();
+            if wait.wait(self) {
+                let was = self.taken_over();
+                self.unlock(was, Leave::Unchanged);
+                return was;
+            }
         }
     }
 
@@ -128,14 +141,42 @@ impl VersionLock {
     /// Waits for the lock and takes it; tells what the word was.
     #[inline]
     pub(crate) fn lock(&self) -> Version {
-        let mut backoff = Backoff(0);
+        let was = Version(self.0.load(Ordering::Relaxed));
+        if was.0 & LOCKED == 0 && !anyone_sleeps() && self.try_lock(was) { was } else { self.lock_slowly() }
+    }
+
+    #[cold]
+    fn lock_slowly(&self) -> Version {
+        let mut wait = Wait::default();
         loop {
-            let word = self.0.load(Ordering::Relaxed);
-            if word & LOCKED == 0 && self.try_lock(Version(word)) {
-                return Version(word);
+            let was = Version(self.0.load(Ordering::Relaxed));
+            // A thread that has slept for it too long comes first.
+            if was.0 & LOCKED == 0 && self.try_lock(was) && !hand_over(self.address()) {
+                return was;
             }
-            backoff.wait();
+            if wait.wait(self) {
+                return self.taken_over();
+            }
         }
+    }
+
+    /// Takes the lock at once, if the word is ready and not locked, and no thread sleeps that might come first.
+    #[inline(always)]
+    pub(crate) fn lock_at_once(&self) -> Option<Version> {
+        let was = self.peek();
+        (was.is_quiet() && !anyone_sleeps() && self.try_lock(was)).then_some(was)
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(&self.0).addr()
+    }
+
+    /// What the word was that another thread has locked for this one.
+    fn taken_over(&self) -> Version {
+        let word = self.0.load(Ordering::Acquire);
+        // As in `try_lock`.
+        fence(Ordering::Release);
+        Version(word & !LOCKED)
     }
 
     /// Takes the lock if the word, which was not locked, is still the same.
@@ -194,5 +235,62 @@ impl<A> Shadow<A> {
     pub(crate) fn set_span(&self, span: Span) {
         self.low.store(span.low(), Ordering::Relaxed);
         self.width.store(span.width(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
+    /// How often one thread locks and unlocks, with nearly no time in between, until another one gets through.
+    fn waits(get_through: fn(&VersionLock)) -> usize {
+        let lock = VersionLock(AtomicU64::new(READY));
+        let (waits, through) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            let mut was = lock.lock();
+            threads.spawn(|| {
+                waits.store(true, Ordering::Release);
+                get_through(&lock);
+                through.store(true, Ordering::Release);
+            });
+            while !waits.load(Ordering::Acquire) {
+                spin_loop();
+            }
+            let mut times = 0;
+            while !through.load(Ordering::Acquire) && times < 2000 {
+                times += 1;
+                let until = Instant::now() + Duration::from_micros(100);
+                while Instant::now() < until {
+                    spin_loop();
+                }
+                lock.unlock(was, Leave::Ready);
+                was = lock.lock();
+            }
+            lock.unlock(was, Leave::Unchanged);
+            times
+        })
+    }
+
+    fn nobody_starves(get_through: fn(&VersionLock)) {
+        let mut times: Vec<usize> = (0..11).map(|_| waits(get_through)).collect();
+        times.sort_unstable();
+        // The processor may have been busy with something else in some of them.
+        assert!(times[5] < 20, "{times:?}");
+    }
+
+    #[test]
+    fn a_waiting_writer_is_handed_the_lock() {
+        nobody_starves(|lock| {
+            let was = lock.lock();
+            assert!(was.is_ready() && lock.peek().0 & LOCKED != 0);
+            lock.unlock(was, Leave::Ready);
+        });
+    }
+
+    #[test]
+    fn a_waiting_reader_is_let_through() {
+        nobody_starves(|lock| assert!(lock.begin().is_quiet()));
     }
 }

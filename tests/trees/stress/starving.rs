@@ -74,3 +74,36 @@ fn a_hot_leaf_starves_nobody() {
         sound(&tree);
     });
 }
+
+/// How long one operation takes at most, of a reader and of six writers on one leaf:
+/// `cargo test --release --features cli --test trees longest_waits -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn longest_waits_on_a_hot_leaf() {
+    let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+    let tree: PTree<Circular<8>, Volatile, Any> = pool.tree("t").unwrap();
+    (0..7).for_each(|key| assert!(tree.insert(key, key).is_ok()));
+    let stop = Instant::now() + Duration::from_secs(3);
+    let of = |work: &dyn Fn()| {
+        let (mut times, mut longest, mut last) = (0u64, Duration::ZERO, Instant::now());
+        while last < stop {
+            work();
+            let now = Instant::now();
+            longest = longest.max(now - last);
+            (times, last) = (times + 1, now);
+        }
+        (times, longest)
+    };
+    thread::scope(|scope| {
+        let writer = |key| {
+            let (tree, of) = (&tree, &of);
+            scope.spawn(move || of(&|| drop(tree.update(key, 1).unwrap())))
+        };
+        let writers: Vec<_> = (0..6).map(writer).collect();
+        let (reads, longest) = of(&|| drop(tree.get(6)));
+        println!("reader: {reads} in 3 s, {longest:?} at most");
+        let (writes, longest): (Vec<u64>, Vec<Duration>) =
+            writers.into_iter().map(|writer| writer.join().unwrap()).unzip();
+        println!("writers: {} in 3 s, {:?} at most", writes.iter().sum::<u64>(), longest.iter().max().unwrap());
+    });
+}

@@ -1,0 +1,98 @@
+//! Where threads sleep that wait for a lock word: a queue for each address, outside of the words.
+//!
+//! Who unlocks does nothing for the sleepers: it stays a plain store. Who locks looks at one counter first. If anybody sleeps
+//! for the word since more than a [slice](SLICE) of time, it hands the word that it has locked over to the thread that has
+//! slept longest, and waits itself: so nobody starves, neither a reader nor a writer, however often the others lock. (Not at
+//! once, because a thread that wakes up costs as much as dozens of changes of a leaf.)
+//!
+//! If nobody locks the word any more, the sleepers find that out by themselves: they sleep for a limited time, which is never
+//! much longer than they have waited already.
+
+use parking_lot_core::{DEFAULT_PARK_TOKEN, ParkResult, UnparkToken, park, unpark_one};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long others may lock a word over and over while a thread sleeps for it.
+const SLICE: Duration = Duration::from_micros(250);
+/// How long the first sleep lasts at most; each one is twice as long as the one before, up to [`LONGEST`]. Who sleeps again
+/// has lost its place in the queue.
+const SHORTEST: Duration = Duration::from_micros(100);
+const LONGEST: Duration = Duration::from_millis(4);
+/// So many groups of words, by their addresses.
+const GROUPS: usize = 64;
+
+/// What the sleeper is told who is handed the lock.
+const HANDED_OVER: UnparkToken = UnparkToken(1);
+
+/// In lines of its own: everybody who locks reads it, and nobody writes to it as long as nobody waits long.
+#[repr(align(128))]
+struct Sleepers(AtomicU32);
+
+/// All threads that sleep, or are about to.
+static SLEEPERS: Sleepers = Sleepers(AtomicU32::new(0));
+
+/// Words with one clock.
+struct Group {
+    sleepers: AtomicU32,
+    /// When the next sleeper is to be woken, in nanoseconds of [`now`].
+    due: AtomicU64,
+}
+
+static WORDS: [Group; GROUPS] = [const { Group { sleepers: AtomicU32::new(0), due: AtomicU64::new(0) } }; GROUPS];
+
+fn group(word: usize) -> &'static Group {
+    &WORDS[(word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 32 & (GROUPS - 1)]
+}
+
+fn now() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Whether a thread sleeps for any word; one that is about to may be missed.
+#[inline(always)]
+pub(crate) fn anyone_sleeps() -> bool {
+    SLEEPERS.0.load(Ordering::Relaxed) != 0
+}
+
+/// A thread that waits for a word.
+#[derive(Default)]
+pub(crate) struct Sleep {
+    /// How often it has slept.
+    times: u32,
+}
+
+impl Sleep {
+    /// Sleeps for a while, if the word at this address is locked. True if the lock was handed over to this thread.
+    #[cold]
+    pub(crate) fn sleep(&mut self, word: usize, is_locked: impl FnOnce() -> bool) -> bool {
+        let group = group(word);
+        let longest = SHORTEST.saturating_mul(1 << self.times.min(16)).min(LONGEST);
+        self.times += 1;
+        if group.sleepers.fetch_add(1, Ordering::Relaxed) == 0 {
+            group.due.store(now() + SLICE.as_nanos() as u64, Ordering::Relaxed);
+        }
+        SLEEPERS.0.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the address is that of the caller's word, which nobody else uses as a key; what is called under the
+        // queue's lock neither panics nor parks.
+        let result =
+            unsafe { park(word, is_locked, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, Some(Instant::now() + longest)) };
+        SLEEPERS.0.fetch_sub(1, Ordering::Relaxed);
+        group.sleepers.fetch_sub(1, Ordering::Relaxed);
+        result == ParkResult::Unparked(HANDED_OVER)
+    }
+}
+
+/// Hands a word that this thread has locked over to the thread that has slept longest for it, if it is time. False if not.
+pub(crate) fn hand_over(word: usize) -> bool {
+    let group = group(word);
+    if group.sleepers.load(Ordering::Relaxed) == 0 || now() < group.due.load(Ordering::Relaxed) {
+        return false;
+    }
+    // Whoever is next waits for a slice again.
+    group.due.store(now() + SLICE.as_nanos() as u64, Ordering::Relaxed);
+    // SAFETY: as in `sleep`.
+    let woken = unsafe { unpark_one(word, |_| HANDED_OVER) };
+    woken.unparked_threads > 0
+}
