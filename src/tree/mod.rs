@@ -4,6 +4,7 @@ mod batch;
 mod bulk;
 mod check;
 mod close;
+mod len;
 #[cfg(all(test, loom))]
 mod models;
 mod open;
@@ -374,7 +375,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     ///
     /// # Complexity
     ///
-    /// A look at 32 counters or a few. The first call after a crash reads all leaves.
+    /// A few looks at 32 counters. The first call after a crash reads all leaves, on all cores; others may write meanwhile.
     pub fn len(&self) -> u64 {
         self.core.len()
     }

@@ -191,3 +191,57 @@ fn a_tree_that_never_was_empty_is_not() {
         assert_eq!((empty, wrong), (0, 0), "times empty, times another number than 1 or 2");
     });
 }
+
+/// What a crash leaves of a tree.
+fn crashed<N: Node, I: Index>(tree: &PTree<N, I, Dram>) -> PTree<N, I, Dram> {
+    options().open_on(Dram::from_words(tree.pool().medium().words())).unwrap().tree("t").unwrap()
+}
+
+/// After a crash, threads count while others insert, remove, split and merge.
+#[test]
+fn counting_after_a_crash_is_exact_while_others_write() {
+    fn with<N: Node, I: Index>() {
+        let before = filled::<N, I>(3000);
+        for round in 0..5 {
+            let tree = crashed(&before);
+            assert!(!tree.core.leaves.count.is_whole());
+            thread::scope(|scope| {
+                for number in 0..2 {
+                    let tree = &tree;
+                    scope.spawn(move || {
+                        // From both ends to the middle, where each key is one that the other thread leaves alone.
+                        let keys = |i: u64| if number == 0 { i * 10 } else { 29_990 - i * 10 };
+                        for i in 0..700 {
+                            if (i + round) % 3 == 0 {
+                                assert_eq!(tree.insert(keys(i) + 5, 1).unwrap(), None);
+                            } else {
+                                assert!(tree.remove(keys(i)).unwrap().is_some());
+                            }
+                        }
+                    });
+                    scope.spawn(move || assert!((1500..3500).contains(&tree.len())));
+                }
+            });
+            assert!(tree.core.leaves.count.is_whole());
+            assert_eq!(tree.len(), tree.iter().count() as u64);
+            assert!(tree.fault().is_none() && tree.check().is_clean());
+        }
+    }
+    with::<OneLine<7>, Volatile>();
+    with::<Circular<4>, Persistent>();
+    with::<Append<3>, Volatile>();
+}
+
+/// Nor does it wait for those who split and merge, or they for it.
+#[test]
+fn counting_after_a_crash_keeps_nobody_waiting() {
+    let tree = crashed(&filled::<OneLine<7>, Volatile>(3000));
+    let (counted, counts) = mpsc::channel();
+    thread::scope(|scope| {
+        let restructuring = tree.core.restructuring.lock();
+        scope.spawn(|| counted.send(tree.len()).unwrap());
+        let len = counts.recv_timeout(Duration::from_secs(20));
+        drop(restructuring);
+        assert_eq!(len, Ok(3000));
+    });
+}

@@ -213,36 +213,6 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
     }
 
-    /// How many entries there were at some moment of the call. Touches all leaves if nobody has counted since a crash.
-    pub(crate) fn len(&self) -> u64 {
-        let count = &self.leaves.count;
-        if !count.is_whole() {
-            let touched = self.touch_all();
-            self.note(touched);
-        }
-        count.sum()
-    }
-
-    #[cold]
-    fn touch_all(&self) -> std::result::Result<(), Broken> {
-        // Leaves leave the chain under it only.
-        let _restructuring = self.restructuring.lock();
-        let mut at = Some(self.head());
-        while let Some(here) = at {
-            self.leaves.view(here)?;
-            at = self.leaves.next(here)?;
-            at.into_iter().for_each(|next| self.leaves.prefetch_all(next));
-        }
-        self.leaves.count.complete();
-        Ok(())
-    }
-
-    /// Whether there was no entry at some moment of the call.
-    pub(crate) fn is_empty(&self) -> bool {
-        // An entry that is inserted behind the search while another one is removed ahead of it is missed, but it counts.
-        !self.has_entry() && self.len() == 0
-    }
-
     /// Whether there is any entry. True only if there was; one that others put in the place of another may be missed.
     pub(crate) fn has_entry(&self) -> bool {
         Range::new(self, ..).next().is_some()

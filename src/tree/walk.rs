@@ -172,7 +172,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 }
 
 /// Does the same on so many threads, this one among them.
-fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
+pub(super) fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
