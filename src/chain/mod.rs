@@ -23,7 +23,7 @@ use crate::medium::{LINE, Medium};
 use crate::node::shadow::{Leave, Shadow, Version};
 use crate::node::{Entry, InNode, NEXT, New, Node, Sorted, Span, link};
 use crate::pool::Inner;
-use crate::pool::blocks::Blocks;
+use crate::pool::blocks::{Blocks, Taken};
 use crate::pool::segments::Kind;
 use count::Count;
 pub(crate) use links::Links;
@@ -260,11 +260,47 @@ impl<N: Node, M: Medium> Chain<N, M> {
         next: u64,
         entries: &[Entry],
     ) -> Result<Locked<'_, N::Aid>> {
+        self.fill(self.take(lines, purpose)?, lines, level, span, next, entries)
+    }
+
+    /// Takes a block for a node of the smallest size, to be [filled](Self::fill_first) or [given back](Self::give_back).
+    pub(crate) fn take_first(&self) -> Result<Taken> {
+        self.take((N::BYTES / LINE) as u32, For::Growth)
+    }
+
+    /// Gives back a block that was taken and not filled.
+    pub(crate) fn give_back(&self, block: Taken) {
+        self.blocks[self.class_of(block.at)].give(block.at);
+    }
+
+    /// As [`create`](Self::create), of a leaf, in a block that was taken before.
+    pub(crate) fn fill_first(
+        &self,
+        block: Taken,
+        span: Span,
+        next: u64,
+        entries: &[Entry],
+    ) -> Result<Locked<'_, N::Aid>> {
+        self.fill(block, (N::BYTES / LINE) as u32, 0, span, next, entries)
+    }
+
+    fn take(&self, lines: u32, purpose: For) -> Result<Taken> {
         let (blocks, segments) = (&self.blocks[Self::class_for(lines)], &self.pool.segments);
-        let block = match purpose {
+        match purpose {
             For::Growth => blocks.take(self.medium(), segments),
             For::Exchange => blocks.take_in_exchange(self.medium(), segments),
-        }?;
+        }
+    }
+
+    fn fill(
+        &self,
+        block: Taken,
+        lines: u32,
+        level: u16,
+        span: Span,
+        next: u64,
+        entries: &[Entry],
+    ) -> Result<Locked<'_, N::Aid>> {
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
             // A close record may call anything free. The thread that asks may hold the lock.
@@ -407,13 +443,28 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.medium().fence();
     }
 
-    /// Durable with the next fence: until then, the node stays locked.
-    pub(crate) fn insert_unfenced(&self, node: &mut Locked<'_, N::Aid>, place: usize, entry: Entry) {
+    /// Inserts an entry, or replaces the value of one, as a search says where. Durable when the lines that it tells are
+    /// [flushed](Self::flush_lines) and fenced: until then, the node stays locked.
+    pub(crate) fn put(&self, node: &mut Locked<'_, N::Aid>, place: Result<usize, usize>, entry: Entry) -> u64 {
         node.change();
-        N::insert(self.medium(), node.at, &node.shadow.aid, place, entry);
-        if !N::INDEPENDENT {
-            self.medium().fence();
+        let (m, at, aid) = (self.medium(), node.at, &node.shadow.aid);
+        if N::INDEPENDENT {
+            return 1 << N::put(m, at, aid, place, entry);
         }
+        match place {
+            Ok(place) => N::update(m, at, aid, place, entry.1),
+            Err(place) => N::insert(m, at, aid, place, entry),
+        }
+        m.fence();
+        0
+    }
+
+    /// Flushes these lines of a node, by bits.
+    pub(crate) fn flush_lines(&self, node: &Locked<'_, N::Aid>, lines: u64) {
+        let m = self.medium();
+        (0..u64::BITS.into())
+            .filter(|line| lines >> line & 1 == 1)
+            .for_each(|line| m.flush(node.at + line * LINE, LINE));
     }
 
     #[inline]
@@ -421,15 +472,6 @@ impl<N: Node, M: Medium> Chain<N, M> {
         node.change();
         N::update(self.medium(), node.at, &node.shadow.aid, place, value);
         self.medium().fence();
-    }
-
-    /// As [`insert_unfenced`](Self::insert_unfenced).
-    pub(crate) fn update_unfenced(&self, node: &mut Locked<'_, N::Aid>, place: usize, value: u64) {
-        node.change();
-        N::update(self.medium(), node.at, &node.shadow.aid, place, value);
-        if !N::INDEPENDENT {
-            self.medium().fence();
-        }
     }
 
     #[inline]

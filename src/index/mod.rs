@@ -226,8 +226,9 @@ impl<N: Node, M: Medium> Directory<N, M> {
         self.change(|memory| memory.put(low, leaf), |upper| upper.post(low, leaf))
     }
 
-    /// Makes another leaf that of `low`, durably, before it takes the other's place in the chain.
-    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<()> {
+    /// Makes another leaf that of `low`, durably, before it takes the other's place in the chain. True if that took a fence,
+    /// with which all that was flushed before is durable, too.
+    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool> {
         self.change(|memory| memory.put(low, leaf), |upper| upper.repoint(low, leaf))
     }
 
@@ -236,8 +237,8 @@ impl<N: Node, M: Medium> Directory<N, M> {
         self.upper().map_or(Ok(true), |upper| upper.may_withdraw(low))
     }
 
-    /// Forgets a leaf, durably, before it leaves the chain.
-    pub(crate) fn withdraw(&self, low: u64) -> Result<()> {
+    /// Forgets a leaf, durably, before it leaves the chain. True as [`repoint`](Self::repoint).
+    pub(crate) fn withdraw(&self, low: u64) -> Result<bool> {
         let forget = |memory: &dyn InMemory| {
             memory.take(low);
         };
@@ -255,17 +256,17 @@ impl<N: Node, M: Medium> Directory<N, M> {
     }
 
     /// Changes the index that there is.
-    fn change(
+    fn change<R: Default>(
         &self,
         in_memory: impl FnOnce(&dyn InMemory),
-        in_pool: impl FnOnce(&Upper<N::Inner, M>) -> Result<()>,
-    ) -> Result<()> {
+        in_pool: impl FnOnce(&Upper<N::Inner, M>) -> Result<R>,
+    ) -> Result<R> {
         match self {
             Self::Volatile(separators) => in_memory(separators),
             Self::Flat(separators) => in_memory(separators),
             Self::Persistent(upper) => return in_pool(upper),
         }
-        Ok(())
+        Ok(R::default())
     }
 
     /// An image of all leaves that an index in memory knows; of none if it cannot tell.

@@ -193,18 +193,19 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
         }
     }
 
-    /// Makes the entry of a leaf that is to be replaced, if there is one, that of the leaf that replaces it.
-    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<()> {
+    /// Makes the entry of a leaf that is to be replaced, if there is one, that of the leaf that replaces it. True if there is.
+    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool> {
         self.repoint_at(1, low, leaf)
     }
 
-    fn repoint_at(&self, level: u16, low: u64, child: u64) -> Result<()> {
+    fn repoint_at(&self, level: u16, low: u64, child: u64) -> Result<bool> {
         if let Some(mut node) = self.lock(level, low)?
             && let Ok(i) = self.chain.search(&node, low)
         {
             self.chain.update(&mut node, i, child);
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// A new topmost node over the chain of the level below, with its first and one further node.
@@ -228,13 +229,14 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
         Ok(self.lock(level, low)?.is_none_or(|node| self.chain.search(&node, low) != Ok(0)))
     }
 
-    pub(crate) fn withdraw(&self, low: u64) -> Result<()> {
+    /// Forgets the entry of a leaf, if there is one. True if there was.
+    pub(crate) fn withdraw(&self, low: u64) -> Result<bool> {
         self.withdraw_at(1, low)
     }
 
-    fn withdraw_at(&self, level: u16, low: u64) -> Result<()> {
-        let Some(mut node) = self.lock(level, low)? else { return Ok(()) };
-        let Ok(i) = self.chain.search(&node, low) else { return Ok(()) };
+    fn withdraw_at(&self, level: u16, low: u64) -> Result<bool> {
+        let Some(mut node) = self.lock(level, low)? else { return Ok(false) };
+        let Ok(i) = self.chain.search(&node, low) else { return Ok(false) };
         delay();
         self.chain.remove(&mut node, i);
         let sparse = self.chain.is_sparse(&node);
@@ -246,11 +248,11 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
                 if is_single {
                     self.shrink()?;
                 }
-                Ok(())
             }
-            _ if sparse => self.rebalance(level, low),
-            _ => Ok(()),
+            _ if sparse => self.rebalance(level, low)?,
+            _ => {}
         }
+        Ok(true)
     }
 
     /// Takes off the topmost node if it has a single child. True if it did.

@@ -140,6 +140,14 @@ pub trait Layout: Send + Sync + Sized + 'static {
     /// Inserts an entry at its place. There must be an empty slot.
     fn insert<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize, new: Entry);
 
+    /// Inserts an entry, or replaces the value of one, and leaves the flush to the caller, who is told which line of the node it
+    /// is in. What several of them leave is flushed once.
+    ///
+    /// For [independent](Self::INDEPENDENT) layouts only.
+    fn put<M: Medium>(_m: &M, _at: u64, _aid: &Self::Aid, _place: Result<usize, usize>, _entry: Entry) -> usize {
+        unreachable!("a change waits for the one before it")
+    }
+
     /// Replaces the value at a place.
     fn update<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize, value: u64);
 

@@ -50,9 +50,11 @@ impl<const SLOTS: usize> Logged<SLOTS> {
         for i in 0..run.len() {
             m.store_pair(Self::log_at(at, i), [slots::key(m, at, i), m.load(value_at(at, i))]);
         }
-        m.flush(Self::log_at(at, 0), run.len() as u64 * SLOT);
-        // Crash: a log that does not count.
-        m.fence();
+        if run.len() > 0 {
+            m.flush(Self::log_at(at, 0), run.len() as u64 * SLOT);
+            // Crash: a log that does not count.
+            m.fence();
+        }
         m.store(at + LOG, run.len() as u64 + 1);
         m.flush(at + LOG, 8);
         // Crash: the log, which is what the slots hold.
@@ -142,9 +144,11 @@ impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
         }
     }
 
-    /// A block that was something else may have any word where the log's is.
-    fn mark<M: Medium>(m: &M, at: u64, _taken: bool) {
-        m.store(at + LOG, 0);
+    /// A block that was something else may have any word where the log's is. It is flushed with the header that follows.
+    fn mark<M: Medium>(m: &M, at: u64, taken: bool) {
+        if taken {
+            m.store(at + LOG, 0);
+        }
     }
 }
 

@@ -202,6 +202,16 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         lines
     }
 
+    /// Fills an empty slot; not flushed.
+    #[inline]
+    fn store_new<M: Medium>(m: &M, at: u64, aid: &Prints, slot: usize, (key, value): Entry) {
+        m.store(value_at(at, slot), value);
+        m.order();
+        m.store(key_at(at, slot), key);
+        // Crash: an empty slot, or the entry: the value is in the same line and came before the key.
+        aid.fill(slot, Hash::of(key).print());
+    }
+
     fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64) {
         each(lines).for_each(|line| m.flush(at + line as u64 * LINE, LINE));
     }
@@ -286,13 +296,19 @@ where
     }
 
     #[inline]
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Prints, place: usize, (key, value): Entry) {
-        m.store(value_at(at, place), value);
-        m.order();
-        m.store(key_at(at, place), key);
-        // Crash: an empty slot, or the entry: the value is in the same line and came before the key.
+    fn insert<M: Medium>(m: &M, at: u64, aid: &Prints, place: usize, new: Entry) {
+        Self::store_new(m, at, aid, place, new);
         m.flush(key_at(at, place), SLOT);
-        aid.fill(place, Hash::of(key).print());
+    }
+
+    fn put<M: Medium>(m: &M, at: u64, aid: &Prints, place: Result<usize, usize>, entry: Entry) -> usize {
+        let (Ok(slot) | Err(slot)) = place;
+        match place {
+            // Crash: the old value or the new one.
+            Ok(slot) => m.store(value_at(at, slot), entry.1),
+            Err(slot) => Self::store_new(m, at, aid, slot, entry),
+        }
+        (slot + 1) / PER_LINE
     }
 
     #[inline]

@@ -169,7 +169,7 @@ pub(crate) fn fill<N: Sorted, M: Medium>(
         for slot in count..N::SLOTS {
             m.store(key_at(at, slot), low.wrapping_sub(1));
         }
-        m.flush(at, N::BYTES);
+        m.flush(at, HEADER + N::SLOTS as u64 * SLOT);
     }
     Window::new(0, count)
 }

@@ -197,7 +197,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Complexity
     ///
-    /// One line flushed, one fence.
+    /// One line flushed and one fence, after which the tree is gone; then the lines of the segment table that name its
+    /// segments, eight to a line, and another fence.
     ///
     /// # Crash consistency
     ///

@@ -12,7 +12,7 @@
 //! - **T3** A segment of nodes stays one until its tree is dropped (type-stable).
 
 use crate::error::{Broken, Error, Result};
-use crate::medium::Medium;
+use crate::medium::{LINE, Medium};
 use crate::memory::Zeroed;
 use crate::pool::format::Geometry;
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -138,14 +138,11 @@ impl Segments {
     /// must not seem to be in use when those before them are.
     pub(crate) fn clear_unused<M: Medium>(&self, m: &M) {
         let unused = self.state.lock().unused;
-        let mut any = false;
         let behind = unused..self.count().min(unused.saturating_add(AT_ONCE));
-        for at in behind.map(|segment| self.at(segment)).filter(|&at| m.load(at) != 0) {
-            m.store(at, 0);
-            m.flush(at, 8);
-            any = true;
-        }
-        if any {
+        let stale: Vec<u32> = behind.filter(|&segment| m.load(self.at(segment)) != 0).collect();
+        stale.iter().for_each(|&segment| m.store(self.at(segment), 0));
+        self.flush_entries(m, &stale);
+        if !stale.is_empty() {
             // Crash, until here: they are found again.
             m.fence();
         }
@@ -253,19 +250,24 @@ impl Segments {
     /// Takes segments back. Nothing may refer to them any more.
     pub(crate) fn release<M: Medium>(&self, m: &M, segments: impl IntoIterator<Item = u32>) {
         let mut state = self.state.lock();
-        let before = state.free.len();
-        for segment in segments {
-            self.put(m, segment, Entry::new(Kind::Free, 0, 0));
-            m.flush(self.at(segment), 8);
-            state.free.push(segment);
-        }
-        if state.free.len() == before {
+        let mut released: Vec<u32> = segments.into_iter().collect();
+        if released.is_empty() {
             return;
         }
+        released.sort_unstable();
+        released.iter().for_each(|&segment| self.put(m, segment, Entry::new(Kind::Free, 0, 0)));
+        self.flush_entries(m, &released);
         // Crash, until here: still the tree's, and reached by nothing; its next walk releases them again. Not later: after an
         // orderly close there is no walk, and the slot of a dropped tree may be another's.
         m.fence();
+        state.free.extend(released);
         state.tidy();
+    }
+
+    /// Flushes the entries of segments, which ascend: each line once.
+    fn flush_entries<M: Medium>(&self, m: &M, segments: &[u32]) {
+        let same_line = |&a: &u32, &b: &u32| self.at(a) / LINE == self.at(b) / LINE;
+        segments.chunk_by(same_line).for_each(|entries| m.flush(self.at(entries[0]), 8));
     }
 
     /// Where a segment's entry lies.

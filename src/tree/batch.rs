@@ -13,12 +13,19 @@ use crate::node::{Entry, Node, last_of_each};
 struct Batch<'t, N: Node, M: Medium> {
     tree: &'t Core<N, M>,
     /// From left to right.
-    held: Vec<Locked<'t, N::Aid>>,
+    held: Vec<Held<'t, N::Aid>>,
     /// Leaves that splits made, with their lows: the index is told when no leaf is locked.
     split: Vec<(u64, u64)>,
     inserted: u64,
     /// Of them, those that the tree has counted.
     counted: u64,
+}
+
+/// A leaf of a batch.
+struct Held<'t, A> {
+    leaf: Locked<'t, A>,
+    /// Its lines that are still to be flushed, by bits.
+    dirty: u64,
 }
 
 impl<N: Node, M: Medium> Core<N, M> {
@@ -58,21 +65,22 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
     fn insert(&mut self, hint: Option<u64>, entry: Entry) -> Result<()> {
         let leaves = &self.tree.leaves;
         let i = self.hold(hint, entry.0)?;
-        let leaf = &mut self.held[i];
+        let Held { leaf, dirty } = &mut self.held[i];
         match leaves.search(leaf, entry.0) {
-            Ok(place) => leaves.update_unfenced(leaf, place, entry.1),
-            Err(place) if !leaves.is_full(leaf) => {
-                leaves.insert_unfenced(leaf, place, entry);
-                self.inserted += 1;
-            }
-            Err(_) => {
+            Err(_) if leaves.is_full(leaf) => {
                 let (right, with_new) = leaves.split(leaf, 0, entry)?;
+                // The link is in the first line, and was flushed and fenced with all of it.
+                *dirty &= !1;
                 if !with_new && let Err(place) = leaves.search(leaf, entry.0) {
-                    leaves.insert_unfenced(leaf, place, entry);
+                    *dirty |= leaves.put(leaf, Err(place), entry);
                 }
                 self.split.push((right.span().low(), right.at));
-                self.held.insert(i + 1, right);
+                self.held.insert(i + 1, Held { leaf: right, dirty: 0 });
                 self.inserted += 1;
+            }
+            place => {
+                *dirty |= leaves.put(leaf, place, entry);
+                self.inserted += u64::from(place.is_err());
             }
         }
         Ok(())
@@ -81,8 +89,8 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
     /// Which of the held leaves owns the key: another one, if need be, to the right of all others.
     fn hold(&mut self, hint: Option<u64>, key: u64) -> Result<usize> {
         // Keys ascend, and a split leaves two.
-        if let Some(i) = self.held.iter().rposition(|leaf| leaf.span().low() <= key)
-            && self.held[i].span().contains(key)
+        if let Some(i) = self.held.iter().rposition(|held| held.leaf.span().low() <= key)
+            && self.held[i].leaf.span().contains(key)
         {
             return Ok(i);
         }
@@ -94,15 +102,23 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
                 self.tree.lock_owner(key)?
             }
         };
-        self.held.push(leaf);
+        self.held.push(Held { leaf, dirty: 0 });
         Ok(self.held.len() - 1)
     }
 
     /// Makes everything so far durable and visible.
     fn settle(&mut self) {
         delay();
-        // Crash, until here: each of the entries is there or not; each one whole.
-        self.tree.medium().fence();
+        let mut any = false;
+        for Held { leaf, dirty } in &mut self.held {
+            self.tree.leaves.flush_lines(leaf, *dirty);
+            any |= *dirty != 0;
+            *dirty = 0;
+        }
+        if any {
+            // Crash, until here: each of the entries is there or not; each one whole.
+            self.tree.medium().fence();
+        }
         self.publish();
     }
 

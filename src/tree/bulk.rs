@@ -5,7 +5,8 @@ use crate::chain::Chain;
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, NEXT, Node, Span};
+use crate::node::{Entry, Node, Span};
+use crate::pool::blocks::Taken;
 use crate::sync::Ordering;
 
 /// A chain that nothing points to yet. Dropped before it is published, be it for an error or a panic of the caller's
@@ -14,13 +15,22 @@ struct Draft<'t, N: Node, M: Medium> {
     chain: &'t Chain<N, M>,
     /// Lows and offsets, from left to right, the tail included.
     leaves: Vec<(u64, u64)>,
+    /// The leaf that comes next: it is written when the block of its right neighbour is known.
+    pending: Option<Pending>,
     entries: u64,
     published: bool,
 }
 
+/// A leaf to be written.
+struct Pending {
+    low: u64,
+    block: Taken,
+    entries: Vec<Entry>,
+}
+
 impl<'t, N: Node, M: Medium> Draft<'t, N, M> {
     fn new(chain: &'t Chain<N, M>) -> Self {
-        Self { chain, leaves: Vec::new(), entries: 0, published: false }
+        Self { chain, leaves: Vec::new(), pending: None, entries: 0, published: false }
     }
 }
 
@@ -28,6 +38,7 @@ impl<N: Node, M: Medium> Drop for Draft<'_, N, M> {
     fn drop(&mut self) {
         if !self.published && !self.chain.medium().forked() {
             self.leaves.iter().for_each(|&(_, at)| self.chain.discard(at));
+            self.pending.take().into_iter().for_each(|pending| self.chain.give_back(pending.block));
         }
     }
 }
@@ -78,33 +89,34 @@ impl<N: Node, M: Medium> Core<N, M> {
                 continue;
             }
             if chunk.len() == Self::FILL {
-                self.append(&mut draft, &chunk)?;
-                chunk.clear();
+                self.append(&mut draft, std::mem::replace(&mut chunk, Vec::with_capacity(Self::FILL)))?;
             }
             chunk.push((key, value));
         }
-        self.append(&mut draft, &chunk)?;
-        let tail: Vec<Entry> = tail.into_iter().collect();
-        self.append_from(&mut draft, u64::MAX, &tail)?;
+        self.append(&mut draft, chunk)?;
+        self.append_from(&mut draft, u64::MAX, tail.into_iter().collect())?;
+        self.write_pending(&mut draft, 0)?;
         // Crash: leaves that nothing points to.
         m.fence();
         Ok(draft)
     }
 
-    fn append(&self, draft: &mut Draft<'_, N, M>, entries: &[Entry]) -> Result<()> {
-        let low = if draft.leaves.is_empty() { 0 } else { entries[0].0 };
+    fn append(&self, draft: &mut Draft<'_, N, M>, entries: Vec<Entry>) -> Result<()> {
+        let low = if draft.pending.is_none() { 0 } else { entries[0].0 };
         self.append_from(draft, low, entries)
     }
 
-    fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: &[Entry]) -> Result<()> {
-        // Here, because drawing the entries may call anything.
-        self.pool.owned()?;
-        let m = self.medium();
-        let leaf = self.leaves.create(0, Span::new(low, u64::MAX), 0, entries)?;
-        if let Some(&(_, left)) = draft.leaves.last() {
-            m.store(left + NEXT, leaf.at);
-            m.flush(left + NEXT, 8);
-        }
+    fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: Vec<Entry>) -> Result<()> {
+        let block = self.leaves.take_first()?;
+        let written = self.write_pending(draft, block.at);
+        draft.pending = Some(Pending { low, block, entries });
+        written
+    }
+
+    /// Writes the leaf that waits for the offset of its right neighbour; flushed, not fenced.
+    fn write_pending(&self, draft: &mut Draft<'_, N, M>, next: u64) -> Result<()> {
+        let Some(Pending { low, block, entries }) = draft.pending.take() else { return Ok(()) };
+        let leaf = self.leaves.fill_first(block, Span::new(low, u64::MAX), next, &entries)?;
         draft.leaves.push((low, leaf.at));
         // A late reader may still know the block as another leaf: it must not look into this one yet.
         if !is_left_out(Validation::Hidden) {

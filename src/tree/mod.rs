@@ -232,9 +232,9 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     ///
     /// # Complexity
     ///
-    /// With [`OneLine`](crate::OneLine) leaves: a line for each entry and one fence in all; for each leaf that splits, half
-    /// a leaf and two headers, and two fences; and a fence for each leaf that another thread holds at that moment. Sorted
-    /// leaves need their fences for each entry.
+    /// With [`OneLine`](crate::OneLine) leaves: each line that gets entries once, and one fence in all; for each leaf that
+    /// splits, half a leaf and two headers, and two fences; and a fence for each leaf that another thread holds at that moment.
+    /// Sorted leaves need their fences for each entry.
     ///
     /// # Crash consistency
     ///

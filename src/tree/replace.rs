@@ -294,17 +294,22 @@ impl<N: Node, M: Medium> Core<N, M> {
         // Crash: the index lags behind the chain, or names a leaf that was never in it; both is repaired.
         let told = match &beyond {
             Some(beyond) => self.directory.withdraw(beyond.span().low()),
-            None => Ok(()),
+            None => Ok(false),
         };
         let low = new.span().low();
         // The index does not know the tail.
-        let repoint = || if low < u64::MAX { self.directory.repoint(low, new.at) } else { Ok(()) };
-        if let Err(error) = told.and_then(|()| repoint()) {
-            [Some(new), right].into_iter().flatten().for_each(|new| leaves.free(new));
-            return Err((old, error));
-        }
+        let repoint = || if low < u64::MAX { self.directory.repoint(low, new.at) } else { Ok(false) };
+        let fenced = match told.and_then(|told| Ok(repoint()? | told)) {
+            Ok(fenced) => fenced,
+            Err(error) => {
+                [Some(new), right].into_iter().flatten().for_each(|new| leaves.free(new));
+                return Err((old, error));
+            }
+        };
         // Crash: blocks that no chain reaches.
-        m.fence();
+        if !fenced {
+            m.fence();
+        }
         delay();
         match &mut left {
             Left::Root => {

@@ -10,6 +10,7 @@ mod map;
 mod medium;
 mod model;
 mod papers;
+mod persists;
 mod power_loss;
 mod records;
 mod stress;

@@ -1,0 +1,300 @@
+//! No verb persists what nothing needs: an audit of every store, flush and fence, over all verbs, layouts and indexes.
+
+use crate::medium::{Any, zeroed};
+use bristlecone::medium::{Counted, Dram, LINE, Medium};
+use bristlecone::{
+    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index, Linear, Logged, Map, Node,
+    OneLine, PTree, Persistent, Pool, Sentinel, Versioned, Volatile, crab, delegate_medium,
+};
+use std::backtrace::Backtrace;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+/// What was asked of the medium that nothing needed, or not asked that something needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Finding {
+    /// A flush of a line to which nothing was stored since its last flush.
+    CleanLine,
+    /// A fence without a flush since the last fence.
+    EmptyFence,
+    /// A store that is not flushed when the verb returns.
+    Unflushed,
+    /// A flush that is not fenced when the verb returns.
+    Unfenced,
+}
+
+/// What is not found fault with, and why: by the verb, or by a part of the name of a function that is under way.
+const EXCEPTIONS: &[(Finding, &str, &str)] = &[
+    (
+        Finding::Unfenced,
+        "close",
+        "the name of a close record is durable with the pool's closing; without it, the next open finds the leaves",
+    ),
+    (
+        Finding::EmptyFence,
+        "chain::restructure",
+        "a merge, or a share, may have nothing to stage; in a `Fingerprint` leaf, whose link and bitmap are in one line, the \
+         fence is what puts one after the other",
+    ),
+];
+
+/// A medium that notes every finding, with the functions that were under way.
+struct Audited {
+    on: Any,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Lines with stores that are not flushed.
+    dirty: BTreeSet<u64>,
+    unfenced: bool,
+    found: BTreeSet<(Finding, String)>,
+}
+
+/// The crate's functions that are under way, innermost first. Takes long: for what is found only.
+fn under_way() -> String {
+    let trace = Backtrace::force_capture().to_string();
+    let of_crate =
+        trace.lines().filter_map(|line| line.split_once(": <bristlecone").or(line.split_once(": bristlecone")));
+    let names: Vec<&str> = of_crate.map(|(_, name)| name).filter(|name| !name.contains("medium::Medium")).collect();
+    names.join(" < ")
+}
+
+impl Audited {
+    fn new(len: u64) -> Arc<Self> {
+        Arc::new(Self { on: zeroed(len), state: Mutex::default() })
+    }
+
+    fn find(&self, state: &mut State, finding: Finding, by: String) {
+        // Enough to go on with.
+        if state.found.len() > 20 {
+            return;
+        }
+        state.found.insert((finding, by));
+    }
+
+    fn stored(&self, at: u64) {
+        self.state.lock().unwrap().dirty.insert(at & !(LINE - 1));
+    }
+
+    /// A verb has returned: what it found.
+    fn returned(&self) -> BTreeSet<(Finding, String)> {
+        let mut state = self.state.lock().unwrap();
+        for line in std::mem::take(&mut state.dirty) {
+            self.find(&mut state, Finding::Unflushed, format!("line at {line}"));
+        }
+        // The next verb may fence it.
+        if state.unfenced {
+            self.find(&mut state, Finding::Unfenced, String::new());
+        }
+        std::mem::take(&mut state.found)
+    }
+}
+
+impl Medium for Audited {
+    delegate_medium!(this => this.on; len name domain pairs_are_whole costs read_only reserve space load load_words);
+    delegate_medium!(this => this.on; order will_read prefetch forked boot sync);
+
+    fn writes_back(&self) -> bool {
+        true
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.stored(at);
+        self.on.store(at, value);
+    }
+
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        self.stored(at);
+        self.on.store_pair(at, pair);
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.stored(at);
+        self.on.cas(at, current, new)
+    }
+
+    fn flush(&self, at: u64, len: u64) {
+        let mut state = self.state.lock().unwrap();
+        for line in (at & !(LINE - 1)..at + len).step_by(LINE as usize) {
+            if !state.dirty.remove(&line) {
+                self.find(&mut state, Finding::CleanLine, under_way());
+            }
+            state.unfenced = true;
+        }
+    }
+
+    fn fence(&self) {
+        let mut state = self.state.lock().unwrap();
+        if !std::mem::take(&mut state.unfenced) {
+            self.find(&mut state, Finding::EmptyFence, under_way());
+        }
+    }
+}
+
+const SIZE: u64 = 512 << 10;
+
+/// Verbs, and what they found.
+struct Audit {
+    on: Arc<Audited>,
+    found: BTreeSet<(Finding, String, String)>,
+}
+
+impl Audit {
+    fn verb<R>(&mut self, name: &str, verb: impl FnOnce() -> R) -> R {
+        let result = verb();
+        let found = self.on.returned();
+        let is_excepted = |found: Finding, by: &str| {
+            EXCEPTIONS.iter().any(|&(of, what, _)| of == found && (name == what || by.contains(what)))
+        };
+        let found = found.into_iter().filter(|(finding, by)| !is_excepted(*finding, by));
+        self.found.extend(found.map(|(finding, by)| (finding, name.to_owned(), by)));
+        result
+    }
+}
+
+fn key(n: u64) -> u64 {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// All that was found in a history with every verb, with splits, merges and growth of the index.
+fn audited<N: Node, I: Index>() -> BTreeSet<(Finding, String, String)> {
+    let on = Audited::new(SIZE);
+    let mut audit = Audit { on: Arc::clone(&on), found: BTreeSet::new() };
+    let options = Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2);
+    let pool = audit.verb("create a pool", || options.create_on(Arc::clone(&on) as Any).unwrap());
+    let mut tree: PTree<N, I, Any> = audit.verb("create", || pool.tree("t").unwrap());
+    let keys = 3 * N::SLOTS as u64 + 40;
+    for round in 0..2 {
+        for n in 0..keys {
+            audit.verb("insert", || tree.insert(key(n), n).unwrap());
+        }
+        for n in 0..keys {
+            audit.verb("update", || tree.update(key(n), !n).unwrap());
+        }
+        for from in (0..keys).step_by(20) {
+            // Some are there.
+            let batch: Vec<(u64, u64)> = (from..from + 20).map(|n| (key(n * 3 / 2), n)).collect();
+            audit.verb("insert_batch", || tree.insert_batch(&batch).unwrap());
+        }
+        let ascending: Vec<(u64, u64)> = (0..keys).map(|n| (n, n)).collect();
+        audit.verb("insert_batch", || tree.insert_batch(&ascending).unwrap());
+        // To what is nearly empty; in the other round, from the least key on.
+        let mut there: Vec<u64> = tree.keys(..).collect();
+        if round == 0 {
+            there.sort_unstable_by_key(|key| key.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        }
+        for key in there.into_iter().skip(3) {
+            audit.verb("remove", || assert!(tree.remove(key).unwrap().is_some()));
+        }
+        audit.verb("clear", || tree.clear().unwrap());
+        audit.verb("bulk_load", || tree.bulk_load((0..keys).map(|n| (n, n))).unwrap());
+        audit.verb("close", || drop(tree));
+        tree = audit.verb("open", || pool.tree("t").unwrap());
+        audit.verb("touch", || assert_eq!(tree.iter().count() as u64, keys));
+    }
+    let report = tree.check();
+    assert!(report.is_clean(), "{:?}", report.violations);
+    audit.verb("close", || drop(tree));
+    audit.verb("drop_tree", || pool.drop_tree("t").unwrap());
+    let map: Map<u64, Vec<u8>, N, I, Any> = audit.verb("create", || pool.map("m").unwrap());
+    for n in 0..40 {
+        audit.verb("insert a record", || map.insert(key(n), &[7; 100]).unwrap());
+        audit.verb("update a record", || map.insert(key(n), &vec![8; n as usize * 250]).unwrap());
+        if n > 10 {
+            audit.verb("remove a record", || map.remove(key(n - 10)).unwrap());
+        }
+    }
+    audit.verb("close", || drop(map));
+    audit.verb("drop_tree", || pool.drop_tree("m").unwrap());
+    audit.verb("close the pool", || pool.close().unwrap());
+    audit.found
+}
+
+fn nothing_is_found<N: Node>() {
+    let found = [
+        ("volatile", audited::<N, Volatile>()),
+        ("persistent", audited::<N, Persistent>()),
+        ("flat", audited::<N, Flat>()),
+        ("flat fixed", audited::<N, FlatFixed>()),
+    ];
+    let lines: BTreeSet<String> = found
+        .iter()
+        .flat_map(|(index, found)| found.iter().map(move |(what, verb, by)| format!("{index}, {verb}: {what:?} {by}")))
+        .collect();
+    assert!(lines.is_empty(), "{}:\n{}", N::NAME, lines.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
+macro_rules! nothing_is_found {
+    ($($name:ident: $layout:ty;)*) => {
+        $(#[test]
+        fn $name() {
+            nothing_is_found::<$layout>();
+        })*
+    };
+}
+
+nothing_is_found! {
+    linear_5: Linear<5>;
+    circular_4: Circular<4>;
+    circular_8: Circular<8>;
+    one_line_7: OneLine<7>;
+    one_line_39: OneLine;
+    sentinel_circular_16: Sentinel<Circular<16>>;
+    fingerprinted_linear_64: Fingerprinted<Linear<64>>;
+    crab_opt_4: CowSip<4, { crab::OPT }>;
+    cow_only_4: CowSip<4, { crab::COPY_ONLY }>;
+    append_3: Append<3>;
+    append_fixed_4: Append<4, Fixed>;
+    fingerprint_4: Fingerprint<4>;
+    logged_4: Logged<4>;
+    versioned_4: Versioned<4>;
+}
+
+/// The negative control: each kind of finding is found.
+#[test]
+fn what_nothing_needs_is_found() {
+    let on = Audited::new(4096);
+    let kinds = |work: &dyn Fn()| {
+        work();
+        on.returned().into_iter().map(|(finding, _)| finding).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&|| (on.store(8, 1), on.flush(8, 8), on.fence()).2), []);
+    assert_eq!(kinds(&|| (on.store(60, 1), on.store(64, 1), on.flush(0, 128), on.fence()).3), []);
+    assert_eq!(kinds(&|| (on.store(8, 1), on.flush(8, 8), on.flush(16, 8), on.fence()).3), [Finding::CleanLine]);
+    assert_eq!(kinds(&|| (on.store(8, 1), on.flush(8, 100), on.fence()).2), [Finding::CleanLine]);
+    assert_eq!(kinds(&|| (on.store(8, 1), on.flush(8, 8), on.fence(), on.fence()).3), [Finding::EmptyFence]);
+    assert_eq!(kinds(&|| on.store(8, 1)), [Finding::Unflushed]);
+    assert_eq!(kinds(&|| (on.store(8, 1), on.flush(8, 8)).1), [Finding::Unfenced]);
+}
+
+/// What the documentation says of `drop_tree` and `insert_batch`, counted.
+#[test]
+fn lines_and_fences_are_as_documented() {
+    let counted = Arc::new(Counted::new(Dram::zeroed(SIZE)));
+    let spent = |verb: &dyn Fn()| {
+        let before = counted.counts();
+        verb();
+        let spent = counted.counts() - before;
+        (spent.lines, spent.fences)
+    };
+    let pool = Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2);
+    let pool = pool.create_on(Arc::clone(&counted) as Any).unwrap();
+    let tree: PTree<OneLine, Volatile, Any> = pool.tree("t").unwrap();
+    // The eleven leaves of 39 entries have two segments, and are full but for the last one.
+    (1..=400).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+    // Ten lines have all 39 entries of a leaf.
+    let leaf: Vec<(u64, u64)> = (1..=39).map(|key| (key, !key)).collect();
+    assert_eq!(spent(&|| assert_eq!(tree.insert_batch(&leaf).unwrap(), 0)), (10, 1));
+    assert_eq!(spent(&|| assert_eq!(tree.insert_batch(&[]).unwrap(), 0)), (0, 0));
+    (401..=4000).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+    let free = pool.stat().available;
+    drop(tree);
+    let (lines, fences) = spent(&|| pool.drop_tree("t").unwrap());
+    let segments = (pool.stat().available - free) / 4096;
+    assert!(segments > 15, "{segments}");
+    // The first line of the table is shared with nobody; the close record has a segment, too.
+    assert!(lines <= 1 + (segments + 1).div_ceil(8) + 1, "{lines} lines for {segments} segments");
+    assert_eq!(fences, 2);
+}
