@@ -36,12 +36,19 @@ struct State {
     next: u64,
     end: u64,
     zeroed: bool,
+    /// What was left of the segment before: handed out last.
+    left: Option<u64>,
 }
 
 impl State {
     /// How many blocks are not yet handed out in the newest segment.
     fn fresh(&self, unit: u64) -> usize {
         ((self.end - self.next) / unit) as usize
+    }
+
+    /// How many blocks there are to be had.
+    fn available(&self, unit: u64) -> usize {
+        self.free.len() + self.fresh(unit) + usize::from(self.left.is_some())
     }
 }
 
@@ -110,18 +117,21 @@ impl Blocks {
         delay();
         let mut state = self.state.lock();
         let unit = u64::from(self.class.unit);
-        while state.free.len() + state.fresh(unit) <= reserve {
+        while state.available(unit) <= reserve {
             let (segment, zeroed) = segments.assign(m, self.class, 1)?;
             let start = segments.start(segment);
-            let rest = (state.next..state.end).step_by(unit as usize).take(state.fresh(unit));
-            state.free.extend(rest);
+            if state.fresh(unit) > 0 {
+                state.left = Some(state.next);
+            }
             state.next = start;
             state.end = start + segments.size();
             state.zeroed = zeroed;
         }
-        // The reserve is rather a block that was in use before.
-        if state.free.len() > reserve
-            && let Some(at) = state.free.pop()
+        if let Some(at) = state.free.pop() {
+            return Ok(Taken { at, zeroed: false });
+        }
+        if state.fresh(unit) == 0
+            && let Some(at) = state.left.take()
         {
             return Ok(Taken { at, zeroed: false });
         }
@@ -156,7 +166,7 @@ impl Blocks {
         let state = self.state.lock();
         let unit = u64::from(self.class.unit);
         let fresh = 0..state.fresh(unit) as u64;
-        state.free.iter().copied().chain(fresh.map(|i| state.next + i * unit)).collect()
+        state.free.iter().copied().chain(state.left).chain(fresh.map(|i| state.next + i * unit)).collect()
     }
 
     /// How many blocks there are, free ones included.
