@@ -253,8 +253,11 @@ pub struct Entries<'m, K: Key, V: Value, N: Node, I: Index, M: Medium> {
     front: Option<Reading<'m, M>>,
     /// The same from the right.
     back: Option<Reading<'m, M>>,
-    types: PhantomData<fn() -> (K, V, I)>,
+    types: Types<K, V, I>,
 }
+
+/// What a map is of, and nothing of it in memory.
+type Types<K, V, I> = PhantomData<fn() -> (K, V, I)>;
 
 impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Entries<'_, K, V, N, I, M> {
     fn entry(&mut self, entry: Option<(u64, u64)>) -> Option<Result<(K, V)>> {

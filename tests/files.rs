@@ -138,7 +138,7 @@ fn errors_say_what_was_not_allowed() {
         assert_eq!(matches!(error, Error::Io { .. }), !full, "{error}");
     }
     // The superuser may read everything.
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     if File::open(&path).is_err() {
         let error = Pool::options().read_only(true).open(&path).err().unwrap();
         assert!(matches!(error, Error::Io { .. }) && error.to_string().contains("ermission denied"), "{error}");

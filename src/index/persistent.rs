@@ -243,14 +243,12 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
         let is_single = self.chain.len(&node) == 1;
         let at = node.at;
         drop(node);
-        match self.top() {
-            Some(top) if top.at == at => {
-                if is_single {
-                    self.shrink()?;
-                }
+        if self.top().is_some_and(|top| top.at == at) {
+            if is_single {
+                self.shrink()?;
             }
-            _ if sparse => self.rebalance(level, low)?,
-            _ => {}
+        } else if sparse {
+            self.rebalance(level, low)?;
         }
         Ok(true)
     }

@@ -291,15 +291,14 @@ impl<M: Medium> Reading<'_, M> {
     pub(crate) fn with<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, Broken> {
         let len = self.records.len(self.m, self.segments, at)?;
         delay();
-        match len {
-            0..=SHORT => {
-                Ok(self.with_copy(at, &mut [0; SHORT as usize][..len.next_multiple_of(8) as usize], len, read))
-            }
-            ..=LONGER => {
-                Ok(self.with_copy(at, &mut [0; LONGER as usize][..len.next_multiple_of(8) as usize], len, read))
-            }
-            _ => Ok(self.with_copy(at, &mut vec![0; len.next_multiple_of(8) as usize], len, read)),
-        }
+        let room = len.next_multiple_of(8) as usize;
+        Ok(if len <= SHORT {
+            self.with_copy(at, &mut [0; SHORT as usize][..room], len, read)
+        } else if len <= LONGER {
+            self.with_copy(at, &mut [0; LONGER as usize][..room], len, read)
+        } else {
+            self.with_copy(at, &mut vec![0; room], len, read)
+        })
     }
 
     fn with_copy<R>(self, at: u64, bytes: &mut [u8], len: u64, read: impl FnOnce(&[u8]) -> R) -> R {

@@ -290,7 +290,7 @@ fn a_record_of_two_slots_is_reported_and_harmless() {
             map.insert(key, &value(key, version)).unwrap();
             let _ = map.get(key);
         }
-        map.iter().for_each(|entry| drop(entry));
+        map.iter().for_each(drop);
     }
     assert_eq!(map.get(1).unwrap().unwrap(), value(1, 0));
     map.clear().unwrap();
