@@ -88,7 +88,7 @@ fn copy_of_a_deletion() {
 fn copy_under_an_index_in_the_pool() {
     let old = "[0 12] 1 2 3 4 5 6 7 8 | 12a 21b 37c 45d 61e - - -";
     let new = "[0 12] 1 2 3 4 5 6 7 8 | 12a 17f 21b 37c 45d 61e - -";
-    let states = [2, 1, 2, 1];
+    let states = [2, 2, 1];
     after([], put(17, 'f')).needs_no_repair::<Opt, Persistent>(&states, &states, &[old, new]);
 }
 
