@@ -36,6 +36,8 @@ const SMALLEST: u64 = 32;
 const YIELDS: u32 = 64;
 const SLEEPS: u32 = 3000;
 const SLEEPS_OF_READER: u32 = 30;
+/// Of them, before a class takes another segment.
+const SLEEPS_BEFORE_GROWTH: u32 = 8;
 const NAP: Duration = Duration::from_millis(1);
 
 /// The records of one tree.
@@ -70,6 +72,11 @@ fn class_sizes(segment: u64) -> impl Iterator<Item = u64> {
     doublings
         .flat_map(|size| (0..4).map(move |quarter| size + quarter * size / 4))
         .take_while(move |&size| size <= segment / 4)
+}
+
+/// Lets readers run, after so many tries.
+fn give_way(tries: u32) {
+    if tries < YIELDS { yield_now() } else { sleep(NAP) }
 }
 
 impl Records {
@@ -121,6 +128,9 @@ impl Records {
         self.collect(m, segments);
         match class {
             Some(class) => {
+                if let Some(at) = self.take_of_retired(m, segments, class) {
+                    return Ok(at);
+                }
                 let take = || class.take(m, segments).map(|block| block.at);
                 self.patiently(m, segments, Epochs::has_retired, take)
             }
@@ -131,6 +141,23 @@ impl Records {
                 self.patiently(m, segments, Epochs::is_awaited, assign)
             }
         }
+    }
+
+    /// A block of what was retired, if readers leave soon. A class never gives a segment back, so while a reader is not
+    /// running, its writers would turn the pool into segments of the classes that they use.
+    fn take_of_retired<M: Medium>(&self, m: &M, segments: &Segments, class: &Blocks) -> Option<u64> {
+        let most = if is_pinned_here() { 0 } else { YIELDS + SLEEPS_BEFORE_GROWTH };
+        for tries in 0..most {
+            if let Some(block) = class.take_at_hand() {
+                return Some(block.at);
+            }
+            if !self.epochs.has_retired() {
+                return None;
+            }
+            give_way(tries);
+            self.collect(m, segments);
+        }
+        None
     }
 
     /// Does what may find no space; again for a while, as long as there is hope that readers leave and space comes back.
@@ -145,11 +172,7 @@ impl Records {
         for tries in 0.. {
             match attempt() {
                 Err(Error::OutOfSpace { .. }) if tries < most && hope(&self.epochs) => {
-                    if tries < YIELDS {
-                        yield_now()
-                    } else {
-                        sleep(NAP)
-                    }
+                    give_way(tries);
                     self.collect(m, segments);
                 }
                 result => return result,

@@ -94,6 +94,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             chunk.push((key, value));
         }
         self.append(&mut draft, chunk)?;
+        // It asks last whose pool it is: nothing is drawn any more.
         self.append_from(&mut draft, u64::MAX, tail.into_iter().collect())?;
         self.write_pending(&mut draft, 0)?;
         // Crash: leaves that nothing points to.
@@ -107,6 +108,8 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: Vec<Entry>) -> Result<()> {
+        // Here, because drawing the entries may call anything.
+        self.pool.owned()?;
         let block = self.leaves.take_first()?;
         let written = self.write_pending(draft, block.at);
         draft.pending = Some(Pending { low, block, entries });

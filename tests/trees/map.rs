@@ -458,12 +458,14 @@ fn a_record_is_read_whole_while_it_is_replaced() {
                 }
             });
         }
-        for n in 0..if cfg!(miri) { 30 } else { 20_000 } {
-            map.insert(5, &value(n % 256)).unwrap();
-            map.insert(4, &value(n % 7)).unwrap();
-            map.remove(4).unwrap();
-        }
+        let write = |n: u64| {
+            map.insert(5, &value(n % 256))?;
+            map.insert(4, &value(n % 7))?;
+            map.remove(4)
+        };
+        let written = (0..if cfg!(miri) { 30 } else { 20_000 }).try_for_each(|n| write(n).map(drop));
         done.store(true, Ordering::Relaxed);
+        written.unwrap();
     });
     sound(&map);
 }
