@@ -24,38 +24,60 @@ fn number(value: &Value) -> Option<String> {
     Some(fraction.map_or(whole.clone(), |fraction| format!("{whole}.{fraction}")))
 }
 
-/// The figures of a result, by name.
-fn figures(result: &Value) -> String {
-    let object = result.as_object().into_iter().flatten();
-    let figure = |(key, value): (&String, &Value)| {
-        let key = key.replace('_', " ");
-        let text = || value.as_str().map(|text| format!("{key} {text}"));
-        number(value).map(|number| format!("{key} {number}")).or_else(text)
-    };
-    object.filter(|(key, _)| *key != "seed").filter_map(figure).collect::<Vec<_>>().join(", ")
+/// The same figure of several results: the sum of numbers, or the text that all have.
+fn together(values: &[&Value]) -> Option<Value> {
+    let sum: Option<u64> = values.iter().map(|value| value.as_u64()).sum();
+    let same = || values.iter().all(|value| value == &values[0] && (value.is_string() || value.is_number()));
+    sum.map(Value::from).or_else(|| same().then(|| values[0].clone()))
 }
 
-/// The last results of a check: one for each target, if it has several.
+/// The figures of the results of one run, by name. What is not a sum, and not the same in all, is left out.
+fn figures(results: &[&Value]) -> String {
+    let runs = (results.len() > 1).then(|| format!("runs {}", results.len()));
+    let object = results[0]["result"].as_object().into_iter().flatten();
+    let figure = |(key, _): (&String, &Value)| {
+        let values: Vec<&Value> = results.iter().map(|result| &result["result"][key]).collect();
+        let value = together(&values)?;
+        let text = number(&value).or_else(|| value.as_str().map(str::to_owned))?;
+        Some(format!("{} {text}", key.replace('_', " ")))
+    };
+    let described = object.filter(|(key, _)| !["seed", "slots"].contains(&key.as_str())).filter_map(figure);
+    runs.into_iter().chain(described).collect::<Vec<_>>().join(", ")
+}
+
+/// What a result is of, among those of a check; and the run that it comes from.
+fn of_what(result: &Value) -> [&Value; 2] {
+    [&result["result"]["target"], &result["result"]["what"]]
+}
+
+fn of_run(result: &Value) -> [&Value; 4] {
+    ["date", "commit", "command", "seconds"].map(|key| &result[key])
+}
+
+/// The last run of each target of a check.
 fn table(check: &str, results: &[Value]) -> String {
-    let mut last: Vec<&Value> = Vec::new();
+    let mut last: Vec<Vec<&Value>> = Vec::new();
     for result in results.iter().filter(|result| result["check"] == check) {
-        last.retain(|other| other["result"]["target"] != result["result"]["target"]);
-        last.push(result);
+        last.retain(|run| of_what(run[0]) != of_what(result) || of_run(run[0]) == of_run(result));
+        match last.iter_mut().find(|run| of_what(run[0]) == of_what(result)) {
+            Some(run) => run.push(result),
+            None => last.push(vec![result]),
+        }
     }
     if last.is_empty() {
         return "This version has not been run for long.\n".to_owned();
     }
     let mut table = "| date | commit | command | seconds | result |\n|---|---|---|---|---|\n".to_owned();
-    for result in last {
-        let text = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
-        let failed = if result["status"] == 0 { "" } else { "**failed**: " };
+    for run in last {
+        let text = |key: &str| run[0][key].as_str().unwrap_or_default().to_owned();
+        let failed = if run[0]["status"] == 0 { "" } else { "**failed**: " };
         table.push_str(&format!(
             "| {} | `{}` | `{}` | {} | {failed}{} |\n",
             text("date"),
             text("commit"),
             text("command"),
-            number(&result["seconds"]).unwrap_or_default(),
-            figures(&result["result"])
+            number(&run[0]["seconds"]).unwrap_or_default(),
+            figures(&run)
         ));
     }
     table
@@ -96,11 +118,27 @@ fn the_tables_are_those_of_the_results() {
 #[test]
 fn a_figure_that_was_typed_is_found() {
     let page = format!("a\n{BEGIN}kill -->\nold\n{END}\nb\n");
-    let result = r#"{"check":"kill","date":"d","commit":"c","command":"k","seconds":7,"status":0,"result":{"kills":1234567,"lost":0}}"#;
-    let results = [serde_json::from_str(result).unwrap()];
+    let results = [result(7, r#"{"kills":1234567,"lost":0}"#)];
     let right = written(&page, &results);
     assert!(right.contains("| d | `c` | `k` | 7 | kills 1,234,567, lost 0 |"), "{right}");
     assert_eq!(written(&right, &results), right);
     assert_ne!(written(&right.replace("lost 0", "lost 1"), &results), right.replace("lost 0", "lost 1"));
     assert!(written(&page, &[]).contains("has not been run"));
+}
+
+fn result(seconds: u32, figures: &str) -> Value {
+    let run = r#""check":"kill","date":"d","commit":"c","command":"k","status":0"#;
+    serde_json::from_str(&format!(r#"{{{run},"seconds":{seconds},"result":{figures}}}"#)).unwrap()
+}
+
+#[test]
+fn a_row_has_the_last_run_of_a_target_as_a_whole() {
+    let results = [
+        result(1, r#"{"states":5,"layout":"a"}"#),
+        result(2, r#"{"states":7,"layout":"b","slots":3}"#),
+        result(2, r#"{"states":1000,"layout":"c","slots":4}"#),
+        result(2, r#"{"target":"t","model":"weak"}"#),
+    ];
+    let rows = "| d | `c` | `k` | 2 | runs 2, states 1,007 |\n| d | `c` | `k` | 2 | model weak, target t |\n";
+    assert!(table("kill", &results).ends_with(rows), "{}", table("kill", &results));
 }

@@ -49,7 +49,7 @@ fn lin_has_stable_keys() {
         run(one.iter().chain(args))
     };
     let found = lin(&["--seconds", "1", "--json"]).json();
-    has_keys(&found, &["campaigns", "delays", "passed"]);
+    has_keys(&found, &["what", "rounds", "operations", "violations", "campaigns", "delays", "passed"]);
     let campaign = &found["campaigns"][0];
     has_keys(campaign, &["layout", "slots", "index", "values", "rounds", "operations", "seconds", "violation"]);
     assert_eq!((&found["passed"], &campaign["violation"]), (&true.into(), &serde_json::Value::Null));

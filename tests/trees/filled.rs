@@ -1,10 +1,11 @@
 //! Pools that are full: every tree keeps what it takes to update and to remove.
 
+use crate::layouts::in_every_layout;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
 use bristlecone::{
-    Append, Circular, CowSip, Error, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index, Linear, Logged, Map,
-    Node, OneLine, Options, PTree, Persistent, Pool, Sentinel, Versioned, Volatile, crab, delegate_medium,
+    Append, Circular, CowSip, Error, Fixed, Flat, Index, Map, Node, Options, PTree, Persistent, Pool, Versioned,
+    Volatile, crab, delegate_medium,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -124,46 +125,16 @@ fn is_emptied_and_filled<N: Node, I: Index>(when: &str, disk: &Arc<Disk>, fills_
     same(&reopened, &BTreeMap::new(), when);
 }
 
-fn filled<N: Node>() {
-    fn with<N: Node, I: Index>() {
-        // The pool is full, or the disk is when the pool has room.
-        for fills_at in [0, 60] {
-            let disk = Arc::new(Disk { on: zeroed(SIZE), full: false.into() });
-            let when = format!("{} {:?}, full after {fills_at}", N::NAME, I::KIND);
-            is_emptied_and_filled::<N, I>(&when, &disk, fills_at);
-        }
+/// The pool is full, or the disk is when the pool has room.
+fn filled<N: Node, I: Index>() {
+    for fills_at in [0, 60] {
+        let disk = Arc::new(Disk { on: zeroed(SIZE), full: false.into() });
+        let when = format!("{} {:?}, full after {fills_at}", N::NAME, I::KIND);
+        is_emptied_and_filled::<N, I>(&when, &disk, fills_at);
     }
-    with::<N, Volatile>();
-    with::<N, Persistent>();
-    with::<N, Flat>();
-    with::<N, FlatFixed>();
 }
 
-macro_rules! filled {
-    ($($name:ident: $layout:ty;)*) => {
-        $(#[test]
-        fn $name() {
-            filled::<$layout>();
-        })*
-    };
-}
-
-filled! {
-    linear_5: Linear<5>;
-    circular_4: Circular<4>;
-    circular_8: Circular<8>;
-    one_line_7: OneLine<7>;
-    one_line_39: OneLine;
-    sentinel_circular_16: Sentinel<Circular<16>>;
-    fingerprinted_linear_64: Fingerprinted<Linear<64>>;
-    crab_opt_4: CowSip<4, { crab::OPT }>;
-    cow_only_4: CowSip<4, { crab::COPY_ONLY }>;
-    append_3: Append<3>;
-    append_fixed_4: Append<4, Fixed>;
-    fingerprint_4: Fingerprint<4>;
-    logged_4: Logged<4>;
-    versioned_4: Versioned<4>;
-}
+in_every_layout!(filled);
 
 /// Threads update and remove their own keys, while another one inserts what there is room for.
 fn by_several_threads<N: Node, I: Index>() {

@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod errors;
 mod filled;
+mod layouts;
 mod map;
 mod medium;
 mod model;

@@ -1,11 +1,9 @@
 //! No verb persists what nothing needs: an audit of every store, flush and fence, over all verbs, layouts and indexes.
 
+use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
 use bristlecone::medium::{Counted, Dram, LINE, Medium};
-use bristlecone::{
-    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index, Linear, Logged, Map, Node,
-    OneLine, PTree, Persistent, Pool, Sentinel, Versioned, Volatile, crab, delegate_medium,
-};
+use bristlecone::{Index, Map, Node, OneLine, PTree, Pool, Volatile, delegate_medium};
 use std::backtrace::Backtrace;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -212,45 +210,13 @@ fn audited<N: Node, I: Index>() -> BTreeSet<(Finding, String, String)> {
     audit.found
 }
 
-fn nothing_is_found<N: Node>() {
-    let found = [
-        ("volatile", audited::<N, Volatile>()),
-        ("persistent", audited::<N, Persistent>()),
-        ("flat", audited::<N, Flat>()),
-        ("flat fixed", audited::<N, FlatFixed>()),
-    ];
-    let lines: BTreeSet<String> = found
-        .iter()
-        .flat_map(|(index, found)| found.iter().map(move |(what, verb, by)| format!("{index}, {verb}: {what:?} {by}")))
-        .collect();
-    assert!(lines.is_empty(), "{}:\n{}", N::NAME, lines.into_iter().collect::<Vec<_>>().join("\n"));
+fn nothing_is_found<N: Node, I: Index>() {
+    let found = audited::<N, I>();
+    let lines: Vec<String> = found.into_iter().map(|(what, verb, by)| format!("{verb}: {what:?} {by}")).collect();
+    assert!(lines.is_empty(), "{} {:?}:\n{}", N::NAME, I::KIND, lines.join("\n"));
 }
 
-macro_rules! nothing_is_found {
-    ($($name:ident: $layout:ty;)*) => {
-        $(#[test]
-        fn $name() {
-            nothing_is_found::<$layout>();
-        })*
-    };
-}
-
-nothing_is_found! {
-    linear_5: Linear<5>;
-    circular_4: Circular<4>;
-    circular_8: Circular<8>;
-    one_line_7: OneLine<7>;
-    one_line_39: OneLine;
-    sentinel_circular_16: Sentinel<Circular<16>>;
-    fingerprinted_linear_64: Fingerprinted<Linear<64>>;
-    crab_opt_4: CowSip<4, { crab::OPT }>;
-    cow_only_4: CowSip<4, { crab::COPY_ONLY }>;
-    append_3: Append<3>;
-    append_fixed_4: Append<4, Fixed>;
-    fingerprint_4: Fingerprint<4>;
-    logged_4: Logged<4>;
-    versioned_4: Versioned<4>;
-}
+in_every_layout!(nothing_is_found);
 
 /// The negative control: each kind of finding is found.
 #[test]

@@ -1,11 +1,9 @@
 //! Windows of live keys that slide over all keys: what they leave behind is used again, and the ends stay near.
 
+use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
 use bristlecone::medium::Medium;
-use bristlecone::{
-    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index, Linear, Logged, Node, OneLine,
-    PTree, Persistent, Pool, Sentinel, Versioned, Volatile, crab, delegate_medium,
-};
+use bristlecone::{Index, Node, PTree, Pool, delegate_medium};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -120,39 +118,9 @@ fn pops<N: Node, I: Index>(front: bool) {
     assert!(report.leaves <= 4, "{when}: {} leaves of an empty tree", report.leaves);
 }
 
-fn windows<N: Node>() {
-    fn over<N: Node, I: Index>() {
-        [Way::Up, Way::Down, Way::Scattered].into_iter().for_each(slides::<N, I>);
-        [true, false].into_iter().for_each(pops::<N, I>);
-    }
-    over::<N, Volatile>();
-    over::<N, Persistent>();
-    over::<N, Flat>();
-    over::<N, FlatFixed>();
+fn windows<N: Node, I: Index>() {
+    [Way::Up, Way::Down, Way::Scattered].into_iter().for_each(slides::<N, I>);
+    [true, false].into_iter().for_each(pops::<N, I>);
 }
 
-macro_rules! windows {
-    ($($name:ident: $layout:ty;)*) => {
-        $(#[test]
-        fn $name() {
-            windows::<$layout>();
-        })*
-    };
-}
-
-windows! {
-    linear_5: Linear<5>;
-    circular_4: Circular<4>;
-    circular_8: Circular<8>;
-    one_line_7: OneLine<7>;
-    one_line_39: OneLine;
-    sentinel_circular_16: Sentinel<Circular<16>>;
-    fingerprinted_linear_64: Fingerprinted<Linear<64>>;
-    crab_opt_4: CowSip<4, { crab::OPT }>;
-    cow_only_4: CowSip<4, { crab::COPY_ONLY }>;
-    append_3: Append<3>;
-    append_fixed_4: Append<4, Fixed>;
-    fingerprint_4: Fingerprint<4>;
-    logged_4: Logged<4>;
-    versioned_4: Versioned<4>;
-}
+in_every_layout!(windows);

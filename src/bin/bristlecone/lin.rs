@@ -209,7 +209,21 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     bar.finish_and_clear();
     if args.json {
-        out::json(&json!({ "campaigns": done, "delays": cfg!(bristlecone_delays), "passed": as_it_must_be }))?;
+        let sum = |key: &str| done.iter().filter_map(|job: &Value| job[key].as_u64()).sum::<u64>();
+        out::json(&json!({
+            "what": match (args.durable, args.control) {
+                (false, false) => "histories",
+                (true, false) => "histories that crash",
+                (false, true) => "planted bugs",
+                (true, true) => "planted bugs, with crashes",
+            },
+            "rounds": sum("rounds"),
+            "operations": sum("operations"),
+            "violations": done.iter().filter(|job| !job["violation"].is_null()).count(),
+            "delays": cfg!(bristlecone_delays),
+            "passed": as_it_must_be,
+            "campaigns": done,
+        }))?;
     } else {
         out::text(match (as_it_must_be, args.control) {
             (true, false) => "no violation",
