@@ -16,6 +16,18 @@ impl Kind {
     const fn word(tag: u32, name: &'static str) -> Self {
         Self { tag, name, is_record: false }
     }
+
+    /// Whether it is one of the crate's, unchanged: the pool knows a kind by its number alone, and takes the rest from here.
+    pub(crate) const fn is_known(self) -> bool {
+        let mut i = 0;
+        while i < KINDS.len() {
+            if KINDS[i].tag == self.tag {
+                return KINDS[i].is_record == self.is_record;
+            }
+            i += 1;
+        }
+        false
+    }
 }
 
 /// The kind of a plain tree's keys and values.
@@ -61,7 +73,8 @@ pub(crate) fn is_record(tag: u32) -> bool {
 
 /// A key with an order-preserving encoding in eight bytes: `a < b` if and only if `a.encode() < b.encode()`.
 pub trait Key: Copy + Ord {
-    /// How the pool names it.
+    /// How the pool names it: the kind of one of this crate's keys. [`Pool::map`](crate::Pool::map) does not compile with
+    /// another one.
     const KIND: Kind;
 
     /// The word of a key.
@@ -73,13 +86,15 @@ pub trait Key: Copy + Ord {
 
 /// A value that a [`Map`](crate::Map) can hold: inline in its slot, or as a record.
 pub trait Value: Sized + 'static {
-    /// How the pool names it.
+    /// How the pool names it: the kind of one of this crate's values. [`Pool::map`](crate::Pool::map) does not compile with
+    /// another one.
     const KIND: Kind;
 
     /// What `insert` takes.
     type Borrowed<'v>: Copy;
 
-    /// The word of an inline value, or the bytes of a record.
+    /// The word of an inline value, or the bytes of a record, as the kind says. What the kind does not say is refused with
+    /// [`Error::KindMismatch`](crate::Error::KindMismatch).
     fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v>;
 
     /// The value of a word or of bytes.

@@ -58,7 +58,46 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// As [`tree`](Self::tree).
+    ///
+    /// # Examples
+    ///
+    /// Types of one's own are of the kind of one of this crate's types. A kind that is made up does not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// use bristlecone::{Encoded, Kind, Map, Pool, Stored, Value};
+    ///
+    /// struct Number(u64);
+    ///
+    /// impl Value for Number {
+    ///     const KIND: Kind = {
+    ///         let mut kind = <u64 as Value>::KIND;
+    ///         kind.is_record = true; // without this line it does
+    ///         kind
+    ///     };
+    ///     type Borrowed<'v> = u64;
+    ///
+    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v> {
+    ///         Encoded::Word(value)
+    ///     }
+    ///
+    ///     fn decode(encoded: Stored) -> Self {
+    ///         Self(u64::decode(encoded))
+    ///     }
+    ///
+    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
+    ///         u64::view(encoded)
+    ///     }
+    /// }
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a")).unwrap();
+    /// let numbers: Map<u64, Number> = pool.map("numbers").unwrap();
+    /// ```
     pub fn map<K: Key, V: Value, N: Node, I: Index>(&self, name: &str) -> Result<Map<K, V, N, I, M>> {
+        const {
+            assert!(K::KIND.is_known() && !K::KIND.is_record, "the kind of a key is that of one of this crate's keys");
+            assert!(V::KIND.is_known(), "the kind of a value is that of one of this crate's values");
+        }
         let kinds: (Kind, Kind) = (K::KIND, V::KIND);
         Ok(Map { core: Core::open(&self.inner, name, I::KIND, kinds)?, types: PhantomData })
     }

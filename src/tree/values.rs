@@ -79,18 +79,22 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// The word for a slot, and the record that it points to if there is one, which is durable.
     fn write(&self, value: Encoded<'_>) -> Result<(u64, Option<u64>)> {
-        let bytes = match value {
-            Encoded::Word(word) => return Ok((word, None)),
-            Encoded::Bytes(bytes) => bytes,
+        let (bytes, records) = match (value, &self.records) {
+            (Encoded::Word(word), None) => return Ok((word, None)),
+            (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
+            // A type that does not encode what its kind says: a word would name a record, another slot's perhaps.
+            (Encoded::Word(_), Some(_)) => return Err(self.is_of("bytes", "a value in its slot")),
+            (Encoded::Bytes(_), None) => return Err(self.is_of("values in their slots", "bytes")),
         };
-        let records = self.records.as_ref().ok_or_else(|| Error::KindMismatch {
-            tree: self.name.clone(),
-            found: "values in their slots".to_owned(),
-            expected: "bytes".to_owned(),
-        })?;
         self.pool.owned()?;
         let record = records.write(&self.pool.medium, &self.pool.segments, bytes)?;
         Ok((record, Some(record)))
+    }
+
+    /// The values are not of the kind that was given.
+    #[cold]
+    fn is_of(&self, found: &str, given: &str) -> Error {
+        Error::KindMismatch { tree: self.name.clone(), found: found.to_owned(), expected: given.to_owned() }
     }
 
     /// Does what may want space that is about to come back from records.

@@ -3,8 +3,8 @@
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
 use bristlecone::{
-    Circular, Error, Index, Key, Linear, Map, Node, OneLine, Options, Persistent, Pool, Result, Value, Volatile,
-    delegate_medium,
+    Circular, Encoded, Error, Index, Key, Kind, Linear, Map, Node, OneLine, Options, Persistent, Pool, Result, Stored,
+    Value, Volatile, delegate_medium,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -260,6 +260,50 @@ fn records_of_every_length_come_back() {
             holds(&map, 3);
         }
     }
+}
+
+/// What a type may say of itself, in safe code.
+struct Liar;
+
+impl Value for Liar {
+    const KIND: Kind = <Vec<u8> as Value>::KIND;
+    type Borrowed<'v> = Encoded<'v>;
+
+    fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v> {
+        value
+    }
+
+    fn decode(_: Stored) -> Self {
+        Self
+    }
+
+    fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
+        encoded
+    }
+}
+
+#[test]
+fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
+    let pool = pool();
+    let liars: Small<u64, Liar> = pool.map("m").unwrap();
+    let honest: Small<u64, Vec<u8>> = pool.map("m").unwrap();
+    for key in 1..9 {
+        honest.insert(key, &bytes(50, key as usize)).unwrap();
+    }
+    // Each word that is the offset of a record, and the others.
+    for word in (0..pool.medium().len()).step_by(8) {
+        let refused = |result: Result<bool>| assert!(matches!(result, Err(Error::KindMismatch { .. })), "{result:?}");
+        refused(liars.insert(1, Encoded::Word(word)));
+        refused(liars.update(1, Encoded::Word(word)));
+        refused(liars.insert_new(9, Encoded::Word(word)));
+    }
+    assert!(matches!(
+        pool.map::<u64, Liar, Circular<4>, Volatile>("empty").unwrap().bulk_load([(1, Encoded::Word(8))]),
+        Err(Error::KindMismatch { .. })
+    ));
+    (1..9).for_each(|key| assert_eq!(honest.get(key).unwrap().unwrap(), bytes(50, key as usize)));
+    assert!(liars.remove(1).unwrap());
+    sound(&honest);
 }
 
 #[test]
