@@ -299,7 +299,7 @@ impl<M: Medium> Inner<M> {
         // What a crash during the creation or the dropping of a tree left.
         let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
         let ownerless: Vec<u32> = self.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
-        self.segments.release(&self.medium, ownerless);
+        self.segments.release(&self.medium, ownerless, dead);
         Ok(())
     }
 
@@ -519,7 +519,7 @@ impl<M: Medium> Inner<M> {
     fn release_tree(&self, slot: u16) {
         let of_tree: Vec<u32> =
             self.segments.used().filter(|(_, entry)| entry.tree == slot).map(|(segment, _)| segment).collect();
-        self.segments.release(&self.medium, of_tree);
+        self.segments.release(&self.medium, of_tree, |entry| entry.tree == slot);
     }
 
     pub(crate) fn describe(&self, root: Root) -> TreeInfo {

@@ -277,7 +277,7 @@ impl Records {
             }
         }
         if !spans.is_empty() {
-            segments.release(m, spans);
+            segments.release(m, spans, |entry| entry.tree == self.tree);
         }
     }
 }
@@ -376,7 +376,7 @@ pub(crate) fn release_spans<M: Medium>(m: &M, segments: &Segments, tree: u16, us
     // Also those that follow no head: what a crash between the entries of one span leaves.
     let kept: HashSet<u32> = used.into_iter().flat_map(|head| span(segments, head)).collect();
     let rest = segments.owned(tree, Kind::Rest, 0).into_iter().filter(|segment| !kept.contains(segment));
-    segments.release(m, unused.into_iter().chain(rest));
+    segments.release(m, unused.into_iter().chain(rest), |entry| entry.tree == tree);
 }
 
 #[cfg(test)]

@@ -247,10 +247,20 @@ impl Segments {
         Ok((segment, fresh))
     }
 
-    /// Takes segments back. Nothing may refer to them any more.
-    pub(crate) fn release<M: Medium>(&self, m: &M, segments: impl IntoIterator<Item = u32>) {
+    /// Takes segments back, of those whose entries say that they are the caller's, by `is_own`. Nothing may refer to them any
+    /// more.
+    ///
+    /// The entries are looked at under the lock under which segments are given out: in a damaged pool two threads may give
+    /// one span back, the second when it is another tree's by now.
+    pub(crate) fn release<M: Medium>(
+        &self,
+        m: &M,
+        segments: impl IntoIterator<Item = u32>,
+        is_own: impl Fn(&Entry) -> bool,
+    ) {
         let mut state = self.state.lock();
-        let mut released: Vec<u32> = segments.into_iter().collect();
+        let own = |&segment: &u32| self.entry(segment).is_some_and(|entry| entry.kind != Kind::Free && is_own(&entry));
+        let mut released: Vec<u32> = segments.into_iter().filter(own).collect();
         if released.is_empty() {
             return;
         }
@@ -333,7 +343,7 @@ mod tests {
         assert_eq!(segments.assign(&m, leaf, 1).unwrap(), (0, true));
         assert_eq!(segments.assign(&m, Entry::new(Kind::Span, 3, 3), 3).unwrap(), (1, true));
         assert_eq!(segments.assign(&m, leaf, 1).unwrap(), (4, true));
-        segments.release(&m, [1, 2, 3]);
+        segments.release(&m, [1, 2, 3], |entry| entry.tree == 3);
         let again = Segments::open(&m, segments.geometry).unwrap();
         assert_eq!(again.owned(3, Kind::Leaf, 128), [0, 4]);
         assert_eq!(again.assign(&m, Entry::new(Kind::Span, 1, 2), 2).unwrap(), (1, false));
@@ -343,6 +353,22 @@ mod tests {
         assert!(!again.is_block(again.start(1), leaf));
         assert!(!again.is_block(12, leaf));
         assert!(!again.is_block(u64::MAX, leaf));
+    }
+
+    #[test]
+    fn only_what_is_its_own_does_a_tree_give_back() {
+        let (m, segments) = table();
+        let give_back = |tree| segments.release(&m, [0, 1, 7], |entry| entry.tree == tree);
+        segments.assign(&m, Entry::new(Kind::Span, 1, 2), 2).unwrap();
+        give_back(1);
+        let leaf = Entry::new(Kind::Leaf, 2, 128);
+        assert_eq!(segments.assign(&m, leaf, 1).unwrap(), (0, false));
+        let before = (m.words(), segments.available());
+        // Once more, when one of them is another tree's, one is free, and one was never used.
+        give_back(1);
+        give_back(0);
+        assert_eq!(before, (m.words(), segments.available()));
+        assert_eq!(segments.entry(0), Some(leaf));
     }
 
     #[test]
