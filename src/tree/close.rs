@@ -55,18 +55,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         (words, head)
     }
 
-    /// Gives back the span of a close record that is not named by the root entry any more, durably.
-    pub(super) fn release_close_record(&self, at: u64) {
+    /// Gives back the span of a close record, which was read, and is not named by the root entry any more, durably.
+    fn release_close_record(&self, at: u64) {
         let segments = &self.pool.segments;
-        let is_own = |segment: &u32| {
-            let entry = segments.entry(*segment);
-            entry.is_some_and(|entry| entry.kind == Kind::Span && entry.tree == self.root.slot)
-        };
-        match segments.of(at).filter(is_own) {
-            Some(segment) => segments.release(self.medium(), span(segments, segment)),
-            // Damaged: there is nothing to release, but the root entry is to be durable.
-            None => self.medium().fence(),
-        }
+        let head = segments.of(at).expect("what was read lies in a segment");
+        segments.release(self.medium(), span(segments, head), |entry| entry.tree == self.root.slot);
     }
 
     /// Takes over what a close record says. False if it cannot be believed: then the leaves have to be found.

@@ -85,8 +85,9 @@ impl<N: Node, M: Medium> Core<N, M> {
             Some(closed) => {
                 self.root.set_closed(m, None);
                 if !self.restore(closed) {
-                    // With its fence, the tree is open: it may differ from its record from here on (R2).
-                    self.release_close_record(closed.at);
+                    // With this fence, the tree is open: it may differ from its record from here on (R2). The walk releases
+                    // the span, as one that nothing points to: what is damaged may name another one.
+                    m.fence();
                     self.walk(head)?;
                 }
             }

@@ -298,6 +298,33 @@ fn a_record_of_two_slots_is_reported_and_harmless() {
     assert_eq!(map.get(1).unwrap().unwrap(), value(1, 1));
 }
 
+/// The root entry has no checksum over where the close record is.
+#[test]
+fn a_wrong_close_record_takes_no_record_along() {
+    let pool = pool(256 << 10);
+    let map: Records = pool.map("m").unwrap();
+    let long = vec![0xa5; 9000];
+    for key in 1..20 {
+        map.insert(key, &value(key, 0)).unwrap();
+    }
+    map.insert(20, &long).unwrap();
+    drop(map);
+    let mut words = words_of(pool.medium());
+    let span = words.windows(2).position(|pair| pair == [0xa5a5_a5a5_a5a5_a5a5; 2]).unwrap() as u64 * 8 - 8;
+    let closed = 8192 / 8 + 5;
+    assert!(words[closed] > 0 && words[closed] != span);
+    words[closed] = span;
+    let pool = options(256 << 10).open_on(holding(words)).unwrap();
+    let map: Records = pool.map("m").unwrap();
+    // Another tree takes all the space that there is.
+    let other: Records = pool.map("other").unwrap();
+    (0..).find(|&key| other.insert(key, &long).is_err());
+    assert!(map.get(20).unwrap().unwrap() == long);
+    (1..20).for_each(|key| assert!(map.get(key).unwrap().unwrap() == value(key, 0)));
+    sound(&map);
+    sound(&other);
+}
+
 #[test]
 fn a_value_is_lent() {
     let pool = pool(1 << 20);
