@@ -103,8 +103,14 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
     pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         // No separator is MAX, and no inner node owns it.
         let key = key.min(u64::MAX - 1);
-        // Others may change the index meanwhile: what does not fit is a lost race, too.
-        (0..PATIENCE).find_map(|_| self.descend(self.top()?, 0, key).ok().flatten())
+        for _ in 0..PATIENCE {
+            // Others may change the index meanwhile: what does not fit is a lost race, too. But without a topmost node there is
+            // nothing to be found.
+            if let Ok(Some(leaf)) = self.descend(self.top()?, 0, key) {
+                return Some(leaf);
+            }
+        }
+        None
     }
 
     /// The node of `level` that owns the key, or the leaf it names. `None`: a node's lock was taken while it was read, which
