@@ -1,8 +1,7 @@
 //! Ordinary memory: for volatile baselines, for tests, and for looking into an image of a pool.
 
-use super::{Costs, Domain, Medium, load_each};
+use super::{Domain, Medium, load_each, not_a_file};
 use crate::sync::{AtomicU64, Ordering};
-use std::io;
 
 /// A medium in ordinary memory. Nothing survives; nothing is flushed.
 pub struct Dram {
@@ -59,35 +58,7 @@ impl Medium for Dram {
         false
     }
 
-    fn costs(&self) -> Costs {
-        Costs::NOMINAL
-    }
-
-    fn read_only(&self) -> bool {
-        false
-    }
-
-    /// A child has a copy of its own.
-    #[inline]
-    fn forked(&self) -> bool {
-        false
-    }
-
-    fn boot(&self) -> u64 {
-        0
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn space(&self) -> u64 {
-        0
-    }
+    not_a_file!();
 
     #[inline]
     fn load(&self, at: u64) -> u64 {

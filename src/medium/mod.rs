@@ -188,6 +188,43 @@ pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
     words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = medium.load(at));
 }
 
+/// Implements what [`Medium`] asks about files for a medium that is memory of this process: there is always room, there is
+/// nothing to sync, and a forked child has a copy of its own.
+macro_rules! not_a_file {
+    () => {
+        fn costs(&self) -> $crate::medium::Costs {
+            $crate::medium::Costs::NOMINAL
+        }
+
+        fn read_only(&self) -> bool {
+            false
+        }
+
+        #[inline]
+        fn forked(&self) -> bool {
+            false
+        }
+
+        fn boot(&self) -> u64 {
+            0
+        }
+
+        fn sync(&self) -> ::std::io::Result<()> {
+            Ok(())
+        }
+
+        fn reserve(&self, _at: u64, _len: u64) -> ::std::io::Result<()> {
+            Ok(())
+        }
+
+        fn space(&self) -> u64 {
+            0
+        }
+    };
+}
+
+pub(crate) use not_a_file;
+
 /// Implements methods of [`Medium`] by calling another medium's, for a medium that adds something to one.
 ///
 /// A wrapper names everything that it passes on. No method has a default that would answer for the medium below, so one

@@ -12,10 +12,9 @@
 //! The content of a line that could be one of several is not chosen before it is first accessed. A run of recovery
 //! therefore branches only on what it reads, and all states that differ elsewhere are one.
 
-use super::{Costs, Domain, Dram, LINE, Medium, lines, load_each};
+use super::{Domain, Dram, LINE, Medium, lines, load_each, not_a_file};
 use parking_lot::Mutex;
 use std::cell::Cell;
-use std::io;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -265,34 +264,7 @@ impl Medium for Sim {
         self.whole_pairs
     }
 
-    fn costs(&self) -> Costs {
-        Costs::NOMINAL
-    }
-
-    fn read_only(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn forked(&self) -> bool {
-        false
-    }
-
-    fn boot(&self) -> u64 {
-        0
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn space(&self) -> u64 {
-        0
-    }
+    not_a_file!();
 
     #[inline]
     fn load(&self, at: u64) -> u64 {

@@ -1,8 +1,7 @@
 //! A medium for loom: of its words, only those of the nodes are modelled, and only from the moment when threads race.
 
-use crate::medium::{Costs, Domain, Medium};
+use crate::medium::{Domain, Medium, not_a_file};
 use crate::sync::{AtomicU64, Ordering};
-use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64 as Plain;
 
@@ -64,33 +63,7 @@ impl Medium for Few {
         false
     }
 
-    fn costs(&self) -> Costs {
-        Costs::NOMINAL
-    }
-
-    fn read_only(&self) -> bool {
-        false
-    }
-
-    fn forked(&self) -> bool {
-        false
-    }
-
-    fn boot(&self) -> u64 {
-        0
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn space(&self) -> u64 {
-        0
-    }
+    not_a_file!();
 
     fn load(&self, at: u64) -> u64 {
         match self.word(at) {
