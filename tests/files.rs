@@ -113,6 +113,31 @@ fn what_is_no_file_is_refused_at_once() {
 }
 
 #[test]
+fn a_link_to_no_file_names_the_pool_to_create() {
+    let scratch = Scratch::new();
+    let (link, target) = (scratch.path("link"), scratch.path("target"));
+    std::os::unix::fs::symlink("target", &link).unwrap();
+    let (done, wait) = std::sync::mpsc::channel();
+    let of = link.clone();
+    std::thread::spawn(move || {
+        // A creation that fails leaves the link, and no pool.
+        Pool::options().capacity(TOO_LARGE).open(&of).err().expect("no room");
+        done.send(Pool::options().capacity(16 << 20).open(&of).and_then(Pool::close))
+    });
+    wait.recv_timeout(std::time::Duration::from_secs(20)).expect("it tries for ever").unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && fs::metadata(&target).unwrap().len() == 16 << 20);
+    // Where the link leads there can be no file; a link that leads to itself.
+    let astray = scratch.path("astray");
+    std::os::unix::fs::symlink("no/target", &astray).unwrap();
+    assert!(matches!(refused(&astray), Error::NotFound { .. }));
+    let circle = scratch.path("circle");
+    std::os::unix::fs::symlink("circle", &circle).unwrap();
+    for error in [refused(&circle), Pool::open(&circle).err().unwrap()] {
+        assert!(matches!(error, Error::Io { .. }) && error.to_string().contains("circle: cannot "), "{error}");
+    }
+}
+
+#[test]
 fn errors_say_what_was_not_allowed() {
     let scratch = Scratch::new();
     let path = scratch.path("a.pool");

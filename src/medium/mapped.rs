@@ -108,14 +108,12 @@ impl Mapped {
             let (file, new) = match options.create_new(true).open(path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                     regular_at(path)?;
-                    match opening(Mapping::Write).open(path) {
-                        // Removed meanwhile.
-                        Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                        file => (file.map_err(|e| refused(path, "create", e))?, false),
-                    }
+                    // Creates the file all the same if it was removed meanwhile, or if the path is a symbolic link to none.
+                    (opening(Mapping::Write).create(true).open(path), false)
                 }
-                file => (file.map_err(|e| refused(path, "create", e))?, true),
+                file => (file, true),
             };
+            let file = file.map_err(|e| refused(path, "create", e))?;
             regular(path, &file)?;
             lock(path, &file, Mapping::Write)?;
             // Another process whose creation failed may have removed the file before it gave up the lock.
@@ -160,8 +158,10 @@ impl Mapped {
 
     /// Makes the name of a new file survive the machine, if its directory can be opened: a wish, as not all systems know it.
     pub(crate) fn sync_name(path: &Path) {
-        if let Some(parent) = path.parent() {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        // Of a symbolic link, the name that it leads to is new.
+        if let Ok(path) = path.canonicalize()
+            && let Some(parent) = path.parent()
+        {
             let _ = File::open(parent).and_then(|directory| directory.sync_all());
         }
     }

@@ -5,6 +5,7 @@ use crate::medium::{Domain, LINE, Mapped, Mapping, Medium, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::{Inner, Pool};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -174,7 +175,11 @@ impl Options {
         if self.read_only {
             return self.open_on(self.taken(Mapped::open(path, Mapping::Read)?));
         }
-        let exists = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() || meta.len() > 0);
+        // What cannot be looked at is something: opening it tells why.
+        let exists = match std::fs::metadata(path) {
+            Ok(meta) => !meta.is_file() || meta.len() > 0,
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        };
         // The remains of an interrupted creation may be too long to be mapped: they are looked at as a file.
         if exists && !(self.create && Mapped::is_unborn(path, BIRTH, Superblock::is_unborn)) {
             let mut medium = self.taken(Mapped::open(path, Mapping::Write)?);
