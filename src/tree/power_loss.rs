@@ -10,11 +10,9 @@
 
 use super::Report;
 use crate::error::{Error, Result};
-use crate::index::IndexKind;
 use crate::medium::{Mapped, Mapping, Medium};
-use crate::node::with_layout;
 use crate::pool::format::Superblock;
-use crate::pool::{Inner, Options, Pool, zero_from};
+use crate::pool::{Options, Pool, zero_from};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -90,8 +88,11 @@ impl Options {
         let (superblock, twin) = Superblock::read(&medium)?;
         superblock.check(&medium, false)?;
         let pool = Pool { inner: Arc::new(self.inner(medium, (superblock, twin))?) };
-        all_known(&pool.inner)?;
         let report = pool.check()?;
+        if let Some(tree) = report.unchecked.first() {
+            let (pool, tree, layout) = (pool.inner.medium.name().to_owned(), tree.name.clone(), tree.layout.clone());
+            return Err(Error::Unchecked { pool, tree, layout });
+        }
         if let Some(&broken) = report.violations.first() {
             return Err(pool.inner.error(broken));
         }
@@ -100,18 +101,4 @@ impl Options {
         inner.take()?;
         Ok((Pool { inner: Arc::new(inner) }, report))
     }
-}
-
-/// Whether every tree is one that can be checked.
-fn all_known<M: Medium>(pool: &Inner<M>) -> Result<()> {
-    for root in pool.live_roots()? {
-        let shape = root.shape(&pool.medium);
-        if with_layout!(shape.layout, shape.slots, N => size_of::<N>()).is_none()
-            || IndexKind::of(shape.index).is_none()
-        {
-            let tree = pool.describe(root);
-            return Err(Error::Unchecked { pool: pool.medium.name().to_owned(), tree: tree.name, layout: tree.layout });
-        }
-    }
-    Ok(())
 }

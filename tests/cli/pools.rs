@@ -1,7 +1,7 @@
 //! What is loaded, looked up, scanned, counted and checked.
 
 use super::{Desk, Ran, command, has_keys, run};
-use bristlecone::{CircTree, FastFair, Persistent, Pool};
+use bristlecone::{CircTree, FastFair, Persistent, Pool, Volatile};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Write;

@@ -1,12 +1,14 @@
 //! `check`: every broken invariant of a pool.
 
 use crate::out::{self, Outcome};
-use bristlecone::{Broken, Error, Pool, Report};
+use bristlecone::{Broken, Error, Pool, Report, TreeInfo};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Check every invariant of a pool; exit 1 if one is broken
+///
+/// Trees whose nodes have sizes that only their own program knows are named, and not checked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
@@ -73,12 +75,12 @@ pub(crate) fn run(args: Args) -> Outcome {
         Ok(report) => Ok(report),
         Err(error) => Err(damage(&error).ok_or(error)?),
     };
-    let (figures, problems, usable) = match report {
-        Err(problem) => ((0, 0, 0, 0), vec![problem], false),
+    let (figures, problems, unchecked, usable) = match report {
+        Err(problem) => ((0, 0, 0, 0), vec![problem], Vec::new(), false),
         Ok((report, usable)) => {
             let figures = (report.trees, report.leaves, report.entries, report.unfinished);
             let problems: Vec<_> = report.violations.into_iter().map(Problem::from).collect();
-            (figures, problems, usable)
+            (figures, problems, report.unchecked, usable)
         }
     };
     let (trees, leaves, entries, unfinished) = figures;
@@ -90,12 +92,17 @@ pub(crate) fn run(args: Args) -> Outcome {
             "entries": entries,
             "unfinished": unfinished,
             "usable": problems.is_empty() && usable,
+            "unchecked": unchecked.iter().map(|tree| &tree.name).collect::<Vec<_>>(),
             "problems": problems.iter().map(problem).collect::<Vec<_>>(),
         }))?;
     } else {
         for Problem { at, invariant, message } in &problems {
             let colon = if invariant.is_empty() { "" } else { ": " };
             out::text(&format!("offset {at} ({at:#x}): {invariant}{colon}{message}"))?;
+        }
+        for TreeInfo { name, layout, index, .. } in &unchecked {
+            let what = format!("layout {layout} with a {index} index, which only its own program knows");
+            out::text(&format!("tree '{}' was not checked: it has {what}", out::shown(name)))?;
         }
         let verdict = match problems.len() as u64 {
             0 => "clean".to_owned(),
@@ -107,10 +114,14 @@ pub(crate) fn run(args: Args) -> Outcome {
             n => format!("; {} for the next open to finish, which is legal", out::counted(n, "shift", "shifts")),
         };
         let trees = out::counted(trees, "tree", "trees");
+        let more = match unchecked.len() {
+            0 => String::new(),
+            n => format!("; {n} not checked"),
+        };
         let leaves = out::counted(leaves, "leaf", "leaves");
         let entries = out::counted(entries, "entry", "entries");
         out::text(&format!(
-            "{}: {verdict}: {trees}, {leaves}, {entries}{shifts}",
+            "{}: {verdict}: {trees}, {leaves}, {entries}{shifts}{more}",
             out::shown(&args.pool.to_string_lossy())
         ))?;
         if problems.is_empty() && !usable {

@@ -31,9 +31,9 @@ struct Tree {
 }
 
 impl Tree {
-    /// Keys, leaves and height, if there is no damage.
+    /// Keys, leaves and height, if they are known and there is no damage.
     fn sound(&self) -> Option<&Report> {
-        Some(&self.found).filter(|found| found.is_clean())
+        Some(&self.found).filter(|found| found.is_clean() && found.unchecked.is_empty())
     }
 
     /// How full the leaves are. The last leaf of a chain holds at most the key MAX: it is left out.
@@ -62,7 +62,8 @@ impl Figures {
     }
 
     fn bytes_per_key(&self) -> Option<f64> {
-        let bytes: u64 = self.trees.iter().map(|tree| tree.info.bytes).sum();
+        let counted = self.trees.iter().filter(|tree| tree.found.unchecked.is_empty());
+        let bytes: u64 = counted.map(|tree| tree.info.bytes).sum();
         (self.keys() > 0).then(|| bytes as f64 / self.keys() as f64)
     }
 
@@ -186,6 +187,11 @@ fn text(figures: &Figures) -> String {
                 out::bytes(info.bytes),
             ));
         }
+    }
+    let unchecked = figures.trees.iter().filter(|tree| !tree.found.unchecked.is_empty()).count() as u64;
+    if unchecked > 0 {
+        let trees = out::counted(unchecked, "tree is", "trees are");
+        lines.push(format!("\n  {trees} not counted: only the program that made them knows nodes of their size"));
     }
     if figures.problems() > 0 {
         let broken = out::counted(figures.problems() as u64, "broken invariant", "broken invariants");
