@@ -216,7 +216,15 @@ impl Records {
         let place = self.place(segments, at).ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
         let len = m.load(at) & 0xffff_ffff;
         let most = (place.bytes - HEADER).min(RECORD_MAX);
-        if len > most { Err(Broken::new(at, "V2: record longer than its block")) } else { Ok(len) }
+        if len > most {
+            return Err(Broken::new(at, "V2: record longer than its block"));
+        }
+        // Space is reserved for the segments that the span really has, and for no others.
+        let mut rest = place.segment + 1..place.segment + if place.kind == Kind::Span { place.unit } else { 1 };
+        if !rest.all(|segment| segments.entry(segment).is_some_and(|entry| entry.kind == Kind::Rest)) {
+            return Err(Broken::new(at, "V1: a slot points to a span that is not whole"));
+        }
+        Ok(len)
     }
 
     /// Begins to read records: those that slots point to from now on stay as they are until it ends.
@@ -342,8 +350,16 @@ impl<M: Medium> Reading<'_, M> {
 
     /// Checks the record's length and checksum.
     pub(crate) fn check(&self, at: u64) -> Result<(), Broken> {
-        let bytes = self.read(at)?;
-        if u64::from(crc32fast::hash(&bytes)) == self.m.load(at) >> 32 {
+        let len = self.records.len(self.m, self.segments, at)?;
+        // Piece by piece: a damaged pool may say that records are long without having the bytes.
+        let mut hasher = crc32fast::Hasher::new();
+        let mut piece = [0; 4096];
+        for from in (0..len).step_by(piece.len()) {
+            let bytes = &mut piece[..(len - from).next_multiple_of(8).min(4096) as usize];
+            self.copy(at + HEADER + from, bytes);
+            hasher.update(&bytes[..(len - from).min(4096) as usize]);
+        }
+        if u64::from(hasher.finalize()) == self.m.load(at) >> 32 {
             Ok(())
         } else {
             Err(Broken::new(at, "V2: record checksum"))

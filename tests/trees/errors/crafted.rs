@@ -54,6 +54,14 @@ fn child() {
             let report = pool.check().unwrap();
             assert!(report.is_clean() && report.entries == 1500, "{report:?}");
         }
+        "whole" => {
+            let report = Pool::options().read_only(true).open(path).unwrap().check().unwrap();
+            assert!(report.is_clean(), "{report:?}");
+        }
+        "cut" => {
+            let report = Pool::options().read_only(true).open(path).unwrap().check().unwrap();
+            assert!(report.violations.iter().any(|broken| broken.invariant.starts_with("V1")), "{report:?}");
+        }
         "long" => {
             let report = Pool::options().read_only(true).open(path).unwrap().check().unwrap();
             assert!(report.violations.iter().any(|broken| broken.invariant.starts_with("V2")), "{report:?}");
@@ -85,25 +93,29 @@ fn bounded(path: &Path, step: &str) {
 
 #[test]
 #[cfg_attr(miri, ignore)]
-fn a_record_is_not_longer_than_any_can_be() {
+fn a_record_takes_no_more_memory_than_it_has_bytes() {
     const SEGMENT: u64 = 1 << 20;
     let mut scratch = Scratch::empty();
     let pool = Pool::options().segment_size(SEGMENT).capacity(4 << 30).max_capacity(4 << 30).max_trees(4);
     let pool = pool.open(&scratch.path).unwrap();
     let map: Map<u64, Vec<u8>> = pool.map("m").unwrap();
-    map.insert(1, &vec![7; 3 << 20]).unwrap();
+    map.insert(1, &vec![7; 40 << 20]).unwrap();
     drop(map);
     pool.close().unwrap();
     scratch._calm = None;
-    // The record's four segments become as many as the pool has, and its length more than a record's.
+    // No more than the record itself, of which the file has the bytes.
+    bounded(&scratch.path, "whole");
+    // The record's segments become as many as the pool has, and its length that of all of them; then more than a record's.
     let file = OpenOptions::new().read(true).write(true).open(&scratch.path).unwrap();
     let mut table = [[0; 8]; 16];
     file.read_exact_at(table.as_flattened_mut(), TABLE as u64).unwrap();
     let words = table.map(u64::from_le_bytes);
-    let head = words.iter().position(|word| (word & 0xff, word >> 32) == (5, 4)).unwrap();
+    let head = words.iter().position(|word| (word & 0xff, word >> 32) == (5, 41)).unwrap();
     let word = words[head] & 0xffff_00ff | 4000 << 32;
     let check = (word ^ head as u64).wrapping_add(0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     file.write_all_at(&(word | check << 8).to_le_bytes(), (TABLE + head * 8) as u64).unwrap();
-    file.write_all_at(&((1u64 << 30) + 1).to_le_bytes(), SEGMENT * (1 + head as u64)).unwrap();
-    bounded(&scratch.path, "long");
+    for (len, step) in [(1 << 30, "cut"), ((1u64 << 30) + 1, "long")] {
+        file.write_all_at(&len.to_le_bytes(), SEGMENT * (1 + head as u64)).unwrap();
+        bounded(&scratch.path, step);
+    }
 }
