@@ -42,7 +42,7 @@ pub struct Mapped {
     /// What the mapping itself promises.
     detected: Domain,
     flush: Flush,
-    writable: bool,
+    mapping: Mapping,
     /// Measured when somebody asks.
     costs: OnceLock<Costs>,
     /// What is to be removed if the creation is not completed.
@@ -80,6 +80,9 @@ pub enum Mapping {
     Write,
     /// For reading only, under a shared lock.
     Read,
+    /// For trees of a file that is only read, under a shared lock: all that is stored, and what is repaired after a crash,
+    /// stays in the memory of this process, and is gone with the mapping.
+    Copy,
 }
 
 impl Mapped {
@@ -132,7 +135,7 @@ impl Mapped {
         };
         match sized().and_then(|()| map_file(&file, len, true).map_err(io("map"))) {
             Ok(map) => {
-                let mut made = Self::of(name, file, map, true);
+                let mut made = Self::of(name, file, map, Mapping::Write);
                 made.remains = Some(remains);
                 Ok(made)
             }
@@ -196,16 +199,15 @@ impl Mapped {
     fn map(path: &Path, file: File, mapping: Mapping) -> Result<Self> {
         let io = |doing| move |source| Error::Io { pool: path.display().to_string(), doing, source };
         let len = file.metadata().map_err(io("inspect"))?.len();
-        let writable = mapping == Mapping::Write;
-        let map = map_file(&file, len, writable).map_err(io("map"))?;
-        Ok(Self::of(path.display().to_string(), file, map, writable))
+        let map = map_file(&file, len, mapping == Mapping::Write).map_err(io("map"))?;
+        Ok(Self::of(path.display().to_string(), file, map, mapping))
     }
 
     fn of(
         name: String,
         file: File,
         (map, words, detected): (Map, NonNull<[AtomicU64]>, Domain),
-        writable: bool,
+        mapping: Mapping,
     ) -> Self {
         Self {
             words,
@@ -216,7 +218,7 @@ impl Mapped {
             domain: forced().unwrap_or(detected),
             detected,
             flush: Flush::chosen(),
-            writable,
+            mapping,
             costs: OnceLock::new(),
             remains: None,
         }
@@ -267,7 +269,7 @@ impl Mapped {
         use rustix::mm::{Advice, madvise};
         let advice = match mapping {
             Mapping::Write => Advice::LinuxPopulateWrite,
-            Mapping::Read => Advice::LinuxPopulateRead,
+            Mapping::Read | Mapping::Copy => Advice::LinuxPopulateRead,
         };
         const PAGE: u64 = 4096;
         let (start, end) = (at.next_multiple_of(PAGE), (at + len) / PAGE * PAGE);
@@ -284,7 +286,7 @@ impl Mapped {
     /// Extends the file to `len` bytes and maps it anew.
     pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
         self.file.set_len(len)?;
-        let (map, words, domain) = map_file(&self.file, len, self.writable)?;
+        let (map, words, domain) = map_file(&self.file, len, self.mapping == Mapping::Write)?;
         if self.domain != Domain::Process && self.detected != domain {
             return Err(io::Error::other("the longer file cannot be mapped as the shorter one was"));
         }
@@ -341,7 +343,7 @@ impl Medium for Mapped {
     }
 
     fn read_only(&self) -> bool {
-        !self.writable
+        self.mapping == Mapping::Read
     }
 
     #[inline]
@@ -354,6 +356,9 @@ impl Medium for Mapped {
     }
 
     fn sync(&self) -> io::Result<()> {
+        if self.mapping != Mapping::Write {
+            return Ok(());
+        }
         // Linux knows by itself which pages of the mapping were written to.
         #[cfg(not(target_os = "linux"))]
         {
@@ -364,6 +369,9 @@ impl Medium for Mapped {
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        if self.mapping != Mapping::Write {
+            return Ok(());
+        }
         let Some(hole) = reserve(&self.file, at, len)? else { return Ok(()) };
         self.populate(hole, at + len - hole, Mapping::Write);
         Ok(())
@@ -531,7 +539,7 @@ fn lock(path: &Path, file: &File, mapping: Mapping) -> Result<()> {
     loop {
         let locked = match mapping {
             Mapping::Write => file.try_lock(),
-            Mapping::Read => file.try_lock_shared(),
+            Mapping::Read | Mapping::Copy => file.try_lock_shared(),
         };
         return match locked {
             Ok(()) => Ok(()),

@@ -98,6 +98,23 @@ impl Options {
 
     /// Opens for reading only: nothing is repaired, trees cannot be opened, but listed and
     /// [checked](Pool::check). Default: false.
+    ///
+    /// To read the trees of a file that is not to be changed, or cannot be, open a [copy in memory](Mapping::Copy):
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("a.pool");
+    /// # let pool = bristlecone::Pool::options().capacity(16 << 20).open(&path)?;
+    /// # pool.tree::<bristlecone::OneLine, bristlecone::Volatile>("t")?.insert(1, 2)?;
+    /// # drop(pool);
+    /// use bristlecone::medium::{Mapped, Mapping};
+    /// use bristlecone::{PTree, Pool};
+    ///
+    /// let pool = Pool::options().open_on(Mapped::open(&path, Mapping::Copy)?)?;
+    /// let tree: PTree = pool.tree("t")?;
+    /// assert_eq!(tree.get(1), Some(2));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self

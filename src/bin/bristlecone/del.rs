@@ -15,7 +15,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let key = args.key;
-    if args.place.with_tree(|tree| Ok(tree.remove(key)?))? {
+    if args.place.changing(|tree| Ok(tree.remove(key)?))? {
         return Ok(ExitCode::SUCCESS);
     }
     Err(format!("{}: key {key} is not in tree '{}'", args.place.pool.display(), args.place.tree).into())

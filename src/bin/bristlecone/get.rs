@@ -16,7 +16,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let key = args.key;
-    let Some(mut value) = args.place.with_tree(|tree| Ok(tree.get(key)?))? else {
+    let Some(mut value) = args.place.reading(|tree| Ok(tree.get(key)?))? else {
         return Err(format!("{}: key {key} is not in tree '{}'", args.place.pool.display(), args.place.tree).into());
     };
     value.push(b'\n');

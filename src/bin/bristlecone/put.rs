@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let value = args.value.as_encoded_bytes();
-    args.place.with_tree(|tree| {
+    args.place.changing(|tree| {
         if !tree.accepts(value) {
             return Err(format!("tree '{}' holds numbers: the value must be a decimal number", args.place.tree).into());
         }

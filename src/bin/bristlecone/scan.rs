@@ -29,11 +29,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if args.from > args.to {
         return Err(Usage(format!("--from {} is greater than --to {}", args.from, args.to)).into());
     }
-    // A reader that has seen enough is no reason not to close the pool in order.
-    args.place.with_tree(|tree| match print(&args, tree) {
-        Err(error) if out::is_closed_pipe(&*error) => Ok(()),
-        other => other,
-    })?;
+    args.place.reading(|tree| print(&args, tree))?;
     Ok(ExitCode::SUCCESS)
 }
 

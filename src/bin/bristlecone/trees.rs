@@ -2,8 +2,9 @@
 
 use crate::out::Outcome;
 use crate::parse::{Index, Layout};
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Mapped, Mapping, Medium};
 use bristlecone::{Error, Map, Node, PTree, Pool, Report, Result, TreeInfo};
+use clap::builder::NonEmptyStringValueParser;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -253,17 +254,12 @@ pub(crate) fn find<M: Medium>(pool: &Pool<M>, name: &str) -> Result<Option<TreeI
     Ok(pool.trees()?.into_iter().find(|tree| tree.name == name))
 }
 
-/// Opens an existing tree of an existing pool, lets `work` use it, and closes the pool in order.
-pub(crate) fn with_tree<T>(path: &Path, name: &str, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
-    let pool = Pool::open(path)?;
-    let Some(info) = find(&pool, name)? else {
-        return Err(format!("{}: no tree '{name}'; {}", path.display(), known(&pool)?).into());
+/// Opens an existing tree.
+fn open(pool: &Pool, path: &Path, name: &str) -> Outcome<Box<dyn Tree>> {
+    let Some(info) = find(pool, name)? else {
+        return Err(format!("{}: no tree '{name}'; {}", path.display(), known(pool)?).into());
     };
-    let tree = Shape::of(&info)?.open(&pool, name)?;
-    let result = work(&*tree)?;
-    drop(tree);
-    pool.close()?;
-    Ok(result)
+    Shape::of(&info)?.open(pool, name)
 }
 
 /// The names of a pool's trees, in a sentence.
@@ -283,8 +279,23 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// See [`with_tree`].
-    pub(crate) fn with_tree<T>(&self, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
-        with_tree(&self.pool, &self.tree, work)
+    /// Opens the tree, lets `work` change it, and closes the pool in order.
+    pub(crate) fn changing<T>(&self, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
+        let pool = Pool::open(&self.pool)?;
+        let tree = open(&pool, &self.pool, &self.tree)?;
+        let result = work(&*tree)?;
+        drop(tree);
+        pool.close()?;
+        Ok(result)
+    }
+
+    /// Opens the tree without changing the file, which may be read-only, and lets `work` read it.
+    pub(crate) fn reading<T>(&self, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
+        let pool = Pool::options().open_on(Mapped::open(&self.pool, Mapping::Copy)?)?;
+        let tree = open(&pool, &self.pool, &self.tree)?;
+        let result = work(&*tree);
+        // An orderly close would write what nobody sees. The process ends.
+        std::mem::forget((tree, pool));
+        result
     }
 }
