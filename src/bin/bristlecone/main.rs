@@ -82,7 +82,18 @@ fn run(command: Command) -> Outcome {
     }
 }
 
+/// Makes a limit on the size of files (`ulimit -f`) an error like any other, not the end of the process.
+#[cfg(unix)]
+fn outlive_file_size_limits() {
+    // SAFETY: nothing is called when the signal comes; it is ignored.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+#[cfg(not(unix))]
+fn outlive_file_size_limits() {}
+
 fn main() -> ExitCode {
+    outlive_file_size_limits();
     match run(Cli::parse().command) {
         Ok(code) => code,
         // `bristlecone scan ... | head`: the reader has seen enough.
