@@ -120,7 +120,7 @@ pub enum Error {
     },
     /// There is no file at the path and the options do not allow to create one, or the pool has no such tree.
     NotFound {
-        /// The path or the tree.
+        /// The path, or the pool and the tree.
         what: String,
     },
     /// The disk, or the pool's capacity, is exhausted. Delete, or reopen with a larger capacity.
@@ -183,12 +183,12 @@ pub enum Error {
         /// The tree.
         tree: String,
     },
-    /// A handle to the pool or to one of its trees is still alive, so it cannot be closed yet.
+    /// A handle to the pool or to one of its trees is still alive, so it cannot be closed, or dropped, yet.
     StillOpen {
         /// The file.
         pool: String,
-        /// How many other handles there are.
-        handles: usize,
+        /// The trees that are open. None: there is another handle to the pool.
+        trees: Vec<String>,
     },
     /// The pool's content breaks an invariant of the format.
     Corrupt {
@@ -266,9 +266,11 @@ impl fmt::Display for Error {
                 write!(f, "bulk load: the key at position {position} is not greater than the one before it")
             }
             Self::NotEmpty { tree } => write!(f, "bulk load: tree '{tree}' is not empty"),
-            Self::StillOpen { pool, handles } => {
-                write!(f, "{pool}: {handles} other handles to the pool or its trees are still open")
-            }
+            Self::StillOpen { pool, trees } => match &trees[..] {
+                [] => write!(f, "{pool}: another handle to the pool is still open"),
+                [tree] => write!(f, "{pool}: tree '{tree}' is still open"),
+                trees => write!(f, "{pool}: trees '{}' are still open", trees.join("', '")),
+            },
             Self::Corrupt { pool, at, invariant } => {
                 write!(f, "{pool}: corrupt at offset {at} ({at:#x}): {invariant}")
             }

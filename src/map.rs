@@ -8,6 +8,7 @@ use crate::node::{Node, OneLine};
 use crate::pool::Pool;
 use crate::pool::records::Reading;
 use crate::tree::{Core, Range, Report};
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -49,6 +50,12 @@ pub struct Map<K: Key, V: Value, N: Node = OneLine, I: Index = Volatile, M: Medi
 impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Clone for Map<K, V, N, I, M> {
     fn clone(&self) -> Self {
         Self { core: Arc::clone(&self.core), types: PhantomData }
+    }
+}
+
+impl<K: Key, V: Value, N: Node, I: Index, M: Medium> fmt::Debug for Map<K, V, N, I, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map").field("name", &self.core.name).finish_non_exhaustive()
     }
 }
 

@@ -27,6 +27,7 @@ use records::span;
 use roots::{Root, Shape};
 use segments::{Kind, Segments};
 use std::any::Any;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +64,12 @@ pub struct Pool<M: Medium = Mapped> {
 impl<M: Medium> Clone for Pool<M> {
     fn clone(&self) -> Self {
         Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<M: Medium> fmt::Debug for Pool<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("name", &self.inner.medium.name()).finish_non_exhaustive()
     }
 }
 
@@ -192,8 +199,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::StillOpen`] while a handle to the tree is alive; [`Error::ReadOnly`];
-    /// [`Error::Forked`]; [`Error::Corrupt`].
+    /// [`Error::NotFound`]; [`Error::StillOpen`] while a handle to the tree is alive; [`Error::TreeName`];
+    /// [`Error::ReadOnly`]; [`Error::Forked`]; [`Error::Corrupt`].
     ///
     /// # Complexity
     ///
@@ -206,19 +213,20 @@ impl<M: Medium> Pool<M> {
     pub fn drop_tree(&self, name: &str) -> Result<()> {
         let inner = &*self.inner;
         inner.writable()?;
+        roots::check_name(name)?;
         let mut slots = inner.catalog.lock();
         let root = loop {
             match inner.find_live(name)? {
                 Some(root) => match slots.get(&root.slot) {
                     None => break root,
                     Some(Slot::Open(tree)) if tree.strong_count() > 0 => {
-                        let (pool, handles) = (inner.medium.name().to_owned(), tree.strong_count());
-                        return Err(Error::StillOpen { pool, handles });
+                        let (pool, trees) = (inner.medium.name().to_owned(), vec![name.to_owned()]);
+                        return Err(Error::StillOpen { pool, trees });
                     }
                     Some(_) => {}
                 },
                 None if catalog::is_creating(&slots, name) => {}
-                None => return Err(Error::NotFound { what: name.to_owned() }),
+                None => return Err(inner.no_tree(name)),
             }
             slots = inner.catalog.wait(slots);
         };
@@ -232,19 +240,43 @@ impl<M: Medium> Pool<M> {
     /// Closes the pool in order, so that the next open is instant.
     ///
     /// Dropping the last handle does the same, but cannot report an error. On an ordinary file it waits until everything is
-    /// on the disk ([`Options::sync`]).
+    /// on the disk ([`Options::sync`]). Trees are handles to their pool: drop them first.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] if the system cannot write to the disk: the pool is left as if the process had been killed.
-    /// [`Error::StillOpen`] if trees or other handles are alive; the pool stays open through them. [`Error::Forked`].
+    /// [`Error::StillOpen`] if trees or other handles are alive; the pool stays open through them, and the last one closes
+    /// it. [`Error::Forked`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("a.pool");
+    /// use bristlecone::{PTree, Pool};
+    ///
+    /// struct Store {
+    ///     pool: Pool,
+    ///     orders: PTree,
+    /// }
+    ///
+    /// impl Store {
+    ///     fn close(self) -> bristlecone::Result<()> {
+    ///         let Store { pool, orders } = self; // not `..`: what is left in `self` lives until the end of this function
+    ///         drop(orders);
+    ///         pool.close()
+    ///     }
+    /// }
+    /// # let pool = Pool::options().capacity(16 << 20).open(&path)?;
+    /// # Store { orders: pool.tree("orders")?, pool }.close()?;
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn close(self) -> Result<()> {
         self.inner.owned()?;
-        let name = self.inner.medium.name().to_owned();
-        let handles = Arc::strong_count(&self.inner) - 1;
+        let (pool, trees) = (self.inner.medium.name().to_owned(), self.inner.open_trees());
         match Arc::into_inner(self.inner) {
             Some(mut inner) => inner.close(),
-            None => Err(Error::StillOpen { pool: name, handles }),
+            None => Err(Error::StillOpen { pool, trees }),
         }
     }
 }
@@ -408,6 +440,17 @@ impl<M: Medium> Inner<M> {
         // A child that came by `fork` may find the lock held by a thread that it has not.
         let _slots = self.owned().is_ok().then(|| self.catalog.lock());
         self.live()
+    }
+
+    /// The names of the trees that are open.
+    fn open_trees(&self) -> Vec<String> {
+        let slots = self.catalog.lock();
+        let is_open = |root: &Root| matches!(slots.get(&root.slot), Some(Slot::Open(tree)) if tree.strong_count() > 0);
+        self.roots().filter(is_open).map(|root| root.name(&self.medium)).collect()
+    }
+
+    pub(crate) fn no_tree(&self, name: &str) -> Error {
+        Error::NotFound { what: format!("{}: tree '{name}'", self.medium.name()) }
     }
 
     /// The root of the tree of this name.

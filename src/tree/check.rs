@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::chain::{Chain, Links};
-use crate::error::{Broken, Error, Result};
+use crate::error::{Broken, Result};
 use crate::index::{IndexKind, built_flat, built_volatile, check_persistent};
 use crate::medium::Medium;
 use crate::node::{Checked, Node, with_layout};
@@ -224,7 +224,7 @@ impl<M: Medium> Pool<M> {
     /// entries can be read.
     pub fn check_tree(&self, name: &str) -> Result<Report> {
         let mut report = Report::default();
-        let root = self.inner.find(name)?.ok_or_else(|| Error::NotFound { what: name.to_owned() })?;
+        let root = self.inner.find(name)?.ok_or_else(|| self.inner.no_tree(name))?;
         self.check_root(root, &mut report);
         Ok(report)
     }

@@ -36,6 +36,7 @@ use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool};
 use crate::sync::{AtomicU64, Ordering};
 use restructuring::Restructuring;
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::{Arc, OnceLock};
@@ -86,6 +87,12 @@ pub struct PTree<N: Node = OneLine, I: Index = Volatile, M: Medium = Mapped> {
 impl<N: Node, I: Index, M: Medium> Clone for PTree<N, I, M> {
     fn clone(&self) -> Self {
         Self { core: Arc::clone(&self.core), index: PhantomData }
+    }
+}
+
+impl<N: Node, I: Index, M: Medium> fmt::Debug for PTree<N, I, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PTree").field("name", &self.core.name).finish_non_exhaustive()
     }
 }
 
