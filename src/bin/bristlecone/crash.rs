@@ -198,7 +198,12 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
             "seconds": out::rounded(time.as_secs_f64(), 3),
         }))?;
     } else {
-        out::text(&format!("{}: {} histories in {}", what(args), out::count(found.histories), out::time(time)))?;
+        out::text(&format!(
+            "{}: {} in {}",
+            what(args),
+            out::counted(found.histories, "history", "histories"),
+            out::time(time)
+        ))?;
         out::text(&format!(
             "  {} crash points, {} states opened, {} distinct; {} of them crashes inside recovery",
             out::count(found.points),

@@ -4,7 +4,7 @@ use crate::lines::{Bad, LONGEST, Lines};
 use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
 use crate::trees::{self, Place, Shape, Tree, Values};
-use bristlecone::{Error, Pool};
+use bristlecone::{Error, Pool, TreeInfo};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
@@ -82,22 +82,32 @@ impl Args {
         Ok(options.open(&self.place.pool)?)
     }
 
-    /// What the tree is, and what was asked for where that is said.
-    fn shape(&self, pool: &Pool) -> Outcome<Shape> {
-        let there = trees::find(pool, &self.place.tree)?.map(|info| Shape::of(&info)).transpose()?;
-        let layout = self.layout.unwrap_or(there.map_or(Layout::OneLine, |there| there.layout));
-        let new = Shape { layout, slots: layout.usual_slots(), index: Index::Volatile, values: Values::Bytes };
+    /// What the tree is, or is to be.
+    fn shape(&self, there: Option<TreeInfo>) -> Outcome<Shape> {
+        let there = there.map(|info| Shape::of(&info)).transpose()?;
+        let layout = self.layout.or(there.map(|there| there.layout)).unwrap_or(Layout::OneLine);
+        let usual = Shape { layout, slots: layout.usual_slots(), index: Index::Volatile, values: Values::Bytes };
         if layout == Layout::OneLine && self.node_bytes.is_some() {
             let why = "one_line nodes have one size: --node-bytes goes with --layout linear or circular";
             return Err(Usage(why.to_owned()).into());
         }
-        let found = there.unwrap_or(new);
-        Ok(Shape {
+        let found = there.unwrap_or(usual);
+        let asked = Shape {
             layout,
             slots: self.node_bytes.unwrap_or(found.slots),
             index: self.index.unwrap_or(found.index),
             values: found.values,
-        })
+        };
+        if there.is_some_and(|there| asked != there) {
+            let has = format!("{} {}", found.layout.name(), found.nodes());
+            let hint = "--layout, --node-bytes and --index are for new trees";
+            return Err(format!("{}: tree '{}' has {has}; {hint}", self.place.pool.display(), self.place.tree).into());
+        }
+        if there.is_none() && !asked.is_known() {
+            let why = format!("there are no trees of {} {}", layout.name(), asked.nodes());
+            return Err(Usage(why).into());
+        }
+        Ok(asked)
     }
 
     fn load(&self, tree: &dyn Tree, lines: &mut Lines, bar: &ProgressBar) -> Outcome<Counts> {
@@ -163,10 +173,13 @@ fn progress(len: Option<u64>) -> ProgressBar {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    // The file first: a wrong name should not leave a new pool behind.
+    // The file first: a wrong name, or option, should not leave a new pool behind.
     let (mut lines, len) = args.lines()?;
+    if !args.place.pool.exists() {
+        args.shape(None)?;
+    }
     let pool = args.pool()?;
-    let tree = args.shape(&pool)?.open(&pool, &args.place.tree)?;
+    let tree = args.shape(trees::find(&pool, &args.place.tree)?)?.open(&pool, &args.place.tree)?;
     let bar = progress(len);
     let start = Instant::now();
     let loaded = args.load(&*tree, &mut lines, &bar);

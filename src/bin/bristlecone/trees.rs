@@ -181,7 +181,7 @@ pub(crate) enum Values {
 }
 
 /// What it takes to open a tree.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) layout: Layout,
     pub(crate) slots: u32,
@@ -223,6 +223,11 @@ impl Shape {
         let layout = Layout::from_name(name).ok_or_else(|| unknown(&format!("layout {}", tree.layout)))?;
         let index = Index::from_name(tree.index).ok_or_else(|| unknown(&format!("a {} index", tree.index)))?;
         Ok(Self { layout, slots: tree.slots, index, values })
+    }
+
+    /// Whether there are trees of this shape.
+    pub(crate) fn is_known(self) -> bool {
+        with_types!(self, [32 64 128 256], N, I => (size_of::<N>(), size_of::<I>())).is_some()
     }
 
     /// Opens the tree of this shape, or creates it.
@@ -274,7 +279,7 @@ pub(crate) struct Place {
     /// The pool file
     pub(crate) pool: std::path::PathBuf,
     /// The tree in it
-    #[arg(long, default_value = "main", value_name = "NAME")]
+    #[arg(long, default_value = "main", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tree: String,
 }
 
