@@ -32,7 +32,7 @@ pub struct Options {
     segment: u64,
     trees: u32,
     create: bool,
-    read_only: bool,
+    pub(crate) read_only: bool,
     domain: Option<Domain>,
     sync: bool,
     watch: Option<Watch>,

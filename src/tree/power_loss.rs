@@ -21,11 +21,12 @@ impl Options {
     ///
     /// A report without violations means that the trees can be used, not that nothing is missing: changes that the machine
     /// had not written to the disk are lost, be they acknowledged or not, of each page by itself. Who needs to know what is
-    /// missing compares with another source, or falls back on a backup.
+    /// missing compares with another source, or falls back on a backup. The pool's capacity stays as it is.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open). Besides, and then nothing was stored: the first broken invariant, as [`Error::Corrupt`]
+    /// As [`open`](Self::open); [`Error::ReadOnly`], too, if the options ask for [`read_only`](Self::read_only), by which a
+    /// pool can be looked at in any state. Besides, and then nothing was stored: the first broken invariant, as [`Error::Corrupt`]
     /// (open it with [`read_only`](Self::read_only) for the [whole report](Pool::check)); [`Error::Unchecked`] if there is a
     /// tree that this build cannot check.
     ///
@@ -56,6 +57,9 @@ impl Options {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn open_after_power_loss(&self, path: impl AsRef<Path>) -> Result<(Pool, Report)> {
+        if self.read_only {
+            return Err(Error::ReadOnly { pool: path.as_ref().display().to_string() });
+        }
         let medium = self.taken(Mapped::open(path.as_ref(), Mapping::Write)?);
         self.checked(medium, |medium, unused| {
             if !medium.punch_from(unused)? {
@@ -82,7 +86,7 @@ impl Options {
         medium: M,
         clear: impl FnOnce(&M, u64) -> std::io::Result<()>,
     ) -> Result<(Pool<M>, Report)> {
-        if medium.read_only() {
+        if self.read_only || medium.read_only() {
             return Err(Error::ReadOnly { pool: medium.name().to_owned() });
         }
         let (superblock, twin) = Superblock::read(&medium)?;

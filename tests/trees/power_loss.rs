@@ -273,6 +273,9 @@ fn the_error_tells_the_way_in() {
     // It can be looked at.
     let reading = options().read_only(true).open_on(after.any()).unwrap();
     assert!(reading.stat().power_loss && reading.check().unwrap().is_clean());
+    let before = words_of(&after.cache);
+    let error = options().read_only(true).open_on_after_power_loss(after.any()).err().unwrap();
+    assert!(matches!(error, Error::ReadOnly { .. }) && words_of(&after.cache) == before, "{error}");
     // Nothing is known of a tree whose nodes have a size that only its own program knows: here 1,000 slots, in its root.
     let mut words = words_of(&disk.cache);
     let root = &mut words[1024..][..32];
