@@ -129,10 +129,25 @@ fn a_load_that_cannot_be_is_refused() {
     assert!(!desk.pool().exists());
     assert!(desk.load("1\ta\n", &["--capacity", "4K"]).fails(1).contains("capacity of 4096 bytes"));
     desk.load("1\ta\n", &["--layout", "linear"]).ok();
-    assert!(desk.load("1\ta\n", &["--layout", "circular"]).fails(1).contains("layout linear/32"));
-    assert!(desk.load("1\ta\n", &["--tree", ""]).fails(1).contains("tree name"));
+    assert!(desk.load("1\ta\n", &["--layout", "circular"]).fails(1).contains("linear nodes of 32 slots"));
+    assert_eq!(desk.load("1\ta\n", &["--tree", ""]).code, Some(2));
     assert_eq!(desk.load("1\ta\n", &["--layout", "square"]).code, Some(2));
     assert_eq!(desk.load("1\ta\n", &["--node-bytes", "600"]).code, Some(2));
+}
+
+#[test]
+fn a_tree_that_cannot_be_made_leaves_no_pool() {
+    let desk = Desk::new();
+    let flat = desk.load("1\ta\n", &["--layout", "circular", "--index", "flat"]).fails(2);
+    assert!(flat.contains("no trees of circular nodes of 32 slots with a flat index"), "{flat}");
+    assert!(!desk.pool().exists());
+    // What is there stays what it is.
+    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+    for other in [["--layout", "circular"], ["--index", "persistent"]] {
+        let told = desk.load("2\tb\n", &other).fails(1);
+        assert!(told.contains("tree 'main' has one_line nodes of 39 slots with a volatile index"), "{told}");
+    }
+    desk.load("2\tb\n", &["--layout", "one_line", "--index", "volatile"]).ok();
 }
 
 #[test]
@@ -344,4 +359,64 @@ fn a_closed_pipe_ends_a_scan_quietly() {
     let ran = Ran::new(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     assert_eq!(desk.run("stat", &["--json"]).json()["last_shutdown"], "clean");
+}
+
+/// The pool, for reading only, whoever asks.
+fn read_only(pool: &std::path::Path, read_only: bool) {
+    let mut permissions = std::fs::metadata(pool).unwrap().permissions();
+    permissions.set_readonly(read_only);
+    std::fs::set_permissions(pool, permissions).unwrap();
+}
+
+#[test]
+fn a_file_that_is_only_read_is_not_changed() {
+    let desk = Desk::new();
+    desk.load("1\ta\n2\tb\n", &["--capacity", "32M"]).ok();
+    let closed = std::fs::read(desk.pool()).unwrap();
+    let pool = Pool::open(desk.pool()).unwrap();
+    let main: bristlecone::Map<u64, Vec<u8>> = pool.map("main").unwrap();
+    let in_use = std::fs::read(desk.pool()).unwrap();
+    drop((main, pool));
+    for content in [closed, in_use] {
+        std::fs::write(desk.pool(), &content).unwrap();
+        read_only(&desk.pool(), true);
+        assert_eq!(desk.run("get", &["2"]).ok(), "b\n");
+        assert_eq!(desk.run("scan", &["--reverse"]).ok(), "2\tb\n1\ta\n");
+        assert!(desk.run("put", &["2", "c"]).fails(1).contains("a.pool: read-only"));
+        read_only(&desk.pool(), false);
+        assert!(std::fs::read(desk.pool()).unwrap() == content);
+    }
+    desk.run("put", &["2", "c"]).ok();
+    assert_eq!(desk.run("get", &["2"]).ok(), "c\n");
+}
+
+#[test]
+fn a_tree_of_another_size_is_not_checked_and_not_broken() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+    let pool = Pool::open(desk.pool()).unwrap();
+    let odd: bristlecone::PTree<bristlecone::Linear<12>, Volatile> = pool.tree("odd").unwrap();
+    odd.insert(1, 2).unwrap();
+    drop(odd);
+    pool.close().unwrap();
+    let told = desk.run("check", &[]).ok();
+    assert!(told.contains("tree 'odd' was not checked: it has layout linear/12 with a volatile index"), "{told}");
+    assert!(told.contains("clean: 1 tree, 2 leaves, 1 entry; 1 not checked"), "{told}");
+    let json = desk.run("check", &["--json"]).json();
+    assert_eq!((&json["unchecked"], &json["trees"]), (&serde_json::json!(["odd"]), &serde_json::json!(1)));
+    let stat = desk.run("stat", &["--json"]).json();
+    assert_eq!((&stat["problems"], &stat["trees"][1]["keys"]), (&serde_json::json!(0), &Value::Null));
+    assert!(desk.run("stat", &[]).ok().contains("1 tree is not counted"));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_limit_on_the_size_of_files_is_an_error() {
+    let desk = Desk::new();
+    let file = desk.file("data.tsv", "1\ta\n");
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_bristlecone"), "load"]);
+    let ran = Ran::new(limited.args([desk.pool(), file]).output().unwrap());
+    assert!(ran.fails(1).contains("a.pool: no space for"));
+    assert!(!desk.pool().exists());
 }
