@@ -111,8 +111,13 @@ impl Mapped {
             let (file, new) = match options.create_new(true).open(path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                     regular_at(path)?;
-                    // Creates the file all the same if it was removed meanwhile, or if the path is a symbolic link to none.
-                    (opening(Mapping::Write).create(true).open(path), false)
+                    match opening(Mapping::Write).open(path) {
+                        // Removed meanwhile; or the path is a symbolic link to no file, which is created then.
+                        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                            (opening(Mapping::Write).create(true).open(path), false)
+                        }
+                        file => (file, false),
+                    }
                 }
                 file => (file, true),
             };
