@@ -23,7 +23,7 @@ impl Scratch {
 
 #[track_caller]
 fn refused(path: &Path) -> Error {
-    Pool::options().capacity(16 << 20).open(path).err().expect("an open that is refused")
+    Pool::options().capacity(16 << 20).open(path).expect_err("an open that is refused")
 }
 
 /// Memory that cannot be reserved, for this reason.
@@ -45,7 +45,7 @@ const TOO_LARGE: u64 = 1 << 50;
 fn a_creation_that_fails_removes_what_it_made() {
     let scratch = Scratch::new();
     let path = scratch.path("a.pool");
-    let failing = || Pool::options().capacity(TOO_LARGE).open(&path).err().expect("no room");
+    let failing = || Pool::options().capacity(TOO_LARGE).open(&path).expect_err("no room");
     failing();
     assert!(!path.exists());
     // An empty file stays, and is empty.
@@ -105,7 +105,7 @@ fn what_is_no_file_is_refused_at_once() {
         for options in [Pool::options(), Pool::options().create(false), Pool::options().read_only(true)] {
             let (done, wait) = std::sync::mpsc::channel();
             let of = path.to_owned();
-            std::thread::spawn(move || done.send(options.open(of).err().expect("no pool")));
+            std::thread::spawn(move || done.send(options.open(of).expect_err("no pool")));
             let error = wait.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for somebody");
             assert!(matches!(error, Error::NotAFile { .. }), "{path:?}: {error}");
         }
@@ -121,7 +121,7 @@ fn a_link_to_no_file_names_the_pool_to_create() {
     let of = link.clone();
     std::thread::spawn(move || {
         // A creation that fails leaves the link, and no pool.
-        Pool::options().capacity(TOO_LARGE).open(&of).err().expect("no room");
+        Pool::options().capacity(TOO_LARGE).open(&of).expect_err("no room");
         done.send(Pool::options().capacity(16 << 20).open(&of).and_then(Pool::close))
     });
     wait.recv_timeout(std::time::Duration::from_secs(20)).expect("it tries for ever").unwrap();

@@ -61,7 +61,7 @@ fn a_child_neither_unlocks_nor_closes_nor_writes() {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let path = dir.path().join("a.pool");
     let mut parent = run("forks_with_handles", &path);
-    let error = Pool::open(&path).err().expect("the parent has the pool");
+    let error = Pool::open(&path).expect_err("the parent has the pool");
     assert!(matches!(error, Error::InUse { .. }), "{error}");
     parent.kill().unwrap();
     parent.wait().unwrap();
