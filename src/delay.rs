@@ -95,14 +95,17 @@ mod waits {
 
     /// One point in so many is hot.
     const HOT: u64 = 8;
-    /// So often a thread passes a point seldom.
+    /// So often a thread passes a point seldom; and so often it passes one for the first time, nearly.
     const SELDOM: u16 = 24;
+    const FIRST: u16 = 4;
+    /// Points are told apart by so many hashes.
+    const PLACES: usize = 1024;
 
     thread_local! {
         /// Where the points are hot; and the state of the thread's random numbers, 0 for a thread that never waits.
         static THREAD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
         /// How often the thread has passed points, by their hashes.
-        static PASSED: [Cell<u16>; 64] = const { [const { Cell::new(0) }; 64] };
+        static PASSED: [Cell<u16>; PLACES] = const { [const { Cell::new(0) }; PLACES] };
     }
 
     /// From now on, this thread waits now and then: its own way for each `thread`, at points that `round` chooses.
@@ -136,7 +139,7 @@ mod waits {
         let chance = draw();
         let place = mix(u64::from(site.line()) << 32 ^ site.file().len() as u64);
         let passed = PASSED.with(|passed| {
-            let of_place = &passed[place as usize & 63];
+            let of_place = &passed[place as usize % PLACES];
             of_place.set(of_place.get().saturating_add(1));
             of_place.get()
         });
@@ -144,8 +147,13 @@ mod waits {
             return;
         }
         let is_hot = mix(round ^ place).is_multiple_of(HOT);
+        let one_in = match (is_hot, passed) {
+            (true, _) => 16,
+            (false, ..=FIRST) => 64,
+            (false, _) => 1024,
+        };
         let amount = chance >> 16;
-        match chance >> 6 & if is_hot { 15 } else { 1023 } {
+        match (chance >> 6) % one_in {
             0 if amount & 7 == 0 => thread::sleep(Duration::from_nanos(amount >> 4 & 0xf_ffff)),
             0..6 => thread::yield_now(),
             6..24 => (0..amount & 255).for_each(|_| std::hint::spin_loop()),

@@ -202,7 +202,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
         delay();
         let shadow = self.shadow(at);
         if shadow.lock.try_lock(was) {
-            self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })?;
+            let touched = self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })?;
+            // Others find the node locked by one who is not to change it.
+            delay();
+            drop(touched);
         }
         Ok(())
     }

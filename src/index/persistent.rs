@@ -135,6 +135,10 @@ impl<N: Sorted, M: Medium> Upper<N, M> {
             }
             let child = self.chain.child(&view, key);
             delay();
+            if level > 0 {
+                // Who changes the index comes by more seldom than who searches, so it is held up more often.
+                delay();
+            }
             if !view.is_still() {
                 return Ok(None);
             }
