@@ -342,5 +342,5 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> DoubleEndedIterator for Ent
 /// Begins to read records anew: what a former reader held on to may be used again.
 fn begin<'m, N: Node, M: Medium>(core: &'m Core<N, M>, reading: &mut Option<Reading<'m, M>>) {
     *reading = None;
-    *reading = core.reading();
+    *reading = core.reading().map(Reading::staying);
 }

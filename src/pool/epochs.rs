@@ -35,17 +35,30 @@
 use crate::delay::delay;
 use crate::shards::{SHARDS, Shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, sequentially_consistent};
-use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 thread_local! {
-    /// Pins that began on this thread, less those that ended on it.
-    static PINS: Cell<isize> = const { Cell::new(0) };
+    /// What each reader that stays holds, if it began on this thread, wherever it ends; and the thread itself.
+    static HERE: Arc<()> = Arc::new(());
 }
 
-/// Whether this thread seems to hold a pin: a pin may have gone to another thread.
-pub(crate) fn is_pinned_here() -> bool {
-    PINS.get() > 0
+/// Says, as long as it is held, that a reader has begun on this thread that outlasts a call.
+#[derive(Debug)]
+pub(crate) struct Staying {
+    _here: Option<Arc<()>>,
+}
+
+impl Staying {
+    pub(crate) fn here() -> Self {
+        // A thread that ends has nothing left to write.
+        Self { _here: HERE.try_with(Arc::clone).ok() }
+    }
+}
+
+/// Whether a reader has begun on this thread that outlasts a call, and has not ended: it may have gone to another thread.
+pub(crate) fn reads_here() -> bool {
+    HERE.try_with(|here| Arc::strong_count(here) > 1).unwrap_or(false)
 }
 
 /// So many epochs after its retirement, something is ripe.
@@ -117,7 +130,6 @@ impl<T> Epochs<T> {
             delay();
             let now = clock.now.load(Ordering::SeqCst);
             if now == epoch {
-                PINS.set(PINS.get() + 1);
                 return Pin { clock, count, since };
             }
             // Whoever looked at the counts meanwhile may have found this one: `since` remembers it.
@@ -222,7 +234,6 @@ impl Drop for Pin<'_> {
     #[inline]
     fn drop(&mut self) {
         delay();
-        PINS.set(PINS.get() - 1);
         self.count.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -20,7 +20,7 @@ use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
 use crate::pool::blocks::Blocks;
-use crate::pool::epochs::{Epochs, HEAVY, Pin, is_pinned_here};
+use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
 use crate::pool::segments::{Entry, Kind, Segments};
 use crate::sync::{sleep, yield_now};
 use std::collections::HashSet;
@@ -146,7 +146,7 @@ impl Records {
     /// A block of what was retired, if readers leave soon. A class never gives a segment back, so while a reader is not
     /// running, its writers would turn the pool into segments of the classes that they use.
     fn take_of_retired<M: Medium>(&self, m: &M, segments: &Segments, class: &Blocks) -> Option<u64> {
-        let most = if is_pinned_here() { 0 } else { YIELDS + SLEEPS_BEFORE_GROWTH };
+        let most = if reads_here() { 0 } else { YIELDS + SLEEPS_BEFORE_GROWTH };
         for tries in 0..most {
             if let Some(block) = class.take_at_hand() {
                 return Some(block.at);
@@ -168,7 +168,7 @@ impl Records {
         hope: fn(&Epochs<u64>) -> bool,
         mut attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        let most = YIELDS + if is_pinned_here() { SLEEPS_OF_READER } else { SLEEPS };
+        let most = YIELDS + if reads_here() { SLEEPS_OF_READER } else { SLEEPS };
         for tries in 0.. {
             match attempt() {
                 Err(Error::OutOfSpace { .. }) if tries < most && hope(&self.epochs) => {
@@ -230,7 +230,7 @@ impl Records {
     /// Begins to read records: those that slots point to from now on stay as they are until it ends.
     #[inline]
     pub(crate) fn reading<'r, M: Medium>(&'r self, m: &'r M, segments: &'r Segments) -> Reading<'r, M> {
-        Reading { records: self, m, segments, pin: Some(self.epochs.pin()) }
+        Reading { records: self, m, segments, pin: Some(self.epochs.pin()), staying: None }
     }
 
     /// Gives the space of a record back to which no slot ever pointed.
@@ -297,9 +297,17 @@ pub(crate) struct Reading<'r, M: Medium> {
     segments: &'r Segments,
     /// There until it is dropped.
     pin: Option<Pin<'r>>,
+    /// If it outlasts a call.
+    staying: Option<Staying>,
 }
 
 impl<M: Medium> Reading<'_, M> {
+    /// For one that outlasts a call: writers on this thread do not wait long for it.
+    pub(crate) fn staying(mut self) -> Self {
+        self.staying = Some(Staying::here());
+        self
+    }
+
     /// The bytes of the record at `at`, to which a slot points, or did when this reader had begun.
     pub(crate) fn read(&self, at: u64) -> Result<Vec<u8>, Broken> {
         let len = self.records.len(self.m, self.segments, at)?;
@@ -425,6 +433,31 @@ mod tests {
             let at = records.write(&m, &segments, &[7; 60_000]).unwrap();
             records.discard(&m, &segments, at);
         }
+    }
+
+    #[test]
+    fn a_reader_that_stays_is_one_of_the_thread_where_it_began() {
+        let (m, segments, records) = pool();
+        let begin = || records.reading(&m, &segments).staying();
+        assert!(!reads_here());
+        let (one, another) = (begin(), begin());
+        std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| {
+                let own = begin();
+                // Ends here, which is as good as at home.
+                drop(one);
+                assert!(reads_here());
+                drop(own);
+                assert!(!reads_here());
+            });
+            elsewhere.join().unwrap();
+        });
+        assert!(reads_here());
+        drop(another);
+        assert!(!reads_here());
+        // Nor is one that never ends anybody's when its thread has.
+        std::thread::scope(|scope| drop(scope.spawn(|| std::mem::forget(begin()))));
+        assert!(!reads_here());
     }
 
     #[test]
