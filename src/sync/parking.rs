@@ -90,9 +90,47 @@ pub(crate) fn hand_over(word: usize) -> bool {
     if group.sleepers.load(Ordering::Relaxed) == 0 || now() < group.due.load(Ordering::Relaxed) {
         return false;
     }
-    // Whoever is next waits for a slice again.
-    group.due.store(now() + SLICE.as_nanos() as u64, Ordering::Relaxed);
     // SAFETY: as in `sleep`.
-    let woken = unsafe { unpark_one(word, |_| HANDED_OVER) };
-    woken.unparked_threads > 0
+    let woken = unsafe { unpark_one(word, |_| HANDED_OVER) }.unparked_threads > 0;
+    if woken {
+        // Whoever is next waits for a slice again. Not if nobody slept for this word, but for another one of the group: that one
+        // is perhaps locked more seldom.
+        group.due.store(now() + SLICE.as_nanos() as u64, Ordering::Relaxed);
+    }
+    woken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// However often other words of its group are locked, for which nobody sleeps.
+    #[test]
+    fn who_sleeps_long_is_handed_the_lock() {
+        let words: Vec<AtomicU32> = (0..1000).map(|_| AtomicU32::new(0)).collect();
+        let address = |word: &AtomicU32| std::ptr::from_ref(word).addr();
+        let wanted = address(&words[0]);
+        let other = words[1..].iter().map(address).find(|&other| std::ptr::eq(group(other), group(wanted))).unwrap();
+        let done = AtomicBool::new(false);
+        let tries = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut sleep = Sleep::default();
+                while !sleep.sleep(wanted, || true) && !done.load(Ordering::Relaxed) {}
+            });
+            let group = group(wanted);
+            let is_due = || group.sleepers.load(Ordering::Relaxed) > 0 && now() >= group.due.load(Ordering::Relaxed);
+            let handed_over = || {
+                while !is_due() {
+                    std::thread::yield_now();
+                }
+                // It may be awake for a moment.
+                !hand_over(other) && hand_over(wanted)
+            };
+            let tries = (1..=100).find(|_| handed_over());
+            done.store(true, Ordering::Relaxed);
+            tries
+        });
+        assert!(tries.is_some_and(|tries| tries < 20), "{tries:?}");
+    }
 }
