@@ -19,7 +19,7 @@ pub use progress::Progress;
 use crate::codec::{key_kind_name, value_kind_name};
 use crate::error::{Broken, Error, Result};
 use crate::medium::{Domain, Mapped, Medium};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use catalog::{Catalog, Found, Slot, Slots};
 use format::Superblock;
 use progress::Watch;
@@ -192,7 +192,10 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`Error::Corrupt`] if a root entry is damaged.
     pub fn trees(&self) -> Result<Vec<TreeInfo>> {
-        Ok(self.inner.live_roots()?.into_iter().map(|root| self.inner.describe(root)).collect())
+        let inner = &*self.inner;
+        // As long as a root entry is read: it may be another tree's by then.
+        let _slots = inner.still_roots();
+        Ok(inner.live()?.into_iter().map(|root| inner.describe(root)).collect())
     }
 
     /// Deletes a tree and gives its space back to the pool.
@@ -435,10 +438,15 @@ impl<M: Medium> Inner<M> {
         (0..geometry.trees as u16).map(move |slot| Root::new(&geometry, slot))
     }
 
-    /// The roots that hold a tree, while none of them is created or deleted.
-    pub(crate) fn live_roots(&self) -> Result<Vec<Root>> {
+    /// While it is held, no root is created or deleted.
+    fn still_roots(&self) -> Option<MutexGuard<'_, Slots<OpenTree>>> {
         // A child that came by `fork` may find the lock held by a thread that it has not.
-        let _slots = self.owned().is_ok().then(|| self.catalog.lock());
+        self.owned().is_ok().then(|| self.catalog.lock())
+    }
+
+    /// The roots that hold a tree.
+    pub(crate) fn live_roots(&self) -> Result<Vec<Root>> {
+        let _slots = self.still_roots();
         self.live()
     }
 
@@ -455,7 +463,7 @@ impl<M: Medium> Inner<M> {
 
     /// The root of the tree of this name.
     pub(crate) fn find(&self, name: &str) -> Result<Option<Root>> {
-        let _slots = self.owned().is_ok().then(|| self.catalog.lock());
+        let _slots = self.still_roots();
         self.find_live(name)
     }
 

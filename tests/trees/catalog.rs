@@ -195,6 +195,65 @@ fn trees_work_while_another_one_is_being_closed_or_created() {
     }
 }
 
+/// Does something when a thread loads one word for the second time.
+struct Trap {
+    on: Any,
+    word: u64,
+    of: Mutex<Option<(ThreadId, u32)>>,
+    does: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Medium for Trap {
+    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only forked boot sync);
+    delegate_medium!(this => this.on; reserve space load_words store store_pair cas order flush fence will_read prefetch);
+
+    fn load(&self, at: u64) -> u64 {
+        if at == self.word {
+            let mut of = self.of.lock().unwrap();
+            match &mut *of {
+                Some((thread, loads)) if *thread == thread::current().id() && *loads > 0 => *loads -= 1,
+                Some((thread, _)) if *thread == thread::current().id() => {
+                    *of = None;
+                    drop(of);
+                    (self.does)();
+                }
+                _ => {}
+            }
+        }
+        self.on.load(at)
+    }
+}
+
+#[test]
+fn a_tree_is_listed_as_what_it_is_while_others_come_and_go() {
+    let (ask, asked) = channel();
+    let (did, done) = channel();
+    let (ask, done) = (Mutex::new(ask), Mutex::new(done));
+    // For as long as the other thread takes, or may have to wait.
+    let does = Box::new(move || {
+        ask.lock().unwrap().send(()).unwrap();
+        let _ = done.lock().unwrap().recv_timeout(Duration::from_millis(200));
+    });
+    // Where the first tree's root has the length of the name.
+    let trap = Arc::new(Trap { on: zeroed(SIZE), word: 8192 + 56, of: Mutex::new(None), does });
+    let pool = options().max_trees(1).create_on(Arc::<Trap>::clone(&trap) as Any).unwrap();
+    drop(pool.tree::<Circular<4>, Volatile>("a").unwrap());
+    thread::scope(|scope| {
+        let other = pool.clone();
+        scope.spawn(move || {
+            asked.recv().unwrap();
+            other.drop_tree("a").unwrap();
+            drop(other.tree::<OneLine, Volatile>("another").unwrap());
+            let _ = did.send(());
+        });
+        *trap.of.lock().unwrap() = Some((thread::current().id(), 1));
+        let listed = pool.trees().unwrap();
+        assert!(trap.of.lock().unwrap().is_none());
+        let listed: Vec<_> = listed.iter().map(|tree| (&*tree.name, &*tree.layout)).collect();
+        assert_eq!(listed, [("a", "circular/4")]);
+    });
+}
+
 #[test]
 fn an_opening_that_panics_leaves_the_tree_to_others() {
     for name in ["a", "new"] {
