@@ -11,6 +11,7 @@ use crate::node::{LOW, NEXT, Node};
 use crate::pool::segments::{Kind, Places};
 use crate::sync::{AtomicUsize, Ordering};
 use std::num::NonZero;
+use std::thread;
 
 /// Blocks below which following the chain is as fast.
 const FEW: usize = if cfg!(test) { 500 } else { 10_000 };
@@ -114,7 +115,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     fn headers(&self, numbered: &Numbered) -> Headers {
         let blocks = numbered.segments.len() * numbered.blocks;
         let mut headers = Headers { low: vec![0; blocks], next: vec![BAD; blocks] };
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(numbered.segments.len());
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(numbered.segments.len());
         let parts = headers.low.chunks_mut(numbered.blocks).zip(headers.next.chunks_mut(numbered.blocks));
         let parts: Vec<_> = parts.map(std::sync::Mutex::new).collect();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -171,10 +172,15 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 }
 
-/// Does the same on so many threads, this one among them.
+/// Does the same on so many threads, this one among them; on fewer, if the system gives no more.
 pub(super) fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
-    std::thread::scope(|scope| {
-        (1..threads).for_each(|_| drop(scope.spawn(work)));
+    on_threads_of(&thread::Builder::new, threads, work);
+}
+
+fn on_threads_of(builder: &dyn Fn() -> thread::Builder, threads: usize, work: &(dyn Fn() + Sync)) {
+    thread::scope(|scope| {
+        let spawned = (1..threads).map_while(|_| builder().spawn_scoped(scope, work).ok());
+        spawned.for_each(drop);
         work();
     });
 }
@@ -220,6 +226,23 @@ mod tests {
         let last = heard.last().unwrap();
         assert!(last.0 == "far" && last.1 == last.2 && heard.len() > 3, "{heard:?}");
         assert_eq!(tree.len(), 8000);
+    }
+
+    #[test]
+    fn where_no_thread_is_to_be_had_one_does_all() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        use std::thread::Builder;
+
+        let worked = |builder: &dyn Fn() -> Builder| {
+            let times = AtomicUsize::new(0);
+            super::on_threads_of(builder, 3, &|| {
+                times.fetch_add(1, Ordering::Relaxed);
+            });
+            times.into_inner()
+        };
+        assert_eq!(worked(&Builder::new), 3);
+        // More stack than there is address space.
+        assert_eq!(worked(&|| Builder::new().stack_size(1 << 50)), 1);
     }
 
     fn sweep_finds_what_following_finds<N: Node>() {
