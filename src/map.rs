@@ -116,6 +116,11 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
         &self.core.name
     }
 
+    /// The pool it lives in.
+    pub fn pool(&self) -> Pool<M> {
+        Pool { inner: Arc::clone(&self.core.pool) }
+    }
+
     /// The value of a key.
     ///
     /// # Errors
