@@ -1,8 +1,8 @@
 //! Files that are pools, files that are not yet, and files that cannot be.
 #![cfg(target_os = "linux")]
 
-use bristlecone::medium::{Dram, Medium};
-use bristlecone::{Error, PTree, Pool, delegate_medium};
+use bristlecone::medium::{Dram, Mapped, Mapping, Medium};
+use bristlecone::{Error, OneLine, PTree, Pool, Volatile, delegate_medium};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -167,5 +167,66 @@ fn errors_say_what_was_not_allowed() {
     if File::open(&path).is_err() {
         let error = Pool::options().read_only(true).open(&path).err().unwrap();
         assert!(matches!(error, Error::Io { .. }) && error.to_string().contains("ermission denied"), "{error}");
+    }
+}
+
+/// A file system of 1 MiB in memory.
+struct Tiny(Scratch);
+
+impl Tiny {
+    fn mount() -> Option<Self> {
+        let at = Scratch::new();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(at.0.path()).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: this process may not mount a tmpfs");
+            return None;
+        }
+        Some(Self(at))
+    }
+
+    /// Leaves no page free.
+    fn fill(&self) {
+        let ballast = File::create(self.0.path("ballast")).unwrap();
+        while io::Write::write_all(&mut &ballast, &[1; 4096]).is_ok() {}
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.0.path()).status();
+    }
+}
+
+/// The pool that another process leaves in use.
+const LEFT: &str = "BRISTLECONE_TEST_LEFT";
+
+#[test]
+fn leaves_a_pool_in_use() {
+    let Some(path) = std::env::var_os(LEFT) else { return };
+    // Its table has many pages.
+    let pool = Pool::options().capacity(1 << 30).segment_size(16 << 10).max_trees(4).open(path).unwrap();
+    let tree: PTree = pool.tree("t").unwrap();
+    tree.insert(1, 2).unwrap();
+    std::process::exit(0);
+}
+
+#[test]
+fn a_full_disk_after_a_crash_is_no_signal() {
+    let Some(tiny) = Tiny::mount() else { return };
+    let (path, sparse) = (tiny.0.path("a.pool"), tiny.0.path("sparse.pool"));
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    let left = other.args(["--exact", "leaves_a_pool_in_use"]).env(LEFT, &path).output().unwrap();
+    assert!(left.status.success(), "{left:?}");
+    assert!(Command::new("cp").arg("--sparse=always").args([&path, &sparse]).status().unwrap().success());
+    tiny.fill();
+    // What would be looked at behind the end of the table has no space, and so holds nothing.
+    let get = |pool: Pool| pool.tree::<OneLine, Volatile>("t").unwrap().get(1);
+    let copy = |path: &Path| Pool::options().open_on(Mapped::open(path, Mapping::Copy).unwrap());
+    assert_eq!(get(copy(&path).unwrap()), Some(2));
+    assert!(!copy(&path).unwrap().stat().was_clean);
+    assert_eq!(get(Pool::open(&path).unwrap()), Some(2));
+    // Of a copy that left out what was zero, even that is short.
+    for error in [copy(&sparse).unwrap_err(), Pool::open(&sparse).unwrap_err()] {
+        assert!(matches!(error, Error::OutOfSpace { .. }) && error.to_string().contains("sparse.pool"), "{error}");
     }
 }

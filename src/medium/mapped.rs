@@ -285,6 +285,37 @@ impl Mapped {
         }
     }
 
+    /// Whether what is not in the file can be read all the same: a full tmpfs has no page for it, and answers with a signal.
+    #[cfg(target_os = "linux")]
+    fn readable(&self, at: u64, len: u64) -> io::Result<()> {
+        use rustix::fs::{SeekFrom, seek};
+        use rustix::io::Errno;
+        use rustix::mm::{Advice, madvise};
+        const PAGE: u64 = 4096;
+        let end = at + len;
+        let mut from = at;
+        while let Ok(hole) = seek(&self.file, SeekFrom::Hole(from))
+            && hole < end
+        {
+            let data = seek(&self.file, SeekFrom::Data(hole)).unwrap_or(end).min(end);
+            let pages = (hole / PAGE * PAGE / 8) as usize..(data.next_multiple_of(PAGE) / 8) as usize;
+            let words = &self.words()[pages.start..pages.end.min(self.words.len())];
+            // SAFETY: whole pages of the mapping, up to its end; populating changes no content.
+            let populated =
+                unsafe { madvise(words.as_ptr().cast_mut().cast(), words.len() * 8, Advice::LinuxPopulateRead) };
+            if populated == Err(Errno::FAULT) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            from = data;
+        }
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn readable(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     #[cfg(not(target_os = "linux"))]
     fn populate(&self, _at: u64, _len: u64, _mapping: Mapping) {}
 
@@ -375,7 +406,7 @@ impl Medium for Mapped {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         if self.mapping != Mapping::Write {
-            return Ok(());
+            return self.readable(at, len);
         }
         let Some(hole) = reserve(&self.file, at, len)? else { return Ok(()) };
         self.populate(hole, at + len - hole, Mapping::Write);

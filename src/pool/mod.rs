@@ -327,10 +327,11 @@ impl<M: Medium> Inner<M> {
             self.synced()?;
             self.update(Superblock::mark);
         }
-        *self.in_use.get_mut() = true;
         if !self.was_clean {
-            self.segments.clear_unused(&self.medium);
+            self.segments.clear_unused(&self.medium)?;
         }
+        // From here on an orderly close may say that all is well.
+        *self.in_use.get_mut() = true;
         // What a crash during the creation or the dropping of a tree left.
         let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
         let ownerless: Vec<u32> = self.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();

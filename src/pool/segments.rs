@@ -136,16 +136,34 @@ impl Segments {
 
     /// Clears the entries of segments that were never used, which a crash while a span was assigned may have left: they
     /// must not seem to be in use when those before them are.
-    pub(crate) fn clear_unused<M: Medium>(&self, m: &M) {
+    ///
+    /// Of a page for which there is no space, nothing was ever written, and on a full disk a look at it may be deadly.
+    pub(crate) fn clear_unused<M: Medium>(&self, m: &M) -> Result<()> {
+        const PAGE: u64 = 4096;
         let unused = self.state.lock().unused;
-        let behind = unused..self.count().min(unused.saturating_add(AT_ONCE));
-        let stale: Vec<u32> = behind.filter(|&segment| m.load(self.at(segment)) != 0).collect();
+        let end = self.count().min(unused.saturating_add(AT_ONCE));
+        let mut stale = Vec::new();
+        let mut segment = unused;
+        while segment < end {
+            let at = self.at(segment);
+            let len = ((at + 1).next_multiple_of(PAGE)).min(self.at(end)) - at;
+            let next = segment + (len / 8) as u32;
+            match m.reserve(at, len) {
+                Ok(()) => stale.extend((segment..next).filter(|&segment| m.load(self.at(segment)) != 0)),
+                Err(source) => match Error::no_space(m.name().to_owned(), len, self.geometry.capacity, source) {
+                    Error::OutOfSpace { .. } => {}
+                    error => return Err(error),
+                },
+            }
+            segment = next;
+        }
         stale.iter().for_each(|&segment| m.store(self.at(segment), 0));
         self.flush_entries(m, &stale);
         if !stale.is_empty() {
             // Crash, until here: they are found again.
             m.fence();
         }
+        Ok(())
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -392,7 +410,7 @@ mod tests {
         // Of the four entries, the first did not become durable.
         m.store(segments.at(0), 0);
         let again = Segments::open(&m, segments.geometry).unwrap();
-        again.clear_unused(&m);
+        again.clear_unused(&m).unwrap();
         again.assign(&m, Entry::new(Kind::Leaf, 0, 64), 1).unwrap();
         let third = Segments::open(&m, segments.geometry).unwrap();
         assert_eq!(third.used().count(), 1);
@@ -412,11 +430,11 @@ mod tests {
         (AT_ONCE..=AT_ONCE).chain(2 * AT_ONCE..count).for_each(|segment| m.store(segments.at(segment), 0));
         let again = Segments::open(&m, geometry).unwrap();
         assert_eq!(again.used().count() as u32, AT_ONCE);
-        again.clear_unused(&m);
+        again.clear_unused(&m).unwrap();
         assert!((AT_ONCE..count).all(|segment| m.load(again.at(segment)) == 0));
         // Not further than that: the rest of the table is not even read.
         m.store(again.at(count), 7);
-        again.clear_unused(&m);
+        again.clear_unused(&m).unwrap();
         assert_eq!(m.load(again.at(count)), 7);
     }
 
