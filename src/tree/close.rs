@@ -121,7 +121,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         if let Some(_restructuring) = self.restructuring.try_lock()
             && self.directory.is_lost()
         {
-            let learned = self.find_leaves(self.head()).and_then(|leaves| self.directory.learn(&leaves.listed));
+            // One after the other: others may split leaves meanwhile, and then the headers of all blocks do not fit together.
+            let learned = self.follow(self.head()).and_then(|leaves| self.directory.learn(&leaves.listed));
             self.lag(learned);
         }
     }

@@ -46,7 +46,7 @@ struct Numbered {
 }
 
 impl<N: Node, M: Medium> Core<N, M> {
-    /// The leaves from `head` on. Checks N1 and N4; stores nothing.
+    /// The leaves from `head` on, when nobody changes the tree. Checks N1 and N4; stores nothing.
     pub(super) fn find_leaves(&self, head: u64) -> Result<Leaves> {
         let segments = &self.pool.segments;
         let owned = segments.owned(self.root.slot, Kind::Leaf, N::BYTES as u32);
@@ -59,8 +59,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.sweep(head, &Numbered { places: Places::new(&owned), segments: owned, blocks })
     }
 
-    /// From one leaf to the next.
-    fn follow(&self, head: u64) -> Result<Leaves> {
+    /// From one leaf to the next. Others may split them, if none leaves the chain.
+    pub(super) fn follow(&self, head: u64) -> Result<Leaves> {
         let m = self.medium();
         let mut leaves = Leaves { listed: Vec::new(), tail: head };
         let mut at = head;
@@ -226,6 +226,34 @@ mod tests {
         let last = heard.last().unwrap();
         assert!(last.0 == "far" && last.1 == last.2 && heard.len() > 3, "{heard:?}");
         assert_eq!(tree.len(), 8000);
+    }
+
+    /// While others write: so no blocks are read but those of the chain.
+    #[test]
+    fn what_a_damaged_image_lost_is_learned_from_the_chain() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let swept = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&swept);
+        let options = Pool::options().segment_size(4096).max_capacity(2 << 20);
+        let options = options.progress(move |_| told.store(true, Ordering::Relaxed));
+        let pool = options.create_on(Dram::zeroed(2 << 20)).unwrap();
+        let tree: PTree<OneLine<7>, Volatile, Dram> = pool.tree("t").unwrap();
+        (0..8000).for_each(|key| assert!(tree.insert(key, key).is_ok()));
+        drop(tree);
+        let mut words = pool.medium().words();
+        // The close record: its head tells how long it is, and is followed by the image.
+        let at = words[8192 / 8 + 5] as usize / 8;
+        let image = at + words[at] as usize;
+        words[image + 1..image + 1000].iter_mut().for_each(|word| *word ^= 1);
+        let pool = options.open_on(Dram::from_words(words)).unwrap();
+        let tree: PTree<OneLine<7>, Volatile, Dram> = pool.tree("t").unwrap();
+        assert!(!tree.core.directory.is_lost());
+        assert_eq!(tree.get(7), Some(7));
+        assert!(tree.core.directory.floor(7).is_some() && !tree.core.directory.is_lost());
+        assert!(!swept.load(Ordering::Relaxed));
+        assert!(tree.iter().eq((0..8000).map(|key| (key, key))) && tree.check().is_clean());
     }
 
     #[test]
