@@ -256,7 +256,9 @@ mod tests {
         assert!(tree.iter().eq((0..8000).map(|key| (key, key))) && tree.check().is_clean());
     }
 
+    // Miri has a thread for every stack.
     #[test]
+    #[cfg_attr(miri, ignore)]
     fn where_no_thread_is_to_be_had_one_does_all() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         use std::thread::Builder;
