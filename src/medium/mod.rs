@@ -26,6 +26,7 @@ pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counts};
 pub use dram::Dram;
 pub use mapped::{Mapped, Mapping};
+pub(crate) use mapped::{is_unborn, sync_name};
 #[cfg(feature = "crash")]
 pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
 #[cfg(feature = "crash")]

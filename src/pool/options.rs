@@ -1,7 +1,7 @@
 //! How a pool is created and opened.
 
 use crate::error::{Error, Result};
-use crate::medium::{Domain, LINE, Mapped, Mapping, Medium, lines};
+use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::{Inner, Pool};
@@ -198,7 +198,7 @@ impl Options {
             Err(error) => error.kind() != ErrorKind::NotFound,
         };
         // The remains of an interrupted creation may be too long to be mapped: they are looked at as a file.
-        if exists && !(self.create && Mapped::is_unborn(path, BIRTH, Superblock::is_unborn)) {
+        if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
             let mut medium = self.taken(Mapped::open(path, Mapping::Write)?);
             let (superblock, twin) = Superblock::read(&medium)?;
             let grown = self.grown(&medium, superblock)?;
@@ -224,7 +224,7 @@ impl Options {
                 let pool = self.create_in(self.taken(medium), true)?;
                 pool.inner.medium.is_born();
                 if self.sync {
-                    Mapped::sync_name(path);
+                    medium::sync_name(path);
                 }
                 Ok(pool)
             }

@@ -1,0 +1,262 @@
+//! The file of a pool: created or opened, locked, and removed if its creation fails.
+
+use crate::error::{Error, Result};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// How a file is to be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mapping {
+    /// For reading and writing, under an exclusive lock.
+    Write,
+    /// For reading only, under a shared lock.
+    Read,
+    /// For trees of a file that is only read, under a shared lock: all that is stored, and what is repaired after a crash,
+    /// stays in the memory of this process, and is gone with the mapping.
+    Copy,
+}
+
+/// What a creation makes of a path; removed if it fails.
+pub(super) struct Remains {
+    path: PathBuf,
+    /// Whether this process created the file; if not, it was there, and empty or as good as empty.
+    new: bool,
+    born: OnceLock<()>,
+}
+
+impl Remains {
+    /// The creation is complete.
+    pub(super) fn keep(&self) {
+        let _ = self.born.set(());
+    }
+
+    /// Under the lock on the file.
+    pub(super) fn remove(&self, file: &File) {
+        if self.born.get().is_some() {
+            return;
+        }
+        // Where it cannot be removed, the next creation takes it for what it is.
+        let _ = if self.new && is_at(&self.path, file) { std::fs::remove_file(&self.path) } else { file.set_len(0) };
+    }
+}
+
+/// Creates a file, or takes an empty one, or one of which `unborn` says, given its first bytes, that it is the remains of a
+/// creation; writes `birth` to its first word, then gives it its length.
+pub(super) fn create(path: &Path, len: u64, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> Result<(File, Remains)> {
+    let name = path.display().to_string();
+    let io = |doing| move |source| Error::Io { pool: path.display().to_string(), doing, source };
+    let (file, new) = named(path)?;
+    if regular(path, &file)? != 0 && !unborn(&head(&file, birth).map_err(io("read"))?) {
+        return Err(Error::NotAPool { pool: name, found: "a file with other content" });
+    }
+    let remains = Remains { path: path.to_owned(), new, born: OnceLock::new() };
+    let sized = || {
+        file.set_len(0).map_err(io("empty"))?;
+        write_first_word(&file, birth).map_err(|e| Error::no_space(name.clone(), 8, len, e))?;
+        file.set_len(len).map_err(|e| Error::no_space(name.clone(), len, len, e))
+    };
+    if let Err(error) = sized() {
+        remains.remove(&file);
+        return Err(error);
+    }
+    Ok((file, remains))
+}
+
+/// The file that a path names, locked, and whether this process made it.
+fn named(path: &Path) -> Result<(File, bool)> {
+    loop {
+        let (file, new) = match opening(Mapping::Write).create_new(true).open(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                regular_at(path)?;
+                let file = match opening(Mapping::Write).open(path) {
+                    // Removed meanwhile; or the path is a symbolic link to no file, which is created then.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => opening(Mapping::Write).create(true).open(path),
+                    file => file,
+                };
+                (file, false)
+            }
+            file => (file, true),
+        };
+        let file = file.map_err(|e| refused(path, "create", e))?;
+        regular(path, &file)?;
+        lock(path, &file, Mapping::Write)?;
+        // Another process whose creation failed may have removed the file before it gave up the lock.
+        if is_at(path, &file) {
+            return Ok((file, new));
+        }
+    }
+}
+
+/// Whether there is a file that begins with `birth`, of which `unborn` says the same as for [`create`].
+pub(crate) fn is_unborn(path: &Path, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> bool {
+    let head = || head(&opening(Mapping::Read).open(path)?, birth);
+    regular_at(path).is_ok() && head().is_ok_and(|head| unborn(&head))
+}
+
+/// Makes the name of a new file survive the machine, if its directory can be opened: a wish, as not all systems know it.
+pub(crate) fn sync_name(path: &Path) {
+    // Of a symbolic link, the name that it leads to is new.
+    if let Ok(path) = path.canonicalize()
+        && let Some(parent) = path.parent()
+    {
+        let _ = File::open(parent).and_then(|directory| directory.sync_all());
+    }
+}
+
+/// Opens a file that is there, and locks it.
+pub(super) fn open(path: &Path, mapping: Mapping) -> Result<File> {
+    let pool = || path.display().to_string();
+    regular_at(path)?;
+    let file = opening(mapping).open(path).map_err(|e| refused(path, "open", e))?;
+    let len = regular(path, &file)?;
+    let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
+    if mapping == Mapping::Write && meta.permissions().readonly() {
+        // The superuser could write it all the same; the owner's wish counts.
+        return Err(Error::ReadOnly { pool: pool() });
+    }
+    if len == 0 {
+        return Err(Error::NotAPool { pool: pool(), found: "an empty file" });
+    }
+    lock(path, &file, mapping)?;
+    if !is_at(path, &file) {
+        // A creation that failed removed it before it gave up the lock.
+        return Err(Error::NotFound { what: pool() });
+    }
+    Ok(file)
+}
+
+/// The length of a regular file; an error for anything else.
+fn regular(path: &Path, file: &File) -> Result<u64> {
+    let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
+    if meta.is_file() { Ok(meta.len()) } else { Err(Error::NotAFile { pool: path.display().to_string() }) }
+}
+
+/// How a file is opened. What has become a FIFO since it was looked at is not waited for.
+fn opening(mapping: Mapping) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(mapping == Mapping::Write);
+    #[cfg(target_os = "linux")]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    options
+}
+
+/// An error if there is something else than a regular file: opening a FIFO waits, and opening a device may do anything.
+fn regular_at(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => Err(Error::NotAFile { pool: path.display().to_string() }),
+        // Whatever is wrong, opening it tells.
+        _ => Ok(()),
+    }
+}
+
+/// Whether a path still names an open file.
+#[cfg(unix)]
+fn is_at(path: &Path, file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let named = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+    std::fs::metadata(path).ok().map(named) == file.metadata().ok().map(named)
+}
+
+#[cfg(not(unix))]
+fn is_at(_path: &Path, _file: &File) -> bool {
+    // A file that is open keeps its name.
+    true
+}
+
+/// The first bytes of a file that begins with `birth`: room for all roots that a pool can have, and more. Of others, less.
+fn head(mut file: &File, birth: u64) -> io::Result<Vec<u8>> {
+    use std::io::{Read, Seek, SeekFrom};
+    const HEAD: u64 = 32 << 20;
+    let mut head = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(8).read_to_end(&mut head)?;
+    if head == birth.to_le_bytes() {
+        file.take(HEAD).read_to_end(&mut head)?;
+    }
+    Ok(head)
+}
+
+/// What a failed open means to the caller.
+fn refused(path: &Path, doing: &'static str, source: io::Error) -> Error {
+    let pool = path.display().to_string();
+    match source.kind() {
+        io::ErrorKind::NotFound => Error::NotFound { what: pool },
+        io::ErrorKind::IsADirectory => Error::NotAFile { pool },
+        io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { pool },
+        // It may be read, and was to be written; else even reading is not allowed.
+        io::ErrorKind::PermissionDenied if opening(Mapping::Read).open(path).is_ok() => Error::ReadOnly { pool },
+        _ if path.is_dir() => Error::NotAFile { pool },
+        _ => Error::Io { pool, doing, source },
+    }
+}
+
+fn lock(path: &Path, file: &File, mapping: Mapping) -> Result<()> {
+    let pool = || path.display().to_string();
+    loop {
+        let locked = match mapping {
+            Mapping::Write => file.try_lock(),
+            Mapping::Read | Mapping::Copy => file.try_lock_shared(),
+        };
+        return match locked {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse { pool: pool() }),
+            // Nothing waits here, but some file systems ask a server.
+            Err(TryLockError::Error(source)) if source.kind() == io::ErrorKind::Interrupted => continue,
+            Err(TryLockError::Error(source)) => Err(Error::Io { pool: pool(), doing: "lock", source }),
+        };
+    }
+}
+
+fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
+    use std::io::{Seek, SeekFrom, Write};
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(&word.to_le_bytes())
+}
+
+/// Makes sure of the space; tells from where on it had not been there.
+#[cfg(target_os = "linux")]
+pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
+    use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+    use rustix::io::retry_on_intr;
+    // Asking is cheaper than reserving again. (tmpfs calls a hole what was reserved and not yet written.)
+    // Some file systems know of no holes: they must have as many blocks as they say at least.
+    let blocks = std::os::unix::fs::MetadataExt::blocks(&file.metadata()?) * 512;
+    let hole = seek(file, SeekFrom::Hole(at)).ok().filter(|_| blocks >= len).unwrap_or(at);
+    if hole >= at + len {
+        return Ok(None);
+    }
+    // In pieces: a signal takes back what was reserved of one.
+    const PIECE: u64 = 64 << 20;
+    for piece in (hole..at + len).step_by(PIECE as usize) {
+        let len = PIECE.min(at + len - piece);
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), piece, len)) {
+            // The file system cannot reserve (some network and FUSE ones). Without a promise there is nothing to say.
+            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(None),
+            other => other?,
+        }
+    }
+    Ok(Some(hole))
+}
+
+/// Which file this is, and how many blocks it has: a copy is another file, a hole is blocks less.
+#[cfg(target_os = "linux")]
+pub(super) fn space(file: &File) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = file.metadata().ok()?;
+    let words = [meta.dev(), meta.ino(), meta.blocks()];
+    let crc = crc32fast::hash(words.map(u64::to_le_bytes).as_flattened());
+    Some(u64::from(crc) | 1 << 32)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn space(_file: &File) -> Option<u64> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn reserve(_file: &File, _at: u64, _len: u64) -> io::Result<Option<u64>> {
+    // No portable way to reserve: on these systems a full disk may end the process with a signal (see README, limits).
+    Ok(None)
+}
