@@ -40,7 +40,8 @@ const KINDS: &[Run] = kinds! {
     Versioned<4>, Persistent;
 };
 
-const OPS: usize = 64;
+/// Enough to fill, split and merge leaves between crashes; more would take longer than they find.
+const OPS: usize = 40;
 
 pub fn run(data: &[u8]) {
     let mut data = Data(data);
@@ -79,8 +80,8 @@ fn op(data: &mut Data<'_>) -> Op {
 pub fn seeds() -> Seeds {
     let seed = |what: u32| {
         let kind = what % KINDS.len() as u32;
-        let fill = (0..8 + kind % 8 * 3).flat_map(|n| [n % 13, n * 23 + what]);
-        let thin = (0..what % 16).flat_map(|n| [14 + n % 8, n * 46 + what]);
+        let fill = (0..6 + kind % 4 * 3).flat_map(|n| [n % 13, n * 23 + what]);
+        let thin = (0..what % 12).flat_map(|n| [14 + n % 8, n * 46 + what]);
         let crash = |n: u32| [23 + n % 5 + n * 32, n * 71 + what];
         let last = [vec![28, 9], vec![30], vec![31], vec![29, 20], vec![0, 255]];
         let bytes = [kind | what / 16 << 5, what].into_iter().chain(fill.clone()).chain(crash(1)).chain(thin);

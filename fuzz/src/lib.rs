@@ -1,6 +1,6 @@
 //! The fuzz targets, each a function of bytes: `run` executes an input, `seeds` makes inputs to start from.
 //!
-//! `scripts/fuzz seeds` writes the seeds to `fuzz/seeds`.
+//! `scripts/fuzz.sh seeds` writes the seeds to `fuzz/seeds`.
 
 pub mod crash;
 mod data;

@@ -19,7 +19,7 @@ type Model = BTreeMap<u64, u64>;
 
 /// More than there are keys.
 const ALL: usize = 200;
-const OPS: usize = 120;
+const OPS: usize = 60;
 const NAMES: [&str; 2] = ["a", "b"];
 
 /// A tree and what it must hold.

@@ -82,6 +82,31 @@ fn ends<T>(mut both: impl DoubleEndedIterator<Item = T>, most: usize) -> Vec<T> 
     left
 }
 
+/// What trees and maps have in the same words.
+macro_rules! same_for_both {
+    () => {
+        fn clear(&self) -> Result<()> {
+            self.clear()
+        }
+
+        fn len(&self) -> u64 {
+            self.len()
+        }
+
+        fn is_empty(&self) -> bool {
+            self.is_empty()
+        }
+
+        fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64> {
+            self.keys(bounds).take(most).collect()
+        }
+
+        fn check(&self) -> Report {
+            self.check()
+        }
+    };
+}
+
 impl<N: Node, I: Index> Tree for PTree<N, I, Any> {
     fn get(&self, key: u64) -> Result<Option<u64>> {
         Ok(self.get(key))
@@ -115,18 +140,6 @@ impl<N: Node, I: Index> Tree for PTree<N, I, Any> {
         self.bulk_load(entries.iter().copied())
     }
 
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
-
-    fn len(&self) -> u64 {
-        self.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty()
-    }
-
     fn first(&self) -> Result<Option<(u64, u64)>> {
         Ok(self.first_key_value())
     }
@@ -147,13 +160,7 @@ impl<N: Node, I: Index> Tree for PTree<N, I, Any> {
         Ok(ends(self.range(bounds), most))
     }
 
-    fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64> {
-        self.keys(bounds).take(most).collect()
-    }
-
-    fn check(&self) -> Report {
-        self.check()
-    }
+    same_for_both!();
 
     fn tells_values(&self) -> bool {
         true
@@ -165,7 +172,9 @@ impl<N: Node, I: Index> Tree for PTree<N, I, Any> {
 fn record(value: u64) -> Vec<u8> {
     const LENGTHS: [usize; 8] = [8, 11, 24, 60, 200, 500, 1500, 2600];
     let len = LENGTHS[(value % LENGTHS.len() as u64) as usize];
-    value.to_le_bytes().into_iter().cycle().take(len).collect()
+    let mut bytes = value.to_le_bytes().repeat(len.div_ceil(8));
+    bytes.truncate(len);
+    bytes
 }
 
 /// The number of a record; of what is no such record, one that no input has.
@@ -212,18 +221,6 @@ impl<N: Node, I: Index> Tree for Map<u64, Vec<u8>, N, I, Any> {
         self.bulk_load(records.iter().map(|(key, record)| (*key, &record[..])))
     }
 
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
-
-    fn len(&self) -> u64 {
-        self.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty()
-    }
-
     fn first(&self) -> Result<Option<(u64, u64)>> {
         Ok(self.first_key_value()?.map(|(key, bytes)| (key, number(&bytes))))
     }
@@ -245,13 +242,7 @@ impl<N: Node, I: Index> Tree for Map<u64, Vec<u8>, N, I, Any> {
         entries.map(|entry| entry.map(|(key, bytes)| (key, number(&bytes)))).collect()
     }
 
-    fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64> {
-        self.keys(bounds).take(most).collect()
-    }
-
-    fn check(&self) -> Report {
-        self.check()
-    }
+    same_for_both!();
 
     fn tells_values(&self) -> bool {
         false
@@ -260,15 +251,16 @@ impl<N: Node, I: Index> Tree for Map<u64, Vec<u8>, N, I, Any> {
 
 /// A kind of tree.
 pub(crate) struct Kind {
-    pub(crate) numbers: fn(&Pool<Any>, &str) -> Result<Box<dyn Tree>>,
-    pub(crate) records: fn(&Pool<Any>, &str) -> Result<Box<dyn Tree>>,
+    numbers: fn(&Pool<Any>, &str) -> Result<Box<dyn Tree>>,
+    records: fn(&Pool<Any>, &str) -> Result<Box<dyn Tree>>,
 }
 
 impl Kind {
-    const fn of<N: Node, I: Index>() -> Self {
+    /// Numbers with one index, records with another: what records add is the same with every index, and takes long to compile.
+    const fn of<N: Node, I: Index, R: Index>() -> Self {
         Self {
             numbers: |pool, name| Ok(Box::new(pool.tree::<N, I>(name)?)),
-            records: |pool, name| Ok(Box::new(pool.map::<u64, Vec<u8>, N, I>(name)?)),
+            records: |pool, name| Ok(Box::new(pool.map::<u64, Vec<u8>, N, R>(name)?)),
         }
     }
 
@@ -280,32 +272,32 @@ impl Kind {
 
 /// Which of the kinds a byte stands for.
 pub(crate) fn kind(byte: u8) -> &'static Kind {
-    &KINDS[usize::from(byte) % KINDS.len()]
+    KINDS[usize::from(byte) % KINDS.len()]
 }
 
 macro_rules! kinds {
-    (@ [$($index:ident)*] $layout:ty) => { &[$(Kind::of::<$layout, $index>()),*] };
-    ($($layout:ty: $indexes:tt;)*) => { &[$(kinds!(@ $indexes $layout)),*] };
+    (@ $records:ident [$($index:ident)*] $layout:ty) => { &[$(Kind::of::<$layout, $index, $records>()),*] };
+    ($($layout:ty: $indexes:tt $records:ident;)*) => { &[$(kinds!(@ $records $indexes $layout)),*] };
 }
 
-/// Every layout with every index that it goes with.
+/// Every layout with every index that it goes with, and the index of its records.
 const BY_LAYOUT: &[&[Kind]] = kinds! {
-    OneLine<7>: [Volatile Persistent Flat FlatFixed];
-    Linear<4>: [Volatile Persistent];
-    Circular<4>: [Volatile Persistent];
-    Scanned<Linear<4>>: [Volatile Persistent];
-    Sentinel<Circular<8>>: [Volatile Persistent];
-    Fingerprinted<Linear<4>>: [Volatile Persistent];
-    CowSip<4>: [Volatile Persistent];
-    CowSip<4, { crab::OPT }>: [Volatile Persistent];
-    CowSip<4, { crab::COPY_ONLY }>: [Volatile Persistent];
-    CowSip<4, { crab::SHIFT_ONLY }>: [Volatile Persistent];
-    Append<3>: [Volatile Persistent Flat FlatFixed];
-    Append<3, Fixed>: [Volatile Persistent Flat FlatFixed];
-    Append<3, Aggressive>: [Volatile Persistent Flat FlatFixed];
-    Fingerprint<4>: [Volatile Persistent];
-    Logged<4>: [Volatile Persistent];
-    Versioned<4>: [Volatile Persistent];
+    OneLine<7>: [Volatile Persistent Flat FlatFixed] Volatile;
+    Linear<4>: [Volatile Persistent] Persistent;
+    Circular<4>: [Volatile Persistent] Volatile;
+    Scanned<Linear<4>>: [Volatile Persistent] Volatile;
+    Sentinel<Circular<8>>: [Volatile Persistent] Persistent;
+    Fingerprinted<Linear<4>>: [Volatile Persistent] Volatile;
+    CowSip<4>: [Volatile Persistent] Persistent;
+    CowSip<4, { crab::OPT }>: [Volatile Persistent] Volatile;
+    CowSip<4, { crab::COPY_ONLY }>: [Volatile Persistent] Volatile;
+    CowSip<4, { crab::SHIFT_ONLY }>: [Volatile Persistent] Persistent;
+    Append<3>: [Volatile Persistent Flat FlatFixed] Flat;
+    Append<3, Fixed>: [Volatile Persistent Flat FlatFixed] FlatFixed;
+    Append<3, Aggressive>: [Volatile Persistent Flat FlatFixed] Persistent;
+    Fingerprint<4>: [Volatile Persistent] Volatile;
+    Logged<4>: [Volatile Persistent] Persistent;
+    Versioned<4>: [Volatile Persistent] Persistent;
 };
 
 /// How many kinds there are.
