@@ -45,10 +45,10 @@ fn random_records<N: Node, I: Index>(model: Model, count: usize) {
 
 #[test]
 fn random_histories_of_records() {
-    random_records::<Circular<4>, Volatile>(Model::Weak, 60);
-    random_records::<Linear<5>, Persistent>(Model::Weak, 60);
-    random_records::<Circular<8>, Persistent>(Model::Tso, 60);
-    random_records::<OneLine<7>, Volatile>(Model::Weak, 60);
+    random_records::<Circular<4>, Volatile>(Model::Weak, 20);
+    random_records::<Linear<5>, Persistent>(Model::Weak, 20);
+    random_records::<Circular<8>, Persistent>(Model::Tso, 20);
+    random_records::<OneLine<7>, Volatile>(Model::Weak, 20);
 }
 
 #[test]
@@ -73,19 +73,19 @@ fn random_histories_weak() {
 
 #[test]
 fn random_histories_of_the_papers_trees() {
-    random::<CowSip<8, { crab::COPY_ONLY }>, Volatile>(Model::Weak, 60);
-    random::<CowSip<8, { crab::COPY_ONLY }>, Persistent>(Model::Weak, 60);
-    random::<CowSip<8, { crab::OPT }>, Volatile>(Model::Weak, 60);
-    random_with_whole_pairs::<CowSip<8, { crab::OPT }>, Volatile>(Model::Weak, 60);
-    random_with_whole_pairs::<CowSip<8, { crab::OPT }>, Persistent>(Model::Weak, 60);
-    random::<Append<4, Fixed>, Flat>(Model::Weak, 60);
-    random::<Append<4, Fixed>, Persistent>(Model::Weak, 60);
-    random::<Fingerprint<8>, Volatile>(Model::Weak, 60);
-    random::<Fingerprint<8>, Persistent>(Model::Weak, 60);
-    random::<Logged<4>, Volatile>(Model::Weak, 60);
-    random::<Logged<4>, Persistent>(Model::Tso, 60);
-    random::<Versioned<4>, Volatile>(Model::Weak, 60);
-    random::<Versioned<4>, Persistent>(Model::Tso, 60);
+    random::<CowSip<8, { crab::COPY_ONLY }>, Volatile>(Model::Weak, 25);
+    random::<CowSip<8, { crab::COPY_ONLY }>, Persistent>(Model::Weak, 25);
+    random::<CowSip<8, { crab::OPT }>, Volatile>(Model::Weak, 25);
+    random_with_whole_pairs::<CowSip<8, { crab::OPT }>, Volatile>(Model::Weak, 25);
+    random_with_whole_pairs::<CowSip<8, { crab::OPT }>, Persistent>(Model::Weak, 25);
+    random::<Append<4, Fixed>, Flat>(Model::Weak, 25);
+    random::<Append<4, Fixed>, Persistent>(Model::Weak, 25);
+    random::<Fingerprint<8>, Volatile>(Model::Weak, 25);
+    random::<Fingerprint<8>, Persistent>(Model::Weak, 25);
+    random::<Logged<4>, Volatile>(Model::Weak, 25);
+    random::<Logged<4>, Persistent>(Model::Tso, 25);
+    random::<Versioned<4>, Volatile>(Model::Weak, 25);
+    random::<Versioned<4>, Persistent>(Model::Tso, 25);
 }
 
 /// Short histories that pass the persist steps of leaves with up to so many entries: at every position of leaves of 8
