@@ -3,12 +3,17 @@
 //! Everywhere else the crate is built from portable Rust alone and needs no C compiler: on other CPUs and systems,
 //! under the checkers that cannot see through assembler (Miri, loom, the thread and memory sanitizers), and wherever
 //! `RUSTFLAGS="--cfg bristlecone_portable"` asks for it.
+//!
+//! Sets `cfg(bristlecone_watched)`, too, under the checkers that watch every access to memory (Miri, the sanitizers).
 
 use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(bristlecone_asm)");
+    println!("cargo::rustc-check-cfg=cfg(bristlecone_asm, bristlecone_watched)");
+    if is("MIRI") || is_sanitized_for(&["address", "thread", "memory"]) {
+        println!("cargo::rustc-cfg=bristlecone_watched");
+    }
     let Some(shim) = shim() else { return };
     println!("cargo::rerun-if-changed={shim}");
     println!("cargo::rustc-cfg=bristlecone_asm");
@@ -25,9 +30,7 @@ fn main() {
 
 /// The assembler file for the target, if it has one.
 fn shim() -> Option<&'static str> {
-    let is = |name: &str| env::var_os(format!("CARGO_CFG_{name}")).is_some();
-    let instrumented = ["thread", "memory"].iter().any(|sanitizer| cfg("CARGO_CFG_SANITIZE").contains(sanitizer));
-    let portable = is("BRISTLECONE_PORTABLE") || is("MIRI") || is("LOOM") || instrumented;
+    let portable = is("BRISTLECONE_PORTABLE") || is("MIRI") || is("LOOM") || is_sanitized_for(&["thread", "memory"]);
     let lp64 = cfg("CARGO_CFG_TARGET_POINTER_WIDTH") == "64" && cfg("CARGO_CFG_TARGET_ENDIAN") == "little";
     if portable || !lp64 || !is("UNIX") {
         return None;
@@ -37,6 +40,17 @@ fn shim() -> Option<&'static str> {
         "aarch64" => Some("src/arch/cas128_aarch64.S"),
         _ => None,
     }
+}
+
+/// Whether this configuration option is set.
+fn is(name: &str) -> bool {
+    env::var_os(format!("CARGO_CFG_{name}")).is_some()
+}
+
+/// Whether one of these sanitizers is on. (Only a nightly cargo tells.)
+fn is_sanitized_for(sanitizers: &[&str]) -> bool {
+    let on = cfg("CARGO_CFG_SANITIZE");
+    on.split(',').any(|sanitizer| sanitizers.contains(&sanitizer))
 }
 
 /// The value of a variable that cargo sets, empty if it does not.

@@ -93,8 +93,8 @@ mod tests {
     /// What the kernel does to the page of a child, done by hand.
     #[test]
     fn a_wiped_page_is_another_process() {
-        let page = AtomicU64::new(0);
-        let page: &'static AtomicU64 = Box::leak(Box::new(page));
+        static PAGE: AtomicU64 = AtomicU64::new(0);
+        let page = &PAGE;
         let of = |word| Process { word, number: number(word), id: None };
         let parent = of(page);
         assert!(parent.is_this());

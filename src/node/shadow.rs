@@ -241,7 +241,8 @@ impl<A> Shadow<A> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
+    use std::cell::UnsafeCell;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::time::{Duration, Instant};
 
     /// How often one thread locks and unlocks, with nearly no time in between, until another one gets through.
@@ -278,6 +279,61 @@ mod tests {
         times.sort_unstable();
         // The processor may have been busy with something else in some of them.
         assert!(times[5] < 20, "{times:?}");
+    }
+
+    /// A number that is no atomic.
+    struct Guarded(VersionLock, UnsafeCell<u64>);
+
+    // SAFETY: the number is accessed under the lock, or by a planted bug.
+    unsafe impl Sync for Guarded {}
+
+    impl Guarded {
+        fn add_one(&self) {
+            // SAFETY: as the caller says.
+            unsafe { *self.1.get() += 1 }
+        }
+
+        fn add_one_locked(&self) {
+            let was = self.0.lock();
+            self.add_one();
+            self.0.unlock(was, Leave::Ready);
+        }
+    }
+
+    const TURNS: usize = 40;
+
+    /// What two threads make of a number in turn, one of them under the lock. Whose turn it is orders nothing else. (Both
+    /// threads are there until the end: of one that has ended ThreadSanitizer may have forgotten what it did.)
+    fn sum_of_two(other: fn(&Guarded)) -> u64 {
+        let number = Guarded(VersionLock(AtomicU64::new(READY)), UnsafeCell::new(0));
+        let turn = AtomicUsize::new(0);
+        std::thread::scope(|threads| {
+            for (first, add_one) in [(0, Guarded::add_one_locked as fn(&Guarded)), (1, other)] {
+                let (number, turn) = (&number, &turn);
+                threads.spawn(move || {
+                    for mine in (first..TURNS).step_by(2) {
+                        while turn.load(Ordering::Relaxed) != mine {
+                            std::thread::yield_now();
+                        }
+                        add_one(number);
+                        turn.store(mine + 1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        number.1.into_inner()
+    }
+
+    #[test]
+    fn what_was_done_under_the_lock_is_seen_under_it() {
+        assert_eq!(sum_of_two(Guarded::add_one_locked), TURNS as u64);
+    }
+
+    #[cfg(bristlecone_watched)]
+    #[test]
+    #[ignore = "a planted race, which `scripts/check tsan` and `miri` run"]
+    fn planted_race_past_the_lock() {
+        sum_of_two(Guarded::add_one);
     }
 
     #[test]
