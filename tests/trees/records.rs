@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 type Records = Map<u64, Vec<u8>, Circular<4>, Volatile, Any>;
 
@@ -361,21 +361,30 @@ fn a_long_get_beside_a_writer_takes_as_long_as_alone() {
         assert_eq!(map.get(1).unwrap().unwrap().len(), 64 << 20);
         start.elapsed()
     };
-    let best = || (0..10).map(|_| get()).min().unwrap();
-    let alone = best();
-    let done = AtomicBool::new(false);
-    let (beside, writes) = thread::scope(|scope| {
+    let (writing, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (alone, beside, writes) = thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut writes = 0u64;
             while !done.load(Ordering::Relaxed) {
-                map.insert(2, &writes.to_le_bytes()).unwrap();
-                writes += 1;
+                if writing.load(Ordering::Relaxed) {
+                    map.insert(2, &writes.to_le_bytes()).unwrap();
+                    writes += 1;
+                } else {
+                    thread::sleep(Duration::from_millis(1));
+                }
             }
             writes
         });
-        let beside = best();
+        // In turn, so that both meet the same moods of the machine.
+        let get_while = |writes| {
+            writing.store(writes, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(5));
+            get()
+        };
+        let pairs: Vec<_> = (0..20).map(|_| (get_while(false), get_while(true))).collect();
         done.store(true, Ordering::Relaxed);
-        (beside, writer.join().unwrap())
+        let best = |of: fn(&(Duration, Duration)) -> Duration| pairs.iter().map(of).min().unwrap();
+        (best(|pair| pair.0), best(|pair| pair.1), writer.join().unwrap())
     });
     println!("alone {alone:?}, beside {writes} writes of a neighbour {beside:?}");
     assert!(beside < alone.mul_f64(1.2));
