@@ -16,8 +16,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub use file::Mapping;
 use file::Remains;
 pub(crate) use file::{is_unborn, sync_name};
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, madvise};
 use std::fs::File;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -26,6 +30,10 @@ use std::sync::OnceLock;
 ///
 /// For tests and measurements, as [`Options::domain`](crate::Options::domain).
 const FORCE_DOMAIN: &str = "BRISTLECONE_DOMAIN";
+
+/// What the system maps at once, at the least.
+#[cfg(target_os = "linux")]
+const PAGE: u64 = 4096;
 
 /// Who keeps the pages mapped.
 enum Map {
@@ -174,39 +182,28 @@ impl Mapped {
     /// use of it. A hint.
     #[cfg(target_os = "linux")]
     fn populate(&self, at: u64, len: u64, mapping: Mapping) {
-        use rustix::mm::{Advice, madvise};
         let advice = match mapping {
             Mapping::Write => Advice::LinuxPopulateWrite,
             Mapping::Read | Mapping::Copy => Advice::LinuxPopulateRead,
         };
-        const PAGE: u64 = 4096;
-        let (start, end) = (at.next_multiple_of(PAGE), (at + len) / PAGE * PAGE);
-        if let Some(words) = self.words().get((start / 8) as usize..(end / 8) as usize) {
-            let start = words.as_ptr().cast_mut().cast();
-            // SAFETY: whole pages of the mapping; populating changes no content.
-            let _ = unsafe { madvise(start, words.len() * 8, advice) };
-        }
+        let _ = self.populate_pages(at.next_multiple_of(PAGE)..(at + len) / PAGE * PAGE, advice);
     }
+
+    #[cfg(not(target_os = "linux"))]
+    fn populate(&self, _at: u64, _len: u64, _mapping: Mapping) {}
 
     /// Whether what is not in the file can be read all the same: a full tmpfs has no page for it, and answers with a signal.
     #[cfg(target_os = "linux")]
     fn readable(&self, at: u64, len: u64) -> io::Result<()> {
         use rustix::fs::{SeekFrom, seek};
-        use rustix::io::Errno;
-        use rustix::mm::{Advice, madvise};
-        const PAGE: u64 = 4096;
         let end = at + len;
         let mut from = at;
         while let Ok(hole) = seek(&self.file, SeekFrom::Hole(from))
             && hole < end
         {
             let data = seek(&self.file, SeekFrom::Data(hole)).unwrap_or(end).min(end);
-            let pages = (hole / PAGE * PAGE / 8) as usize..(data.next_multiple_of(PAGE) / 8) as usize;
-            let words = &self.words()[pages.start..pages.end.min(self.words.len())];
-            // SAFETY: whole pages of the mapping, up to its end; populating changes no content.
-            let populated =
-                unsafe { madvise(words.as_ptr().cast_mut().cast(), words.len() * 8, Advice::LinuxPopulateRead) };
-            if populated == Err(Errno::FAULT) {
+            let pages = hole / PAGE * PAGE..data.next_multiple_of(PAGE).min(self.len());
+            if self.populate_pages(pages, Advice::LinuxPopulateRead) == Err(rustix::io::Errno::FAULT) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             from = data;
@@ -219,8 +216,15 @@ impl Mapped {
         Ok(())
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn populate(&self, _at: u64, _len: u64, _mapping: Mapping) {}
+    /// Maps the pages of a range that begins with one, and ends with one or with the mapping. None, if it has not all of them.
+    #[cfg(target_os = "linux")]
+    fn populate_pages(&self, pages: Range<u64>, advice: Advice) -> rustix::io::Result<()> {
+        match self.words().get((pages.start / 8) as usize..(pages.end / 8) as usize) {
+            // SAFETY: whole pages of the mapping, up to its end; populating changes no content.
+            Some(words) => unsafe { madvise(words.as_ptr().cast_mut().cast(), words.len() * 8, advice) },
+            None => Ok(()),
+        }
+    }
 
     /// Extends the file to `len` bytes and maps it anew.
     pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
