@@ -13,6 +13,7 @@ shift
     exit 2
 }
 
+mkdir -p docs/proof
 out=$(mktemp)
 trap 'rm "$out"' EXIT
 status=0 start=$SECONDS
