@@ -124,8 +124,12 @@ mod tests {
                 while !is_due() {
                     std::thread::yield_now();
                 }
-                // It may be awake for a moment.
-                !hand_over(other) && hand_over(wanted)
+                let handed_over = !hand_over(other) && hand_over(wanted);
+                if !handed_over {
+                    // It was awake, or wants a processor to say so.
+                    std::thread::sleep(SLICE);
+                }
+                handed_over
             };
             let tries = (1..=100).find(|_| handed_over());
             done.store(true, Ordering::Relaxed);
