@@ -48,11 +48,17 @@ run() {
     return $((failed > 0))
 }
 
-# Each target for FUZZ_SECONDS (60) on one core.
+# Each target for FUZZ_SECONDS (60) on one core, as many at once as there are cores.
 smoke() {
-    local name
+    local cores i failed=0
+    cores=$(getconf _NPROCESSORS_ONLN)
     build
-    for name in "${targets[@]}"; do run "$name" 1 "${FUZZ_SECONDS:-60}"; done
+    for i in "${!targets[@]}"; do
+        [[ $i -lt $cores ]] || wait -n || failed=1
+        run "${targets[i]}" 1 "${FUZZ_SECONDS:-60}" &
+    done
+    for ((i = 0; i < cores && i < ${#targets[@]}; i++)); do wait -n || failed=1; done
+    return $failed
 }
 
 # Each target in turn, or those that are named, on all cores, for so many hours in all; then what was reached.

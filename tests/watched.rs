@@ -1,5 +1,6 @@
-//! Every verb of trees and maps on small pools, for the checkers that watch each access to memory: AddressSanitizer,
-//! ThreadSanitizer, Miri. An ordinary build leaves it out: `tests/trees` does the same at length.
+//! Every verb of trees and maps on small pools, for what watches or emulates each access to memory and is slow:
+//! AddressSanitizer, ThreadSanitizer, Miri, an emulator of another CPU. An ordinary build leaves it out: `tests/trees` does
+//! the same at length.
 #![cfg(bristlecone_watched)]
 
 use bristlecone::medium::{Dram, Medium};
