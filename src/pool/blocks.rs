@@ -85,11 +85,16 @@ impl Blocks {
         self.recover(segments, |at| is_used[number(at)]);
     }
 
-    /// The class's free blocks are known: those of `free` that are blocks at all.
-    pub(crate) fn restore(&self, segments: &Segments, free: impl Iterator<Item = u64>) {
-        let mut state = self.state.lock();
-        *state = State::default();
-        state.free.extend(free.filter(|&at| segments.is_block(at, self.class)));
+    /// The class's free blocks are known. False if they cannot be: what is no block, or is free twice, would be two nodes.
+    #[must_use]
+    pub(crate) fn restore(&self, segments: &Segments, free: impl Iterator<Item = u64>) -> bool {
+        let free: Vec<u64> = free.collect();
+        let mut sorted = free.clone();
+        sorted.sort_unstable();
+        let is_sound =
+            sorted.is_sorted_by(|one, next| one < next) && sorted.iter().all(|&at| segments.is_block(at, self.class));
+        *self.state.lock() = State { free, ..State::default() };
+        is_sound
     }
 
     fn blocks_of(&self, segments: &Segments, segment: u32) -> impl DoubleEndedIterator<Item = u64> + use<> {
@@ -161,6 +166,12 @@ impl Blocks {
         self.state.lock().free.push(at);
     }
 
+    /// Gives blocks back.
+    pub(crate) fn give_all(&self, blocks: impl Iterator<Item = u64>) {
+        delay();
+        self.state.lock().free.extend(blocks);
+    }
+
     /// All blocks that are free now.
     pub(crate) fn free(&self) -> Vec<u64> {
         let state = self.state.lock();
@@ -173,5 +184,26 @@ impl Blocks {
     pub(crate) fn total(&self, segments: &Segments) -> u64 {
         let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit).len() as u64;
         owned * (segments.size() / u64::from(self.class.unit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::Dram;
+    use crate::pool::format::Geometry;
+
+    #[test]
+    fn what_is_free_twice_or_no_block_is_not_believed() {
+        let geometry = Geometry { segment: 4096, limit: 8, trees: 4, capacity: 64 << 10 };
+        let m = Dram::zeroed(geometry.capacity);
+        let segments = Segments::open(&m, geometry).unwrap();
+        let blocks = Blocks::new(Entry::new(Kind::Leaf, 1, 256));
+        let at = blocks.take(&m, &segments).unwrap().at;
+        let restored = |free: &[u64]| blocks.restore(&segments, free.iter().copied());
+        assert!(restored(&[]) && restored(&[at]) && restored(&[at + 256, at, at + 512]));
+        for wrong in [&[at, at][..], &[at, at + 256, at], &[at + 8], &[at, 0], &[u64::MAX], &[at + 4096]] {
+            assert!(!restored(wrong), "{wrong:?}");
+        }
     }
 }

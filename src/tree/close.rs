@@ -81,7 +81,9 @@ impl<N: Node, M: Medium> Core<N, M> {
             if word != class_word(class) || free > words.len() as u64 {
                 return false;
             }
-            class.restore(segments, words.by_ref().take(free as usize));
+            if !class.restore(segments, words.by_ref().take(free as usize)) {
+                return false;
+            }
         }
         let (Some(nodes), Some(height), Some(separators)) = (words.next(), words.next(), words.next()) else {
             return false;

@@ -3,8 +3,8 @@
 use super::{Core, PTree};
 use crate::chain::View;
 use crate::error::Error;
-use crate::medium::Dram;
-use crate::node::{Append, Circular, Node, OneLine};
+use crate::medium::{Dram, Medium};
+use crate::node::{Append, Circular, NEXT, Node, OneLine};
 use crate::pool::{Options, Pool};
 use crate::{Index, Persistent, Volatile};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -149,6 +149,26 @@ fn a_broken_chain_is_an_error() {
     }
     with::<OneLine<7>, Volatile>();
     with::<Circular<4>, Persistent>();
+}
+
+/// The index leads to one leaf, the chain to another, and both own the key: nobody goes from one to the other for ever.
+#[test]
+fn two_leaves_that_own_a_key_are_an_error() {
+    let tree = filled::<Append<3>, Volatile>(200);
+    let core = &tree.core;
+    let key = 1000;
+    let room = || core.leaves.room(&core.lock_owner(key).unwrap());
+    // An update takes two slots.
+    while room() >= 2 {
+        tree.update(key, 1).unwrap();
+    }
+    let full = core.lock_owner(key).unwrap();
+    let (span, next) = (full.span(), core.leaves.next(full.at).unwrap().unwrap());
+    drop(full);
+    let left = core.lock_owner(span.low() - 1).unwrap().at;
+    let twin = core.leaves.create(0, span, next, &[]).unwrap().at;
+    core.medium().store(left + NEXT, twin);
+    assert!(matches!(tree.update(key, 2), Err(Error::Corrupt { .. })));
 }
 
 /// A tree that has one entry or two at any time; one thread adds the second one, another removes the first one, further and

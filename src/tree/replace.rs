@@ -94,16 +94,21 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Locks the leaf that owns the key, and what points to it. The caller holds `restructuring`, under which alone leaves of a
     /// layout that renews them come and go.
     fn lock_with_left(&self, key: u64) -> Result<WithLeft<'_, N::Aid>> {
-        let low = self.lock_owner(key)?.span().low();
-        if low == 0 {
-            return Ok((Left::Root, self.lock_owner(key)?));
-        }
+        let owner = self.lock_owner(key)?;
+        let (low, at) = (owner.span().low(), owner.at);
+        drop(owner);
         // By the chain: the index may lag, and lead to the leaf that is locked.
-        let left = self.lock_owner(low - 1)?;
-        let old = self.lock_next(&left)?;
-        let lost = || Broken::new(left.at, "N1: the chain does not lead to the key's owner");
-        let old = self.named(old.filter(|old| old.span().contains(key)).ok_or_else(lost))?;
-        Ok((Left::Leaf(left), old))
+        let (left, old) = if low == 0 {
+            (Left::Root, self.named(self.leaves.lock(self.head()))?)
+        } else {
+            let left = self.lock_owner(low - 1)?;
+            let old = self.lock_next(&left)?;
+            (Left::Leaf(left), old)
+        };
+        // No other leaf that owns the key, either: there the caller finds what sent it here no more, and comes again, for ever.
+        let lost = || Broken::new(at, "N1: the chain does not lead to the key's owner");
+        let old = self.named(old.filter(|old| old.at == at).ok_or_else(lost))?;
+        Ok((left, old))
     }
 
     /// Locks the right neighbour.
