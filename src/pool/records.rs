@@ -45,19 +45,24 @@ pub(crate) struct Records {
     tree: u16,
     /// One class of blocks per size, ascending.
     classes: Vec<Blocks>,
-    /// Offsets of records that no slot points to any more.
-    epochs: Epochs<u64>,
+    /// Records that no slot points to any more.
+    epochs: Epochs<Retired>,
 }
 
-/// A block, or the segments of a span, as the segment table has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    kind: Kind,
-    segment: u32,
-    /// Bytes of a block; segments of a span.
-    unit: u32,
-    /// Bytes in all.
-    bytes: u64,
+/// Where a record lies, as the segment table has it.
+enum Place {
+    /// A block of the class of this number, with so many bytes.
+    Block(u16, u64),
+    /// From the first segment up to the end, with so many bytes.
+    Span(u32, u32, u64),
+}
+
+/// A record that no slot points to any more.
+#[derive(Debug, Clone, Copy)]
+struct Retired {
+    at: u64,
+    /// The number of its class; `None` if it has segments of its own.
+    class: Option<u16>,
 }
 
 /// Words that are copied at a time.
@@ -72,6 +77,15 @@ fn class_sizes(segment: u64) -> impl Iterator<Item = u64> {
     doublings
         .flat_map(|size| (0..4).map(move |quarter| size + quarter * size / 4))
         .take_while(move |&size| size <= segment / 4)
+}
+
+/// The number of the smallest class for so many bytes, if there are classes of that size.
+#[inline]
+fn class_for(size: u64) -> usize {
+    let size = size.max(SMALLEST);
+    let doublings = size.ilog2() - SMALLEST.ilog2();
+    let quarter = (SMALLEST << doublings) / 4;
+    (u64::from(doublings) * 4 + (size - (SMALLEST << doublings)).div_ceil(quarter)) as usize
 }
 
 /// Lets readers run, after so many tries.
@@ -121,7 +135,7 @@ impl Records {
 
     /// A place for so many bytes. What was retired is looked at before the pool is asked for more.
     fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64> {
-        let class = self.classes.iter().find(|class| u64::from(class.class().unit) >= size);
+        let class = self.classes.get(class_for(size));
         if let Some(block) = class.and_then(Blocks::take_at_hand) {
             return Ok(block.at);
         }
@@ -132,13 +146,13 @@ impl Records {
                     return Ok(at);
                 }
                 let take = || class.take(m, segments).map(|block| block.at);
-                self.patiently(m, segments, Epochs::has_retired, take)
+                take().or_else(|error| self.patiently(m, segments, Epochs::has_retired, error, take))
             }
             None => {
                 let count = size.div_ceil(segments.size()) as u32;
                 let entry = Entry::new(Kind::Span, self.tree, count);
                 let assign = || segments.assign(m, entry, count).map(|(segment, _)| segments.start(segment));
-                self.patiently(m, segments, Epochs::is_awaited, assign)
+                assign().or_else(|error| self.patiently(m, segments, Epochs::is_awaited, error, assign))
             }
         }
     }
@@ -160,69 +174,85 @@ impl Records {
         None
     }
 
-    /// Does what may find no space; again for a while, as long as there is hope that readers leave and space comes back.
+    /// Does again what failed with `error`, for a while, if that was for want of space and as long as there is hope that readers
+    /// leave and space comes back.
+    #[cold]
     fn patiently<M: Medium, T>(
         &self,
         m: &M,
         segments: &Segments,
-        hope: fn(&Epochs<u64>) -> bool,
+        hope: fn(&Epochs<Retired>) -> bool,
+        error: Error,
         mut attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        let most = YIELDS + if reads_here() { SLEEPS_OF_READER } else { SLEEPS };
+        let mut result = Err(error);
         for tries in 0.. {
-            match attempt() {
-                Err(Error::OutOfSpace { .. }) if tries < most && hope(&self.epochs) => {
-                    give_way(tries);
-                    self.collect(m, segments);
-                }
-                result => return result,
+            if !matches!(result, Err(Error::OutOfSpace { .. })) || !self.gave_way(m, segments, hope, tries) {
+                break;
             }
+            result = attempt();
         }
-        unreachable!("the number of tries has a limit")
+        result
     }
 
-    /// Does what may want segments for something else than a record; again for a while if there is no space, but some of
-    /// this tree's is about to come back.
+    /// Lets readers run, if there is hope after so many tries.
+    fn gave_way<M: Medium>(&self, m: &M, segments: &Segments, hope: fn(&Epochs<Retired>) -> bool, tries: u32) -> bool {
+        let most = YIELDS + if reads_here() { SLEEPS_OF_READER } else { SLEEPS };
+        let is_hope = tries < most && hope(&self.epochs);
+        if is_hope {
+            give_way(tries);
+            self.collect(m, segments);
+        }
+        is_hope
+    }
+
+    /// Does again what failed with `error` and may want segments for something else than a record, as long as some of this
+    /// tree's are about to come back.
     pub(crate) fn with_space<M: Medium, T>(
         &self,
         m: &M,
         segments: &Segments,
+        error: Error,
         attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        self.patiently(m, segments, Epochs::is_awaited, attempt)
+        self.patiently(m, segments, Epochs::is_awaited, error, attempt)
     }
 
     /// Where the record at `at` lies, if it can be one of this tree's.
+    #[inline]
     fn place(&self, segments: &Segments, at: u64) -> Option<Place> {
         let segment = segments.of(at)?;
         let Entry { kind, unit, .. } = segments.entry(segment).filter(|entry| entry.tree == self.tree)?;
-        let bytes = match kind {
+        let (within, size) = (segments.within(at), segments.size());
+        match kind {
             Kind::Record => {
-                let (within, bytes) = (segments.within(at), u64::from(unit));
-                let whole = bytes >= SMALLEST && within.is_multiple_of(bytes) && within + bytes <= segments.size();
-                whole.then_some(bytes)?
+                let (number, bytes) = (class_for(unit.into()), u64::from(unit));
+                let is_class = self.classes.get(number).is_some_and(|class| class.class().unit == unit);
+                let whole = is_class && within.is_multiple_of(bytes) && within + bytes <= size;
+                whole.then_some(Place::Block(number as u16, bytes))
             }
             Kind::Span => {
-                let there = unit >= 1 && unit <= segments.count() - segment;
-                (there && segments.within(at) == 0).then_some(u64::from(unit) * segments.size())?
+                let whole = unit >= 1 && unit <= segments.count() - segment && within == 0;
+                whole.then(|| Place::Span(segment, segment + unit, u64::from(unit) * size))
             }
-            _ => return None,
-        };
-        Some(Place { kind, segment, unit, bytes })
+            _ => None,
+        }
     }
 
     /// The length of the record at `at`.
     fn len<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<u64, Broken> {
         let place = self.place(segments, at).ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
+        let (Place::Block(_, bytes) | Place::Span(.., bytes)) = place;
         let len = m.load(at) & 0xffff_ffff;
-        let most = (place.bytes - HEADER).min(RECORD_MAX);
-        if len > most {
+        if len > (bytes - HEADER).min(RECORD_MAX) {
             return Err(Broken::new(at, "V2: record longer than its block"));
         }
-        // Space is reserved for the segments that the span really has, and for no others.
-        let mut rest = place.segment + 1..place.segment + if place.kind == Kind::Span { place.unit } else { 1 };
-        if !rest.all(|segment| segments.entry(segment).is_some_and(|entry| entry.kind == Kind::Rest)) {
-            return Err(Broken::new(at, "V1: a slot points to a span that is not whole"));
+        if let Place::Span(segment, end, _) = place {
+            // Space is reserved for the segments that the span really has, and for no others.
+            let is_rest = |segment| segments.entry(segment).is_some_and(|entry| entry.kind == Kind::Rest);
+            if !(segment + 1..end).all(is_rest) {
+                return Err(Broken::new(at, "V1: a slot points to a span that is not whole"));
+            }
         }
         Ok(len)
     }
@@ -235,53 +265,66 @@ impl Records {
 
     /// Gives the space of a record back to which no slot ever pointed.
     pub(crate) fn discard<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
-        self.give_back(m, segments, [at]);
+        if let Some((record, _)) = self.weigh(segments, at) {
+            self.give_back(m, segments, &[record]);
+        }
     }
 
     /// Takes records to which no slot points any more, durably. Readers may still know them.
+    #[inline]
     pub(crate) fn retire<M: Medium>(&self, m: &M, segments: &Segments, records: impl IntoIterator<Item = u64>) {
         delay();
-        let weighed = records.into_iter().filter_map(|at| {
-            // Damaged, if it is nowhere: no record of this tree. Whatever it is, it is somebody else's.
-            let place = self.place(segments, at)?;
+        let weighed = records.into_iter().filter_map(|at| self.weigh(segments, at));
+        let ripe = self.epochs.retire(weighed);
+        if !ripe.is_empty() {
+            self.give_back(m, segments, &ripe);
+        }
+    }
+
+    /// A record to retire, with its bytes. `None` if it is damaged and nowhere: whatever is there, it is somebody else's.
+    #[inline]
+    fn weigh(&self, segments: &Segments, at: u64) -> Option<(Retired, u64)> {
+        Some(match self.place(segments, at)? {
+            Place::Block(class, bytes) => (Retired { at, class: Some(class) }, bytes),
             // All trees want segments.
-            Some((at, if place.kind == Kind::Span { HEAVY.max(place.bytes) } else { place.bytes }))
-        });
-        self.give_back(m, segments, self.epochs.retire(weighed));
+            Place::Span(.., bytes) => (Retired { at, class: None }, HEAVY.max(bytes)),
+        })
     }
 
     /// Gives the space back that no reader can know any more.
     pub(crate) fn collect<M: Medium>(&self, m: &M, segments: &Segments) {
-        self.give_back(m, segments, self.epochs.collect());
+        self.give_back(m, segments, &self.epochs.collect());
     }
 
     /// Gives back what nobody could know if things had to wait for so many epochs.
     #[cfg(all(test, loom))]
     pub(super) fn collect_after<M: Medium>(&self, m: &M, segments: &Segments, grace: u64) {
-        self.give_back(m, segments, self.epochs.collect_after(grace));
+        self.give_back(m, segments, &self.epochs.collect_after(grace));
     }
 
     /// Gives all space back that was retired; by its borrow, when nobody reads.
     pub(crate) fn settle<M: Medium>(&mut self, m: &M, segments: &Segments) {
         let retired = self.epochs.take_retired();
-        self.give_back(m, segments, retired);
+        self.give_back(m, segments, &retired);
     }
 
     /// The records that are retired now.
     pub(crate) fn retired(&self) -> Vec<u64> {
-        self.epochs.retired()
+        self.epochs.retired().into_iter().map(|record| record.at).collect()
     }
 
-    fn give_back<M: Medium>(&self, m: &M, segments: &Segments, records: impl IntoIterator<Item = u64>) {
+    fn give_back<M: Medium>(&self, m: &M, segments: &Segments, records: &[Retired]) {
         let mut spans = Vec::new();
-        for at in records {
-            // Of a damaged pool, a record of two slots may have been given back before.
-            let Some(place) = self.place(segments, at) else { continue };
+        for alike in records.chunk_by(|one, other| one.class == other.class) {
             delay();
-            match self.classes.iter().find(|class| class.class().unit == place.unit) {
-                _ if place.kind == Kind::Span => spans.extend(span(segments, place.segment)),
-                Some(class) => class.give(at),
-                None => {}
+            let offsets = alike.iter().map(|record| record.at);
+            match alike[0].class {
+                Some(class) => self.classes[usize::from(class)].give_all(offsets),
+                // Of a damaged pool, a record of two slots may have been given back before.
+                None => spans.extend(offsets.filter_map(|at| self.place(segments, at)).flat_map(|place| match place {
+                    Place::Span(segment, ..) => span(segments, segment),
+                    Place::Block(..) => Vec::new(),
+                })),
             }
         }
         if !spans.is_empty() {
@@ -312,7 +355,14 @@ impl<M: Medium> Reading<'_, M> {
     pub(crate) fn read(&self, at: u64) -> Result<Vec<u8>, Broken> {
         let len = self.records.len(self.m, self.segments, at)?;
         delay();
-        let mut bytes = vec![0; len.next_multiple_of(8) as usize];
+        let room = len.next_multiple_of(8) as usize;
+        if len <= SHORT {
+            // An allocation of zeros takes twice as long.
+            let bytes = &mut [0; SHORT as usize][..room];
+            self.copy(at + HEADER, bytes);
+            return Ok(bytes[..len as usize].to_vec());
+        }
+        let mut bytes = vec![0; room];
         self.copy(at + HEADER, &mut bytes);
         bytes.truncate(len as usize);
         Ok(bytes)
@@ -415,6 +465,15 @@ mod tests {
         let segments = Segments::open(&m, geometry).unwrap();
         let records = Records::new(&segments, 2);
         (m, segments, records)
+    }
+
+    #[test]
+    fn the_class_for_a_size_is_the_smallest_that_holds_it() {
+        let sizes: Vec<u64> = class_sizes(1 << 20).collect();
+        for size in (0..5000).chain(sizes.iter().flat_map(|size| size - 1..=size + 1)) {
+            let smallest = sizes.iter().position(|&class| class >= size).unwrap_or(sizes.len());
+            assert_eq!(class_for(size), smallest, "{size}");
+        }
     }
 
     #[test]

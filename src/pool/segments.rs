@@ -34,6 +34,21 @@ pub(crate) enum Kind {
     Rest = 6,
 }
 
+impl Kind {
+    #[inline]
+    fn of(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Free,
+            2 => Self::Leaf,
+            3 => Self::Inner,
+            4 => Self::Record,
+            5 => Self::Span,
+            6 => Self::Rest,
+            _ => return None,
+        })
+    }
+}
+
 /// A decoded table entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -63,9 +78,7 @@ impl Entry {
         if (word & CHECK) >> 8 != check(word & !CHECK, segment) {
             return None;
         }
-        let kind = [Kind::Free, Kind::Leaf, Kind::Inner, Kind::Record, Kind::Span, Kind::Rest]
-            .into_iter()
-            .find(|&kind| kind as u64 == word & 0xff)?;
+        let kind = Kind::of(word as u8)?;
         Some(Self { kind, tree: (word >> 16) as u16, unit: (word >> 32) as u32 })
     }
 }

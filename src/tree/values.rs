@@ -43,19 +43,26 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(crate) fn put(&self, key: u64, value: Encoded<'_>, wanted: fn(Option<u64>) -> bool) -> Result<Option<u64>> {
         let (word, record) = self.write(value)?;
         let mut stored = false;
-        let change = || {
+        let mut change = || {
             self.change(key, |old| {
                 stored = wanted(old);
                 if stored { Change::Put(word) } else { Change::Keep }
             })
         };
-        let old = self.with_space(change);
+        let old = match change().or_else(|error| self.with_space(error, change)) {
+            Ok(old) => old,
+            Err(error) => {
+                self.discard(record);
+                return Err(error);
+            }
+        };
         // Either the old record or the new one is now without a slot.
-        match (&old, stored) {
-            (Ok(old), true) => self.retire(*old),
-            _ => self.discard(record),
+        if stored {
+            self.retire(old)
+        } else {
+            self.discard(record)
         }
-        old
+        Ok(old)
     }
 
     /// Removes a key and what its slot points to; true if it was there.
@@ -97,11 +104,12 @@ impl<N: Node, M: Medium> Core<N, M> {
         Error::KindMismatch { tree: self.name.clone(), found: found.to_owned(), expected: given.to_owned() }
     }
 
-    /// Does what may want space that is about to come back from records.
-    fn with_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    /// Does again what failed with `error`, if it wanted space that is about to come back from records.
+    #[cold]
+    fn with_space<T>(&self, error: Error, attempt: impl FnMut() -> Result<T>) -> Result<T> {
         match &self.records {
-            None => attempt(),
-            Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, attempt),
+            None => Err(error),
+            Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, error, attempt),
         }
     }
 
