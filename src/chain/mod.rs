@@ -232,8 +232,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
         N::recover(self.medium(), locked.at, &locked.shadow.aid, span)?;
         self.count.touched(N::len(&locked.shadow.aid) as u64);
-        locked.change();
         locked.set_span(span);
+        // At once: this thread may ask for a block next, and in a damaged pool get this one (see `fill`).
+        locked.was = locked.shadow.lock.make_ready(locked.was);
         Ok(Some(locked))
     }
 
@@ -306,10 +307,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ) -> Result<Locked<'_, N::Aid>> {
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
-            // A close record may call anything free. The thread that asks may hold the lock.
+            // A close record may call anything free, so a block may be free twice. The thread that asks may hold the lock.
             return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().name()));
         }
-        let was = shadow.lock.lock();
+        let was = shadow.lock.make_ready(shadow.lock.lock());
         delay();
         N::allocated(self.medium(), block.at);
         let new = New { level, low: span.low(), next, lines };

@@ -24,6 +24,7 @@ const VERSION: u64 = 16;
 /// | from | to | by |
 /// |---|---|---|
 /// | unlocked, any | locked, the rest unchanged | `lock`, for this thread or for one that sleeps for it |
+/// | locked | locked, with the next version, ready (appended as before) | `make_ready` |
 /// | locked | unlocked: as it was before `lock`; or with the next version, ready (appended as before) or dead | `unlock` |
 ///
 /// A reader notes the word when it is unlocked, reads, and accepts what it read if the word is still the same. A writer
@@ -191,6 +192,13 @@ impl VersionLock {
             delay();
         }
         locked
+    }
+
+    /// Says under the lock that the block is a node from now on; returns what the word is to be if nothing else changes.
+    pub(crate) fn make_ready(&self, was: Version) -> Version {
+        let ready = Version((was.0 & !(VERSION - 1)).wrapping_add(VERSION) | READY | was.0 & APPENDED);
+        self.0.store(ready.0 | LOCKED, Ordering::Release);
+        ready
     }
 
     /// Releases the lock under a new version, if anything changed.
