@@ -62,6 +62,11 @@ impl Version {
     pub(crate) fn appended(self) -> Self {
         Self(self.0 | APPENDED)
     }
+
+    /// The next version, with these flags.
+    fn next(self, flags: u64) -> Self {
+        Self((self.0 & !(VERSION - 1)).wrapping_add(VERSION) | flags)
+    }
 }
 
 /// In what state a writer leaves a shadow.
@@ -196,7 +201,7 @@ impl VersionLock {
 
     /// Says under the lock that the block is a node from now on; returns what the word is to be if nothing else changes.
     pub(crate) fn make_ready(&self, was: Version) -> Version {
-        let ready = Version((was.0 & !(VERSION - 1)).wrapping_add(VERSION) | READY | was.0 & APPENDED);
+        let ready = was.next(READY | was.0 & APPENDED);
         self.0.store(ready.0 | LOCKED, Ordering::Release);
         ready
     }
@@ -205,13 +210,12 @@ impl VersionLock {
     #[inline]
     pub(crate) fn unlock(&self, was: Version, leave: Leave) {
         delay();
-        let flags = match leave {
-            Leave::Ready => READY | was.0 & APPENDED,
-            Leave::Dead => DEAD,
-            Leave::Unchanged => return self.0.store(was.0, Ordering::Release),
+        let word = match leave {
+            Leave::Ready => was.next(READY | was.0 & APPENDED),
+            Leave::Dead => was.next(DEAD),
+            Leave::Unchanged => was,
         };
-        let version = (was.0 & !(VERSION - 1)).wrapping_add(VERSION);
-        self.0.store(version | flags, Ordering::Release);
+        self.0.store(word.0, Ordering::Release);
     }
 }
 
