@@ -4,7 +4,6 @@
 //! programs), [`parse`] (arguments), [`trees`] (trees whose types are found at run time), [`scratch`] (temporary pools),
 //! [`subjects`] (what the checkers are run on), [`numbers`] (reproducible randomness), [`worker`] (the process that is killed).
 
-mod bench;
 mod check;
 mod crash;
 mod del;
@@ -52,7 +51,6 @@ enum Command {
     Stat(stat::Args),
     Check(check::Args),
     Info(info::Args),
-    Bench(bench::Args),
     Crash(crash::Args),
     Lin(lin::Args),
     #[cfg(target_os = "linux")]
@@ -72,12 +70,10 @@ fn run(command: Command) -> Outcome {
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
         Command::Info(args) => info::run(args),
-        Command::Bench(args) => bench::run(args),
         Command::Crash(args) => crash::run(args),
         Command::Lin(args) => lin::run(args),
         #[cfg(target_os = "linux")]
         Command::Kill(args) => kill::run(args),
-        Command::Worker(args) if args.peer.is_some() => bench::worker(&args),
         Command::Worker(args) => worker::run(args),
     }
 }

@@ -59,21 +59,14 @@ impl Scratch {
         Err(format!("{}: full of old scratch directories, bristlecone-*", parent.display()).into())
     }
 
-    /// A file in it, which is to be made.
+    /// A file in it, or a directory, which is to be made. A directory stays if the process is killed: nothing proves whose
+    /// the files in it are.
     pub(crate) fn file(&mut self, name: &str) -> PathBuf {
         let path = self.path.join(name);
         // A file that the marker does not name stays if the process is killed, no more.
         let _ = self.marker.as_ref().map(|mut marker| marker.write_all(format!("{name}\n").as_bytes()));
         self.made.push(path.clone());
         path
-    }
-
-    /// A directory in it, for files that others name. It stays if the process is killed: nothing proves whose they are.
-    pub(crate) fn directory(&mut self, name: &str) -> Outcome<PathBuf> {
-        let path = self.path.join(name);
-        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        self.made.push(path.clone());
-        Ok(path)
     }
 
     /// Leaves it behind for the user to look at, where no later run sweeps it away; tells where.

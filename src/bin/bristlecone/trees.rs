@@ -195,14 +195,6 @@ impl Shape {
         Self { layout, slots: layout.usual_slots(), index, values: Values::Numbers }
     }
 
-    /// Bytes of a node's slots; of a OneLine leaf, which has its header among them, all bytes.
-    pub(crate) fn node_bytes(self) -> u32 {
-        match self.layout {
-            Layout::OneLine => self.slots * 16 + 16,
-            Layout::Linear | Layout::Circular => self.slots * 16,
-        }
-    }
-
     /// What messages say of it.
     pub(crate) fn nodes(self) -> String {
         format!("nodes of {} slots with a {} index", self.slots, self.index.name())

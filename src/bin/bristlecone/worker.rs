@@ -82,14 +82,6 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a worker may fill instead of a tree.
-pub(crate) trait Filled {
-    fn insert(&self, key: u64, value: u64) -> Outcome<()>;
-    fn get(&self, key: u64) -> Outcome<Option<u64>>;
-    /// In order: with everything on the disk.
-    fn close(self: Box<Self>) -> Outcome<()>;
-}
-
 /// Inserts the keys and acknowledges them.
 pub(crate) fn fill(args: &Args, insert: impl Fn(u64, u64) -> Outcome<()>) -> Outcome<()> {
     let keys = Keys::new(args.seed);

@@ -302,7 +302,7 @@ impl<'s, S: Subject> Worker<'s, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::subject::Ordinary;
+    use crate::subject::Ordinary;
     use clap::ValueEnum;
 
     struct Once(Vec<(Mix, u64)>);

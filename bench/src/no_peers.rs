@@ -3,7 +3,7 @@
 use super::phases::Visit;
 use crate::out::Outcome;
 use crate::parse::Usage;
-use crate::worker::Filled;
+use crate::reopen::Filled;
 use std::path::Path;
 
 /// There is none.

@@ -3,8 +3,8 @@
 use super::medium::{Switched, Switches};
 use super::tree::{Boxed, Contestant};
 use super::work::{Crew, Step};
-use crate::bench::clock::Tick;
-use crate::bench::media;
+use crate::clock::Tick;
+use crate::media;
 use crate::out::Outcome;
 use crate::scratch::Scratch;
 use bristlecone::Pool;

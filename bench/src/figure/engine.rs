@@ -7,10 +7,10 @@ use super::stage::Stage;
 use super::tree::{self, Contestant};
 use super::work::{Crew, Step};
 use super::{Figure, Plan, Show, micro};
-use crate::bench::clock::{self, Tick};
-use crate::bench::counts::PerOp;
-use crate::bench::phases::Work;
+use crate::clock::{self, Tick};
+use crate::counts::PerOp;
 use crate::out::Outcome;
+use crate::phases::Work;
 use bristlecone::medium::LINE;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 //! Behind a `dyn` trait, so that what measures is compiled once; the indirect call is the same for all.
 
 use super::medium::Switched;
-use crate::bench::subject::{self, Subject};
 use crate::out::Outcome;
+use crate::subject::{self, Subject};
 #[cfg(feature = "figures")]
 use bristlecone::{
     Aggressive, Append, Circular, Conservative, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index,

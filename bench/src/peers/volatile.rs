@@ -1,7 +1,7 @@
 //! Ordered maps in memory, which outlive nothing.
 
-use crate::bench::subject::{Alone, Fault, Subject};
 use crate::out::Outcome;
+use crate::subject::{Alone, Fault, Subject};
 use brie_tree::BTree;
 use brie_tree::nonmax::NonMaxU64;
 use congee::Congee;

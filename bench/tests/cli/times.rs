@@ -1,6 +1,6 @@
 //! Measurements: stable keys, and numbers that can be.
 
-use super::{Desk, has_keys, is_empty, objects, run};
+use super::{has_keys, is_empty, objects, run};
 
 #[test]
 fn bench_has_stable_keys() {
@@ -12,7 +12,7 @@ fn bench_has_stable_keys() {
         &["--medium", "dram", "--layout", "circular", "--node-bytes", "512"],
         &["--slow", "10", "--flush", "power", "--no-counts"],
     ] {
-        let mut args = vec!["bench", "--n", "2000", "--repeat", "1", "--json", "--mix", all, "--seed", "1"];
+        let mut args = vec!["--n", "2000", "--repeat", "1", "--json", "--mix", all, "--seed", "1"];
         if !options.contains(&"--medium") {
             args.extend(["--medium", path]);
         }
@@ -35,7 +35,7 @@ fn every_mix_is_measured_with_every_order_of_keys() {
     let ycsb = "ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f";
     let all = format!("{mixes},{ycsb}");
     for keys in ["uniform", "zipfian", "ascending", "descending", "clustered"] {
-        let args = ["bench", "--n", "2000", "--repeat", "2", "--json", "--mix", &all, "--keys", keys, "--vs-btreemap"];
+        let args = ["--n", "2000", "--repeat", "2", "--json", "--mix", &all, "--keys", keys, "--vs-btreemap"];
         let rows = objects(run(args));
         assert_eq!(rows.len(), 2 * 17);
         for row in &rows {
@@ -50,7 +50,7 @@ fn every_mix_is_measured_with_every_order_of_keys() {
 
 #[test]
 fn threads_measure_those_that_can_be_shared() {
-    let args = ["bench", "--n", "4000", "--repeat", "1", "--threads", "2", "--vs-btreemap"];
+    let args = ["--n", "4000", "--repeat", "1", "--threads", "2", "--vs-btreemap"];
     let args = args.into_iter().chain(["--mix", "insert,batch,get,scan,scan100,ycsb-d,mixed,remove"]);
     let ran = run(args.clone().chain(["--json"]));
     assert!(ran.err.contains("left out of 2 threads, being for one only: btreemap"), "{ran:?}");
@@ -59,32 +59,30 @@ fn threads_measure_those_that_can_be_shared() {
     assert!(rows.iter().all(|row| row["layout"] == "one_line" && row["threads"] == 2));
     let text = run(args).ok();
     assert!(text.contains("2 threads") && text.contains("left out of 2 threads"), "{text}");
-    let few = run(["bench", "--n", "200", "--threads", "2"]).fails(2);
+    let few = run(["--n", "200", "--threads", "2"]).fails(2);
     assert!(few.contains("less than a batch of 128 per thread"), "{few}");
-    let alone = run(["bench", "--n", "4000", "--threads", "2", "--layout", "btreemap"]).fails(2);
+    let alone = run(["--n", "4000", "--threads", "2", "--layout", "btreemap"]).fails(2);
     assert!(alone.contains("nothing to measure"), "{alone}");
 }
 
 #[test]
 fn a_chart_is_drawn() {
-    let desk = Desk::new();
-    let file = desk.dir.path().join("chart.svg");
-    let args = ["bench", "--n", "2000", "--repeat", "1", "--vs-btreemap", "--svg", file.to_str().unwrap()];
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("chart.svg");
+    let args = ["--n", "2000", "--repeat", "1", "--vs-btreemap", "--svg", file.to_str().unwrap()];
     run(args).ok();
     let svg = std::fs::read_to_string(&file).unwrap();
     assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
     // Two mixes of two contestants.
     assert_eq!(svg.matches("<title>").count(), 4);
     assert!(svg.contains("btreemap") && svg.contains("one_line 640 volatile"), "{svg}");
-    assert!(
-        run(["bench", "--n", "2000", "--repeat", "1", "--svg", "/no/such/chart.svg"]).fails(1).contains("/no/such/")
-    );
+    assert!(run(["--n", "2000", "--repeat", "1", "--svg", "/no/such/chart.svg"]).fails(1).contains("/no/such/"));
 }
 
 #[test]
 #[cfg(not(feature = "peers"))]
 fn peers_are_wanted_but_not_built_in() {
-    let error = run(["bench", "--n", "2000", "--peers", "all"]).fails(2);
+    let error = run(["--n", "2000", "--peers", "all"]).fails(2);
     assert!(error.contains("--features peers"), "{error}");
 }
 
@@ -94,7 +92,7 @@ fn peers_are_measured_next_to_the_trees() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     let bench = |options: &[&str]| {
-        let args = ["bench", "--n", "1000", "--repeat", "1", "--json", "--medium", path];
+        let args = ["--n", "1000", "--repeat", "1", "--json", "--medium", path];
         run(args.iter().chain(options))
     };
     let rows = objects(bench(&["--peers", "all,lmdb-sync", "--mix", "insert,batch,get,multi-get,scan100"]));
@@ -116,7 +114,7 @@ fn peers_are_measured_next_to_the_trees() {
 
 #[test]
 fn counts_are_as_expected_and_the_same_each_time() {
-    let counts = || objects(run(["bench", "--mix", "counts", "--n", "50k", "--seed", "3", "--json"]));
+    let counts = || objects(run(["--mix", "counts", "--n", "50k", "--seed", "3", "--json"]));
     let rows = counts();
     // Of all sizes; a debug build has one.
     assert_eq!(rows.len(), if cfg!(debug_assertions) { 3 } else { 9 });
@@ -134,7 +132,7 @@ fn counts_are_as_expected_and_the_same_each_time() {
 fn reopening_is_measured() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
-    let args = ["bench", "--mix", "reopen", "--n", "5000", "--repeat", "1", "--medium", path];
+    let args = ["--mix", "reopen", "--n", "5000", "--repeat", "1", "--medium", path];
     let rows = objects(run(args.into_iter().chain(["--json"])));
     has_keys(&rows[0], &["layout", "index", "node_bytes", "n", "mix", "clean_ms", "dirty_ms", "lost", "limit_ms"]);
     assert!(rows[0]["dirty_ms"]["median"].as_f64().unwrap() > 0.0);

@@ -17,8 +17,8 @@ use super::phases::Visit;
 use super::subject::Ordinary;
 use crate::out::Outcome;
 use crate::parse::Usage;
+use crate::reopen::Filled;
 use crate::scratch::Scratch;
-use crate::worker::Filled;
 use std::path::Path;
 use store::{Store, Stored};
 
@@ -150,6 +150,7 @@ pub(crate) fn with<V: Visit>(peer: Peer, directory: Option<&Path>, visit: V) -> 
 /// Opens a store that has its files in this directory, or creates it.
 pub(crate) fn open(peer: Peer, directory: &Path) -> Outcome<Box<dyn Filled>> {
     let Kind::Store(engine, _) = peer.kind else { return Err(format!("{} is no store", peer.name).into()) };
+    std::fs::create_dir_all(directory)?;
     Ok(match engine {
         Engine::Redb => Box::new(redb::Redb::open(directory)?),
         Engine::Lmdb => Box::new(lmdb::Lmdb::open(directory)?),
@@ -168,8 +169,8 @@ fn stored<S: Store, V: Visit>(scratch: Scratch, synced: bool, visit: V) -> Outco
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::subject::Subject;
     use crate::numbers::Random;
+    use crate::subject::Subject;
     use std::collections::BTreeMap;
 
     /// Does the same to a subject and to a map, and compares.

@@ -1,9 +1,9 @@
 //! What comes out of a figure: rows, as a table, as JSON and as a picture.
 
 use super::{Figure, Plan, Show, tree};
-use crate::bench::chart;
-use crate::bench::clock;
-use crate::bench::counts::PerOp;
+use crate::chart;
+use crate::clock;
+use crate::counts::PerOp;
 use crate::out::{self, Outcome};
 use bristlecone::medium::LINE;
 use serde_json::{Map, Value, json};

@@ -3,8 +3,8 @@
 use super::medium::{Switched, Switches};
 use super::row::{Row, Setting, compare};
 use super::{Figure, Plan};
-use crate::bench::clock::{self, Tick};
-use crate::bench::counts::PerOp;
+use crate::clock::{self, Tick};
+use crate::counts::PerOp;
 use crate::numbers::Random;
 use crate::out::Outcome;
 use crate::scratch::Scratch;

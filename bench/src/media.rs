@@ -4,6 +4,7 @@ use super::phases::Visit;
 use super::subject::{Ordinary, Subject, Tree};
 use super::{Contestant, Plan, peers};
 use crate::out::Outcome;
+use crate::parse::Layout;
 use crate::scratch::Scratch;
 use crate::trees::{Shape, with_types};
 use bristlecone::medium::{Costs, Counted, Counts, Domain, Dram, Mapped, Medium, Slowed};
@@ -47,6 +48,16 @@ pub(crate) fn capacity(n: u64) -> u64 {
 
 /// Slots of the nodes that are measured: in a debug build fewer, for the time of the tests.
 pub(crate) const SIZES: &[u32] = if cfg!(debug_assertions) { &[32] } else { &[32, 64, 128, 256] };
+
+impl Shape {
+    /// Bytes of a node's slots; of a OneLine leaf, which has its header among them, all bytes.
+    pub(crate) fn node_bytes(self) -> u32 {
+        match self.layout {
+            Layout::OneLine => self.slots * 16 + 16,
+            Layout::Linear | Layout::Circular => self.slots * 16,
+        }
+    }
+}
 
 /// [`with_types`], with these sizes.
 #[cfg(not(debug_assertions))]

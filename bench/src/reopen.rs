@@ -38,6 +38,14 @@ impl Reopen {
     }
 }
 
+/// What a worker may fill instead of a tree.
+pub(crate) trait Filled {
+    fn insert(&self, key: u64, value: u64) -> Outcome<()>;
+    fn get(&self, key: u64) -> Outcome<Option<u64>>;
+    /// In order: with everything on the disk.
+    fn close(self: Box<Self>) -> Outcome<()>;
+}
+
 /// The worker of a store, in its own process.
 pub(crate) fn worker(args: &worker::Args) -> Outcome {
     let store = peers::open(peer_of(args)?, &args.pool)?;
@@ -109,7 +117,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
             Contestant::Peer(peer) if peer.is_store() => {
                 // Of no meaning to a store.
                 let shape = Shape::usual(Layout::OneLine, Index::Volatile);
-                measure(plan, shape, Some(peer.name().to_owned()), scratch.directory("store")?, reopen_store)?
+                measure(plan, shape, Some(peer.name().to_owned()), scratch.file("store"), reopen_store)?
             }
             Contestant::Peer(_) | Contestant::BTreeMap => continue,
         };

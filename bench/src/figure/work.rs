@@ -1,10 +1,10 @@
 //! The workloads: what is done to a tree, and by how many threads.
 
 use super::tree::Tree;
-use crate::bench::clock::Tick;
-use crate::bench::keys::{Pattern, Shuffled, Space};
-use crate::bench::phases::{CHANGING, Work, wrong_bits};
+use crate::clock::Tick;
+use crate::keys::{Pattern, Shuffled, Space};
 use crate::numbers::{Keys, Random};
+use crate::phases::{CHANGING, Work, wrong_bits};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -7,10 +7,10 @@
 //!
 //! A synced store waits for the disk after every batch, and after every thousandth write of the others.
 
-use crate::bench::subject::{Fault, Subject};
 use crate::out::Outcome;
+use crate::reopen::Filled;
 use crate::scratch::Scratch;
-use crate::worker::Filled;
+use crate::subject::{Fault, Subject};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,7 +49,9 @@ pub(crate) struct Stored<S> {
 
 impl<S: Store> Stored<S> {
     pub(crate) fn open(mut scratch: Scratch, synced: bool) -> Outcome<Self> {
-        let store = S::open(&scratch.directory("store")?)?;
+        let directory = scratch.file("store");
+        std::fs::create_dir(&directory)?;
+        let store = S::open(&directory)?;
         Ok(Self { store, fault: Fault::default(), writes: synced.then(AtomicU64::default), _scratch: scratch })
     }
 

@@ -1,8 +1,27 @@
-//! `bench`: how long operations take, and what they ask of the medium.
+//! How long operations take, and what they ask of the medium: this crate's trees next to other maps and stores.
 //!
 //! Time and counts come from separate passes over the same operations: [`phases`] says what is done, [`clock`] times it
 //! on a file, [`counts`] counts on a medium in memory, without noise. [`reopen`] measures something else. What is measured
 //! is a [`subject`], one of the [`peers`] perhaps; which keys are used says [`keys`]. A [`figure`] is what a paper measured.
+
+// The command line's, of which not all is needed here.
+#[allow(dead_code)]
+#[path = "../../src/bin/bristlecone/numbers.rs"]
+mod numbers;
+#[allow(dead_code)]
+#[path = "../../src/bin/bristlecone/out.rs"]
+mod out;
+#[allow(dead_code)]
+#[path = "../../src/bin/bristlecone/parse.rs"]
+mod parse;
+#[allow(dead_code)]
+#[path = "../../src/bin/bristlecone/scratch.rs"]
+mod scratch;
+#[allow(dead_code)]
+#[path = "../../src/bin/bristlecone/trees.rs"]
+mod trees;
+#[path = "../../src/bin/bristlecone/worker.rs"]
+mod worker;
 
 mod chart;
 mod clock;
@@ -21,26 +40,41 @@ mod reopen;
 mod report;
 mod subject;
 
-use crate::numbers;
-use crate::out::Outcome;
-use crate::parse::{self, Index, Layout, Usage};
-use crate::trees::{Shape, Values};
 use bristlecone::medium::Domain;
-use clap::ValueEnum;
+use clap::{Parser, ValueEnum};
 use keys::Pattern;
 use mix::Mix;
+use out::Outcome;
+use parse::{Index, Layout, Usage};
 use peers::Peer;
 use phases::Job;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use trees::{Shape, Values};
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(name = "bristlecone-bench", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(flatten)]
+    args: Args,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
 
 /// Measure nanoseconds, lines, fences, order points and bytes per operation
 ///
 /// Several layouts, sizes, indexes, peers and mixes can be given, separated by commas; the contestants take turns in every
 /// repeat, so that a slow minute of the machine hits all of them.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+struct Args {
     /// Contestants
     #[arg(long, value_delimiter = ',', default_value = "one_line")]
     layout: Vec<Kind>,
@@ -288,10 +322,25 @@ impl Args {
     }
 }
 
-/// A worker that fills a store.
-pub(crate) use reopen::worker;
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    let Cli { args, command } = Cli::parse();
+    let ended = match command {
+        Some(Command::Worker(args)) if args.peer.is_some() => reopen::worker(&args),
+        Some(Command::Worker(args)) => worker::run(args),
+        None => run(args),
+    };
+    match ended {
+        Ok(code) => code,
+        Err(error) if out::is_closed_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            out::aside(&format!("bristlecone: {}", out::shown(&error.to_string())));
+            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}
 
-pub(crate) fn run(args: Args) -> Outcome {
+fn run(args: Args) -> Outcome {
     if !args.figure.is_empty() {
         return figure::run(&args.figures()?);
     }

@@ -1,11 +1,11 @@
 //! The papers' figures, of few keys.
 
-use super::{Desk, has_keys, is_empty, objects, run};
+use super::{has_keys, is_empty, objects, run};
 use serde_json::Value;
 
 /// The rows of figures that were asked for so.
 fn figures(asked: &str, options: &[&str]) -> Vec<Value> {
-    let args = ["bench", "--figure", asked, "--repeat", "1", "--seed", "5", "--json"];
+    let args = ["--figure", asked, "--repeat", "1", "--seed", "5", "--json"];
     objects(run(args.iter().chain(options)))
 }
 
@@ -51,18 +51,18 @@ fn figures_that_count_are_the_same_each_time() {
 
 #[test]
 fn figures_are_listed_drawn_and_written() {
-    let desk = Desk::new();
-    let list = run(["bench", "--figure", "list"]).ok();
+    let dir = tempfile::tempdir().unwrap();
+    let list = run(["--figure", "list"]).ok();
     assert!(list.contains("circ:7b") && list.contains("13.3 times as many lines as Circ-Tree"), "{list}");
-    let (svg, json) = (desk.dir.path().join("a.svg"), desk.dir.path().join("a.json"));
+    let (svg, json) = (dir.path().join("a.svg"), dir.path().join("a.json"));
     let (svg_at, json_at) = (svg.to_str().unwrap(), json.to_str().unwrap());
-    let args = ["bench", "--figure", "circ:7b", "--n", "2000", "--svg", svg_at, "--json", json_at];
+    let args = ["--figure", "circ:7b", "--n", "2000", "--svg", svg_at, "--json", json_at];
     let table = run(args).ok();
     assert!(table.contains("fast-fair") && table.contains("ratio: to circ"), "{table}");
     let rows = std::fs::read_to_string(&json).unwrap();
     // One bar per row.
     assert_eq!(std::fs::read_to_string(&svg).unwrap().matches("<title>").count(), rows.lines().count());
-    let none = run(["bench", "--figure", "nv:9"]).ok();
+    let none = run(["--figure", "nv:9"]).ok();
     assert!(none.contains("nv:9 cannot be had here"), "{none}");
     for (args, why) in [
         (&["--figure", "circ:77"][..], "no figure is named 'circ:77'"),
@@ -70,7 +70,7 @@ fn figures_are_listed_drawn_and_written() {
         (&["--figure", "circ:7a", "--n", "10"], "a figure needs 1000 keys"),
         (&["--json", json_at], "--json takes a file with --figure only"),
     ] {
-        let error = run(["bench"].iter().chain(args)).fails(2);
+        let error = run(args).fails(2);
         assert!(error.contains(why), "{error}");
     }
 }
