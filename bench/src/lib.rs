@@ -20,8 +20,6 @@ mod scratch;
 #[allow(dead_code)]
 #[path = "../../src/bin/bristlecone/trees.rs"]
 mod trees;
-#[path = "../../src/bin/bristlecone/worker.rs"]
-mod worker;
 
 mod chart;
 mod clock;
@@ -39,6 +37,7 @@ mod phases;
 mod reopen;
 mod report;
 mod subject;
+mod worker;
 
 use bristlecone::medium::Domain;
 use clap::{Parser, ValueEnum};

@@ -109,6 +109,7 @@ fn an_output_that_fails_is_named() {
         &["check", pool],
         &["info", pool],
         &["tour", "--keys", "100", "--kills", "1", "--dir", dir],
+        &["bench", "--keys", "200", "--repeat", "1", "--dir", dir],
     ] {
         let error = Ran::new(command(args).stdout(full()).output().unwrap()).fails(1);
         let is_named = error.starts_with("bristlecone: standard output: No space left on device");

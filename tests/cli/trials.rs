@@ -1,6 +1,7 @@
 //! What it finds out about the machine and about itself.
 
 use super::{Ran, command, has_keys, is_empty, run};
+use serde_json::Value;
 
 #[test]
 fn info_tells_what_survives() {
@@ -34,6 +35,37 @@ fn the_tour_loses_nothing() {
 }
 
 #[test]
+fn bench_has_stable_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["bench", "--keys", "5000", "--repeat", "2", "--seed", "1", "--dir", dir.path().to_str().unwrap()];
+    let counts = |found: &Value| {
+        let row = |row: &Value| [&row["verb"], &row["lines_per_op"], &row["fences_per_op"]].map(ToString::to_string);
+        found["verbs"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+    };
+    let found = run(args.into_iter().chain(["--json"])).json();
+    has_keys(&found, &["keys", "repeat", "seed", "domain", "verbs", "reopen_ms"]);
+    for verb in found["verbs"].as_array().unwrap() {
+        has_keys(verb, &["verb", "ns_per_op", "btreemap_ns_per_op", "ratio_to_btreemap"]);
+        has_keys(verb, &["lines_per_op", "fences_per_op"]);
+        let ns = |key| verb["ns_per_op"][key].as_f64().unwrap();
+        assert!(ns("least") > 0.0 && ns("least") <= ns("median") && ns("median") <= ns("greatest"), "{verb}");
+    }
+    // A get and a scan flush nothing; an update flushes one line.
+    let lines: Vec<f64> =
+        found["verbs"].as_array().unwrap().iter().map(|verb| verb["lines_per_op"].as_f64().unwrap()).collect();
+    assert!(lines[0] > 1.0 && lines[0] < 2.0 && lines[4] >= 1.0, "{lines:?}");
+    assert_eq!(lines[1..4], [0.0, 1.0, 0.0]);
+    for after in ["closed", "killed"] {
+        assert!(found["reopen_ms"][after]["median"].as_f64().unwrap() > 0.0, "{found}");
+    }
+    assert_eq!(counts(&found), counts(&run(args.into_iter().chain(["--json"])).json()));
+    let text = run(args).ok();
+    assert!(text.contains("insert ") && text.contains("answers again after"), "{text}");
+    is_empty(dir.path());
+    assert!(run(["bench", "--keys", "0"]).fails(2).contains("nothing to measure"));
+}
+
+#[test]
 fn crash_has_stable_keys() {
     let found = run(["crash", "--slots", "7", "--ops", "2", "--json"]).json();
     let keys = ["layout", "index", "model", "slots", "states", "crash_points", "nested", "violations", "seconds"];
@@ -52,7 +84,7 @@ fn lin_has_stable_keys() {
     has_keys(&found, &["what", "rounds", "operations", "violations", "campaigns", "delays", "passed"]);
     let campaign = &found["campaigns"][0];
     has_keys(campaign, &["layout", "slots", "index", "values", "rounds", "operations", "seconds", "violation"]);
-    assert_eq!((&found["passed"], &campaign["violation"]), (&true.into(), &serde_json::Value::Null));
+    assert_eq!((&found["passed"], &campaign["violation"]), (&true.into(), &Value::Null));
     assert!(campaign["operations"].as_u64() > Some(1000), "{found}");
     // The negative control of crashes, which any binary has: the bug is found.
     let text = lin(&["--durable", "--control", "--seconds", "30"]).ok();

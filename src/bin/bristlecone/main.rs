@@ -2,8 +2,10 @@
 //!
 //! One file per subcommand; each has its `Args` and a `run`. What they share: [`out`] (figures for people and for
 //! programs), [`parse`] (arguments), [`trees`] (trees whose types are found at run time), [`scratch`] (temporary pools),
-//! [`subjects`] (what the checkers are run on), [`numbers`] (reproducible randomness), [`worker`] (the process that is killed).
+//! [`subjects`] (what the checkers are run on), [`numbers`] (reproducible randomness), [`worker`] (the process that `tour`
+//! and `bench` kill), [`pipe`] (how it is started, heard and killed).
 
+mod bench;
 mod check;
 mod crash;
 mod del;
@@ -17,6 +19,7 @@ mod load;
 mod numbers;
 mod out;
 mod parse;
+mod pipe;
 mod put;
 mod scan;
 mod scratch;
@@ -51,6 +54,7 @@ enum Command {
     Stat(stat::Args),
     Check(check::Args),
     Info(info::Args),
+    Bench(bench::Args),
     Crash(crash::Args),
     Lin(lin::Args),
     #[cfg(target_os = "linux")]
@@ -70,6 +74,7 @@ fn run(command: Command) -> Outcome {
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
         Command::Info(args) => info::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Crash(args) => crash::run(args),
         Command::Lin(args) => lin::run(args),
         #[cfg(target_os = "linux")]

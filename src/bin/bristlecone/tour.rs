@@ -2,10 +2,10 @@
 
 use crate::numbers::{self, Keys, Random};
 use crate::out::{self, Outcome};
-use crate::parse::{self, Index, Layout, Usage};
+use crate::parse::{self, Usage};
+use crate::pipe::{End, Job};
 use crate::scratch::Scratch;
-use crate::worker::{self, End, Worker};
-use bristlecone::Pool;
+use crate::worker::{self, Reopened};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,16 +53,11 @@ impl Round {
 }
 
 /// Opens the pool that a worker left, and looks for every key.
-fn look(job: &worker::Args, (end, acknowledged): (End, u64), life: Duration) -> Outcome<Round> {
-    let keys = Keys::new(job.seed);
+fn look(worker: &worker::Args, (end, acknowledged): (End, u64), life: Duration) -> Outcome<Round> {
+    let keys = Keys::new(worker.job.seed);
     let has = |value: Option<u64>, key: u64| value == Some(Keys::value(key));
 
-    let start = Instant::now();
-    let pool = Pool::open(&job.pool)?;
-    let tree = job.shape().open_numbers(&pool, worker::TREE)?;
-    let first = tree.get(keys.key(0));
-    let reopen = start.elapsed();
-
+    let Reopened { pool, tree, value: first, took: reopen } = worker.reopen(keys.key(0))?;
     let mut lost = u64::from(acknowledged > 0 && !has(first, keys.key(0)));
     lost += (1..acknowledged).filter(|&i| !has(tree.get(keys.key(i)), keys.key(i))).count() as u64;
     // The insert in flight: whole, or not there. Nothing else.
@@ -83,36 +78,29 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     let mut scratch = Scratch::new(args.dir.as_deref())?;
     let seed = args.seed.unwrap_or_else(numbers::seed);
-    let mut job = worker::Args {
-        peer: None,
+    let mut process = worker::Args {
         pool: scratch.file("tour.pool"),
-        capacity: (64 << 20) + args.keys.saturating_mul(64),
-        layout: Layout::OneLine,
-        slots: Layout::OneLine.usual_slots(),
-        index: Index::Volatile,
-        seed,
-        from: 0,
-        to: args.keys,
-        every: 1,
+        capacity: worker::capacity(args.keys),
+        job: Job { seed, from: 0, to: args.keys, every: 1 },
     };
     if !args.json {
-        out::text(&header(&args, &job.pool))?;
+        out::text(&header(&args, &process.pool))?;
     }
     let mut rounds = Vec::new();
     let mut random = Random::new(seed);
     for life in 0..=args.kills {
         let start = Instant::now();
-        let mut worker = Worker::start(&job)?;
+        let mut worker = process.start()?;
         let ended = if life < args.kills {
             // At a random moment, whatever the worker is doing then.
-            worker.wait_for(job.from + half_share + random.below(half_share))?;
+            worker.wait_for(process.job.from + half_share + random.below(half_share))?;
             std::thread::sleep(Duration::from_micros(random.below(500)));
             worker.kill()?
         } else {
             (End::Done, worker.finish()?)
         };
-        rounds.push(look(&job, ended, start.elapsed())?);
-        job.from = show(&args, &rounds)?;
+        rounds.push(look(&process, ended, start.elapsed())?);
+        process.job.from = show(&args, &rounds)?;
         if ended.0 == End::Done {
             break;
         }
@@ -181,7 +169,7 @@ fn summary(rounds: &[Round]) -> String {
          Inserted and acknowledged over a pipe: {} keys per second.\n\n\
          Next:\n  \
          bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
-         bristlecone bench --vs-btreemap   how fast it is here, next to BTreeMap\n  \
+         bristlecone bench                 how fast it is here, next to BTreeMap\n  \
          bristlecone crash                 every crash state of small trees\n  \
          bristlecone info                  what survives on this machine\n\
          README.md has the library in 15 lines; docs/design.md says why it holds.",

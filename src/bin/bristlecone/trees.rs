@@ -3,7 +3,7 @@
 use crate::out::Outcome;
 use crate::parse::{Index, Layout};
 use bristlecone::medium::{Mapped, Mapping, Medium};
-use bristlecone::{Error, Map, Node, PTree, Pool, Report, Result, TreeInfo};
+use bristlecone::{Error, Map, Node, PTree, Pool, Result, TreeInfo};
 use clap::builder::NonEmptyStringValueParser;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -105,32 +105,6 @@ impl<N: Node, I: bristlecone::Index, M: Medium> Tree for Map<u64, Vec<u8>, N, I,
     }
 }
 
-/// A tree of numbers, for those who insert millions of them.
-pub(crate) trait Numbers {
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>>;
-    fn get(&self, key: u64) -> Option<u64>;
-    fn len(&self) -> u64;
-    fn check(&self) -> Report;
-}
-
-impl<N: Node, I: bristlecone::Index, M: Medium> Numbers for PTree<N, I, M> {
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
-        self.insert(key, value)
-    }
-
-    fn get(&self, key: u64) -> Option<u64> {
-        self.get(key)
-    }
-
-    fn len(&self) -> u64 {
-        self.len()
-    }
-
-    fn check(&self) -> Report {
-        self.check()
-    }
-}
-
 /// Runs `$body` with `$n` standing for the type of nodes and `$i` for that of the index; `None` for a shape that is not in the
 /// list. (`OneLine` has one size; a flat index only goes with it.)
 ///
@@ -227,15 +201,6 @@ impl Shape {
         let opened = with_types!(self, [32 64 128 256], N, I => self.open_as::<N, I, M>(pool, name));
         let unknown = || format!("tree '{name}' has {}, which the command line does not read", self.nodes());
         Ok(opened.ok_or_else(unknown)??)
-    }
-
-    /// Opens the tree of numbers of this shape, or creates it.
-    pub(crate) fn open_numbers<M: Medium>(self, pool: &Pool<M>, name: &str) -> Outcome<Box<dyn Numbers>> {
-        fn of<N: Node, I: bristlecone::Index, M: Medium>(pool: &Pool<M>, name: &str) -> Result<Box<dyn Numbers>> {
-            Ok(Box::new(pool.tree::<N, I>(name)?))
-        }
-        let opened = with_types!(self, [32 64 128 256], N, I => of::<N, I, M>(pool, name));
-        Ok(opened.ok_or_else(|| format!("{} are unknown", self.nodes()))??)
     }
 
     fn open_as<N: Node, I: bristlecone::Index, M: Medium>(self, pool: &Pool<M>, name: &str) -> Result<Box<dyn Tree>> {

@@ -1,0 +1,152 @@
+//! `bench`: the default tree next to `BTreeMap`, and how long a pool takes to answer again.
+//!
+//! Other layouts, indexes, threads, maps and stores are for `bristlecone-bench`, a package of its own in the repository.
+
+mod reopen;
+mod verbs;
+
+use crate::numbers;
+use crate::out::{self, Outcome};
+use crate::parse::{self, Usage};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use verbs::{Found, Verb};
+
+/// Measure the default tree next to BTreeMap: time, lines and fences per operation, and how long opening takes
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Keys, as in 1000000 or 1M
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = parse::number)]
+    keys: u64,
+    /// Repeats
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Where to put the scratch pools [default: shared memory, else the temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Of the keys [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is measured, and how often.
+struct Plan {
+    keys: u64,
+    repeat: u32,
+    seed: u64,
+    dir: Option<PathBuf>,
+    /// One step for each pass over the keys, and for each opening.
+    bar: ProgressBar,
+}
+
+/// Some figures: the middle one (of an even number, the greater of the two in the middle), the least and the greatest.
+#[derive(Debug, Clone, Copy)]
+struct Spread {
+    median: f64,
+    least: f64,
+    greatest: f64,
+}
+
+impl Spread {
+    /// NaN of none.
+    fn of(figures: impl Iterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = figures.collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let at = |i: usize| sorted.get(i).copied().unwrap_or(f64::NAN);
+        Self { median: at(sorted.len() / 2), least: at(0), greatest: at(sorted.len().saturating_sub(1)) }
+    }
+
+    fn json(self) -> Value {
+        let [median, least, greatest] = [self.median, self.least, self.greatest].map(|figure| out::rounded(figure, 3));
+        json!({ "median": median, "least": least, "greatest": greatest })
+    }
+}
+
+/// In milliseconds.
+fn ms(times: &[Duration]) -> Spread {
+    Spread::of(times.iter().map(|time| time.as_secs_f64() * 1000.0))
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    if args.keys == 0 {
+        return Err(Usage("--keys 0 leaves nothing to measure".to_owned()).into());
+    }
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta}").unwrap_or(ProgressStyle::default_bar());
+    let plan = Plan {
+        keys: args.keys,
+        repeat: args.repeat,
+        seed: args.seed.unwrap_or_else(numbers::seed),
+        dir: args.dir,
+        bar: ProgressBar::new(verbs::steps(args.repeat) + reopen::steps(args.repeat)).with_style(style),
+    };
+    let found = verbs::measure(&plan)?;
+    let [closed, killed] = reopen::measure(&plan)?;
+    plan.bar.finish_and_clear();
+    if args.json {
+        let row = |verb: Verb| {
+            json!({
+                "verb": verb.name(),
+                "ns_per_op": found.tree(verb).json(),
+                "btreemap_ns_per_op": found.map(verb).json(),
+                "ratio_to_btreemap": out::rounded(found.ratio(verb), 4),
+                "lines_per_op": out::rounded(found.lines(verb), 4),
+                "fences_per_op": out::rounded(found.fences(verb), 4),
+            })
+        };
+        out::json(&json!({
+            "keys": plan.keys,
+            "repeat": plan.repeat,
+            "seed": plan.seed,
+            "domain": found.domain.name(),
+            "verbs": Verb::ALL.map(row),
+            "reopen_ms": { "closed": ms(&closed).json(), "killed": ms(&killed).json() },
+        }))?;
+    } else {
+        out::text(&table(&plan, &found))?;
+        let time = |times: &[Duration]| out::time(Duration::from_secs_f64(ms(times).median / 1000.0));
+        out::text(&format!(
+            "\nThe pool answers again after {} if it was closed, after {} if its process was killed.\n\
+             Other trees, maps and stores: cargo run --release -p bristlecone-bench, in the repository.",
+            time(&closed),
+            time(&killed),
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(plan: &Plan, found: &Found) -> String {
+    let mut table = format!(
+        "{}, one thread, {} in turn, seed {}\n\
+         ns per operation (scan: per entry), the median; below a ratio of 1 the tree is faster. Pools of domain\n\
+         {} (see `bristlecone info`); lines flushed and fences are counted as on persistent memory.\n\n\
+         verb        PTree  BTreeMap   ratio    lines   fences",
+        out::counted(plan.keys, "uniform key", "uniform keys"),
+        out::counted(plan.repeat.into(), "repeat", "repeats"),
+        plan.seed,
+        found.domain.name(),
+    );
+    for verb in Verb::ALL {
+        let (tree, map) = (found.tree(verb).median, found.map(verb).median);
+        let (ratio, lines, fences) = (found.ratio(verb), found.lines(verb), found.fences(verb));
+        table.push_str(&format!("\n{:8} {tree:8.1}  {map:8.1}  {ratio:6.2}  {lines:7.2}  {fences:7.2}", verb.name()));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_has_its_middle() {
+        let spread = Spread::of([9.0, 1.0, 4.0].into_iter());
+        assert_eq!([spread.least, spread.median, spread.greatest], [1.0, 4.0, 9.0]);
+        assert!(Spread::of(std::iter::empty()).median.is_nan());
+    }
+}
