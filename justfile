@@ -16,6 +16,10 @@ clippy:
 test *FILTER:
     scripts/check test {{FILTER}}
 
+# The tests of the benchmarks, with the features and filters of ARGS
+bench-test *ARGS:
+    scripts/check bench-test {{ARGS}}
+
 # Documentation, warnings denied
 doc:
     scripts/check doc

@@ -1,6 +1,6 @@
-//! `cargo bench --features peers --bench peers`: the tree of this crate next to other ordered maps in memory, one thread.
+//! `cargo bench`: the tree of this crate next to other ordered maps in memory, one thread.
 //!
-//! For stores, threads, more mixes and larger sizes: `bristlecone bench --peers`.
+//! For stores, threads, more mixes and larger sizes: `bristlecone-bench --peers`.
 
 use brie_tree::BTree;
 use brie_tree::nonmax::NonMaxU64;

@@ -1,6 +1,6 @@
 //! `cargo bench`: the trees of this crate next to `BTreeMap`, one thread, in memory, nothing flushed.
 //!
-//! For lines and fences, larger sizes, and opening after a crash: `bristlecone bench`.
+//! For lines and fences, larger sizes, and opening after a crash: `bristlecone-bench`.
 
 use bristlecone::medium::Dram;
 use bristlecone::{Circular, Linear, Node, OneLine, PTree, Pool, Volatile};
