@@ -4,19 +4,10 @@
 //! on a file, [`counts`] counts on a medium in memory, without noise. [`reopen`] measures something else. What is measured
 //! is a [`subject`], one of the [`peers`] perhaps; which keys are used says [`keys`]. A [`figure`] is what a paper measured.
 
-// The command line's, of which not all is needed here.
+// The command line's. Not all of it is needed here.
 #[allow(dead_code)]
-#[path = "../../src/bin/bristlecone/numbers.rs"]
-mod numbers;
-#[allow(dead_code)]
-#[path = "../../src/bin/bristlecone/out.rs"]
-mod out;
-#[allow(dead_code)]
-#[path = "../../src/bin/bristlecone/parse.rs"]
-mod parse;
-#[allow(dead_code)]
-#[path = "../../src/bin/bristlecone/scratch.rs"]
-mod scratch;
+#[path = "../../src/bin/bristlecone/common/mod.rs"]
+mod common;
 #[allow(dead_code)]
 #[path = "../../src/bin/bristlecone/trees.rs"]
 mod trees;
@@ -41,6 +32,7 @@ mod worker;
 
 use bristlecone::medium::Domain;
 use clap::{Parser, ValueEnum};
+use common::{numbers, out, parse, scratch};
 use keys::Pattern;
 use mix::Mix;
 use out::Outcome;

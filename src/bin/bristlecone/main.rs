@@ -1,12 +1,13 @@
 //! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
 //!
-//! One file per subcommand; each has its `Args` and a `run`. What they share: [`out`] (figures for people and for
-//! programs), [`parse`] (arguments), [`trees`] (trees whose types are found at run time), [`scratch`] (temporary pools),
-//! [`subjects`] (what the checkers are run on), [`numbers`] (reproducible randomness), [`worker`] (the process that `tour`
-//! and `bench` kill), [`pipe`] (how it is started, heard and killed).
+//! One file per subcommand; each has its `Args` and a `run`. What they share: [`trees`] (trees whose types are found at run
+//! time), [`subjects`] (what the checkers are run on), [`worker`] (the process that `tour` and `bench` kill); and, with the
+//! benchmarks, [`out`] (figures for people and for programs), [`parse`] (arguments), [`numbers`] (reproducible randomness),
+//! [`scratch`] (temporary pools), [`pipe`] (how a worker is started, heard and killed).
 
 mod bench;
 mod check;
+mod common;
 mod crash;
 mod del;
 mod get;
@@ -16,13 +17,8 @@ mod kill;
 mod lin;
 mod lines;
 mod load;
-mod numbers;
-mod out;
-mod parse;
-mod pipe;
 mod put;
 mod scan;
-mod scratch;
 mod stat;
 mod subjects;
 mod tour;
@@ -30,6 +26,7 @@ mod trees;
 mod worker;
 
 use clap::{Parser, Subcommand};
+use common::{numbers, out, parse, pipe, scratch};
 use out::Outcome;
 use std::process::ExitCode;
 

@@ -1,0 +1,7 @@
+//! What the benchmarks need, too: they compile this folder a second time. It knows no subcommand.
+
+pub(crate) mod numbers;
+pub(crate) mod out;
+pub(crate) mod parse;
+pub(crate) mod pipe;
+pub(crate) mod scratch;
