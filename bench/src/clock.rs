@@ -1,9 +1,5 @@
 //! Time per operation: of batches, because reading the clock takes as long as a quick operation.
 
-use super::Mix;
-use super::phases::{self, Job, Meter, Visit, Work};
-use super::subject::Subject;
-use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
@@ -55,6 +51,13 @@ pub(crate) struct Summary {
 }
 
 impl Times {
+    /// One repeat more.
+    pub(crate) fn add(&mut self, spent: Spent) {
+        self.runs.push(spent.run);
+        self.cpu.extend(spent.cpu);
+        self.batches.extend(spent.batches);
+    }
+
     pub(crate) fn summary(mut self) -> Summary {
         self.batches.sort_unstable_by(f32::total_cmp);
         let part = |p: f64| {
@@ -144,12 +147,8 @@ impl Tick {
     }
 }
 
-/// All times of one contestant.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Clock {
-    pub(crate) batch: u64,
-    pub(crate) times: BTreeMap<Mix, Times>,
-}
+/// The work of one thread.
+pub(crate) type Work<'w> = Box<dyn FnOnce(&mut Tick) + Send + 'w>;
 
 /// What some work took.
 #[derive(Debug)]
@@ -196,30 +195,6 @@ pub(crate) fn spend(batch: u64, work: Vec<Work<'_>>) -> Spent {
     }
 }
 
-impl Meter for Clock {
-    fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>) {
-        let spent = spend(self.batch, work);
-        let times = self.times.entry(mix).or_default();
-        times.runs.push(spent.run);
-        times.cpu.extend(spent.cpu);
-        times.batches.extend(spent.batches);
-    }
-}
-
-/// One repeat of one contestant.
-pub(crate) struct Repeat<'c> {
-    pub(crate) clock: &'c mut Clock,
-    pub(crate) job: Job<'c>,
-}
-
-impl Visit for Repeat<'_> {
-    type Output = u64;
-
-    fn visit<S: Subject>(self, subject: &S) -> u64 {
-        phases::run(subject, &self.job, self.clock)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,11 +207,10 @@ mod tests {
 
     #[test]
     fn the_clock_is_read_once_a_batch() {
-        let mut clock = Clock { batch: 10, ..Clock::default() };
+        let mut times = Times::default();
         let work = |tick: &mut Tick| (0..25).for_each(|_| tick.done(1));
-        clock.measure(Mix::Get, vec![Box::new(work)]);
-        clock.measure(Mix::Get, vec![Box::new(work), Box::new(work)]);
-        let times = clock.times.remove(&Mix::Get).unwrap();
+        times.add(spend(10, vec![Box::new(work)]));
+        times.add(spend(10, vec![Box::new(work), Box::new(work)]));
         assert_eq!((times.batches.len(), times.runs.len()), (6, 2));
         let summary = times.summary();
         assert!(summary.min <= summary.median && summary.median <= summary.p99);

@@ -23,15 +23,15 @@
 //! A persistent index inserts an entry into an inner node at each split, which may split in turn: the whole is then
 //! `1 + p + p^2 + ... = 1 / (1 - p)` times as much. What segments cost is spread over the thousands of leaves in them.
 
-use super::clock::Tick;
-use super::keys::Pattern;
-use super::phases::{self, Job, Meter, Visit, Work};
-use super::subject::Subject;
-use super::{Mix, Plan, media};
+use crate::clock::Tick;
+use crate::keys::Pattern;
+use crate::media;
+use crate::mix::Mix;
 use crate::out::{self, Outcome};
 use crate::parse::{Index, Layout};
-use crate::trees::{Shape, Values};
-use bristlecone::Pool;
+use crate::phases::{self, Workload};
+use crate::plan::{Contestant, Plan};
+use crate::shape::{SIZES, Shape};
 use bristlecone::medium::Counts;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -58,41 +58,17 @@ impl PerOp {
     }
 }
 
-/// Counts one phase after the other.
-struct Counter {
-    pool: Pool<media::Other>,
-    found: BTreeMap<Mix, PerOp>,
-}
-
-impl Meter for Counter {
-    fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>) {
-        let before = self.pool.medium().counts();
+/// Counts what a tree asks of its medium in these phases, of one thread.
+pub(crate) fn of(shape: Shape, load: &Workload, mixes: &[Mix]) -> Outcome<BTreeMap<Mix, PerOp>> {
+    let (pool, mut trial) = media::counted(shape, &Workload { threads: 1, ..*load })?;
+    let mut found = BTreeMap::new();
+    phases::run(&mut *trial, mixes, |mix, work| {
+        let before = pool.medium().counts();
         let mut tick = Tick::idle();
         work.into_iter().for_each(|work| work(&mut tick));
-        let counts = self.pool.medium().counts() - before;
-        self.found.insert(mix, PerOp::new(counts, tick.operations()));
-    }
-}
-
-/// One pass of counting.
-struct Count<'c> {
-    counter: Counter,
-    job: Job<'c>,
-}
-
-impl Visit for Count<'_> {
-    type Output = BTreeMap<Mix, PerOp>;
-
-    fn visit<S: Subject>(mut self, subject: &S) -> Self::Output {
-        phases::run(subject, &self.job, &mut self.counter);
-        self.counter.found
-    }
-}
-
-/// Counts what a tree asks of its medium in these phases, of one thread.
-pub(crate) fn of(shape: Shape, job: Job) -> Outcome<BTreeMap<Mix, PerOp>> {
-    let job = Job { threads: 1, ..job };
-    media::counted(job.n, shape, |pool| Count { counter: Counter { pool, found: BTreeMap::new() }, job })
+        found.insert(mix, PerOp::new(pool.medium().counts() - before, tick.operations()));
+    })?;
+    Ok(found)
 }
 
 /// Lines and fences per insert that are to be expected; see the top of this file.
@@ -120,16 +96,11 @@ fn expected(shape: Shape) -> (f64, f64) {
 /// The layouts that are compared at each size.
 const SHIFTING: [Layout; 2] = [Layout::Linear, Layout::Circular];
 
-/// What the expectation is of.
-fn inserts(n: u64, seed: u64) -> Job<'static> {
-    Job { n, pattern: Pattern::Uniform, threads: 1, seed, mixes: &[Mix::Insert] }
-}
-
 /// The table of `--mix counts`: all layouts, all sizes.
 pub(crate) fn table(plan: &Plan) -> Outcome<()> {
     let indexes: Vec<Index> = [Index::Volatile, Index::Persistent]
         .into_iter()
-        .filter(|index| plan.contestants.iter().any(|c| matches!(c, super::Contestant::Tree(s) if s.index == *index)))
+        .filter(|index| plan.contestants.iter().any(|c| matches!(c, Contestant::Tree(s) if s.index == *index)))
         .collect();
     for index in indexes {
         if !plan.json {
@@ -144,10 +115,10 @@ pub(crate) fn table(plan: &Plan) -> Outcome<()> {
         }
         let shape = Shape::usual(Layout::OneLine, index);
         row(plan, shape, per_insert(plan, shape)?, None)?;
-        for &slots in media::SIZES {
+        for &slots in SIZES {
             let mut linear = None;
             for layout in SHIFTING {
-                let shape = Shape { layout, slots, index, values: Values::Numbers };
+                let shape = Shape { layout, slots, index };
                 let counted = per_insert(plan, shape)?;
                 let ratio = linear.map(|linear: f64| counted.lines / linear);
                 linear.get_or_insert(counted.lines);
@@ -162,7 +133,8 @@ pub(crate) fn table(plan: &Plan) -> Outcome<()> {
 }
 
 fn per_insert(plan: &Plan, shape: Shape) -> Outcome<PerOp> {
-    let found = of(shape, inserts(plan.n, plan.seed))?;
+    let load = Workload { n: plan.n, pattern: Pattern::Uniform, threads: 1, seed: plan.seed };
+    let found = of(shape, &load, &[Mix::Insert])?;
     Ok(found.get(&Mix::Insert).copied().ok_or("no insert was counted")?)
 }
 

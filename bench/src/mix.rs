@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Mix {
+pub enum Mix {
     /// New keys into an empty tree
     Insert,
     /// The same in batches of 1000: one transaction each where the contestant has them; per entry
@@ -46,7 +46,8 @@ pub(crate) enum Mix {
 }
 
 impl Mix {
-    pub(crate) fn name(self) -> &'static str {
+    /// What is typed, and shown.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Insert => "insert",
             Self::Batch => "batch",
@@ -68,6 +69,11 @@ impl Mix {
             Self::Reopen => "reopen",
             Self::Counts => "counts",
         }
+    }
+
+    /// Whether it inserts all keys itself, into an empty subject.
+    pub(crate) fn fills(self) -> bool {
+        matches!(self, Self::Insert | Self::Batch)
     }
 
     /// Whether it is timed operation by operation, and not a table of its own.

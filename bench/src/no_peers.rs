@@ -1,9 +1,9 @@
 //! What stands for the peers in a binary without them, so that nobody else has to ask.
 
-use super::phases::Visit;
 use crate::out::Outcome;
 use crate::parse::Usage;
-use crate::reopen::Filled;
+use crate::phases::{Trial, Workload};
+use crate::subject::Subject;
 use std::path::Path;
 
 /// There is none.
@@ -29,10 +29,10 @@ pub(crate) fn chosen(_names: &[String]) -> Outcome<Vec<Peer>> {
     Err(Usage(build.to_owned()).into())
 }
 
-pub(crate) fn open(peer: Peer, _directory: &Path) -> Outcome<Box<dyn Filled>> {
+pub(crate) fn open(peer: Peer, _directory: &Path) -> Outcome<Box<dyn Subject>> {
     match peer {}
 }
 
-pub(crate) fn with<V: Visit>(peer: Peer, _directory: Option<&Path>, _visit: V) -> Outcome<V::Output> {
+pub(crate) fn trial(peer: Peer, _directory: &Path, _load: &Workload) -> Outcome<Box<dyn Trial>> {
     match peer {}
 }

@@ -3,11 +3,12 @@
 //! Every thread has a [`Worker`]. Keys have numbers; of `t` threads, thread `i` inserts and removes the numbers `i`,
 //! `i + t`, `i + 2 t`, ..., and reads all of those that are known to be there.
 
-use super::Mix;
-use super::clock::Tick;
-use super::keys::{Chooser, Pattern, Shuffled, Space};
-use super::subject::Subject;
+use crate::clock::{Tick, Work};
+use crate::keys::{Chooser, Pattern, Shuffled, Space};
+use crate::mix::Mix;
 use crate::numbers::{Keys, Random};
+use crate::out::Outcome;
+use crate::subject::Subject;
 use std::hint::black_box;
 
 /// Entries of a batch.
@@ -15,61 +16,85 @@ const BATCH: usize = 1000;
 /// Keys that are asked for at a time.
 const GROUP: usize = 16;
 
-/// What is to be done.
+/// The keys, and who works with them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Job<'j> {
+pub(crate) struct Workload {
     pub(crate) n: u64,
     pub(crate) pattern: Pattern,
     pub(crate) threads: u32,
     pub(crate) seed: u64,
-    /// In the order of [`Mix`].
-    pub(crate) mixes: &'j [Mix],
 }
 
-/// The work of one thread in one phase.
-pub(crate) type Work<'w> = Box<dyn FnOnce(&mut Tick) + Send + 'w>;
+/// A subject in the course of a measurement. Its type is known inside a phase and not outside, so that one call of a phase is
+/// indirect, and none of an operation is.
+pub(crate) trait Trial {
+    /// Inserts all keys, in the order of their numbers. The subject is empty.
+    fn fill(&mut self);
 
-/// Measures one phase.
-pub(crate) trait Meter {
-    /// Has all the work done, at the same time if it is for several threads.
-    fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>);
+    /// The work of one phase, of a thread each. The keys are computed on the way, which costs every contestant the same
+    /// nanosecond or two.
+    fn work(&mut self, mix: Mix) -> Vec<Work<'_>>;
+
+    /// The first error that came up, gets that did not find what they should among them.
+    fn fault(&self) -> Outcome<()>;
 }
 
-/// Something that is done with a subject of whatever type.
-pub(crate) trait Visit {
-    type Output;
-    fn visit<S: Subject>(self, subject: &S) -> Self::Output;
+/// Does everything in `mixes`, in order, to a subject that is empty; `measure` has the work of one phase done.
+pub(crate) fn run(trial: &mut dyn Trial, mixes: &[Mix], mut measure: impl FnMut(Mix, Vec<Work<'_>>)) -> Outcome<()> {
+    if !mixes.first().is_some_and(|mix| mix.fills()) {
+        trial.fill();
+    }
+    for &mix in mixes {
+        measure(mix, trial.work(mix));
+    }
+    trial.fault()
 }
 
-/// Inserts `n` keys into an empty subject and does everything in `mixes`, in order. The keys are computed on the way,
-/// which costs every contestant the same nanosecond or two.
-///
-/// Returns how many gets did not find what they should: 0.
-pub(crate) fn run<S: Subject>(subject: &S, job: &Job, meter: &mut dyn Meter) -> u64 {
-    assert!(S::SHARED || job.threads == 1, "for one thread only");
-    let mut workers: Vec<Worker<S>> = (0..job.threads.into()).map(|i| Worker::new(subject, job, i)).collect();
-    let measured = job.mixes.first().is_some_and(|mix| matches!(mix, Mix::Insert | Mix::Batch));
-    if !measured {
-        // In turns, for the order of the keys.
-        for i in 0..job.n {
-            workers[(i % u64::from(job.threads)) as usize].insert();
+/// A subject and those who work on it.
+pub(crate) struct Phases<S> {
+    subject: S,
+    n: u64,
+    workers: Vec<Worker>,
+}
+
+impl<S: Subject> Phases<S> {
+    pub(crate) fn new(subject: S, load: &Workload) -> Self {
+        assert!(subject.is_shared() || load.threads == 1, "for one thread only");
+        let workers = (0..load.threads.into()).map(|first| Worker::new(load, first)).collect();
+        Self { subject, n: load.n, workers }
+    }
+}
+
+impl<S: Subject> Trial for Phases<S> {
+    fn fill(&mut self) {
+        let threads = self.workers.len() as u64;
+        for i in 0..self.n {
+            self.workers[(i % threads) as usize].insert(&self.subject);
         }
     }
-    for &mix in job.mixes {
+
+    fn work(&mut self, mix: Mix) -> Vec<Work<'_>> {
+        let subject = &self.subject;
         let work = |worker| -> Work<'_> {
-            let worker: &mut Worker<S> = worker;
-            Box::new(move |tick| worker.work(mix, tick))
+            let worker: &mut Worker = worker;
+            Box::new(move |tick| worker.work(subject, mix, tick))
         };
-        meter.measure(mix, workers.iter_mut().map(work).collect());
+        self.workers.iter_mut().map(work).collect()
     }
-    workers.iter().map(|worker| worker.wrong).sum()
+
+    fn fault(&self) -> Outcome<()> {
+        self.subject.fault()?;
+        match self.workers.iter().map(|worker| worker.wrong).sum() {
+            0u64 => Ok(()),
+            wrong => Err(format!("{wrong} operations did not find what they should").into()),
+        }
+    }
 }
 
 /// What one thread does.
 // In lines of its own: threads that write to one line slow each other down.
 #[repr(align(128))]
-struct Worker<'s, S> {
-    subject: &'s S,
+struct Worker {
     space: Space,
     chooser: Chooser,
     /// The numbers of its keys are `first`, `first + step`, `first + 2 * step`, ...
@@ -95,21 +120,20 @@ pub(crate) fn wrong_bits(found: Option<u64>, key: u64) -> u64 {
     (found.unwrap_or(!Keys::value(key)) ^ Keys::value(key)) & !CHANGING
 }
 
-impl<'s, S: Subject> Worker<'s, S> {
-    fn new(subject: &'s S, job: &Job, first: u64) -> Self {
-        let step = u64::from(job.threads);
-        let share = (job.n + step - 1 - first) / step;
-        let random = Random::new(!job.seed.wrapping_add(first << 32));
+impl Worker {
+    fn new(load: &Workload, first: u64) -> Self {
+        let step = u64::from(load.threads);
+        let share = (load.n + step - 1 - first) / step;
+        let random = Random::new(!load.seed.wrapping_add(first << 32));
         Self {
-            subject,
-            space: Space::new(job.pattern, job.seed),
-            chooser: Chooser::new(job.pattern, job.n, share, random),
+            space: Space::new(load.pattern, load.seed),
+            chooser: Chooser::new(load.pattern, load.n, share, random),
             first,
             step,
             share,
             start: 0,
             end: 0,
-            n: job.n,
+            n: load.n,
             updates: 0,
             wrong: 0,
         }
@@ -141,27 +165,27 @@ impl<'s, S: Subject> Worker<'s, S> {
     }
 
     #[inline]
-    fn insert(&mut self) {
+    fn insert(&mut self, subject: &impl Subject) {
         let (key, value) = self.new_entry();
-        self.subject.insert(key, value);
+        subject.insert(key, value);
     }
 
     #[inline]
-    fn get(&mut self) {
+    fn get(&mut self, subject: &impl Subject) {
         let key = self.existing();
-        self.check(self.subject.get(key), key);
+        self.check(subject.get(key), key);
     }
 
     #[inline]
-    fn update(&mut self) {
+    fn update(&mut self, subject: &impl Subject) {
         let key = self.existing();
-        self.change(key);
+        self.change(subject, key);
     }
 
     #[inline]
-    fn change(&mut self, key: u64) {
+    fn change(&mut self, subject: &impl Subject, key: u64) {
         self.updates += 1;
-        self.subject.update(key, Keys::value(key) ^ (self.updates & CHANGING));
+        subject.update(key, Keys::value(key) ^ (self.updates & CHANGING));
     }
 
     /// So many operations of one kind.
@@ -182,19 +206,19 @@ impl<'s, S: Subject> Worker<'s, S> {
     }
 
     /// One phase.
-    fn work(&mut self, mix: Mix, tick: &mut Tick) {
+    fn work(&mut self, subject: &impl Subject, mix: Mix, tick: &mut Tick) {
         match mix {
-            Mix::Insert => self.repeat(self.share, tick, Self::insert),
-            Mix::Batch => self.batches(tick),
-            Mix::Get | Mix::YcsbC => self.repeat(self.share, tick, Self::get),
+            Mix::Insert => self.repeat(self.share, tick, |worker| worker.insert(subject)),
+            Mix::Batch => self.batches(subject, tick),
+            Mix::Get | Mix::YcsbC => self.repeat(self.share, tick, |worker| worker.get(subject)),
             Mix::Miss => self.repeat(self.share, tick, |worker| {
                 let key = worker.space.absent(worker.chooser.below(worker.n));
-                worker.wrong += u64::from(worker.subject.get(key).is_some());
+                worker.wrong += u64::from(subject.get(key).is_some());
             }),
-            Mix::Dependent => self.dependent(tick),
-            Mix::MultiGet => self.groups(tick),
-            Mix::Update => self.repeat(self.share, tick, Self::update),
-            Mix::Scan => self.subject.scan(0, |_, value| {
+            Mix::Dependent => self.dependent(subject, tick),
+            Mix::MultiGet => self.groups(subject, tick),
+            Mix::Update => self.repeat(self.share, tick, |worker| worker.update(subject)),
+            Mix::Scan => subject.scan(0, |_, value| {
                 black_box(value);
                 tick.done(1);
                 true
@@ -203,22 +227,22 @@ impl<'s, S: Subject> Worker<'s, S> {
                 let mut left = self.share;
                 while left > 0 {
                     let from = self.existing();
-                    let seen = self.subject.scan100(from);
+                    let seen = subject.scan100(from);
                     self.wrong += u64::from(seen == 0);
                     tick.done(seen);
                     left = left.saturating_sub(seen.max(1));
                 }
             }
-            Mix::YcsbA => self.either(tick, Self::get, 50, Self::update),
-            Mix::YcsbB => self.either(tick, Self::get, 5, Self::update),
-            Mix::YcsbD => self.either(tick, Self::get_late, 5, Self::insert),
-            Mix::YcsbE => self.either(tick, Self::scan_some, 5, Self::insert),
-            Mix::YcsbF => self.either(tick, Self::get, 50, Self::read_and_update),
-            Mix::Mixed => self.mixed(tick),
+            Mix::YcsbA => self.either(tick, |worker| worker.get(subject), 50, |worker| worker.update(subject)),
+            Mix::YcsbB => self.either(tick, |worker| worker.get(subject), 5, |worker| worker.update(subject)),
+            Mix::YcsbD => self.either(tick, |worker| worker.get_late(subject), 5, |worker| worker.insert(subject)),
+            Mix::YcsbE => self.either(tick, |worker| worker.scan_some(subject), 5, |worker| worker.insert(subject)),
+            Mix::YcsbF => self.either(tick, |worker| worker.get(subject), 50, |worker| worker.read_and_update(subject)),
+            Mix::Mixed => self.mixed(subject, tick),
             Mix::Remove => {
                 let mut order = Shuffled::new(self.end - self.start);
                 self.repeat(self.end - self.start, tick, |worker| {
-                    worker.subject.remove(worker.own(worker.start + order.next()));
+                    subject.remove(worker.own(worker.start + order.next()));
                 });
                 self.start = self.end;
             }
@@ -226,14 +250,14 @@ impl<'s, S: Subject> Worker<'s, S> {
         }
     }
 
-    fn batches(&mut self, tick: &mut Tick) {
+    fn batches(&mut self, subject: &impl Subject, tick: &mut Tick) {
         let mut entries = Vec::with_capacity(BATCH);
         let mut left = self.share;
         while left > 0 {
             let size = left.min(BATCH as u64);
             entries.clear();
             entries.extend((0..size).map(|_| self.new_entry()));
-            self.subject.insert_batch(&entries);
+            subject.insert_batch(&entries);
             tick.done(size);
             left -= size;
         }
@@ -241,20 +265,20 @@ impl<'s, S: Subject> Worker<'s, S> {
 
     /// The next key is known only once the value before has arrived: what differs from the value that belongs to the key
     /// before goes into it. It is nothing, which no compiler or CPU knows.
-    fn dependent(&mut self, tick: &mut Tick) {
+    fn dependent(&mut self, subject: &impl Subject, tick: &mut Tick) {
         let mut wrong = 0;
         self.repeat(self.share, tick, |worker| {
             let key = worker.existing() ^ wrong;
-            wrong = wrong_bits(worker.subject.get(key), key);
+            wrong = wrong_bits(subject.get(key), key);
             worker.wrong += u64::from(wrong != 0);
         });
     }
 
-    fn groups(&mut self, tick: &mut Tick) {
+    fn groups(&mut self, subject: &impl Subject, tick: &mut Tick) {
         let mut keys = [0; GROUP];
         for _ in 0..self.share.div_ceil(GROUP as u64) {
             keys.fill_with(|| self.existing());
-            let found = self.subject.multi_get(&keys);
+            let found = subject.multi_get(&keys);
             self.wrong += u64::from(found.len() != GROUP);
             found.into_iter().zip(keys).for_each(|(found, key)| self.check(found, key));
             tick.done(GROUP as u64);
@@ -263,37 +287,37 @@ impl<'s, S: Subject> Worker<'s, S> {
 
     /// One of its own latest keys.
     #[inline]
-    fn get_late(&mut self) {
+    fn get_late(&mut self, subject: &impl Subject) {
         let back = self.chooser.back(self.end - self.start);
         let key = self.own(self.end - 1 - back);
-        self.check(self.subject.get(key), key);
+        self.check(subject.get(key), key);
     }
 
     #[inline]
-    fn scan_some(&mut self) {
+    fn scan_some(&mut self, subject: &impl Subject) {
         let from = self.existing();
         let limit = 1 + self.chooser.random().below(100);
-        self.wrong += u64::from(self.subject.scan_some(from, limit) == 0);
+        self.wrong += u64::from(subject.scan_some(from, limit) == 0);
     }
 
     #[inline]
-    fn read_and_update(&mut self) {
+    fn read_and_update(&mut self, subject: &impl Subject) {
         let key = self.existing();
-        self.check(self.subject.get(key), key);
-        self.change(key);
+        self.check(subject.get(key), key);
+        self.change(subject, key);
     }
 
-    fn mixed(&mut self, tick: &mut Tick) {
+    fn mixed(&mut self, subject: &impl Subject, tick: &mut Tick) {
         self.repeat(self.share, tick, |worker| match worker.chooser.random().word() % 4 {
-            0 => worker.insert(),
+            0 => worker.insert(subject),
             1 => {
-                worker.subject.remove(worker.own(worker.start));
+                subject.remove(worker.own(worker.start));
                 worker.start += 1;
             }
             _ => {
                 let i = worker.start + worker.chooser.below(worker.end - worker.start);
                 let key = worker.own(i);
-                worker.check(worker.subject.get(key), key);
+                worker.check(subject.get(key), key);
             }
         });
     }
@@ -302,18 +326,8 @@ impl<'s, S: Subject> Worker<'s, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::Ordinary;
+    use crate::btreemap::Ordinary;
     use clap::ValueEnum;
-
-    struct Once(Vec<(Mix, u64)>);
-
-    impl Meter for Once {
-        fn measure(&mut self, mix: Mix, work: Vec<Work<'_>>) {
-            let mut tick = Tick::idle();
-            work.into_iter().for_each(|work| work(&mut tick));
-            self.0.push((mix, tick.operations()));
-        }
-    }
 
     fn entries(map: &Ordinary) -> u64 {
         let mut entries = 0;
@@ -332,26 +346,47 @@ mod tests {
         assert!([None, Some(value ^ 0x100), Some(0)].iter().all(|&found| wrong_bits(found, key) != 0));
     }
 
-    fn job(mixes: &[Mix]) -> Job<'_> {
-        Job { n: 1000, pattern: Pattern::Uniform, threads: 1, seed: 1, mixes }
+    /// Does everything in `mixes` to a map; how many operations each had, and how many entries are left.
+    fn done(mixes: &[Mix], pattern: Pattern) -> (Vec<(Mix, u64)>, u64) {
+        let load = Workload { n: 1000, pattern, threads: 1, seed: 1 };
+        let mut phases = Phases::new(Ordinary::default(), &load);
+        let mut operations = Vec::new();
+        let measure = |mix, work: Vec<Work<'_>>| {
+            let mut tick = Tick::idle();
+            work.into_iter().for_each(|work| work(&mut tick));
+            operations.push((mix, tick.operations()));
+        };
+        run(&mut phases, mixes, measure).unwrap();
+        (operations, entries(&phases.subject))
     }
 
     #[test]
     fn every_phase_does_what_it_says() {
         let mut mixes: Vec<Mix> = Mix::value_variants().to_vec();
         mixes.retain(|mix| mix.is_timed() && *mix != Mix::Batch);
-        for pattern in Pattern::value_variants() {
-            let mut meter = Once(Vec::new());
-            let map = Ordinary::default();
-            assert_eq!(run(&map, &Job { pattern: *pattern, ..job(&mixes) }, &mut meter), 0);
-            assert_eq!(meter.0.iter().map(|(mix, _)| *mix).collect::<Vec<_>>(), mixes);
-            assert!(meter.0.iter().all(|(_, operations)| (900..1200).contains(operations)), "{:?}", meter.0);
-            assert_eq!(entries(&map), 0);
+        for &pattern in Pattern::value_variants() {
+            let (operations, left) = done(&mixes, pattern);
+            assert_eq!(operations.iter().map(|(mix, _)| *mix).collect::<Vec<_>>(), mixes);
+            assert!(operations.iter().all(|(_, operations)| (900..1200).contains(operations)), "{operations:?}");
+            assert_eq!(left, 0);
         }
         for mix in [Mix::Get, Mix::Batch] {
-            let map = Ordinary::default();
-            assert_eq!(run(&map, &job(&[mix]), &mut Once(Vec::new())), 0);
-            assert_eq!(entries(&map), 1000);
+            assert_eq!(done(&[mix], Pattern::Uniform).1, 1000);
         }
+    }
+
+    #[test]
+    fn what_is_not_found_is_told() {
+        let load = Workload { n: 1000, pattern: Pattern::Uniform, threads: 1, seed: 1 };
+        let mut phases = Phases::new(Ordinary::default(), &load);
+        assert!(
+            run(&mut phases, &[Mix::Insert, Mix::Get], |mix, mut work| {
+                // The inserts are left out.
+                if mix == Mix::Get {
+                    work.remove(0)(&mut Tick::idle());
+                }
+            })
+            .is_err_and(|error| error.to_string().contains("1000 operations"))
+        );
     }
 }

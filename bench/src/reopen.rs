@@ -1,23 +1,27 @@
 //! How long it takes until a pool answers again: after an orderly close, and after `SIGKILL`.
 
-use super::peers::{self, Peer};
-use super::{Contestant, Mix, Plan, clock, media};
+use crate::clock;
+use crate::media;
+use crate::mix::Mix;
 use crate::numbers::{Keys, Random};
 use crate::out::{self, Outcome};
-use crate::parse::{Index, Layout, Usage};
+use crate::parse::Usage;
+use crate::pipe::{End, Job};
+use crate::place::Place;
+use crate::plan::{Contestant, Plan};
 use crate::scratch::Scratch;
-use crate::trees::Shape;
-use crate::worker::{self, End, Worker};
-use bristlecone::Pool;
+use crate::worker;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What the project promises for ten million keys.
 const CLEAN_LIMIT: Duration = Duration::from_millis(10);
 /// The same after a kill.
 const DIRTY_LIMIT: Duration = Duration::from_millis(300);
+
+/// Keys that are looked up again after each reopen.
+const SAMPLE: u64 = 1000;
 
 /// Keys that a worker inserts, at least, before it is killed.
 const BEFORE_THE_KILL: u64 = 1000;
@@ -38,65 +42,31 @@ impl Reopen {
     }
 }
 
-/// What a worker may fill instead of a tree.
-pub(crate) trait Filled {
-    fn insert(&self, key: u64, value: u64) -> Outcome<()>;
-    fn get(&self, key: u64) -> Outcome<Option<u64>>;
-    /// In order: with everything on the disk.
-    fn close(self: Box<Self>) -> Outcome<()>;
-}
-
-/// The worker of a store, in its own process.
-pub(crate) fn worker(args: &worker::Args) -> Outcome {
-    let store = peers::open(peer_of(args)?, &args.pool)?;
-    worker::fill(args, |key, value| store.insert(key, value))?;
-    store.close()?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn peer_of(job: &worker::Args) -> Outcome<Peer> {
-    let names: Vec<String> = job.peer.iter().cloned().collect();
-    Ok(*peers::chosen(&names)?.first().ok_or("a worker of one peer")?)
-}
-
-/// Opens a pool and its tree and reads one key, by the clock; then closes it in order.
-fn reopen(job: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
-    let key = Keys::new(job.seed).key(random.below(durable));
+/// Opens what a worker has left and looks up one of the keys, by the clock; then counts what is lost, and closes it in order.
+fn reopen(process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
+    let keys = Keys::new(process.job.seed);
+    let place = random.below(durable);
     let start = Instant::now();
-    let pool = Pool::open(&job.pool)?;
-    let pool_open = Instant::now();
-    let tree = job.shape().open_numbers(&pool, worker::TREE)?;
+    let (subject, pool_open) = media::open(process.contestant, &process.path, None)?;
     let tree_open = Instant::now();
-    let value = tree.get(key);
+    let value = subject.get(keys.key(place));
     let answered = Instant::now();
-    if value != Some(Keys::value(key)) || tree.len() < durable {
-        return Err(format!("lost: {} of {durable} keys, the value of {key} is {value:?}", tree.len()).into());
+    let is_there = |i: u64| subject.get(keys.key(i)) == Some(Keys::value(keys.key(i)));
+    // A store may lose the latest of what it had acknowledged, and nothing else.
+    let lost = (0..durable).rev().take_while(|&i| !is_there(i)).count() as u64;
+    let rest = durable - lost;
+    let sample = (0..SAMPLE.min(rest)).map(|_| random.below(rest));
+    let missing = sample.filter(|&i| !is_there(i)).count() + usize::from(value.is_none() && place < rest);
+    subject.fault()?;
+    if missing > 0 || (lost > 0 && matches!(process.contestant, Contestant::Tree(_))) {
+        return Err(format!("LOST: {lost} of {durable} keys, and {missing} of those before them").into());
     }
-    drop(tree);
-    pool.close()?;
-    Ok(Reopen { pool: pool_open - start, tree: tree_open - pool_open, get: answered - tree_open, lost: 0 })
-}
-
-/// The same with a store, which may lose the latest of what it had acknowledged.
-fn reopen_store(job: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
-    let keys = Keys::new(job.seed);
-    let peer = peer_of(job)?;
-    let key = keys.key(random.below(durable));
-    let start = Instant::now();
-    let store = peers::open(peer, &job.pool)?;
-    let open = Instant::now();
-    store.get(key)?;
-    let answered = Instant::now();
-    let mut lost = 0;
-    while lost < durable && store.get(keys.key(durable - 1 - lost))?.is_none() {
-        lost += 1;
-    }
-    store.close()?;
-    Ok(Reopen { pool: open - start, tree: Duration::ZERO, get: answered - open, lost })
+    subject.close()?;
+    Ok(Reopen { pool: pool_open - start, tree: tree_open - pool_open, get: answered - tree_open, lost })
 }
 
 pub(crate) fn run(plan: &Plan) -> Outcome<()> {
-    let media::Place::Directory(directory) = &plan.place else {
+    let Place::Directory(directory) = &plan.site.place else {
         return Err(Usage("--medium dram does not outlive a process, so it cannot be opened again".to_owned()).into());
     };
     if !plan.json {
@@ -111,60 +81,47 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
         ))?;
     }
     for &contestant in &plan.contestants {
-        let mut scratch = Scratch::new(directory.as_deref())?;
-        let (clean, dirty) = match contestant {
-            Contestant::Tree(shape) => measure(plan, shape, None, scratch.file("reopen.pool"), reopen)?,
-            Contestant::Peer(peer) if peer.is_store() => {
-                // Of no meaning to a store.
-                let shape = Shape::usual(Layout::OneLine, Index::Volatile);
-                measure(plan, shape, Some(peer.name().to_owned()), scratch.file("store"), reopen_store)?
-            }
-            Contestant::Peer(_) | Contestant::BTreeMap => continue,
+        let outlives = match contestant {
+            Contestant::Tree(_) => true,
+            Contestant::Peer(peer) => peer.is_store(),
+            Contestant::BTreeMap => false,
         };
-        print(plan, contestant, &clean, &dirty)?;
+        if outlives {
+            let mut scratch = Scratch::new(directory.as_deref())?;
+            let (clean, dirty) = measure(plan, contestant, scratch.file("reopened"))?;
+            print(plan, contestant, &clean, &dirty)?;
+        }
     }
     Ok(())
 }
 
 /// Clean and dirty reopens of what another process has filled.
-fn measure(
-    plan: &Plan,
-    shape: Shape,
-    peer: Option<String>,
-    pool: PathBuf,
-    reopen: fn(&worker::Args, u64, &mut Random) -> Outcome<Reopen>,
-) -> Outcome<(Vec<Reopen>, Vec<Reopen>)> {
-    let mut job = worker::Args {
-        pool,
+fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<(Vec<Reopen>, Vec<Reopen>)> {
+    let mut process = worker::Args {
+        contestant,
+        path,
         capacity: media::capacity(plan.n) * 2,
-        layout: shape.layout,
-        slots: shape.slots,
-        index: shape.index,
-        seed: plan.seed,
-        from: 0,
-        to: plan.n,
-        every: 100,
-        peer,
+        job: Job { seed: plan.seed, from: 0, to: plan.n, every: 100 },
     };
     let mut random = Random::new(plan.seed);
-    let mut durable = Worker::start(&job)?.finish()?;
+    let mut durable = process.start()?.finish()?;
     let (mut clean, mut dirty) = (Vec::new(), Vec::new());
     for _ in 0..plan.repeat {
-        let found = reopen(&job, durable, &mut random)?;
+        let found = reopen(&process, durable, &mut random)?;
         if found.lost > 0 {
             return Err(format!("{} keys are lost after an orderly close", found.lost).into());
         }
         clean.push(found);
     }
     for _ in 0..plan.repeat {
-        (job.from, job.to) = (durable, u64::MAX);
-        let mut worker = Worker::start(&job)?;
+        (process.job.from, process.job.to) = (durable, u64::MAX);
+        let mut worker = process.start()?;
         worker.wait_for(durable + BEFORE_THE_KILL)?;
         let (end, acknowledged) = worker.kill()?;
         if end != End::Killed {
             return Err("the worker ended before it was killed".into());
         }
-        let found = reopen(&job, acknowledged, &mut random)?;
+        let found = reopen(&process, acknowledged, &mut random)?;
         durable = acknowledged - found.lost;
         dirty.push(found);
     }

@@ -1,9 +1,13 @@
 //! The table, and the JSON, of times and counts.
 
-use super::clock::{self, Clock, Repeat, Runs};
-use super::counts::{self, PerOp};
-use super::{Contestant, Mix, Plan, chart, media};
+use crate::chart;
+use crate::clock::{self, Runs, Times};
+use crate::counts::{self, PerOp};
+use crate::media;
+use crate::mix::Mix;
 use crate::out::{self, Outcome};
+use crate::phases;
+use crate::plan::{Contestant, Plan};
 use bristlecone::medium::Domain;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -11,34 +15,23 @@ use std::collections::BTreeMap;
 /// Everything measured of one contestant.
 struct Result {
     contestant: Contestant,
-    clock: Clock,
+    times: BTreeMap<Mix, Times>,
     counts: BTreeMap<Mix, PerOp>,
     domain: Option<Domain>,
 }
 
-impl Contestant {
-    /// Bytes of a node, index.
-    fn columns(self) -> (Option<u32>, Option<&'static str>) {
-        match self {
-            Self::Tree(shape) => (Some(shape.node_bytes()), Some(shape.index.name())),
-            Self::BTreeMap | Self::Peer(_) => (None, None),
-        }
-    }
-
-    /// Whether the others are compared with it.
-    fn is_baseline(self) -> bool {
-        self.name() == Self::BTreeMap.name()
+/// Bytes of a node, index.
+fn columns(contestant: Contestant) -> (Option<u32>, Option<&'static str>) {
+    match contestant {
+        Contestant::Tree(shape) => (Some(shape.node_bytes()), Some(shape.index.name())),
+        Contestant::BTreeMap | Contestant::Peer(_) => (None, None),
     }
 }
 
 /// Measures all contestants in turn, and prints what came out.
 pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
-    let new = |&contestant: &Contestant| Result {
-        contestant,
-        clock: Clock { batch: plan.batch, ..Clock::default() },
-        counts: BTreeMap::new(),
-        domain: None,
-    };
+    let new =
+        |&contestant: &Contestant| Result { contestant, times: BTreeMap::new(), counts: BTreeMap::new(), domain: None };
     let mut results: Vec<Result> = plan.contestants.iter().map(new).collect();
     // Batches want an empty tree, and what was inserted in batches is not what the other mixes are about.
     let (batch, others): (Vec<Mix>, Vec<Mix>) = mixes.iter().partition(|mix| **mix == Mix::Batch);
@@ -46,25 +39,24 @@ pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
     for repeat in 0..plan.repeat {
         for result in &mut results {
             for mixes in &passes {
-                let visit = Repeat { clock: &mut result.clock, job: plan.job(repeat, mixes) };
-                let (wrong, domain) = media::timed(plan, result.contestant, visit)?;
-                if wrong > 0 {
-                    let name = result.contestant.name();
-                    return Err(format!("{name}: {wrong} operations did not find what they should").into());
-                }
-                result.domain = domain;
+                let mut staged = media::timed(&plan.site, result.contestant, &plan.workload(repeat))?;
+                phases::run(&mut *staged.trial, mixes, |mix, work| {
+                    result.times.entry(mix).or_default().add(clock::spend(plan.batch, work));
+                })
+                .map_err(|error| format!("{}: {error}", result.contestant.name()))?;
+                result.domain = staged.domain;
             }
         }
     }
     for result in results.iter_mut().filter(|_| plan.count) {
         if let Contestant::Tree(shape) = result.contestant {
             for mixes in &passes {
-                result.counts.append(&mut counts::of(shape, plan.job(0, mixes))?);
+                result.counts.append(&mut counts::of(shape, &plan.workload(0), mixes)?);
             }
         }
     }
     if let Some(path) = &plan.svg {
-        let bar = |result: &Result, mix| result.clock.times.get(mix).map(|times| clock::median(&times.runs));
+        let bar = |result: &Result, mix| result.times.get(mix).map(|times| clock::median(&times.runs));
         let bars = |result: &Result| (result.contestant.label(), mixes.iter().map(|mix| bar(result, mix)).collect());
         let series: Vec<chart::Series> = results.iter().map(bars).collect();
         let groups: Vec<String> = mixes.iter().map(|mix| mix.name().to_owned()).collect();
@@ -75,7 +67,7 @@ pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
 }
 
 fn print(plan: &Plan, results: &[Result]) -> Outcome<()> {
-    let baseline = results.iter().find(|result| result.contestant.is_baseline()).map(|result| &result.clock);
+    let baseline = results.iter().find(|result| result.contestant.is_baseline()).map(|result| &result.times);
     if plan.json {
         if let Some(note) = left_out(plan) {
             out::aside(&format!("bristlecone: {note}"));
@@ -103,14 +95,6 @@ fn left_out(plan: &Plan) -> Option<String> {
         .then(|| format!("left out of {} threads, being for one only: {}", plan.threads, names.join(", ")))
 }
 
-fn place(plan: &Plan) -> String {
-    match &plan.place {
-        media::Place::Dram => "memory".to_owned(),
-        media::Place::Directory(None) => "scratch".to_owned(),
-        media::Place::Directory(Some(path)) => path.display().to_string(),
-    }
-}
-
 /// What all contestants have in common.
 fn setting(plan: &Plan) -> String {
     let threads = if plan.threads == 1 { "one thread".to_owned() } else { format!("{} threads", plan.threads) };
@@ -123,7 +107,8 @@ fn header(plan: &Plan, results: &[Result], width: usize) -> String {
         Some(_) => "flushed and fenced",
         None => "no pool",
     };
-    let slow = if plan.slow.is_zero() { String::new() } else { format!(", {} per line more", out::time(plan.slow)) };
+    let slow =
+        if plan.site.slow.is_zero() { String::new() } else { format!(", {} per line more", out::time(plan.site.slow)) };
     format!(
         "{}, pool in {}, {flushes}{slow}; {} in turn, seed {}\n\
          ns per operation: median, 99th percentile and least of batches of {} (the clock is read once a batch); run: the\n\
@@ -131,7 +116,7 @@ fn header(plan: &Plan, results: &[Result], width: usize) -> String {
          Lines, fences, order points, bytes stored: counted apart.\n\n\
          {:width$} bytes  index       mix         median      p99    least      run     (least greatest)      cpu     (least greatest)    lines  fences   orders    bytes",
         setting(plan),
-        place(plan),
+        plan.site.place.name(),
         out::counted(plan.repeat.into(), "repeat", "repeats"),
         plan.seed,
         plan.batch,
@@ -141,9 +126,9 @@ fn header(plan: &Plan, results: &[Result], width: usize) -> String {
 
 fn rows(result: &Result, width: usize) -> Outcome<()> {
     let name = result.contestant.name();
-    let (bytes, index) = result.contestant.columns();
+    let (bytes, index) = columns(result.contestant);
     let bytes = bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
-    for (&mix, times) in &result.clock.times {
+    for (&mix, times) in &result.times {
         let times = times.clone().summary();
         let counts = result.counts.get(&mix).map_or_else(String::new, |c| {
             format!("  {:7.2} {:7.2}  {:7.2}  {:7.1}", c.lines, c.fences, c.orders, c.bytes)
@@ -164,34 +149,34 @@ fn rows(result: &Result, width: usize) -> Outcome<()> {
 }
 
 /// How long a contestant takes next to the baseline, which took its turn in the same repeat; in CPU time if possible.
-fn ratio(clock: &Clock, baseline: &Clock, mix: Mix) -> Option<f64> {
-    let (times, other) = (clock.times.get(&mix)?, baseline.times.get(&mix)?);
+fn ratio(times: &BTreeMap<Mix, Times>, baseline: &BTreeMap<Mix, Times>, mix: Mix) -> Option<f64> {
+    let (times, other) = (times.get(&mix)?, baseline.get(&mix)?);
     let (runs, others) = if times.cpu.is_empty() { (&times.runs, &other.runs) } else { (&times.cpu, &other.cpu) };
     let ratios: Vec<f64> = runs.iter().zip(others).map(|(run, other)| run / other).collect();
     Some(clock::median(&ratios))
 }
 
-fn ratios(results: &[Result], baseline: &Clock, width: usize) -> Outcome<()> {
+fn ratios(results: &[Result], baseline: &BTreeMap<Mix, Times>, width: usize) -> Outcome<()> {
     out::text("\nCPU time next to BTreeMap, the median of the repeats; below 1 is faster:")?;
     for result in results.iter().filter(|result| !result.contestant.is_baseline()) {
-        let (bytes, index) = result.contestant.columns();
+        let (bytes, index) = columns(result.contestant);
         let bytes = bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
-        let of = |mix: &Mix| ratio(&result.clock, baseline, *mix).map(|ratio| format!("  {} {ratio:.2}", mix.name()));
-        let ratios: String = result.clock.times.keys().filter_map(of).collect();
+        let of = |mix: &Mix| ratio(&result.times, baseline, *mix).map(|ratio| format!("  {} {ratio:.2}", mix.name()));
+        let ratios: String = result.times.keys().filter_map(of).collect();
         let name = result.contestant.name();
         out::text(&format!("{name:width$} {bytes:>5}  {:10}{ratios}", index.unwrap_or("-")))?;
     }
     Ok(())
 }
 
-fn json_lines(plan: &Plan, result: &Result, baseline: Option<&Clock>) -> Outcome<()> {
-    let (bytes, index) = result.contestant.columns();
+fn json_lines(plan: &Plan, result: &Result, baseline: Option<&BTreeMap<Mix, Times>>) -> Outcome<()> {
+    let (bytes, index) = columns(result.contestant);
     let kind = if let Contestant::Peer(_) = result.contestant { "peer" } else { "layout" };
-    for (&mix, times) in &result.clock.times {
+    for (&mix, times) in &result.times {
         let times = times.clone().summary();
         let counts = result.counts.get(&mix);
         let per_op = |count: fn(&PerOp) -> f64| counts.map_or(Value::Null, |c| json!(out::rounded(count(c), 4)));
-        let against = baseline.and_then(|baseline| ratio(&result.clock, baseline, mix));
+        let against = baseline.and_then(|baseline| ratio(&result.times, baseline, mix));
         // Null where it is unknown.
         let ns = |ns: f64| Some(ns).filter(|ns| ns.is_finite()).map(|ns| out::rounded(ns, 2));
         out::json(&json!({
@@ -203,8 +188,8 @@ fn json_lines(plan: &Plan, result: &Result, baseline: Option<&Clock>) -> Outcome
             "mix": mix.name(),
             "threads": plan.threads,
             "domain": result.domain.map(Domain::name),
-            "medium": place(plan),
-            "slow_ns": plan.slow.as_nanos() as u64,
+            "medium": plan.site.place.name(),
+            "slow_ns": plan.site.slow.as_nanos() as u64,
             "repeat": plan.repeat,
             "batch": plan.batch,
             "seed": plan.seed,

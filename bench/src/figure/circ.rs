@@ -1,6 +1,7 @@
 //! Wang, Brihadiswarn, Jiang, Chattopadhyay: "Circ-Tree: A B+-Tree Variant with Circular Design for Persistent Memory".
 
-use super::{Figure, Show, Step, USUAL};
+use super::figures::{Figure, Show, USUAL};
+use super::work::Step;
 
 const SEVEN: &[&str] = &["volatile-std", "volatile-circ", "nv-fixed", "fptree", "fast-fair", "circ-ls", "circ"];
 /// Those of the larger nodes.

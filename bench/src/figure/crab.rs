@@ -1,7 +1,8 @@
 //! Wang, Chattopadhyay, Brihadiswarn: "Crab-tree: A Crash Recoverable B+-tree Variant for Persistent Memory with ARMv8
 //! Architecture".
 
-use super::{Figure, Show, Step, USUAL};
+use super::figures::{Figure, SIZES, Show, USUAL};
+use super::work::Step;
 
 const LARGE: &[u32] = &[1024, 2048, 4096, 8192];
 const THREE_VERBS: &[Step] = &[Step::Insert, Step::Get, Step::Remove];
@@ -20,7 +21,7 @@ pub(crate) const FIGURES: &[Figure] = &[
         id: "crab:2",
         title: "cost of flushes and order in a shift of 63 entries, of a flush of many lines, and of a search",
         claim: "flushes make a shift 17.1 times as long on x86, and on ARMv8 5.1 times, with order 15.8 times",
-        bytes: super::SIZES,
+        bytes: SIZES,
         show: Show::Micro,
         ..USUAL
     },

@@ -1,16 +1,17 @@
 //! Runs a figure: setting by setting, first what is counted and exact, then what is timed, in turns.
 
 use super::copies::Copies;
+use super::figures::{Figure, Show};
 use super::medium::Switches;
+use super::micro;
+use super::plan::Plan;
 use super::row::{Row, Setting, Sink, compare, inner};
 use super::stage::Stage;
 use super::tree::{self, Contestant};
 use super::work::{Crew, Step};
-use super::{Figure, Plan, Show, micro};
-use crate::clock::{self, Tick};
+use crate::clock::{self, Tick, Work};
 use crate::counts::PerOp;
 use crate::out::Outcome;
-use crate::phases::Work;
 use bristlecone::medium::LINE;
 use std::time::Duration;
 
@@ -216,7 +217,7 @@ impl Bench<'_> {
             if wrong > 0 {
                 return Err(format!("{}: {wrong} searches did not find what they should", contestant.name).into());
             }
-            stage.tree.close()?;
+            stage.close()?;
         }
         Ok(found)
     }
@@ -249,7 +250,7 @@ impl Bench<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::USUAL;
+    use super::super::figures::USUAL;
     use super::super::work::Zone;
     use super::*;
 

@@ -1,8 +1,9 @@
 //! What ordering and write-back cost, without a tree: one shift in one node, a region flushed, a node searched.
 
+use super::figures::Figure;
 use super::medium::{Switched, Switches};
+use super::plan::Plan;
 use super::row::{Row, Setting, compare};
-use super::{Figure, Plan};
 use crate::clock::{self, Tick};
 use crate::counts::PerOp;
 use crate::numbers::Random;

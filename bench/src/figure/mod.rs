@@ -1,6 +1,6 @@
-//! `bench --figure PAPER:FIGURE`: the papers' figures, as far as they can be rerun without the papers' hardware.
+//! `--figure PAPER:FIGURE`: the papers' figures, as far as they can be rerun without the papers' hardware.
 //!
-//! A figure is data: one table per paper ([`circ`], [`sentinel`], [`nv`], [`crab`]). What is measured is a [`tree`] by name,
+//! A [figure](figures) is data: one table per paper ([`circ`], [`sentinel`], [`nv`], [`crab`]). What is measured is a [`tree`] by name,
 //! on a [`medium`] with switches; how, a [`work`] step; the [`engine`] lets the contestants take turns, and [`row`] prints.
 //! [`micro`] is for the one figure that is about no tree.
 //!
@@ -11,9 +11,11 @@ mod circ;
 mod copies;
 mod crab;
 mod engine;
+mod figures;
 mod medium;
 mod micro;
 mod nv;
+mod plan;
 mod row;
 mod sentinel;
 mod stage;
@@ -22,163 +24,10 @@ mod work;
 
 use crate::out::Outcome;
 use crate::parse::Usage;
+use figures::Figure;
+pub(crate) use plan::{Plan, SLOW};
 use row::Sink;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use work::Step;
-
-/// A figure, or a table, of a paper.
-#[derive(Debug, Clone, Copy)]
-struct Figure {
-    /// Paper and number.
-    id: &'static str,
-    title: &'static str,
-    /// What the paper found.
-    claim: &'static str,
-    /// Contestants by name, available or not.
-    trees: &'static [&'static str],
-    /// The one of them that the others are compared with.
-    subject: &'static str,
-    /// Bytes of a node's slots.
-    bytes: &'static [u32],
-    /// Keys in the paper, in millions, ascending.
-    millions: &'static [u64],
-    /// Whether every thread has so many keys of its own.
-    each: bool,
-    threads: &'static [u32],
-    /// Nanoseconds that a flushed line takes longer; if none, those that are asked for, and 0.
-    slow: &'static [u64],
-    /// What is done before, and is not shown.
-    before: &'static [Step],
-    steps: &'static [Step],
-    /// Whether every step has a tree of its own.
-    apart: bool,
-    show: Show,
-}
-
-/// What a figure is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Show {
-    Time,
-    Lines,
-    /// Bytes flushed: whole lines.
-    Flushed,
-    /// Fences and order points: on some CPUs, both are instructions.
-    Barriers,
-    /// The share of lines that a persistent index costs: what the first of a pair flushes more than the second, which has
-    /// the same leaves and its index in memory.
-    Inner(&'static [(&'static str, &'static str)]),
-    /// The share of lines that are flushed by inserts that copy a leaf (or split it).
-    Copies,
-    /// Until a pool answers again: after a kill, and after an orderly close.
-    Opening,
-    /// Rebuilding of inner nodes.
-    Rebuilds,
-    Micro,
-    /// Nothing can be shown, for this reason.
-    Nothing(&'static str),
-}
-
-impl Show {
-    /// The key of JSON of the figure's own number.
-    fn key(self) -> &'static str {
-        match self {
-            Self::Time | Self::Micro | Self::Nothing(_) => "ns_per_op",
-            Self::Lines => "lines_per_op",
-            Self::Flushed => "flushed_bytes_per_op",
-            Self::Barriers => "barriers_per_op",
-            Self::Inner(_) => "inner_percent",
-            Self::Copies => "copied_lines_percent",
-            Self::Opening => "ms",
-            Self::Rebuilds => "rebuild_ms",
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        match self {
-            Self::Time | Self::Micro | Self::Nothing(_) => "ns/op",
-            Self::Lines => "lines/op",
-            Self::Flushed => "bytes/op",
-            Self::Barriers => "barriers",
-            Self::Inner(_) | Self::Copies => "percent",
-            Self::Opening | Self::Rebuilds => "ms",
-        }
-    }
-
-    /// Whether the clock is needed: what is only counted is counted once.
-    fn is_timed(self) -> bool {
-        matches!(self, Self::Time | Self::Rebuilds)
-    }
-}
-
-/// Nanoseconds that a flushed line takes longer in most of the papers.
-pub(crate) const SLOW: u64 = 300;
-
-const SIZES: &[u32] = &[512, 1024, 2048, 4096];
-
-/// What most figures have in common.
-const USUAL: Figure = Figure {
-    id: "",
-    title: "",
-    claim: "",
-    trees: &[],
-    subject: "",
-    bytes: SIZES,
-    millions: &[1],
-    each: false,
-    threads: &[1],
-    slow: &[],
-    before: &[],
-    steps: &[Step::Insert],
-    apart: false,
-    show: Show::Time,
-};
-
-impl Figure {
-    /// The numbers of keys, in ascending order. The greatest is `n`, and the others are to it as in the paper. Those that come
-    /// to less than a million are left out, but for one: a figure of growth needs two.
-    fn keys(&self, n: u64, full: bool) -> Vec<u64> {
-        const MILLION: u64 = 1_000_000;
-        let greatest = self.millions.iter().copied().max().unwrap_or(1);
-        if full {
-            return self.millions.iter().map(|millions| millions * MILLION).collect();
-        }
-        let keys: Vec<u64> = self.millions.iter().map(|millions| n * millions / greatest).collect();
-        let small = keys.iter().filter(|&&keys| keys < MILLION).count();
-        keys[small.min(keys.len().saturating_sub(2))..].to_vec()
-    }
-
-    /// Whether it is asked for by this word: its name, that of the paper, or one that has letters more or less.
-    fn is_meant(&self, word: &str) -> bool {
-        let lettered = |long: &str, short: &str| {
-            long.strip_prefix(short).is_some_and(|rest| rest.len() == 1 && rest.as_bytes()[0].is_ascii_lowercase())
-        };
-        self.id == word || self.paper() == word || lettered(self.id, word) || lettered(word, self.id)
-    }
-
-    fn paper(&self) -> &'static str {
-        self.id.split(':').next().unwrap_or_default()
-    }
-}
-
-/// What was asked.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    /// Names of figures or papers, or `list`.
-    pub(crate) figures: Vec<String>,
-    pub(crate) n: u64,
-    /// As many keys as in the paper.
-    pub(crate) full: bool,
-    /// Nanoseconds per flushed line, unless the figure says others.
-    pub(crate) slow: u64,
-    pub(crate) repeat: u32,
-    pub(crate) seed: u64,
-    /// Where the pools are.
-    pub(crate) directory: Option<PathBuf>,
-    pub(crate) svg: Option<PathBuf>,
-    /// Where JSON goes, if it is wanted; `-`: to the standard output, and the tables nowhere.
-    pub(crate) json: Option<PathBuf>,
-}
 
 /// Keys that a figure needs at least: the smallest zone is half a percent of them.
 const LEAST: u64 = 1000;
@@ -218,6 +67,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use super::figures::Show;
     use super::*;
     use std::collections::HashSet;
 
@@ -239,17 +89,6 @@ mod tests {
         for contestant in tree::TABLE {
             assert!(all().any(|figure| figure.trees.contains(&contestant.name)), "{}", contestant.name);
         }
-    }
-
-    #[test]
-    fn sizes_are_those_of_the_paper_or_in_proportion() {
-        let growth = Figure { millions: &[1, 10, 100], ..USUAL };
-        assert_eq!(growth.keys(1_000_000, true), [1_000_000, 10_000_000, 100_000_000]);
-        assert_eq!(growth.keys(100_000_000, false), [1_000_000, 10_000_000, 100_000_000]);
-        assert_eq!(growth.keys(10_000_000, false), [1_000_000, 10_000_000]);
-        assert_eq!(growth.keys(20_000, false), [2000, 20_000]);
-        assert_eq!(USUAL.keys(20_000, false), [20_000]);
-        assert_eq!(Figure { millions: &[10], ..USUAL }.keys(20_000, false), [20_000]);
     }
 
     #[test]

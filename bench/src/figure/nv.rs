@@ -2,8 +2,8 @@
 //!
 //! Its NV-Tree adapts the sizes of nodes, by the balanced strategy unless it says another; NV-Tree' does not (`nv-fixed`).
 
-use super::work::Zone;
-use super::{Figure, Show, Step, USUAL};
+use super::figures::{Figure, Show, USUAL};
+use super::work::{Step, Zone};
 
 const THREE: Figure = Figure { trees: &["lcb", "cdds", "nv-balanced"], subject: "nv-balanced", ..USUAL };
 const ADAPTING: Figure = Figure {

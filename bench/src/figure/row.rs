@@ -1,6 +1,8 @@
 //! What comes out of a figure: rows, as a table, as JSON and as a picture.
 
-use super::{Figure, Plan, Show, tree};
+use super::figures::{Figure, Show};
+use super::plan::Plan;
+use super::tree;
 use crate::chart;
 use crate::clock;
 use crate::counts::PerOp;

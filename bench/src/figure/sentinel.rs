@@ -2,7 +2,8 @@
 //!
 //! Its Circle-Tree searches linearly from the base on; `-f` is with fingerprints, `-s` with sentinels.
 
-use super::{Figure, Step, USUAL};
+use super::figures::{Figure, USUAL};
+use super::work::Step;
 
 const SEARCHED: Figure = Figure {
     trees: &["fast-fair", "fast-fair-f", "fast-fair-s", "circ-ls", "circ-ls-f", "circ-ls-s"],

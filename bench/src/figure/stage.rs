@@ -1,12 +1,13 @@
 //! A contestant's tree on a pool of its own, and how long it takes to open one again.
 
 use super::medium::{Switched, Switches};
-use super::tree::{Boxed, Contestant};
+use super::tree::Contestant;
 use super::work::{Crew, Step};
 use crate::clock::Tick;
 use crate::media;
 use crate::out::Outcome;
 use crate::scratch::Scratch;
+use crate::subject::Subject;
 use bristlecone::Pool;
 use bristlecone::medium::{Mapped, Mapping};
 use std::fs::File;
@@ -17,18 +18,27 @@ use std::time::Instant;
 /// A tree, its pool, and where that is.
 pub(crate) struct Stage {
     // In the order in which they are to be dropped.
-    pub(crate) tree: Boxed,
+    pub(crate) tree: Box<dyn Subject>,
     pub(crate) pool: Pool<Switched>,
     path: PathBuf,
     scratch: Scratch,
 }
 
+type Opened = (Box<dyn Subject>, Pool<Switched>);
+
 /// Opens the pool, and in it the contestant's tree, which is made if it is not there.
-fn open(path: &Path, contestant: &Contestant, bytes: u32, switches: Switches) -> Outcome<(Boxed, Pool<Switched>)> {
+fn open(path: &Path, contestant: &Contestant, bytes: u32, switches: Switches) -> Outcome<Opened> {
     let mapped = Mapped::open(path, Mapping::Write)?;
     let switches = Switches { durable: contestant.durable, ..switches };
     let pool = Pool::options().open_on(Switched::new(mapped, switches))?;
     Ok(((contestant.open)(&pool, bytes)?, pool))
+}
+
+/// Closes tree and pool in order.
+fn close((tree, pool): Opened) -> Outcome<()> {
+    // The tree closes its pool, as the last that has it.
+    drop(pool);
+    tree.close()
 }
 
 impl Stage {
@@ -59,18 +69,26 @@ impl Stage {
         copy(&path, &killed).map_err(|error| format!("{}: {error}", killed.display()))?;
         let timed = |path: &Path| -> Outcome<f64> {
             let start = Instant::now();
-            let (tree, _pool) = open(path, contestant, bytes, Switches::default())?;
+            let opened = open(path, contestant, bytes, Switches::default())?;
             let ms = start.elapsed().as_secs_f64() * 1000.0;
-            if tree.len() != n {
-                return Err(format!("{}: {} of {n} keys are left", contestant.name, tree.len()).into());
+            let crew = Crew::new(&*opened.0, n, 1, seed);
+            crew.work(Step::Get, 0).into_iter().for_each(|work| work(&mut Tick::idle()));
+            let lost = crew.wrong();
+            if lost > 0 {
+                return Err(format!("{}: {lost} of {n} keys are lost", contestant.name).into());
             }
-            tree.close()?;
+            close(opened)?;
             Ok(ms)
         };
         let after_kill = timed(&killed)?;
-        tree.close()?;
-        pool.close()?;
+        close((tree, pool))?;
         Ok([after_kill, timed(&path)?])
+    }
+
+    /// Closes tree and pool in order.
+    pub(crate) fn close(self) -> Outcome<()> {
+        let Self { tree, pool, path: _, scratch: _scratch } = self;
+        close((tree, pool))
     }
 }
 

@@ -4,70 +4,22 @@
 
 use super::medium::Switched;
 use crate::out::Outcome;
-use crate::subject::{self, Subject};
+use crate::subject::Subject;
+use crate::tree::Tree;
 #[cfg(feature = "figures")]
 use bristlecone::{
     Aggressive, Append, Circular, Conservative, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index,
-    IndexKind, Linear, Logged, Node, Persistent, Pool, Scanned, Sentinel, Versioned, Volatile, crab,
+    Linear, Logged, Node, Persistent, Pool, Scanned, Sentinel, Versioned, Volatile, crab,
 };
 #[cfg(not(feature = "figures"))]
-use bristlecone::{Circular, Index, IndexKind, Linear, Node, Persistent, Pool, Scanned, Volatile};
-use std::time::Duration;
+use bristlecone::{Circular, Index, Linear, Node, Persistent, Pool, Scanned, Volatile};
 
-/// What a figure does with a tree.
-pub(crate) trait Tree: Send + Sync {
-    fn insert(&self, key: u64, value: u64);
-    fn get(&self, key: u64) -> Option<u64>;
-    /// A new value for a key that is there.
-    fn update(&self, key: u64, value: u64);
-    fn remove(&self, key: u64);
-    fn len(&self) -> u64;
-    /// Closes it; the first error that came up.
-    fn close(self: Box<Self>) -> Outcome<()>;
-
-    /// How often it has rebuilt its inner nodes so far, and how long that took; `None` if it never does.
-    fn rebuilds(&self) -> Option<(u64, Duration)>;
+fn opened<N: Node, I: Index>(pool: &Pool<Switched>) -> Outcome<Box<dyn Subject>> {
+    Ok(Box::new(Tree::<N, I, Switched>::open(pool)?))
 }
 
-impl<N: Node, I: Index> Tree for subject::Tree<N, I, Switched> {
-    fn insert(&self, key: u64, value: u64) {
-        Subject::insert(self, key, value);
-    }
-
-    fn get(&self, key: u64) -> Option<u64> {
-        Subject::get(self, key)
-    }
-
-    fn update(&self, key: u64, value: u64) {
-        Subject::update(self, key, value);
-    }
-
-    fn remove(&self, key: u64) {
-        Subject::remove(self, key);
-    }
-
-    fn len(&self) -> u64 {
-        self.entries()
-    }
-
-    fn close(self: Box<Self>) -> Outcome<()> {
-        (*self).fault()
-    }
-
-    fn rebuilds(&self) -> Option<(u64, Duration)> {
-        matches!(I::KIND, IndexKind::Flat | IndexKind::FlatFixed).then(|| self.index_rebuilds())
-    }
-}
-
-/// The name that a contestant's tree has in its pool.
-const NAME: &str = "figure";
-
-/// A tree, whatever its types.
-pub(crate) type Boxed = Box<dyn Tree>;
-
-fn opened<N: Node, I: Index>(pool: &Pool<Switched>) -> Outcome<Boxed> {
-    Ok(Box::new(subject::Tree::new(pool.tree::<N, I>(NAME)?)))
-}
+/// Opens a tree with nodes of so many bytes, or makes it.
+type Open = fn(&Pool<Switched>, u32) -> Outcome<Box<dyn Subject>>;
 
 /// One that a figure may name.
 pub(crate) struct Contestant {
@@ -77,7 +29,7 @@ pub(crate) struct Contestant {
     /// The bytes of a node's slots that it is compiled for.
     pub(crate) sizes: &'static [u32],
     /// Opens its tree with nodes of one of these sizes, or creates it.
-    pub(crate) open: fn(&Pool<Switched>, u32) -> Outcome<Boxed>,
+    pub(crate) open: Open,
 }
 
 /// A contestant whose tree is a `PTree`: name, whether it writes back, where its index lives, the layout with `$slots` slots,

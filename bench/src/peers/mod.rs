@@ -12,15 +12,13 @@ mod sqlite;
 mod store;
 mod volatile;
 
-use super::media;
-use super::phases::Visit;
-use super::subject::Ordinary;
+use crate::btreemap::Ordinary;
 use crate::out::Outcome;
 use crate::parse::Usage;
-use crate::reopen::Filled;
-use crate::scratch::Scratch;
+use crate::phases::{Phases, Trial, Workload};
+use crate::subject::Subject;
 use std::path::Path;
-use store::{Store, Stored};
+use store::Stored;
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,111 +121,101 @@ pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
     Ok(chosen)
 }
 
-/// Gives `visit` a fresh peer; a store has its files in a directory below this one.
-pub(crate) fn with<V: Visit>(peer: Peer, directory: Option<&Path>, visit: V) -> Outcome<V::Output> {
-    match peer.kind {
-        Kind::BTreeMap => media::with(Ordinary::default(), visit),
-        Kind::RwLock => media::with(volatile::Locked::default(), visit),
-        Kind::Brie => media::with(volatile::Brie::default(), visit),
-        Kind::Congee => media::with(volatile::Art::default(), visit),
-        Kind::TreeIndex => media::with(volatile::Scc::default(), visit),
-        Kind::SkipMap => media::with(volatile::Skip::default(), visit),
-        Kind::Store(engine, synced) => {
-            let scratch = Scratch::new(directory)?;
-            match engine {
-                Engine::Redb => stored::<redb::Redb, V>(scratch, synced, visit),
-                Engine::Lmdb => stored::<lmdb::Lmdb, V>(scratch, synced, visit),
-                Engine::Fjall => stored::<fjall::Fjall, V>(scratch, synced, visit),
-                Engine::Sled => stored::<sled::Sled, V>(scratch, synced, visit),
-                Engine::Sqlite => stored::<sqlite::Sqlite, V>(scratch, synced, visit),
+/// Runs `$body` with `$subject` standing for the peer, which is empty, or, if it is a store, has its files in a directory.
+macro_rules! with_peer {
+    ($peer:expr, $directory:expr, $subject:ident => $body:expr) => {
+        match $peer.kind {
+            Kind::BTreeMap => with_peer!(@ $subject = Ordinary::default(), $body),
+            Kind::RwLock => with_peer!(@ $subject = volatile::Locked::default(), $body),
+            Kind::Brie => with_peer!(@ $subject = volatile::Brie::default(), $body),
+            Kind::Congee => with_peer!(@ $subject = volatile::Art::default(), $body),
+            Kind::TreeIndex => with_peer!(@ $subject = volatile::Scc::default(), $body),
+            Kind::SkipMap => with_peer!(@ $subject = volatile::Skip::default(), $body),
+            Kind::Store(engine, synced) => match engine {
+                Engine::Redb => with_peer!(@ $subject = Stored::<redb::Redb>::open($directory, synced)?, $body),
+                Engine::Lmdb => with_peer!(@ $subject = Stored::<lmdb::Lmdb>::open($directory, synced)?, $body),
+                Engine::Fjall => with_peer!(@ $subject = Stored::<fjall::Fjall>::open($directory, synced)?, $body),
+                Engine::Sled => with_peer!(@ $subject = Stored::<sled::Sled>::open($directory, synced)?, $body),
+                Engine::Sqlite => with_peer!(@ $subject = Stored::<sqlite::Sqlite>::open($directory, synced)?, $body),
                 #[cfg(feature = "peers-rocksdb")]
-                Engine::RocksDb => stored::<rocksdb::RocksDb, V>(scratch, synced, visit),
-            }
+                Engine::RocksDb => with_peer!(@ $subject = Stored::<rocksdb::RocksDb>::open($directory, synced)?, $body),
+            },
         }
-    }
+    };
+    (@ $subject:ident = $made:expr, $body:expr) => {{
+        let $subject = $made;
+        $body
+    }};
 }
 
-/// Opens a store that has its files in this directory, or creates it.
-pub(crate) fn open(peer: Peer, directory: &Path) -> Outcome<Box<dyn Filled>> {
-    let Kind::Store(engine, _) = peer.kind else { return Err(format!("{} is no store", peer.name).into()) };
-    std::fs::create_dir_all(directory)?;
-    Ok(match engine {
-        Engine::Redb => Box::new(redb::Redb::open(directory)?),
-        Engine::Lmdb => Box::new(lmdb::Lmdb::open(directory)?),
-        Engine::Fjall => Box::new(fjall::Fjall::open(directory)?),
-        Engine::Sled => Box::new(sled::Sled::open(directory)?),
-        Engine::Sqlite => Box::new(sqlite::Sqlite::open(directory)?),
-        #[cfg(feature = "peers-rocksdb")]
-        Engine::RocksDb => Box::new(rocksdb::RocksDb::open(directory)?),
-    })
+/// An empty peer, or the store that has its files in this directory.
+pub(crate) fn open(peer: Peer, directory: &Path) -> Outcome<Box<dyn Subject>> {
+    Ok(with_peer!(peer, directory, subject => Box::new(subject)))
 }
 
-fn stored<S: Store, V: Visit>(scratch: Scratch, synced: bool, visit: V) -> Outcome<V::Output> {
-    media::with(Stored::<S>::open(scratch, synced)?, visit)
+/// The same, to be measured.
+pub(crate) fn trial(peer: Peer, directory: &Path, load: &Workload) -> Outcome<Box<dyn Trial>> {
+    Ok(with_peer!(peer, directory, subject => Box::new(Phases::new(subject, load))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::numbers::Random;
-    use crate::subject::Subject;
     use std::collections::BTreeMap;
 
     /// Does the same to a subject and to a map, and compares.
-    struct Compare;
-
-    impl Visit for Compare {
-        type Output = ();
-
-        fn visit<S: Subject>(self, subject: &S) {
-            let mut model = BTreeMap::new();
-            let mut random = Random::new(1);
-            let batch: Vec<(u64, u64)> = (0..500).map(|i| (i * 7 + 3, !i)).collect();
-            subject.insert_batch(&batch);
-            model.extend(batch);
-            for _ in 0..3000 {
-                let (key, value) = (random.below(5000), random.word());
-                match random.below(4) {
-                    0 => {
-                        subject.insert(key, value);
-                        model.insert(key, value);
-                    }
-                    1 if model.contains_key(&key) => {
-                        subject.update(key, value);
-                        model.insert(key, value);
-                    }
-                    2 => {
-                        subject.remove(key);
-                        model.remove(&key);
-                    }
-                    _ => assert_eq!(subject.get(key), model.get(&key).copied()),
+    fn compare(subject: &impl Subject) -> Outcome<()> {
+        let mut model = BTreeMap::new();
+        let mut random = Random::new(1);
+        let batch: Vec<(u64, u64)> = (0..500).map(|i| (i * 7 + 3, !i)).collect();
+        subject.insert_batch(&batch);
+        model.extend(batch);
+        for _ in 0..3000 {
+            let (key, value) = (random.below(5000), random.word());
+            match random.below(4) {
+                0 => {
+                    subject.insert(key, value);
+                    model.insert(key, value);
                 }
-            }
-            // All keys but the greatest are a peer's to take.
-            subject.insert(u64::MAX - 1, 5);
-            model.insert(u64::MAX - 1, 5);
-            let keys: Vec<u64> = (0..100).map(|_| random.below(5000)).collect();
-            let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
-            assert_eq!(subject.multi_get(&keys), expected);
-            for from in [0, 1, 17, 2500, 4999, 5000, u64::MAX - 1] {
-                let mut found = Vec::new();
-                subject.scan(from, |key, value| {
-                    found.push((key, value));
-                    true
-                });
-                let expected: Vec<_> = model.range(from..).map(|(&key, &value)| (key, value)).collect();
-                assert_eq!(found, expected, "from {from}");
-                assert_eq!(subject.scan100(from), 100.min(expected.len() as u64));
+                1 if model.contains_key(&key) => {
+                    subject.update(key, value);
+                    model.insert(key, value);
+                }
+                2 => {
+                    subject.remove(key);
+                    model.remove(&key);
+                }
+                _ => assert_eq!(subject.get(key), model.get(&key).copied()),
             }
         }
+        // All keys but the greatest are a peer's to take.
+        subject.insert(u64::MAX - 1, 5);
+        model.insert(u64::MAX - 1, 5);
+        let keys: Vec<u64> = (0..100).map(|_| random.below(5000)).collect();
+        let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
+        assert_eq!(subject.multi_get(&keys), expected);
+        for from in [0, 1, 17, 2500, 4999, 5000, u64::MAX - 1] {
+            let mut found = Vec::new();
+            subject.scan(from, |key, value| {
+                found.push((key, value));
+                true
+            });
+            let expected: Vec<_> = model.range(from..).map(|(&key, &value)| (key, value)).collect();
+            assert_eq!(found, expected, "from {from}");
+            assert_eq!(subject.scan100(from), 100.min(expected.len() as u64));
+        }
+        subject.fault()
     }
 
     #[test]
-    fn every_peer_is_an_ordered_map() {
+    fn every_peer_is_an_ordered_map() -> Outcome<()> {
         for peer in PEERS {
             println!("{}", peer.name);
-            with(*peer, None, Compare).unwrap();
+            let directory = tempfile::tempdir()?;
+            with_peer!(peer, directory.path(), subject => compare(&subject)?);
         }
+        Ok(())
     }
 
     #[test]

@@ -8,8 +8,6 @@
 //! A synced store waits for the disk after every batch, and after every thousandth write of the others.
 
 use crate::out::Outcome;
-use crate::reopen::Filled;
-use crate::scratch::Scratch;
 use crate::subject::{Fault, Subject};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,20 +37,17 @@ pub(crate) trait Store: Sync + Sized {
 
 /// A store as a subject.
 pub(crate) struct Stored<S> {
-    // Closed before its files are removed.
     store: S,
     fault: Fault,
     /// Of a synced one: the writes so far.
     writes: Option<AtomicU64>,
-    _scratch: Scratch,
 }
 
 impl<S: Store> Stored<S> {
-    pub(crate) fn open(mut scratch: Scratch, synced: bool) -> Outcome<Self> {
-        let directory = scratch.file("store");
-        std::fs::create_dir(&directory)?;
-        let store = S::open(&directory)?;
-        Ok(Self { store, fault: Fault::default(), writes: synced.then(AtomicU64::default), _scratch: scratch })
+    /// Opens the one that has its files in this directory, or creates both.
+    pub(crate) fn open(directory: &Path, synced: bool) -> Outcome<Self> {
+        std::fs::create_dir_all(directory)?;
+        Ok(Self { store: S::open(directory)?, fault: Fault::default(), writes: synced.then(AtomicU64::default) })
     }
 
     fn written(&self, result: Outcome<()>) {
@@ -86,8 +81,13 @@ impl<S: Store> Subject for Stored<S> {
         self.fault.note(self.store.scan(from, each));
     }
 
-    fn fault(self) -> Outcome<()> {
-        self.fault.end()
+    fn fault(&self) -> Outcome<()> {
+        self.fault.get()
+    }
+
+    fn close(self: Box<Self>) -> Outcome<()> {
+        self.fault()?;
+        self.store.sync()
     }
 
     fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
@@ -99,21 +99,6 @@ impl<S: Store> Subject for Stored<S> {
         if self.writes.is_some() {
             self.fault.note(self.store.sync());
         }
-    }
-}
-
-/// As it is opened again.
-impl<S: Store> Filled for S {
-    fn insert(&self, key: u64, value: u64) -> Outcome<()> {
-        self.put(key, value)
-    }
-
-    fn get(&self, key: u64) -> Outcome<Option<u64>> {
-        Store::get(self, key)
-    }
-
-    fn close(self: Box<Self>) -> Outcome<()> {
-        self.sync()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Ordered maps in memory, which outlive nothing.
 
+use crate::btreemap::Alone;
 use crate::out::Outcome;
-use crate::subject::{Alone, Fault, Subject};
+use crate::subject::{Fault, Subject};
 use brie_tree::BTree;
 use brie_tree::nonmax::NonMaxU64;
 use congee::Congee;
@@ -53,10 +54,6 @@ impl Subject for Locked {
         give(self.0.read().range(from..).map(|(&key, &value)| (key, value)), each);
     }
 
-    fn fault(self) -> Outcome<()> {
-        Ok(())
-    }
-
     #[inline]
     fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
         let map = self.0.read();
@@ -82,7 +79,9 @@ impl Brie {
 }
 
 impl Subject for Brie {
-    const SHARED: bool = false;
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     #[inline]
     fn insert(&self, key: u64, value: u64) {
@@ -112,10 +111,6 @@ impl Subject for Brie {
     fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
         let entries = self.0.read().iter_from(Bound::Included(Self::key(from)));
         give(entries.map(|(key, &value)| (key.get(), value)), each);
-    }
-
-    fn fault(self) -> Outcome<()> {
-        Ok(())
     }
 }
 
@@ -167,8 +162,8 @@ impl Subject for Art {
         }
     }
 
-    fn fault(self) -> Outcome<()> {
-        self.fault.end()
+    fn fault(&self) -> Outcome<()> {
+        self.fault.get()
     }
 
     /// With a buffer that is no larger than it must be.
@@ -225,10 +220,6 @@ impl Subject for Scc {
         }
     }
 
-    fn fault(self) -> Outcome<()> {
-        Ok(())
-    }
-
     #[inline]
     fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
         let guard = Guard::new();
@@ -264,9 +255,5 @@ impl Subject for Skip {
     #[inline]
     fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
         give(self.0.range(from..).map(|entry| (*entry.key(), *entry.value())), each);
-    }
-
-    fn fault(self) -> Outcome<()> {
-        Ok(())
     }
 }

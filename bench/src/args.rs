@@ -1,0 +1,204 @@
+//! The arguments, and what they ask for.
+
+use crate::figure;
+use crate::keys::Pattern;
+use crate::mix::Mix;
+use crate::numbers;
+use crate::out::Outcome;
+use crate::parse::{self, Index, Layout, Usage};
+use crate::peers;
+use crate::place::{Place, Site};
+use crate::plan::{Contestant, Plan};
+use crate::shape::Shape;
+use bristlecone::medium::Domain;
+use clap::ValueEnum;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measure nanoseconds, lines, fences, order points and bytes per operation
+///
+/// Several layouts, sizes, indexes, peers and mixes can be given, separated by commas; the contestants take turns in every
+/// repeat, so that a slow minute of the machine hits all of them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Contestants
+    #[arg(long, value_delimiter = ',', default_value = "one_line")]
+    layout: Vec<Kind>,
+    /// Bytes of a sorted node's slots: 512, 1K, 2K or 4K
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "512", value_parser = parse::slots)]
+    node_bytes: Vec<u32>,
+    /// Where the index lives
+    #[arg(long, value_delimiter = ',', default_value = "volatile")]
+    index: Vec<Index>,
+    /// Keys, as in 1000000 or 1M
+    #[arg(long, default_value = "1M", value_parser = parse::number)]
+    n: u64,
+    /// The order of inserts, and which keys are accessed; reopen and counts are always uniform
+    #[arg(long, value_name = "PATTERN", default_value = "uniform")]
+    keys: Pattern,
+    /// What to measure
+    #[arg(long, value_delimiter = ',', default_value = "insert,get")]
+    mix: Vec<Mix>,
+    /// Threads that do it at the same time, each its share; scan: each everything. Reopen and counts have one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
+    /// BTreeMap as a further contestant, with ratios
+    #[arg(long)]
+    vs_btreemap: bool,
+    /// Other maps and stores as further contestants: names, volatile, stores or all (needs feature peers)
+    ///
+    /// Volatile: btreemap, rwlock-btreemap, brie-tree, congee, scc-treeindex, crossbeam-skiplist. Stores: redb, lmdb,
+    /// fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at the end
+    /// sync after each batch, and after every 1000th write of others, which only costs something if --medium is a disk;
+    /// these are not in `all` or `stores`, but in `synced`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    peers: Vec<String>,
+    /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory]
+    #[arg(long, value_name = "dram|shm|DIR")]
+    medium: Option<Place>,
+    /// Flush as persistent memory wants it (power), or not at all (none)
+    #[arg(long, default_value = "none")]
+    flush: Flush,
+    /// Wait so long for each flushed line; the papers' number is 300 [default: 0, for figures 300]
+    #[arg(long, value_name = "NS")]
+    slow: Option<u64>,
+    /// Repeats
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Operations between two readings of the clock
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
+    batch: u64,
+    /// Of the keys [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Leave out the pass that counts lines and fences
+    #[arg(long)]
+    no_counts: bool,
+    /// Draw the times as bars, one group per mix
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print one JSON object per line; with --figure, FILE takes them, and the tables are printed all the same
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Rerun figures of papers instead, as in circ:7b, or all of a paper, as in circ; `list` says what there is
+    ///
+    /// Each figure has its own contestants, sizes and mixes. Without --full its greatest number of keys is --n.
+    #[arg(
+        long,
+        value_name = "PAPER:FIGURE",
+        value_delimiter = ',',
+        conflicts_with_all = [
+            "layout", "node_bytes", "index", "keys", "mix", "threads", "vs_btreemap", "peers", "flush", "batch", "no_counts",
+        ]
+    )]
+    pub(crate) figure: Vec<String>,
+    /// Figures with as many keys as in the paper
+    #[arg(long, requires = "figure")]
+    full: bool,
+}
+
+/// Kinds of contestants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    #[value(name = "one_line", alias = "one-line")]
+    OneLine,
+    Linear,
+    Circular,
+    /// std's, which outlives nothing
+    #[value(name = "btreemap")]
+    BTreeMap,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Flush {
+    None,
+    Power,
+}
+
+impl Args {
+    fn contestants(&self) -> Outcome<Vec<Contestant>> {
+        let mut contestants = Vec::new();
+        for &index in &self.index {
+            if self.layout.contains(&Kind::OneLine) {
+                contestants.push(Contestant::Tree(Shape::usual(Layout::OneLine, index)));
+            }
+            for &slots in &self.node_bytes {
+                for kind in &self.layout {
+                    let layout = match kind {
+                        Kind::Linear => Layout::Linear,
+                        Kind::Circular => Layout::Circular,
+                        Kind::OneLine | Kind::BTreeMap => continue,
+                    };
+                    contestants.push(Contestant::Tree(Shape { layout, slots, index }));
+                }
+            }
+        }
+        let peers = if self.peers.is_empty() { Vec::new() } else { peers::chosen(&self.peers)? };
+        let is_peer = peers.iter().any(|peer| peer.name() == Contestant::BTreeMap.name());
+        if (self.vs_btreemap || self.layout.contains(&Kind::BTreeMap)) && !is_peer {
+            contestants.push(Contestant::BTreeMap);
+        }
+        contestants.extend(peers.into_iter().map(Contestant::Peer));
+        Ok(contestants)
+    }
+
+    pub(crate) fn plan(self) -> Outcome<Plan> {
+        let fits = |contestant: &Contestant| self.threads == 1 || contestant.is_shared();
+        let (contestants, left_out): (Vec<_>, Vec<_>) = self.contestants()?.into_iter().partition(fits);
+        if contestants.is_empty() {
+            let why = format!("nothing to measure: no contestant is for {} threads", self.threads);
+            return Err(Usage(why).into());
+        }
+        let mut mixes = self.mix;
+        mixes.sort_unstable();
+        mixes.dedup();
+        let place = self.medium.unwrap_or_default();
+        let slow = self.slow.unwrap_or(0);
+        if place == Place::Dram && (slow > 0 || self.flush == Flush::Power) {
+            return Err(Usage("--medium dram has no lines to flush".to_owned()).into());
+        }
+        if self.n / u64::from(self.threads) < self.batch {
+            return Err(Usage(format!("--n {} is less than a batch of {} per thread", self.n, self.batch)).into());
+        }
+        if self.json.as_deref().is_some_and(|file| file.as_os_str() != "-") {
+            return Err(Usage("--json takes a file with --figure only".to_owned()).into());
+        }
+        Ok(Plan {
+            contestants,
+            left_out,
+            n: self.n,
+            pattern: self.keys,
+            threads: self.threads,
+            mixes,
+            site: Site {
+                place,
+                domain: (self.flush == Flush::Power).then_some(Domain::Power),
+                slow: Duration::from_nanos(slow),
+            },
+            repeat: self.repeat,
+            batch: self.batch,
+            seed: self.seed.unwrap_or_else(numbers::seed),
+            count: !self.no_counts,
+            svg: self.svg,
+            json: self.json.is_some(),
+        })
+    }
+
+    /// What was asked for with `--figure`.
+    pub(crate) fn figures(self) -> Outcome<figure::Plan> {
+        let Place::Directory(directory) = self.medium.unwrap_or_default() else {
+            return Err(Usage("--medium dram has no lines to flush".to_owned()).into());
+        };
+        Ok(figure::Plan {
+            figures: self.figure,
+            n: self.n,
+            full: self.full,
+            slow: self.slow.unwrap_or(figure::SLOW),
+            repeat: self.repeat,
+            seed: self.seed.unwrap_or_else(numbers::seed),
+            directory,
+            svg: self.svg,
+            json: self.json,
+        })
+    }
+}

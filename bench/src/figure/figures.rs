@@ -1,0 +1,150 @@
+//! What a figure of a paper is: data.
+
+use super::work::Step;
+
+/// A figure, or a table, of a paper.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figure {
+    /// Paper and number.
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// What the paper found.
+    pub(crate) claim: &'static str,
+    /// Contestants by name, available or not.
+    pub(crate) trees: &'static [&'static str],
+    /// The one of them that the others are compared with.
+    pub(crate) subject: &'static str,
+    /// Bytes of a node's slots.
+    pub(crate) bytes: &'static [u32],
+    /// Keys in the paper, in millions, ascending.
+    pub(crate) millions: &'static [u64],
+    /// Whether every thread has so many keys of its own.
+    pub(crate) each: bool,
+    pub(crate) threads: &'static [u32],
+    /// Nanoseconds that a flushed line takes longer; if none, those that are asked for, and 0.
+    pub(crate) slow: &'static [u64],
+    /// What is done before, and is not shown.
+    pub(crate) before: &'static [Step],
+    pub(crate) steps: &'static [Step],
+    /// Whether every step has a tree of its own.
+    pub(crate) apart: bool,
+    pub(crate) show: Show,
+}
+
+/// What a figure is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    Time,
+    Lines,
+    /// Bytes flushed: whole lines.
+    Flushed,
+    /// Fences and order points: on some CPUs, both are instructions.
+    Barriers,
+    /// The share of lines that a persistent index costs: what the first of a pair flushes more than the second, which has
+    /// the same leaves and its index in memory.
+    Inner(&'static [(&'static str, &'static str)]),
+    /// The share of lines that are flushed by inserts that copy a leaf (or split it).
+    Copies,
+    /// Until a pool answers again: after a kill, and after an orderly close.
+    Opening,
+    /// Rebuilding of inner nodes.
+    Rebuilds,
+    Micro,
+    /// Nothing can be shown, for this reason.
+    Nothing(&'static str),
+}
+
+impl Show {
+    /// The key of JSON of the figure's own number.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Time | Self::Micro | Self::Nothing(_) => "ns_per_op",
+            Self::Lines => "lines_per_op",
+            Self::Flushed => "flushed_bytes_per_op",
+            Self::Barriers => "barriers_per_op",
+            Self::Inner(_) => "inner_percent",
+            Self::Copies => "copied_lines_percent",
+            Self::Opening => "ms",
+            Self::Rebuilds => "rebuild_ms",
+        }
+    }
+
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Time | Self::Micro | Self::Nothing(_) => "ns/op",
+            Self::Lines => "lines/op",
+            Self::Flushed => "bytes/op",
+            Self::Barriers => "barriers",
+            Self::Inner(_) | Self::Copies => "percent",
+            Self::Opening | Self::Rebuilds => "ms",
+        }
+    }
+
+    /// Whether the clock is needed: what is only counted is counted once.
+    pub(crate) fn is_timed(self) -> bool {
+        matches!(self, Self::Time | Self::Rebuilds)
+    }
+}
+
+pub(crate) const SIZES: &[u32] = &[512, 1024, 2048, 4096];
+
+/// What most figures have in common.
+pub(crate) const USUAL: Figure = Figure {
+    id: "",
+    title: "",
+    claim: "",
+    trees: &[],
+    subject: "",
+    bytes: SIZES,
+    millions: &[1],
+    each: false,
+    threads: &[1],
+    slow: &[],
+    before: &[],
+    steps: &[Step::Insert],
+    apart: false,
+    show: Show::Time,
+};
+
+impl Figure {
+    /// The numbers of keys, in ascending order. The greatest is `n`, and the others are to it as in the paper. Those that come
+    /// to less than a million are left out, but for one: a figure of growth needs two.
+    pub(crate) fn keys(&self, n: u64, full: bool) -> Vec<u64> {
+        const MILLION: u64 = 1_000_000;
+        let greatest = self.millions.iter().copied().max().unwrap_or(1);
+        if full {
+            return self.millions.iter().map(|millions| millions * MILLION).collect();
+        }
+        let keys: Vec<u64> = self.millions.iter().map(|millions| n * millions / greatest).collect();
+        let small = keys.iter().filter(|&&keys| keys < MILLION).count();
+        keys[small.min(keys.len().saturating_sub(2))..].to_vec()
+    }
+
+    /// Whether it is asked for by this word: its name, that of the paper, or one that has letters more or less.
+    pub(crate) fn is_meant(&self, word: &str) -> bool {
+        let lettered = |long: &str, short: &str| {
+            long.strip_prefix(short).is_some_and(|rest| rest.len() == 1 && rest.as_bytes()[0].is_ascii_lowercase())
+        };
+        self.id == word || self.paper() == word || lettered(self.id, word) || lettered(word, self.id)
+    }
+
+    fn paper(&self) -> &'static str {
+        self.id.split(':').next().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_paper_or_in_proportion() {
+        let growth = Figure { millions: &[1, 10, 100], ..USUAL };
+        assert_eq!(growth.keys(1_000_000, true), [1_000_000, 10_000_000, 100_000_000]);
+        assert_eq!(growth.keys(100_000_000, false), [1_000_000, 10_000_000, 100_000_000]);
+        assert_eq!(growth.keys(10_000_000, false), [1_000_000, 10_000_000]);
+        assert_eq!(growth.keys(20_000, false), [2000, 20_000]);
+        assert_eq!(USUAL.keys(20_000, false), [20_000]);
+        assert_eq!(Figure { millions: &[10], ..USUAL }.keys(20_000, false), [20_000]);
+    }
+}

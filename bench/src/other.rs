@@ -1,0 +1,134 @@
+//! The media of measured trees that are not mapped files, in one type.
+
+use bristlecone::medium::{Costs, Counted, Counts, Domain, Dram, Mapped, Medium, Slowed};
+use std::io;
+
+/// Each further type of medium costs as much compile time as all the rest.
+///
+/// The price is one more branch per access, which is well predicted: it is noticed at most in memory, and not counted.
+pub(crate) enum Other {
+    Dram(Dram),
+    Slowed(Slowed<Mapped>),
+    Counted(Counted<Dram>),
+}
+
+impl Other {
+    /// What was counted; nothing on the media that do not count.
+    pub(crate) fn counts(&self) -> Counts {
+        match self {
+            Self::Counted(medium) => medium.counts(),
+            Self::Dram(_) | Self::Slowed(_) => Counts::default(),
+        }
+    }
+}
+
+/// Passes a call on to the medium that there is.
+macro_rules! forward {
+    ($self:expr, $medium:ident => $call:expr) => {
+        match $self {
+            Other::Dram($medium) => $call,
+            Other::Slowed($medium) => $call,
+            Other::Counted($medium) => $call,
+        }
+    };
+}
+
+impl Medium for Other {
+    fn len(&self) -> u64 {
+        forward!(self, medium => medium.len())
+    }
+
+    fn name(&self) -> &str {
+        forward!(self, medium => medium.name())
+    }
+
+    fn domain(&self) -> Domain {
+        forward!(self, medium => medium.domain())
+    }
+
+    #[inline]
+    fn writes_back(&self) -> bool {
+        forward!(self, medium => medium.writes_back())
+    }
+
+    fn pairs_are_whole(&self) -> bool {
+        forward!(self, medium => medium.pairs_are_whole())
+    }
+
+    fn costs(&self) -> Costs {
+        forward!(self, medium => medium.costs())
+    }
+
+    fn read_only(&self) -> bool {
+        forward!(self, medium => medium.read_only())
+    }
+
+    #[inline]
+    fn forked(&self) -> bool {
+        forward!(self, medium => medium.forked())
+    }
+
+    fn boot(&self) -> u64 {
+        forward!(self, medium => medium.boot())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        forward!(self, medium => medium.sync())
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        forward!(self, medium => medium.reserve(at, len))
+    }
+
+    fn space(&self) -> u64 {
+        forward!(self, medium => medium.space())
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        forward!(self, medium => medium.load(at))
+    }
+
+    #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        forward!(self, medium => medium.load_words(at, words));
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        forward!(self, medium => medium.store(at, value));
+    }
+
+    #[inline]
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        forward!(self, medium => medium.store_pair(at, pair));
+    }
+
+    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        forward!(self, medium => medium.cas(at, current, new))
+    }
+
+    #[inline]
+    fn order(&self) {
+        forward!(self, medium => medium.order());
+    }
+
+    #[inline]
+    fn flush(&self, at: u64, len: u64) {
+        forward!(self, medium => medium.flush(at, len));
+    }
+
+    #[inline]
+    fn fence(&self) {
+        forward!(self, medium => medium.fence());
+    }
+
+    fn will_read(&self, at: u64, len: u64) {
+        forward!(self, medium => medium.will_read(at, len));
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u64, len: u64) {
+        forward!(self, medium => medium.prefetch(at, len));
+    }
+}

@@ -1,0 +1,81 @@
+//! The trees of this crate as subjects.
+
+use crate::out::Outcome;
+use crate::subject::{Fault, Subject};
+use bristlecone::medium::Medium;
+use bristlecone::{Index, IndexKind, Node, PTree, Pool};
+use std::time::Duration;
+
+/// The name that the tree has in its pool.
+const NAME: &str = "bench";
+
+/// A tree of this crate, in a pool that has no other.
+pub(crate) struct Tree<N: Node, I: Index, M: Medium> {
+    tree: PTree<N, I, M>,
+    fault: Fault,
+}
+
+impl<N: Node, I: Index, M: Medium> Tree<N, I, M> {
+    /// Opens it, or creates it.
+    pub(crate) fn open(pool: &Pool<M>) -> Outcome<Self> {
+        Ok(Self { tree: pool.tree(NAME)?, fault: Fault::default() })
+    }
+}
+
+impl<N: Node, I: Index, M: Medium> Subject for Tree<N, I, M> {
+    #[inline]
+    fn insert(&self, key: u64, value: u64) {
+        self.fault.note(self.tree.insert(key, value));
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<u64> {
+        self.tree.get(key)
+    }
+
+    #[inline]
+    fn update(&self, key: u64, value: u64) {
+        self.fault.note(self.tree.update(key, value));
+    }
+
+    #[inline]
+    fn remove(&self, key: u64) {
+        self.fault.note(self.tree.remove(key));
+    }
+
+    fn fault(&self) -> Outcome<()> {
+        self.fault.get()?;
+        self.tree.fault().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Closes the pool, too: nobody else has a handle to it.
+    fn close(self: Box<Self>) -> Outcome<()> {
+        self.fault()?;
+        let pool = self.tree.pool();
+        drop(self);
+        Ok(pool.close()?)
+    }
+
+    fn rebuilds(&self) -> Option<(u64, Duration)> {
+        matches!(I::KIND, IndexKind::Flat | IndexKind::FlatFixed).then(|| self.tree.index_rebuilds())
+    }
+
+    #[inline]
+    fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) {
+        for (key, value) in self.tree.range(from..) {
+            if !each(key, value) {
+                break;
+            }
+        }
+    }
+
+    #[inline]
+    fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
+        self.tree.multi_get(keys)
+    }
+
+    #[inline]
+    fn insert_batch(&self, entries: &[(u64, u64)]) {
+        self.fault.note(self.tree.insert_batch(entries));
+    }
+}
