@@ -1,5 +1,5 @@
-//! `cargo bench`: hands over to the benchmarks, which are a package of their own, so that nothing else compiles what they
-//! depend on.
+//! `cargo bench`: hands over to the benchmarks, which are a package of their own, so that nothing else compiles what
+//! they depend on.
 //!
 //! Arguments after `--` are criterion's: `cargo bench -- insert`.
 

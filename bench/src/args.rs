@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// Measure nanoseconds, lines, fences, order points and bytes per operation
 ///
-/// Several layouts, sizes, indexes, peers and mixes can be given, separated by commas; the contestants take turns in every
-/// repeat, so that a slow minute of the machine hits all of them.
+/// Several layouts, sizes, indexes, peers and mixes can be given, separated by commas; the contestants take turns in
+/// every repeat, so that a slow minute of the machine hits all of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Contestants
@@ -48,9 +48,9 @@ pub(crate) struct Args {
     /// Other maps and stores as further contestants: names, volatile, stores or all (needs feature peers)
     ///
     /// Volatile: btreemap, rwlock-btreemap, brie-tree, congee, scc-treeindex, crossbeam-skiplist. Stores: redb, lmdb,
-    /// fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at the end
-    /// sync after each batch, and after every 1000th write of others, which only costs something if --medium is a disk;
-    /// these are not in `all` or `stores`, but in `synced`.
+    /// fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at
+    /// the end sync after each batch, and after every 1000th write of others, which only costs something if --medium is
+    /// a disk; these are not in `all` or `stores`, but in `synced`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
     /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory]

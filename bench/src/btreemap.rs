@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct Alone<T>(UnsafeCell<T>);
 
-// SAFETY: it is used in one thread at a time, because a `Subject` made of it says that it is not shared, and `Phases::new`
-// refuses such a subject for more than one thread.
+// SAFETY: it is used in one thread at a time, because a `Subject` made of it says that it is not shared, and
+// `Phases::new` refuses such a subject for more than one thread.
 unsafe impl<T: Send> Sync for Alone<T> {}
 
 impl<T> Alone<T> {
@@ -22,8 +22,8 @@ impl<T> Alone<T> {
     /// Changes the map. `change` must not reach the map but through its argument.
     #[inline]
     pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: one thread uses the map, and the subjects that are made of it neither keep a reference from `read` across a
-        // call, nor come back here from within `change`.
+        // SAFETY: one thread uses the map, and the subjects that are made of it neither keep a reference from `read`
+        // across a call, nor come back here from within `change`.
         change(unsafe { &mut *self.0.get() })
     }
 }

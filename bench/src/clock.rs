@@ -9,10 +9,11 @@ use std::time::Instant;
 pub(crate) struct Times {
     /// Nanoseconds per operation, of each batch of all threads and repeats.
     batches: Vec<f32>,
-    /// Nanoseconds per operation, of each repeat as a whole: from its start to its end, by the operations of all threads.
+    /// Nanoseconds per operation, of each repeat as a whole: from its start to its end, by the operations of all
+    /// threads.
     pub(crate) runs: Vec<f64>,
-    /// The same in CPU time, of all threads together, which other processes lengthen less. Empty where the system does not
-    /// tell it.
+    /// The same in CPU time, of all threads together, which other processes lengthen less. Empty where the system does
+    /// not tell it.
     pub(crate) cpu: Vec<f64>,
 }
 
@@ -86,8 +87,8 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// CPU time that this process has had, in nanoseconds, where the system tells it. Of the process and not of the measuring
-/// threads: some contestants have others do a part of the work. Everything else waits meanwhile.
+/// CPU time that this process has had, in nanoseconds, where the system tells it. Of the process and not of the
+/// measuring threads: some contestants have others do a part of the work. Everything else waits meanwhile.
 fn cpu_time() -> Option<f64> {
     #[cfg(target_os = "linux")]
     {

@@ -75,8 +75,8 @@ impl Space {
     }
 }
 
-/// A bijection of the words of 57 bits that scatters neighbours, as [`mix`] is one of 64 bits: with the place in its run
-/// and the bit that tells absent keys such a word makes a key.
+/// A bijection of the words of 57 bits that scatters neighbours, as [`mix`] is one of 64 bits: with the place in its
+/// run and the bit that tells absent keys such a word makes a key.
 #[inline]
 fn scatter(x: u64) -> u64 {
     const MASK: u64 = (1 << 57) - 1;
@@ -165,7 +165,8 @@ impl Zipf {
         Self { n: n as f64, zeta, eta }
     }
 
-    /// The sum of `1 / r^0.99` up to `n`; beyond the first terms by the integral, which is off by less than a millionth.
+    /// The sum of `1 / r^0.99` up to `n`; beyond the first terms by the integral, which is off by less than a
+    /// millionth.
     fn zeta(n: u64) -> f64 {
         const EXACT: u64 = 1000;
         let exact: f64 = (1..=n.min(EXACT)).map(|r| (r as f64).powf(-Self::THETA)).sum();

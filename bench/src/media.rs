@@ -42,7 +42,7 @@ pub(crate) struct Staged {
     _scratch: Option<Scratch>,
 }
 
-/// Sets up a contestant to be timed, on such a medium.
+/// Sets up a contestant to be timed at this site.
 pub(crate) fn timed(site: &Site, contestant: Contestant, load: &Workload) -> Outcome<Staged> {
     let directory = site.place.directory();
     let shape = match contestant {
@@ -85,8 +85,8 @@ pub(crate) fn counted(shape: Shape, load: &Workload) -> Outcome<(Pool<Other>, Bo
     Ok((pool, trial))
 }
 
-/// Opens a contestant that has its files at this path, and tells when its pool was open. One that is not there is created,
-/// with a pool of `capacity` bytes.
+/// Opens a contestant that has its files at this path, and tells when its pool was open. One that is not there is
+/// created, with a pool of `capacity` bytes.
 pub(crate) fn open(contestant: Contestant, path: &Path, capacity: Option<u64>) -> Outcome<(Box<dyn Subject>, Instant)> {
     let shape = match contestant {
         Contestant::Tree(shape) => shape,

@@ -25,8 +25,8 @@ pub(crate) struct Workload {
     pub(crate) seed: u64,
 }
 
-/// A subject in the course of a measurement. Its type is known inside a phase and not outside, so that one call of a phase is
-/// indirect, and none of an operation is.
+/// A subject in the course of a measurement. Its type is known inside a phase and not outside, so that one call of a
+/// phase is indirect, and none of an operation is.
 pub(crate) trait Trial {
     /// Inserts all keys, in the order of their numbers. The subject is empty.
     fn fill(&mut self);
@@ -263,8 +263,8 @@ impl Worker {
         }
     }
 
-    /// The next key is known only once the value before has arrived: what differs from the value that belongs to the key
-    /// before goes into it. It is nothing, which no compiler or CPU knows.
+    /// The next key is known only once the value before has arrived: what differs from the value that belongs to the
+    /// key before goes into it. It is nothing, which no compiler or CPU knows.
     fn dependent(&mut self, subject: &impl Subject, tick: &mut Tick) {
         let mut wrong = 0;
         self.repeat(self.share, tick, |worker| {

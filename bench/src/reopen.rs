@@ -42,7 +42,8 @@ impl Reopen {
     }
 }
 
-/// Opens what a worker has left and looks up one of the keys, by the clock; then counts what is lost, and closes it in order.
+/// Opens what a worker has left and looks up one of the keys, by the clock; then counts what is lost, and closes it in
+/// order.
 fn reopen(process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
     let keys = Keys::new(process.job.seed);
     let place = random.below(durable);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 /// An ordered map from `u64` to `u64`.
 ///
-/// An error is kept for [`fault`](Self::fault): in a measurement there is none, and to look each time would be measured.
+/// An error is kept for [`fault`](Self::fault): in a measurement there is none, and to look each time would be
+/// measured.
 pub(crate) trait Subject: Sync {
     /// Whether several threads may use it at the same time. If not, whoever has it uses it in one thread only.
     fn is_shared(&self) -> bool {

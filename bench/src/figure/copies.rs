@@ -4,8 +4,8 @@ use super::medium::Switched;
 use bristlecone::medium::Counts;
 use std::sync::{Mutex, PoisonError};
 
-/// Looks at the medium after each operation. One that has flushed lines together, in one call, has copied a leaf (or split
-/// it); one that shifts flushes line by line.
+/// Looks at the medium after each operation. One that has flushed lines together, in one call, has copied a leaf (or
+/// split it); one that shifts flushes line by line.
 pub(crate) struct Copies<'m> {
     medium: &'m Switched,
     seen: Mutex<Seen>,

@@ -40,8 +40,8 @@ pub(crate) enum Show {
     Flushed,
     /// Fences and order points: on some CPUs, both are instructions.
     Barriers,
-    /// The share of lines that a persistent index costs: what the first of a pair flushes more than the second, which has
-    /// the same leaves and its index in memory.
+    /// The share of lines that a persistent index costs: what the first of a pair flushes more than the second, which
+    /// has the same leaves and its index in memory.
     Inner(&'static [(&'static str, &'static str)]),
     /// The share of lines that are flushed by inserts that copy a leaf (or split it).
     Copies,
@@ -107,8 +107,8 @@ pub(crate) const USUAL: Figure = Figure {
 };
 
 impl Figure {
-    /// The numbers of keys, in ascending order. The greatest is `n`, and the others are to it as in the paper. Those that come
-    /// to less than a million are left out, but for one: a figure of growth needs two.
+    /// The numbers of keys, in ascending order. The greatest is `n`, and the others are to it as in the paper. Those
+    /// that come to less than a million are left out, but for one: a figure of growth needs two.
     pub(crate) fn keys(&self, n: u64, full: bool) -> Vec<u64> {
         const MILLION: u64 = 1_000_000;
         let greatest = self.millions.iter().copied().max().unwrap_or(1);

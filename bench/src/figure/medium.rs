@@ -1,7 +1,8 @@
 //! The medium of all figures: a mapped file, and at run time what a store and a flush do besides.
 //!
-//! One type for all, because each further type of medium compiles every tree once more. Loads go straight to the mapping,
-//! so that a search is what it is without switches; what a store and a flush cost more is one branch, for every contestant.
+//! One type for all, because each further type of medium compiles every tree once more. Loads go straight to the
+//! mapping, so that a search is what it is without switches; what a store and a flush cost more is one branch, for
+//! every contestant.
 
 use bristlecone::delegate_medium;
 use bristlecone::medium::{Costs, Counts, Domain, LINE, Mapped, Medium};
@@ -58,7 +59,8 @@ impl Switched {
         }
     }
 
-    /// Of the lines, those that were flushed together with others: what a copy or a split writes. A shift goes line by line.
+    /// Of the lines, those that were flushed together with others: what a copy or a split writes. A shift goes line by
+    /// line.
     pub(crate) fn batched(&self) -> u64 {
         self.batched.load(Ordering::Relaxed)
     }

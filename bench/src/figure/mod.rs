@@ -1,11 +1,11 @@
 //! `--figure PAPER:FIGURE`: the papers' figures, as far as they can be rerun without the papers' hardware.
 //!
-//! A [figure](figures) is data: one table per paper ([`circ`], [`sentinel`], [`nv`], [`crab`]). What is measured is a [`tree`] by name,
-//! on a [`medium`] with switches; how, a [`work`] step; the [`engine`] lets the contestants take turns, and [`row`] prints.
-//! [`micro`] is for the one figure that is about no tree.
+//! A figure is data ([`figures`]): one table per paper ([`circ`], [`sentinel`], [`nv`], [`crab`]). What is measured is
+//! a [`tree`] by name, on a [`medium`] with switches; how, a [`work`] step. The [`engine`] lets the contestants take
+//! turns, and [`row`] prints. [`micro`] is for the one figure that is about no tree.
 //!
-//! Two things differ from the papers throughout. The figures tell CPU time per operation, which other processes lengthen
-//! less, where the papers tell time. And a volatile tree does not wait for lines, because it flushes none.
+//! Two things differ from the papers throughout. The figures tell CPU time per operation, which other processes
+//! lengthen less, where the papers tell time. And a volatile tree does not wait for lines, because it flushes none.
 
 mod circ;
 mod copies;

@@ -167,7 +167,8 @@ pub(crate) fn inner(rows: &mut [Row], pairs: &[(&str, &str)]) {
     }
 }
 
-/// The rows as bars: in a group what lies beside each other, named by the axes that the figure has more than one place on.
+/// The rows as bars: in a group what lies beside each other, named by the axes that the figure has more than one place
+/// on.
 pub(crate) fn picture(figure: &Figure, rows: &[Row]) -> String {
     let mut of_groups: Vec<&Row> = Vec::new();
     let mut trees: Vec<&str> = Vec::new();

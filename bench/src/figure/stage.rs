@@ -51,8 +51,8 @@ impl Stage {
     ) -> Outcome<Self> {
         let mut scratch = Scratch::new(directory)?;
         let path = scratch.file("figure.pool");
-        // A pool that is created on a medium reads all of it, to see that it is zero; one at a path knows it. Twice the usual
-        // space: some trees copy whole leaves, others let them grow, and a figure may insert twice.
+        // A pool that is created on a medium reads all of it, to see that it is zero; one at a path knows it. Twice the
+        // usual space: some trees copy whole leaves, others let them grow, and a figure may insert twice.
         Pool::options().capacity(media::capacity(n) * 2).open(&path)?.close()?;
         let (tree, pool) = open(&path, contestant, bytes, switches)?;
         Ok(Self { tree, pool, path, scratch })

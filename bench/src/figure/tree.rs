@@ -32,8 +32,9 @@ pub(crate) struct Contestant {
     pub(crate) open: Open,
 }
 
-/// A contestant whose tree is a `PTree`: name, whether it writes back, where its index lives, the layout with `$slots` slots,
-/// and the bytes of slots that there are. Each size costs a second of compile time, unless another contestant has it.
+/// A contestant whose tree is a `PTree`: name, whether it writes back, where its index lives, the layout with `$slots`
+/// slots, and the bytes of slots that there are. Each size costs a second of compile time, unless another contestant
+/// has it.
 macro_rules! contestant {
     ($name:literal, $durable:literal, $index:ty, $slots:ident => $layout:ty, [$($bytes:literal)*]) => {
         Contestant {

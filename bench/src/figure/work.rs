@@ -75,8 +75,8 @@ impl Zone {
     }
 }
 
-/// A tree, its keys, and those who work on it. Keys have numbers; of `t` threads, thread `i` has the numbers `i`, `i + t`,
-/// `i + 2 t`, ...
+/// A tree, its keys, and those who work on it. Keys have numbers; of `t` threads, thread `i` has the numbers `i`, `i +
+/// t`, `i + 2 t`, ...
 pub(crate) struct Crew<'t> {
     tree: &'t dyn Subject,
     space: Space,

@@ -25,8 +25,8 @@ impl Store for Lmdb {
         options.map_size(MAP_BYTES).max_readers(2048);
         // SAFETY: without syncs a crash of the system may damage the file: it is removed before the system ends.
         unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP) };
-        // SAFETY: nobody but this program knows of the directory, so nobody changes the mapped file, nor does a process open
-        // it twice.
+        // SAFETY: nobody but this program knows of the directory, so nobody changes the mapped file, nor does a process
+        // open it twice.
         let env = unsafe { options.open(directory) }?;
         let entries = env
             .create_databases_and_commit(env.write_txn()?, |opener, transaction| {

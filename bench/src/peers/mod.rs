@@ -121,7 +121,8 @@ pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
     Ok(chosen)
 }
 
-/// Runs `$body` with `$subject` standing for the peer, which is empty, or, if it is a store, has its files in a directory.
+/// Runs `$body` with `$subject` standing for the peer, which is empty, or, if it is a store, has its files in a
+/// directory.
 macro_rules! with_peer {
     ($peer:expr, $directory:expr, $subject:ident => $body:expr) => {
         match $peer.kind {
@@ -213,7 +214,10 @@ mod tests {
         for peer in PEERS {
             println!("{}", peer.name);
             let directory = tempfile::tempdir()?;
-            with_peer!(peer, directory.path(), subject => compare(&subject)?);
+            with_peer!(peer, directory.path(), subject => {
+                assert_eq!(subject.is_shared(), peer.is_shared());
+                compare(&subject)?;
+            });
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! What the stores have in common.
 //!
-//! They are set up for what a pool on an ordinary file system survives, a crash of the process and no more: no write waits
-//! for the disk. Two fall short of it by default and are measured so: redb's commits without durability are lost with the
-//! process until one with it follows, and sled hands its log to the system twice a second. Every operation is a
-//! transaction of its own, as every operation of a tree is.
+//! They are set up for what a pool on an ordinary file system survives, a crash of the process and no more: no write
+//! waits for the disk. Two fall short of it by default and are measured so: redb's commits without durability are lost
+//! with the process until one with it follows, and sled hands its log to the system twice a second. Every operation is
+//! a transaction of its own, as every operation of a tree is.
 //!
 //! A synced store waits for the disk after every batch, and after every thousandth write of the others.
 

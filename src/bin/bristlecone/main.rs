@@ -1,9 +1,9 @@
 //! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
 //!
-//! One file per subcommand; each has its `Args` and a `run`. What they share: [`trees`] (trees whose types are found at run
-//! time), [`subjects`] (what the checkers are run on), [`worker`] (the process that `tour` and `bench` kill); and, with the
-//! benchmarks, [`out`] (figures for people and for programs), [`parse`] (arguments), [`numbers`] (reproducible randomness),
-//! [`scratch`] (temporary pools), [`pipe`] (how a worker is started, heard and killed).
+//! One file per subcommand; each has its `Args` and a `run`. What they share: [`trees`] (trees whose types are found at
+//! run time), [`subjects`] (what the checkers are run on), [`worker`] (the process that `tour` and `bench` kill); and,
+//! with the benchmarks, [`out`] (figures for people and for programs), [`parse`] (arguments), [`numbers`] (reproducible
+//! randomness), [`scratch`] (temporary pools), [`pipe`] (how a worker is started, heard and killed).
 
 mod bench;
 mod check;

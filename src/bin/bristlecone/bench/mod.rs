@@ -1,6 +1,7 @@
 //! `bench`: the default tree next to `BTreeMap`, and how long a pool takes to answer again.
 //!
-//! Other layouts, indexes, threads, maps and stores are for `bristlecone-bench`, a package of its own in the repository.
+//! Other layouts, indexes, threads, maps and stores are for `bristlecone-bench`, a package of its own in the
+//! repository.
 
 mod reopen;
 mod verbs;

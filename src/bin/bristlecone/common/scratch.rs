@@ -1,6 +1,7 @@
 //! Places for temporary pools.
 //!
-//! A scratch directory holds a marker, which only its process writes, and on which that process holds a lock for its life:
+//! A scratch directory holds a marker, which only its process writes, and on which that process holds a lock for its
+//! life:
 //!
 //! ```text
 //! bristlecone scratch directory DEVICE:INODE      of the marker itself: in a copy of the directory they are wrong
@@ -59,8 +60,8 @@ impl Scratch {
         Err(format!("{}: full of old scratch directories, bristlecone-*", parent.display()).into())
     }
 
-    /// A file in it, or a directory, which is to be made. A directory stays if the process is killed: nothing proves whose
-    /// the files in it are.
+    /// A file in it, or a directory, which is to be made. A directory stays if the process is killed: nothing proves
+    /// whose the files in it are.
     pub(crate) fn file(&mut self, name: &str) -> PathBuf {
         let path = self.path.join(name);
         // A file that the marker does not name stays if the process is killed, no more.
@@ -164,8 +165,8 @@ mod leftovers {
         numbers.is_some_and(|(process, n)| process.parse::<u32>().is_ok() && n.parse::<u32>().is_ok())
     }
 
-    /// Removes a leftover. All that is looked at and removed is reached from the directory that was opened, wherever the
-    /// path leads meanwhile.
+    /// Removes a leftover. All that is looked at and removed is reached from the directory that was opened, wherever
+    /// the path leads meanwhile.
     fn clear(path: &Path, user: u32) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let directory = File::from(openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty())?);
