@@ -2,7 +2,7 @@
 
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{LOW, NEXT, Node, Span};
+use crate::node::{KeyRange, LOW, Layout, NEXT, Node, Sizes, SizesOf};
 use crate::pool::Inner;
 use crate::pool::segments::{Entry, Kind};
 use std::marker::PhantomData;
@@ -16,6 +16,9 @@ pub(crate) struct Links<N: Node, M: Medium> {
 }
 
 impl<N: Node, M: Medium> Links<N, M> {
+    /// How many sizes of blocks there are, each twice the one before it.
+    pub(crate) const CLASSES: usize = SizesOf::<N>::CLASSES;
+
     pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Self {
         Self { pool, class: Entry::new(kind, tree, N::BYTES as u32), layout: PhantomData }
     }
@@ -23,13 +26,13 @@ impl<N: Node, M: Medium> Links<N, M> {
     /// What the segments of its blocks are, of each size.
     pub(crate) fn classes(&self) -> impl Iterator<Item = Entry> {
         let Entry { kind, tree, unit } = self.class;
-        (0..N::CLASSES).map(move |class| Entry::new(kind, tree, unit << class))
+        (0..Self::CLASSES).map(move |class| Entry::new(kind, tree, unit << class))
     }
 
     /// Which of the sizes a block has; `at` was validated.
     #[inline]
     pub(crate) fn class_of(&self, at: u64) -> usize {
-        if N::CLASSES == 1 {
+        if Self::CLASSES == 1 {
             return 0;
         }
         let segments = &self.pool.segments;
@@ -47,7 +50,7 @@ impl<N: Node, M: Medium> Links<N, M> {
     pub(crate) fn validate(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
         // The unit is the class's anyway: said as a constant, it is what the compiler divides by.
         let of_class = |class| Entry { unit: (N::BYTES as u32) << class, ..self.class };
-        if (0..N::CLASSES).any(|class| self.pool.segments.is_block(at, of_class(class))) {
+        if (0..Self::CLASSES).any(|class| self.pool.segments.is_block(at, of_class(class))) {
             Ok(at)
         } else {
             Err(Broken::new(read_from, "N1: a link to no node of this tree"))
@@ -70,18 +73,18 @@ impl<N: Node, M: Medium> Links<N, M> {
     }
 
     /// What a node owns, from the medium: its `low` and its neighbour's.
-    pub(crate) fn span_of(&self, at: u64) -> Result<Span, Broken> {
+    pub(crate) fn range_of(&self, at: u64) -> Result<KeyRange, Broken> {
         let low = self.medium().load(at + LOW);
-        let Some(next) = self.next(at)? else { return Ok(Span::new(low, u64::MAX)) };
+        let Some(next) = self.next(at)? else { return Ok(KeyRange::new(low, u64::MAX)) };
         if self.level(next)? != self.level(at)? {
             return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
         }
-        Ok(Span::new(low, self.medium().load(next + LOW)))
+        Ok(KeyRange::new(low, self.medium().load(next + LOW)))
     }
 
     /// Whether a node has no more bytes than its block.
     pub(crate) fn fits(&self, at: u64) -> Result<(), Broken> {
-        if N::bytes(self.medium(), at) <= N::BYTES << self.class_of(at) {
+        if SizesOf::<N>::bytes(self.medium(), at) <= N::BYTES << self.class_of(at) {
             Ok(())
         } else {
             Err(Broken::new(at, "N1: a node longer than its block"))
@@ -90,6 +93,6 @@ impl<N: Node, M: Medium> Links<N, M> {
 
     /// Reads the level of a node from the medium.
     pub(crate) fn level(&self, at: u64) -> Result<u16, Broken> {
-        N::level(self.medium(), at)
+        N::Ops::level(self.medium(), at)
     }
 }

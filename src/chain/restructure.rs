@@ -1,53 +1,56 @@
 //! Split, merge and redistribute: prepare out of sight, then commit by one store to `left.next`.
 
 use super::{Chain, For, Locked};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, NEXT, Node, Span};
+use crate::node::{Entry, KeyRange, NEXT, Node, SplitInPlace};
 
-impl<N: Node, M: Medium> Chain<N, M> {
-    /// Whether a node has no empty slot.
-    #[inline]
-    pub(crate) fn is_full(&self, node: &Locked<'_, N::Aid>) -> bool {
-        N::room(&node.shadow.aid) == 0
-    }
-
-    /// Whether a node is so empty that it should be rebalanced: a quarter full or less. In a layout in which a removal leaves
-    /// something behind, only if that is worth to be collected, too: it takes half of the node, or four times what the
-    /// entries take. So an emptied node always is, and a node that stays nearly empty is not renewed at each removal.
-    #[inline]
-    pub(crate) fn is_sparse(&self, node: &Locked<'_, N::Aid>) -> bool {
-        let len = self.len(node);
-        if !N::RENEWS {
-            return len * 4 <= N::SLOTS;
+impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
+    /// Inserts `new` into a full node by splitting it. Returns the right node, of which the index is to be told. Durable
+    /// when it returns.
+    ///
+    /// # Complexity
+    ///
+    /// The lines of the right half and two headers, and two fences; and an insert, if `new` belongs to the left half.
+    pub(crate) fn insert_by_split<'c>(
+        &'c self,
+        left: &mut Locked<'c, N>,
+        level: u16,
+        new: Entry,
+    ) -> Result<Locked<'c, N>> {
+        let (right, place) = self.split(left, level, new)?;
+        if let Some(place) = place {
+            self.insert(left, place, new);
         }
-        let (slots, taken) = (self.slots(node), self.taken(node));
-        len * 4 <= slots && (taken * 2 >= slots || taken >= len * 4)
+        Ok(right)
     }
 
-    /// Splits a full node; `new` goes along if it belongs to the right half.
+    /// The same within a batch: what is inserted into the left half is durable when the lines that are returned with the
+    /// right node, by bits, are flushed and fenced. The first line of the left node, which has the link, is durable.
+    pub(crate) fn put_by_split<'c>(
+        &'c self,
+        left: &mut Locked<'c, N>,
+        level: u16,
+        new: Entry,
+    ) -> Result<(Locked<'c, N>, u64)> {
+        let (right, place) = self.split(left, level, new)?;
+        let dirty = place.map_or(0, |place| self.put(left, Err(place), new));
+        Ok((right, dirty))
+    }
+
+    /// Splits a full node; `new` goes along if it belongs to the right half. If not, its place in the left half is returned
+    /// with the right node.
     ///
     /// In the middle, unless keys ascend or descend: then what is full stays full. They ascend if `new` lies beyond all
     /// others at the end of the chain, or in a node that was begun in that way: the right node begins with `new`. They
     /// descend if it lies before all others at the start of the chain: all others move.
-    ///
-    /// Returns the right node, and whether `new` is in it. Durable when it returns.
-    ///
-    /// # Complexity
-    ///
-    /// The lines of the right half and two headers; two fences.
-    pub(crate) fn split<'c>(
-        &'c self,
-        left: &mut Locked<'c, N::Aid>,
-        level: u16,
-        new: Entry,
-    ) -> Result<(Locked<'c, N::Aid>, bool)> {
+    fn split<'c>(&'c self, left: &mut Locked<'c, N>, level: u16, new: Entry) -> Result<(Locked<'c, N>, Option<usize>)> {
         let m = self.medium();
         let mut entries = self.entries(left);
         let i = entries.partition_point(|entry| entry.0 < new.0);
         let is_last = i == entries.len();
-        let ascends = is_last && (left.span().high() == u64::MAX || left.was.is_appended());
-        let descends = i == 0 && left.span().low() == 0;
+        let ascends = is_last && (left.range().high() == u64::MAX || left.was.is_appended());
+        let descends = i == 0 && left.range().low() == 0;
         let middle = match (ascends, descends) {
             (true, _) => entries.len(),
             (_, true) => 0,
@@ -60,20 +63,45 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let moved = &entries[middle..];
         let border = moved[0].0;
         // Crash, until the commit: a block that no chain reaches; it counts as free.
-        let mut right = self.create(level, Span::new(border, left.span().high()), m.load(left.at + NEXT), moved)?;
+        let mut right =
+            self.create(level, KeyRange::new(border, left.range().high()), m.load(left.at + NEXT), moved)?;
         m.fence();
         self.link(left, right.at);
-        left.set_span(Span::new(left.span().low(), border));
-        N::narrow(m, left.at, &left.shadow.aid, border);
+        left.set_range(KeyRange::new(left.range().low(), border));
+        N::Ops::truncate_after_split(m, left.at, &left.shadow.hints, border);
         if is_last {
             right.was = right.was.appended();
         }
-        Ok((right, with_new))
+        let place = if with_new { None } else { self.search(left, new.0).err() };
+        Ok((right, place))
+    }
+
+    /// Makes one node of two neighbours, or two of even size. Durable when it returns.
+    ///
+    /// The index has forgotten the right node, durably. Returns the one that the index is to be told of now, if there is one:
+    /// its low, and where it is.
+    pub(crate) fn join<'c>(
+        &'c self,
+        left: &mut Locked<'c, N>,
+        right: Locked<'c, N>,
+        level: u16,
+    ) -> Result<Option<(u64, u64)>> {
+        if self.fit_in_one(left, &right) {
+            self.merge(left, right);
+            return Ok(None);
+        }
+        let (low, at) = (right.range().low(), right.at);
+        match self.redistribute(left, right, level) {
+            Ok(new) => Ok(Some((new.range().low(), new.at))),
+            // No space to share: everything stays where it was.
+            Err(Error::OutOfSpace { .. }) => Ok(Some((low, at))),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether two neighbours fit into one node, with room left for a quarter.
-    pub(crate) fn fit_in_one(&self, left: &Locked<'_, N::Aid>, right: &Locked<'_, N::Aid>) -> bool {
-        self.len(right) * 4 + N::SLOTS <= N::room(&left.shadow.aid) * 4
+    fn fit_in_one(&self, left: &Locked<'_, N>, right: &Locked<'_, N>) -> bool {
+        (self.len(left) + self.len(right)) * 4 <= N::SLOTS * 3
     }
 
     /// Moves all of right into left and frees right. Durable when it returns.
@@ -81,30 +109,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// # Complexity
     ///
     /// The lines of the entries copied and one header; two fences.
-    pub(crate) fn merge(&self, left: &mut Locked<'_, N::Aid>, right: Locked<'_, N::Aid>) {
+    fn merge(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) {
         let m = self.medium();
-        let wider = Span::new(left.span().low(), right.span().high());
+        let wider = KeyRange::new(left.range().low(), right.range().high());
         left.change();
-        N::stage(m, left.at, &left.shadow.aid, wider, &self.entries(&right));
+        N::Ops::prefill(m, left.at, &left.shadow.hints, wider, &self.entries(&right));
         // Crash: copies that left does not own, so empty slots.
         m.fence();
-        self.link(left, m.load(right.at + NEXT));
-        left.set_span(wider);
-        self.free(right);
-    }
-
-    /// Takes an empty right neighbour out of the chain and frees it. Durable when it returns.
-    ///
-    /// For layouts that [renew](crate::node::Layout::RENEWS) their nodes: all that left holds, it owns, so there is nothing to
-    /// stage.
-    ///
-    /// # Complexity
-    ///
-    /// One header and one fence.
-    pub(crate) fn unlink(&self, left: &mut Locked<'_, N::Aid>, right: Locked<'_, N::Aid>) {
-        self.link(left, self.medium().load(right.at + NEXT));
-        left.set_span(Span::new(left.span().low(), right.span().high()));
-        self.free(right);
+        self.unlink(left, right);
     }
 
     /// Shares the entries of two neighbours evenly: right is replaced by a new node with another `low`. Durable when it
@@ -113,12 +125,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// # Complexity
     ///
     /// The lines of the new node, of the entries that move left, and one header; two fences.
-    pub(crate) fn redistribute<'c>(
-        &'c self,
-        left: &mut Locked<'c, N::Aid>,
-        right: Locked<'c, N::Aid>,
-        level: u16,
-    ) -> Result<Locked<'c, N::Aid>> {
+    fn redistribute<'c>(&'c self, left: &mut Locked<'c, N>, right: Locked<'c, N>, level: u16) -> Result<Locked<'c, N>> {
         let m = self.medium();
         let mut all = self.entries(left);
         let in_left = all.len();
@@ -126,17 +133,31 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let share = all.len() / 2;
         let border = all[share].0;
         let next = m.load(right.at + NEXT);
-        let narrower = Span::new(left.span().low(), border);
+        let narrower = KeyRange::new(left.range().low(), border);
         // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
-        let (lines, span) = (self.size(&right), Span::new(border, right.span().high()));
-        let new = self.create_of(lines, For::Exchange, level, span, next, &all[share..])?;
+        let (lines, range) = (self.lines(&right), KeyRange::new(border, right.range().high()));
+        let new = self.create_of(lines, For::Exchange, level, range, next, &all[share..])?;
         left.change();
-        N::stage(m, left.at, &left.shadow.aid, narrower, all.get(in_left..share).unwrap_or_default());
+        N::Ops::prefill(m, left.at, &left.shadow.hints, narrower, all.get(in_left..share).unwrap_or_default());
         m.fence();
         self.link(left, new.at);
-        left.set_span(narrower);
-        N::narrow(m, left.at, &left.shadow.aid, border);
+        left.set_range(narrower);
+        N::Ops::truncate_after_split(m, left.at, &left.shadow.hints, border);
         self.free(right);
         Ok(new)
+    }
+}
+
+impl<N: Node, M: Medium> Chain<N, M> {
+    /// Takes the right neighbour out of the chain and frees it. What is worth keeping of it is in left already. Durable when
+    /// it returns.
+    ///
+    /// # Complexity
+    ///
+    /// One header and one fence.
+    pub(crate) fn unlink(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) {
+        self.link(left, self.medium().load(right.at + NEXT));
+        left.set_range(KeyRange::new(left.range().low(), right.range().high()));
+        self.free(right);
     }
 }

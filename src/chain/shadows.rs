@@ -5,13 +5,13 @@ use crate::node::shadow::Shadow;
 use std::io;
 
 /// All shadows of a chain.
-pub(crate) struct Shadows<A> {
-    of: Zeroed<Shadow<A>>,
+pub(crate) struct Shadows<H> {
+    of: Zeroed<Shadow<H>>,
     /// Blocks in a segment.
     blocks: usize,
 }
 
-impl<A: Zero> Shadows<A> {
+impl<H: Zero> Shadows<H> {
     /// For so many segments of so many blocks.
     pub(crate) fn new(segments: u32, blocks: usize) -> io::Result<Self> {
         let len = blocks.checked_mul(segments as usize).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -20,7 +20,7 @@ impl<A: Zero> Shadows<A> {
 
     /// The shadow of block `index` of a segment.
     #[inline]
-    pub(crate) fn get(&self, segment: u32, index: usize) -> &Shadow<A> {
+    pub(crate) fn get(&self, segment: u32, index: usize) -> &Shadow<H> {
         &self.of[segment as usize * self.blocks + index]
     }
 }

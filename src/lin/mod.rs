@@ -138,7 +138,7 @@ impl Campaign {
     /// The same with a planted bug: writers unlock before what they wrote is durable. A violation must be found.
     pub fn durable_control<N: Node, I: Index>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let kind = Kind::<Sim>::of::<N, I>(self.values);
-        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, Some("src/chain/mod.rs")))
+        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, Some("src/chain/verbs.rs")))
     }
 
     /// [`run`](Self::run) without one validation: a violation must be found.

@@ -15,10 +15,10 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::{Halves, Zero};
 use crate::node::adaptive::{self, Balanced, Strategy, Workload};
-use crate::node::inner::HasInner;
-use crate::node::layout::{Checked, Layout, New, Takes, sound};
-use crate::node::sorted::PREFETCHED;
-use crate::node::{Entry, LOW, NEXT, Node, Span, last_of_each};
+use crate::node::layout::{Checked, Layout, New, sound};
+use crate::node::linear::LinearOver;
+use crate::node::space::{Renew, Renewal, Sizes, Takes};
+use crate::node::{Entry, KeyRange, LOW, NEXT, Node, PREFETCHED, last_of_each};
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
@@ -38,14 +38,14 @@ const PER_LINE: usize = 3;
 /// Lines below which a leaf does not shrink.
 const LEAST: u64 = 3;
 
-impl<const LINES: usize, S: Strategy> Node for Append<LINES, S>
-where
-    Self: HasInner,
-{
+impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
     const LAYOUT: u16 = S::TAG;
     const NAME: &'static str = S::NAME;
     const SLOTS: usize = (LINES - 1) * PER_LINE;
     const BYTES: u64 = LINES as u64 * LINE;
+
+    type Ops = Self;
+    type Inner = LinearOver<Self>;
 }
 
 /// What is known of a leaf.
@@ -90,10 +90,7 @@ fn write<M: Medium>(m: &M, at: u64, i: usize, (key, value): Entry, negative: boo
     m.store_pair(key_at(at, i), [key, value]);
 }
 
-impl<const LINES: usize, S: Strategy> Append<LINES, S>
-where
-    Self: HasInner,
-{
+impl<const LINES: usize, S: Strategy> Append<LINES, S> {
     /// Appends elements; the last line is flushed, not fenced.
     fn append<M: Medium>(m: &M, at: u64, log: &Log, elements: &[(Entry, bool)], there: usize) {
         let first = log.census.get().1;
@@ -130,62 +127,14 @@ where
 }
 
 /// A place is the number of an element.
-impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S>
-where
-    Self: HasInner,
-{
-    type Aid = Log;
-    type Inner = <Self as HasInner>::Inner;
-    type Shared = Workload;
-
-    const INDEPENDENT: bool = false;
-    /// Up to 32 times as large.
-    const CLASSES: usize = if S::COUNTS { 6 } else { 1 };
-    const TAKES: Takes = Takes { update: 2, remove: 1 };
-    const RENEWS: bool = true;
-
-    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
-        Ok(0)
-    }
-
-    fn bytes<M: Medium>(m: &M, at: u64) -> u64 {
-        Self::stored_size(m, at).saturating_mul(LINE)
-    }
+impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
+    type Node = Self;
+    type Hints = Log;
+    type Space = Renewal;
 
     #[inline]
-    fn len(aid: &Log) -> usize {
-        aid.census.get().0
-    }
-
-    #[inline]
-    fn room(aid: &Log) -> usize {
-        Self::capacity(aid.lines.load(Ordering::Relaxed)).saturating_sub(aid.census.get().1)
-    }
-
-    fn taken(aid: &Log) -> usize {
-        aid.census.get().1
-    }
-
-    fn size(aid: &Log) -> Option<u32> {
-        Some(aid.lines.load(Ordering::Relaxed) as u32)
-    }
-
-    fn lines<M: Medium>(m: &M, aid: &Log, shared: &Workload, most: u32) -> Option<u32> {
-        let most = ((Self::BYTES << (Self::CLASSES - 1)) / LINE).min(most.into());
-        let old = aid.lines.load(Ordering::Relaxed);
-        Some(adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, m.costs(), &aid.tally, shared) as u32)
-    }
-
-    fn inherit(aid: &Log, of: &Log, heirs: usize) {
-        let (reads, writes) = of.tally.get();
-        aid.tally.set(reads / heirs, writes / heirs);
-    }
-
-    #[inline]
-    fn searched(aid: &Log, _shared: &Workload) {
-        if S::COUNTS {
-            aid.tally.add(1, 0);
-        }
+    fn len(hints: &Log) -> usize {
+        hints.census.get().0
     }
 
     #[inline]
@@ -193,12 +142,8 @@ where
         m.prefetch(at, Self::BYTES.min(PREFETCHED));
     }
 
-    fn prefetch_all<M: Medium>(m: &M, at: u64) {
-        m.prefetch(at, Self::BYTES.min(PREFETCHED));
-    }
-
-    fn search<M: Medium>(m: &M, at: u64, aid: &Log, key: u64) -> Result<usize, usize> {
-        let count = aid.census.get().1;
+    fn search<M: Medium>(m: &M, at: u64, hints: &Log, key: u64) -> Result<usize, usize> {
+        let count = hints.census.get().1;
         match (0..count).rev().find(|&i| m.load(key_at(at, i)) == key) {
             Some(i) if !is_negative(m, at, i) => Ok(i),
             _ => Err(count),
@@ -210,15 +155,15 @@ where
         m.load(key_at(at, place) + 8)
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Log, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
-        let last = Self::last(m, at, aid.census.get().1, |key| (from..=to).contains(&key));
+    fn entries<M: Medium>(m: &M, at: u64, hints: &Log, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+        let last = Self::last(m, at, hints.census.get().1, |key| (from..=to).contains(&key));
         let there = last.into_iter().filter(|&(_, i)| !is_negative(m, at, i));
         out.clear();
         out.extend(there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))));
         out.len()
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, aid: &Log, new: New, entries: &[Entry], _zeroed: bool) {
+    fn fill<M: Medium>(m: &M, at: u64, hints: &Log, new: New, entries: &[Entry], _zeroed: bool) {
         assert!(entries.len() <= Self::capacity(new.lines.into()), "a new leaf holds what it is made for");
         m.store(at + NEXT, new.next);
         m.store(at + LOW, new.low);
@@ -228,34 +173,34 @@ where
             write(m, at, i, entry, false);
         }
         m.flush(at, LINE + entries.len().div_ceil(PER_LINE) as u64 * LINE);
-        aid.census.set(entries.len(), entries.len());
-        aid.lines.store(new.lines.into(), Ordering::Relaxed);
-        aid.tally.set(0, 0);
+        hints.census.set(entries.len(), entries.len());
+        hints.lines.store(new.lines.into(), Ordering::Relaxed);
+        hints.tally.set(0, 0);
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Log, _place: usize, new: Entry) {
-        Self::append(m, at, aid, &[(new, false)], aid.census.get().0 + 1);
+    fn insert<M: Medium>(m: &M, at: u64, hints: &Log, _place: usize, new: Entry) {
+        Self::append(m, at, hints, &[(new, false)], hints.census.get().0 + 1);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, aid: &Log, place: usize, value: u64) {
+    fn update<M: Medium>(m: &M, at: u64, hints: &Log, place: usize, value: u64) {
         let (key, old) = (m.load(key_at(at, place)), m.load(key_at(at, place) + 8));
-        Self::append(m, at, aid, &[((key, old), true), ((key, value), false)], aid.census.get().0);
+        Self::append(m, at, hints, &[((key, old), true), ((key, value), false)], hints.census.get().0);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, aid: &Log, _span: Span, place: usize) {
+    fn remove<M: Medium>(m: &M, at: u64, hints: &Log, _range: KeyRange, place: usize) {
         let (key, old) = (m.load(key_at(at, place)), m.load(key_at(at, place) + 8));
-        Self::append(m, at, aid, &[((key, old), true)], aid.census.get().0 - 1);
+        Self::append(m, at, hints, &[((key, old), true)], hints.census.get().0 - 1);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, aid: &Log, span: Span) -> Result<(), Broken> {
-        let there = sound::<Self, M>(m, at, span)?.entries.len();
-        aid.census.set(there, m.load(at + COUNT) as usize);
-        aid.lines.store(Self::stored_size(m, at), Ordering::Relaxed);
-        aid.tally.set(0, 0);
+    fn recover<M: Medium>(m: &M, at: u64, hints: &Log, range: KeyRange) -> Result<(), Broken> {
+        let there = sound::<Self, M>(m, at, range)?.entries.len();
+        hints.census.set(there, m.load(at + COUNT) as usize);
+        hints.lines.store(Self::stored_size(m, at), Ordering::Relaxed);
+        hints.tally.set(0, 0);
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let (lines, count) = (Self::stored_size(m, at), m.load(at + COUNT));
         // That the block has as many lines was looked at before.
         if lines < LEAST || count > Self::capacity(lines) as u64 {
@@ -263,11 +208,60 @@ where
             return None;
         }
         let last = Self::last(m, at, count as usize, |_| true);
-        if let Some(&(_, i)) = last.iter().find(|&&(key, _)| !span.contains(key)) {
+        if let Some(&(_, i)) = last.iter().find(|&&(key, _)| !range.contains(key)) {
             report(Broken::new(key_at(at, i), "N3: an element that is not owned"));
             return None;
         }
         let there = last.into_iter().filter(|&(_, i)| !is_negative(m, at, i));
         Some(Checked { entries: there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))).collect(), pair: None })
+    }
+}
+
+impl<const LINES: usize, S: Strategy> Renew for Append<LINES, S> {
+    type Sizes = Self;
+
+    const TAKES: Takes = Takes { update: 2, remove: 1 };
+
+    #[inline]
+    fn taken(hints: &Log) -> usize {
+        hints.census.get().1
+    }
+}
+
+impl<const LINES: usize, S: Strategy> Sizes<Self> for Append<LINES, S> {
+    type Shared = Workload;
+
+    /// Up to 32 times as large.
+    const CLASSES: usize = if S::COUNTS { 6 } else { 1 };
+
+    fn bytes<M: Medium>(m: &M, at: u64) -> u64 {
+        Self::stored_size(m, at).saturating_mul(LINE)
+    }
+
+    fn lines(hints: &Log) -> u32 {
+        hints.lines.load(Ordering::Relaxed) as u32
+    }
+
+    #[inline]
+    fn slots(hints: &Log) -> usize {
+        Self::capacity(hints.lines.load(Ordering::Relaxed))
+    }
+
+    fn resize<M: Medium>(m: &M, hints: &Log, shared: &Workload, most: u32) -> u32 {
+        let most = ((Self::BYTES << (Self::CLASSES - 1)) / LINE).min(most.into());
+        let old = hints.lines.load(Ordering::Relaxed);
+        adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, m.costs(), &hints.tally, shared) as u32
+    }
+
+    fn inherit(hints: &Log, of: &Log, heirs: usize) {
+        let (reads, writes) = of.tally.get();
+        hints.tally.set(reads / heirs, writes / heirs);
+    }
+
+    #[inline]
+    fn searched(hints: &Log, _shared: &Workload) {
+        if S::COUNTS {
+            hints.tally.add(1, 0);
+        }
     }
 }

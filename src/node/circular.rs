@@ -1,9 +1,13 @@
 //! Circular nodes: the run starts anywhere, wraps, and shifts the shorter way.
 
 use crate::medium::Medium;
-use crate::node::sorted::{self, Geometry, Side, Sorted, Window};
-use crate::node::{LEAST_SLOTS, Node, Span, slots};
+use crate::node::shift::Shift;
+use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
+use crate::node::sorted_ops::SortedOps;
+use crate::node::{KeyRange, LEAST_SLOTS, Node, slots};
 use core::hint::select_unpredictable;
+use core::ops::Range;
+use std::marker::PhantomData;
 
 /// A node whose slots form a ring: inserts and removals move the smaller half of the entries, as in Circ-Tree.
 ///
@@ -35,23 +39,54 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
 }
 
-impl<const SLOTS: usize> Geometry for Circular<SLOTS> {
+impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
+    type Geometry = CircularRun<Self>;
+    type Search = CircularRun<Self>;
+    type Changes = Shift;
+}
+
+/// The circular nodes of an index over leaves `N` of another layout.
+pub struct CircularOver<N>(PhantomData<N>);
+
+impl<N: Node> Node for CircularOver<N> {
+    const LAYOUT: u16 = Circular::<4>::LAYOUT;
+    const NAME: &'static str = Circular::<4>::NAME;
+    const SLOTS: usize = sorted::slots_over(N::BYTES);
+    const BYTES: u64 = sorted::bytes(Self::SLOTS);
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
+}
+
+impl<N: Node> Sorted for CircularOver<N> {
+    type Geometry = CircularRun<Self>;
+    type Search = CircularRun<Self>;
+    type Changes = Shift;
+}
+
+/// A run in the ring of the slots of `N`, a power of two of them.
+pub struct CircularRun<N>(PhantomData<N>);
+
+impl<N: Node> Geometry for CircularRun<N> {
     #[inline]
     fn slot(base: usize, i: isize) -> usize {
-        base.wrapping_add_signed(i) & (SLOTS - 1)
+        base.wrapping_add_signed(i) & (N::SLOTS - 1)
     }
 
-    fn base(key: impl Fn(usize) -> u64, span: Span) -> Option<usize> {
-        let full = |slot: usize| span.contains(key(slot));
+    fn base(key: impl Fn(usize) -> u64, range: KeyRange) -> Option<usize> {
+        let full = |slot: usize| range.contains(key(slot));
         let before = |slot: usize| Self::slot(slot, -1);
-        let all_full = (0..SLOTS).all(full);
+        let all_full = (0..N::SLOTS).all(full);
         let starts = |slot: &usize| {
             // A full ring starts behind its one descent, any other run behind an empty slot.
             if all_full { key(before(*slot)) > key(*slot) } else { full(*slot) && !full(before(*slot)) }
         };
-        let mut bases = (0..SLOTS).filter(starts);
+        let mut bases = (0..N::SLOTS).filter(starts);
         match (bases.next(), bases.next()) {
             (None, _) if !all_full => Some(0),
             (Some(base), None) => Some(base),
@@ -74,14 +109,13 @@ impl<const SLOTS: usize> Geometry for Circular<SLOTS> {
     }
 }
 
-impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
-    type Geometry = Self;
+impl<N: Node> Search for CircularRun<N> {
     type Probe = ();
 
     #[inline]
     fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
         let (base, len) = (usize::from(run.base), run.len());
-        let before_wrap = SLOTS - base;
+        let before_wrap = N::SLOTS - base;
         // A run that wraps is two ascending segments; that from slot 0 on holds the greater keys. Which one it is cannot be
         // predicted, so there is no branch.
         let wraps = len > before_wrap;
@@ -94,4 +128,7 @@ impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
             Err(i) => Err(i + skipped),
         }
     }
+
+    #[inline]
+    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
 }

@@ -1,8 +1,12 @@
 //! Crab-tree's leaves: each change by a copy of the node, or by a shift in place, whichever costs less.
 
-use crate::medium::Medium;
-use crate::node::sorted::{self, HEADER, Sorted, Window};
-use crate::node::{InNode, LEAST_SLOTS, Linear, Node, PER_LINE, slots};
+use crate::medium::Costs;
+use crate::node::layout::Policy;
+use crate::node::linear::LinearRun;
+use crate::node::shift::Shift;
+use crate::node::sorted::{self, HEADER, Sorted};
+use crate::node::sorted_ops::SortedOps;
+use crate::node::{InNode, LEAST_SLOTS, Node, PER_LINE};
 
 /// What a [`CowSip`] does beside Crab-tree's basic scheme.
 pub mod crab {
@@ -47,6 +51,30 @@ impl<const SLOTS: usize, const OPTIONS: u8> CowSip<SLOTS, OPTIONS> {
     const fn has(option: u8) -> bool {
         OPTIONS & option != 0
     }
+
+    /// Whether a change of a node of `len` entries costs less by a copy.
+    fn copy_pays(costs: &dyn Fn() -> Costs, len: usize, change: InNode) -> bool {
+        // Slots that a shift writes to, the run's length after it, and whether it is an insert into the lower half.
+        let (written, after, low) = match change {
+            InNode::Insert(place) => (place..len + 1, len + 1, place * 2 <= len),
+            InNode::Remove(place) => (place..len, len - 1, place * 2 <= len),
+        };
+        // A full node splits. What then goes to its right half is copied anyway, with the new entry.
+        if len == SLOTS && matches!(change, InNode::Insert(place) if place > len / 2) {
+            return false;
+        }
+        if Self::has(crab::COPY_ONLY) || (Self::has(crab::PROBE) && low) {
+            return true;
+        }
+        let costs = costs();
+        let [round, line, order, slot] = [costs.round, costs.line, costs.order, costs.slot].map(|ns| ns as usize);
+        let lines = written.end.div_ceil(PER_LINE) - written.start / PER_LINE;
+        let orders = if Self::has(crab::PAIRS) { 1 } else { 2 };
+        let shift = lines * round + written.len() * (slot + orders * order);
+        let noted = if Self::has(crab::OWN_SPACE) { 0 } else { 2 * round };
+        let copy = 2 * round + after.div_ceil(PER_LINE) * line + after * slot + COPYING + noted;
+        copy < shift
+    }
 }
 
 impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
@@ -69,53 +97,23 @@ impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
+
+    const POLICY: Policy = Policy {
+        copy_pays: if Self::has(crab::SHIFT_ONLY) { None } else { Some(Self::copy_pays) },
+        in_use_at: if Self::has(crab::OWN_SPACE) { None } else { Some(MARK) },
+        merges_left: true,
+    };
 }
 
 impl<const SLOTS: usize, const OPTIONS: u8> Sorted for CowSip<SLOTS, OPTIONS> {
-    type Geometry = Linear<SLOTS>;
-    type Probe = ();
+    type Geometry = LinearRun;
+    type Search = LinearRun;
+    type Changes = Shift;
 
     const BY_PAIRS: bool = Self::has(crab::PAIRS);
-    const MAY_COPY: bool = !Self::has(crab::SHIFT_ONLY);
-    const PREFERS_LEFT: bool = true;
-
-    fn copy_pays<M: Medium>(m: &M, len: usize, change: InNode) -> bool {
-        // Slots that a shift writes to, the run's length after it, and whether it is an insert into the lower half.
-        let (written, after, low) = match change {
-            InNode::Insert(place) => (place..len + 1, len + 1, place * 2 <= len),
-            InNode::Remove(place) => (place..len, len - 1, place * 2 <= len),
-        };
-        // A full node splits. What then goes to its right half is copied anyway, with the new entry.
-        if len == SLOTS && matches!(change, InNode::Insert(place) if place > len / 2) {
-            return false;
-        }
-        if Self::has(crab::COPY_ONLY) || (Self::has(crab::PROBE) && low) {
-            return true;
-        }
-        let costs = m.costs();
-        let [round, line, order, slot] = [costs.round, costs.line, costs.order, costs.slot].map(|ns| ns as usize);
-        let lines = written.end.div_ceil(PER_LINE) - written.start / PER_LINE;
-        let orders = if Self::BY_PAIRS { 1 } else { 2 };
-        let shift = lines * round + written.len() * (slot + orders * order);
-        let noted = if Self::has(crab::OWN_SPACE) { 0 } else { 2 * round };
-        let copy = 2 * round + after.div_ceil(PER_LINE) * line + after * slot + COPYING + noted;
-        copy < shift
-    }
-
-    fn mark<M: Medium>(m: &M, at: u64, taken: bool) {
-        if Self::has(crab::OWN_SPACE) {
-            return;
-        }
-        m.store(at + MARK, taken.into());
-        m.flush(at + MARK, 8);
-        // Crash: what is in use is what the chain reaches, whatever is noted here.
-        m.fence();
-    }
-
-    #[inline]
-    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
-        slots::search(m, at, 0, run.len(), key)
-    }
 }
 
 const _: () = assert!(MARK + 8 <= HEADER);

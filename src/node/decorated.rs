@@ -2,14 +2,15 @@
 
 use crate::arch::simd::Bytes;
 use crate::memory::Zero;
-use crate::node::{Circular, Linear, PER_LINE, Sorted};
+use crate::node::sorted::{Search, Sorted};
+use crate::node::{Circular, Linear, PER_LINE};
 use crate::sync::AtomicU64;
 
 /// A sorted layout that [`Sentinel`](crate::Sentinel), [`Fingerprinted`](crate::Fingerprinted) and
 /// [`Scanned`](crate::Scanned) can be put upon.
 ///
 /// The pool holds the same nodes with and without; but a tree is what it was created as.
-pub trait Decorated: Sorted<Probe = ()> {
+pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
     /// Tag and name with sentinels.
     const SENTINEL: (u16, &'static str);
     /// Tag and name with fingerprints.

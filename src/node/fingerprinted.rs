@@ -3,8 +3,10 @@
 use crate::arch::simd::{self, Bytes};
 use crate::medium::Medium;
 use crate::node::decorated::Decorated;
-use crate::node::hash::{Hash, each};
-use crate::node::sorted::{Geometry, Sorted, Window};
+use crate::node::fingerprints::{Hash, each};
+use crate::node::shift::Shift;
+use crate::node::sorted::{Geometry, Search, Sorted, Window};
+use crate::node::sorted_ops::SortedOps;
 use crate::node::{Node, slots};
 use crate::sync::Ordering;
 use core::ops::Range;
@@ -28,10 +30,18 @@ impl<N: Decorated> Node for Fingerprinted<N> {
     const NAME: &'static str = N::FINGERPRINTED.1;
     const SLOTS: usize = N::SLOTS;
     const BYTES: u64 = N::BYTES;
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
 }
 
 impl<N: Decorated> Sorted for Fingerprinted<N> {
     type Geometry = N::Geometry;
+    type Search = Self;
+    type Changes = Shift;
+}
+
+impl<N: Decorated> Search for Fingerprinted<N> {
     type Probe = N::Prints;
 
     /// A search reads the lines whose fingerprints match.
@@ -40,7 +50,7 @@ impl<N: Decorated> Sorted for Fingerprinted<N> {
     fn find<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Result<usize, usize> {
         match Self::position(m, at, run, prints, key) {
             Some(position) => Ok(position),
-            None => N::find(m, at, run, &(), key),
+            None => N::Search::find(m, at, run, &(), key),
         }
     }
 

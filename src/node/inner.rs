@@ -1,30 +1,19 @@
-//! Which sizes there are of the leaves that do not sort their entries, and which inner nodes go with them.
+//! The nodes of a persistent index: what they need beside the operations of leaves.
 
-use super::{Append, Circular, Linear, OneLine, Sorted};
+use super::sorted::Sorted;
+use super::sorted_ops::SortedOps;
+use super::space::SplitInPlace;
 
-/// A leaf of one of these sizes.
-pub trait HasInner {
-    /// The nodes of a persistent index: as large as the leaves, so that a small tree has several of them.
-    type Inner: Sorted;
+/// The operations of nodes that can be inner ones. Their places are positions in ascending order of keys, and they say in
+/// the pool which level they have.
+pub trait InnerOps: SplitInPlace {
+    /// Levels above the leaves, as the hints have it.
+    fn level_of(hints: &Self::Hints) -> u16;
 }
 
-macro_rules! inner {
-    ($([$($s:ident)?] $leaf:ty: $inner:ty,)*) => {
-        $(impl$(<$s>)? HasInner for $leaf {
-            type Inner = $inner;
-        })*
-    };
-}
-
-inner! {
-    [] OneLine<3>: Circular<4>,
-    [] OneLine<7>: Circular<4>,
-    [] OneLine<39>: Circular<32>,
-    [S] Append<3, S>: Linear<4>,
-    [S] Append<4, S>: Linear<4>,
-    [S] Append<8, S>: Linear<32>,
-    [S] Append<16, S>: Linear<64>,
-    [S] Append<32, S>: Linear<128>,
-    [S] Append<64, S>: Linear<256>,
-    [S] Append<128, S>: Linear<512>,
+impl<N: Sorted> InnerOps for SortedOps<N> {
+    #[inline]
+    fn level_of(hints: &Self::Hints) -> u16 {
+        hints.level()
+    }
 }

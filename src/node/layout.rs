@@ -1,9 +1,77 @@
-//! What the tree asks of a layout.
+//! What the chain and the tree ask of every layout.
 
-use super::{Entry, Sorted, Span};
+use super::space::Space;
+use super::{Entry, KeyRange, Node};
 use crate::error::Broken;
-use crate::medium::Medium;
+use crate::medium::{Costs, Medium};
 use crate::memory::Zero;
+
+/// The operations of a layout on one node: a block at `at`, with its search hints in the shadow.
+///
+/// A *place* names an entry of one node, until the node changes; for an entry that is not there, it names where the entry
+/// would go. The caller holds the node's lock, except for `prefetch`, `search`, `lookup`, `value` and `entries`: these may
+/// see a torn state, and their results are then thrown away.
+///
+/// Changes are flushed as far as their last store; the caller fences (`Crash:` comments take that fence for granted).
+pub trait Layout: Send + Sync + Sized + 'static {
+    /// The layout whose operations these are.
+    type Node: Node;
+
+    /// What speeds up a search in a node. It lies in DRAM, and is changed by the one who holds the node's lock.
+    type Hints: Zero + Send + Sync;
+
+    /// What happens to a node that has no room: [`InPlace`](super::space::InPlace) or [`Renewal`](super::space::Renewal).
+    type Space: Space<Self>;
+
+    /// The level that the node says it has; an error for what is no node of the layout. Leaves that do not say what they
+    /// are have level 0: the kind of their segment says the rest.
+    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
+        Ok(0)
+    }
+
+    /// How many entries there are.
+    fn len(hints: &Self::Hints) -> usize;
+
+    /// Hints that the key is about to be looked for.
+    fn prefetch<M: Medium>(m: &M, at: u64, key: u64);
+
+    /// The place of a key; as an error, where it would go.
+    fn search<M: Medium>(m: &M, at: u64, hints: &Self::Hints, key: u64) -> Result<usize, usize>;
+
+    /// The place of a key, for callers that do not need to know where it would go.
+    #[inline]
+    fn lookup<M: Medium>(m: &M, at: u64, hints: &Self::Hints, key: u64) -> Option<usize> {
+        Self::search(m, at, hints, key).ok()
+    }
+
+    /// The value at a place.
+    fn value<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: usize) -> u64;
+
+    /// Puts the entries with keys in `from..=to` at the start of `out`, in ascending order, and returns their number. What
+    /// was in `out` is overwritten or stays; `out` grows if it is too short.
+    fn entries<M: Medium>(m: &M, at: u64, hints: &Self::Hints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize;
+
+    /// Writes a whole node into a block that nothing points to, and flushes it. The entries ascend.
+    ///
+    /// `zeroed` says that the block holds zeros, durably.
+    fn fill<M: Medium>(m: &M, at: u64, hints: &Self::Hints, new: New, entries: &[Entry], zeroed: bool);
+
+    /// Inserts an entry at its place. There must be an empty slot.
+    fn insert<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: usize, new: Entry);
+
+    /// Replaces the value at a place.
+    fn update<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: usize, value: u64);
+
+    /// Removes the entry at a place of a node that owns `range`.
+    fn remove<M: Medium>(m: &M, at: u64, hints: &Self::Hints, range: KeyRange, place: usize);
+
+    /// Finishes what a crash interrupted, durably, and makes the hints.
+    fn recover<M: Medium>(m: &M, at: u64, hints: &Self::Hints, range: KeyRange) -> Result<(), Broken>;
+
+    /// Reports every broken invariant, without a store. Returns `None` if the entries cannot be told; one of the reports
+    /// then says why.
+    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
+}
 
 /// What a check of one node found, besides broken invariants.
 pub struct Checked {
@@ -14,185 +82,14 @@ pub struct Checked {
 }
 
 /// What a [check](Layout::check) finds; as an error, what is broken.
-pub(super) fn sound<N: Layout, M: Medium>(m: &M, at: u64, span: Span) -> Result<Checked, Broken> {
+pub(crate) fn sound<L: Layout, M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Checked, Broken> {
     let mut broken = None;
-    let checked = N::check(m, at, span, &mut |found| broken = broken.take().or(Some(found)));
+    let checked = L::check(m, at, range, &mut |found| broken = broken.take().or(Some(found)));
     match (broken, checked) {
         (None, Some(checked)) => Ok(checked),
         (Some(broken), _) => Err(broken),
         (None, None) => unreachable!("a check says why it cannot tell"),
     }
-}
-
-/// The operations of a layout, on one node: a block at `at`, with its `aid` in the shadow.
-///
-/// A *place* names an entry of one node, until the node changes; for an entry that is not there, where it would go. Who
-/// calls holds the node's lock, except for the reading ones: these may see a torn state, and their results are then
-/// thrown away.
-///
-/// Changes are flushed as far as their last store; the caller fences (`Crash:` comments take that fence for granted).
-pub trait Layout: Send + Sync + Sized + 'static {
-    /// What a search wants to know of a node. In DRAM; under the node's lock, changed by the one who holds it.
-    type Aid: Zero + Send + Sync;
-
-    /// The nodes of a persistent index over such leaves.
-    type Inner: Sorted;
-
-    /// What all nodes of a tree share, in DRAM: what its layout has measured and counted.
-    type Shared: Default + Send + Sync;
-
-    /// Whether a change may begin before the one before it, in the same node, is durable.
-    const INDEPENDENT: bool;
-
-    /// Blocks come in so many sizes, each twice the one before it.
-    const CLASSES: usize = 1;
-
-    /// Slots that an update takes, and a removal: more than none where what was before stays as it is.
-    const TAKES: Takes = Takes { update: 0, remove: 0 };
-
-    /// Whether a node without room is replaced by new ones, with all that is worth keeping. If not, it is split and merged
-    /// in place.
-    const RENEWS: bool = false;
-
-    /// Whether a change may be made by a copy of the node: see [`copies`](Self::copies).
-    const COPIES: bool = false;
-
-    /// Whether a nearly empty node rather goes into its left neighbour than takes in its right one.
-    const MERGES_LEFT: bool = false;
-
-    /// A block was taken from the pool for a node.
-    #[inline]
-    fn allocated<M: Medium>(_m: &M, _at: u64) {}
-
-    /// A node's block goes back to the pool.
-    #[inline]
-    fn released<M: Medium>(_m: &M, _at: u64) {}
-
-    /// The level that the node says it has, if it says so; an error for what is no node of the layout.
-    fn level<M: Medium>(m: &M, at: u64) -> Result<u16, Broken>;
-
-    /// Bytes that the node says it has, if not all have as many; for others no more than 0.
-    fn bytes<M: Medium>(_m: &M, _at: u64) -> u64 {
-        0
-    }
-
-    /// How many entries.
-    fn len(aid: &Self::Aid) -> usize;
-
-    /// How many more slots there are to be taken.
-    fn room(aid: &Self::Aid) -> usize;
-
-    /// How many slots are taken, by entries or by what is left of them.
-    #[inline]
-    fn taken(aid: &Self::Aid) -> usize {
-        Self::len(aid)
-    }
-
-    /// Whether a copy with the change costs less than the change in place.
-    fn copies<M: Medium>(_m: &M, _aid: &Self::Aid, _change: InNode) -> bool {
-        false
-    }
-
-    /// Lines that it has; `None` where all nodes have as many.
-    fn size(_aid: &Self::Aid) -> Option<u32> {
-        None
-    }
-
-    /// Lines of the new nodes that replace this one, no more than `most`; `None` where all nodes have as many.
-    fn lines<M: Medium>(_m: &M, _aid: &Self::Aid, _shared: &Self::Shared, _most: u32) -> Option<u32> {
-        None
-    }
-
-    /// A new node is one of so many that replace `of`.
-    fn inherit(_aid: &Self::Aid, _of: &Self::Aid, _heirs: usize) {}
-
-    /// A search was made in the node.
-    #[inline]
-    fn searched(_aid: &Self::Aid, _shared: &Self::Shared) {}
-
-    /// Hints that the key is about to be looked for.
-    fn prefetch<M: Medium>(m: &M, at: u64, key: u64);
-
-    /// Hints that all entries are about to be read.
-    fn prefetch_all<M: Medium>(m: &M, at: u64);
-
-    /// The place of a key; as an error, where it would go.
-    fn search<M: Medium>(m: &M, at: u64, aid: &Self::Aid, key: u64) -> Result<usize, usize>;
-
-    /// The place of a key, for those who do not want to know where it would go.
-    #[inline]
-    fn lookup<M: Medium>(m: &M, at: u64, aid: &Self::Aid, key: u64) -> Option<usize> {
-        Self::search(m, at, aid, key).ok()
-    }
-
-    /// The value at a place.
-    fn value<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize) -> u64;
-
-    /// Puts the entries with keys in `from..=to` at the start of `out`, in ascending order; tells how many. What was there is
-    /// overwritten or stays, and `out` gets longer if need be.
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Self::Aid, keys: (u64, u64), out: &mut Vec<Entry>) -> usize;
-
-    /// Writes a whole node into a block that nothing points to, and flushes it. The entries ascend.
-    ///
-    /// `zeroed` says that the block holds zeros, durably.
-    fn fill<M: Medium>(m: &M, at: u64, aid: &Self::Aid, new: New, entries: &[Entry], zeroed: bool);
-
-    /// Inserts an entry at its place. There must be an empty slot.
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize, new: Entry);
-
-    /// Inserts an entry, or replaces the value of one, and leaves the flush to the caller, who is told which line of the node it
-    /// is in. What several of them leave is flushed once.
-    ///
-    /// For [independent](Self::INDEPENDENT) layouts only.
-    fn put<M: Medium>(_m: &M, _at: u64, _aid: &Self::Aid, _place: Result<usize, usize>, _entry: Entry) -> usize {
-        unreachable!("a change waits for the one before it")
-    }
-
-    /// Replaces the value at a place.
-    fn update<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize, value: u64);
-
-    /// Removes the entry at a place.
-    fn remove<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span, place: usize);
-
-    /// Adds entries beyond the owned range, where they are still empty slots, and overwrites every other empty slot whose
-    /// key lies in `wider`, the range that is to be owned: what a split left behind would come back.
-    ///
-    /// Not for layouts that [renew](Self::RENEWS) their nodes.
-    fn stage<M: Medium>(_m: &M, _at: u64, _aid: &Self::Aid, _wider: Span, _entries: &[Entry]) {
-        unreachable!("new nodes take the place of nodes that merge")
-    }
-
-    /// Forgets the entries from `border` on, which the node does not own any more. If it stores anything, that is durable
-    /// when it returns.
-    ///
-    /// Not for layouts that [renew](Self::RENEWS) their nodes.
-    fn narrow<M: Medium>(_m: &M, _at: u64, _aid: &Self::Aid, _border: u64) {
-        unreachable!("new nodes take the place of a node that is split")
-    }
-
-    /// Finishes what a crash interrupted, durably, and learns what the node holds.
-    fn recover<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span) -> Result<(), Broken>;
-
-    /// Every broken invariant, without a store. `None` if what there is cannot be told; one of them says why.
-    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
-}
-
-/// See [`Layout::TAKES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Takes {
-    /// Slots for another value.
-    pub update: usize,
-    /// Slots for a removal.
-    pub remove: usize,
-}
-
-/// A change of one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InNode {
-    /// A new entry at this place.
-    Insert(usize),
-    /// The entry at this place goes.
-    Remove(usize),
 }
 
 /// The header of a new node.
@@ -206,4 +103,32 @@ pub struct New {
     pub lines: u32,
     /// The right neighbour, 0 = none.
     pub next: u64,
+}
+
+/// What the tree does with the whole nodes of a layout.
+pub struct Policy {
+    /// Whether a change costs less by a copy of the node than in place, given what the medium costs, the number of entries
+    /// and the change. `None`: no change is made by a copy.
+    pub copy_pays: Option<CopyPays>,
+    /// Offset of the word that says, durably, whether the block is in use. `None`: there is no such word.
+    pub in_use_at: Option<u64>,
+    /// Whether a nearly empty node merges with its left neighbour first, not with its right one.
+    pub merges_left: bool,
+}
+
+/// See [`Policy::copy_pays`].
+pub(crate) type CopyPays = fn(&dyn Fn() -> Costs, usize, InNode) -> bool;
+
+impl Policy {
+    /// Changes are made in place, and blocks are in use when the chain reaches them.
+    pub(crate) const USUAL: Self = Self { copy_pays: None, in_use_at: None, merges_left: false };
+}
+
+/// A change of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InNode {
+    /// A new entry at this place.
+    Insert(usize),
+    /// The entry at this place goes.
+    Remove(usize),
 }

@@ -1,8 +1,12 @@
 //! Linear nodes: the run starts at slot 0 and shifts to the right.
 
 use crate::medium::Medium;
-use crate::node::sorted::{self, Geometry, Side, Sorted, Window};
-use crate::node::{LEAST_SLOTS, Node, Span, slots};
+use crate::node::shift::Shift;
+use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
+use crate::node::sorted_ops::SortedOps;
+use crate::node::{KeyRange, LEAST_SLOTS, Node, slots};
+use core::ops::Range;
+use std::marker::PhantomData;
 
 /// A node of `SLOTS` entries from slot 0 on, as in FAST+FAIR: inserts shift to the right, removals to the left, line by
 /// line in order.
@@ -24,15 +28,46 @@ impl<const SLOTS: usize> Node for Linear<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
 }
 
-impl<const SLOTS: usize> Geometry for Linear<SLOTS> {
+impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
+    type Geometry = LinearRun;
+    type Search = LinearRun;
+    type Changes = Shift;
+}
+
+/// The linear nodes of an index over leaves `N` of another layout.
+pub struct LinearOver<N>(PhantomData<N>);
+
+impl<N: Node> Node for LinearOver<N> {
+    const LAYOUT: u16 = Linear::<4>::LAYOUT;
+    const NAME: &'static str = Linear::<4>::NAME;
+    const SLOTS: usize = sorted::slots_over(N::BYTES);
+    const BYTES: u64 = sorted::bytes(Self::SLOTS);
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
+}
+
+impl<N: Node> Sorted for LinearOver<N> {
+    type Geometry = LinearRun;
+    type Search = LinearRun;
+    type Changes = Shift;
+}
+
+/// A run from slot 0 on, of which a binary search finds the keys.
+pub enum LinearRun {}
+
+impl Geometry for LinearRun {
     #[inline]
     fn slot(_base: usize, i: isize) -> usize {
         i as usize
     }
 
-    fn base(_key: impl Fn(usize) -> u64, _span: Span) -> Option<usize> {
+    fn base(_key: impl Fn(usize) -> u64, _range: KeyRange) -> Option<usize> {
         Some(0)
     }
 
@@ -51,12 +86,14 @@ impl<const SLOTS: usize> Geometry for Linear<SLOTS> {
     }
 }
 
-impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
-    type Geometry = Self;
+impl Search for LinearRun {
     type Probe = ();
 
     #[inline]
     fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
         slots::search(m, at, 0, run.len(), key)
     }
+
+    #[inline]
+    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
 }

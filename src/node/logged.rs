@@ -11,10 +11,13 @@
 
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::layout::Checked;
+use crate::node::layout::{Checked, New};
+use crate::node::linear::LinearRun;
+use crate::node::shift::Shift;
 use crate::node::slots::{self, key_at, value_at};
-use crate::node::sorted::{self, HEADER, Sorted, Window};
-use crate::node::{Entry, LEAST_SLOTS, Linear, Node, SLOT, Span};
+use crate::node::sorted::{self, Changes, HEADER, Sorted, Window};
+use crate::node::sorted_ops::SortedOps;
+use crate::node::{Entry, KeyRange, LEAST_SLOTS, Node, SLOT};
 use core::ops::Range;
 
 /// A sorted node of `SLOTS` entries from slot 0 on, each change of which is preceded by a copy of all entries into a log.
@@ -37,6 +40,9 @@ impl<const SLOTS: usize> Node for Logged<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(2 * SLOTS);
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
 }
 
 impl<const SLOTS: usize> Logged<SLOTS> {
@@ -79,15 +85,19 @@ impl<const SLOTS: usize> Logged<SLOTS> {
 }
 
 impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
-    type Geometry = Linear<SLOTS>;
-    type Probe = ();
+    type Geometry = LinearRun;
+    type Search = LinearRun;
+    type Changes = Self;
+}
 
-    #[inline]
-    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
-        slots::search(m, at, 0, run.len(), key)
+impl<const SLOTS: usize> Changes<Self> for Logged<SLOTS> {
+    /// A block that was something else may have any word where the log's is. It is flushed with the header.
+    fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window {
+        m.store(at + LOG, 0);
+        slots::fill::<Self, M>(m, at, new, entries, zeroed)
     }
 
-    fn shift_in<M: Medium>(m: &M, at: u64, run: Window, i: usize, (key, value): Entry) -> Window {
+    fn insert<M: Medium>(m: &M, at: u64, run: Window, i: usize, (key, value): Entry) -> Window {
         let len = run.len();
         Self::logged(m, at, run, i..len + 1, || {
             for j in (i..len).rev() {
@@ -98,22 +108,22 @@ impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
         Window::new(0, len + 1)
     }
 
-    fn shift_out<M: Medium>(m: &M, at: u64, span: Span, run: Window, i: usize) -> Window {
+    fn update<M: Medium>(m: &M, at: u64, run: Window, i: usize, value: u64) {
+        Self::logged(m, at, run, i..i + 1, || m.store(value_at(at, i), value));
+    }
+
+    fn remove<M: Medium>(m: &M, at: u64, range: KeyRange, run: Window, i: usize) -> Window {
         let len = run.len();
         Self::logged(m, at, run, i..len, || {
             for j in i + 1..len {
                 m.store_pair(key_at(at, j - 1), [slots::key(m, at, j), m.load(value_at(at, j))]);
             }
-            m.store(key_at(at, len - 1), span.marker());
+            m.store(key_at(at, len - 1), range.marker());
         });
         Window::new(0, len - 1)
     }
 
-    fn set<M: Medium>(m: &M, at: u64, run: Window, i: usize, value: u64) {
-        Self::logged(m, at, run, i..i + 1, || m.store(value_at(at, i), value));
-    }
-
-    fn repair<M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
+    fn recover<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Window, Broken> {
         if let Some(entries) = Self::in_log(m, at)? {
             for (i, &(key, value)) in entries.iter().enumerate() {
                 m.store_pair(key_at(at, i), [key, value]);
@@ -121,7 +131,7 @@ impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
             let count = entries.len();
             if count < SLOTS {
                 // An insert may have come as far as here.
-                m.store(key_at(at, count), span.marker());
+                m.store(key_at(at, count), range.marker());
             }
             m.flush(key_at(at, 0), SLOTS.min(count + 1) as u64 * SLOT);
             // Crash: the log still counts.
@@ -130,24 +140,17 @@ impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
             // change logs; a merge or a split writes the same line back, after a fence.
             m.store(at + LOG, 0);
         }
-        slots::repair::<Self, M>(m, at, span)
+        <Shift as Changes<Self>>::recover(m, at, range)
     }
 
-    fn inspect<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         match Self::in_log(m, at) {
-            Ok(None) => slots::check::<Self, M>(m, at, span, report),
+            Ok(None) => slots::check::<Self, M>(m, at, range, report),
             Ok(Some(entries)) => Some(Checked { entries, pair: None }),
             Err(broken) => {
                 report(broken);
                 None
             }
-        }
-    }
-
-    /// A block that was something else may have any word where the log's is. It is flushed with the header that follows.
-    fn mark<M: Medium>(m: &M, at: u64, taken: bool) {
-        if taken {
-            m.store(at + LOG, 0);
         }
     }
 }

@@ -21,21 +21,26 @@ mod append;
 mod circular;
 mod cow_sip;
 mod decorated;
-mod fingerprint;
 mod fingerprinted;
-mod hash;
+mod fingerprints;
+mod fptree;
 mod inner;
+mod key_range;
 mod layout;
 mod linear;
 mod logged;
 #[cfg(all(test, loom))]
 mod models;
 mod one_line;
+pub(crate) mod registry;
 mod scanned;
 mod sentinel;
 pub(crate) mod shadow;
+mod shift;
 mod slots;
 mod sorted;
+mod sorted_ops;
+mod space;
 mod versioned;
 
 pub use adaptive::{Aggressive, Balanced, Conservative, Fixed, Strategy};
@@ -43,15 +48,17 @@ pub use append::Append;
 pub use circular::Circular;
 pub use cow_sip::{CowSip, crab};
 pub use decorated::Decorated;
-pub use fingerprint::Fingerprint;
 pub use fingerprinted::Fingerprinted;
-pub(crate) use layout::{Checked, InNode, Layout, New};
+pub use fptree::Fingerprint;
+pub(crate) use inner::InnerOps;
+pub(crate) use key_range::KeyRange;
+pub(crate) use layout::{Checked, InNode, Layout, New, Policy};
 pub use linear::Linear;
 pub use logged::Logged;
 pub use one_line::OneLine;
 pub use scanned::Scanned;
 pub use sentinel::Sentinel;
-pub(crate) use sorted::Sorted;
+pub(crate) use space::{Renew, Sizes, Space, SplitInPlace, Verb};
 pub use versioned::Versioned;
 
 use crate::delay::delay;
@@ -73,54 +80,13 @@ const PER_LINE: usize = (LINE / SLOT) as usize;
 /// every insert at its end. The models of single leaves do with two.
 const LEAST_SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// The keys that a node owns: `[low, high)`, or MAX alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    low: u64,
-    width: u64,
-}
-
-impl Span {
-    /// From `low` up to, not including, `high`; `low` = MAX owns MAX.
-    pub(crate) fn new(low: u64, high: u64) -> Self {
-        Self { low, width: if low == u64::MAX { 1 } else { high.saturating_sub(low) } }
-    }
-
-    pub(crate) fn from_parts(low: u64, width: u64) -> Self {
-        Self { low, width }
-    }
-
-    /// The smallest key owned.
-    pub fn low(self) -> u64 {
-        self.low
-    }
-
-    /// The smallest key beyond; 0 for the node that owns MAX.
-    pub fn high(self) -> u64 {
-        self.low.wrapping_add(self.width)
-    }
-
-    pub(crate) fn width(self) -> u64 {
-        self.width
-    }
-
-    /// Whether the key is owned: one subtraction and one comparison.
-    #[inline]
-    pub fn contains(self, key: u64) -> bool {
-        key.wrapping_sub(self.low) < self.width
-    }
-
-    /// A key that is never owned by a node with this `low`, whatever its right neighbour.
-    #[inline]
-    pub(crate) fn marker(self) -> u64 {
-        self.low.wrapping_sub(1)
-    }
-}
+/// Bytes of a node that are asked for ahead: of larger nodes, a search reads few lines.
+pub(crate) const PREFETCHED: u64 = 16 * LINE;
 
 /// A node layout: where its entries lie, how they are found, and how one of them changes.
 ///
-/// Sealed, because a layout is proven together with the crate: its operations are not public.
-pub trait Node: Layout {
+/// Sealed, because a layout is proven together with the crate: its operations are not public, and belong to one layout.
+pub trait Node: Send + Sync + Sized + 'static {
     /// The tag in the pool.
     const LAYOUT: u16;
     /// The name in messages and on the command line.
@@ -129,7 +95,30 @@ pub trait Node: Layout {
     const SLOTS: usize;
     /// Bytes of a block: whole lines.
     const BYTES: u64;
+
+    /// The operations on one node.
+    #[doc(hidden)]
+    type Ops: Layout<Node = Self>;
+
+    /// The nodes of a persistent index over such leaves, about as large as the leaves, so that a small tree has several of
+    /// them. The layout chooses it, because an inner node in the pool carries the tag of its own layout, and the trees of
+    /// the papers have inner nodes of their leaves' layout.
+    #[doc(hidden)]
+    type Inner: Node<Ops: InnerOps>;
+
+    /// What the tree does with whole nodes.
+    #[doc(hidden)]
+    const POLICY: Policy = Policy::USUAL;
 }
+
+/// What speeds up a search in a node of a layout.
+pub(crate) type Hints<N> = <<N as Node>::Ops as Layout>::Hints;
+/// What happens to a node of a layout that has no room.
+pub(crate) type SpaceOf<N> = <<N as Node>::Ops as Layout>::Space;
+/// How large the nodes of a layout are.
+pub(crate) type SizesOf<N> = <SpaceOf<N> as Space<<N as Node>::Ops>>::Sizes;
+/// What all nodes of a tree share.
+pub(crate) type Shared<N> = <SizesOf<N> as Sizes<<N as Node>::Ops>>::Shared;
 
 /// Of the pairs with equal keys the last, in the order of the keys.
 pub(crate) fn last_of_each<T: Copy>(mut pairs: Vec<(u64, T)>) -> Vec<(u64, T)> {
@@ -153,57 +142,4 @@ pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
     // Crash: the chain before the change, or after it. What the store moved out of the owned range is empty by N2, what
     // it moved into the range was staged before.
     m.fence();
-}
-
-/// Runs `$body` with `$n` standing for the layout of a tag and a number of slots; `None` for one not in the list.
-///
-/// Layouts are types: what works on any pool gets from numbers to types here.
-macro_rules! with_layout {
-    ($layout:expr, $slots:expr, $n:ident => $body:expr) => {
-        $crate::node::with_layout!(@ $layout, $slots, $n => $body;
-            Linear<4> Linear<5> Linear<8> Linear<16> Linear<32> Linear<64> Linear<128> Linear<256> Linear<512>
-            Circular<4> Circular<8> Circular<16> Circular<32> Circular<64> Circular<128> Circular<256> Circular<512>
-            OneLine<7> OneLine<39>
-            Sentinel<Linear<64>> Sentinel<Circular<64>>
-            Fingerprinted<Linear<64>> Fingerprinted<Circular<64>>
-            Scanned<Linear<64>> Scanned<Circular<64>>
-            CowSip<64> CowSip<64, { crab::OPT }> CowSip<64, { crab::COPY_ONLY }> CowSip<64, { crab::SHIFT_ONLY }>
-            Append<16> Append<16, Fixed> Append<16, Conservative> Append<16, Aggressive>
-            Fingerprint<32> Logged<64> Versioned<32>)
-    };
-    (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $($type:ty)*) => {{
-        #[allow(clippy::wildcard_imports, reason = "the names in the list")]
-        use $crate::node::*;
-        match ($layout, $slots) {
-            $(shape if shape == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS as u32) => {
-                type $n = $type;
-                Some($body)
-            })*
-            _ => None,
-        }
-    }};
-}
-pub(crate) use with_layout;
-
-/// Names of a layout's and an index's tags.
-pub(crate) fn layout_names(layout: u16, index: u16) -> (&'static str, &'static str) {
-    macro_rules! names {
-        ($($type:ty)*) => { [$((<$type as Node>::LAYOUT, <$type as Node>::NAME)),*] };
-    }
-    // Of whatever size.
-    let names = names!(Linear<4> Circular<4> OneLine Sentinel<Linear<4>> Sentinel<Circular<4>>
-        Fingerprinted<Linear<4>> Fingerprinted<Circular<4>> Scanned<Linear<4>> Scanned<Circular<4>>
-        CowSip<4, 0> CowSip<4, 1> CowSip<4, 2> CowSip<4, 3> CowSip<4, 4> CowSip<4, 5> CowSip<4, 6> CowSip<4, 7>
-        CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
-        Append<3> Append<3, Fixed> Append<3, Conservative> Append<3, Aggressive>
-        Fingerprint<4> Logged<4> Versioned<4>);
-    let layout = names.iter().find(|(tag, _)| *tag == layout).map_or("unknown", |(_, name)| name);
-    let index = match index {
-        1 => "volatile",
-        2 => "persistent",
-        3 => "flat",
-        4 => "flat_fixed",
-        _ => "unknown",
-    };
-    (layout, index)
 }

@@ -7,42 +7,42 @@ use crate::medium::{Dram, Medium};
 use crate::memory::Zero;
 use crate::node::layout::{Layout, New};
 use crate::node::shadow::{Leave, Shadow};
-use crate::node::{Circular, Entry, LOW, Linear, NEXT, Node, OneLine, Span, link};
+use crate::node::{Circular, Entry, Hints, KeyRange, LOW, Linear, NEXT, Node, OneLine, SplitInPlace, link};
 use loom::sync::Arc;
 use loom::thread;
 
 /// A leaf that owns every key but MAX, and room for one to its right.
 struct Leaf<N: Node> {
     m: Dram,
-    shadow: Shadow<N::Aid>,
-    right: Shadow<N::Aid>,
+    shadow: Shadow<Hints<N>>,
+    right: Shadow<Hints<N>>,
 }
 
-const SPAN: Span = Span { low: 0, width: u64::MAX };
+const RANGE: KeyRange = KeyRange::from_parts(0, u64::MAX);
 
-impl<N: Node> Leaf<N> {
+impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
     fn new(entries: &[Entry]) -> Self {
         let leaf = Self { m: Dram::zeroed(2 * N::BYTES), shadow: Shadow::zero(), right: Shadow::zero() };
         let was = leaf.shadow.lock.lock();
-        N::fill(&leaf.m, 0, &leaf.shadow.aid, New { level: 0, low: 0, next: 0, lines: 0 }, entries, false);
+        N::Ops::fill(&leaf.m, 0, &leaf.shadow.hints, New { level: 0, low: 0, next: 0, lines: 0 }, entries, false);
         leaf.m.fence();
-        leaf.shadow.set_span(SPAN);
+        leaf.shadow.set_range(RANGE);
         leaf.shadow.lock.unlock(was, Leave::Ready);
         leaf
     }
 
     fn insert(&self, (key, value): Entry) {
         let was = self.shadow.lock.lock();
-        let place = N::search(&self.m, 0, &self.shadow.aid, key).expect_err("the model inserts a new key");
-        N::insert(&self.m, 0, &self.shadow.aid, place, (key, value));
+        let place = N::Ops::search(&self.m, 0, &self.shadow.hints, key).expect_err("the model inserts a new key");
+        N::Ops::insert(&self.m, 0, &self.shadow.hints, place, (key, value));
         self.m.fence();
         self.shadow.lock.unlock(was, Leave::Ready);
     }
 
     fn remove(&self, key: u64) {
         let was = self.shadow.lock.lock();
-        let place = N::search(&self.m, 0, &self.shadow.aid, key).expect("the model removes a key that is there");
-        N::remove(&self.m, 0, &self.shadow.aid, SPAN, place);
+        let place = N::Ops::search(&self.m, 0, &self.shadow.hints, key).expect("the model removes a key that is there");
+        N::Ops::remove(&self.m, 0, &self.shadow.hints, RANGE, place);
         self.m.fence();
         self.shadow.lock.unlock(was, Leave::Ready);
     }
@@ -52,12 +52,12 @@ impl<N: Node> Leaf<N> {
         let (at, border) = (N::BYTES, moved[0].0);
         let was = self.shadow.lock.lock();
         let was_right = self.right.lock.lock();
-        N::fill(&self.m, at, &self.right.aid, New { level: 0, low: border, next: 0, lines: 0 }, moved, true);
-        self.right.set_span(Span::new(border, u64::MAX));
+        N::Ops::fill(&self.m, at, &self.right.hints, New { level: 0, low: border, next: 0, lines: 0 }, moved, true);
+        self.right.set_range(KeyRange::new(border, u64::MAX));
         self.m.fence();
         link(&self.m, 0, at);
-        self.shadow.set_span(Span::new(0, border));
-        N::narrow(&self.m, 0, &self.shadow.aid, border);
+        self.shadow.set_range(KeyRange::new(0, border));
+        N::Ops::truncate_after_split(&self.m, 0, &self.shadow.hints, border);
         self.right.lock.unlock(was_right, Leave::Ready);
         self.shadow.lock.unlock(was, Leave::Ready);
     }
@@ -67,9 +67,9 @@ impl<N: Node> Leaf<N> {
         let (mut shadow, mut at) = (&self.shadow, 0);
         loop {
             let version = shadow.lock.begin();
-            let owns = shadow.span().contains(key);
-            let place = N::search(&self.m, at, &shadow.aid, key).ok();
-            let value = place.map(|place| N::value(&self.m, at, &shadow.aid, place));
+            let owns = shadow.range().contains(key);
+            let place = N::Ops::search(&self.m, at, &shadow.hints, key).ok();
+            let value = place.map(|place| N::Ops::value(&self.m, at, &shadow.hints, place));
             let next = self.m.load(at + NEXT);
             if checked && !shadow.lock.is_still(version) {
                 return None;
@@ -85,13 +85,16 @@ impl<N: Node> Leaf<N> {
 
 /// The reader is the spawned thread: the model checker compares an access with the last one to the same word only, and
 /// would not see that a writer which loads a word before it stores to it races with an earlier load.
-fn reading<N: Node>(leaf: &Arc<Leaf<N>>, read: impl FnOnce(&Leaf<N>) + 'static) -> thread::JoinHandle<()> {
+fn reading<N: Node<Ops: SplitInPlace>>(
+    leaf: &Arc<Leaf<N>>,
+    read: impl FnOnce(&Leaf<N>) + 'static,
+) -> thread::JoinHandle<()> {
     let leaf = Arc::clone(leaf);
     thread::spawn(move || read(&leaf))
 }
 
 /// A key that is being inserted is there with its value, or not at all.
-fn reader_of_inserted<N: Node>(checked: bool) {
+fn reader_of_inserted<N: Node<Ops: SplitInPlace>>(checked: bool) {
     loom::model(move || {
         let leaf = Arc::new(Leaf::<N>::new(&[(5, 50)]));
         let reader = reading(&leaf, move |leaf| {
@@ -105,7 +108,7 @@ fn reader_of_inserted<N: Node>(checked: bool) {
 }
 
 /// A key that stays is read with its value while another key is inserted before it.
-fn reader_against_insert<N: Node>(checked: bool) {
+fn reader_against_insert<N: Node<Ops: SplitInPlace>>(checked: bool) {
     loom::model(move || {
         let leaf = Arc::new(Leaf::<N>::new(&[(5, 50)]));
         let reader = reading(&leaf, move |leaf| {
@@ -121,7 +124,7 @@ fn reader_against_insert<N: Node>(checked: bool) {
 }
 
 /// A key that stays is read with its value while its neighbour is removed.
-fn reader_against_remove<N: Node>(checked: bool) {
+fn reader_against_remove<N: Node<Ops: SplitInPlace>>(checked: bool) {
     loom::model(move || {
         let leaf = Arc::new(Leaf::<N>::new(&[(3, 30), (5, 50)]));
         let reader = reading(&leaf, move |leaf| {
@@ -137,7 +140,7 @@ fn reader_against_remove<N: Node>(checked: bool) {
 }
 
 /// Keys that move to a new leaf are found, here or there.
-fn reader_against_split<N: Node>(checked: bool) {
+fn reader_against_split<N: Node<Ops: SplitInPlace>>(checked: bool) {
     // Every interleaving of so many steps would take hours.
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));
@@ -234,25 +237,25 @@ fn loom_remove_unchecked_is_found_wrong() {
     reader_against_remove::<Linear<2>>(false);
 }
 
-type Aid = <OneLine<3> as Layout>::Aid;
+type OfOneLine = Hints<OneLine<3>>;
 
 /// Two fields that a writer always leaves equal.
 fn version_lock(checked: bool) {
     loom::model(move || {
-        let shadow = Arc::new(Shadow::<Aid>::zero());
+        let shadow = Arc::new(Shadow::<OfOneLine>::zero());
         let writer = {
             let shadow = Arc::clone(&shadow);
             thread::spawn(move || {
                 let was = shadow.lock.lock();
-                shadow.set_span(Span::from_parts(7, 7));
+                shadow.set_range(KeyRange::from_parts(7, 7));
                 shadow.lock.unlock(was, Leave::Ready);
             })
         };
         let version = shadow.lock.begin();
-        let span = shadow.span();
+        let range = shadow.range();
         if !checked || shadow.lock.is_still(version) {
-            assert_eq!(span.low(), span.width());
-            assert_eq!(version.is_ready(), span.low() == 7);
+            assert_eq!(range.low(), range.width());
+            assert_eq!(version.is_ready(), range.low() == 7);
         }
         writer.join().unwrap();
         assert!(shadow.lock.begin().is_ready());
@@ -273,11 +276,11 @@ fn loom_version_lock_unchecked_is_found_wrong() {
 #[test]
 fn loom_writers_exclude_each_other() {
     loom::model(|| {
-        let shadow = Arc::new(Shadow::<Aid>::zero());
-        let add = |shadow: &Shadow<Aid>| {
+        let shadow = Arc::new(Shadow::<OfOneLine>::zero());
+        let add = |shadow: &Shadow<OfOneLine>| {
             let was = shadow.lock.lock();
-            let low = shadow.span().low();
-            shadow.set_span(Span::from_parts(low + 1, 0));
+            let low = shadow.range().low();
+            shadow.set_range(KeyRange::from_parts(low + 1, 0));
             shadow.lock.unlock(was, Leave::Ready);
         };
         let writer = {
@@ -286,6 +289,6 @@ fn loom_writers_exclude_each_other() {
         };
         add(&shadow);
         writer.join().unwrap();
-        assert_eq!(shadow.span().low(), 2);
+        assert_eq!(shadow.range().low(), 2);
     });
 }

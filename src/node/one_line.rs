@@ -34,10 +34,11 @@ use crate::arch::simd::{self, Bytes};
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
-use crate::node::hash::{Hash, Slots, each};
-use crate::node::inner::HasInner;
+use crate::node::circular::CircularOver;
+use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New};
-use crate::node::{Entry, LOW, NEXT, Node, PER_LINE, SLOT, Span};
+use crate::node::space::{InPlace, SplitInPlace};
+use crate::node::{Entry, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
@@ -58,10 +59,7 @@ const MOST: usize = 39;
 /// Words of fingerprints in the shadow; the last byte is the count.
 const WORDS: usize = (MOST + 1) / 8;
 
-impl<const SLOTS: usize> Node for OneLine<SLOTS>
-where
-    Self: HasInner,
-{
+impl<const SLOTS: usize> Node for OneLine<SLOTS> {
     const LAYOUT: u16 = 3;
     const NAME: &'static str = "one_line";
     const SLOTS: usize = {
@@ -70,6 +68,9 @@ where
         SLOTS
     };
     const BYTES: u64 = Self::LINES as u64 * LINE;
+
+    type Ops = Self;
+    type Inner = CircularOver<Self>;
 }
 
 /// The fingerprints and the count.
@@ -193,10 +194,10 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     }
 
     /// Stores the marker of `span` into those of the slots whose key lies in `span`; tells which lines.
-    fn scrub<M: Medium>(m: &M, at: u64, slots: Slots, span: Span) -> u64 {
+    fn scrub<M: Medium>(m: &M, at: u64, slots: Slots, range: KeyRange) -> u64 {
         let mut lines = 0;
-        for slot in each(slots).filter(|&slot| span.contains(m.load(key_at(at, slot)))) {
-            m.store(key_at(at, slot), span.marker());
+        for slot in each(slots).filter(|&slot| range.contains(m.load(key_at(at, slot)))) {
+            m.store(key_at(at, slot), range.marker());
             lines |= 1 << ((slot + 1) / PER_LINE);
         }
         lines
@@ -204,12 +205,12 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
 
     /// Fills an empty slot; not flushed.
     #[inline]
-    fn store_new<M: Medium>(m: &M, at: u64, aid: &Prints, slot: usize, (key, value): Entry) {
+    fn store_new<M: Medium>(m: &M, at: u64, hints: &Prints, slot: usize, (key, value): Entry) {
         m.store(value_at(at, slot), value);
         m.order();
         m.store(key_at(at, slot), key);
         // Crash: an empty slot, or the entry: the value is in the same line and came before the key.
-        aid.fill(slot, Hash::of(key).print());
+        hints.fill(slot, Hash::of(key).print());
     }
 
     fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64) {
@@ -218,29 +219,14 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
 }
 
 /// A place is a slot.
-impl<const SLOTS: usize> Layout for OneLine<SLOTS>
-where
-    Self: HasInner,
-{
-    type Aid = Prints;
-    type Inner = <Self as HasInner>::Inner;
-    type Shared = ();
-
-    const INDEPENDENT: bool = true;
-
-    /// Leaves do not say what they are: their segment does.
-    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
-        Ok(0)
-    }
+impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
+    type Node = Self;
+    type Hints = Prints;
+    type Space = InPlace;
 
     #[inline]
-    fn len(aid: &Prints) -> usize {
-        aid.count()
-    }
-
-    #[inline]
-    fn room(aid: &Prints) -> usize {
-        SLOTS - aid.count()
+    fn len(hints: &Prints) -> usize {
+        hints.count()
     }
 
     #[inline]
@@ -248,19 +234,15 @@ where
         m.prefetch(at + Hash::of(key).line(Self::LINES) as u64 * LINE, LINE);
     }
 
-    fn prefetch_all<M: Medium>(m: &M, at: u64) {
-        m.prefetch(at, Self::BYTES);
-    }
-
     #[inline]
-    fn search<M: Medium>(m: &M, at: u64, aid: &Prints, key: u64) -> Result<usize, usize> {
+    fn search<M: Medium>(m: &M, at: u64, hints: &Prints, key: u64) -> Result<usize, usize> {
         let hash = Hash::of(key);
-        for slot in each(Self::matching(aid, hash.print())) {
+        for slot in each(Self::matching(hints, hash.print())) {
             if m.load(key_at(at, slot)) == key {
                 return Ok(slot);
             }
         }
-        Err(Self::choose(!Self::used(aid) & Self::ALL, hash))
+        Err(Self::choose(!Self::used(hints) & Self::ALL, hash))
     }
 
     #[inline]
@@ -269,7 +251,7 @@ where
     }
 
     #[inline]
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+    fn entries<M: Medium>(m: &M, at: u64, hints: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         // The header comes first, as if it were an entry.
         let mut pairs = [[0; 2]; simd::MOST];
         m.load_words(at, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
@@ -277,17 +259,17 @@ where
             out.resize(simd::MOST, (0, 0));
         }
         let out = out.first_chunk_mut().expect("it was made as long");
-        simd::sorted(&pairs, Self::used(aid) << 1, keys, out)
+        simd::sorted(&pairs, Self::used(hints) << 1, keys, out)
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, aid: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
-        aid.edit(|prints| prints.fill(0));
+    fn fill<M: Medium>(m: &M, at: u64, hints: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
+        hints.edit(|prints| prints.fill(0));
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
-        let mut lines = 1 | Self::scatter(m, at, aid, entries);
+        let mut lines = 1 | Self::scatter(m, at, hints, entries);
         // N2: zeros are empty slots, unless the leaf owns 0.
         if !zeroed || low == 0 {
-            for slot in each(!Self::used(aid) & Self::ALL) {
+            for slot in each(!Self::used(hints) & Self::ALL) {
                 m.store(key_at(at, slot), low.wrapping_sub(1));
             }
             lines = (1 << Self::LINES) - 1;
@@ -296,19 +278,9 @@ where
     }
 
     #[inline]
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Prints, place: usize, new: Entry) {
-        Self::store_new(m, at, aid, place, new);
+    fn insert<M: Medium>(m: &M, at: u64, hints: &Prints, place: usize, new: Entry) {
+        Self::store_new(m, at, hints, place, new);
         m.flush(key_at(at, place), SLOT);
-    }
-
-    fn put<M: Medium>(m: &M, at: u64, aid: &Prints, place: Result<usize, usize>, entry: Entry) -> usize {
-        let (Ok(slot) | Err(slot)) = place;
-        match place {
-            // Crash: the old value or the new one.
-            Ok(slot) => m.store(value_at(at, slot), entry.1),
-            Err(slot) => Self::store_new(m, at, aid, slot, entry),
-        }
-        (slot + 1) / PER_LINE
     }
 
     #[inline]
@@ -319,23 +291,53 @@ where
     }
 
     #[inline]
-    fn remove<M: Medium>(m: &M, at: u64, aid: &Prints, span: Span, place: usize) {
-        m.store(key_at(at, place), span.marker());
+    fn remove<M: Medium>(m: &M, at: u64, hints: &Prints, range: KeyRange, place: usize) {
+        m.store(key_at(at, place), range.marker());
         // Crash: the entry, or an empty slot.
         m.flush(key_at(at, place), 8);
-        aid.vacate(place);
+        hints.vacate(place);
     }
 
-    fn stage<M: Medium>(m: &M, at: u64, aid: &Prints, wider: Span, entries: &[Entry]) {
-        let scattered = Self::scatter(m, at, aid, entries);
-        let scrubbed = Self::scrub(m, at, !Self::used(aid) & Self::ALL, wider);
+    fn recover<M: Medium>(m: &M, at: u64, hints: &Prints, range: KeyRange) -> Result<(), Broken> {
+        hints.edit(|prints| prints.fill(0));
+        for slot in 0..SLOTS {
+            let key = m.load(key_at(at, slot));
+            if !range.contains(key) {
+                continue;
+            }
+            let print = Hash::of(key).print();
+            if each(Self::matching(hints, print)).any(|other| m.load(key_at(at, other)) == key) {
+                return Err(Broken::new(key_at(at, slot), TWICE));
+            }
+            hints.fill(slot, print);
+        }
+        Ok(())
+    }
+
+    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        let keys = (0..SLOTS).map(|slot| (m.load(key_at(at, slot)), slot));
+        let mut keys: Vec<(u64, usize)> = keys.filter(|(key, _)| range.contains(*key)).collect();
+        keys.sort_unstable();
+        if let Some(i) = (1..keys.len()).find(|&i| keys[i - 1].0 == keys[i].0) {
+            report(Broken::new(key_at(at, keys[i].1), TWICE));
+            return None;
+        }
+        let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
+        Some(Checked { entries, pair: None })
+    }
+}
+
+impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
+    fn prefill<M: Medium>(m: &M, at: u64, hints: &Prints, wider: KeyRange, entries: &[Entry]) {
+        let scattered = Self::scatter(m, at, hints, entries);
+        let scrubbed = Self::scrub(m, at, !Self::used(hints) & Self::ALL, wider);
         // Crash: copies that the leaf does not own, so empty slots.
         Self::flush_lines(m, at, scattered | scrubbed);
     }
 
-    fn narrow<M: Medium>(m: &M, at: u64, aid: &Prints, border: u64) {
-        let used = Self::used(aid);
-        aid.edit(|prints| {
+    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, border: u64) {
+        let used = Self::used(hints);
+        hints.edit(|prints| {
             for slot in each(used) {
                 // Not a branch: half of them go, whichever.
                 let stays = m.load(key_at(at, slot)) < border;
@@ -344,32 +346,15 @@ where
         });
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, aid: &Prints, span: Span) -> Result<(), Broken> {
-        aid.edit(|prints| prints.fill(0));
-        for slot in 0..SLOTS {
-            let key = m.load(key_at(at, slot));
-            if !span.contains(key) {
-                continue;
-            }
-            let print = Hash::of(key).print();
-            if each(Self::matching(aid, print)).any(|other| m.load(key_at(at, other)) == key) {
-                return Err(Broken::new(key_at(at, slot), TWICE));
-            }
-            aid.fill(slot, print);
+    /// Each change is whole by itself, so they may become durable in any order.
+    fn put<M: Medium>(m: &M, at: u64, hints: &Prints, place: Result<usize, usize>, entry: Entry) -> u64 {
+        let (Ok(slot) | Err(slot)) = place;
+        match place {
+            // Crash: the old value or the new one.
+            Ok(slot) => m.store(value_at(at, slot), entry.1),
+            Err(slot) => Self::store_new(m, at, hints, slot, entry),
         }
-        Ok(())
-    }
-
-    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let keys = (0..SLOTS).map(|slot| (m.load(key_at(at, slot)), slot));
-        let mut keys: Vec<(u64, usize)> = keys.filter(|(key, _)| span.contains(*key)).collect();
-        keys.sort_unstable();
-        if let Some(i) = (1..keys.len()).find(|&i| keys[i - 1].0 == keys[i].0) {
-            report(Broken::new(key_at(at, keys[i].1), TWICE));
-            return None;
-        }
-        let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
-        Some(Checked { entries, pair: None })
+        1 << ((slot + 1) / PER_LINE)
     }
 }
 

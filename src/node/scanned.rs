@@ -2,8 +2,11 @@
 
 use crate::medium::Medium;
 use crate::node::decorated::Decorated;
-use crate::node::sorted::{Geometry, Sorted, Window};
+use crate::node::shift::Shift;
+use crate::node::sorted::{Geometry, Search, Sorted, Window};
+use crate::node::sorted_ops::SortedOps;
 use crate::node::{Node, slots};
+use core::ops::Range;
 use std::marker::PhantomData;
 
 /// A sorted layout, `N`, whose search looks at one key after the other, from the least one on.
@@ -20,10 +23,18 @@ impl<N: Decorated> Node for Scanned<N> {
     const NAME: &'static str = N::SCANNED.1;
     const SLOTS: usize = N::SLOTS;
     const BYTES: u64 = N::BYTES;
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
 }
 
 impl<N: Decorated> Sorted for Scanned<N> {
     type Geometry = N::Geometry;
+    type Search = Self;
+    type Changes = Shift;
+}
+
+impl<N: Decorated> Search for Scanned<N> {
     type Probe = ();
 
     #[inline]
@@ -35,4 +46,7 @@ impl<N: Decorated> Sorted for Scanned<N> {
             None => Err(run.len()),
         }
     }
+
+    #[inline]
+    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
 }

@@ -2,7 +2,9 @@
 
 use crate::medium::Medium;
 use crate::node::decorated::Decorated;
-use crate::node::sorted::{Geometry, Sorted, Window};
+use crate::node::shift::Shift;
+use crate::node::sorted::{Geometry, Search, Sorted, Window};
+use crate::node::sorted_ops::SortedOps;
 use crate::node::{Node, PER_LINE, slots};
 use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
@@ -31,6 +33,9 @@ impl<N: Decorated> Node for Sentinel<N> {
     const NAME: &'static str = N::SENTINEL.1;
     const SLOTS: usize = N::SLOTS;
     const BYTES: u64 = N::BYTES;
+
+    type Ops = SortedOps<Self>;
+    type Inner = Self;
 }
 
 /// How many of ascending words are not above `key`.
@@ -41,6 +46,11 @@ fn not_above(words: &[AtomicU64], key: u64) -> usize {
 
 impl<N: Decorated> Sorted for Sentinel<N> {
     type Geometry = N::Geometry;
+    type Search = Self;
+    type Changes = Shift;
+}
+
+impl<N: Decorated> Search for Sentinel<N> {
     type Probe = N::Sentinels;
 
     /// A search reads one line, and does not know yet which.

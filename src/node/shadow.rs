@@ -1,9 +1,9 @@
-//! The volatile companion of a block: version lock, owned range, and what its layout wants to know. Never stored, always
+//! The volatile companion of a block: version lock, owned range, and the search hints of its layout. Never stored, always
 //! rebuildable.
 
 use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
-use crate::node::Span;
+use crate::node::KeyRange;
 use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, fence, hand_over, spin_loop};
 
 const LOCKED: u64 = 1;
@@ -222,31 +222,31 @@ impl VersionLock {
 /// A block's shadow: half a line, or a line, with what the layout adds. All zeros: nobody has looked at the block.
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(C, align(32)))]
-pub(crate) struct Shadow<A> {
+pub(crate) struct Shadow<H> {
     pub(crate) lock: VersionLock,
     low: AtomicU64,
     width: AtomicU64,
-    pub(crate) aid: A,
+    pub(crate) hints: H,
 }
 
-// SAFETY: atomics and, by its own promise, an aid: all of them may be zero.
-unsafe impl<A: Zero> Zero for Shadow<A> {
+// SAFETY: atomics and, by its own promise, hints: all of them may be zero.
+unsafe impl<H: Zero> Zero for Shadow<H> {
     fn zero() -> Self {
         let word = || AtomicU64::new(0);
-        Self { lock: VersionLock(word()), low: word(), width: word(), aid: A::zero() }
+        Self { lock: VersionLock(word()), low: word(), width: word(), hints: H::zero() }
     }
 }
 
-impl<A> Shadow<A> {
+impl<H> Shadow<H> {
     #[inline]
-    pub(crate) fn span(&self) -> Span {
-        Span::from_parts(self.low.load(Ordering::Relaxed), self.width.load(Ordering::Relaxed))
+    pub(crate) fn range(&self) -> KeyRange {
+        KeyRange::from_parts(self.low.load(Ordering::Relaxed), self.width.load(Ordering::Relaxed))
     }
 
     /// Under the lock only.
-    pub(crate) fn set_span(&self, span: Span) {
-        self.low.store(span.low(), Ordering::Relaxed);
-        self.width.store(span.width(), Ordering::Relaxed);
+    pub(crate) fn set_range(&self, range: KeyRange) {
+        self.low.store(range.low(), Ordering::Relaxed);
+        self.width.store(range.width(), Ordering::Relaxed);
     }
 }
 

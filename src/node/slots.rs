@@ -1,98 +1,11 @@
-//! The stores of the sorted layouts: fill, shift, repair, scrub.
+//! The slots of sorted nodes: reading them, filling them, checking them. How entries shift is told in [`shift`](super::shift).
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::node::layout::{Checked, New};
-use crate::node::sorted::{Geometry, HEADER, META, Side, Sorted, Window, meta};
-use crate::node::{Entry, LOW, NEXT, SLOT, Span};
+use crate::node::sorted::{Geometry, HEADER, META, Sorted, Window, meta};
+use crate::node::{Entry, KeyRange, LOW, NEXT, SLOT};
 use core::hint::select_unpredictable;
-
-/// Stores that become durable in the order they are made.
-///
-/// Within a line an order point is enough; a change of line waits until the line left behind is durable. So after a crash
-/// the medium holds the effect of a prefix of the stores, which is what all `Crash:` arguments about shifts build on.
-struct InOrder<'m, M: Medium> {
-    m: &'m M,
-    /// Where order points alone are enough, lines need not be told apart: that saves a branch that is hard to predict.
-    by_line: bool,
-    /// An entry is one store: on a medium that keeps pairs together.
-    by_pairs: bool,
-    line: Option<u64>,
-}
-
-impl<'m, M: Medium> InOrder<'m, M> {
-    fn new<N: Sorted>(m: &'m M) -> Self {
-        Self { m, by_line: m.writes_back(), by_pairs: N::BY_PAIRS && m.pairs_are_whole(), line: None }
-    }
-
-    /// Stores an entry on its way outwards: the value first. As long as the key is not there, the slot is empty, or the inner
-    /// one of an equal pair.
-    #[inline(always)]
-    fn store_outwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
-        if self.by_pairs {
-            return self.store_pair(key_at(at, slot), [key, value]);
-        }
-        self.store(value_at(at, slot), value);
-        self.then_store(key_at(at, slot), key);
-    }
-
-    /// Stores an entry on its way inwards: the key first. It makes an equal pair of which the source, the outer one, counts.
-    #[inline(always)]
-    fn store_inwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
-        if self.by_pairs {
-            return self.store_pair(key_at(at, slot), [key, value]);
-        }
-        self.store(key_at(at, slot), key);
-        self.then_store(value_at(at, slot), value);
-    }
-
-    #[inline]
-    #[track_caller]
-    fn store(&mut self, at: u64, value: u64) {
-        self.turn_to(at);
-        self.m.store(at, value);
-    }
-
-    /// Two words that a crash leaves whole.
-    #[inline]
-    #[track_caller]
-    fn store_pair(&mut self, at: u64, pair: [u64; 2]) {
-        self.turn_to(at);
-        self.m.store_pair(at, pair);
-    }
-
-    /// Puts what comes in order after what was stored.
-    #[inline]
-    #[track_caller]
-    fn turn_to(&mut self, at: u64) {
-        let line = if self.by_line { at & !(LINE - 1) } else { 0 };
-        match self.line {
-            Some(same) if same == line => self.m.order(),
-            Some(other) => {
-                self.m.flush(other, LINE);
-                self.m.fence();
-                self.line = Some(line);
-            }
-            None => self.line = Some(line),
-        }
-    }
-
-    /// A store to the line of the last one.
-    #[inline]
-    #[track_caller]
-    fn then_store(&self, at: u64, value: u64) {
-        self.m.order();
-        self.m.store(at, value);
-    }
-
-    #[inline]
-    #[track_caller]
-    fn finish(self) {
-        if let Some(line) = self.line.filter(|_| self.by_line) {
-            self.m.flush(line, LINE);
-        }
-    }
-}
 
 #[inline]
 pub(crate) fn key_at(at: u64, slot: usize) -> u64 {
@@ -174,80 +87,15 @@ pub(crate) fn fill<N: Sorted, M: Medium>(
     Window::new(0, count)
 }
 
-/// Inserts an entry at position `i`, by ordered stores. There must be an empty slot. The last line is flushed, not fenced.
-pub(crate) fn insert<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
-    let (base, len) = (usize::from(window.base), window.len());
-    let slot = |i: isize| N::Geometry::slot(base, i);
-    let mut in_order = InOrder::new::<N>(m);
-    let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
-    let i = i as isize;
-    // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one is
-    // whole (N3); the next open closes the gap. Or the new key is there: then so is all else.
-    match N::Geometry::side_of_insert(i as usize, len) {
-        Side::Right => {
-            for j in (i..len as isize).rev() {
-                in_order.store_outwards(at, slot(j + 1), read(j));
-            }
-            in_order.store_outwards(at, slot(i), new);
-            in_order.finish();
-            Window::new(base, len + 1)
-        }
-        Side::Left => {
-            for j in 0..i {
-                in_order.store_outwards(at, slot(j - 1), read(j));
-            }
-            in_order.store_outwards(at, slot(i - 1), new);
-            in_order.finish();
-            Window::new(slot(-1), len + 1)
-        }
-    }
-}
-
-/// Removes the entry at position `i`, by ordered stores. The last line is flushed, not fenced.
-pub(crate) fn remove<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize) -> Window {
-    close_gap::<N, M>(m, at, span, window, i, N::Geometry::side_of_remove(i, window.len()))
-}
-
-fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize, side: Side) -> Window {
-    let (base, len) = (usize::from(window.base), window.len());
-    let slot = |i: isize| N::Geometry::slot(base, i);
-    let mut in_order = InOrder::new::<N>(m);
-    let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
-    let i = i as isize;
-    // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key went with the
-    // first store.
-    match side {
-        Side::Right => {
-            let last = len as isize - 1;
-            for j in i..last {
-                in_order.store_inwards(at, slot(j), read(j + 1));
-            }
-            in_order.store(key_at(at, slot(last)), span.marker());
-            in_order.finish();
-            Window::new(base, len - 1)
-        }
-        Side::Left => {
-            for j in (1..=i).rev() {
-                in_order.store_inwards(at, slot(j), read(j - 1));
-            }
-            in_order.store(key_at(at, slot(0)), span.marker());
-            in_order.finish();
-            Window::new(slot(1), len - 1)
-        }
-    }
-}
-
-/// Replaces the value at position `i`; flushed.
-pub(crate) fn update<N: Sorted, M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64) {
-    let place = value_at(at, N::Geometry::slot(window.base.into(), i as isize));
-    m.store(place, value);
-    // Crash: the old value or the new one.
-    m.flush(place, 8);
-}
-
 /// Copies entries behind the run, where they are still outside the owned range, and empties every other slot whose key
 /// lies in `wider`, the range that is to be owned. Flushed; the caller fences and commits.
-pub(crate) fn stage<N: Sorted, M: Medium>(m: &M, at: u64, wider: Span, window: Window, entries: &[Entry]) -> Window {
+pub(crate) fn prefill<N: Sorted, M: Medium>(
+    m: &M,
+    at: u64,
+    wider: KeyRange,
+    window: Window,
+    entries: &[Entry],
+) -> Window {
     let base = usize::from(window.base);
     let len = window.len() + entries.len();
     let mut dirty: Option<u64> = None;
@@ -277,16 +125,20 @@ pub(crate) fn stage<N: Sorted, M: Medium>(m: &M, at: u64, wider: Span, window: W
 }
 
 /// What the bytes of a node say, without a store: its window, and the position of the equal pair if there is one.
-pub(crate) fn inspect<N: Sorted, M: Medium>(m: &M, at: u64, span: Span) -> Result<(Window, Option<usize>), Broken> {
+pub(crate) fn inspect<N: Sorted, M: Medium>(
+    m: &M,
+    at: u64,
+    range: KeyRange,
+) -> Result<(Window, Option<usize>), Broken> {
     let base =
-        N::Geometry::base(|slot| key(m, at, slot), span).ok_or(Broken::new(at, "N3: the entries form no run"))?;
+        N::Geometry::base(|slot| key(m, at, slot), range).ok_or(Broken::new(at, "N3: the entries form no run"))?;
     let mut len = 0;
     let mut pair = None;
     let mut last = 0;
     while len < N::SLOTS {
         let slot = N::Geometry::slot(base, len as isize);
         let key = key(m, at, slot);
-        if !span.contains(key) {
+        if !range.contains(key) {
             break;
         }
         if len > 0 && key <= last {
@@ -301,26 +153,14 @@ pub(crate) fn inspect<N: Sorted, M: Medium>(m: &M, at: u64, span: Span) -> Resul
     Ok((Window::new(base, len), pair))
 }
 
-/// Finishes an interrupted shift, if there is the trace of one; what it leaves is durable. Tells the window.
-pub(crate) fn repair<N: Sorted, M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
-    let (window, pair) = inspect::<N, M>(m, at, span)?;
-    let Some(first) = pair else { return Ok(window) };
-    let side = N::Geometry::side_of_pair(first, window.len());
-    let inner = if side == Side::Left { first + 1 } else { first };
-    // Crash: the pair lies nearer to the end of the run, on the same side; the next repair goes on from there.
-    let window = close_gap::<N, M>(m, at, span, window, inner, side);
-    m.fence();
-    Ok(window)
-}
-
 /// Every broken invariant of one node, without a store.
 pub(crate) fn check<N: Sorted, M: Medium>(
     m: &M,
     at: u64,
-    span: Span,
+    range: KeyRange,
     report: &mut dyn FnMut(Broken),
 ) -> Option<Checked> {
-    match inspect::<N, M>(m, at, span) {
+    match inspect::<N, M>(m, at, range) {
         Err(broken) => {
             report(broken);
             None
@@ -328,7 +168,7 @@ pub(crate) fn check<N: Sorted, M: Medium>(
         Ok((window, pair)) => {
             for i in window.len()..N::SLOTS {
                 let slot = N::Geometry::slot(window.base.into(), i as isize);
-                if span.contains(key(m, at, slot)) {
+                if range.contains(key(m, at, slot)) {
                     report(Broken::new(key_at(at, slot), "N2: an entry outside the run"));
                 }
             }

@@ -16,8 +16,8 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
-use crate::node::layout::{Checked, InNode, Layout, New};
-use crate::node::{Entry, Node, SLOT, Span, slots};
+use crate::node::layout::{Checked, New};
+use crate::node::{Entry, KeyRange, Node, SLOT};
 use crate::sync::{AtomicU32, Ordering};
 use core::ops::Range;
 
@@ -27,12 +27,15 @@ const NODE: u64 = 0x6e6f_6465 << 32;
 /// Bytes of the header: one line.
 pub(super) const HEADER: u64 = LINE;
 
-/// Bytes of slots that are asked for ahead: of larger nodes, a search reads few lines.
-pub(super) const PREFETCHED: u64 = 16 * LINE;
-
 /// Bytes of a node of so many slots.
 pub(super) const fn bytes(slots: usize) -> u64 {
     (HEADER + slots as u64 * SLOT).next_multiple_of(LINE)
+}
+
+/// How many slots the inner nodes have over leaves of so many bytes of another layout: a power of two, about as large. The
+/// smallest leaves, which are for tests, have as small inner nodes.
+pub(super) const fn slots_over(bytes: u64) -> usize {
+    if bytes <= 4 * LINE { 4 } else { 1 << (bytes / SLOT).ilog2() }
 }
 
 /// The meta word of a node.
@@ -71,7 +74,7 @@ pub enum Side {
     Right,
 }
 
-/// What a sorted node keeps in its shadow: the window, the level, and what its layout probes before the slots.
+/// What a sorted node keeps in its shadow: the window, the level, and what its search probes before the slots.
 ///
 /// ```text
 /// window: | count 16 | base 16 |
@@ -80,7 +83,7 @@ pub enum Side {
 pub struct Run<P = ()> {
     window: AtomicU32,
     level: AtomicU32,
-    probe: P,
+    pub(super) probe: P,
 }
 
 // SAFETY: two numbers, and what is `Zero`.
@@ -98,7 +101,7 @@ impl<P> Run<P> {
     }
 
     #[inline]
-    fn set_window(&self, Window { base, count }: Window) {
+    pub(super) fn set_window(&self, Window { base, count }: Window) {
         self.window.store(u32::from(base) | u32::from(count) << 16, Ordering::Relaxed);
     }
 
@@ -108,7 +111,7 @@ impl<P> Run<P> {
         self.level.load(Ordering::Relaxed) as u16
     }
 
-    fn set_level(&self, level: u16) {
+    pub(super) fn set_level(&self, level: u16) {
         self.level.store(level.into(), Ordering::Relaxed);
     }
 }
@@ -120,7 +123,7 @@ pub trait Geometry: 'static {
     fn slot(base: usize, i: isize) -> usize;
 
     /// Where the run starts, given the keys of all slots; `None` if those that are owned form no run.
-    fn base(key: impl Fn(usize) -> u64, span: Span) -> Option<usize>;
+    fn base(key: impl Fn(usize) -> u64, range: KeyRange) -> Option<usize>;
 
     /// The side for position `i` of a run of `len` entries.
     ///
@@ -135,205 +138,62 @@ pub trait Geometry: 'static {
     fn side_of_remove(i: usize, len: usize) -> Side;
 }
 
-/// A sorted layout: how its run lies, how it is shifted, and how it is searched. Everything else is common to all.
-pub trait Sorted: Node + Layout<Aid = Run<Self::Probe>, Inner = Self> {
+/// A sorted layout: how its run lies, how it is searched, and how it changes. [`SortedOps`](super::SortedOps) is the rest,
+/// which all of them have in common.
+pub trait Sorted: Node {
     /// How the run lies.
     type Geometry: Geometry;
 
-    /// What is looked at before the slots: in DRAM, made from the keys.
-    type Probe: Zero + Send + Sync;
+    /// How a key is found in the run.
+    type Search: Search;
+
+    /// How the run changes.
+    type Changes: Changes<Self>;
 
     /// Whether a shift moves key and value by one store of 16 bytes, on a medium that keeps them together.
     const BY_PAIRS: bool = false;
+}
 
-    /// Whether a change may be made by a copy of the node.
-    const MAY_COPY: bool = false;
-
-    /// Whether a copy costs less, of a node of `len` entries.
-    fn copy_pays<M: Medium>(_m: &M, _len: usize, _change: InNode) -> bool {
-        false
-    }
-
-    /// Whether a nearly empty node rather goes into its left neighbour than takes in its right one.
-    const PREFERS_LEFT: bool = false;
-
-    /// A block was taken from the pool, or goes back.
-    fn mark<M: Medium>(_m: &M, _at: u64, _taken: bool) {}
+/// How a key is found in a run.
+pub trait Search: Send + Sync + 'static {
+    /// What is looked at before the slots: in DRAM, made from the keys.
+    type Probe: Zero + Send + Sync;
 
     /// Bytes of slots that are asked for when the node is about to be searched.
-    const PREFETCHED: u64 = PREFETCHED;
+    const PREFETCHED: u64 = super::PREFETCHED;
 
     /// The position of the key in the run; as an error, the position of the first greater key.
     fn find<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, key: u64) -> Result<usize, usize>;
 
-    /// The position of the key in the run, for those who do not want to know where it would go.
+    /// The position of the key in the run, for callers that do not need to know where it would go.
     #[inline]
     fn position<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, key: u64) -> Option<usize> {
         Self::find(m, at, run, probe, key).ok()
     }
 
-    /// The keys at these positions may have changed.
-    #[inline]
-    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &Self::Probe, _positions: Range<usize>) {}
-
-    /// Makes room at position `i` and stores the entry there.
-    #[inline]
-    fn shift_in<M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
-        slots::insert::<Self, M>(m, at, window, i, new)
-    }
-
-    /// Closes the gap at position `i`.
-    #[inline]
-    fn shift_out<M: Medium>(m: &M, at: u64, span: Span, window: Window, i: usize) -> Window {
-        slots::remove::<Self, M>(m, at, span, window, i)
-    }
-
-    /// Replaces the value at position `i`; flushed.
-    #[inline]
-    fn set<M: Medium>(m: &M, at: u64, run: Window, i: usize, value: u64) {
-        slots::update::<Self, M>(m, at, run, i, value);
-    }
-
-    /// Finishes, or undoes, what a crash interrupted; durable when it returns.
-    fn repair<M: Medium>(m: &M, at: u64, span: Span) -> Result<Window, Broken> {
-        slots::repair::<Self, M>(m, at, span)
-    }
-
-    /// See [`Layout::check`].
-    fn inspect<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        slots::check::<Self, M>(m, at, span, report)
-    }
+    /// The keys at these positions may have changed: makes what is probed of them anew.
+    fn changed<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, positions: Range<usize>);
 }
 
-/// A place is a position in the run.
-impl<N: Sorted> Layout for N {
-    type Aid = Run<N::Probe>;
-    type Inner = N;
-    type Shared = ();
+/// How a run changes. Each change is durable before the next one of the node begins: N3 allows one pair of equal keys.
+///
+/// The names are those of [`Layout`](super::Layout), one floor below: these know the window, and not the search hints.
+pub trait Changes<N: Sorted> {
+    /// Writes a whole node; flushed.
+    fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window;
 
-    /// N3 allows one pair of equal keys: a shift must be durable before the next one.
-    const INDEPENDENT: bool = false;
+    /// Inserts an entry at position `i`. The last line is flushed, not fenced.
+    fn insert<M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window;
 
-    fn level<M: Medium>(m: &M, at: u64) -> Result<u16, Broken> {
-        let word = m.load(at + META);
-        let level = (word >> 16) as u16;
-        if word == meta::<N>(level) {
-            Ok(level)
-        } else {
-            Err(Broken::new(at + META, "N1: not a node of the tree's layout"))
-        }
-    }
+    /// Replaces the value at position `i`; flushed, not fenced.
+    fn update<M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64);
 
-    #[inline]
-    fn len(aid: &Self::Aid) -> usize {
-        aid.window().len()
-    }
+    /// Removes the entry at position `i`. The last line is flushed, not fenced.
+    fn remove<M: Medium>(m: &M, at: u64, range: KeyRange, window: Window, i: usize) -> Window;
 
-    #[inline]
-    fn room(aid: &Self::Aid) -> usize {
-        N::SLOTS - aid.window().len()
-    }
+    /// Finishes, or undoes, what a crash interrupted; durable when it returns.
+    fn recover<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Window, Broken>;
 
-    const COPIES: bool = N::MAY_COPY;
-
-    fn copies<M: Medium>(m: &M, aid: &Self::Aid, change: InNode) -> bool {
-        N::copy_pays(m, aid.window().len(), change)
-    }
-
-    const MERGES_LEFT: bool = N::PREFERS_LEFT;
-
-    fn allocated<M: Medium>(m: &M, at: u64) {
-        N::mark(m, at, true);
-    }
-
-    fn released<M: Medium>(m: &M, at: u64) {
-        N::mark(m, at, false);
-    }
-
-    #[inline]
-    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.prefetch(at + HEADER, (N::BYTES - HEADER).min(N::PREFETCHED));
-    }
-
-    fn prefetch_all<M: Medium>(m: &M, at: u64) {
-        m.prefetch(at, N::BYTES.min(PREFETCHED));
-    }
-
-    #[inline]
-    fn search<M: Medium>(m: &M, at: u64, aid: &Self::Aid, key: u64) -> Result<usize, usize> {
-        N::find(m, at, aid.window(), &aid.probe, key)
-    }
-
-    #[inline]
-    fn lookup<M: Medium>(m: &M, at: u64, aid: &Self::Aid, key: u64) -> Option<usize> {
-        N::position(m, at, aid.window(), &aid.probe, key)
-    }
-
-    #[inline]
-    fn value<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize) -> u64 {
-        slots::value::<N, M>(m, at, aid.window(), place)
-    }
-
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Self::Aid, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
-        let window = aid.window();
-        let (Ok(start) | Err(start)) = N::find(m, at, window, &aid.probe, from);
-        let entries = (start..window.len()).map(|i| slots::entry::<N, M>(m, at, window, i));
-        out.clear();
-        out.extend(entries.take_while(|(key, _)| *key <= to));
-        out.len()
-    }
-
-    fn fill<M: Medium>(m: &M, at: u64, aid: &Self::Aid, new: New, entries: &[Entry], zeroed: bool) {
-        aid.set_level(new.level);
-        aid.set_window(slots::fill::<N, M>(m, at, new, entries, zeroed));
-        N::changed(m, at, aid.window(), &aid.probe, 0..entries.len());
-    }
-
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize, new: Entry) {
-        let window = aid.window();
-        aid.set_window(N::shift_in(m, at, window, place, new));
-        let positions = match N::Geometry::side_of_insert(place, window.len()) {
-            Side::Left => 0..place + 1,
-            Side::Right => place..window.len() + 1,
-        };
-        N::changed(m, at, aid.window(), &aid.probe, positions);
-    }
-
-    fn update<M: Medium>(m: &M, at: u64, aid: &Self::Aid, place: usize, value: u64) {
-        N::set(m, at, aid.window(), place, value);
-    }
-
-    fn remove<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span, place: usize) {
-        let window = aid.window();
-        aid.set_window(N::shift_out(m, at, span, window, place));
-        let positions = match N::Geometry::side_of_remove(place, window.len()) {
-            Side::Left => 0..place,
-            Side::Right => place..window.len() - 1,
-        };
-        N::changed(m, at, aid.window(), &aid.probe, positions);
-    }
-
-    fn stage<M: Medium>(m: &M, at: u64, aid: &Self::Aid, wider: Span, entries: &[Entry]) {
-        let before = aid.window().len();
-        aid.set_window(slots::stage::<N, M>(m, at, wider, aid.window(), entries));
-        N::changed(m, at, aid.window(), &aid.probe, before..before + entries.len());
-    }
-
-    fn narrow<M: Medium>(m: &M, at: u64, aid: &Self::Aid, border: u64) {
-        let window = aid.window();
-        let (Ok(count) | Err(count)) = N::find(m, at, window, &aid.probe, border);
-        aid.set_window(Window { count: count as u16, ..window });
-    }
-
-    fn recover<M: Medium>(m: &M, at: u64, aid: &Self::Aid, span: Span) -> Result<(), Broken> {
-        aid.set_level(Self::level(m, at)?);
-        let window = N::repair(m, at, span)?;
-        aid.set_window(window);
-        N::changed(m, at, aid.window(), &aid.probe, 0..window.len());
-        Ok(())
-    }
-
-    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        N::inspect(m, at, span, report)
-    }
+    /// See [`Layout::check`](super::Layout::check).
+    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
 }

@@ -16,9 +16,10 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Halves;
-use crate::node::layout::{Checked, Layout, New, Takes, sound};
-use crate::node::sorted::{HEADER, PREFETCHED};
-use crate::node::{Entry, LOW, Linear, NEXT, Node, Span};
+use crate::node::layout::{Checked, Layout, New, sound};
+use crate::node::sorted::HEADER;
+use crate::node::space::{OneSize, Renew, Renewal, Takes};
+use crate::node::{Entry, KeyRange, LOW, Linear, NEXT, Node, PREFETCHED};
 use crate::search::partition;
 
 /// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.
@@ -46,6 +47,9 @@ impl<const SLOTS: usize> Node for Versioned<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = (HEADER + SLOTS as u64 * ENTRY).next_multiple_of(LINE);
+
+    type Ops = Self;
+    type Inner = Linear<SLOTS>;
 }
 
 /// The word that commits.
@@ -155,31 +159,14 @@ impl<const SLOTS: usize> Versioned<SLOTS> {
 
 /// A place is a position, of what is there and what was.
 impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
+    type Node = Self;
     /// How many entries are there; and with those that have ended.
-    type Aid = Halves;
-    type Inner = Linear<SLOTS>;
-    type Shared = ();
-
-    const INDEPENDENT: bool = false;
-    const TAKES: Takes = Takes { update: 1, remove: 0 };
-    const RENEWS: bool = true;
-
-    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
-        Ok(0)
-    }
+    type Hints = Halves;
+    type Space = Renewal;
 
     #[inline]
-    fn len(aid: &Halves) -> usize {
-        aid.get().0
-    }
-
-    #[inline]
-    fn room(aid: &Halves) -> usize {
-        SLOTS - aid.get().1
-    }
-
-    fn taken(aid: &Halves) -> usize {
-        aid.get().1
+    fn len(hints: &Halves) -> usize {
+        hints.get().0
     }
 
     #[inline]
@@ -187,13 +174,9 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
         m.prefetch(at, Self::BYTES.min(PREFETCHED));
     }
 
-    fn prefetch_all<M: Medium>(m: &M, at: u64) {
-        m.prefetch(at, Self::BYTES.min(PREFETCHED));
-    }
-
-    fn search<M: Medium>(m: &M, at: u64, aid: &Halves, key: u64) -> Result<usize, usize> {
+    fn search<M: Medium>(m: &M, at: u64, hints: &Halves, key: u64) -> Result<usize, usize> {
         let version = Commit::load(m, at).version;
-        let greater = partition(aid.get().1, |i| m.load(entry_at(at, i)) <= key);
+        let greater = partition(hints.get().1, |i| m.load(entry_at(at, i)) <= key);
         match greater.checked_sub(1).map(|last| (last, Versions::load(m, at, last))) {
             Some((last, entry)) if entry.key == key && entry.is_there(version) => Ok(last),
             _ => Err(greater),
@@ -205,16 +188,16 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
         m.load(entry_at(at, place) + 8)
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, aid: &Halves, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+    fn entries<M: Medium>(m: &M, at: u64, hints: &Halves, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
         let version = Commit::load(m, at).version;
-        let all = (0..aid.get().1).map(|i| Versions::load(m, at, i));
+        let all = (0..hints.get().1).map(|i| Versions::load(m, at, i));
         let wanted = all.filter(|entry| entry.is_there(version) && (from..=to).contains(&entry.key));
         out.clear();
         out.extend(wanted.map(|entry| (entry.key, entry.value)));
         out.len()
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, aid: &Halves, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
+    fn fill<M: Medium>(m: &M, at: u64, hints: &Halves, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
         m.store(at + COMMIT, entries.len() as u64);
@@ -223,37 +206,37 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
             m.store_pair(entry_at(at, i) + 16, [0, NEVER]);
         }
         m.flush(at, entry_at(0, entries.len()));
-        aid.set(entries.len(), entries.len());
+        hints.set(entries.len(), entries.len());
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, aid: &Halves, place: usize, (key, value): Entry) {
+    fn insert<M: Medium>(m: &M, at: u64, hints: &Halves, place: usize, (key, value): Entry) {
         let commit = Commit::load(m, at);
         let next = commit.next(commit.count + 1);
         Self::shift_in(m, at, commit, place, Versions { key, value, start: next.version, end: NEVER });
         next.store(m, at);
-        aid.set(aid.get().0 + 1, next.count);
+        hints.set(hints.get().0 + 1, next.count);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, aid: &Halves, place: usize, value: u64) {
+    fn update<M: Medium>(m: &M, at: u64, hints: &Halves, place: usize, value: u64) {
         let commit = Commit::load(m, at);
         let next = commit.next(commit.count + 1);
         let old = Versions::load(m, at, place);
         Self::shift_in(m, at, commit, place + 1, Versions { value, start: next.version, end: NEVER, ..old });
         end(m, at, place, next.version);
         next.store(m, at);
-        aid.set(aid.get().0, next.count);
+        hints.set(hints.get().0, next.count);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, aid: &Halves, _span: Span, place: usize) {
+    fn remove<M: Medium>(m: &M, at: u64, hints: &Halves, _range: KeyRange, place: usize) {
         let commit = Commit::load(m, at);
         let next = commit.next(commit.count);
         end(m, at, place, next.version);
         next.store(m, at);
-        aid.set(aid.get().0 - 1, next.count);
+        hints.set(hints.get().0 - 1, next.count);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, aid: &Halves, span: Span) -> Result<(), Broken> {
-        let there = sound::<Self, M>(m, at, span)?.entries.len();
+    fn recover<M: Medium>(m: &M, at: u64, hints: &Halves, range: KeyRange) -> Result<(), Broken> {
+        let there = sound::<Self, M>(m, at, range)?.entries.len();
         let commit = Commit::load(m, at);
         // Ends first: where they lie, for an entry that is written anew is not whole for a moment.
         for i in 0..SLOTS.min(commit.count + 1) {
@@ -268,11 +251,11 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
                 Versions::load(m, at, i + 1).store(m, at, i);
             }
         }
-        aid.set(there, commit.count);
+        hints.set(there, commit.count);
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let commit = Commit::load(m, at);
         if commit.count > SLOTS {
             report(Broken::new(at + COMMIT, "N3: more entries than slots"));
@@ -283,7 +266,7 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
             let entry = all[i];
             let follows =
                 i == 0 || all[i - 1].key < entry.key || (all[i - 1].key == entry.key && all[i - 1].end != NEVER);
-            entry.start > commit.version || !span.contains(entry.key) || !follows
+            entry.start > commit.version || !range.contains(entry.key) || !follows
         };
         if let Some(i) = (0..all.len()).find(|&i| is_wrong(i)) {
             report(Broken::new(entry_at(at, i), "N3: keys ascend, and of one key the last entry is there"));
@@ -291,5 +274,15 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
         }
         let there = all.iter().filter(|entry| entry.is_there(commit.version));
         Some(Checked { entries: there.map(|entry| (entry.key, entry.value)).collect(), pair: None })
+    }
+}
+
+impl<const SLOTS: usize> Renew for Versioned<SLOTS> {
+    type Sizes = OneSize;
+
+    const TAKES: Takes = Takes { update: 1, remove: 0 };
+
+    fn taken(hints: &Halves) -> usize {
+        hints.get().1
     }
 }

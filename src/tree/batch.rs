@@ -6,24 +6,24 @@ use crate::delay::delay;
 use crate::error::Result;
 use crate::index::GROUP;
 use crate::medium::Medium;
-use crate::node::{Entry, Node, last_of_each};
+use crate::node::{Entry, Node, Renew, Space, SpaceOf, SplitInPlace, Verb, last_of_each};
 
 /// A batch under way: leaves stay locked until what they were given is durable, so that no reader sees what a crash could
 /// take back.
 struct Batch<'t, N: Node, M: Medium> {
     tree: &'t Core<N, M>,
     /// From left to right.
-    held: Vec<Held<'t, N::Aid>>,
-    /// Leaves that splits made, with their lows: the index is told when no leaf is locked.
-    split: Vec<(u64, u64)>,
+    held: Vec<Held<'t, N>>,
+    /// Leaves that splits made, with their lows: they are posted to the index when no leaf is locked.
+    to_post: Vec<(u64, u64)>,
     inserted: u64,
     /// Of them, those that the tree has counted.
     counted: u64,
 }
 
 /// A leaf of a batch.
-struct Held<'t, A> {
-    leaf: Locked<'t, A>,
+struct Held<'t, N: Node> {
+    leaf: Locked<'t, N>,
     /// Its lines that are still to be flushed, by bits.
     dirty: u64,
 }
@@ -33,24 +33,46 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64> {
         self.pool.owned()?;
         let entries = last_of_each(entries.to_vec());
-        if N::RENEWS {
-            // Making room wants to have no leaf locked; and nothing is saved where each change needs its fences.
-            let insert = |new: u64, &(key, value): &Entry| {
-                Ok(new + u64::from(self.change(key, |_| Change::Put(value))?.is_none()))
-            };
-            return entries.iter().try_fold(0, insert);
-        }
-        let mut batch = Batch { tree: self, held: Vec::new(), split: Vec::new(), inserted: 0, counted: 0 };
-        let result = entries.chunks(GROUP).try_for_each(|group| batch.insert_group(group));
-        batch.settle();
-        for (low, at) in std::mem::take(&mut batch.split) {
-            self.lag(self.post(low, at));
-        }
-        result.map(|()| batch.inserted)
+        SpaceOf::<N>::run(InsertAll { tree: self, entries: &entries })
     }
 }
 
-impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
+/// Inserts entries whose keys ascend; returns how many are new.
+struct InsertAll<'t, N: Node, M: Medium> {
+    tree: &'t Core<N, M>,
+    entries: &'t [Entry],
+}
+
+impl<N: Node, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
+    type Output = Result<u64>;
+
+    fn in_place(self) -> Result<u64>
+    where
+        N::Ops: SplitInPlace,
+    {
+        let Self { tree, entries } = self;
+        let mut batch = Batch { tree, held: Vec::new(), to_post: Vec::new(), inserted: 0, counted: 0 };
+        let result = entries.chunks(GROUP).try_for_each(|group| batch.insert_group(group));
+        batch.settle();
+        for (low, at) in std::mem::take(&mut batch.to_post) {
+            tree.lag(tree.post(low, at));
+        }
+        result.map(|()| batch.inserted)
+    }
+
+    /// One after the other: making room wants to have no leaf locked, and nothing is saved where each change needs its fences.
+    fn renewed(self) -> Result<u64>
+    where
+        N::Ops: Renew,
+    {
+        let insert = |new: u64, &(key, value): &Entry| {
+            Ok(new + u64::from(self.tree.change(key, |_| Change::Put(value))?.is_none()))
+        };
+        self.entries.iter().try_fold(0, insert)
+    }
+}
+
+impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     fn insert_group(&mut self, group: &[Entry]) -> Result<()> {
         let leaves = &self.tree.leaves;
         let mut keys = [0; GROUP];
@@ -67,14 +89,11 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
         let i = self.hold(hint, entry.0)?;
         let Held { leaf, dirty } = &mut self.held[i];
         match leaves.search(leaf, entry.0) {
-            Err(_) if leaves.is_full(leaf) => {
-                let (right, with_new) = leaves.split(leaf, 0, entry)?;
+            Err(_) if !leaves.has_room(leaf, 1) => {
+                let (right, put) = leaves.put_by_split(leaf, 0, entry)?;
                 // The link is in the first line, and was flushed and fenced with all of it.
-                *dirty &= !1;
-                if !with_new && let Err(place) = leaves.search(leaf, entry.0) {
-                    *dirty |= leaves.put(leaf, Err(place), entry);
-                }
-                self.split.push((right.span().low(), right.at));
+                *dirty = *dirty & !1 | put;
+                self.to_post.push((right.range().low(), right.at));
                 self.held.insert(i + 1, Held { leaf: right, dirty: 0 });
                 self.inserted += 1;
             }
@@ -89,8 +108,8 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
     /// Which of the held leaves owns the key: another one, if need be, to the right of all others.
     fn hold(&mut self, hint: Option<u64>, key: u64) -> Result<usize> {
         // Keys ascend, and a split leaves two.
-        if let Some(i) = self.held.iter().rposition(|held| held.leaf.span().low() <= key)
-            && self.held[i].leaf.span().contains(key)
+        if let Some(i) = self.held.iter().rposition(|held| held.leaf.range().low() <= key)
+            && self.held[i].leaf.range().contains(key)
         {
             return Ok(i);
         }
@@ -121,7 +140,9 @@ impl<'t, N: Node, M: Medium> Batch<'t, N, M> {
         }
         self.publish();
     }
+}
 
+impl<N: Node, M: Medium> Batch<'_, N, M> {
     /// Counts what is new, and lets others see it.
     fn publish(&mut self) {
         let new = self.inserted - std::mem::replace(&mut self.counted, self.inserted);

@@ -5,7 +5,7 @@ use crate::chain::Chain;
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Error, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, Node, Span};
+use crate::node::{Entry, KeyRange, Node};
 use crate::pool::blocks::Taken;
 use crate::sync::Ordering;
 
@@ -119,11 +119,11 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Writes the leaf that waits for the offset of its right neighbour; flushed, not fenced.
     fn write_pending(&self, draft: &mut Draft<'_, N, M>, next: u64) -> Result<()> {
         let Some(Pending { low, block, entries }) = draft.pending.take() else { return Ok(()) };
-        let leaf = self.leaves.fill_first(block, Span::new(low, u64::MAX), next, &entries)?;
+        let leaf = self.leaves.fill_first(block, KeyRange::new(low, u64::MAX), next, &entries)?;
         draft.leaves.push((low, leaf.at));
         // A late reader may still know the block as another leaf: it must not look into this one yet.
         if !is_left_out(Validation::Hidden) {
-            self.leaves.hide(leaf);
+            self.leaves.mark_dead(leaf);
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
         for (&(low, at), high) in draft.leaves.iter().zip(highs) {
             delay();
-            self.leaves.adopt(at, Span::new(low, high));
+            self.leaves.publish(at, KeyRange::new(low, high));
         }
         delay();
         self.head.store(draft.leaves[0].1, Ordering::Release);

@@ -5,7 +5,8 @@ use crate::chain::{Chain, Links};
 use crate::error::{Broken, Result};
 use crate::index::{IndexKind, built_flat, built_volatile, check_persistent};
 use crate::medium::Medium;
-use crate::node::{Checked, Node, with_layout};
+use crate::node::registry::with_layout;
+use crate::node::{Checked, Layout, Node};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::{Records, span};
 use crate::pool::roots::Root;
@@ -145,17 +146,17 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
             if chain.level(here)? != 0 {
                 return Err(Broken::new(here, "N1: a leaf has level 0"));
             }
-            let span = chain.span_of(here)?;
-            if last_low.is_none() && span.low() != 0 {
+            let range = chain.range_of(here)?;
+            if last_low.is_none() && range.low() != 0 {
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
-            last_low = Some(span.low());
+            last_low = Some(range.low());
             used.leaves.insert(here);
-            leaves.push((span.low(), here));
+            leaves.push((range.low(), here));
             report.leaves += 1;
             chain.fits(here)?;
             let mut broken = Vec::new();
-            if let Some(Checked { entries, pair }) = N::check(m, here, span, &mut |b| broken.push(b)) {
+            if let Some(Checked { entries, pair }) = N::Ops::check(m, here, range, &mut |b| broken.push(b)) {
                 report.unfinished += u64::from(pair.is_some());
                 report.entries += entries.len() as u64 - u64::from(pair.is_some());
                 if let Some(records) = &records {

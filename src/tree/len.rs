@@ -92,20 +92,20 @@ impl<N: Node, M: Medium> Core<N, M> {
             known -= 1;
             // The right neighbour, if it still is one: then it was in the chain, and no search is needed.
             let neighbour = leaves.validate(next, next).ok().map(|at| leaves.view(at)).transpose()?.flatten();
-            let neighbour = neighbour.filter(|view| view.span.contains(key));
+            let neighbour = neighbour.filter(|view| view.range.contains(key));
             let at_once = neighbour.and_then(|view| {
-                let place = (view.span, leaves.next_of(&view));
+                let place = (view.range, leaves.next_of(&view));
                 view.is_still().then_some(place)
             });
-            let (span, right) = match at_once {
+            let (range, right) = match at_once {
                 Some(place) => place,
-                None => self.with_owner(key, |view| (view.span, leaves.next_of(view)))?,
+                None => self.with_owner(key, |view| (view.range, leaves.next_of(view)))?,
             };
-            if span.low() == u64::MAX {
+            if range.low() == u64::MAX {
                 break;
             }
             leaves.prefetch_all(right);
-            (key, next) = (span.high(), right);
+            (key, next) = (range.high(), right);
         }
         Ok(())
     }

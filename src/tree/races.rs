@@ -4,7 +4,7 @@ use super::{Core, PTree};
 use crate::chain::View;
 use crate::error::Error;
 use crate::medium::{Dram, Medium};
-use crate::node::{Append, Circular, NEXT, Node, OneLine};
+use crate::node::{Append, Circular, NEXT, Node, OneLine, SplitInPlace};
 use crate::pool::{Options, Pool};
 use crate::{Index, Persistent, Volatile};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ fn filled<N: Node, I: Index>(keys: u64) -> PTree<N, I, Dram> {
 }
 
 /// What readers know of all leaves.
-fn views<N: Node>(core: &Core<N, Dram>) -> Vec<View<'_, N::Aid>> {
+fn views<N: Node>(core: &Core<N, Dram>) -> Vec<View<'_, N>> {
     let listed = core.find_leaves(core.head()).unwrap().listed;
     listed.iter().map(|&(_, at)| core.leaves.view(at).unwrap().unwrap()).collect()
 }
@@ -54,7 +54,7 @@ fn writers_that_change_nothing_disturb_no_reader() {
         undisturbed("a close record");
         let last = known.last().unwrap();
         core.directory.reset().unwrap();
-        assert_eq!(tree.update(last.span.low(), 7).unwrap().unwrap() * 10, last.span.low());
+        assert_eq!(tree.update(last.range.low(), 7).unwrap().unwrap() * 10, last.range.low());
         let (last, passed) = known.split_last().unwrap();
         assert!(passed.len() > 3 && passed.iter().all(View::is_still), "a writer that walked past changed a version");
         assert!(!last.is_still(), "an update that is not noticed");
@@ -99,10 +99,10 @@ fn without_a_leaf<N: Node, I: Index>(tree: &PTree<N, I, Dram>, meanwhile: impl F
     let leaves = &tree.core.leaves;
     let (low, at) = tree.core.find_leaves(tree.core.head()).unwrap().listed[5];
     let leaf = leaves.lock(at).unwrap().unwrap();
-    let span = leaf.span();
-    leaves.hide(leaf);
+    let range = leaf.range();
+    leaves.mark_dead(leaf);
     meanwhile(low);
-    leaves.adopt(at, span);
+    leaves.publish(at, range);
 }
 
 /// Who loses one race after the other waits until the chain is at rest; that is no damage.
@@ -136,7 +136,7 @@ fn starvation_is_no_damage() {
 /// A chain that is broken is found to be, whoever searches; and also by who changes it.
 #[test]
 fn a_broken_chain_is_an_error() {
-    fn with<N: Node, I: Index>() {
+    fn with<N: Node<Ops: SplitInPlace>, I: Index>() {
         let tree = filled::<N, I>(100);
         without_a_leaf(&tree, |low| {
             let is_corrupt = |result| matches!(result, Err(Error::Corrupt { .. }));
@@ -157,16 +157,15 @@ fn two_leaves_that_own_a_key_are_an_error() {
     let tree = filled::<Append<3>, Volatile>(200);
     let core = &tree.core;
     let key = 1000;
-    let room = || core.leaves.room(&core.lock_owner(key).unwrap());
     // An update takes two slots.
-    while room() >= 2 {
+    while core.leaves.has_room(&core.lock_owner(key).unwrap(), 2) {
         tree.update(key, 1).unwrap();
     }
     let full = core.lock_owner(key).unwrap();
-    let (span, next) = (full.span(), core.leaves.next(full.at).unwrap().unwrap());
+    let (range, next) = (full.range(), core.leaves.next(full.at).unwrap().unwrap());
     drop(full);
-    let left = core.lock_owner(span.low() - 1).unwrap().at;
-    let twin = core.leaves.create(0, span, next, &[]).unwrap().at;
+    let left = core.lock_owner(range.low() - 1).unwrap().at;
+    let twin = core.leaves.create(0, range, next, &[]).unwrap().at;
     core.medium().store(left + NEXT, twin);
     assert!(matches!(tree.update(key, 2), Err(Error::Corrupt { .. })));
 }

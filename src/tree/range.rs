@@ -118,9 +118,9 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
     fn read(tree: &Core<N, M>, hint: u64, key: u64, unread: (u64, u64), ready: &mut Ready) -> Option<Place> {
         delay();
         let leaves = &tree.leaves;
-        let mut read = |view: &View<'_, N::Aid>| {
+        let mut read = |view: &View<'_, N>| {
             ready.rest = 0..leaves.entries_in(view, unread, &mut ready.entries);
-            let (low, last) = (view.span.low(), view.span.high().wrapping_sub(1));
+            let (low, last) = (view.range.low(), view.range.high().wrapping_sub(1));
             Place { expected: view.at == hint, low, last, next: leaves.next_of(view) }
         };
         let hinted = leaves.validate(hint, hint).ok();

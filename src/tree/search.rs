@@ -6,7 +6,7 @@ use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Result};
 use crate::index::GROUP;
 use crate::medium::Medium;
-use crate::node::{LOW, Node, Span};
+use crate::node::{KeyRange, LOW, Node};
 
 /// Lost races after which a reader takes the lock of its leaf, and a writer searches while no leaf can leave the chain.
 const PATIENCE: usize = 64;
@@ -31,13 +31,13 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// `least` is what the low of this node must at least be, coming from its left neighbour: a node that has become
     /// another leads astray.
     #[inline]
-    fn go_right(&self, key: u64, at: u64, span: Span, least: &mut u64) -> std::result::Result<bool, Broken> {
-        let ascends = span.low() >= *least;
-        *least = span.low().saturating_add(1);
-        if key < span.low() && at == self.head() {
+    fn go_right(&self, key: u64, at: u64, range: KeyRange, least: &mut u64) -> std::result::Result<bool, Broken> {
+        let ascends = range.low() >= *least;
+        *least = range.low().saturating_add(1);
+        if key < range.low() && at == self.head() {
             return Err(Broken::new(at + LOW, "N1: the chain starts with the leaf that owns 0"));
         }
-        Ok(ascends && key >= span.low())
+        Ok(ascends && key >= range.low())
     }
 
     /// The right neighbour of a node that does not own the key.
@@ -51,7 +51,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(super) fn with_owner<R>(
         &self,
         key: u64,
-        mut read: impl FnMut(&View<'_, N::Aid>) -> R,
+        mut read: impl FnMut(&View<'_, N>) -> R,
     ) -> std::result::Result<R, Broken> {
         // Nearly always the index knows the leaf, and nobody writes to it.
         if let Some(at) = self.directory.floor_at_once(key) {
@@ -65,13 +65,8 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Reads in this leaf, if it owns the key and nobody writes to it: then it is the right one, however it was come by.
     #[inline(always)]
-    pub(super) fn with_owner_at_once<R>(
-        &self,
-        at: u64,
-        key: u64,
-        read: impl FnOnce(&View<'_, N::Aid>) -> R,
-    ) -> Option<R> {
-        let owns = |view: &View<'_, N::Aid>| view.span.contains(key) || is_left_out(Validation::Span);
+    pub(super) fn with_owner_at_once<R>(&self, at: u64, key: u64, read: impl FnOnce(&View<'_, N>) -> R) -> Option<R> {
+        let owns = |view: &View<'_, N>| view.range.contains(key) || is_left_out(Validation::Span);
         let view = self.leaves.view_at_once(at).filter(owns)?;
         let result = read(&view);
         view.is_still().then_some(result)
@@ -82,7 +77,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     fn with_owner_in_the_end<R>(
         &self,
         key: u64,
-        mut read: impl FnMut(&View<'_, N::Aid>) -> R,
+        mut read: impl FnMut(&View<'_, N>) -> R,
     ) -> std::result::Result<R, Broken> {
         let mut lost = 0;
         'again: while lost < PATIENCE {
@@ -92,7 +87,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             loop {
                 self.leaves.prefetch(at, key);
                 let Some(view) = self.leaves.view(at)? else { continue 'again };
-                if view.span.contains(key) {
+                if view.range.contains(key) {
                     let result = read(&view);
                     if view.is_still() {
                         return Ok(result);
@@ -104,7 +99,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                     }
                     continue;
                 }
-                let right = self.go_right(key, at, view.span, &mut least);
+                let right = self.go_right(key, at, view.range, &mut least);
                 let next = self.right_of(at);
                 if !view.is_still() || !right? {
                     continue 'again;
@@ -121,7 +116,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Locks the leaf that owns the key.
     #[inline(always)]
-    pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_, N::Aid>> {
+    pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_, N>> {
         if let Some(at) = self.directory.floor_at_once(key) {
             self.leaves.prefetch(at, key);
             if let Some(leaf) = self.lock_owner_at_once(at, key) {
@@ -133,24 +128,24 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Locks this leaf, if it owns the key and nobody else writes to it.
     #[inline(always)]
-    pub(super) fn lock_owner_at_once(&self, at: u64, key: u64) -> Option<Locked<'_, N::Aid>> {
-        let owns = |leaf: &Locked<'_, N::Aid>| leaf.span().contains(key) || is_left_out(Validation::Owner);
+    pub(super) fn lock_owner_at_once(&self, at: u64, key: u64) -> Option<Locked<'_, N>> {
+        let owns = |leaf: &Locked<'_, N>| leaf.range().contains(key) || is_left_out(Validation::Owner);
         self.leaves.lock_at_once(at).filter(owns)
     }
 
     #[cold]
     #[inline(never)]
-    fn try_lock_owner(&self, key: u64) -> std::result::Result<Locked<'_, N::Aid>, Broken> {
+    fn try_lock_owner(&self, key: u64) -> std::result::Result<Locked<'_, N>, Broken> {
         'again: for _ in 0..PATIENCE {
             let mut at = self.start(key);
             let mut least = 0;
             loop {
                 self.leaves.prefetch(at, key);
                 let Some(leaf) = self.leaves.lock(at)? else { continue 'again };
-                if leaf.span().contains(key) || is_left_out(Validation::Owner) {
+                if leaf.range().contains(key) || is_left_out(Validation::Owner) {
                     return Ok(leaf);
                 }
-                if !self.go_right(key, at, leaf.span(), &mut least)? {
+                if !self.go_right(key, at, leaf.range(), &mut least)? {
                     continue 'again;
                 }
                 at = self.right_of(at)?;
@@ -164,7 +159,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     ///
     /// No leaf is locked by this thread.
     #[cold]
-    fn lock_owner_undisturbed(&self, key: u64) -> std::result::Result<Locked<'_, N::Aid>, Broken> {
+    fn lock_owner_undisturbed(&self, key: u64) -> std::result::Result<Locked<'_, N>, Broken> {
         // Who changes the chain may be looking for a leaf to do so.
         let _restructuring = (!self.restructuring.is_mine()).then(|| self.restructuring.lock());
         // The index may be damaged where the chain is not.
@@ -172,11 +167,11 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// The same, by the chain from this leaf on.
-    fn lock_owner_from(&self, mut at: u64, key: u64) -> std::result::Result<Locked<'_, N::Aid>, Broken> {
+    fn lock_owner_from(&self, mut at: u64, key: u64) -> std::result::Result<Locked<'_, N>, Broken> {
         let lost = |at| Broken::new(at, "N1: the chain does not lead to the key's owner");
         loop {
-            let leaf = self.leaves.lock(at)?.filter(|leaf| key >= leaf.span().low()).ok_or_else(|| lost(at))?;
-            if leaf.span().contains(key) {
+            let leaf = self.leaves.lock(at)?.filter(|leaf| key >= leaf.range().low()).ok_or_else(|| lost(at))?;
+            if leaf.range().contains(key) {
                 return Ok(leaf);
             }
             at = self.right_of(at)?;
@@ -206,7 +201,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 }
             }
             for (leaf, &key) in leaves.iter().zip(keys) {
-                let value = |view: &View<'_, N::Aid>| self.leaves.value_in(view, key).map(&read);
+                let value = |view: &View<'_, N>| self.leaves.value_in(view, key).map(&read);
                 let at_once = leaf.and_then(|at| self.with_owner_at_once(at, key, value));
                 out(at_once.unwrap_or_else(|| self.get_with(key, &read)));
             }

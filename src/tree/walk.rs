@@ -5,6 +5,7 @@
 //! wait for each leaf.
 
 use super::Core;
+use crate::chain::Links;
 use crate::error::{Broken, Result};
 use crate::medium::Medium;
 use crate::node::{LOW, NEXT, Node};
@@ -53,7 +54,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let blocks = (segments.size() / N::BYTES) as usize;
         let all = owned.len() * blocks;
         // Blocks of several sizes are not numbered.
-        if N::CLASSES > 1 || all < FEW || all >= BAD as usize {
+        if Links::<N, M>::CLASSES > 1 || all < FEW || all >= BAD as usize {
             return self.follow(head);
         }
         self.sweep(head, &Numbered { places: Places::new(&owned), segments: owned, blocks })
@@ -309,7 +310,7 @@ mod tests {
         is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + LOW, 0));
         is_corrupt::<Circular<4>>(|core, at| {
             core.medium().store(at + 16, 7);
-            assert!(Circular::<4>::level(core.medium(), at).is_err());
+            assert!(<Circular<4> as Node>::Ops::level(core.medium(), at).is_err());
         });
     }
 }

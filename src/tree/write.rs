@@ -4,7 +4,7 @@ use super::Core;
 use crate::chain::Locked;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::node::{Entry, InNode, Node};
+use crate::node::{Entry, InNode, Node, Renew, Space, SpaceOf, SplitInPlace, Verb};
 
 /// What is to become of a key.
 pub(crate) enum Change {
@@ -29,19 +29,17 @@ impl<N: Node, M: Medium> Core<N, M> {
             let found = leaves.search(&leaf, key);
             let old = found.ok().map(|place| leaves.value(&leaf, place));
             let change = decide(old);
-            if N::RENEWS {
-                let takes = match (&change, found) {
-                    (Change::Keep, _) | (Change::Remove, Err(_)) => 0,
-                    (Change::Put(_), Err(_)) => 1,
-                    (Change::Put(_), Ok(_)) => N::TAKES.update,
-                    (Change::Remove, Ok(_)) => N::TAKES.remove,
-                };
-                if leaves.room(&leaf) < takes {
-                    drop(leaf);
-                    match self.renew(key, takes, &mut decide)? {
-                        Some(old) => return Ok(old),
-                        None => continue,
-                    }
+            let takes = match (&change, found) {
+                (Change::Keep, _) | (Change::Remove, Err(_)) => 0,
+                (Change::Put(_), Err(_)) => 1,
+                (Change::Put(_), Ok(_)) => SpaceOf::<N>::TAKES.update,
+                (Change::Remove, Ok(_)) => SpaceOf::<N>::TAKES.remove,
+            };
+            if takes > 0 && !leaves.has_room(&leaf, takes) {
+                let verb = WithoutRoom { tree: self, leaf, key, takes, found, change, decide: &mut decide };
+                match SpaceOf::<N>::run(verb)? {
+                    Step::Done(done) => return Ok(done),
+                    Step::Again => continue,
                 }
             }
             match (change, found) {
@@ -55,45 +53,109 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     #[inline(always)]
-    fn insert_new<'t>(&'t self, leaf: Locked<'t, N::Aid>, place: usize, new: Entry) -> Result<()> {
-        let leaves = &self.leaves;
+    fn insert_new<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<()> {
         let Some(mut leaf) = self.by_copy(leaf, InNode::Insert(place), new)? else { return Ok(()) };
-        if leaves.is_full(&leaf) {
-            return self.insert_by_split(leaf, new);
-        }
-        leaves.insert(&mut leaf, place, new);
+        self.leaves.insert(&mut leaf, place, new);
         // Counted under the lock: `clear` counts anew when it holds all locks.
-        leaves.count.add(1);
-        Ok(())
-    }
-
-    /// Once in dozens of inserts, and not in the way of the others.
-    #[cold]
-    #[inline(never)]
-    fn insert_by_split<'t>(&'t self, mut leaf: Locked<'t, N::Aid>, new: Entry) -> Result<()> {
-        let leaves = &self.leaves;
-        let (right, with_new) = leaves.split(&mut leaf, 0, new)?;
-        if !with_new && let Err(place) = leaves.search(&leaf, new.0) {
-            leaves.insert(&mut leaf, place, new);
-        }
-        let (low, at) = (right.span().low(), right.at);
-        leaves.count.add(1);
-        drop(right);
-        drop(leaf);
-        self.lag(self.post(low, at));
+        self.leaves.count.add(1);
         Ok(())
     }
 
     #[inline(always)]
-    fn remove_old(&self, leaf: Locked<'_, N::Aid>, place: usize, key: u64) -> Result<()> {
+    fn remove_old(&self, leaf: Locked<'_, N>, place: usize, key: u64) -> Result<()> {
         let leaves = &self.leaves;
         let Some(mut leaf) = self.by_copy(leaf, InNode::Remove(place), (key, 0))? else { return Ok(()) };
         leaves.remove(&mut leaf, place);
         leaves.count.sub_one();
         if leaves.is_sparse(&leaf) {
             drop(leaf);
-            self.lag(if N::RENEWS { self.gather(key) } else { self.rebalance(key) });
+            self.lag(SpaceOf::<N>::run(Gather { tree: self, key }));
         }
         Ok(())
+    }
+}
+
+/// A change for which its leaf has no room.
+struct WithoutRoom<'t, 'd, N: Node, M: Medium, D> {
+    tree: &'t Core<N, M>,
+    leaf: Locked<'t, N>,
+    key: u64,
+    takes: usize,
+    found: Result<usize, usize>,
+    change: Change,
+    decide: &'d mut D,
+}
+
+/// How far a change has come.
+enum Step {
+    /// It is durable; the key had this value.
+    Done(Option<u64>),
+    /// There is room for it now, in the leaf that owns the key.
+    Again,
+}
+
+impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for WithoutRoom<'_, '_, N, M, D> {
+    type Output = Result<Step>;
+
+    #[inline(always)]
+    fn in_place(self) -> Result<Step>
+    where
+        N::Ops: SplitInPlace,
+    {
+        let (Change::Put(value), Err(place)) = (self.change, self.found) else {
+            unreachable!("in place, only an insert takes a slot");
+        };
+        self.tree.insert_into_full(self.leaf, place, (self.key, value))?;
+        Ok(Step::Done(None))
+    }
+
+    #[inline(always)]
+    fn renewed(self) -> Result<Step>
+    where
+        N::Ops: Renew,
+    {
+        drop(self.leaf);
+        let done = self.tree.rewrite_leaf(self.key, self.takes, self.decide)?;
+        Ok(done.map_or(Step::Again, Step::Done))
+    }
+}
+
+impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
+    /// Once in dozens of inserts, and not in the way of the others.
+    #[cold]
+    #[inline(never)]
+    fn insert_into_full<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<()> {
+        let leaves = &self.leaves;
+        let Some(mut leaf) = self.by_copy(leaf, InNode::Insert(place), new)? else { return Ok(()) };
+        let right = leaves.insert_by_split(&mut leaf, 0, new)?;
+        let (low, at) = (right.range().low(), right.at);
+        leaves.count.add(1);
+        drop((right, leaf));
+        self.lag(self.post(low, at));
+        Ok(())
+    }
+}
+
+/// What follows a removal that left a leaf nearly empty.
+struct Gather<'t, N: Node, M: Medium> {
+    tree: &'t Core<N, M>,
+    key: u64,
+}
+
+impl<N: Node, M: Medium> Verb<N::Ops> for Gather<'_, N, M> {
+    type Output = Result<()>;
+
+    fn in_place(self) -> Result<()>
+    where
+        N::Ops: SplitInPlace,
+    {
+        self.tree.rebalance(self.key)
+    }
+
+    fn renewed(self) -> Result<()>
+    where
+        N::Ops: Renew,
+    {
+        self.tree.gather(self.key)
     }
 }

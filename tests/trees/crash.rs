@@ -186,7 +186,7 @@ fn every_planted_bug_is_found_but<N: Node, I: Index>(
     assert!(controls.len() >= 10, "only {} places", controls.len());
     // Each of these places may be missed once.
     let mut explained =
-        vec![(ControlKind::Fence, "src/pool/segments.rs"), (ControlKind::Fence, "src/index/persistent.rs")];
+        vec![(ControlKind::Fence, "src/pool/segments.rs"), (ControlKind::Fence, "src/index/persistent/mod.rs")];
     // A released segment that stays its tree's is lost after an orderly close only, and then only spans are.
     if values == Values::Numbers {
         explained.push((ControlKind::Flush, "src/pool/segments.rs"));
@@ -235,7 +235,7 @@ fn planted_bugs_of_repairs() {
 fn planted_bugs_crab() {
     // That a block is taken is noted for its cost alone, as in the paper: what is in use is what the chain reaches.
     const OF_NOTES: &[(ControlKind, &str)] =
-        &[(ControlKind::Flush, "src/node/cow_sip.rs"), (ControlKind::Fence, "src/node/cow_sip.rs")];
+        &[(ControlKind::Flush, "src/chain/allocation.rs"), (ControlKind::Fence, "src/chain/allocation.rs")];
     every_planted_bug_of_the_layout_is_found::<CowSip<8>>(1, OF_NOTES);
     // At this size it copies nearly always, so that hardly a history leaves it a shift to finish.
     every_planted_bug_of_the_layout_is_found::<CowSip<8, { crab::OPT }>>(0, &[]);

@@ -31,7 +31,7 @@ use super::subject::Kind;
 use super::verify::{self, Allowed, Run};
 use crate::index::{Index, IndexKind};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
-use crate::node::{LOW, NEXT, Node, SLOT, Span};
+use crate::node::{KeyRange, LOW, NEXT, Node, SLOT};
 use std::collections::BTreeMap;
 
 /// In the entry of the first tree: where the leftmost leaf is, and the topmost node of an index in the pool.
@@ -235,12 +235,12 @@ fn leaves<N: Node, I: Index>(m: &Sim) -> String {
     text + &leaves.join(" | ")
 }
 
-fn span(m: &Sim, at: u64) -> Span {
+fn span(m: &Sim, at: u64) -> KeyRange {
     let high = match m.load(at + NEXT) {
         0 => u64::MAX,
         next => m.load(next + LOW),
     };
-    Span::new(m.load(at + LOW), high)
+    KeyRange::new(m.load(at + LOW), high)
 }
 
 /// The slots of a leaf, as they are written above.

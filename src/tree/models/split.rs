@@ -31,11 +31,9 @@ fn loom_tree_update_of_a_moved_key_unowned_is_found_wrong() {
 fn split_unposted(tree: &Of<Volatile>) {
     let core = &tree.core;
     let mut leaf = core.lock_owner(15).unwrap();
-    let (right, with_new) = core.leaves.split(&mut leaf, 0, (15, 16)).unwrap();
-    assert!(!with_new);
-    core.leaves.insert(&mut leaf, 1, (15, 16));
+    let right = core.leaves.insert_by_split(&mut leaf, 0, (15, 16)).unwrap();
     core.leaves.count.add(1);
-    UNPOSTED.set((right.span().low(), right.at));
+    UNPOSTED.set((right.range().low(), right.at));
 }
 
 thread_local! {

@@ -15,11 +15,11 @@
 use crate::arch::simd;
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
-use crate::node::hash::{Hash, Slots, each};
+use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
-use crate::node::sorted;
-use crate::node::{Entry, LOW, Linear, NEXT, Node, PER_LINE, SLOT, Span, slots};
+use crate::node::space::{InPlace, SplitInPlace};
+use crate::node::{Entry, KeyRange, LOW, Linear, NEXT, Node, PER_LINE, SLOT, slots, sorted};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries, 32 at most: two lines flushed and two fences per insert, one of each per update and
@@ -47,6 +47,9 @@ impl<const SLOTS: usize> Node for Fingerprint<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
+
+    type Ops = Self;
+    type Inner = Linear<SLOTS>;
 }
 
 impl<const SLOTS: usize> Fingerprint<SLOTS> {
@@ -71,8 +74,8 @@ impl<const SLOTS: usize> Fingerprint<SLOTS> {
     }
 
     /// The slots that hold an entry, from the medium.
-    fn owned<M: Medium>(m: &M, at: u64, span: Span) -> impl Iterator<Item = usize> {
-        each(m.load(at + BITMAP) & Self::ALL).filter(move |&slot| span.contains(slots::key(m, at, slot)))
+    fn owned<M: Medium>(m: &M, at: u64, range: KeyRange) -> impl Iterator<Item = usize> {
+        each(m.load(at + BITMAP) & Self::ALL).filter(move |&slot| range.contains(slots::key(m, at, slot)))
     }
 
     /// Stores the bitmap; durable when it returns.
@@ -85,26 +88,14 @@ impl<const SLOTS: usize> Fingerprint<SLOTS> {
 
 /// A place is a slot.
 impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
+    type Node = Self;
     /// The slots that hold an entry.
-    type Aid = AtomicU64;
-    type Inner = Linear<SLOTS>;
-    type Shared = ();
-
-    /// The bitmap says nothing about the order in which its bits came.
-    const INDEPENDENT: bool = false;
-
-    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
-        Ok(0)
-    }
+    type Hints = AtomicU64;
+    type Space = InPlace;
 
     #[inline]
-    fn len(aid: &AtomicU64) -> usize {
-        aid.load(Ordering::Relaxed).count_ones() as usize
-    }
-
-    #[inline]
-    fn room(aid: &AtomicU64) -> usize {
-        SLOTS - Self::len(aid)
+    fn len(hints: &AtomicU64) -> usize {
+        hints.load(Ordering::Relaxed).count_ones() as usize
     }
 
     #[inline]
@@ -112,13 +103,9 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         m.prefetch(at, LINE);
     }
 
-    fn prefetch_all<M: Medium>(m: &M, at: u64) {
-        m.prefetch(at, Self::BYTES);
-    }
-
     #[inline]
-    fn search<M: Medium>(m: &M, at: u64, aid: &AtomicU64, key: u64) -> Result<usize, usize> {
-        let used = aid.load(Ordering::Relaxed);
+    fn search<M: Medium>(m: &M, at: u64, hints: &AtomicU64, key: u64) -> Result<usize, usize> {
+        let used = hints.load(Ordering::Relaxed);
         let candidates = Self::matching(m, at, Hash::of(key).print()) & used;
         match each(candidates).find(|&slot| slots::key(m, at, slot) == key) {
             Some(slot) => Ok(slot),
@@ -132,17 +119,24 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         m.load(value_at(at, place))
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, aid: &AtomicU64, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+    fn entries<M: Medium>(m: &M, at: u64, hints: &AtomicU64, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         let mut pairs = [[0; 2]; simd::MOST];
         m.load_words(key_at(at, 0), &mut pairs.as_flattened_mut()[..2 * SLOTS]);
         if out.len() < simd::MOST {
             out.resize(simd::MOST, (0, 0));
         }
         let out = out.first_chunk_mut().expect("it was made as long");
-        simd::sorted(&pairs, aid.load(Ordering::Relaxed), keys, out)
+        simd::sorted(&pairs, hints.load(Ordering::Relaxed), keys, out)
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, aid: &AtomicU64, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
+    fn fill<M: Medium>(
+        m: &M,
+        at: u64,
+        hints: &AtomicU64,
+        New { low, next, .. }: New,
+        entries: &[Entry],
+        _zeroed: bool,
+    ) {
         let used = ((1u64 << entries.len()) - 1) & Self::ALL;
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
@@ -152,21 +146,21 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
             Self::set_print(m, at, slot, Hash::of(key).print());
         }
         m.flush(at, key_at(0, entries.len()));
-        aid.store(used, Ordering::Relaxed);
+        hints.store(used, Ordering::Relaxed);
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, aid: &AtomicU64, place: usize, (key, value): Entry) {
+    fn insert<M: Medium>(m: &M, at: u64, hints: &AtomicU64, place: usize, (key, value): Entry) {
         m.store_pair(key_at(at, place), [key, value]);
         m.flush(key_at(at, place), SLOT);
         // Crash: a slot whose bit is not set.
         m.fence();
         Self::set_print(m, at, place, Hash::of(key).print());
         m.order();
-        let used = aid.load(Ordering::Relaxed) | 1 << place;
+        let used = hints.load(Ordering::Relaxed) | 1 << place;
         m.store(at + BITMAP, used);
         // Crash: no bit; or the bit, and in the same line the fingerprint, which came before it.
         m.flush(at + BITMAP, 8);
-        aid.store(used, Ordering::Relaxed);
+        hints.store(used, Ordering::Relaxed);
     }
 
     fn update<M: Medium>(m: &M, at: u64, _aid: &AtomicU64, place: usize, value: u64) {
@@ -175,16 +169,45 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         m.flush(value_at(at, place), 8);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, aid: &AtomicU64, _span: Span, place: usize) {
-        let used = aid.load(Ordering::Relaxed) & !(1 << place);
+    fn remove<M: Medium>(m: &M, at: u64, hints: &AtomicU64, _range: KeyRange, place: usize) {
+        let used = hints.load(Ordering::Relaxed) & !(1 << place);
         m.store(at + BITMAP, used);
         // Crash: the entry, or no entry.
         m.flush(at + BITMAP, 8);
-        aid.store(used, Ordering::Relaxed);
+        hints.store(used, Ordering::Relaxed);
     }
 
-    fn stage<M: Medium>(m: &M, at: u64, aid: &AtomicU64, _wider: Span, entries: &[Entry]) {
-        let mut used = aid.load(Ordering::Relaxed);
+    fn recover<M: Medium>(m: &M, at: u64, hints: &AtomicU64, range: KeyRange) -> Result<(), Broken> {
+        sound::<Self, M>(m, at, range)?;
+        let used = Self::owned(m, at, range).fold(0, |used, slot| used | 1 << slot);
+        if used != m.load(at + BITMAP) {
+            Self::commit(m, at, used);
+        }
+        hints.store(used, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        let mut keys: Vec<(u64, usize)> =
+            Self::owned(m, at, range).map(|slot| (slots::key(m, at, slot), slot)).collect();
+        keys.sort_unstable();
+        if let Some(pair) = keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            report(Broken::new(key_at(at, pair[1].1), "N3: a key twice in a leaf"));
+            return None;
+        }
+        if let Some(&(_, slot)) = keys.iter().find(|&&(key, slot)| Self::print(m, at, slot) != Hash::of(key).print()) {
+            report(Broken::new(key_at(at, slot), "N3: a fingerprint of another key"));
+            return None;
+        }
+        let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
+        Some(Checked { entries, pair: None })
+    }
+}
+
+/// A batch changes one entry after the other: the bitmap says nothing about the order in which its bits came.
+impl<const SLOTS: usize> SplitInPlace for Fingerprint<SLOTS> {
+    fn prefill<M: Medium>(m: &M, at: u64, hints: &AtomicU64, _wider: KeyRange, entries: &[Entry]) {
+        let mut used = hints.load(Ordering::Relaxed);
         let mut lines = 0;
         for &(key, value) in entries {
             let slot = ((!used).trailing_zeros() as usize).min(SLOTS - 1);
@@ -199,41 +222,15 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         // Crash: entries that are not owned yet. Bits that a split left behind go with the store. No flush: the link that
         // commits is in this line, and comes after the caller's fence.
         m.store(at + BITMAP, used);
-        aid.store(used, Ordering::Relaxed);
+        hints.store(used, Ordering::Relaxed);
     }
 
-    fn narrow<M: Medium>(m: &M, at: u64, aid: &AtomicU64, border: u64) {
-        let stays = each(aid.load(Ordering::Relaxed)).filter(|&slot| slots::key(m, at, slot) < border);
+    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &AtomicU64, border: u64) {
+        let stays = each(hints.load(Ordering::Relaxed)).filter(|&slot| slots::key(m, at, slot) < border);
         let used = stays.fold(0, |used, slot| used | 1 << slot);
         // Crash: the bits of slots that are not owned; the next recovery clears them. They must be clear before one of
         // these slots is written to, or the entry would be there before it is whole.
         Self::commit(m, at, used);
-        aid.store(used, Ordering::Relaxed);
-    }
-
-    fn recover<M: Medium>(m: &M, at: u64, aid: &AtomicU64, span: Span) -> Result<(), Broken> {
-        sound::<Self, M>(m, at, span)?;
-        let used = Self::owned(m, at, span).fold(0, |used, slot| used | 1 << slot);
-        if used != m.load(at + BITMAP) {
-            Self::commit(m, at, used);
-        }
-        aid.store(used, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn check<M: Medium>(m: &M, at: u64, span: Span, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let mut keys: Vec<(u64, usize)> =
-            Self::owned(m, at, span).map(|slot| (slots::key(m, at, slot), slot)).collect();
-        keys.sort_unstable();
-        if let Some(pair) = keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            report(Broken::new(key_at(at, pair[1].1), "N3: a key twice in a leaf"));
-            return None;
-        }
-        if let Some(&(_, slot)) = keys.iter().find(|&&(key, slot)| Self::print(m, at, slot) != Hash::of(key).print()) {
-            report(Broken::new(key_at(at, slot), "N3: a fingerprint of another key"));
-            return None;
-        }
-        let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
-        Some(Checked { entries, pair: None })
+        hints.store(used, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,138 @@
+//! Blocks for nodes: taken, filled, published, given back.
+
+use super::{Chain, Locked};
+use crate::delay::delay;
+use crate::error::{Broken, Result};
+use crate::medium::{LINE, Medium};
+use crate::node::shadow::Leave;
+use crate::node::{Entry, KeyRange, Layout, New, Node};
+use crate::pool::blocks::Taken;
+
+/// What a block is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// For one node more.
+    Growth,
+    /// For a node in the place of one whose block, of the same size, is given back before the tree's mutex is.
+    Exchange,
+}
+
+impl<N: Node, M: Medium> Chain<N, M> {
+    /// Takes a block of the smallest size and fills it with entries, which ascend; flushed, not fenced. Locked until
+    /// dropped; nothing points to it.
+    pub(crate) fn create(&self, level: u16, range: KeyRange, next: u64, entries: &[Entry]) -> Result<Locked<'_, N>> {
+        self.create_of((N::BYTES / LINE) as u32, For::Growth, level, range, next, entries)
+    }
+
+    /// The size of the blocks for a node of so many lines.
+    fn class_for(lines: u32) -> usize {
+        (u64::from(lines) * LINE).div_ceil(N::BYTES).next_power_of_two().trailing_zeros() as usize
+    }
+
+    /// What a block for so many lines is taken for, if this node is given back for it.
+    pub(crate) fn in_place_of(&self, node: &Locked<'_, N>, lines: u32) -> For {
+        if self.class_of(node.at) == Self::class_for(lines) { For::Exchange } else { For::Growth }
+    }
+
+    /// The same, in a block that has so many lines.
+    pub(crate) fn create_of(
+        &self,
+        lines: u32,
+        purpose: For,
+        level: u16,
+        range: KeyRange,
+        next: u64,
+        entries: &[Entry],
+    ) -> Result<Locked<'_, N>> {
+        self.fill(self.take(lines, purpose)?, lines, level, range, next, entries)
+    }
+
+    /// Takes a block for a node of the smallest size, to be [filled](Self::fill_first) or [given back](Self::give_back).
+    pub(crate) fn take_first(&self) -> Result<Taken> {
+        self.take((N::BYTES / LINE) as u32, For::Growth)
+    }
+
+    /// Gives back a block that was taken and not filled.
+    pub(crate) fn give_back(&self, block: Taken) {
+        self.blocks[self.class_of(block.at)].give(block.at);
+    }
+
+    /// As [`create`](Self::create), of a leaf, in a block that was taken before.
+    pub(crate) fn fill_first(
+        &self,
+        block: Taken,
+        range: KeyRange,
+        next: u64,
+        entries: &[Entry],
+    ) -> Result<Locked<'_, N>> {
+        self.fill(block, (N::BYTES / LINE) as u32, 0, range, next, entries)
+    }
+
+    fn take(&self, lines: u32, purpose: For) -> Result<Taken> {
+        let (blocks, segments) = (&self.blocks[Self::class_for(lines)], &self.pool.segments);
+        match purpose {
+            For::Growth => blocks.take(self.medium(), segments),
+            For::Exchange => blocks.take_in_exchange(self.medium(), segments),
+        }
+    }
+
+    fn fill(
+        &self,
+        block: Taken,
+        lines: u32,
+        level: u16,
+        range: KeyRange,
+        next: u64,
+        entries: &[Entry],
+    ) -> Result<Locked<'_, N>> {
+        let shadow = self.shadow(block.at);
+        if shadow.lock.peek().is_ready() {
+            // A close record may call anything free, so a block may be free twice. The thread that asks may hold the lock.
+            return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().name()));
+        }
+        let was = shadow.lock.make_ready(shadow.lock.lock());
+        delay();
+        self.note_use(block.at, true);
+        let new = New { level, low: range.low(), next, lines };
+        N::Ops::fill(self.medium(), block.at, &shadow.hints, new, entries, block.zeroed);
+        shadow.set_range(range);
+        Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
+    }
+
+    /// Leaves a node as one that is in no chain, perhaps until it is [published](Self::publish).
+    pub(crate) fn mark_dead(&self, mut node: Locked<'_, N>) {
+        node.leave = Leave::Dead;
+    }
+
+    /// Makes a node that was marked dead one of the chain.
+    pub(crate) fn publish(&self, at: u64, range: KeyRange) {
+        let shadow = self.shadow(at);
+        let was = shadow.lock.lock();
+        shadow.set_range(range);
+        delay();
+        shadow.lock.unlock(was, Leave::Ready);
+    }
+
+    /// Gives back a node that is in no chain: not yet, or not any more, durably.
+    pub(crate) fn free(&self, node: Locked<'_, N>) {
+        let at = node.at;
+        self.mark_dead(node);
+        self.discard(at);
+    }
+
+    /// Gives back the block of a node that was marked dead.
+    pub(crate) fn discard(&self, at: u64) {
+        self.note_use(at, false);
+        self.blocks[self.class_of(at)].give(at);
+    }
+
+    /// Notes in a block, durably, whether it is in use, for a layout that wants that.
+    fn note_use(&self, at: u64, in_use: bool) {
+        let Some(word) = N::POLICY.in_use_at else { return };
+        let m = self.medium();
+        m.store(at + word, in_use.into());
+        m.flush(at + word, 8);
+        // Crash: what is in use is what the chain reaches, whatever is noted here.
+        m.fence();
+    }
+}

@@ -1,0 +1,166 @@
+//! Reading a node under a version, and locking it.
+
+use super::Chain;
+use crate::delay::{Validation, delay, is_left_out};
+use crate::error::Broken;
+use crate::medium::Medium;
+use crate::node::shadow::{Leave, Shadow, Version};
+use crate::node::{Hints, InnerOps, KeyRange, Layout, Node};
+
+/// What a reader knows of a node: valid as long as [`is_still`](Self::is_still) says so.
+pub(crate) struct View<'c, N: Node> {
+    pub(super) shadow: &'c Shadow<Hints<N>>,
+    version: Version,
+    pub(crate) at: u64,
+    /// What it owns.
+    pub(crate) range: KeyRange,
+}
+
+impl<N: Node> View<'_, N> {
+    /// Whether everything read through this view, and from the medium since, belongs together.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_still(&self) -> bool {
+        self.shadow.lock.is_still(self.version)
+    }
+}
+
+/// A node locked by a writer. Dropping it publishes what changed and unlocks.
+///
+/// A verb that changes the node says so itself ([`change`](Self::change)). A node that nobody changed is left under its old
+/// version: what readers have seen of it still holds.
+///
+/// What is known of the node stays in its shadow, where the lock lets one thread change it: a copy in here would be moved
+/// from frame to frame.
+pub(crate) struct Locked<'c, N: Node> {
+    pub(super) shadow: &'c Shadow<Hints<N>>,
+    pub(super) was: Version,
+    pub(super) leave: Leave,
+    pub(crate) at: u64,
+}
+
+impl<'c, N: Node> Locked<'c, N> {
+    /// What a reader would see.
+    pub(crate) fn view(&self) -> View<'c, N> {
+        View { shadow: self.shadow, version: self.was, at: self.at, range: self.range() }
+    }
+
+    /// The node is about to change: its readers are to begin again. Every verb that stores to it begins with this.
+    #[inline(always)]
+    pub(super) fn change(&mut self) {
+        self.leave = Leave::Ready;
+    }
+
+    /// What it owns.
+    #[inline]
+    pub(crate) fn range(&self) -> KeyRange {
+        self.shadow.range()
+    }
+
+    pub(super) fn set_range(&mut self, range: KeyRange) {
+        self.shadow.set_range(range);
+    }
+}
+
+impl<N: Node> Drop for Locked<'_, N> {
+    #[inline]
+    fn drop(&mut self) {
+        self.shadow.lock.unlock(self.was, self.leave);
+    }
+}
+
+impl<N: Node, M: Medium> Chain<N, M> {
+    /// What is known of a node. `None`: it left the chain.
+    #[inline]
+    pub(crate) fn view(&self, at: u64) -> Result<Option<View<'_, N>>, Broken> {
+        let shadow = self.shadow(at);
+        loop {
+            let version = shadow.lock.begin();
+            if version.is_ready() {
+                return Ok(Some(View { shadow, version, at, range: shadow.range() }));
+            }
+            if version.is_dead() {
+                return Ok(None);
+            }
+            self.first_touch(at, version)?;
+        }
+    }
+
+    /// What is known of a node, if it is ready and nobody writes to it.
+    #[inline(always)]
+    pub(crate) fn view_at_once(&self, at: u64) -> Option<View<'_, N>> {
+        let shadow = self.shadow(at);
+        let version = shadow.lock.peek();
+        version.is_quiet().then(|| View { shadow, version, at, range: shadow.range() })
+    }
+
+    /// Locks a node, if it is ready and nobody else writes to it.
+    #[inline(always)]
+    pub(crate) fn lock_at_once(&self, at: u64) -> Option<Locked<'_, N>> {
+        let shadow = self.shadow(at);
+        shadow.lock.lock_at_once().map(|was| Locked { shadow, was, leave: Leave::Unchanged, at })
+    }
+
+    /// Reads a node that nobody has looked at since open, which `was` says. If another thread is faster its lock is not
+    /// taken: a node that is ready is locked by nobody but those who may change it.
+    #[cold]
+    fn first_touch(&self, at: u64, was: Version) -> Result<(), Broken> {
+        delay();
+        let shadow = self.shadow(at);
+        if shadow.lock.try_lock(was) {
+            let touched = self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })?;
+            // Others find the node locked by one who is not to change it.
+            delay();
+            drop(touched);
+        }
+        Ok(())
+    }
+
+    /// Locks a node for writing. `None`: it left the chain.
+    #[inline]
+    pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_, N>>, Broken> {
+        let shadow = self.shadow(at);
+        let was = shadow.lock.lock();
+        let locked = Locked { shadow, was, leave: Leave::Unchanged, at };
+        if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
+    }
+
+    #[cold]
+    fn lock_unready<'c>(&'c self, mut locked: Locked<'c, N>) -> Result<Option<Locked<'c, N>>, Broken> {
+        if locked.was.is_dead() && !is_left_out(Validation::Dead) {
+            return Ok(None);
+        }
+        let range = self.range_of(locked.at)?;
+        self.fits(locked.at)?;
+        if self.medium().forked() {
+            // What recovery finishes is for the process that opened the pool.
+            return Err(Broken::new(locked.at, "a node that was not read before the fork"));
+        }
+        N::Ops::recover(self.medium(), locked.at, &locked.shadow.hints, range)?;
+        self.count.touched(N::Ops::len(&locked.shadow.hints) as u64);
+        locked.set_range(range);
+        // At once: this thread may ask for a block next, and in a damaged pool get this one (see `fill`).
+        locked.was = locked.shadow.lock.make_ready(locked.was);
+        Ok(Some(locked))
+    }
+
+    /// Locks the right neighbour. `None`: there is none, or it left the chain.
+    pub(crate) fn lock_next(&self, node: &Locked<'_, N>) -> Result<Option<Locked<'_, N>>, Broken> {
+        self.next(node.at)?.map_or(Ok(None), |next| self.lock(next))
+    }
+}
+
+impl<N: Node<Ops: InnerOps>, M: Medium> Chain<N, M> {
+    /// As [`view`](Self::view); `None` too if the node is of another level.
+    ///
+    /// In a damaged pool, one level may name a node of another. A thread that has locked that one must not wait for it: so
+    /// the level is looked at first.
+    #[inline]
+    pub(crate) fn view_of_level(&self, at: u64, level: u16) -> Result<Option<View<'_, N>>, Broken> {
+        let shadow = self.shadow(at);
+        if shadow.lock.peek().is_ready() && N::Ops::level_of(&shadow.hints) != level {
+            return Ok(None);
+        }
+        Ok(self.view(at)?.filter(|view| N::Ops::level_of(&view.shadow.hints) == level))
+    }
+}

@@ -1,0 +1,176 @@
+//! The verbs on one node, as a reader sees it or as a writer has locked it.
+
+use super::{Chain, Locked, View};
+use crate::arch;
+use crate::medium::{LINE, Medium};
+use crate::node::{
+    Entry, InNode, InnerOps, Layout, NEXT, Node, PREFETCHED, Sizes, SizesOf, Space, SpaceOf, SplitInPlace, link,
+};
+
+impl<N: Node, M: Medium> Chain<N, M> {
+    /// Hints that a node is about to be searched for a key.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: u64, key: u64) {
+        arch::prefetch_of(self.shadow(at));
+        N::Ops::prefetch(self.medium(), at, key);
+    }
+
+    /// Hints that all of a node is about to be read. `at` need not be the offset of one.
+    pub(crate) fn prefetch_all(&self, at: u64) {
+        if self.validate(at, at).is_ok() {
+            arch::prefetch_of(self.shadow(at));
+            self.medium().prefetch(at, N::BYTES.min(PREFETCHED));
+        }
+    }
+
+    // Reading through a view.
+
+    /// The value of a key.
+    #[inline]
+    pub(crate) fn value_in(&self, view: &View<'_, N>, key: u64) -> Option<u64> {
+        let (m, hints) = (self.medium(), &view.shadow.hints);
+        SizesOf::<N>::searched(hints, &self.shared);
+        let place = N::Ops::lookup(m, view.at, hints, key)?;
+        Some(N::Ops::value(m, view.at, hints, place))
+    }
+
+    /// Puts the entries with keys in `from..=to` at the start of `out`, in ascending order; tells how many.
+    #[inline]
+    pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+        N::Ops::entries(self.medium(), view.at, &view.shadow.hints, keys, out)
+    }
+
+    /// The right neighbour, not validated.
+    #[inline]
+    pub(crate) fn next_of(&self, view: &View<'_, N>) -> u64 {
+        self.medium().load(view.at + NEXT)
+    }
+
+    // The verbs on one locked node. Those that change it return with their effect durable.
+
+    #[inline]
+    pub(crate) fn len(&self, node: &Locked<'_, N>) -> usize {
+        N::Ops::len(&node.shadow.hints)
+    }
+
+    /// How many slots are taken, by entries or by what is left of them.
+    #[inline]
+    pub(crate) fn taken(&self, node: &Locked<'_, N>) -> usize {
+        SpaceOf::<N>::taken(&node.shadow.hints)
+    }
+
+    /// How many slots there are in all.
+    #[inline]
+    pub(crate) fn slots(&self, node: &Locked<'_, N>) -> usize {
+        SizesOf::<N>::slots(&node.shadow.hints)
+    }
+
+    /// Whether so many slots are not taken.
+    #[inline]
+    pub(crate) fn has_room(&self, node: &Locked<'_, N>, slots: usize) -> bool {
+        self.taken(node) + slots <= self.slots(node)
+    }
+
+    /// Whether a node is so empty that it should be merged.
+    #[inline]
+    pub(crate) fn is_sparse(&self, node: &Locked<'_, N>) -> bool {
+        SpaceOf::<N>::is_sparse(&node.shadow.hints)
+    }
+
+    /// Whether a copy with the change costs less than the change in place.
+    #[inline(always)]
+    pub(crate) fn copy_pays(&self, node: &Locked<'_, N>, change: InNode) -> bool {
+        N::POLICY.copy_pays.is_some_and(|pays| pays(&|| self.medium().costs(), self.len(node), change))
+    }
+
+    /// Passes on what is known of the use of a node to one of so many that replace it.
+    pub(crate) fn inherit(&self, new: &Locked<'_, N>, of: &Locked<'_, N>, heirs: usize) {
+        SizesOf::<N>::inherit(&new.shadow.hints, &of.shadow.hints, heirs);
+    }
+
+    /// How many lines it has.
+    pub(crate) fn lines(&self, node: &Locked<'_, N>) -> u32 {
+        SizesOf::<N>::lines(&node.shadow.hints)
+    }
+
+    /// How many lines the nodes get that are to replace this one.
+    pub(crate) fn resize(&self, node: &Locked<'_, N>) -> u32 {
+        // Those of the largest block that a segment has room for.
+        let most = (N::BYTES << (self.pool.segments.size() / N::BYTES).ilog2()) / LINE;
+        SizesOf::<N>::resize(self.medium(), &node.shadow.hints, &self.shared, most as u32)
+    }
+
+    #[inline]
+    pub(crate) fn search(&self, node: &Locked<'_, N>, key: u64) -> Result<usize, usize> {
+        N::Ops::search(self.medium(), node.at, &node.shadow.hints, key)
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, node: &Locked<'_, N>, place: usize) -> u64 {
+        N::Ops::value(self.medium(), node.at, &node.shadow.hints, place)
+    }
+
+    #[inline]
+    pub(crate) fn insert(&self, node: &mut Locked<'_, N>, place: usize, entry: Entry) {
+        node.change();
+        N::Ops::insert(self.medium(), node.at, &node.shadow.hints, place, entry);
+        self.medium().fence();
+    }
+
+    #[inline]
+    pub(crate) fn update(&self, node: &mut Locked<'_, N>, place: usize, value: u64) {
+        node.change();
+        N::Ops::update(self.medium(), node.at, &node.shadow.hints, place, value);
+        self.medium().fence();
+    }
+
+    #[inline]
+    pub(crate) fn remove(&self, node: &mut Locked<'_, N>, place: usize) {
+        node.change();
+        N::Ops::remove(self.medium(), node.at, &node.shadow.hints, node.range(), place);
+        self.medium().fence();
+    }
+
+    /// Makes another node the right neighbour, which commits what was prepared; flushed, not fenced.
+    pub(crate) fn link(&self, node: &mut Locked<'_, N>, right: u64) {
+        node.change();
+        link(self.medium(), node.at, right);
+    }
+
+    /// All entries, in order.
+    pub(crate) fn entries(&self, node: &Locked<'_, N>) -> Vec<Entry> {
+        let mut entries = Vec::with_capacity(N::SLOTS + 1);
+        let count = N::Ops::entries(self.medium(), node.at, &node.shadow.hints, (0, u64::MAX), &mut entries);
+        entries.truncate(count);
+        entries
+    }
+}
+
+impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
+    /// Inserts an entry, or replaces the value of one, as a search says where. Durable when the lines that are returned, by
+    /// bits, are [flushed](Self::flush_lines) and fenced: until then, the node stays locked.
+    pub(crate) fn put(&self, node: &mut Locked<'_, N>, place: Result<usize, usize>, entry: Entry) -> u64 {
+        node.change();
+        N::Ops::put(self.medium(), node.at, &node.shadow.hints, place, entry)
+    }
+
+    /// Flushes these lines of a node, by bits.
+    pub(crate) fn flush_lines(&self, node: &Locked<'_, N>, lines: u64) {
+        let m = self.medium();
+        (0..u64::BITS.into())
+            .filter(|line| lines >> line & 1 == 1)
+            .for_each(|line| m.flush(node.at + line * LINE, LINE));
+    }
+}
+
+impl<N: Node<Ops: InnerOps>, M: Medium> Chain<N, M> {
+    /// The child whose separator is the greatest not above the key.
+    pub(crate) fn child(&self, view: &View<'_, N>, key: u64) -> Option<u64> {
+        let (m, hints) = (self.medium(), &view.shadow.hints);
+        let place = match N::Ops::search(m, view.at, hints, key) {
+            Ok(place) => place,
+            Err(place) => place.checked_sub(1)?,
+        };
+        Some(N::Ops::value(m, view.at, hints, place))
+    }
+}

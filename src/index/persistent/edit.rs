@@ -1,0 +1,133 @@
+//! Adding, changing and removing entries, and the levels that come and go with them.
+
+use super::{Top, Upper};
+use crate::delay::delay;
+use crate::error::Result;
+use crate::medium::Medium;
+use crate::node::{InnerOps, KeyRange, Node};
+
+impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
+    /// Adds the entry of a leaf that is in the chain.
+    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<()> {
+        self.post_at(1, low, leaf)
+    }
+
+    pub(super) fn post_at(&self, level: u16, low: u64, child: u64) -> Result<()> {
+        delay();
+        let Some(mut node) = self.lock(level, low)? else { return self.grow(level, low, child) };
+        let entry = (low, child);
+        match self.chain.search(&node, low) {
+            Ok(i) => {
+                self.chain.update(&mut node, i, child);
+                Ok(())
+            }
+            Err(i) if self.chain.has_room(&node, 1) => {
+                self.chain.insert(&mut node, i, entry);
+                Ok(())
+            }
+            Err(_) => {
+                let right = self.chain.insert_by_split(&mut node, level, entry)?;
+                let (low, at) = (right.range().low(), right.at);
+                drop((right, node));
+                self.post_at(level + 1, low, at)
+            }
+        }
+    }
+
+    /// Makes the entry of a leaf that is to be replaced, if there is one, that of the leaf that replaces it. True if there is.
+    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool> {
+        self.repoint_at(1, low, leaf)
+    }
+
+    pub(super) fn repoint_at(&self, level: u16, low: u64, child: u64) -> Result<bool> {
+        if let Some(mut node) = self.lock(level, low)?
+            && let Ok(i) = self.chain.search(&node, low)
+        {
+            self.chain.update(&mut node, i, child);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// A new topmost node over the chain of the level below, with its first and one further node.
+    fn grow(&self, level: u16, low: u64, child: u64) -> Result<()> {
+        let m = self.chain.medium();
+        let first = self.top().map_or_else(|| self.root.head(m), |top| top.at);
+        let range = KeyRange::new(0, u64::MAX);
+        let node = self.chain.create(level, range, 0, &[(0, first), (low, child)])?;
+        // Crash: a block that nothing points to.
+        m.fence();
+        self.set_root(Some(Top { at: node.at, level }));
+        Ok(())
+    }
+
+    /// Whether a leaf may leave the chain: it is not the first child of its parent.
+    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
+        self.may_withdraw_at(1, low)
+    }
+
+    pub(super) fn may_withdraw_at(&self, level: u16, low: u64) -> Result<bool> {
+        // Not listed is fine too: the index lags, there is nothing to withdraw.
+        Ok(self.lock(level, low)?.is_none_or(|node| self.chain.search(&node, low) != Ok(0)))
+    }
+
+    /// Forgets the entry of a leaf, if there is one. True if there was.
+    pub(crate) fn withdraw(&self, low: u64) -> Result<bool> {
+        self.withdraw_at(1, low)
+    }
+
+    pub(super) fn withdraw_at(&self, level: u16, low: u64) -> Result<bool> {
+        let Some(mut node) = self.lock(level, low)? else { return Ok(false) };
+        let Ok(i) = self.chain.search(&node, low) else { return Ok(false) };
+        delay();
+        self.chain.remove(&mut node, i);
+        let sparse = self.chain.is_sparse(&node);
+        let is_single = self.chain.len(&node) == 1;
+        let at = node.at;
+        drop(node);
+        if self.top().is_some_and(|top| top.at == at) {
+            if is_single {
+                self.shrink()?;
+            }
+        } else if sparse {
+            self.rebalance(level, low)?;
+        }
+        Ok(true)
+    }
+
+    /// Takes off the topmost node if it has a single child. True if it did.
+    ///
+    /// One level only: the child may be locked by the caller.
+    pub(super) fn shrink(&self) -> Result<bool> {
+        let Some(top) = self.top() else { return Ok(false) };
+        let Some(node) = self.named(self.chain.lock(top.at))? else { return Ok(false) };
+        if self.chain.len(&node) != 1 || self.named(self.chain.next(top.at))?.is_some() {
+            return Ok(false);
+        }
+        let child = self.chain.value(&node, 0);
+        let below = match top.level - 1 {
+            0 => None,
+            level => Some(Top { at: self.named(self.chain.validate(child, top.at))?, level }),
+        };
+        // Crash: the old topmost node, or its child, which leads to the same leaves.
+        self.set_root(below);
+        self.chain.free(node);
+        Ok(true)
+    }
+
+    /// Forgets everything, durably.
+    pub(crate) fn reset(&self) -> Result<()> {
+        let Some(top) = self.top() else { return Ok(()) };
+        let mut nodes = Vec::new();
+        for level in 1..=top.level {
+            nodes.extend(self.named(self.level_nodes(level))?);
+        }
+        self.set_root(None);
+        for (_, at) in nodes {
+            if let Some(node) = self.named(self.chain.lock(at))? {
+                self.chain.free(node);
+            }
+        }
+        Ok(())
+    }
+}

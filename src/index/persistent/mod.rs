@@ -1,0 +1,104 @@
+//! The persistent index: chains of inner nodes in the pool, in sorted nodes.
+//!
+//! An inner node's entries are the `low` and the offset of nodes one level below. Level 0 are the leaves; the tail leaf,
+//! which owns only the key MAX, is not listed, so that no separator is MAX.
+//!
+//! Invariants, in every crash state:
+//! - **I1** Every inner node's first entry has the node's `low` as its key.
+//! - **I2** An entry's child is in the chain of the level below; or it was to replace the node of the same `low` that is,
+//!   and was never committed. It was not recycled.
+//!
+//! I2 follows from the order: an entry is withdrawn, or becomes that of the new node, before its child leaves the chain;
+//! and it is posted after its child entered. I1 follows from leaving the first child of a node alone: a node merges with, or is
+//! replaced by, its left neighbour only if both have the same parent, as in Circ-Tree.
+
+mod balance;
+mod check;
+mod edit;
+mod recover;
+mod search;
+
+use crate::chain::{Chain, Links};
+use crate::delay::delay;
+use crate::error::{Broken, Result};
+use crate::medium::Medium;
+use crate::node::{InnerOps, LOW, Node};
+use crate::pool::Inner;
+use crate::pool::roots::Root;
+use crate::pool::segments::Kind;
+use crate::sync::{AtomicU64, Ordering};
+pub(crate) use check::check;
+use std::sync::Arc;
+
+/// More levels than any tree has: nodes have four slots or more, and half of them are in use when a level is added.
+const LEVELS: u16 = 64;
+
+/// The levels above the leaves.
+pub(crate) struct Upper<N: Node<Ops: InnerOps>, M: Medium> {
+    chain: Chain<N, M>,
+    root: Root,
+    /// The topmost node and its level: offset 48, level 16; 0 = no inner nodes.
+    top: AtomicU64,
+}
+
+/// The topmost node.
+#[derive(Clone, Copy)]
+struct Top {
+    at: u64,
+    level: u16,
+}
+
+/// The topmost node that the root entry names.
+fn top_of<N: Node<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) -> Result<Option<Top>, Broken> {
+    let at = match root.index(links.medium()) {
+        0 => return Ok(None),
+        at => links.validate(at, root.index_at())?,
+    };
+    let level = links.level(at)?;
+    if level == 0 || level > LEVELS || links.medium().load(at + LOW) != 0 {
+        return Err(Broken::new(root.index_at(), "I1: the index's root is no topmost node"));
+    }
+    Ok(Some(Top { at, level }))
+}
+
+impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
+    /// The index as the root entry names it. `repair` makes it fit the leaves.
+    pub(crate) fn open(pool: Arc<Inner<M>>, root: Root) -> Result<Self> {
+        let chain = Chain::new(pool, root.slot, Kind::Inner)?;
+        let top = chain.pool.intact(top_of(&chain, root))?;
+        let upper = Self { chain, root, top: AtomicU64::new(0) };
+        upper.set_top(top);
+        Ok(upper)
+    }
+
+    pub(crate) fn chain(&self) -> &Chain<N, M> {
+        &self.chain
+    }
+
+    fn top(&self) -> Option<Top> {
+        match self.top.load(Ordering::Acquire) {
+            0 => None,
+            word => Some(Top { at: word & (u64::MAX >> 16), level: (word >> 48) as u16 }),
+        }
+    }
+
+    fn set_top(&self, top: Option<Top>) {
+        self.top.store(top.map_or(0, |top| top.at | u64::from(top.level) << 48), Ordering::Release);
+    }
+
+    /// Publishes a new topmost node, durable already.
+    fn set_root(&self, top: Option<Top>) {
+        let m = self.chain.medium();
+        delay();
+        self.root.set_index(m, top.map_or(0, |top| top.at));
+        // Crash: the old root or the new one; both lead to every leaf, at worst through the chain. The fence is for other
+        // threads, which may reuse the old root's block: their own fences do not wait for this flush.
+        m.fence();
+        delay();
+        self.set_top(top);
+    }
+
+    fn named<T>(&self, result: Result<T, Broken>) -> Result<T> {
+        self.chain.pool.intact(result)
+    }
+}

@@ -1,0 +1,100 @@
+//! The layouts that there are: from the numbers in a pool to types.
+//!
+//! A new layout is one line in [`layouts`]. Two layouts with one tag do not compile.
+
+use super::*;
+
+/// Calls a macro with all layouts: one type of each tag, of whatever size, and the types of this tag that
+/// [`Pool::check`](crate::Pool::check) knows.
+macro_rules! layouts {
+    ($then:ident!($($before:tt)*)) => {
+        $crate::node::registry::$then! { $($before)*
+            [Linear<4>: Linear<4> Linear<5> Linear<8> Linear<16> Linear<32> Linear<64> Linear<128> Linear<256> Linear<512>]
+            [Circular<4>: Circular<4> Circular<8> Circular<16> Circular<32> Circular<64> Circular<128> Circular<256>
+                Circular<512>]
+            [OneLine<39>: OneLine<7> OneLine<39>]
+            [Sentinel<Linear<4>>: Sentinel<Linear<64>>]
+            [Sentinel<Circular<4>>: Sentinel<Circular<64>>]
+            [Fingerprinted<Linear<4>>: Fingerprinted<Linear<64>>]
+            [Fingerprinted<Circular<4>>: Fingerprinted<Circular<64>>]
+            [Scanned<Linear<4>>: Scanned<Linear<64>>]
+            [Scanned<Circular<4>>: Scanned<Circular<64>>]
+            [Logged<4>: Logged<64>]
+            [Fingerprint<4>: Fingerprint<32>]
+            [Versioned<4>: Versioned<32>]
+            [Append<3, Fixed>: Append<16, Fixed>]
+            [Append<3, Conservative>: Append<16, Conservative>]
+            [Append<3, Aggressive>: Append<16, Aggressive>]
+            [Append<3>: Append<16>]
+            [CowSip<4>: CowSip<64>]
+            [CowSip<4, { crab::OWN_SPACE }>:]
+            [CowSip<4, { crab::PROBE }>:]
+            [CowSip<4, 3>:]
+            [CowSip<4, { crab::PAIRS }>:]
+            [CowSip<4, 5>:]
+            [CowSip<4, 6>:]
+            [CowSip<4, { crab::OPT }>: CowSip<64, { crab::OPT }>]
+            [CowSip<4, { crab::COPY_ONLY }>: CowSip<64, { crab::COPY_ONLY }>]
+            [CowSip<4, { crab::SHIFT_ONLY }>: CowSip<64, { crab::SHIFT_ONLY }>]
+        }
+    };
+}
+pub(crate) use layouts;
+
+/// Runs `$body` with `$n` standing for the layout of a tag and a number of slots; `None` for one that is not listed.
+macro_rules! with_layout {
+    ($layout:expr, $slots:expr, $n:ident => $body:expr) => {{
+        #[allow(clippy::wildcard_imports, reason = "the names in the list")]
+        use $crate::node::*;
+        $crate::node::registry::layouts!(with_layout!(@ $layout, $slots, $n => $body;))
+    }};
+    (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $([$($of_tag:ty)?: $($type:ty)*])*) => {
+        match ($layout, $slots) {
+            $($(shape if shape == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS as u32) => {
+                type $n = $type;
+                Some($body)
+            })*)*
+            _ => None,
+        }
+    };
+}
+pub(crate) use with_layout;
+
+/// Tag and name of each layout.
+macro_rules! names {
+    ($([$of_tag:ty: $($type:ty)*])*) => {
+        &[$((<$of_tag as Node>::LAYOUT, <$of_tag as Node>::NAME)),*]
+    };
+}
+use names;
+
+const NAMES: &[(u16, &str)] = layouts!(names!());
+
+const _: () = {
+    let mut i = 0;
+    while i < NAMES.len() {
+        let mut j = 0;
+        while j < i {
+            assert!(NAMES[i].0 != NAMES[j].0, "two layouts have the same tag");
+            j += 1;
+        }
+        i += 1;
+    }
+};
+
+/// The name of a layout's tag.
+pub(crate) fn layout_name(layout: u16) -> &'static str {
+    NAMES.iter().find(|(tag, _)| *tag == layout).map_or("unknown", |(_, name)| name)
+}
+
+/// Names of a layout's and an index's tags.
+pub(crate) fn layout_names(layout: u16, index: u16) -> (&'static str, &'static str) {
+    let index = match index {
+        1 => "volatile",
+        2 => "persistent",
+        3 => "flat",
+        4 => "flat_fixed",
+        _ => "unknown",
+    };
+    (layout_name(layout), index)
+}

@@ -1,0 +1,191 @@
+//! Changes by shifting: entries move one by one, in stores that become durable in order.
+
+use super::slots::{self, key, key_at, value_at};
+use crate::error::Broken;
+use crate::medium::{LINE, Medium};
+use crate::node::layout::{Checked, New};
+use crate::node::sorted::{Changes, Geometry, Side, Sorted, Window};
+use crate::node::{Entry, KeyRange};
+
+/// Stores that become durable in the order they are made.
+///
+/// Within a line an order point is enough; a change of line waits until the line left behind is durable. So after a crash
+/// the medium holds the effect of a prefix of the stores, which is what all `Crash:` arguments about shifts build on.
+struct InOrder<'m, M: Medium> {
+    m: &'m M,
+    /// Where order points alone are enough, lines need not be told apart: that saves a branch that is hard to predict.
+    by_line: bool,
+    /// An entry is one store: on a medium that keeps pairs together.
+    by_pairs: bool,
+    line: Option<u64>,
+}
+
+impl<'m, M: Medium> InOrder<'m, M> {
+    fn new<N: Sorted>(m: &'m M) -> Self {
+        Self { m, by_line: m.writes_back(), by_pairs: N::BY_PAIRS && m.pairs_are_whole(), line: None }
+    }
+
+    /// Stores an entry on its way outwards: the value first. As long as the key is not there, the slot is empty, or the inner
+    /// one of an equal pair.
+    #[inline(always)]
+    fn store_outwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
+        if self.by_pairs {
+            return self.store_pair(key_at(at, slot), [key, value]);
+        }
+        self.store(value_at(at, slot), value);
+        self.then_store(key_at(at, slot), key);
+    }
+
+    /// Stores an entry on its way inwards: the key first. It makes an equal pair of which the source, the outer one, counts.
+    #[inline(always)]
+    fn store_inwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
+        if self.by_pairs {
+            return self.store_pair(key_at(at, slot), [key, value]);
+        }
+        self.store(key_at(at, slot), key);
+        self.then_store(value_at(at, slot), value);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn store(&mut self, at: u64, value: u64) {
+        self.turn_to(at);
+        self.m.store(at, value);
+    }
+
+    /// Two words that a crash leaves whole.
+    #[inline]
+    #[track_caller]
+    fn store_pair(&mut self, at: u64, pair: [u64; 2]) {
+        self.turn_to(at);
+        self.m.store_pair(at, pair);
+    }
+
+    /// Puts what comes in order after what was stored.
+    #[inline]
+    #[track_caller]
+    fn turn_to(&mut self, at: u64) {
+        let line = if self.by_line { at & !(LINE - 1) } else { 0 };
+        match self.line {
+            Some(same) if same == line => self.m.order(),
+            Some(other) => {
+                self.m.flush(other, LINE);
+                self.m.fence();
+                self.line = Some(line);
+            }
+            None => self.line = Some(line),
+        }
+    }
+
+    /// A store to the line of the last one.
+    #[inline]
+    #[track_caller]
+    fn then_store(&self, at: u64, value: u64) {
+        self.m.order();
+        self.m.store(at, value);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn finish(self) {
+        if let Some(line) = self.line.filter(|_| self.by_line) {
+            self.m.flush(line, LINE);
+        }
+    }
+}
+
+/// A run that changes by shifting entries to make room and to close gaps, as FAST+FAIR and Circ-Tree do.
+pub enum Shift {}
+
+impl<N: Sorted> Changes<N> for Shift {
+    fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window {
+        slots::fill::<N, M>(m, at, new, entries, zeroed)
+    }
+
+    #[inline]
+    fn insert<M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
+        let (base, len) = (usize::from(window.base), window.len());
+        let slot = |i: isize| N::Geometry::slot(base, i);
+        let mut in_order = InOrder::new::<N>(m);
+        let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
+        let i = i as isize;
+        // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one is
+        // whole (N3); the next open closes the gap. Or the new key is there: then so is all else.
+        match N::Geometry::side_of_insert(i as usize, len) {
+            Side::Right => {
+                for j in (i..len as isize).rev() {
+                    in_order.store_outwards(at, slot(j + 1), read(j));
+                }
+                in_order.store_outwards(at, slot(i), new);
+                in_order.finish();
+                Window::new(base, len + 1)
+            }
+            Side::Left => {
+                for j in 0..i {
+                    in_order.store_outwards(at, slot(j - 1), read(j));
+                }
+                in_order.store_outwards(at, slot(i - 1), new);
+                in_order.finish();
+                Window::new(slot(-1), len + 1)
+            }
+        }
+    }
+
+    #[inline]
+    fn update<M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64) {
+        let place = value_at(at, N::Geometry::slot(window.base.into(), i as isize));
+        m.store(place, value);
+        // Crash: the old value or the new one.
+        m.flush(place, 8);
+    }
+
+    #[inline]
+    fn remove<M: Medium>(m: &M, at: u64, range: KeyRange, window: Window, i: usize) -> Window {
+        close_gap::<N, M>(m, at, range, window, i, N::Geometry::side_of_remove(i, window.len()))
+    }
+
+    fn recover<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Window, Broken> {
+        let (window, pair) = slots::inspect::<N, M>(m, at, range)?;
+        let Some(first) = pair else { return Ok(window) };
+        let side = N::Geometry::side_of_pair(first, window.len());
+        let inner = if side == Side::Left { first + 1 } else { first };
+        // Crash: the pair lies nearer to the end of the run, on the same side; the next repair goes on from there.
+        let window = close_gap::<N, M>(m, at, range, window, inner, side);
+        m.fence();
+        Ok(window)
+    }
+
+    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        slots::check::<N, M>(m, at, range, report)
+    }
+}
+
+/// Moves the entries on one side of position `i` inwards, over it.
+fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, range: KeyRange, window: Window, i: usize, side: Side) -> Window {
+    let (base, len) = (usize::from(window.base), window.len());
+    let slot = |i: isize| N::Geometry::slot(base, i);
+    let mut in_order = InOrder::new::<N>(m);
+    let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
+    let i = i as isize;
+    // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key went with the
+    // first store.
+    match side {
+        Side::Right => {
+            let last = len as isize - 1;
+            for j in i..last {
+                in_order.store_inwards(at, slot(j), read(j + 1));
+            }
+            in_order.store(key_at(at, slot(last)), range.marker());
+            in_order.finish();
+            Window::new(base, len - 1)
+        }
+        Side::Left => {
+            for j in (1..=i).rev() {
+                in_order.store_inwards(at, slot(j), read(j - 1));
+            }
+            in_order.store(key_at(at, slot(0)), range.marker());
+            in_order.finish();
+            Window::new(slot(1), len - 1)
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What happens to a node that has no room: it is split in place, or new nodes take its place.
+//!
+//! A layout names one of two types, [`InPlace`] or [`Renewal`], and implements the trait that goes with it. A verb of the
+//! tree that differs between the two is a [`Verb`]: the compiler chooses its method by the type.
+
+use super::layout::Layout;
+use super::{Entry, KeyRange, Node};
+use crate::medium::{LINE, Medium};
+
+/// What happens to a node that has no room.
+pub trait Space<L: Layout> {
+    /// How large nodes are.
+    type Sizes: Sizes<L>;
+
+    /// The slots that changes take of a node.
+    const TAKES: Takes;
+
+    /// How many slots are taken, by entries or by what is left of them.
+    fn taken(hints: &L::Hints) -> usize;
+
+    /// Whether a node is so empty that it should be merged.
+    fn is_sparse(hints: &L::Hints) -> bool;
+
+    /// Runs a verb as the layout wants it.
+    fn run<V: Verb<L>>(verb: V) -> V::Output;
+}
+
+/// A verb that is one algorithm for nodes that are split in place, and another one for nodes that are renewed.
+pub trait Verb<L: Layout>: Sized {
+    /// What it returns.
+    type Output;
+
+    /// The algorithm for nodes that are split and merged in place.
+    fn in_place(self) -> Self::Output
+    where
+        L: SplitInPlace;
+
+    /// The algorithm for nodes that new ones replace.
+    fn renewed(self) -> Self::Output
+    where
+        L: Renew;
+}
+
+/// A node without room is split; a nearly empty one is merged with its neighbour. All nodes have one size.
+pub enum InPlace {}
+
+/// New nodes, with all that is worth keeping, take the place of a node without room, or of a nearly empty one.
+pub enum Renewal {}
+
+/// The operations of layouts whose nodes are split and merged in place.
+pub trait SplitInPlace: Layout<Space = InPlace> {
+    /// Adds entries beyond the owned range, where they are still empty slots, and overwrites every other empty slot whose
+    /// key lies in `wider`, the range that is to be owned: what a split left behind would come back. Flushed.
+    fn prefill<M: Medium>(m: &M, at: u64, hints: &Self::Hints, wider: KeyRange, entries: &[Entry]);
+
+    /// Forgets the entries from `border` on, which the node does not own any more. If it stores anything, that is durable
+    /// when it returns.
+    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Self::Hints, border: u64);
+
+    /// Inserts an entry, or replaces the value of one, as a search says where. Returns, by bits, the lines of the node that
+    /// the caller must still flush: a layout whose changes may become durable in any order leaves them to the caller, who
+    /// flushes each line once.
+    fn put<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: Result<usize, usize>, entry: Entry) -> u64 {
+        match place {
+            Ok(place) => Self::update(m, at, hints, place, entry.1),
+            Err(place) => Self::insert(m, at, hints, place, entry),
+        }
+        // Crash: the change, which the next one in the node must find durable.
+        m.fence();
+        0
+    }
+}
+
+/// The operations of layouts whose nodes are replaced by new ones.
+pub trait Renew: Layout<Space = Renewal> {
+    /// How large nodes are.
+    type Sizes: Sizes<Self>;
+
+    /// The slots that an update and a removal take.
+    const TAKES: Takes;
+
+    /// How many slots are taken, by entries or by what is left of them.
+    fn taken(hints: &Self::Hints) -> usize;
+}
+
+/// Slots that changes take; none where what was before stays where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Takes {
+    /// Slots for another value.
+    pub update: usize,
+    /// Slots for a removal.
+    pub remove: usize,
+}
+
+impl<L: SplitInPlace> Space<L> for InPlace {
+    type Sizes = OneSize;
+
+    const TAKES: Takes = Takes { update: 0, remove: 0 };
+
+    #[inline(always)]
+    fn taken(hints: &L::Hints) -> usize {
+        L::len(hints)
+    }
+
+    /// A quarter full or less.
+    #[inline(always)]
+    fn is_sparse(hints: &L::Hints) -> bool {
+        L::len(hints) * 4 <= L::Node::SLOTS
+    }
+
+    #[inline(always)]
+    fn run<V: Verb<L>>(verb: V) -> V::Output {
+        verb.in_place()
+    }
+}
+
+impl<L: Renew> Space<L> for Renewal {
+    type Sizes = L::Sizes;
+
+    const TAKES: Takes = L::TAKES;
+
+    #[inline(always)]
+    fn taken(hints: &L::Hints) -> usize {
+        L::taken(hints)
+    }
+
+    /// A quarter full or less, and worth to be collected: what removals left behind takes half of the node, or four times
+    /// what the entries take. So an emptied node is always sparse, and a node that stays nearly empty is not renewed at each
+    /// removal.
+    fn is_sparse(hints: &L::Hints) -> bool {
+        let (len, taken, slots) = (L::len(hints), L::taken(hints), L::Sizes::slots(hints));
+        len * 4 <= slots && (taken * 2 >= slots || taken >= len * 4)
+    }
+
+    #[inline(always)]
+    fn run<V: Verb<L>>(verb: V) -> V::Output {
+        verb.renewed()
+    }
+}
+
+/// How large the nodes of a layout are.
+pub trait Sizes<L: Layout> {
+    /// What all nodes of a tree share, in DRAM: what is measured and counted to choose a size.
+    type Shared: Default + Send + Sync;
+
+    /// How many sizes of blocks there are, each twice the one before it.
+    const CLASSES: usize;
+
+    /// Bytes that the node says it has; 0 if it does not say.
+    fn bytes<M: Medium>(m: &M, at: u64) -> u64;
+
+    /// How many slots a node has in all.
+    fn slots(hints: &L::Hints) -> usize;
+
+    /// How many lines a node has.
+    fn lines(hints: &L::Hints) -> u32;
+
+    /// How many lines the new nodes get that replace this one, `most` or less.
+    fn resize<M: Medium>(m: &M, hints: &L::Hints, shared: &Self::Shared, most: u32) -> u32;
+
+    /// A new node is one of so many that replace `of`.
+    fn inherit(hints: &L::Hints, of: &L::Hints, heirs: usize);
+
+    /// A search was made in the node.
+    fn searched(hints: &L::Hints, shared: &Self::Shared);
+}
+
+/// All nodes have the size of the layout.
+pub enum OneSize {}
+
+impl<L: Layout> Sizes<L> for OneSize {
+    type Shared = ();
+
+    const CLASSES: usize = 1;
+
+    fn bytes<M: Medium>(_m: &M, _at: u64) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn slots(_hints: &L::Hints) -> usize {
+        L::Node::SLOTS
+    }
+
+    fn lines(_hints: &L::Hints) -> u32 {
+        (L::Node::BYTES / LINE) as u32
+    }
+
+    fn resize<M: Medium>(_m: &M, _hints: &L::Hints, _shared: &(), _most: u32) -> u32 {
+        (L::Node::BYTES / LINE) as u32
+    }
+
+    fn inherit(_hints: &L::Hints, _of: &L::Hints, _heirs: usize) {}
+
+    #[inline(always)]
+    fn searched(_hints: &L::Hints, _shared: &()) {}
+}

@@ -1,0 +1,69 @@
+//! Copy on write: a change by a copy of the leaf, in a layout whose [policy](crate::node::Policy) finds that cheaper.
+
+use super::Core;
+use super::replace::Left;
+use crate::chain::Locked;
+use crate::error::{Error, Result};
+use crate::medium::Medium;
+use crate::node::{Entry, InNode, Node};
+
+impl<N: Node, M: Medium> Core<N, M> {
+    /// Makes a change by a copy of the leaf, if that costs less; else, or if somebody is in the way, gives the leaf back.
+    #[inline(always)]
+    pub(super) fn by_copy<'t>(
+        &'t self,
+        leaf: Locked<'t, N>,
+        change: InNode,
+        entry: Entry,
+    ) -> Result<Option<Locked<'t, N>>> {
+        if self.leaves.copy_pays(&leaf, change) { self.copied(leaf, change, entry) } else { Ok(Some(leaf)) }
+    }
+
+    #[cold]
+    fn copied<'t>(&'t self, leaf: Locked<'t, N>, change: InNode, entry: Entry) -> Result<Option<Locked<'t, N>>> {
+        let mut entries = self.leaves.entries(&leaf);
+        let i = entries.partition_point(|other| other.0 < entry.0);
+        match change {
+            InNode::Insert(_) => entries.insert(i, entry),
+            InNode::Remove(_) => drop(entries.remove(i)),
+        }
+        let removed = matches!(change, InNode::Remove(_));
+        // A nearly empty leaf merges: in place.
+        if removed && entries.len() * 4 <= N::SLOTS {
+            return Ok(Some(leaf));
+        }
+        let in_two = entries.len() > N::SLOTS;
+        let parts = if in_two { entries.split_at(entries.len() / 2) } else { (&entries[..], &[][..]) };
+        let count = &self.leaves.count;
+        self.copy(leaf, parts, || if removed { count.sub_one() } else { count.add(1) })
+    }
+
+    /// Replaces a leaf by one or two, without waiting for anybody: that could be for ever, with a lock in hand.
+    fn copy<'t>(
+        &'t self,
+        old: Locked<'t, N>,
+        parts: (&[Entry], &[Entry]),
+        count: impl FnOnce(),
+    ) -> Result<Option<Locked<'t, N>>> {
+        let Some(_restructuring) = self.restructuring.try_lock() else { return Ok(Some(old)) };
+        let low = old.range().low();
+        let left = if low == 0 {
+            Left::Root
+        } else {
+            let hint = self.directory.floor(low - 1);
+            let hint = hint.filter(|&at| self.leaves.validate(at, self.root.index_at()).is_ok());
+            let left = hint.and_then(|at| self.lock_owner_at_once(at, low - 1));
+            match left.filter(|left| left.range().high() == low) {
+                Some(left) => Left::Leaf(left),
+                None => return Ok(Some(old)),
+            }
+        };
+        let lines = self.leaves.lines(&old);
+        match self.replace_leaf(left, old, None, parts, lines, count) {
+            Ok(()) => Ok(None),
+            // In place there may be room.
+            Err((old, Error::OutOfSpace { .. })) => Ok(Some(old)),
+            Err((_, error)) => Err(error),
+        }
+    }
+}

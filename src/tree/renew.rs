@@ -1,0 +1,175 @@
+//! Leaves that only ever grow: new leaves take the place of one without room, or of one that is nearly empty.
+
+use super::replace::Left;
+use super::{Change, Core};
+use crate::chain::Locked;
+use crate::error::{Broken, Error, Result};
+use crate::medium::Medium;
+use crate::node::{Node, Renew};
+
+/// What points to a leaf, and the leaf.
+type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);
+
+impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
+    /// Makes room for `takes` slots in the leaf that owns the key. Where there is no space for that, it makes the change at
+    /// once, and then returns the value that the key had.
+    #[cold]
+    pub(super) fn rewrite_leaf(
+        &self,
+        key: u64,
+        takes: usize,
+        decide: &mut dyn FnMut(Option<u64>) -> Change,
+    ) -> Result<Option<Option<u64>>> {
+        for resized in [true, false] {
+            match self.make_room(key, takes, resized) {
+                Err(Error::OutOfSpace { .. }) => {}
+                made => return made.map(|()| None),
+            }
+        }
+        self.change_by_rewriting(key, decide).map(Some)
+    }
+
+    /// Changes the entry of a key by a copy of its leaf, in a block of the same size: there is one in reserve. An insert into a
+    /// leaf that is full of entries is all that fails for want of space.
+    fn change_by_rewriting(&self, key: u64, decide: &mut dyn FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
+        let leaves = &self.leaves;
+        let restructuring = self.restructuring.lock();
+        let (left, old) = self.lock_with_left(key)?;
+        let found = leaves.search(&old, key).ok().map(|place| leaves.value(&old, place));
+        let mut entries = leaves.entries(&old);
+        let i = entries.partition_point(|entry| entry.0 < key);
+        let is_removal = match (decide(found), found) {
+            (Change::Keep, _) | (Change::Remove, None) => return Ok(found),
+            (Change::Remove, Some(_)) => {
+                entries.remove(i);
+                true
+            }
+            (Change::Put(value), Some(_)) => {
+                entries[i].1 = value;
+                false
+            }
+            (Change::Put(value), None) => {
+                entries.insert(i, (key, value));
+                false
+            }
+        };
+        let count = || match found {
+            Some(_) if is_removal => leaves.count.sub_one(),
+            Some(_) => {}
+            None => leaves.count.add(1),
+        };
+        let lines = leaves.lines(&old);
+        // What does not fit needs a block more.
+        let in_two = entries.len() > leaves.slots(&old);
+        let parts = if in_two { entries.split_at(entries.len() / 2) } else { (&entries[..], &[][..]) };
+        self.replace_leaf(left, old, None, parts, lines, count).map_err(|(_, error)| error)?;
+        drop(restructuring);
+        if is_removal {
+            self.lag(self.gather(key));
+        }
+        Ok(found)
+    }
+
+    /// Makes room by new leaves with what is worth keeping of the old one: two, if that is half a leaf or more; else one,
+    /// together with the right neighbour if that has little in it. They may have another size than the old one.
+    fn make_room(&self, key: u64, takes: usize, resized: bool) -> Result<()> {
+        let _restructuring = self.restructuring.lock();
+        let (left, old) = self.lock_with_left(key)?;
+        if self.leaves.has_room(&old, takes) {
+            return Ok(());
+        }
+        let mut entries = self.leaves.entries(&old);
+        let slots = self.leaves.slots(&old);
+        let mut beyond = None;
+        let parts = if entries.len() * 2 >= slots && entries.len() > 1 {
+            entries.split_at(entries.len() / 2)
+        } else {
+            let has_little = |right: &Locked<'_, N>| {
+                let both = entries.len() + self.leaves.len(right);
+                self.leaves.taken(right) * 2 <= self.leaves.slots(right) && both * 4 <= slots * 3
+            };
+            beyond = self.lock_to_join(&old)?.filter(has_little);
+            entries.extend(beyond.iter().flat_map(|right| self.leaves.entries(right)));
+            (&entries[..], &[][..])
+        };
+        let lines = if resized { self.leaves.resize(&old) } else { self.leaves.lines(&old) };
+        self.replace_leaf(left, old, beyond, parts, lines, || ()).map_err(|(_, error)| error)
+    }
+
+    /// Makes the sparse leaf that owns the key one with a neighbour, in a layout that renews its leaves; if neither has room
+    /// for it, renews it alone. An empty leaf leaves the chain unless both neighbours have another parent.
+    #[cold]
+    pub(super) fn gather(&self, key: u64) -> Result<()> {
+        let _restructuring = self.restructuring.lock();
+        let leaves = &self.leaves;
+        let (mut left, old) = self.lock_with_left(key)?;
+        if !leaves.is_sparse(&old) {
+            return Ok(());
+        }
+        let low = old.range().low();
+        let is_empty = leaves.len(&old) == 0;
+        let may_leave = self.may_leave(low)?;
+        if let Left::Leaf(left) = &mut left
+            && is_empty
+            && may_leave
+        {
+            // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
+            self.directory.withdraw(low)?;
+            leaves.unlink(left, old);
+            return Ok(());
+        }
+        // What an empty leaf adds to a neighbour is nothing.
+        if let Some(right) = self.lock_to_join(&old)?.filter(|right| is_empty || self.fit(&old, right)) {
+            return self.join_by_rewriting(left, old, right);
+        }
+        if let Left::Leaf(leaf) = &left
+            && may_leave
+            && self.fit(leaf, &old)
+        {
+            drop((left, old));
+            let (left, old) = self.lock_with_left(low - 1)?;
+            // Others may have filled them meanwhile.
+            return match self.lock_to_join(&old)?.filter(|right| self.fit(&old, right)) {
+                Some(right) => self.join_by_rewriting(left, old, right),
+                None => Ok(()),
+            };
+        }
+        let entries = leaves.entries(&old);
+        let lines = leaves.lines(&old);
+        self.replace_leaf(left, old, None, (&entries, &[]), lines, || ()).map_err(|(_, error)| error)
+    }
+
+    /// Makes one leaf of two neighbours, as large as the larger one.
+    fn join_by_rewriting<'t>(&'t self, left: Left<'t, N>, old: Locked<'t, N>, right: Locked<'t, N>) -> Result<()> {
+        let mut entries = self.leaves.entries(&old);
+        entries.extend(self.leaves.entries(&right));
+        let lines = self.leaves.lines(&old).max(self.leaves.lines(&right));
+        self.replace_leaf(left, old, Some(right), (&entries, &[]), lines, || ()).map_err(|(_, error)| error)
+    }
+
+    /// Whether two leaves fit into one as large as the larger one, with room left for a quarter.
+    fn fit(&self, left: &Locked<'_, N>, right: &Locked<'_, N>) -> bool {
+        let slots = self.leaves.slots(left).max(self.leaves.slots(right));
+        (self.leaves.len(left) + self.leaves.len(right)) * 4 <= slots * 3
+    }
+
+    /// Locks the leaf that owns the key, and what points to it. The caller holds `restructuring`, under which alone leaves of a
+    /// layout that renews them come and go.
+    fn lock_with_left(&self, key: u64) -> Result<WithLeft<'_, N>> {
+        let owner = self.lock_owner(key)?;
+        let (low, at) = (owner.range().low(), owner.at);
+        drop(owner);
+        // By the chain: the index may lag, and lead to the leaf that is locked.
+        let (left, old) = if low == 0 {
+            (Left::Root, self.named(self.leaves.lock(self.head()))?)
+        } else {
+            let left = self.lock_owner(low - 1)?;
+            let old = self.named(self.leaves.lock_next(&left))?;
+            (Left::Leaf(left), old)
+        };
+        // No other leaf that owns the key, either: there the caller finds what sent it here no more, and comes again, for ever.
+        let lost = || Broken::new(at, "N1: the chain does not lead to the key's owner");
+        let old = self.named(old.filter(|old| old.at == at).ok_or_else(lost))?;
+        Ok((left, old))
+    }
+}
