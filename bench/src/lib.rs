@@ -63,18 +63,10 @@ enum Command {
 /// Does what the command line says.
 pub fn main() -> ExitCode {
     let Cli { args, command } = Cli::parse();
-    let ended = match command {
+    out::end(match command {
         Some(Command::Worker(args)) => worker::run(&args),
         None => run(args),
-    };
-    match ended {
-        Ok(code) => code,
-        Err(error) if out::is_closed_pipe(&*error) => ExitCode::SUCCESS,
-        Err(error) => {
-            out::aside(&format!("bristlecone: {}", out::shown(&error.to_string())));
-            if error.is::<parse::Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
-        }
-    }
+    })
 }
 
 fn run(args: args::Args) -> Outcome {

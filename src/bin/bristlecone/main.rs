@@ -92,13 +92,5 @@ fn outlive_file_size_limits() {}
 
 fn main() -> ExitCode {
     outlive_file_size_limits();
-    match run(Cli::parse().command) {
-        Ok(code) => code,
-        // `bristlecone scan ... | head`: the reader has seen enough.
-        Err(error) if out::is_closed_pipe(&*error) => ExitCode::SUCCESS,
-        Err(error) => {
-            out::aside(&format!("bristlecone: {}", out::shown(&error.to_string())));
-            if error.is::<parse::Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
-        }
-    }
+    out::end(run(Cli::parse().command))
 }

@@ -1,5 +1,6 @@
 //! What subcommands return, and how figures look.
 
+use crate::parse::Usage;
 use serde_json::Value;
 use std::error::Error;
 use std::fmt;
@@ -7,7 +8,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How a subcommand ends: with an exit code, or with an error that `main` prints in one line.
+/// How a subcommand ends: with an exit code, or with an error, which [`end`] tells in one line.
 pub(crate) type Outcome<T = ExitCode> = Result<T, Box<dyn Error>>;
 
 /// The standard output does not take what is written to it.
@@ -50,8 +51,21 @@ pub(crate) fn shown(name: &str) -> String {
 }
 
 /// Whether the reader of our output has gone away.
-pub(crate) fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
+fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<Unwritten>().is_some_and(|error| error.0.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Ends the program: tells an error, and returns the exit code.
+pub(crate) fn end(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Ok(code) => code,
+        // `bristlecone scan ... | head`: the reader has seen enough.
+        Err(error) if is_closed_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            aside(&format!("bristlecone: {}", shown(&error.to_string())));
+            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
 }
 
 /// `1234567` as `1,234,567`.
