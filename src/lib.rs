@@ -55,6 +55,7 @@ mod search;
 mod shards;
 mod sync;
 mod tree;
+mod version;
 
 pub use codec::{Encoded, Key, Kind, Stored, Value};
 pub use error::{Broken, Error, Result};

@@ -7,7 +7,7 @@ use crate::medium::Medium;
 use crate::node::shadow::{Leave, Shadow, Version};
 use crate::node::{Hints, InnerOps, KeyRange, Layout, Node};
 
-/// What a reader knows of a node: valid as long as [`is_still`](Self::is_still) says so.
+/// What a reader knows of a node: valid as long as [`validate`](Self::validate) says so.
 pub(crate) struct View<'c, N: Node> {
     pub(super) shadow: &'c Shadow<Hints<N>>,
     version: Version,
@@ -20,8 +20,8 @@ impl<N: Node> View<'_, N> {
     /// Whether everything read through this view, and from the medium since, belongs together.
     #[inline]
     #[must_use]
-    pub(crate) fn is_still(&self) -> bool {
-        self.shadow.lock.is_still(self.version)
+    pub(crate) fn validate(&self) -> bool {
+        self.shadow.lock.validate(self.version)
     }
 }
 
@@ -75,7 +75,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn view(&self, at: u64) -> Result<Option<View<'_, N>>, Broken> {
         let shadow = self.shadow(at);
         loop {
-            let version = shadow.lock.begin();
+            let version = shadow.lock.optimistic_read();
             if version.is_ready() {
                 return Ok(Some(View { shadow, version, at, range: shadow.range() }));
             }

@@ -217,11 +217,11 @@ impl FlatSeparators {
         let half = self.half(root);
         let ordinal = half.ordinal(root.height, key)?;
         let parent = half.parent(ordinal)?;
-        let version = parent.version().get()?;
+        let version = parent.version().optimistic_read()?;
         let found = parent.slot(key).map(|slot| end(half, ordinal, parent, slot));
-        parent.version().unchanged(version)?;
+        parent.version().validate(version)?;
         // Behind the fence.
-        self.root.unchanged(root)?;
+        self.root.validate(root)?;
         found.map(Some).ok_or(Moved::Frozen)
     }
 
@@ -233,21 +233,21 @@ impl FlatSeparators {
 
     /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0. If there is no
     /// room, nothing happens: then the index lags.
-    pub(crate) fn insert(&self, low: u64, leaf: u64) {
+    pub(crate) fn post(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
         // All leaves are to be learned, not one.
         if self.is_lost() {
             return;
         }
-        if self.unless_damaged(&mut writer, |writer| self.put(writer, low, leaf)) {
+        if self.unless_damaged(&mut writer, |writer| self.post_locked(writer, low, leaf)) {
             self.len.store(self.len() + 1, Ordering::Relaxed);
         }
     }
 
     /// Takes `low` out, unless it is 0; returns its leaf.
-    pub(crate) fn remove(&self, low: u64) -> Option<u64> {
+    pub(crate) fn withdraw(&self, low: u64) -> Option<u64> {
         let mut writer = self.writer.lock();
-        let leaf = self.unless_damaged(&mut writer, |writer| self.take(writer, low))?;
+        let leaf = self.unless_damaged(&mut writer, |writer| self.withdraw_locked(writer, low))?;
         self.len.store(self.len() - 1, Ordering::Relaxed);
         Some(leaf)
     }
@@ -256,9 +256,9 @@ impl FlatSeparators {
     /// If there are more than there is room for, the last ones are left out.
     ///
     /// `pairs` is drawn under the writer's lock: it must not call back.
-    pub(crate) fn rebuild(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
+    pub(crate) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
         let mut writer = self.writer.lock();
-        let len = self.replace(&mut writer, pairs);
+        let len = self.learn_locked(&mut writer, pairs);
         self.len.store(len, Ordering::Relaxed);
         self.lost.store(false, Ordering::Release);
     }

@@ -120,26 +120,26 @@ impl Index for FlatFixed {
 /// How an index in memory changes.
 trait InMemory {
     /// Adds a leaf, or replaces the one with this low.
-    fn put(&self, low: u64, leaf: u64);
+    fn post(&self, low: u64, leaf: u64);
     /// Forgets a leaf, which is returned; not the first.
-    fn take(&self, low: u64) -> Option<u64>;
+    fn withdraw(&self, low: u64) -> Option<u64>;
     /// Forgets all leaves, and learns these.
-    fn replace(&self, leaves: &[(u64, u64)]);
+    fn learn(&self, leaves: &[(u64, u64)]);
 }
 
 macro_rules! in_memory {
     ($($index:ty)*) => {
         $(impl InMemory for $index {
-            fn put(&self, low: u64, leaf: u64) {
-                self.insert(low, leaf);
+            fn post(&self, low: u64, leaf: u64) {
+                <$index>::post(self, low, leaf);
             }
 
-            fn take(&self, low: u64) -> Option<u64> {
-                self.remove(low)
+            fn withdraw(&self, low: u64) -> Option<u64> {
+                <$index>::withdraw(self, low)
             }
 
-            fn replace(&self, leaves: &[(u64, u64)]) {
-                self.rebuild(leaves.iter().copied());
+            fn learn(&self, leaves: &[(u64, u64)]) {
+                <$index>::learn(self, leaves.iter().copied());
             }
         })*
     };
@@ -223,13 +223,13 @@ impl<N: Node, M: Medium> Directory<N, M> {
 
     /// Adds a leaf. If it fails the index lags, which is no harm.
     pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<()> {
-        self.change(|memory| memory.put(low, leaf), |upper| upper.post(low, leaf))
+        self.change(|memory| memory.post(low, leaf), |upper| upper.post(low, leaf))
     }
 
     /// Makes another leaf that of `low`, durably, before it takes the other's place in the chain. True if that took a fence,
     /// with which all that was flushed before is durable, too.
     pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool> {
-        self.change(|memory| memory.put(low, leaf), |upper| upper.repoint(low, leaf))
+        self.change(|memory| memory.post(low, leaf), |upper| upper.repoint(low, leaf))
     }
 
     /// Whether the leaf that begins at `low` may be unlinked by its left neighbour.
@@ -240,19 +240,19 @@ impl<N: Node, M: Medium> Directory<N, M> {
     /// Forgets a leaf, durably, before it leaves the chain. True as [`repoint`](Self::repoint).
     pub(crate) fn withdraw(&self, low: u64) -> Result<bool> {
         let forget = |memory: &dyn InMemory| {
-            memory.take(low);
+            memory.withdraw(low);
         };
         self.change(forget, |upper| upper.withdraw(low))
     }
 
     /// Forgets all leaves, durably, before the chain is replaced.
     pub(crate) fn reset(&self) -> Result<()> {
-        self.change(|memory| memory.replace(&[]), Upper::reset)
+        self.change(|memory| memory.learn(&[]), Upper::reset)
     }
 
     /// Learns all leaves of a chain, given in order; the head first.
     pub(crate) fn learn(&self, leaves: &[(u64, u64)]) -> Result<()> {
-        self.change(|memory| memory.replace(leaves), |upper| upper.repair(leaves))
+        self.change(|memory| memory.learn(leaves), |upper| upper.repair(leaves))
     }
 
     /// Changes the index that there is.

@@ -8,16 +8,16 @@ pub(super) fn leaf_of(low: u64) -> u64 {
     low + 1000
 }
 
-pub(super) fn insert(index: &impl InMemory, lows: &[u64]) {
-    lows.iter().for_each(|&low| index.put(low, leaf_of(low)));
+pub(super) fn post(index: &impl InMemory, lows: &[u64]) {
+    lows.iter().for_each(|&low| index.post(low, leaf_of(low)));
 }
 
-pub(super) fn remove(index: &impl InMemory, lows: &[u64]) {
-    lows.iter().for_each(|&low| assert_eq!(index.take(low), Some(leaf_of(low))));
+pub(super) fn withdraw(index: &impl InMemory, lows: &[u64]) {
+    lows.iter().for_each(|&low| assert_eq!(index.withdraw(low), Some(leaf_of(low))));
 }
 
-pub(super) fn rebuild(index: &impl InMemory, lows: &[u64]) {
-    index.replace(&lows.iter().map(|&low| (low, leaf_of(low))).collect::<Vec<_>>());
+pub(super) fn learn(index: &impl InMemory, lows: &[u64]) {
+    index.learn(&lows.iter().map(|&low| (low, leaf_of(low))).collect::<Vec<_>>());
 }
 
 /// A reader who looks `looks` times, each time by `floor`.

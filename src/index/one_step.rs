@@ -50,15 +50,15 @@ impl Separators {
         })
     }
 
-    pub(super) fn insert(&self, low: u64, leaf: u64) {
+    pub(super) fn post(&self, low: u64, leaf: u64) {
         self.write(|leaves| leaves.insert(low, leaf));
     }
 
-    pub(super) fn remove(&self, low: u64) -> Option<u64> {
+    pub(super) fn withdraw(&self, low: u64) -> Option<u64> {
         self.write(|leaves| leaves.remove(&low))
     }
 
-    pub(super) fn rebuild(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
+    pub(super) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
         self.write(|leaves| *leaves = pairs.collect());
     }
 

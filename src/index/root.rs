@@ -35,7 +35,7 @@ impl RootWord {
 
     /// Whether `root` is still the root: to be asked behind an acquire load or fence.
     #[inline]
-    pub(super) fn unchanged(&self, root: Root) -> Result<(), Moved> {
+    pub(super) fn validate(&self, root: Root) -> Result<(), Moved> {
         if self.0.load(Ordering::Relaxed) == word(root) { Ok(()) } else { Err(Moved::Written) }
     }
 

@@ -9,9 +9,9 @@ pub(super) type Model = BTreeMap<u64, u64>;
 
 /// An index under trial.
 pub(super) trait Subject: Sync {
-    fn insert(&self, low: u64, leaf: u64);
-    fn remove(&self, low: u64) -> Option<u64>;
-    fn rebuild(&self, model: &Model);
+    fn post(&self, low: u64, leaf: u64);
+    fn withdraw(&self, low: u64) -> Option<u64>;
+    fn learn(&self, model: &Model);
     fn floor(&self, key: u64) -> Option<u64>;
     fn len(&self) -> usize;
     fn all(&self) -> Vec<(u64, u64)>;
@@ -41,13 +41,13 @@ impl Random {
 
 /// An index of the first separator alone, which stays.
 pub(super) fn begun<S: Subject>(index: S) -> (S, Model) {
-    index.insert(0, leaf_of(0));
+    index.post(0, leaf_of(0));
     (index, Model::from([(0, leaf_of(0))]))
 }
 
 pub(super) fn built<S: Subject>(index: S, lows: impl IntoIterator<Item = u64>) -> (S, Model) {
     let model: Model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
-    index.rebuild(&model);
+    index.learn(&model);
     (index, model)
 }
 
@@ -97,14 +97,14 @@ pub(super) fn does_what_a_map_does<S: Subject>(
     for op in ops {
         match op {
             Op::Insert(low, leaf) => {
-                index.insert(low, leaf);
+                index.post(low, leaf);
                 model.insert(low, leaf);
             }
-            Op::Remove(low) => prop_assert_eq!(index.remove(low), remove_from(&mut model, low)),
+            Op::Remove(low) => prop_assert_eq!(index.withdraw(low), remove_from(&mut model, low)),
             Op::Rebuild(low, count, step) => {
                 let lows = (0..u64::from(count)).map(|i| low + i * u64::from(step));
                 model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
-                index.rebuild(&model);
+                index.learn(&model);
             }
             Op::Look(key) => prop_assert_eq!(index.floor(key), floor_in(&model, key)),
         }
@@ -121,10 +121,10 @@ pub(super) fn grows_and_shrinks<S: Subject>((index, mut model): (S, Model), most
         for step in 0..steps {
             let low = random.below(range);
             if random.below(10) < inserts {
-                index.insert(low, leaf_of(low));
+                index.post(low, leaf_of(low));
                 model.insert(low, leaf_of(low));
             } else {
-                assert_eq!(index.remove(low), remove_from(&mut model, low));
+                assert_eq!(index.withdraw(low), remove_from(&mut model, low));
             }
             if step % (steps / 8) == 0 {
                 index.check().unwrap();
@@ -133,7 +133,7 @@ pub(super) fn grows_and_shrinks<S: Subject>((index, mut model): (S, Model), most
         same(&index, &model);
     }
     for low in model.clone().into_keys() {
-        assert_eq!(index.remove(low), remove_from(&mut model, low));
+        assert_eq!(index.withdraw(low), remove_from(&mut model, low));
     }
     same(&index, &model);
 }
@@ -156,12 +156,12 @@ pub(super) fn every_order_of_inserts_and_removes<S: Subject>(
         for removes in &orders {
             let (index, mut model) = begun();
             for &low in inserts {
-                index.insert(low, leaf_of(low));
+                index.post(low, leaf_of(low));
                 model.insert(low, leaf_of(low));
             }
             same(&index, &model);
             for (step, low) in removes.iter().enumerate() {
-                assert_eq!(index.remove(*low), remove_from(&mut model, *low));
+                assert_eq!(index.withdraw(*low), remove_from(&mut model, *low));
                 if step as u64 % (count / 10) == count / 10 - 1 {
                     same(&index, &model);
                 }
@@ -183,12 +183,12 @@ pub(super) fn all_keys_are_legal<S: Subject>(
         let (index, mut model) = begun();
         same(&index, &model);
         for (_, low) in ends.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1) {
-            index.insert(*low, !low);
+            index.post(*low, !low);
             model.insert(*low, !low);
         }
         same(&index, &model);
         for low in ends {
-            assert_eq!(index.remove(low), model.remove(&low));
+            assert_eq!(index.withdraw(low), model.remove(&low));
             same(&index, &model);
         }
     }
@@ -200,15 +200,15 @@ pub(super) fn all_keys_are_legal<S: Subject>(
 }
 
 pub(super) fn an_empty_index_takes_the_first_separator_only(index: &impl Subject) {
-    index.insert(7, 70);
+    index.post(7, 70);
     assert_eq!((index.floor(9), index.len()), (None, 0));
-    index.insert(0, 1);
-    assert_eq!((index.floor(9), index.remove(0), index.len()), (Some(1), None, 1));
-    index.rebuild(&Model::new());
+    index.post(0, 1);
+    assert_eq!((index.floor(9), index.withdraw(0), index.len()), (Some(1), None, 1));
+    index.learn(&Model::new());
     assert_eq!((index.floor(9), index.len()), (None, 0));
 }
 
-/// Two writers, two readers. Every sixteenth low stays; the writers post and remove, each in their own half of the
+/// Two writers, two readers. Every sixteenth low stays; the writers post and withdraw, each in their own half of the
 /// others. `churn` is what a writer does in one round.
 fn stress<S: Subject>(index: S, rounds: u64, span: u64, churn: impl Fn(&S, u64, &mut Random) + Sync) {
     // A race is found when it is met once, and to watch for it takes long.
@@ -257,8 +257,8 @@ pub(super) fn readers_never_miss_what_stays<S: Subject>(index: S, sixteens: u64,
     stress(index, rounds, span, |index, writer, random| {
         let low = changing(span, writer, random);
         if random.below(2) == 0 {
-            index.insert(low, leaf_of(low));
-        } else if let Some(leaf) = index.remove(low) {
+            index.post(low, leaf_of(low));
+        } else if let Some(leaf) = index.withdraw(low) {
             assert_eq!(leaf, leaf_of(low));
         }
     });
@@ -269,8 +269,8 @@ pub(super) fn readers_never_miss_while_nodes_come_and_go<S: Subject>(index: S, s
     let span = 16 * sixteens;
     stress(index, rounds, span, |index, writer, _| {
         let lows = (0..span).filter(|low| !low.is_multiple_of(16) && low % 2 == writer);
-        lows.clone().for_each(|low| index.insert(low, leaf_of(low)));
-        lows.for_each(|low| assert_eq!(index.remove(low), Some(leaf_of(low))));
+        lows.clone().for_each(|low| index.post(low, leaf_of(low)));
+        lows.for_each(|low| assert_eq!(index.withdraw(low), Some(leaf_of(low))));
     });
 }
 
@@ -281,12 +281,12 @@ pub(super) fn readers_never_miss_during_rebuilds<S: Subject>(index: S, sixteens:
         if writer == 0 {
             let every = 1 + random.below(15);
             let lows = (0..span).filter(|low| low % 16 == 0 || low % 16 == every);
-            index.rebuild(&lows.map(|low| (low, leaf_of(low))).collect());
+            index.learn(&lows.map(|low| (low, leaf_of(low))).collect());
         } else {
             for _ in 0..inserts {
                 let low = changing(span, 1, random);
-                index.insert(low, leaf_of(low));
-                index.remove(changing(span, 1, random));
+                index.post(low, leaf_of(low));
+                index.withdraw(changing(span, 1, random));
             }
         }
     });

@@ -1,7 +1,9 @@
-//! The version word of a node: a sequence lock with one writer. It is odd while the node is open, that is, being written.
+//! The version word of a node of an index in memory: a sequence lock with one writer. It is odd while the node is open, that
+//! is, being written.
 
 use crate::delay::delay;
-use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
+use crate::sync::{AtomicU64, Ordering, spin_loop};
+use crate::version;
 
 /// Failed reads before a reader takes the writer's lock.
 const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
@@ -34,18 +36,15 @@ pub(super) struct Version<'n>(pub(super) &'n AtomicU64);
 impl Version<'_> {
     /// The version to read the node under.
     #[inline]
-    pub(super) fn get(self) -> Result<u64, Moved> {
-        let version = self.0.load(Ordering::Acquire);
-        delay();
+    pub(super) fn optimistic_read(self) -> Result<u64, Moved> {
+        let version = version::optimistic_read(self.0);
         if version.is_multiple_of(2) { Ok(version) } else { Err(Moved::Written) }
     }
 
-    /// Whether everything read since [`get`](Self::get) belongs together.
+    /// Whether everything read since [`optimistic_read`](Self::optimistic_read) belongs to this version.
     #[inline]
-    pub(super) fn unchanged(self, version: u64) -> Result<(), Moved> {
-        delay();
-        fence(Ordering::Acquire);
-        if self.0.load(Ordering::Relaxed) == version { Ok(()) } else { Err(Moved::Written) }
+    pub(super) fn validate(self, version: u64) -> Result<(), Moved> {
+        if version::validate(self.0, version) { Ok(()) } else { Err(Moved::Written) }
     }
 
     /// Turns readers away. Returns false if the node was open.
@@ -54,8 +53,7 @@ impl Version<'_> {
         let closed = version.is_multiple_of(2);
         if closed {
             self.0.store(version + 1, Ordering::Relaxed);
-            fence(Ordering::Release);
-            delay();
+            version::announce();
         }
         closed
     }

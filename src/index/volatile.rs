@@ -12,7 +12,7 @@
 //! 2. Two neighbours under one parent hold more than `WIDTH / 2` entries together. So `n` separators take about
 //!    `n / (WIDTH / 4)` nodes at worst, whatever was inserted and removed before.
 //! 3. Nodes that leave the tree are used again, and freed only with the index. So the memory is that of the largest
-//!    tree there was (during `rebuild`, the old and the new one).
+//!    tree there was (during `learn`, the old and the new one).
 //! 4. A change opens every node it writes or takes out of the tree, sets the root if need be, and then closes them all.
 //!    Readers go hand over hand: they read a child's version *before* they check the parent's. If the parent has not
 //!    changed by then, the version is of a time when the child was the right one, and every word read under it is, too.
@@ -38,7 +38,7 @@ pub(crate) use frozen::{Bottom, Source, Top, freeze};
 use node::{FROZEN, WIDTH};
 use std::io;
 
-/// Levels of nodes that a [rebuild](Separators::rebuild) of so many separators makes, and their bytes.
+/// Levels of nodes of an index that [learns](Separators::learn) so many separators, and their bytes.
 pub(crate) fn built(separators: usize) -> (u64, u64) {
     let bottom = Some(separators.div_ceil(node::FILL)).filter(|&nodes| nodes > 0);
     let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(node::FILL)));
@@ -160,21 +160,21 @@ impl Separators {
     }
 
     /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0.
-    pub(crate) fn insert(&self, low: u64, leaf: u64) {
+    pub(crate) fn post(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
         // All leaves are to be learned, not one.
         if self.is_lost() {
             return;
         }
-        if self.edit(&mut writer, |edit| edit.insert(low, leaf)) {
+        if self.edit(&mut writer, |edit| edit.post(low, leaf)) {
             self.len.store(self.len() + 1, Ordering::Relaxed);
         }
     }
 
     /// Takes `low` out, unless it is 0; returns its leaf.
-    pub(crate) fn remove(&self, low: u64) -> Option<u64> {
+    pub(crate) fn withdraw(&self, low: u64) -> Option<u64> {
         let mut writer = self.writer.lock();
-        let leaf = self.edit(&mut writer, |edit| edit.remove(low))?;
+        let leaf = self.edit(&mut writer, |edit| edit.withdraw(low))?;
         self.len.store(self.len() - 1, Ordering::Relaxed);
         Some(leaf)
     }
@@ -182,9 +182,9 @@ impl Separators {
     /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly from 0. Readers see the old or the new.
     ///
     /// `pairs` is drawn under the writer's lock: it must not call back.
-    pub(crate) fn rebuild(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
+    pub(crate) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
         let mut writer = self.writer.lock();
-        let len = Edit::new(&self.arena, &self.root, &mut writer).rebuild(pairs);
+        let len = Edit::new(&self.arena, &self.root, &mut writer).learn(pairs);
         self.len.store(len, Ordering::Relaxed);
         self.lost.store(false, Ordering::Release);
     }
@@ -233,17 +233,17 @@ impl<R, E: Fn(&node::Node, usize) -> R> Search for Descent<'_, E> {
         let Self { index, key, end } = self;
         let Some(root) = index.root.get() else { return Ok(None) };
         let mut node = index.arena.get(root.id)?;
-        let mut version = node.version()?;
-        index.root.unchanged(root)?;
+        let mut version = node.optimistic_read()?;
+        index.root.validate(root)?;
         for _ in 0..root.height {
             let child = index.arena.get(node.child_of(key, compare))?;
             child.touch();
-            let entered = child.version()?;
-            node.unchanged(version)?;
+            let entered = child.optimistic_read()?;
+            node.validate(version)?;
             (node, version) = (child, entered);
         }
         let found = end(node, node.slot_of(key, compare));
-        node.unchanged(version)?;
+        node.validate(version)?;
         Ok(Some(found))
     }
 }
@@ -264,8 +264,8 @@ impl Search for Descents<'_> {
         let begin = || {
             let root = index.root.get()?;
             let node = index.arena.get(root.id).ok()?;
-            let version = node.version().ok()?;
-            index.root.unchanged(root).ok()?;
+            let version = node.optimistic_read().ok()?;
+            index.root.validate(root).ok()?;
             Some((root.height, node, version))
         };
         let Some((height, node, version)) = begin() else { return found };
@@ -281,8 +281,8 @@ impl Search for Descents<'_> {
             }
             for (way, child) in ways.iter_mut().zip(children).take(keys.len()) {
                 *way = way.zip(child).and_then(|((node, version), child)| {
-                    let entered = child.version().ok()?;
-                    node.unchanged(version).ok()?;
+                    let entered = child.optimistic_read().ok()?;
+                    node.validate(version).ok()?;
                     Some((child, entered))
                 });
             }
@@ -290,7 +290,7 @@ impl Search for Descents<'_> {
         for ((way, found), &key) in ways.iter().zip(&mut found).zip(keys) {
             *found = way.and_then(|(node, version)| {
                 let leaf = node.child_of(key, compare);
-                node.unchanged(version).ok().map(|()| leaf)
+                node.validate(version).ok().map(|()| leaf)
             });
         }
         found

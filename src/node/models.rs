@@ -66,12 +66,12 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
     fn get(&self, key: u64, checked: bool) -> Option<Option<u64>> {
         let (mut shadow, mut at) = (&self.shadow, 0);
         loop {
-            let version = shadow.lock.begin();
+            let version = shadow.lock.optimistic_read();
             let owns = shadow.range().contains(key);
             let place = N::Ops::search(&self.m, at, &shadow.hints, key).ok();
             let value = place.map(|place| N::Ops::value(&self.m, at, &shadow.hints, place));
             let next = self.m.load(at + NEXT);
-            if checked && !shadow.lock.is_still(version) {
+            if checked && !shadow.lock.validate(version) {
                 return None;
             }
             if owns {
@@ -251,14 +251,14 @@ fn version_lock(checked: bool) {
                 shadow.lock.unlock(was, Leave::Ready);
             })
         };
-        let version = shadow.lock.begin();
+        let version = shadow.lock.optimistic_read();
         let range = shadow.range();
-        if !checked || shadow.lock.is_still(version) {
+        if !checked || shadow.lock.validate(version) {
             assert_eq!(range.low(), range.width());
             assert_eq!(version.is_ready(), range.low() == 7);
         }
         writer.join().unwrap();
-        assert!(shadow.lock.begin().is_ready());
+        assert!(shadow.lock.optimistic_read().is_ready());
     });
 }
 

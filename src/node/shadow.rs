@@ -4,7 +4,8 @@
 use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
 use crate::node::KeyRange;
-use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, fence, hand_over, spin_loop};
+use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, hand_over, spin_loop};
+use crate::version;
 
 const LOCKED: u64 = 1;
 /// The shadow's fields describe the node.
@@ -112,14 +113,13 @@ impl VersionLock {
 
     /// The version to read under; waits while a writer is at work.
     #[inline]
-    pub(crate) fn begin(&self) -> Version {
-        let word = self.0.load(Ordering::Acquire);
-        delay();
-        if word & LOCKED == 0 { Version(word) } else { self.begin_slowly() }
+    pub(crate) fn optimistic_read(&self) -> Version {
+        let word = version::optimistic_read(&self.0);
+        if word & LOCKED == 0 { Version(word) } else { self.read_in_the_end() }
     }
 
     #[cold]
-    fn begin_slowly(&self) -> Version {
+    fn read_in_the_end(&self) -> Version {
         let mut wait = Wait::default();
         loop {
             let word = self.0.load(Ordering::Acquire);
@@ -134,14 +134,11 @@ impl VersionLock {
         }
     }
 
-    /// Whether everything read since `begin` belongs to one version.
+    /// Whether everything read since `optimistic_read` belongs to this version.
     #[inline]
     #[must_use]
-    pub(crate) fn is_still(&self, version: Version) -> bool {
-        delay();
-        // Pairs with the fence in `lock`: a load above that saw a writer's store makes the load below see its lock.
-        fence(Ordering::Acquire);
-        self.0.load(Ordering::Relaxed) == version.0 || is_left_out(Validation::Version)
+    pub(crate) fn validate(&self, version: Version) -> bool {
+        version::validate(&self.0, version.0) || is_left_out(Validation::Version)
     }
 
     /// Waits for the lock and takes it; tells what the word was.
@@ -181,7 +178,7 @@ impl VersionLock {
     fn taken_over(&self) -> Version {
         let word = self.0.load(Ordering::Acquire);
         // As in `try_lock`.
-        fence(Ordering::Release);
+        version::announce();
         Version(word & !LOCKED)
     }
 
@@ -192,9 +189,7 @@ impl VersionLock {
         delay();
         let locked = self.0.compare_exchange_weak(was.0, was.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if locked {
-            // The lock is seen before any store that follows (see `is_still`).
-            fence(Ordering::Release);
-            delay();
+            version::announce();
         }
         locked
     }
@@ -359,6 +354,6 @@ mod tests {
 
     #[test]
     fn a_waiting_reader_is_let_through() {
-        nobody_starves(|lock| assert!(lock.begin().is_quiet()));
+        nobody_starves(|lock| assert!(lock.optimistic_read().is_quiet()));
     }
 }

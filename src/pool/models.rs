@@ -82,9 +82,9 @@ impl Leaf {
     fn get(&self, without: Without) -> Option<Vec<u8>> {
         let reading = self.records.reading(&self.m, &self.segments);
         let reading = if without == Without::Pin { reading.unpinned() } else { reading };
-        let version = self.shadow.lock.begin();
+        let version = self.shadow.lock.optimistic_read();
         let at = self.slot.load(Ordering::Relaxed);
-        self.shadow.lock.is_still(version).then(|| reading.read(at).unwrap())
+        self.shadow.lock.validate(version).then(|| reading.read(at).unwrap())
     }
 }
 

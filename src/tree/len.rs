@@ -95,7 +95,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             let neighbour = neighbour.filter(|view| view.range.contains(key));
             let at_once = neighbour.and_then(|view| {
                 let place = (view.range, leaves.next_of(&view));
-                view.is_still().then_some(place)
+                view.validate().then_some(place)
             });
             let (range, right) = match at_once {
                 Some(place) => place,

@@ -39,7 +39,7 @@ fn writers_that_change_nothing_disturb_no_reader() {
         let tree = filled::<N, I>(200);
         let core = &tree.core;
         let known = views(core);
-        let undisturbed = |what: &str| assert!(known.iter().all(View::is_still), "{what} changed a version");
+        let undisturbed = |what: &str| assert!(known.iter().all(View::validate), "{what} changed a version");
         assert_eq!(tree.compare_exchange(50, Some(9), Some(1)).unwrap(), Some(5));
         assert_eq!(tree.compare_exchange(51, Some(9), Some(1)).unwrap(), None);
         assert_eq!(tree.compare_exchange(50, None, Some(1)).unwrap(), Some(5));
@@ -56,8 +56,8 @@ fn writers_that_change_nothing_disturb_no_reader() {
         core.directory.reset().unwrap();
         assert_eq!(tree.update(last.range.low(), 7).unwrap().unwrap() * 10, last.range.low());
         let (last, passed) = known.split_last().unwrap();
-        assert!(passed.len() > 3 && passed.iter().all(View::is_still), "a writer that walked past changed a version");
-        assert!(!last.is_still(), "an update that is not noticed");
+        assert!(passed.len() > 3 && passed.iter().all(View::validate), "a writer that walked past changed a version");
+        assert!(!last.validate(), "an update that is not noticed");
     }
     with::<OneLine<7>, Volatile>();
     with::<Circular<4>, Persistent>();

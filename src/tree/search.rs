@@ -69,7 +69,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let owns = |view: &View<'_, N>| view.range.contains(key) || is_left_out(Validation::Span);
         let view = self.leaves.view_at_once(at).filter(owns)?;
         let result = read(&view);
-        view.is_still().then_some(result)
+        view.validate().then_some(result)
     }
 
     #[cold]
@@ -89,7 +89,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 let Some(view) = self.leaves.view(at)? else { continue 'again };
                 if view.range.contains(key) {
                     let result = read(&view);
-                    if view.is_still() {
+                    if view.validate() {
                         return Ok(result);
                     }
                     // Same place, new version.
@@ -101,7 +101,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 }
                 let right = self.go_right(key, at, view.range, &mut least);
                 let next = self.right_of(at);
-                if !view.is_still() || !right? {
+                if !view.validate() || !right? {
                     continue 'again;
                 }
                 // The index lags.

@@ -69,15 +69,15 @@ impl FlatSeparators {
 
     /// Puts `low` in. True if it was not there; false if only its leaf was replaced, or if there is no room; `None` if the
     /// image is damaged.
-    pub(super) fn put(&self, writer: &mut Writer, low: u64, leaf: u64) -> Option<bool> {
+    pub(super) fn post_locked(&self, writer: &mut Writer, low: u64, leaf: u64) -> Option<bool> {
         let Some(root) = self.root.get() else {
-            return Some(low == 0 && self.replace(writer, std::iter::once((low, leaf))) == 1);
+            return Some(low == 0 && self.learn_locked(writer, std::iter::once((low, leaf))) == 1);
         };
         self.thaw(writer, low)?;
         let (_, parent, slot) = self.owner(root, low);
         let new = parent.low(slot) != low;
         if new && parent.len() == parent.room() {
-            return if self.spread(writer)? { self.put(writer, low, leaf) } else { Some(false) };
+            return if self.spread(writer)? { self.post_locked(writer, low, leaf) } else { Some(false) };
         }
         parent.version().open();
         parent.post(slot + usize::from(new), (low, leaf), new);
@@ -86,7 +86,7 @@ impl FlatSeparators {
     }
 
     /// Takes `low` out, unless it is 0; returns its leaf. `None` if the image is damaged.
-    pub(super) fn take(&self, writer: &mut Writer, low: u64) -> Option<Option<u64>> {
+    pub(super) fn withdraw_locked(&self, writer: &mut Writer, low: u64) -> Option<Option<u64>> {
         let Some(root) = self.root.get() else { return Some(None) };
         self.thaw(writer, low)?;
         let (ordinal, parent, slot) = self.owner(root, low);
@@ -142,7 +142,7 @@ impl FlatSeparators {
     }
 
     /// Replaces everything by `pairs`, or by as many of them as there is room for; returns their number.
-    pub(super) fn replace(&self, writer: &mut Writer, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
+    pub(super) fn learn_locked(&self, writer: &mut Writer, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
         let len = pairs.len().min(self.halves[0].most_leaves());
         match self.halves[0].leaves_each(len) {
             Some(each) if len > 0 => self.build(writer, len, each, pairs.map(|pair| (pair, 1))),

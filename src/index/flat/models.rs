@@ -4,7 +4,7 @@
 //! With negative controls: readers that check less must be found wrong.
 
 use super::FlatSeparators;
-use crate::index::models::{self, Reader, insert, leaf_of, rebuild, remove};
+use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
 use crate::index::volatile::freeze;
 
 /// The floor as it is.
@@ -28,68 +28,68 @@ fn new() -> FlatSeparators {
 
 #[test]
 fn loom_floor_against_a_shift() {
-    model(|index| insert(index, &[0, 30]), |index| insert(index, &[20]), 35, &[30]);
+    model(|index| post(index, &[0, 30]), |index| post(index, &[20]), 35, &[30]);
 }
 
 #[test]
 fn loom_floor_against_a_new_floor() {
-    model(|index| insert(index, &[0, 20]), |index| insert(index, &[30]), 35, &[20, 30]);
+    model(|index| post(index, &[0, 20]), |index| post(index, &[30]), 35, &[20, 30]);
 }
 
 /// `[0 20 30]` becomes `[0 15] [20] [30]`.
 #[test]
 fn loom_floor_against_a_spread() {
-    model(|index| insert(index, &[0, 20, 30]), |index| insert(index, &[15]), 35, &[30]);
+    model(|index| post(index, &[0, 20, 30]), |index| post(index, &[15]), 35, &[30]);
 }
 
 #[test]
 fn loom_floor_against_a_new_floor_and_a_spread() {
-    model(|index| insert(index, &[0, 20, 30]), |index| insert(index, &[15]), 17, &[0, 15]);
+    model(|index| post(index, &[0, 20, 30]), |index| post(index, &[15]), 17, &[0, 15]);
 }
 
 /// `[0] [20 25]`, and the second parent begins with 25.
 #[test]
 fn loom_floor_against_a_risen_separator() {
     let setup = |index: &FlatSeparators| {
-        rebuild(index, &[0, 20]);
-        insert(index, &[25]);
+        learn(index, &[0, 20]);
+        post(index, &[25]);
     };
-    model(setup, |index| remove(index, &[20]), 22, &[20, 0]);
+    model(setup, |index| withdraw(index, &[20]), 22, &[20, 0]);
 }
 
 /// `[0] [20] [30]`, and the second parent has nothing; what then comes in its place is in the first.
 #[test]
 fn loom_floor_against_an_emptied_parent() {
     let write = |index: &FlatSeparators| {
-        remove(index, &[20]);
-        insert(index, &[22]);
+        withdraw(index, &[20]);
+        post(index, &[22]);
     };
-    model(|index| rebuild(index, &[0, 20, 30]), write, 25, &[20, 0, 22]);
+    model(|index| learn(index, &[0, 20, 30]), write, 25, &[20, 0, 22]);
 }
 
 /// `[0] [20] [30]`, from right to left.
 #[test]
 fn loom_floor_against_emptied_parents() {
-    model(|index| rebuild(index, &[0, 20, 30]), |index| remove(index, &[30, 20]), 35, &[30, 20, 0]);
+    model(|index| learn(index, &[0, 20, 30]), |index| withdraw(index, &[30, 20]), 35, &[30, 20, 0]);
 }
 
 /// `[0] [20] [30]`, from left to right: two separators rise at last.
 #[test]
 fn loom_floor_against_separators_that_rise_together() {
     let setup = |index: &FlatSeparators| {
-        rebuild(index, &[0, 20, 30]);
-        remove(index, &[20]);
+        learn(index, &[0, 20, 30]);
+        withdraw(index, &[20]);
     };
-    model(setup, |index| remove(index, &[30]), 35, &[30, 0]);
+    model(setup, |index| withdraw(index, &[30]), 35, &[30, 0]);
 }
 
 /// The new nodes are where those of the generation before the last were. One look says as much as two: there is one answer.
 #[test]
 fn loom_floor_against_a_half_used_again() {
-    let setup = |index: &FlatSeparators| rebuild(index, &[0, 20, 30]);
+    let setup = |index: &FlatSeparators| learn(index, &[0, 20, 30]);
     let write = |index: &FlatSeparators| {
-        rebuild(index, &[0, 30]);
-        rebuild(index, &[0, 10, 20, 30]);
+        learn(index, &[0, 30]);
+        learn(index, &[0, 10, 20, 30]);
     };
     models::run(new, setup, write, Reader { floor: FlatSeparators::floor, looks: 1 }, 35, &[30]);
 }
@@ -107,9 +107,9 @@ fn loom_floor_against_a_thaw() {
         let new = || FlatSeparators::new(12, false).unwrap();
         models::run(new, setup, write, Reader { floor: FlatSeparators::floor, looks: 1 }, key, may);
     }
-    model(|index| insert(index, &[105]), 107, &[100, 105]);
-    model(|index| insert(index, &[115]), 95, &[90]);
-    model(|index| remove(index, &[100]), 115, &[110]);
+    model(|index| post(index, &[105]), 107, &[100, 105]);
+    model(|index| post(index, &[115]), 95, &[90]);
+    model(|index| withdraw(index, &[100]), 115, &[110]);
 }
 
 /// Reads what is there, whatever the version.
@@ -127,9 +127,9 @@ fn unrooted(index: &FlatSeparators, key: u64) -> Option<u64> {
         let half = index.half(root);
         let found = half.ordinal(root.height, key).and_then(|ordinal| {
             let parent = half.parent(ordinal)?;
-            let version = parent.version().get()?;
+            let version = parent.version().optimistic_read()?;
             let leaf = parent.slot(key).map(|slot| parent.leaf(slot));
-            parent.version().unchanged(version).map(|()| leaf)
+            parent.version().validate(version).map(|()| leaf)
         });
         match found {
             Ok(Some(leaf)) => return Some(leaf),
@@ -141,15 +141,15 @@ fn unrooted(index: &FlatSeparators, key: u64) -> Option<u64> {
 #[test]
 #[should_panic]
 fn loom_unversioned_shift_is_found_wrong() {
-    run(|index| insert(index, &[0, 30]), |index| insert(index, &[20]), unversioned, 35, &[30]);
+    run(|index| post(index, &[0, 30]), |index| post(index, &[20]), unversioned, 35, &[30]);
 }
 
 #[test]
 #[should_panic]
 fn loom_unrooted_half_is_found_wrong() {
     let write = |index: &FlatSeparators| {
-        rebuild(index, &[0, 30]);
-        rebuild(index, &[0, 10, 20, 30]);
+        learn(index, &[0, 30]);
+        learn(index, &[0, 10, 20, 30]);
     };
-    run(|index| rebuild(index, &[0, 20, 30]), write, unrooted, 35, &[30]);
+    run(|index| learn(index, &[0, 20, 30]), write, unrooted, 35, &[30]);
 }

@@ -7,16 +7,16 @@ use proptest::prelude::*;
 use std::cell::Cell;
 
 impl Subject for FlatSeparators {
-    fn insert(&self, low: u64, leaf: u64) {
-        self.insert(low, leaf);
+    fn post(&self, low: u64, leaf: u64) {
+        self.post(low, leaf);
     }
 
-    fn remove(&self, low: u64) -> Option<u64> {
-        self.remove(low)
+    fn withdraw(&self, low: u64) -> Option<u64> {
+        self.withdraw(low)
     }
 
-    fn rebuild(&self, model: &Model) {
-        self.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+    fn learn(&self, model: &Model) {
+        self.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
     }
 
     fn floor(&self, key: u64) -> Option<u64> {
@@ -80,7 +80,7 @@ fn check(index: &FlatSeparators) -> Result<usize, String> {
     let mut next = u64::MAX;
     for ordinal in (0..shape.parents).rev() {
         let parent = half.parent(ordinal).map_err(|_| "a parent without a place")?;
-        parent.version().get().map_err(|_| "a parent was left open")?;
+        parent.version().optimistic_read().map_err(|_| "a parent was left open")?;
         let least = if ordinal == 0 { u64::MAX } else { half.least(shape, ordinal) };
         let lows: Vec<u64> = parent.entries().map(|(low, _)| low).collect();
         separators += lows.len();
@@ -148,7 +148,7 @@ fn an_empty_index_takes_the_first_separator_only() {
 fn insert_replaces_the_leaf() {
     let (index, mut model) = built((0..500).map(|low| low * 3));
     for low in (0..1500).step_by(7) {
-        index.insert(low, 1);
+        index.post(low, 1);
         model.insert(low, 1);
     }
     same(&index, &model);
@@ -160,12 +160,12 @@ fn rebuilds_of_every_size() {
     for size in (0..1000).filter(|size| *size < 200 || size % 61 == 0 || size % FAN as u64 <= 1) {
         let (index, mut model) = built((0..size).map(|low| low * 5));
         assert_eq!(check(&index), Ok(model.len()));
-        Subject::rebuild(&again, &model);
+        Subject::learn(&again, &model);
         same(&again, &model);
         for low in (0..size * 5).step_by(13) {
-            index.insert(low, 1);
+            index.post(low, 1);
             model.insert(low, 1);
-            assert_eq!(index.remove(low / 2), remove_from(&mut model, low / 2));
+            assert_eq!(index.withdraw(low / 2), remove_from(&mut model, low / 2));
         }
         same(&index, &model);
     }
@@ -184,7 +184,7 @@ fn stretches_without_leaves() {
         for lows in [whole, backwards, [even, odd].concat()] {
             let (index, mut model) = built(0..COUNT);
             for (step, low) in lows.into_iter().enumerate() {
-                assert_eq!(index.remove(low), model.remove(&low));
+                assert_eq!(index.withdraw(low), model.remove(&low));
                 if step % 300 == 0 {
                     check(&index).unwrap();
                     assert!((0..COUNT + 3).all(|key| index.floor(key) == floor_in(&model, key)));
@@ -193,7 +193,7 @@ fn stretches_without_leaves() {
             same(&index, &model);
             // What comes back is put into the parents that are left, as long as there is room.
             for low in stretch().step_by(50) {
-                index.insert(low, 7);
+                index.post(low, 7);
                 model.insert(low, 7);
             }
             same(&index, &model);
@@ -206,14 +206,14 @@ fn a_full_parent_is_spread() {
     let index = fixed();
     for low in 0..=ROOM as u64 {
         assert_eq!(index.rebuilds().count, 0);
-        index.insert(low, leaf_of(low));
+        index.post(low, leaf_of(low));
     }
     assert_eq!((index.rebuilds().count, check(&index)), (1, Ok(ROOM)));
     assert!(index.rebuilds().nanoseconds > 0);
     // The other parents take theirs without another one.
     for low in 0..ROOM as u64 - 1 {
-        index.insert((low + 1) << 40, 1);
-        index.remove((low + 1) << 40);
+        index.post((low + 1) << 40, 1);
+        index.withdraw((low + 1) << 40);
     }
     assert_eq!(index.rebuilds().count, 1);
 }
@@ -223,7 +223,7 @@ fn parents_that_grow_are_enlarged() {
     let rebuilds = |empty: fn() -> FlatSeparators| {
         let index = empty();
         let last = Cell::new(0);
-        (0..3000).for_each(|low| index.insert(low, leaf_of(low)));
+        (0..3000).for_each(|low| index.post(low, leaf_of(low)));
         assert!((0..3000).all(|key| index.floor(key) == Some(leaf_of(key))));
         index.parents(&index.writer.lock()).for_each(|parent| last.set(parent.units()));
         (index.rebuilds().count, last.get(), index.bytes())
@@ -239,7 +239,7 @@ fn parents_that_grow_are_enlarged() {
 fn parents_fall_back_to_one_size_if_there_is_no_room_for_larger_ones() {
     let (index, mut model) = trials::begun(FlatSeparators::new(100, true).unwrap());
     for low in (0..100).chain((0..99).map(|i| 1000 - i)) {
-        index.insert(low, low);
+        index.post(low, low);
         model.insert(low, low);
     }
     same(&index, &model);
@@ -249,10 +249,10 @@ fn parents_fall_back_to_one_size_if_there_is_no_room_for_larger_ones() {
 fn what_there_is_no_room_for_is_left_out() {
     for empty in [false, true] {
         let index = FlatSeparators::new(16, empty).unwrap();
-        index.insert(0, leaf_of(0));
+        index.post(0, leaf_of(0));
         for low in 1..200 {
             let before = index.len();
-            index.insert(low, leaf_of(low));
+            index.post(low, leaf_of(low));
             assert!(index.len() == before + 1 || before > 16 * PACKED);
             // It lags: no leaf that was not posted, none too far right.
             let found = index.floor(low).unwrap();
@@ -262,10 +262,10 @@ fn what_there_is_no_room_for_is_left_out() {
         let len = index.len();
         assert!((16 * PACKED..200).contains(&len));
         // There is room again.
-        assert!((1..150).filter_map(|low| index.remove(low)).count() > 20);
-        index.insert(10, leaf_of(10));
+        assert!((1..150).filter_map(|low| index.withdraw(low)).count() > 20);
+        index.post(10, leaf_of(10));
         assert_eq!(index.floor(12), Some(leaf_of(10)));
-        index.rebuild((0..500u32).map(|low| (low.into(), leaf_of(low.into()))));
+        index.learn((0..500u32).map(|low| (low.into(), leaf_of(low.into()))));
         assert_eq!((index.len(), check(&index)), (16 * PACKED, Ok(16)));
         assert_eq!(index.floor(400), Some(leaf_of(16 * PACKED as u64 - 1)));
     }
@@ -277,9 +277,9 @@ fn memory_is_bounded_by_the_largest_set() {
     let mut random = Random(99);
     for round in 0..20 {
         match round % 3 {
-            0 => (1..2000).for_each(|low| assert!(index.remove(low).is_some())),
-            1 => (0..2000).for_each(|_| index.insert(random.below(2000), 1)),
-            _ => index.rebuild((0..2000u32).map(|low| (low.into(), 0))),
+            0 => (1..2000).for_each(|low| assert!(index.withdraw(low).is_some())),
+            1 => (0..2000).for_each(|_| index.post(random.below(2000), 1)),
+            _ => index.learn((0..2000u32).map(|low| (low.into(), 0))),
         }
         check(&index).unwrap();
     }
@@ -294,7 +294,7 @@ fn a_run_begins_with_the_floor_and_goes_on() {
         let run = index.run_at_once(key).unwrap();
         assert_eq!(run[..], leaves[key as usize / 10..][..run.len()]);
     }
-    (1..100).for_each(|low| assert!(index.remove(low * 10).is_some()));
+    (1..100).for_each(|low| assert!(index.withdraw(low * 10).is_some()));
     let run = index.run_at_once(500).unwrap();
     assert!(run[0] == leaf_of(0) && run[1..].iter().all(|&leaf| leaf == 0));
     assert_eq!(fixed().run_at_once(7), None);
@@ -387,7 +387,7 @@ fn a_restored_index_of_few_parents() {
         same(&index, &model);
         let index = restored(FlatSeparators::new(16, false).unwrap(), &model, |_| false);
         for low in (40..100).rev() {
-            assert_eq!(index.remove(low), remove_from(&mut model, low));
+            assert_eq!(index.withdraw(low), remove_from(&mut model, low));
         }
         same(&index, &model);
     }
@@ -423,10 +423,10 @@ fn a_restored_index_is_changed_before_it_is_made() {
         for _ in 0..40 {
             let from = random.below(most);
             for low in from..(from + random.below(200)).min(most) {
-                assert_eq!(index.remove(low), remove_from(&mut model, low));
+                assert_eq!(index.withdraw(low), remove_from(&mut model, low));
             }
             let low = random.below(most);
-            index.insert(low, leaf_of(low));
+            index.post(low, leaf_of(low));
             model.insert(low, leaf_of(low));
             let key = random.below(most);
             assert_eq!(index.floor(key), floor_in(&model, key));
@@ -446,7 +446,7 @@ fn a_restored_index_takes_every_change() {
     let mut model = multiples(100);
     let index = restored(fixed(), &model, |_| false);
     for low in (0..500).rev() {
-        index.insert(low, leaf_of(low));
+        index.post(low, leaf_of(low));
         model.insert(low, leaf_of(low));
     }
     same(&index, &model);
@@ -470,10 +470,10 @@ fn a_damaged_image_is_given_up() {
     let uses: [Use; 5] = [
         |index| assert_eq!(index.run_at_once(2700), None),
         |index| assert_eq!(index.floor(2700), None),
-        |index| index.insert(2701, 1),
-        |index| assert_eq!(index.remove(2700), None),
+        |index| index.post(2701, 1),
+        |index| assert_eq!(index.withdraw(2700), None),
         // To spread the leaves of a full parent, all are needed.
-        |index| (0..30).for_each(|low| index.insert(low, 1)),
+        |index| (0..30).for_each(|low| index.post(low, 1)),
     ];
     for (i, of) in uses.into_iter().enumerate() {
         let index = restored(fixed(), &model, |node| node == 19);
@@ -481,9 +481,9 @@ fn a_damaged_image_is_given_up() {
         assert!(!index.is_lost() && !index.for_each(|_, _| ()));
         of(&index);
         // Not the first leaf alone, which would hide that the others are to be learned.
-        index.insert(0, 1);
+        index.post(0, 1);
         assert!(index.is_lost() && index.len() == 0 && index.floor(77).is_none(), "{i}");
-        Subject::rebuild(&index, &model);
+        Subject::learn(&index, &model);
         assert!(!index.is_lost());
         same(&index, &model);
     }
@@ -502,9 +502,9 @@ fn readers_never_miss_what_is_not_made_yet() {
                 let mut random = Random(77);
                 for _ in 0..500 {
                     let low = random.below(4000) * 5 + 3;
-                    index.insert(low, leaf_of(!low));
+                    index.post(low, leaf_of(!low));
                     if random.below(2) == 0 {
-                        assert_eq!(index.remove(low), Some(leaf_of(!low)));
+                        assert_eq!(index.withdraw(low), Some(leaf_of(!low)));
                     }
                 }
             });
@@ -534,7 +534,7 @@ fn check_finds_faults() {
         ("not the first low", |index| parent(index, 20).post(0, (96, 96), false)),
         ("counted wrong", |index| parent(index, 20).remove(0)),
         ("owns something", |index| {
-            index.remove(100);
+            index.withdraw(100);
             let (root, shape) = (index.root.get().unwrap(), index.writer.lock().shape);
             index.half(root).separator(fork(shape.first + 20)).store(99, std::sync::atomic::Ordering::Relaxed);
         }),

@@ -36,7 +36,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
             let view = self.chain.view_of_level(at, here)?.ok_or_else(lost)?;
             if !view.range.contains(key) {
                 let next = self.chain.next(at);
-                if !view.is_still() {
+                if !view.validate() {
                     return Ok(None);
                 }
                 let next = next?.filter(|_| key >= view.range.low()).ok_or_else(lost)?;
@@ -52,7 +52,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
                 // Who changes the index comes by more seldom than who searches, so it is held up more often.
                 delay();
             }
-            if !view.is_still() {
+            if !view.validate() {
                 return Ok(None);
             }
             let child = child.ok_or_else(lost)?;

@@ -141,7 +141,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Puts `low` in. True if it was not there, false if only its leaf was replaced, or if there is no tree to put it in.
-    pub(super) fn insert(&mut self, low: u64, leaf: u64) -> Result<bool, Damaged> {
+    pub(super) fn post(&mut self, low: u64, leaf: u64) -> Result<bool, Damaged> {
         let Some(root) = self.root.get() else {
             if low > 0 {
                 return Ok(false);
@@ -197,7 +197,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Takes `low` out, unless it is the first of all; returns its leaf.
-    pub(super) fn remove(&mut self, low: u64) -> Result<Option<u64>, Damaged> {
+    pub(super) fn withdraw(&mut self, low: u64) -> Result<Option<u64>, Damaged> {
         let Some(root) = self.root.get() else { return Ok(None) };
         let (bottom, slot, found) = self.descend(root, low)?;
         if found != low || low == 0 {
@@ -274,7 +274,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Replaces the tree by one of `pairs`, which ascend strictly; returns their number.
-    pub(super) fn rebuild(&mut self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
+    pub(super) fn learn(&mut self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
         let mut count = 0;
         let mut last = None;
         let mut level = self.level(pairs.inspect(|pair| {

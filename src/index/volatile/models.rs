@@ -3,7 +3,7 @@
 //! With a negative control: a reader that checks no version must be found wrong.
 
 use super::{Separators, freeze};
-use crate::index::models::{self, Reader, insert, leaf_of, rebuild, remove};
+use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
 
 /// The floor as it is.
 fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static [u64]) {
@@ -22,68 +22,68 @@ fn run(
 
 #[test]
 fn loom_floor_against_a_shift() {
-    model(|index| insert(index, &[0, 30]), |index| insert(index, &[20]), 35, &[30]);
+    model(|index| post(index, &[0, 30]), |index| post(index, &[20]), 35, &[30]);
 }
 
 /// The bottom node, which was the root, gets a parent and loses its upper half.
 #[test]
 fn loom_floor_against_the_first_split() {
-    model(|index| insert(index, &[0, 20, 30, 40]), |index| insert(index, &[15]), 35, &[30]);
+    model(|index| post(index, &[0, 20, 30, 40]), |index| post(index, &[15]), 35, &[30]);
 }
 
 /// `[0 20 30 40] [50]`, and 40 moves to a new node between.
 #[test]
 fn loom_floor_against_a_split() {
-    model(|index| insert(index, &[0, 20, 30, 40, 50]), |index| insert(index, &[15]), 42, &[40]);
+    model(|index| post(index, &[0, 20, 30, 40, 50]), |index| post(index, &[15]), 42, &[40]);
 }
 
 /// `[0 20 30 40] [50 60]`, and the second node begins with 60.
 #[test]
 fn loom_floor_against_a_new_least() {
-    model(|index| insert(index, &[0, 20, 30, 40, 50, 60]), |index| remove(index, &[50]), 55, &[50, 40]);
+    model(|index| post(index, &[0, 20, 30, 40, 50, 60]), |index| withdraw(index, &[50]), 55, &[50, 40]);
 }
 
 /// `[0 20 30 40] [50]`, and 50 goes with its node, and that with the root.
 #[test]
 fn loom_floor_against_an_emptied_node() {
-    model(|index| insert(index, &[0, 20, 30, 40, 50]), |index| remove(index, &[50]), 55, &[50, 40]);
+    model(|index| post(index, &[0, 20, 30, 40, 50]), |index| withdraw(index, &[50]), 55, &[50, 40]);
 }
 
 /// `[0] [50 60]` become `[0 60]`.
 #[test]
 fn loom_floor_against_a_merge() {
     let setup = |index: &Separators| {
-        insert(index, &[0, 20, 30, 40, 50, 60]);
-        remove(index, &[20, 30, 40]);
+        post(index, &[0, 20, 30, 40, 50, 60]);
+        withdraw(index, &[20, 30, 40]);
     };
-    model(setup, |index| remove(index, &[50]), 65, &[60]);
+    model(setup, |index| withdraw(index, &[50]), 65, &[60]);
 }
 
 /// As an emptied node, which then takes part in the first split.
 #[test]
 fn loom_floor_against_a_node_used_again() {
     let write = |index: &Separators| {
-        remove(index, &[50]);
-        insert(index, &[15]);
+        withdraw(index, &[50]);
+        post(index, &[15]);
     };
-    model(|index| insert(index, &[0, 20, 30, 40, 50]), write, 55, &[50, 40]);
+    model(|index| post(index, &[0, 20, 30, 40, 50]), write, 55, &[50, 40]);
 }
 
 /// The new root is a node that once was the root and held 50.
 #[test]
 fn loom_floor_against_a_root_used_again() {
     let setup = |index: &Separators| {
-        rebuild(index, &[0, 50]);
-        rebuild(index, &[0, 20]);
+        learn(index, &[0, 50]);
+        learn(index, &[0, 20]);
     };
-    model(setup, |index| rebuild(index, &[0, 30]), 55, &[20, 30]);
+    model(setup, |index| learn(index, &[0, 30]), 55, &[20, 30]);
 }
 
 /// The third tree uses the nodes of the first, others in the place of others.
 #[test]
 fn loom_floor_against_rebuilds() {
-    let lows = |index: &Separators| rebuild(index, &[0, 20, 30, 40, 50]);
-    let write = |index: &Separators| (0..2).for_each(|_| rebuild(index, &[0, 20, 30, 40, 50]));
+    let lows = |index: &Separators| learn(index, &[0, 20, 30, 40, 50]);
+    let write = |index: &Separators| (0..2).for_each(|_| learn(index, &[0, 20, 30, 40, 50]));
     model(lows, write, 55, &[50]);
 }
 
@@ -100,13 +100,13 @@ fn unchecked(index: &Separators, key: u64) -> Option<u64> {
 #[test]
 #[should_panic]
 fn loom_unchecked_shift_is_found_wrong() {
-    run(|index| insert(index, &[0, 30]), |index| insert(index, &[20]), unchecked, 35, &[30]);
+    run(|index| post(index, &[0, 30]), |index| post(index, &[20]), unchecked, 35, &[30]);
 }
 
 #[test]
 #[should_panic]
 fn loom_unchecked_split_is_found_wrong() {
-    run(|index| insert(index, &[0, 20, 30, 40, 50]), |index| insert(index, &[15]), unchecked, 42, &[40]);
+    run(|index| post(index, &[0, 20, 30, 40, 50]), |index| post(index, &[15]), unchecked, 42, &[40]);
 }
 
 /// `[0 20 30 40] [50]`, none of them taken from the pool yet: whoever comes first takes them.
@@ -117,5 +117,5 @@ fn loom_floor_against_a_thaw() {
         let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
         assert!(index.restore(top, Box::new(source)));
     };
-    model(setup, |index| insert(index, &[15]), 42, &[40]);
+    model(setup, |index| post(index, &[15]), 42, &[40]);
 }

@@ -62,30 +62,30 @@ impl Node {
     // The version.
 
     #[inline]
-    fn lock(&self) -> Version<'_> {
+    fn version(&self) -> Version<'_> {
         Version(&self.words[0])
     }
 
     /// The version to read the node under.
     #[inline]
-    pub(super) fn version(&self) -> Result<u64, Moved> {
-        self.lock().get()
+    pub(super) fn optimistic_read(&self) -> Result<u64, Moved> {
+        self.version().optimistic_read()
     }
 
-    /// Whether everything read since [`version`](Node::version) belongs together.
+    /// Whether everything read since [`optimistic_read`](Node::optimistic_read) belongs to this version.
     #[inline]
-    pub(super) fn unchanged(&self, version: u64) -> Result<(), Moved> {
-        self.lock().unchanged(version)
+    pub(super) fn validate(&self, version: u64) -> Result<(), Moved> {
+        self.version().validate(version)
     }
 
     /// Turns readers away. Returns false if the node was open.
     pub(super) fn open(&self) -> bool {
-        self.lock().open()
+        self.version().open()
     }
 
     /// Lets readers in, under a version they have not seen.
     pub(super) fn close(&self) {
-        self.lock().close();
+        self.version().close();
     }
 
     // Reading.

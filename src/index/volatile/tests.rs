@@ -9,16 +9,16 @@ fn empty() -> Separators {
 }
 
 impl Subject for Separators {
-    fn insert(&self, low: u64, leaf: u64) {
-        self.insert(low, leaf);
+    fn post(&self, low: u64, leaf: u64) {
+        self.post(low, leaf);
     }
 
-    fn remove(&self, low: u64) -> Option<u64> {
-        self.remove(low)
+    fn withdraw(&self, low: u64) -> Option<u64> {
+        self.withdraw(low)
     }
 
-    fn rebuild(&self, model: &Model) {
-        self.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+    fn learn(&self, model: &Model) {
+        self.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
     }
 
     fn floor(&self, key: u64) -> Option<u64> {
@@ -59,7 +59,7 @@ struct Shape {
 /// Invariants 1 and 2 below `id`, whose first separator is `least`.
 fn shape(index: &Separators, id: Id, height: usize, least: u64) -> Result<Shape, String> {
     let node = index.arena.node(id);
-    node.version().map_err(|_| "a node was left open")?;
+    node.optimistic_read().map_err(|_| "a node was left open")?;
     let mut all = Shape { nodes: 1, separators: 0, last: least };
     let mut before = None;
     for slot in 0..node.len() {
@@ -159,7 +159,7 @@ fn readers_never_miss_during_rebuilds() {
 fn ascending_inserts_fill_the_nodes() {
     let index = empty();
     for low in 0..100 * WIDTH as u64 {
-        index.insert(low, low);
+        index.post(low, low);
     }
     assert!(check(&index).unwrap() <= 105);
 }
@@ -168,7 +168,7 @@ fn ascending_inserts_fill_the_nodes() {
 fn insert_replaces_the_leaf() {
     let (index, mut model) = built((0..1000).map(|low| low * 3));
     for low in (0..3000).step_by(7) {
-        index.insert(low, 1);
+        index.post(low, 1);
         model.insert(low, 1);
     }
     same(&index, &model);
@@ -180,13 +180,13 @@ fn rebuilds_of_every_size() {
     let again = empty();
     for size in sizes {
         let (index, mut model) = built((0..size).map(|low| low * 5));
-        again.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+        again.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
         same(&again, &model);
         // What was built in bulk goes on as if it had grown.
         for low in (0..size * 5).step_by(13) {
-            index.insert(low, 1);
+            index.post(low, 1);
             model.insert(low, 1);
-            assert_eq!(index.remove(low / 2), remove_from(&mut model, low / 2));
+            assert_eq!(index.withdraw(low / 2), remove_from(&mut model, low / 2));
         }
         same(&index, &model);
     }
@@ -200,12 +200,12 @@ fn memory_is_bounded_by_the_largest_tree() {
     let mut settled = 0;
     for round in 0..30 {
         match round % 3 {
-            0 => index.rebuild((0..20_000u32).map(|low| (low.into(), 0))),
-            1 => (1..20_000).for_each(|low| assert!(index.remove(low).is_some())),
+            0 => index.learn((0..20_000u32).map(|low| (low.into(), 0))),
+            1 => (1..20_000).for_each(|low| assert!(index.withdraw(low).is_some())),
             // A window that moves: nodes come at one end and go at the other.
             _ => (0..60_000).for_each(|low| {
-                index.insert(low, low);
-                index.remove(low.saturating_sub(10_000 + random.below(10_000)));
+                index.post(low, low);
+                index.withdraw(low.saturating_sub(10_000 + random.below(10_000)));
             }),
         }
         check(&index).unwrap();
@@ -221,7 +221,7 @@ fn thinned_out_nodes_merge() {
     let (index, mut model) = built(0..100_000);
     let before = check(&index).unwrap();
     for low in (0..100_000).filter(|low| low % WIDTH as u64 != 0) {
-        assert_eq!(index.remove(low), remove_from(&mut model, low));
+        assert_eq!(index.withdraw(low), remove_from(&mut model, low));
     }
     same(&index, &model);
     assert!(check(&index).unwrap() * 10 < before);
@@ -284,11 +284,11 @@ fn a_frozen_index_thaws_as_it_is_used() {
             let low = 1 + random.below(size * 5);
             match random.below(3) {
                 0 => {
-                    index.insert(low, !low);
+                    index.post(low, !low);
                     model.insert(low, !low);
                 }
                 // Whole stretches go, so that nodes run empty next to others that are still frozen.
-                1 => (low..low + 60).for_each(|low| assert_eq!(index.remove(low), model.remove(&low))),
+                1 => (low..low + 60).for_each(|low| assert_eq!(index.withdraw(low), model.remove(&low))),
                 _ => assert_eq!(index.floor(low), floor_in(&model, low)),
             }
             if step % 500 == 0 {
@@ -301,7 +301,7 @@ fn a_frozen_index_thaws_as_it_is_used() {
         }
         let wanted: Vec<u64> = (0..size * 5).step_by(7).collect();
         assert!(wanted.iter().all(|&key| index.floor(key) == floor_in(&model, key)));
-        index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+        index.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
         same(&index, &model);
     }
 }
@@ -312,8 +312,8 @@ fn a_damaged_image_is_forgotten_when_it_is_found_out() {
     for damaged in [0, 1, 40, 71, 72] {
         let uses: [fn(&Separators, u64); 3] = [
             |index, key| assert_eq!(index.floor(key), None),
-            |index, key| index.insert(key, 7),
-            |index, key| assert_eq!(index.remove(key), None),
+            |index, key| index.post(key, 7),
+            |index, key| assert_eq!(index.withdraw(key), None),
         ];
         for lose in uses {
             let index = frozen(&model, move |node| node == damaged);
@@ -326,7 +326,7 @@ fn a_damaged_image_is_forgotten_when_it_is_found_out() {
             assert!(index.is_lost());
             lose(&index, 777);
             assert_eq!((index.floor(777), index.len()), (None, 0));
-            index.rebuild(model.iter().map(|(&low, &leaf)| (low, leaf)));
+            index.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
             assert!(!index.is_lost());
             same(&index, &model);
         }
