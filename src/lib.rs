@@ -8,10 +8,10 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path().join("orders.pool");
-//! use bristlecone::{PTree, Pool};
+//! use bristlecone::Pool;
 //!
 //! let pool = Pool::options().capacity(64 << 20).open(&path)?; // creates or opens
-//! let orders: PTree = pool.tree("orders")?;
+//! let orders = pool.tree("orders")?;
 //! orders.insert(42, 7)?; // durable when it returns
 //! assert_eq!(orders.get(42), Some(7));
 //! for (id, amount) in orders.range(10..100) {
@@ -22,9 +22,9 @@
 //!
 //! # Layouts
 //!
-//! One generic tree, [`PTree<N, I, M>`](PTree): `N` is the layout of its nodes ([`OneLine`] if nothing else is said), `I` where
-//! its index lives ([`Volatile`], [`Persistent`], [`Flat`]), `M` the [`medium`]. The systems of the papers are aliases: [`CircTree`],
-//! [`FastFair`], [`NvTree`], [`CrabTree`], [`FpTree`], [`LcbTree`], [`CddsTree`] and their variants.
+//! One generic tree, [`PTree<N, M>`](PTree): `N` is the layout of its nodes, [`OneLine`] if nothing else is said, `M` the
+//! [`medium`]. What kind of index it has is said when it is opened: [`IndexKind`]. The trees of the [`papers`] are layouts:
+//! [`CircTree`](papers::CircTree), [`FastFair`](papers::FastFair), [`NvTree`](papers::NvTree) and so on.
 //!
 //! # Floors
 //!
@@ -49,7 +49,7 @@ mod map;
 pub mod medium;
 mod memory;
 mod node;
-mod papers;
+pub mod papers;
 mod pool;
 mod search;
 mod shards;
@@ -59,12 +59,7 @@ mod version;
 
 pub use codec::{Encoded, Key, Kind, Stored, Value};
 pub use error::{Broken, Error, Result};
-pub use index::{Flat, FlatFixed, Index, IndexKind, Persistent, Volatile};
 pub use map::{Entries, Map};
-pub use node::{
-    Aggressive, Append, Balanced, Circular, Conservative, CowSip, Decorated, Fingerprint, Fingerprinted, Fixed, Linear,
-    Logged, Node, OneLine, Scanned, Sentinel, Strategy, Versioned, crab,
-};
-pub use papers::*;
+pub use node::{IndexKind, Node, OneLine};
 pub use pool::{Options, Pool, Progress, Stat, TreeInfo};
 pub use tree::{PTree, Range, Report};

@@ -2,9 +2,8 @@
 
 use crate::codec::{Key, Kind, Value};
 use crate::error::{Error, Result};
-use crate::index::{Index, Volatile};
 use crate::medium::{Mapped, Medium};
-use crate::node::{Node, OneLine};
+use crate::node::{IndexKind, Node, OneLine};
 use crate::pool::Pool;
 use crate::pool::records::Reading;
 use crate::tree::{Core, Range, Report};
@@ -42,18 +41,18 @@ use std::sync::Arc;
 /// assert_eq!(keys, [-1, 7]);
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
-pub struct Map<K: Key, V: Value, N: Node = OneLine, I: Index = Volatile, M: Medium = Mapped> {
+pub struct Map<K: Key, V: Value, N: Node = OneLine, M: Medium = Mapped> {
     core: Arc<Core<N, M>>,
-    types: PhantomData<fn(K) -> (V, I)>,
+    types: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Clone for Map<K, V, N, I, M> {
+impl<K: Key, V: Value, N: Node, M: Medium> Clone for Map<K, V, N, M> {
     fn clone(&self) -> Self {
         Self { core: Arc::clone(&self.core), types: PhantomData }
     }
 }
 
-impl<K: Key, V: Value, N: Node, I: Index, M: Medium> fmt::Debug for Map<K, V, N, I, M> {
+impl<K: Key, V: Value, N: Node, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map").field("name", &self.core.name).finish_non_exhaustive()
     }
@@ -100,17 +99,35 @@ impl<M: Medium> Pool<M> {
     /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a")).unwrap();
     /// let numbers: Map<u64, Number> = pool.map("numbers").unwrap();
     /// ```
-    pub fn map<K: Key, V: Value, N: Node, I: Index>(&self, name: &str) -> Result<Map<K, V, N, I, M>> {
+    pub fn map<K: Key, V: Value>(&self, name: &str) -> Result<Map<K, V, OneLine, M>> {
+        self.map_of(name)
+    }
+
+    /// Opens, or creates, a map with nodes of another layout, and the kind of index that [goes with it](Node::INDEX).
+    ///
+    /// # Errors
+    ///
+    /// As [`tree`](Self::tree).
+    pub fn map_of<K: Key, V: Value, N: Node>(&self, name: &str) -> Result<Map<K, V, N, M>> {
+        self.map_with(name, N::INDEX)
+    }
+
+    /// Opens, or creates, a map with nodes of another layout and another kind of index.
+    ///
+    /// # Errors
+    ///
+    /// As [`tree_with`](Self::tree_with).
+    pub fn map_with<K: Key, V: Value, N: Node>(&self, name: &str, index: IndexKind) -> Result<Map<K, V, N, M>> {
         const {
             assert!(K::KIND.is_known() && !K::KIND.is_record, "the kind of a key is that of one of this crate's keys");
             assert!(V::KIND.is_known(), "the kind of a value is that of one of this crate's values");
         }
         let kinds: (Kind, Kind) = (K::KIND, V::KIND);
-        Ok(Map { core: Core::open(&self.inner, name, I::KIND, kinds)?, types: PhantomData })
+        Ok(Map { core: Core::open(&self.inner, name, index, kinds)?, types: PhantomData })
     }
 }
 
-impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
+impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     /// The name it has in its pool.
     pub fn name(&self) -> &str {
         &self.core.name
@@ -206,7 +223,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// As [`PTree::range`](crate::PTree::range).
     #[track_caller]
-    pub fn keys<R: RangeBounds<K>>(&self, range: R) -> impl DoubleEndedIterator<Item = K> + use<'_, K, V, N, I, M, R> {
+    pub fn keys<R: RangeBounds<K>>(&self, range: R) -> impl DoubleEndedIterator<Item = K> + use<'_, K, V, N, M, R> {
         Range::new(&self.core, Self::words(range)).map(|(key, _)| K::decode(key))
     }
 
@@ -224,7 +241,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     ///
     /// As [`PTree::range`](crate::PTree::range).
     #[track_caller]
-    pub fn range(&self, range: impl RangeBounds<K>) -> Entries<'_, K, V, N, I, M> {
+    pub fn range(&self, range: impl RangeBounds<K>) -> Entries<'_, K, V, N, M> {
         Entries {
             core: &self.core,
             range: Range::new(&self.core, Self::words(range)),
@@ -235,7 +252,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
     }
 
     /// All entries, in ascending order.
-    pub fn iter(&self) -> Entries<'_, K, V, N, I, M> {
+    pub fn iter(&self) -> Entries<'_, K, V, N, M> {
         self.range(..)
     }
 
@@ -297,20 +314,20 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Map<K, V, N, I, M> {
 }
 
 /// The entries of a range of keys. See [`Map::range`].
-pub struct Entries<'m, K: Key, V: Value, N: Node, I: Index, M: Medium> {
+pub struct Entries<'m, K: Key, V: Value, N: Node, M: Medium> {
     core: &'m Core<N, M>,
     range: Range<'m, N, M>,
     /// Begun before the leaf was read whose entries come next from the left.
     front: Option<Reading<'m, M>>,
     /// The same from the right.
     back: Option<Reading<'m, M>>,
-    types: Types<K, V, I>,
+    types: Types<K, V>,
 }
 
 /// What a map is of, and nothing of it in memory.
-type Types<K, V, I> = PhantomData<fn() -> (K, V, I)>;
+type Types<K, V> = PhantomData<fn() -> (K, V)>;
 
-impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Entries<'_, K, V, N, I, M> {
+impl<K: Key, V: Value, N: Node, M: Medium> Entries<'_, K, V, N, M> {
     fn entry(&mut self, entry: Option<(u64, u64)>) -> Option<Result<(K, V)>> {
         // Whichever reads: the one that began before this entry's leaf was read has not ended.
         let reading = self.front.as_ref().or(self.back.as_ref());
@@ -326,7 +343,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Entries<'_, K, V, N, I, M> 
     }
 }
 
-impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Iterator for Entries<'_, K, V, N, I, M> {
+impl<K: Key, V: Value, N: Node, M: Medium> Iterator for Entries<'_, K, V, N, M> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -336,7 +353,7 @@ impl<K: Key, V: Value, N: Node, I: Index, M: Medium> Iterator for Entries<'_, K,
     }
 }
 
-impl<K: Key, V: Value, N: Node, I: Index, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, I, M> {
+impl<K: Key, V: Value, N: Node, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let (core, back) = (self.core, &mut self.back);
         let entry = self.range.next_back_with(|| begin(core, back));

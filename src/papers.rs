@@ -1,15 +1,14 @@
-//! The systems of the papers, each a type alias over the one generic tree: leaves of 1 KiB, and the index where the paper has
-//! it.
+//! The published trees, each by its name: the layout of its nodes, in the size and with the kind of index of its paper.
 //!
-//! An alias fixes the layout of the nodes. Other sizes, another index, another medium: name the types, as in
-//! `PTree<Circular<256>, Volatile, Dram>`.
+//! A name stands for a layout: `pool.tree_of::<CircTree>("t")` opens a `PTree<CircTree>` with the index of the paper. Another
+//! kind of index is named when a tree is opened, `pool.tree_with::<CircTree>("t", IndexKind::Volatile)`; another size of
+//! nodes is another type, `Circular<256>`. On [`Dram`](crate::medium::Dram), with an index in memory, they are the papers'
+//! volatile baselines: [`CircTree`] is `Volatile_circ` there, [`FastFair`] is `Volatile_std` (Circ-Tree, section 6.1).
 
-use crate::index::{Flat, FlatFixed, Persistent, Volatile};
-use crate::medium::{Dram, Mapped};
-use crate::node::{
-    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Scanned, Sentinel, Versioned, crab,
+pub use crate::node::{
+    Aggressive, Append, Balanced, Circular, Conservative, CowSip, Decorated, Fingerprint, Fingerprinted, Fixed, Linear,
+    Logged, Scanned, Sentinel, Strategy, Versioned, crab,
 };
-use crate::tree::PTree;
 
 /// Circ-Tree: circular nodes, which shift the shorter way.
 ///
@@ -17,39 +16,33 @@ use crate::tree::PTree;
 ///
 /// Wang, Brihadiswarn, Jiang, Chattopadhyay: "Circ-Tree: A B+-Tree Variant with Circular Design for Persistent Memory",
 /// IEEE Transactions on Computers.
-pub type CircTree<I = Persistent, M = Mapped> = PTree<Circular<64>, I, M>;
+pub type CircTree = Circular<64>;
 
 /// Circ-Tree with a linear search from the base of a node on (`Circ-Tree_ls` in its section 6.1).
-pub type CircTreeLs<I = Persistent, M = Mapped> = PTree<Scanned<Circular<64>>, I, M>;
-
-/// Circ-Tree in ordinary memory (`Volatile_circ` in its section 6.1).
-pub type VolatileCirc = PTree<Circular<64>, Volatile, Dram>;
-
-/// A standard B+-tree in ordinary memory (`Volatile_std` in Circ-Tree's section 6.1).
-pub type VolatileStd = PTree<Linear<64>, Volatile, Dram>;
+pub type CircTreeLs = Scanned<Circular<64>>;
 
 /// FAST+FAIR: linear nodes, which shift to the right.
 ///
 /// # Source
 ///
 /// Hwang, Kim, Won, Nam: "Endurable Transient Inconsistency in Byte-Addressable Persistent B+-Tree", FAST 2018.
-pub type FastFair<I = Persistent, M = Mapped> = PTree<Linear<64>, I, M>;
+pub type FastFair = Linear<64>;
 
 /// Circ-Tree with sentinels.
 ///
 /// # Source
 ///
 /// Ye, Wang: "Boosting the Search Performance of B+-tree for Non-volatile Memory with Sentinels", 2021.
-pub type CircTreeSentinel<I = Persistent, M = Mapped> = PTree<Sentinel<Circular<64>>, I, M>;
+pub type CircTreeSentinel = Sentinel<Circular<64>>;
 
 /// FAST+FAIR with sentinels. Source: as [`CircTreeSentinel`].
-pub type FastFairSentinel<I = Persistent, M = Mapped> = PTree<Sentinel<Linear<64>>, I, M>;
+pub type FastFairSentinel = Sentinel<Linear<64>>;
 
 /// Circ-Tree with fingerprints, the rival of sentinels. Source: as [`CircTreeSentinel`], section IV.
-pub type CircTreeFingerprinted<I = Persistent, M = Mapped> = PTree<Fingerprinted<Circular<64>>, I, M>;
+pub type CircTreeFingerprinted = Fingerprinted<Circular<64>>;
 
 /// FAST+FAIR with fingerprints, the rival of sentinels. Source: as [`CircTreeSentinel`], section IV.
-pub type FastFairFingerprinted<I = Persistent, M = Mapped> = PTree<Fingerprinted<Linear<64>>, I, M>;
+pub type FastFairFingerprinted = Fingerprinted<Linear<64>>;
 
 /// NV-Tree: append-only leaves, whose size follows the workload (the balanced strategy).
 ///
@@ -57,10 +50,10 @@ pub type FastFairFingerprinted<I = Persistent, M = Mapped> = PTree<Fingerprinted
 ///
 /// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile Memory",
 /// IEEE Transactions on Computers 2015.
-pub type NvTree<I = Flat, M = Mapped> = PTree<Append<16>, I, M>;
+pub type NvTree = Append<16>;
 
 /// NV-Tree without the workload-adaptive scheme (`NV-Tree'` in its section 6).
-pub type NvTreeFixed<I = FlatFixed, M = Mapped> = PTree<Append<16, Fixed>, I, M>;
+pub type NvTreeFixed = Append<16, Fixed>;
 
 /// Crab-tree: copy on write, or shifting in place, whichever costs less.
 ///
@@ -68,16 +61,16 @@ pub type NvTreeFixed<I = FlatFixed, M = Mapped> = PTree<Append<16, Fixed>, I, M>
 ///
 /// Wang, Chattopadhyay, Brihadiswarn: "Crab-tree: A Crash Recoverable B+-tree Variant for Persistent Memory with ARMv8
 /// Architecture", ACM TECS 2020.
-pub type CrabTree<I = Volatile, M = Mapped> = PTree<CowSip<64>, I, M>;
+pub type CrabTree = CowSip<64>;
 
 /// Crab-tree with the three options of its section 5 (`Crab_opt`).
-pub type CrabOpt<I = Volatile, M = Mapped> = PTree<CowSip<64, { crab::OPT }>, I, M>;
+pub type CrabOpt = CowSip<64, { crab::OPT }>;
 
 /// Crab-tree that always copies (section 6.3).
-pub type CowOnly<I = Volatile, M = Mapped> = PTree<CowSip<64, { crab::COPY_ONLY }>, I, M>;
+pub type CowOnly = CowSip<64, { crab::COPY_ONLY }>;
 
 /// Crab-tree that always shifts in place (section 6.3).
-pub type SipOnly<I = Volatile, M = Mapped> = PTree<CowSip<64, { crab::SHIFT_ONLY }>, I, M>;
+pub type SipOnly = CowSip<64, { crab::SHIFT_ONLY }>;
 
 /// FPTree: unsorted leaves with a bitmap and fingerprints, of 512 bytes as in Circ-Tree's comparison.
 ///
@@ -85,14 +78,14 @@ pub type SipOnly<I = Volatile, M = Mapped> = PTree<CowSip<64, { crab::SHIFT_ONLY
 ///
 /// Oukid, Lasperas, Nica, Willhalm, Lehner: "FPTree: A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class
 /// Memory", SIGMOD 2016.
-pub type FpTree<I = Volatile, M = Mapped> = PTree<Fingerprint<32>, I, M>;
+pub type FpTree = Fingerprint<32>;
 
 /// LCB+-Tree: every change of a node is preceded by a copy of it into a log.
 ///
 /// # Source
 ///
 /// NV-Tree's section 3.1.
-pub type LcbTree<I = Persistent, M = Mapped> = PTree<Logged<64>, I, M>;
+pub type LcbTree = Logged<64>;
 
 /// CDDS-Tree: versioned entries, flushed one by one.
 ///
@@ -100,4 +93,4 @@ pub type LcbTree<I = Persistent, M = Mapped> = PTree<Logged<64>, I, M>;
 ///
 /// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile Byte-Addressable
 /// Memory", FAST 2011, as in NV-Tree's section 3.1.
-pub type CddsTree<I = Persistent, M = Mapped> = PTree<Versioned<32>, I, M>;
+pub type CddsTree = Versioned<32>;

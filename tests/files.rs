@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use bristlecone::medium::{Dram, Mapped, Mapping, Medium};
-use bristlecone::{Error, OneLine, PTree, Pool, Volatile, delegate_medium};
+use bristlecone::{Error, PTree, Pool, delegate_medium};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -220,7 +220,7 @@ fn a_full_disk_after_a_crash_is_no_signal() {
     assert!(Command::new("cp").arg("--sparse=always").args([&path, &sparse]).status().unwrap().success());
     tiny.fill();
     // What would be looked at behind the end of the table has no space, and so holds nothing.
-    let get = |pool: Pool| pool.tree::<OneLine, Volatile>("t").unwrap().get(1);
+    let get = |pool: Pool| pool.tree("t").unwrap().get(1);
     let copy = |path: &Path| Pool::options().open_on(Mapped::open(path, Mapping::Copy).unwrap());
     assert_eq!(get(copy(&path).unwrap()), Some(2));
     assert!(!copy(&path).unwrap().stat().was_clean);

@@ -110,13 +110,13 @@ fn forks_with_handles() {
         refused(map.remove(7));
         refused(map.clear());
         refused(empty.bulk_load([(1, &b"one"[..])]));
-        refused(pool.tree::<bristlecone::OneLine, bristlecone::Volatile>("new"));
+        refused(pool.tree("new"));
         refused(pool.drop_tree("empty"));
         assert_eq!((tree.get(7), tree.len()), (Some(7), KEYS));
         assert_eq!(map.get(8).unwrap().as_deref(), Some(&b"8"[..]));
         // What the child opens is its own.
         let own = Pool::options().capacity(64 << 20).open(path.with_extension("own")).unwrap();
-        own.tree::<bristlecone::OneLine, bristlecone::Volatile>("t").unwrap().insert(1, 2).unwrap();
+        own.tree("t").unwrap().insert(1, 2).unwrap();
         own.close().unwrap();
         assert!(matches!(Pool::open(&path), Err(Error::InUse { .. })));
         refused(pool.clone().close());

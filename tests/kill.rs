@@ -5,7 +5,7 @@
 //! `KILL_ROUNDS` (default 12) says how often.
 #![cfg(all(unix, feature = "cli"))]
 
-use bristlecone::{Index, Map, Node, OneLine, Pool, Volatile};
+use bristlecone::{IndexKind, Map, Node, OneLine, Pool};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
@@ -101,9 +101,9 @@ fn check(pool: &Path) {
 }
 
 /// Opens the pool through the library and compares all of it with what was acknowledged; the line in flight may be there.
-fn compare<N: Node, I: Index>(pool: &Path, content: &mut Content, in_flight: Option<&Line>) {
+fn compare<N: Node>(index: IndexKind, pool: &Path, content: &mut Content, in_flight: Option<&Line>) {
     let pool = Pool::open(pool).unwrap();
-    let map: Map<u64, Vec<u8>, N, I> = pool.map("main").unwrap();
+    let map: Map<u64, Vec<u8>, N> = pool.map_with("main", index).unwrap();
     let found: Content = map.iter().map(Result::unwrap).collect();
     if let Some((key, value)) = in_flight
         && found.get(key) == Some(value)
@@ -126,13 +126,13 @@ fn rounds() -> u64 {
 }
 
 /// On one pool of one kind.
-fn survives<N: Node, I: Index>() {
+fn survives<N: Node>(index: IndexKind) {
     let seed = RandomState::new().hash_one(0);
     println!("seed {seed}");
     let mut random = Random(seed);
     let dir = tempfile::tempdir().unwrap();
     let pool = dir.path().join("a.pool");
-    let options = ["--layout", N::NAME, "--index", I::KIND.name(), "--capacity", "256M"];
+    let options = ["--layout", N::NAME, "--index", index.name(), "--capacity", "256M"];
     let lines = data(&mut random);
     let mut content = Content::new();
     let mut rest = &lines[..];
@@ -147,7 +147,7 @@ fn survives<N: Node, I: Index>() {
         // A process that is killed before its first acknowledgement may not have created the pool.
         if !content.is_empty() {
             check(&pool);
-            compare::<N, I>(&pool, &mut content, rest.first());
+            compare::<N>(index, &pool, &mut content, rest.first());
             check(&pool);
         }
         if rest.is_empty() {
@@ -159,13 +159,13 @@ fn survives<N: Node, I: Index>() {
     assert_eq!(seen, rest.len());
     content.extend(rest.iter().cloned());
     check(&pool);
-    compare::<N, I>(&pool, &mut content, None);
+    compare::<N>(index, &pool, &mut content, None);
     println!("{kills} kills, {} keys", content.len());
 }
 
 #[test]
 fn load_acknowledges_what_is_durable() {
-    survives::<OneLine, Volatile>();
+    survives::<OneLine>(IndexKind::Volatile);
 }
 
 /// What `bristlecone kill` found.

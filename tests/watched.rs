@@ -4,7 +4,8 @@
 #![cfg(bristlecone_watched)]
 
 use bristlecone::medium::{Dram, Medium};
-use bristlecone::{Append, Circular, Flat, Index, Map, Node, OneLine, Options, PTree, Persistent, Pool, Volatile};
+use bristlecone::papers::{Append, Circular};
+use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
@@ -30,7 +31,7 @@ fn copied(pool: &Pool<Any>) -> Pool<Any> {
     options().open_on(Arc::new(Dram::from_words(words)) as Any).unwrap()
 }
 
-fn holds<N: Node, I: Index>(tree: &PTree<N, I, Any>, model: &BTreeMap<u64, u64>) {
+fn holds<N: Node>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>) {
     let entries = || model.iter().map(|(&key, &value)| (key, value));
     assert!(tree.iter().eq(entries()) && tree.iter().rev().eq(entries().rev()));
     assert_eq!((tree.len(), tree.is_empty()), (model.len() as u64, model.is_empty()));
@@ -39,8 +40,8 @@ fn holds<N: Node, I: Index>(tree: &PTree<N, I, Any>, model: &BTreeMap<u64, u64>)
 }
 
 /// Alone: leaves fill, split, empty, merge and are used again; the pool is left by a crash, and closed.
-fn does_what_a_map_does<N: Node, I: Index>(pool: Pool<Any>) {
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+fn does_what_a_map_does<N: Node>(index: IndexKind, pool: Pool<Any>) {
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
     for key in (0..KEYS).map(|i| i * 37 % KEYS).chain([u64::MAX, u64::MAX - 1]) {
         assert_eq!(tree.insert(key, key).unwrap(), model.insert(key, key));
@@ -63,11 +64,11 @@ fn does_what_a_map_does<N: Node, I: Index>(pool: Pool<Any>) {
     holds(&tree, &model);
 
     let crashed = copied(&pool);
-    let recovered: PTree<N, I, Any> = crashed.tree("t").unwrap();
+    let recovered: PTree<N, Any> = crashed.tree_with("t", index).unwrap();
     holds(&recovered, &model);
     drop(recovered);
     let reopened = copied(&crashed);
-    let tree: PTree<N, I, Any> = reopened.tree("t").unwrap();
+    let tree: PTree<N, Any> = reopened.tree_with("t", index).unwrap();
     holds(&tree, &model);
     tree.clear().unwrap();
     holds(&tree, &BTreeMap::new());
@@ -79,8 +80,8 @@ fn does_what_a_map_does<N: Node, I: Index>(pool: Pool<Any>) {
 }
 
 /// Two threads that write, each to keys of its own in the leaves of both, and one that reads.
-fn threads<N: Node, I: Index>(pool: Pool<Any>) {
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+fn threads<N: Node>(index: IndexKind, pool: Pool<Any>) {
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let tree = &tree;
     let writer = |number: u64| {
         move || {
@@ -114,8 +115,8 @@ fn record(version: u64) -> Vec<u8> {
 }
 
 /// Records that are replaced, removed and used again while others read them.
-fn records<N: Node, I: Index>(pool: Pool<Any>) {
-    let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t").unwrap();
+fn records<N: Node>(index: IndexKind, pool: Pool<Any>) {
+    let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", index).unwrap();
     let is_whole = |bytes: &[u8]| assert_eq!(bytes, record(bytes[0].into()));
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -135,43 +136,43 @@ fn records<N: Node, I: Index>(pool: Pool<Any>) {
     let expected: Vec<_> = map.iter().map(Result::unwrap).collect();
     assert!(expected.len() == 12 && map.check().is_clean());
     let crashed = copied(&pool);
-    let recovered: Map<u64, Vec<u8>, N, I, Any> = crashed.map("t").unwrap();
+    let recovered: Map<u64, Vec<u8>, N, Any> = crashed.map_with("t", index).unwrap();
     assert!(recovered.iter().map(Result::unwrap).eq(expected));
 }
 
 #[test]
 fn one_line_does_what_a_map_does() {
-    does_what_a_map_does::<OneLine<7>, Volatile>(pool());
+    does_what_a_map_does::<OneLine<7>>(IndexKind::Volatile, pool());
 }
 
 #[test]
 fn circular_does_what_a_map_does() {
-    does_what_a_map_does::<Circular<4>, Persistent>(pool());
+    does_what_a_map_does::<Circular<4>>(IndexKind::Persistent, pool());
 }
 
 #[test]
 fn append_does_what_a_map_does() {
-    does_what_a_map_does::<Append<3>, Flat>(pool());
+    does_what_a_map_does::<Append<3>>(IndexKind::Flat, pool());
 }
 
 #[test]
 fn threads_on_one_line() {
-    threads::<OneLine<7>, Volatile>(pool());
+    threads::<OneLine<7>>(IndexKind::Volatile, pool());
 }
 
 #[test]
 fn threads_on_circular() {
-    threads::<Circular<4>, Persistent>(pool());
+    threads::<Circular<4>>(IndexKind::Persistent, pool());
 }
 
 #[test]
 fn threads_on_append() {
-    threads::<Append<3>, Flat>(pool());
+    threads::<Append<3>>(IndexKind::Flat, pool());
 }
 
 #[test]
 fn records_are_whole() {
-    records::<Circular<4>, Persistent>(pool());
+    records::<Circular<4>>(IndexKind::Persistent, pool());
 }
 
 /// The same in a file, mapped.
@@ -185,7 +186,7 @@ fn a_file_does_what_memory_does() {
         options().capacity(CAPACITY).open(&path).unwrap().close().unwrap();
         options().open_on(Arc::new(Mapped::open(&path, Mapping::Write).unwrap()) as Any).unwrap()
     };
-    does_what_a_map_does::<OneLine<7>, Volatile>(file("alone"));
-    threads::<OneLine<7>, Volatile>(file("threads"));
-    records::<Circular<4>, Persistent>(file("records"));
+    does_what_a_map_does::<OneLine<7>>(IndexKind::Volatile, file("alone"));
+    threads::<OneLine<7>>(IndexKind::Volatile, file("threads"));
+    records::<Circular<4>>(IndexKind::Persistent, file("records"));
 }

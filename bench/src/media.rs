@@ -27,8 +27,9 @@ fn unknown(shape: Shape) -> String {
 }
 
 fn tree<M: Medium>(shape: Shape, pool: &Pool<M>, load: &Workload) -> Outcome<Box<dyn Trial>> {
-    let trial: Option<Outcome<Box<dyn Trial>>> = with_measured!(shape, N, I => {
-        Tree::<N, I, M>::open(pool).map(|tree| -> Box<dyn Trial> { Box::new(Phases::new(tree, load)) })
+    let index = shape.index.kind();
+    let trial: Option<Outcome<Box<dyn Trial>>> = with_measured!(shape, N => {
+        Tree::<N, M>::open(pool, index).map(|tree| -> Box<dyn Trial> { Box::new(Phases::new(tree, load)) })
     });
     trial.ok_or_else(|| unknown(shape))?
 }
@@ -102,8 +103,9 @@ pub(crate) fn open(contestant: Contestant, path: &Path, capacity: Option<u64>) -
         None => Pool::open(path)?,
     };
     let pool_open = Instant::now();
-    let tree: Option<Outcome<Box<dyn Subject>>> = with_measured!(shape, N, I => {
-        Tree::<N, I, Mapped>::open(&pool).map(|tree| -> Box<dyn Subject> { Box::new(tree) })
+    let index = shape.index.kind();
+    let tree: Option<Outcome<Box<dyn Subject>>> = with_measured!(shape, N => {
+        Tree::<N, Mapped>::open(&pool, index).map(|tree| -> Box<dyn Subject> { Box::new(tree) })
     });
     Ok((tree.ok_or_else(|| unknown(shape))??, pool_open))
 }

@@ -43,18 +43,17 @@ impl Shape {
 /// Slots of the sorted nodes that are measured: in a debug build fewer, for the time of the tests.
 pub(crate) const SIZES: &[u32] = if cfg!(debug_assertions) { &[32] } else { &[32, 64, 128, 256] };
 
-/// Runs `$body` with `$n` standing for the type of nodes and `$i` for that of the index; `None` for a shape that is not
-/// measured. Each of them costs seconds of compile time.
+/// Runs `$body` with `$n` standing for the type of nodes; `None` for a shape that is not measured. Each of them costs seconds of compile time.
 #[cfg(not(debug_assertions))]
 macro_rules! with_measured {
-    ($shape:expr, $n:ident, $i:ident => $body:expr) => {
-        $crate::trees::with_types!($shape, [32 64 128 256], $n, $i => $body)
+    ($shape:expr, $n:ident => $body:expr) => {
+        $crate::trees::with_type!($shape, [32 64 128 256], $n => $body)
     };
 }
 
 #[cfg(debug_assertions)]
 macro_rules! with_measured {
-    ($shape:expr, $n:ident, $i:ident => $body:expr) => { $crate::trees::with_types!($shape, [32], $n, $i => $body) };
+    ($shape:expr, $n:ident => $body:expr) => { $crate::trees::with_type!($shape, [32], $n => $body) };
 }
 pub(crate) use with_measured;
 

@@ -3,26 +3,26 @@
 use crate::out::Outcome;
 use crate::subject::{Fault, Subject};
 use bristlecone::medium::Medium;
-use bristlecone::{Index, IndexKind, Node, PTree, Pool};
+use bristlecone::{IndexKind, Node, PTree, Pool};
 use std::time::Duration;
 
 /// The name that the tree has in its pool.
 const NAME: &str = "bench";
 
 /// A tree of this crate, in a pool that has no other.
-pub(crate) struct Tree<N: Node, I: Index, M: Medium> {
-    tree: PTree<N, I, M>,
+pub(crate) struct Tree<N: Node, M: Medium> {
+    tree: PTree<N, M>,
     fault: Fault,
 }
 
-impl<N: Node, I: Index, M: Medium> Tree<N, I, M> {
+impl<N: Node, M: Medium> Tree<N, M> {
     /// Opens it, or creates it.
-    pub(crate) fn open(pool: &Pool<M>) -> Outcome<Self> {
-        Ok(Self { tree: pool.tree(NAME)?, fault: Fault::default() })
+    pub(crate) fn open(pool: &Pool<M>, index: IndexKind) -> Outcome<Self> {
+        Ok(Self { tree: pool.tree_with(NAME, index)?, fault: Fault::default() })
     }
 }
 
-impl<N: Node, I: Index, M: Medium> Subject for Tree<N, I, M> {
+impl<N: Node, M: Medium> Subject for Tree<N, M> {
     #[inline]
     fn insert(&self, key: u64, value: u64) {
         self.fault.note(self.tree.insert(key, value));
@@ -57,7 +57,7 @@ impl<N: Node, I: Index, M: Medium> Subject for Tree<N, I, M> {
     }
 
     fn rebuilds(&self) -> Option<(u64, Duration)> {
-        matches!(I::KIND, IndexKind::Flat | IndexKind::FlatFixed).then(|| self.tree.index_rebuilds())
+        matches!(self.tree.index(), IndexKind::Flat | IndexKind::FlatFixed).then(|| self.tree.index_rebuilds())
     }
 
     #[inline]

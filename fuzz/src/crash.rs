@@ -11,14 +11,13 @@ use crate::Seeds;
 use crate::data::Data;
 use bristlecone::crash::{Campaign, History, Op, Outcome, Values};
 use bristlecone::medium::Model;
-use bristlecone::{
-    Append, Circular, CowSip, Fingerprint, Flat, Linear, Logged, OneLine, Persistent, Versioned, Volatile,
-};
+use bristlecone::{IndexKind, OneLine};
+use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Linear, Logged, Versioned};
 
-type Run = fn(&Campaign, &History) -> Outcome;
+type Run = (IndexKind, fn(&Campaign, &History) -> Outcome);
 
 macro_rules! kinds {
-    ($($layout:ty, $index:ty;)*) => { &[$(Campaign::history::<$layout, $index>),*] };
+    ($($layout:ty, $index:ident;)*) => { &[$((IndexKind::$index, Campaign::history::<$layout>)),*] };
 }
 
 const KINDS: &[Run] = kinds! {
@@ -57,7 +56,9 @@ pub fn run(data: &[u8]) {
     campaign.values = if what & 32 == 0 { Values::Numbers } else { Values::Records };
     campaign.whole_pairs = what & 128 != 0;
     campaign.seed = u64::from(seed);
-    let outcome = KINDS[usize::from(what % 32) % KINDS.len()](&campaign, &history);
+    let (index, run) = KINDS[usize::from(what % 32) % KINDS.len()];
+    campaign.index = index;
+    let outcome = run(&campaign, &history);
     if let Some(violation) = outcome.violations.first() {
         panic!("{violation}");
     }

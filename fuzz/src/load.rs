@@ -9,7 +9,7 @@ use crate::Seeds;
 use crate::data::Data;
 use crate::trees::{Any, options, zeroed};
 use bristlecone::crash::History;
-use bristlecone::{Error, Map, OneLine, Volatile};
+use bristlecone::{Error, IndexKind, Map, OneLine};
 use lines::{Bad, LONGEST, Lines};
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
     let mut lines = Lines::new(Box::new(Cursor::new(text.to_vec())), longest);
     let mut expected = text.split_inclusive(|&byte| byte == b'\n');
     let pool = options().create_on(zeroed(crate::trees::HEADER + (24 << 10))).unwrap();
-    let map: Map<u64, Vec<u8>, OneLine<7>, Volatile, Any> = pool.map("main").unwrap();
+    let map: Map<u64, Vec<u8>, OneLine<7>, Any> = pool.map_with("main", IndexKind::Volatile).unwrap();
     let mut model = BTreeMap::new();
     let mut number = 0;
     while lines.advance().unwrap() {

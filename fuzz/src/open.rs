@@ -14,7 +14,8 @@
 use crate::Seeds;
 use crate::data::Data;
 use crate::trees::{self, HEADER, KIND_COUNT, Tree, holding, options, words_of, zeroed};
-use bristlecone::{Circular, Volatile};
+use bristlecone::{IndexKind};
+use bristlecone::papers::{Circular};
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Mutex;
@@ -140,12 +141,12 @@ fn use_it(kind: u8, records: bool, words: Vec<u64>, mut data: Data<'_>) {
     // Reading only: nothing changes.
     if let Ok(reader) = options().read_only(true).open_on(holding(words.clone())) {
         let _ = (reader.trees(), reader.check());
-        assert!(reader.tree::<Circular<4>, Volatile>("t").is_err());
+        assert!(reader.tree_with::<Circular<4>>("t", IndexKind::Volatile).is_err());
         assert!(words_of(&reader) == words);
     }
     let Ok(pool) = options().open_on(holding(words)) else { return };
     // Any tree of other types is a mismatch.
-    assert!(pool.map::<u8, bool, Circular<4>, Volatile>("t").is_err() || pool.trees().is_ok());
+    assert!(pool.map_with::<u8, bool, Circular<4>>("t", IndexKind::Volatile).is_err() || pool.trees().is_ok());
     let Ok(mut tree) = kind.open(&pool, "t", records) else { return };
     for _ in 0..STEPS {
         if data.is_empty() {

@@ -1,10 +1,8 @@
 //! Trees whose types are found at run time: every layout with every index, with numbers and with records as values.
 
 use bristlecone::medium::{Dram, Medium};
-use bristlecone::{
-    Aggressive, Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index, Linear, Logged,
-    Map, Node, OneLine, Options, PTree, Persistent, Pool, Report, Result, Scanned, Sentinel, Versioned, Volatile, crab,
-};
+use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, Report, Result};
+use bristlecone::papers::{Aggressive, Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Scanned, Sentinel, Versioned, crab};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -107,7 +105,7 @@ macro_rules! same_for_both {
     };
 }
 
-impl<N: Node, I: Index> Tree for PTree<N, I, Any> {
+impl<N: Node> Tree for PTree<N, Any> {
     fn get(&self, key: u64) -> Result<Option<u64>> {
         Ok(self.get(key))
     }
@@ -183,7 +181,7 @@ fn number(bytes: &[u8]) -> u64 {
     value.filter(|&value| record(value) == bytes).unwrap_or(0xbad_bad_bad)
 }
 
-impl<N: Node, I: Index> Tree for Map<u64, Vec<u8>, N, I, Any> {
+impl<N: Node> Tree for Map<u64, Vec<u8>, N, Any> {
     fn get(&self, key: u64) -> Result<Option<u64>> {
         Ok(self.get(key)?.map(|bytes| number(&bytes)))
     }
@@ -251,22 +249,23 @@ impl<N: Node, I: Index> Tree for Map<u64, Vec<u8>, N, I, Any> {
 
 /// A kind of tree.
 pub(crate) struct Kind {
-    numbers: fn(&Pool<Any>, &str) -> Result<Box<dyn Tree>>,
-    records: fn(&Pool<Any>, &str) -> Result<Box<dyn Tree>>,
+    index: IndexKind,
+    numbers: fn(&Pool<Any>, &str, IndexKind) -> Result<Box<dyn Tree>>,
+    records: fn(&Pool<Any>, &str, IndexKind) -> Result<Box<dyn Tree>>,
 }
 
 impl Kind {
-    /// Numbers with one index, records with another: what records add is the same with every index, and takes long to compile.
-    const fn of<N: Node, I: Index, R: Index>() -> Self {
+    const fn of<N: Node>(index: IndexKind) -> Self {
         Self {
-            numbers: |pool, name| Ok(Box::new(pool.tree::<N, I>(name)?)),
-            records: |pool, name| Ok(Box::new(pool.map::<u64, Vec<u8>, N, R>(name)?)),
+            index,
+            numbers: |pool, name, index| Ok(Box::new(pool.tree_with::<N>(name, index)?)),
+            records: |pool, name, index| Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(name, index)?)),
         }
     }
 
     /// Opens the tree of this name, or makes it.
     pub(crate) fn open(&self, pool: &Pool<Any>, name: &str, records: bool) -> Result<Box<dyn Tree>> {
-        if records { (self.records)(pool, name) } else { (self.numbers)(pool, name) }
+        (if records { self.records } else { self.numbers })(pool, name, self.index)
     }
 }
 
@@ -276,28 +275,28 @@ pub(crate) fn kind(byte: u8) -> &'static Kind {
 }
 
 macro_rules! kinds {
-    (@ $records:ident [$($index:ident)*] $layout:ty) => { &[$(Kind::of::<$layout, $index, $records>()),*] };
-    ($($layout:ty: $indexes:tt $records:ident;)*) => { &[$(kinds!(@ $records $indexes $layout)),*] };
+    (@ [$($index:ident)*] $layout:ty) => { &[$(Kind::of::<$layout>(IndexKind::$index)),*] };
+    ($($layout:ty: $indexes:tt;)*) => { &[$(kinds!(@ $indexes $layout)),*] };
 }
 
-/// Every layout with every index that it goes with, and the index of its records.
+/// Every layout with every index that it goes with.
 const BY_LAYOUT: &[&[Kind]] = kinds! {
-    OneLine<7>: [Volatile Persistent Flat FlatFixed] Volatile;
-    Linear<4>: [Volatile Persistent] Persistent;
-    Circular<4>: [Volatile Persistent] Volatile;
-    Scanned<Linear<4>>: [Volatile Persistent] Volatile;
-    Sentinel<Circular<8>>: [Volatile Persistent] Persistent;
-    Fingerprinted<Linear<4>>: [Volatile Persistent] Volatile;
-    CowSip<4>: [Volatile Persistent] Persistent;
-    CowSip<4, { crab::OPT }>: [Volatile Persistent] Volatile;
-    CowSip<4, { crab::COPY_ONLY }>: [Volatile Persistent] Volatile;
-    CowSip<4, { crab::SHIFT_ONLY }>: [Volatile Persistent] Persistent;
-    Append<3>: [Volatile Persistent Flat FlatFixed] Flat;
-    Append<3, Fixed>: [Volatile Persistent Flat FlatFixed] FlatFixed;
-    Append<3, Aggressive>: [Volatile Persistent Flat FlatFixed] Persistent;
-    Fingerprint<4>: [Volatile Persistent] Volatile;
-    Logged<4>: [Volatile Persistent] Persistent;
-    Versioned<4>: [Volatile Persistent] Persistent;
+    OneLine<7>: [Volatile Persistent Flat FlatFixed];
+    Linear<4>: [Volatile Persistent];
+    Circular<4>: [Volatile Persistent];
+    Scanned<Linear<4>>: [Volatile Persistent];
+    Sentinel<Circular<8>>: [Volatile Persistent];
+    Fingerprinted<Linear<4>>: [Volatile Persistent];
+    CowSip<4>: [Volatile Persistent];
+    CowSip<4, { crab::OPT }>: [Volatile Persistent];
+    CowSip<4, { crab::COPY_ONLY }>: [Volatile Persistent];
+    CowSip<4, { crab::SHIFT_ONLY }>: [Volatile Persistent];
+    Append<3>: [Volatile Persistent Flat FlatFixed];
+    Append<3, Fixed>: [Volatile Persistent Flat FlatFixed];
+    Append<3, Aggressive>: [Volatile Persistent Flat FlatFixed];
+    Fingerprint<4>: [Volatile Persistent];
+    Logged<4>: [Volatile Persistent];
+    Versioned<4>: [Volatile Persistent];
 };
 
 /// How many kinds there are.

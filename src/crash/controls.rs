@@ -1,7 +1,6 @@
 //! Negative controls: with any one order, flush or fence left out, the checker must find a violation.
 
 use crate::crash::{Campaign, History, Known, history, subject};
-use crate::index::Index;
 use crate::medium::{Event, Model, Site};
 use crate::node::Node;
 use parking_lot::Mutex;
@@ -70,12 +69,8 @@ impl Campaign {
     /// The places are those that `histories` pass, or all short histories if there are none given. With a `depth` of 1 or more
     /// there are also those that only recoveries pass; only for these, recoveries are cut. A history that goes wrong without
     /// a bug gives none away.
-    pub fn controls<N: Node, I: Index>(
-        &self,
-        histories: &[History],
-        progress: impl Fn(usize, usize) + Sync,
-    ) -> Vec<Control> {
-        let tree = subject::Kind::of::<N, I>(self.values);
+    pub fn controls<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
+        let tree = subject::Kind::of::<N>(self.index, self.values);
         let all;
         let histories = if histories.is_empty() {
             all = history::all(tree.slots);

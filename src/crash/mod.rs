@@ -17,7 +17,7 @@
 //! use bristlecone::{Circular, Volatile};
 //!
 //! let campaign = Campaign::new(Model::Weak);
-//! let outcome = campaign.history::<Circular<4>, Volatile>(&"i2=1 i4=2 i3=7".parse().unwrap());
+//! let outcome = campaign.history::<Circular<4>>(&"i2=1 i4=2 i3=7".parse().unwrap());
 //! assert!(outcome.violations.is_empty());
 //! assert!(outcome.states > 10);
 //! ```
@@ -34,9 +34,8 @@ mod verify;
 pub use controls::{Control, Kind as ControlKind};
 pub use history::{History, NoOp, Op};
 
-use crate::index::Index;
 use crate::medium::{Choice, Event, Line, Model, Sim};
-use crate::node::Node;
+use crate::node::{IndexKind, Node};
 use controls::Place;
 use parking_lot::Mutex;
 use pending::Pending;
@@ -66,6 +65,8 @@ pub enum Values {
 pub struct Campaign {
     /// The memory model.
     pub model: Model,
+    /// The kind of index.
+    pub index: IndexKind,
     /// What the values are.
     pub values: Values,
     /// Whether a crash leaves pairs whole ([`Medium::pairs_are_whole`](crate::medium::Medium::pairs_are_whole)).
@@ -198,6 +199,7 @@ impl Campaign {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             model,
+            index: IndexKind::Volatile,
             values: Values::Numbers,
             whole_pairs: false,
             depth: 1,
@@ -212,29 +214,20 @@ impl Campaign {
     }
 
     /// All short histories.
-    pub fn exhaustive<N: Node, I: Index>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        self.histories::<N, I>(&history::all(N::SLOTS as u64), progress)
+    pub fn exhaustive<N: Node>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.histories::<N>(&history::all(N::SLOTS as u64), progress)
     }
 
     /// `count` random histories of `len` operations; the last operation of each is cut.
-    pub fn random<N: Node, I: Index>(
-        &self,
-        count: usize,
-        len: usize,
-        progress: impl Fn(usize, usize) + Sync,
-    ) -> Outcome {
+    pub fn random<N: Node>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
         let histories: Vec<History> =
             (0..count as u64).map(|i| history::random(self.seed.wrapping_add(i), len, N::SLOTS as u64)).collect();
-        self.histories::<N, I>(&histories, progress)
+        self.histories::<N>(&histories, progress)
     }
 
     /// These histories.
-    pub fn histories<N: Node, I: Index>(
-        &self,
-        histories: &[History],
-        progress: impl Fn(usize, usize) + Sync,
-    ) -> Outcome {
-        self.all_of(Kind::of::<N, I>(self.values), histories, &progress)
+    pub fn histories<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.all_of(Kind::of::<N>(self.index, self.values), histories, &progress)
     }
 
     fn all_of(&self, kind: Kind, histories: &[History], progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
@@ -271,8 +264,8 @@ impl Campaign {
     }
 
     /// One history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
-    pub fn history<N: Node, I: Index>(&self, history: &History) -> Outcome {
-        self.one_of(Kind::of::<N, I>(self.values), history)
+    pub fn history<N: Node>(&self, history: &History) -> Outcome {
+        self.one_of(Kind::of::<N>(self.index, self.values), history)
     }
 
     fn one_of(&self, kind: Kind, history: &History) -> Outcome {

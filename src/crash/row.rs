@@ -82,7 +82,7 @@ impl Campaign {
         if !left.unborn && pool.trees()?.is_empty() {
             return Err("the tree is gone".to_owned().into());
         }
-        let mut tree = (kind.open)(&pool)?;
+        let mut tree = kind.open(&pool)?;
         let mut model: Entries = tree.entries(false)?.into_iter().collect();
         if !left.allows(&model) {
             let (before, op) = (&left.before, left.in_flight);
@@ -100,7 +100,7 @@ impl Campaign {
                 drop(tree);
                 drop(pool);
                 pool = options().open_on(sim.clone())?;
-                tree = (kind.open)(&pool)?;
+                tree = kind.open(&pool)?;
                 continue;
             }
             match perform(op, &*tree) {
@@ -124,7 +124,7 @@ impl Campaign {
             drop(tree);
             drop(pool);
             pool = options().open_on(sim.clone())?;
-            tree = (kind.open)(&pool)?;
+            tree = kind.open(&pool)?;
             same("after closing and opening", &*tree, &model)?;
             return Ok(Left {
                 image: Vec::new(),
@@ -167,9 +167,8 @@ mod tests {
     use super::*;
     use crate::crash::controls::Place;
     use crate::crash::{Values, history};
-    use crate::index::{Persistent, Volatile};
     use crate::medium::{Event, Model};
-    use crate::node::{Circular, Linear};
+    use crate::node::{Circular, IndexKind, Linear};
     use std::collections::BTreeSet;
 
     /// Random histories with a crash after every so many operations.
@@ -190,7 +189,8 @@ mod tests {
     fn crashes_in_a_row_lose_nothing() {
         for every in [1, 3, 7] {
             let histories = histories(30, every);
-            let found = campaign().histories::<Circular<4>, Persistent>(&histories, |_, _| ());
+            let found =
+                Campaign { index: IndexKind::Persistent, ..campaign() }.histories::<Circular<4>>(&histories, |_, _| ());
             assert_eq!(found.violations, []);
             assert!(found.points > 30 * 5);
         }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn crashes_in_a_row_find_what_was_left_out() {
         let histories = histories(60, 2);
-        let kind = Kind::of::<Linear<4>, Volatile>(Values::Numbers);
+        let kind = Kind::of::<Linear<4>>(IndexKind::Volatile, Values::Numbers);
         let run = campaign().run(kind, &history::random(1, 40, 4)).unwrap();
         let in_nodes = Campaign { places: vec!["src/node"], ..campaign() };
         let flushes = run.trace.iter().filter(|event| matches!(event, Event::Flush { .. }));
@@ -208,7 +208,7 @@ mod tests {
         assert!(places.len() > 2);
         for place in places {
             let faulty = Campaign { left_out: Some(place), ..campaign() };
-            let found = faulty.histories::<Linear<4>, Volatile>(&histories, |_, _| ());
+            let found = faulty.histories::<Linear<4>>(&histories, |_, _| ());
             assert_eq!(found.violations.len(), 1, "{place:?} is not found");
         }
     }

@@ -3,10 +3,9 @@
 use crate::crash::Values;
 use crate::crash::history::{batch, bulk};
 use crate::error::{Error, Result};
-use crate::index::Index;
 use crate::map::Map;
 use crate::medium::Sim;
-use crate::node::Node;
+use crate::node::{IndexKind, Node};
 use crate::pool::Pool;
 use crate::tree::{PTree, Report};
 
@@ -26,29 +25,38 @@ pub(super) trait Subject {
     fn check(&self) -> Report;
 }
 
+type Open = fn(&Pool<Sim>, IndexKind) -> Result<Box<dyn Subject>>;
+
 /// A kind of tree: the rest of the checker does not know its types, and is compiled once.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     /// Entries that fit into a leaf.
     pub(super) slots: u64,
-    /// Opens the tree, or makes it.
-    pub(super) open: fn(&Pool<Sim>) -> Result<Box<dyn Subject>>,
+    open: Open,
+    index: IndexKind,
 }
 
 impl Kind {
-    pub(super) fn of<N: Node, I: Index>(values: Values) -> Self {
+    pub(super) fn of<N: Node>(index: IndexKind, values: Values) -> Self {
         let open = match values {
-            Values::Numbers => |pool: &Pool<Sim>| Ok(Box::new(pool.tree::<N, I>(TREE)?) as Box<dyn Subject>),
-            Values::Records => {
-                |pool: &Pool<Sim>| Ok(Box::new(pool.map::<u64, Vec<u8>, N, I>(TREE)?) as Box<dyn Subject>)
+            Values::Numbers => {
+                |pool: &Pool<Sim>, index| Ok(Box::new(pool.tree_with::<N>(TREE, index)?) as Box<dyn Subject>)
             }
+            Values::Records => |pool: &Pool<Sim>, index| {
+                Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(TREE, index)?) as Box<dyn Subject>)
+            },
         };
-        Self { slots: N::SLOTS as u64, open }
+        Self { slots: N::SLOTS as u64, open, index }
+    }
+
+    /// Opens the tree, or makes it.
+    pub(super) fn open(&self, pool: &Pool<Sim>) -> Result<Box<dyn Subject>> {
+        (self.open)(pool, self.index)
     }
 }
 
 /// Numbers in the slots.
-impl<N: Node, I: Index> Subject for PTree<N, I, Sim> {
+impl<N: Node> Subject for PTree<N, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         Ok(self.insert(key, value)?.is_some())
     }
@@ -99,7 +107,7 @@ fn number(record_found: &[u8]) -> Result<u64> {
 }
 
 /// Records behind the slots.
-impl<N: Node, I: Index> Subject for Map<u64, Vec<u8>, N, I, Sim> {
+impl<N: Node> Subject for Map<u64, Vec<u8>, N, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         self.insert(key, &record(value))
     }

@@ -63,7 +63,7 @@ pub(super) fn run(kind: Kind, history: &History, sim: Sim) -> Result<Run, String
         let mut in_flight = None;
         let mut from = 0;
         let mut pool = options().create_on(sim.clone())?;
-        let mut tree = (kind.open)(&pool)?;
+        let mut tree = kind.open(&pool)?;
         for (i, &op) in history.0.iter().enumerate() {
             if i + 1 == history.0.len() {
                 from = sim.now();
@@ -74,7 +74,7 @@ pub(super) fn run(kind: Kind, history: &History, sim: Sim) -> Result<Run, String
                 drop(tree);
                 drop(pool);
                 pool = options().open_on(sim.clone())?;
-                tree = (kind.open)(&pool)?;
+                tree = kind.open(&pool)?;
             } else {
                 perform(op, &*tree)?;
             }
@@ -122,7 +122,7 @@ pub(super) fn state(
         if !allowed.unborn && pool.trees()?.is_empty() {
             return Err("the tree is gone".to_owned().into());
         }
-        let tree = (kind.open)(&pool)?;
+        let tree = kind.open(&pool)?;
         // Leaves are repaired when they are first touched: until all were, it is recovery.
         let found: Entries = tree.entries(false)?.into_iter().collect();
         let mut trace = sim.trace();
@@ -156,7 +156,7 @@ pub(super) fn state(
         drop(tree);
         drop(pool);
         let pool = options().open_on(sim.clone())?;
-        let tree = (kind.open)(&pool)?;
+        let tree = kind.open(&pool)?;
         same("after closing and opening", &*tree, &model)?;
         Ok(Some(Recovery { trace, then, returned }))
     })

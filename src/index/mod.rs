@@ -19,7 +19,7 @@ mod volatile;
 
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::node::Node;
+use crate::node::{IndexKind, Node};
 use flat::FlatSeparators;
 pub(crate) use flat::{Rebuilds, built as built_flat};
 #[cfg(all(test, loom))]
@@ -29,93 +29,6 @@ pub(crate) use persistent::{Upper, check as check_persistent};
 use volatile::Separators;
 use volatile::freeze;
 pub(crate) use volatile::{GROUP, RUN, Source, Top, built as built_volatile};
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Volatile {}
-    impl Sealed for super::Persistent {}
-    impl Sealed for super::Flat {}
-    impl Sealed for super::FlatFixed {}
-}
-
-/// Where a tree keeps the levels above its leaves.
-pub trait Index: sealed::Sealed + Send + Sync + 'static {
-    /// Which kind it is.
-    const KIND: IndexKind;
-}
-
-/// The kinds of index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexKind {
-    /// See [`Volatile`].
-    Volatile = 1,
-    /// See [`Persistent`].
-    Persistent = 2,
-    /// See [`Flat`].
-    Flat = 3,
-    /// See [`FlatFixed`].
-    FlatFixed = 4,
-}
-
-impl IndexKind {
-    /// The name in messages and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Volatile => "volatile",
-            Self::Persistent => "persistent",
-            Self::Flat => "flat",
-            Self::FlatFixed => "flat_fixed",
-        }
-    }
-
-    /// The kind of that number; `None` if there is none.
-    pub(crate) fn of(number: u16) -> Option<Self> {
-        [Self::Volatile, Self::Persistent, Self::Flat, Self::FlatFixed].into_iter().find(|&kind| kind as u16 == number)
-    }
-}
-
-/// The index lives in DRAM: nothing above the leaves is flushed. It is stored by an orderly close, and rebuilt from the
-/// leaves after a crash.
-#[derive(Debug, Clone, Copy)]
-pub struct Volatile;
-
-/// The index lives in the pool, in nodes of the same layout as the leaves, as in Circ-Tree and FAST+FAIR: splits write it
-/// durably, and after a crash it is repaired bottom-up instead of rebuilt.
-#[derive(Debug, Clone, Copy)]
-pub struct Persistent;
-
-/// The index lives in DRAM, as [`Volatile`], in nodes without pointers, as in NV-Tree: where a node is follows from its
-/// number. A leaf is added to its parent without moving anything else; when a parent is full, all nodes above the leaves are
-/// built anew, and parents that took more leaves than others are made larger.
-///
-/// It takes more memory than [`Volatile`]: 1 KiB for each leaf when it is built, and twice that when it was built anew.
-///
-/// # Source
-///
-/// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-Adaptive Tree Structure for Non-Volatile Memory",
-/// IEEE Transactions on Computers 65 (2016).
-#[derive(Debug, Clone, Copy)]
-pub struct Flat;
-
-/// [`Flat`] with parents of one size, whatever the load: what NV-Tree is without being adaptive.
-#[derive(Debug, Clone, Copy)]
-pub struct FlatFixed;
-
-impl Index for Volatile {
-    const KIND: IndexKind = IndexKind::Volatile;
-}
-
-impl Index for Persistent {
-    const KIND: IndexKind = IndexKind::Persistent;
-}
-
-impl Index for Flat {
-    const KIND: IndexKind = IndexKind::Flat;
-}
-
-impl Index for FlatFixed {
-    const KIND: IndexKind = IndexKind::FlatFixed;
-}
 
 /// How an index in memory changes.
 trait InMemory {

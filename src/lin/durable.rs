@@ -79,7 +79,7 @@ fn until(cut: usize, call: &Call, clock: &Clock) -> Option<Call> {
 fn state(kind: Kind<Sim>, plan: &Plan, sim: Sim, mut calls: Vec<Call>, random: &mut Random) -> Result<(), String> {
     let failed = |error: Error| error.to_string();
     let pool = options(kind.bytes).open_on(sim).map_err(failed)?;
-    let tree = (kind.open)(&pool).map_err(failed)?;
+    let tree = kind.open(&pool).map_err(failed)?;
     let last = calls.iter().map(|call| call.returned.as_ref().map_or(call.called, |(at, _)| *at)).max();
     let clock = Clock::after(last.unwrap_or_default());
     let read = read_all(plan, &*tree, &clock).map_err(failed)?;

@@ -16,7 +16,7 @@
 //! use bristlecone::lin::Campaign;
 //! use bristlecone::{OneLine, Volatile};
 //!
-//! let outcome = Campaign { rounds: 4, ..Campaign::default() }.run::<OneLine<7>, Volatile>(&|_| ());
+//! let outcome = Campaign { rounds: 4, ..Campaign::default() }.run::<OneLine<7>>(&|_| ());
 //! assert!(outcome.violations.is_empty(), "{}", outcome.violations[0]);
 //! assert!(outcome.operations > 100);
 //! ```
@@ -32,9 +32,8 @@ mod subject;
 mod tests;
 
 use crate::crash::Values;
-use crate::index::Index;
 use crate::medium::Sim;
-use crate::node::Node;
+use crate::node::{IndexKind, Node};
 use parking_lot::Mutex;
 use round::Any;
 use std::fmt;
@@ -48,6 +47,8 @@ use subject::Kind;
 pub struct Campaign {
     /// What messages call it.
     pub name: String,
+    /// The kind of index.
+    pub index: IndexKind,
     /// What the values are.
     pub values: Values,
     /// Threads of a round; 0: another number in each.
@@ -71,6 +72,7 @@ impl Default for Campaign {
     fn default() -> Self {
         Self {
             name: "a tree".to_owned(),
+            index: IndexKind::Volatile,
             values: Values::Numbers,
             threads: 0,
             seed: 1,
@@ -123,32 +125,32 @@ pub enum Control {
 
 impl Campaign {
     /// Runs rounds until one goes wrong, or time is up; `progress` is told of each that ends, with what was found so far.
-    pub fn run<N: Node, I: Index>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let kind = Kind::<Any>::of::<N, I>(self.values);
+    pub fn run<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let kind = Kind::<Any>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| round::run(kind, seed, self.threads))
     }
 
     /// The same on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found after recovery must
     /// be explained by the operations that had returned, and by any of those under way.
-    pub fn durable<N: Node, I: Index>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let kind = Kind::<Sim>::of::<N, I>(self.values);
+    pub fn durable<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let kind = Kind::<Sim>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, None))
     }
 
     /// The same with a planted bug: writers unlock before what they wrote is durable. A violation must be found.
-    pub fn durable_control<N: Node, I: Index>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let kind = Kind::<Sim>::of::<N, I>(self.values);
+    pub fn durable_control<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let kind = Kind::<Sim>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, Some("src/chain/verbs.rs")))
     }
 
     /// [`run`](Self::run) without one validation: a violation must be found.
     #[cfg(bristlecone_delays)]
-    pub fn control<N: Node, I: Index>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+    pub fn control<N: Node>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         crate::delay::leave_out(Some(match control {
             Control::Version => crate::delay::Validation::Version,
             Control::Span => crate::delay::Validation::Span,
         }));
-        let outcome = self.run::<N, I>(progress);
+        let outcome = self.run::<N>(progress);
         crate::delay::leave_out(None);
         outcome
     }

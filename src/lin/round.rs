@@ -83,7 +83,7 @@ fn capacity(bytes: u64) -> u64 {
 
 /// A tree with what the plan begins with.
 pub(super) fn filled<M: Medium>(kind: Kind<M>, pool: &Pool<M>, plan: &Plan) -> Result<Box<dyn Subject>, Error> {
-    let tree = (kind.open)(pool)?;
+    let tree = kind.open(pool)?;
     let clock = Clock::default();
     for (&key, &value) in &plan.before {
         tree.perform(&Op::Insert(key, value), &clock)?;
@@ -192,7 +192,7 @@ pub(super) fn run(kind: Kind<Any>, seed: u64, threads: usize) -> Result<u64, Str
     let closed = words_of(&pool);
     for (words, when) in [(crashed, "after a crash"), (closed, "after closing")] {
         let pool = options(kind.bytes).open_on(holding(words, &plan)).map_err(failed)?;
-        let tree = (kind.open)(&pool).map_err(failed)?;
+        let tree = kind.open(&pool).map_err(failed)?;
         let found = entries_of(&read_all(&plan, &*tree, &clock).map_err(failed)?);
         if found != entries {
             return Err(format!("{when} there is {found:?}, expected {entries:?}"));
@@ -219,6 +219,6 @@ fn opened(kind: Kind<Any>, plan: &Plan) -> Result<(Pool<Any>, Box<dyn Subject>),
         Opened::Crashed => words_of(&pool),
     };
     let pool = options(kind.bytes).open_on(holding(words, plan))?;
-    let tree = (kind.open)(&pool)?;
+    let tree = kind.open(&pool)?;
     Ok((pool, tree))
 }

@@ -3,10 +3,9 @@
 use super::op::{Answer, Op, Shown, Way};
 use crate::crash::Values;
 use crate::error::{Error, Result};
-use crate::index::Index;
 use crate::map::Map;
 use crate::medium::{Medium, Sim};
-use crate::node::Node;
+use crate::node::{IndexKind, Node};
 use crate::pool::Pool;
 use crate::tree::{PTree, Report};
 use parking_lot::Mutex;
@@ -57,6 +56,8 @@ pub(super) trait Subject: Send + Sync {
     fn fault(&self) -> Option<Error>;
 }
 
+type Open<M> = fn(&Pool<M>, IndexKind) -> Result<Box<dyn Subject>>;
+
 /// A kind of tree: the rest of the checker does not know its types, and is compiled once.
 pub(super) struct Kind<M: Medium> {
     /// Bytes of a leaf.
@@ -64,8 +65,8 @@ pub(super) struct Kind<M: Medium> {
     pub(super) slots: u64,
     /// Whether its values are records.
     pub(super) records: bool,
-    /// Opens the tree, or makes it.
-    pub(super) open: fn(&Pool<M>) -> Result<Box<dyn Subject>>,
+    open: Open<M>,
+    index: IndexKind,
 }
 
 impl<M: Medium> Clone for Kind<M> {
@@ -77,13 +78,22 @@ impl<M: Medium> Clone for Kind<M> {
 impl<M: Medium> Copy for Kind<M> {}
 
 impl<M: Medium> Kind<M> {
-    pub(super) fn of<N: Node, I: Index>(values: Values) -> Self {
+    pub(super) fn of<N: Node>(index: IndexKind, values: Values) -> Self {
         let records = values == Values::Records;
         let open = match values {
-            Values::Numbers => |pool: &Pool<M>| Ok(Box::new(pool.tree::<N, I>(TREE)?) as Box<dyn Subject>),
-            Values::Records => |pool: &Pool<M>| Ok(Box::new(pool.map::<u64, Vec<u8>, N, I>(TREE)?) as Box<dyn Subject>),
+            Values::Numbers => {
+                |pool: &Pool<M>, index| Ok(Box::new(pool.tree_with::<N>(TREE, index)?) as Box<dyn Subject>)
+            }
+            Values::Records => {
+                |pool: &Pool<M>, index| Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(TREE, index)?) as Box<dyn Subject>)
+            }
         };
-        Self { bytes: N::BYTES, slots: N::SLOTS as u64, records, open }
+        Self { bytes: N::BYTES, slots: N::SLOTS as u64, records, open, index }
+    }
+
+    /// Opens the tree, or makes it.
+    pub(super) fn open(&self, pool: &Pool<M>) -> Result<Box<dyn Subject>> {
+        (self.open)(pool, self.index)
     }
 }
 
@@ -115,7 +125,7 @@ fn loaded(result: Result<u64>) -> Result<Answer> {
 }
 
 /// Numbers in the slots.
-impl<N: Node, I: Index, M: Medium> Subject for PTree<N, I, M> {
+impl<N: Node, M: Medium> Subject for PTree<N, M> {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer> {
         Ok(match op {
             Op::Get(key) => Answer::Old(self.get(*key)),
@@ -176,7 +186,7 @@ pub(super) fn value_of(key: u64, found: &[u8]) -> Result<u64> {
 }
 
 /// Records behind the slots.
-impl<N: Node, I: Index, M: Medium> Subject for Map<u64, Vec<u8>, N, I, M> {
+impl<N: Node, M: Medium> Subject for Map<u64, Vec<u8>, N, M> {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer> {
         let get = |key: u64| self.get(key)?.map(|bytes| value_of(key, &bytes)).transpose();
         Ok(match op {

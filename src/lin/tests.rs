@@ -3,7 +3,7 @@
 use super::check::{Entries, check};
 use super::op::{Answer, Call, Op, Scan, Shown, Way};
 use super::*;
-use crate::index::{FlatFixed, Persistent, Volatile};
+
 use crate::node::{Circular, OneLine};
 
 const KEYS: [u64; 4] = [10, 20, 30, 40];
@@ -185,8 +185,8 @@ fn what_is_in_flight_at_a_crash_may_have_happened() {
 }
 
 /// Some rounds of a kind of tree.
-fn rounds<N: Node, I: Index>(values: Values, rounds: u64) {
-    is_clean(&Campaign { values, rounds, ..Campaign::default() }.run::<N, I>(&|_| ()), rounds);
+fn rounds<N: Node>(index: IndexKind, values: Values, rounds: u64) {
+    is_clean(&Campaign { index, values, rounds, ..Campaign::default() }.run::<N>(&|_| ()), rounds);
 }
 
 #[track_caller]
@@ -201,9 +201,9 @@ fn is_clean(outcome: &Outcome, rounds: u64) {
 fn trees_are_durably_linearizable() {
     let few = Campaign { rounds: 12, ..Campaign::default() };
     let outcomes = [
-        few.durable::<OneLine<7>, Volatile>(&|_| ()),
-        few.durable::<Circular<4>, Persistent>(&|_| ()),
-        Campaign { values: Values::Records, ..few.clone() }.durable::<OneLine<7>, Volatile>(&|_| ()),
+        few.durable::<OneLine<7>>(&|_| ()),
+        Campaign { index: IndexKind::Persistent, ..few.clone() }.durable::<Circular<4>>(&|_| ()),
+        Campaign { values: Values::Records, ..few.clone() }.durable::<OneLine<7>>(&|_| ()),
     ];
     for outcome in &outcomes {
         is_clean(outcome, few.rounds);
@@ -213,15 +213,15 @@ fn trees_are_durably_linearizable() {
 /// The negative control: without the fence before a leaf is unlocked, an acknowledged change is lost.
 #[test]
 fn a_change_that_is_not_durable_is_found() {
-    let outcome = Campaign { rounds: 200, ..Campaign::default() }.durable_control::<OneLine<7>, Volatile>(&|_| ());
+    let outcome = Campaign { rounds: 200, ..Campaign::default() }.durable_control::<OneLine<7>>(&|_| ());
     let [violation, ..] = &outcome.violations[..] else { panic!("not found in {} rounds", outcome.rounds) };
     assert!(violation.what.contains("not linearizable"), "{violation}");
 }
 
 #[test]
 fn trees_are_linearizable() {
-    rounds::<OneLine<7>, Volatile>(Values::Numbers, 10);
-    rounds::<OneLine<7>, Volatile>(Values::Records, 6);
-    rounds::<OneLine<7>, FlatFixed>(Values::Numbers, 6);
-    rounds::<Circular<4>, Persistent>(Values::Numbers, 10);
+    rounds::<OneLine<7>>(IndexKind::Volatile, Values::Numbers, 10);
+    rounds::<OneLine<7>>(IndexKind::Volatile, Values::Records, 6);
+    rounds::<OneLine<7>>(IndexKind::FlatFixed, Values::Numbers, 6);
+    rounds::<Circular<4>>(IndexKind::Persistent, Values::Numbers, 10);
 }

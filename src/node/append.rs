@@ -18,7 +18,7 @@ use crate::node::adaptive::{self, Balanced, Strategy, Workload};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::linear::LinearOver;
 use crate::node::space::{Renew, Renewal, Sizes, Takes};
-use crate::node::{Entry, KeyRange, LOW, NEXT, Node, PREFETCHED, last_of_each};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PREFETCHED, last_of_each};
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
@@ -43,6 +43,7 @@ impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
     const NAME: &'static str = S::NAME;
     const SLOTS: usize = (LINES - 1) * PER_LINE;
     const BYTES: u64 = LINES as u64 * LINE;
+    const INDEX: IndexKind = if S::COUNTS { IndexKind::Flat } else { IndexKind::FlatFixed };
 
     type Ops = Self;
     type Inner = LinearOver<Self>;

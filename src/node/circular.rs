@@ -4,7 +4,7 @@ use crate::medium::Medium;
 use crate::node::shift::Shift;
 use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
-use crate::node::{KeyRange, LEAST_SLOTS, Node, slots};
+use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, slots};
 use core::hint::select_unpredictable;
 use core::ops::Range;
 use std::marker::PhantomData;
@@ -39,6 +39,7 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;
@@ -58,6 +59,7 @@ impl<N: Node> Node for CircularOver<N> {
     const NAME: &'static str = Circular::<4>::NAME;
     const SLOTS: usize = sorted::slots_over(N::BYTES);
     const BYTES: u64 = sorted::bytes(Self::SLOTS);
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;

@@ -6,7 +6,7 @@ use crate::node::linear::LinearRun;
 use crate::node::shift::Shift;
 use crate::node::sorted::{self, HEADER, Sorted};
 use crate::node::sorted_ops::SortedOps;
-use crate::node::{InNode, LEAST_SLOTS, Node, PER_LINE};
+use crate::node::{InNode, IndexKind, LEAST_SLOTS, Node, PER_LINE};
 
 /// What a [`CowSip`] does beside Crab-tree's basic scheme.
 pub mod crab {
@@ -97,6 +97,7 @@ impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
+    const INDEX: IndexKind = IndexKind::Volatile;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;

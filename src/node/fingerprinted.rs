@@ -7,7 +7,7 @@ use crate::node::fingerprints::{Hash, each};
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
-use crate::node::{Node, slots};
+use crate::node::{IndexKind, Node, slots};
 use crate::sync::Ordering;
 use core::ops::Range;
 use std::marker::PhantomData;
@@ -30,6 +30,7 @@ impl<N: Decorated> Node for Fingerprinted<N> {
     const NAME: &'static str = N::FINGERPRINTED.1;
     const SLOTS: usize = N::SLOTS;
     const BYTES: u64 = N::BYTES;
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;

@@ -19,7 +19,7 @@ use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
 use crate::node::space::{InPlace, SplitInPlace};
-use crate::node::{Entry, KeyRange, LOW, Linear, NEXT, Node, PER_LINE, SLOT, slots, sorted};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, PER_LINE, SLOT, slots, sorted};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries, 32 at most: two lines flushed and two fences per insert, one of each per update and
@@ -47,6 +47,7 @@ impl<const SLOTS: usize> Node for Fingerprint<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
+    const INDEX: IndexKind = IndexKind::Volatile;
 
     type Ops = Self;
     type Inner = Linear<SLOTS>;

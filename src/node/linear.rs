@@ -4,7 +4,7 @@ use crate::medium::Medium;
 use crate::node::shift::Shift;
 use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
-use crate::node::{KeyRange, LEAST_SLOTS, Node, slots};
+use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, slots};
 use core::ops::Range;
 use std::marker::PhantomData;
 
@@ -28,6 +28,7 @@ impl<const SLOTS: usize> Node for Linear<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;
@@ -47,6 +48,7 @@ impl<N: Node> Node for LinearOver<N> {
     const NAME: &'static str = Linear::<4>::NAME;
     const SLOTS: usize = sorted::slots_over(N::BYTES);
     const BYTES: u64 = sorted::bytes(Self::SLOTS);
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;

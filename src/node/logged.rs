@@ -17,7 +17,7 @@ use crate::node::shift::Shift;
 use crate::node::slots::{self, key_at, value_at};
 use crate::node::sorted::{self, Changes, HEADER, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
-use crate::node::{Entry, KeyRange, LEAST_SLOTS, Node, SLOT};
+use crate::node::{Entry, IndexKind, KeyRange, LEAST_SLOTS, Node, SLOT};
 use core::ops::Range;
 
 /// A sorted node of `SLOTS` entries from slot 0 on, each change of which is preceded by a copy of all entries into a log.
@@ -40,6 +40,7 @@ impl<const SLOTS: usize> Node for Logged<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(2 * SLOTS);
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;

@@ -24,6 +24,7 @@ mod decorated;
 mod fingerprinted;
 mod fingerprints;
 mod fptree;
+mod index_kind;
 mod inner;
 mod key_range;
 mod layout;
@@ -50,6 +51,7 @@ pub use cow_sip::{CowSip, crab};
 pub use decorated::Decorated;
 pub use fingerprinted::Fingerprinted;
 pub use fptree::Fingerprint;
+pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;
 pub(crate) use key_range::KeyRange;
 pub(crate) use layout::{Checked, InNode, Layout, New, Policy};
@@ -95,6 +97,8 @@ pub trait Node: Send + Sync + Sized + 'static {
     const SLOTS: usize;
     /// Bytes of a block: whole lines.
     const BYTES: u64;
+    /// The kind of index that a tree gets if nothing else is said: the one of the layout's paper.
+    const INDEX: IndexKind;
 
     /// The operations on one node.
     #[doc(hidden)]

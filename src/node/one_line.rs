@@ -38,7 +38,7 @@ use crate::node::circular::CircularOver;
 use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::space::{InPlace, SplitInPlace};
-use crate::node::{Entry, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
@@ -68,6 +68,7 @@ impl<const SLOTS: usize> Node for OneLine<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = Self::LINES as u64 * LINE;
+    const INDEX: IndexKind = IndexKind::Volatile;
 
     type Ops = Self;
     type Inner = CircularOver<Self>;

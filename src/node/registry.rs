@@ -89,12 +89,6 @@ pub(crate) fn layout_name(layout: u16) -> &'static str {
 
 /// Names of a layout's and an index's tags.
 pub(crate) fn layout_names(layout: u16, index: u16) -> (&'static str, &'static str) {
-    let index = match index {
-        1 => "volatile",
-        2 => "persistent",
-        3 => "flat",
-        4 => "flat_fixed",
-        _ => "unknown",
-    };
+    let index = IndexKind::of(index).map_or("unknown", IndexKind::name);
     (layout_name(layout), index)
 }

@@ -5,7 +5,7 @@ use crate::node::decorated::Decorated;
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
-use crate::node::{Node, slots};
+use crate::node::{IndexKind, Node, slots};
 use core::ops::Range;
 use std::marker::PhantomData;
 
@@ -23,6 +23,7 @@ impl<N: Decorated> Node for Scanned<N> {
     const NAME: &'static str = N::SCANNED.1;
     const SLOTS: usize = N::SLOTS;
     const BYTES: u64 = N::BYTES;
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;

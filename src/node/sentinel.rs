@@ -5,7 +5,7 @@ use crate::node::decorated::Decorated;
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
-use crate::node::{Node, PER_LINE, slots};
+use crate::node::{IndexKind, Node, PER_LINE, slots};
 use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 use core::ops::Range;
@@ -33,6 +33,7 @@ impl<N: Decorated> Node for Sentinel<N> {
     const NAME: &'static str = N::SENTINEL.1;
     const SLOTS: usize = N::SLOTS;
     const BYTES: u64 = N::BYTES;
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
     type Inner = Self;

@@ -19,7 +19,7 @@ use crate::memory::Halves;
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::sorted::HEADER;
 use crate::node::space::{OneSize, Renew, Renewal, Takes};
-use crate::node::{Entry, KeyRange, LOW, Linear, NEXT, Node, PREFETCHED};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, PREFETCHED};
 use crate::search::partition;
 
 /// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.
@@ -47,6 +47,7 @@ impl<const SLOTS: usize> Node for Versioned<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = (HEADER + SLOTS as u64 * ENTRY).next_multiple_of(LINE);
+    const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = Self;
     type Inner = Linear<SLOTS>;

@@ -3,10 +3,10 @@
 use super::Core;
 use crate::chain::{Chain, Links};
 use crate::error::{Broken, Result};
-use crate::index::{IndexKind, built_flat, built_volatile, check_persistent};
+use crate::index::{built_flat, built_volatile, check_persistent};
 use crate::medium::Medium;
 use crate::node::registry::with_layout;
-use crate::node::{Checked, Layout, Node};
+use crate::node::{Checked, IndexKind, Layout, Node};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::{Records, span};
 use crate::pool::roots::Root;

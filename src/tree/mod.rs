@@ -31,24 +31,23 @@ pub(crate) use write::Change;
 
 use crate::chain::Chain;
 use crate::error::{Broken, Error, Result};
-use crate::index::{Directory, Index, Rebuilds, Volatile};
+use crate::index::{Directory, Rebuilds};
 use crate::medium::{Mapped, Medium};
-use crate::node::{Node, OneLine};
+use crate::node::{IndexKind, Node, OneLine};
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool};
 use crate::sync::{AtomicU64, Ordering};
 use restructuring::Restructuring;
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// An ordered map from `u64` to `u64` that outlives crashes.
 ///
-/// `N` is the layout of the nodes, `I` where the index lives, `M` what the pool is kept on. All keys and all values are
-/// legal: 0, `u64::MAX`, repeated values. A handle: cloning it is cheap, it is `Send` and `Sync`, and all methods take
+/// `N` is the layout of the nodes, `M` what the pool is kept on. All keys and all values are legal: 0, `u64::MAX`, repeated
+/// values. A handle: cloning it is cheap, it is `Send` and `Sync`, and all methods take
 /// `&self`.
 ///
 /// Method names are those of `BTreeMap` where the meaning is the same.
@@ -70,10 +69,10 @@ use std::time::Duration;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let path = dir.path().join("a.pool");
-/// use bristlecone::{PTree, Pool};
+/// use bristlecone::Pool;
 ///
 /// let pool = Pool::options().capacity(64 << 20).open(&path)?;
-/// let tree: PTree = pool.tree("squares")?;
+/// let tree = pool.tree("squares")?;
 /// for n in 0..100 {
 ///     tree.insert(n, n * n)?;
 /// }
@@ -82,18 +81,17 @@ use std::time::Duration;
 /// assert_eq!(tree.iter().next_back(), Some((99, 99 * 99)));
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
-pub struct PTree<N: Node = OneLine, I: Index = Volatile, M: Medium = Mapped> {
+pub struct PTree<N: Node = OneLine, M: Medium = Mapped> {
     pub(crate) core: Arc<Core<N, M>>,
-    index: PhantomData<I>,
 }
 
-impl<N: Node, I: Index, M: Medium> Clone for PTree<N, I, M> {
+impl<N: Node, M: Medium> Clone for PTree<N, M> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), index: PhantomData }
+        Self { core: Arc::clone(&self.core) }
     }
 }
 
-impl<N: Node, I: Index, M: Medium> fmt::Debug for PTree<N, I, M> {
+impl<N: Node, M: Medium> fmt::Debug for PTree<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PTree").field("name", &self.core.name).finish_non_exhaustive()
     }
@@ -147,7 +145,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 impl<M: Medium> Pool<M> {
     /// Opens the tree of this name, or creates an empty one.
     ///
-    /// The types say which layout and index it has. Opening it twice gives two handles to the same tree.
+    /// Opening it twice gives two handles to the same tree.
     ///
     /// # Errors
     ///
@@ -163,13 +161,63 @@ impl<M: Medium> Pool<M> {
     /// # Crash consistency
     ///
     /// A new tree is there, empty, or not at all. A crash while an existing tree is recovered leaves it to the next open.
-    pub fn tree<N: Node, I: Index>(&self, name: &str) -> Result<PTree<N, I, M>> {
+    pub fn tree(&self, name: &str) -> Result<PTree<OneLine, M>> {
+        self.tree_of(name)
+    }
+
+    /// Opens, or creates, a tree with nodes of another layout, and the kind of index that [goes with it](Node::INDEX).
+    ///
+    /// # Errors
+    ///
+    /// As [`tree`](Self::tree).
+    ///
+    /// # Complexity
+    ///
+    /// As [`tree`](Self::tree).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use bristlecone::{Pool, papers::CircTree};
+    ///
+    /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a.pool"))?;
+    /// let ring = pool.tree_of::<CircTree>("ring")?;
+    /// ring.insert(1, 10)?;
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn tree_of<N: Node>(&self, name: &str) -> Result<PTree<N, M>> {
+        self.tree_with(name, N::INDEX)
+    }
+
+    /// Opens, or creates, a tree with nodes of another layout and another kind of index.
+    ///
+    /// # Errors
+    ///
+    /// As [`tree`](Self::tree); [`Error::LayoutMismatch`] also if the tree exists and has another kind of index.
+    ///
+    /// # Complexity
+    ///
+    /// As [`tree`](Self::tree).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use bristlecone::{IndexKind, OneLine, Pool};
+    ///
+    /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a.pool"))?;
+    /// let tree = pool.tree_with::<OneLine>("t", IndexKind::Persistent)?;
+    /// tree.insert(1, 10)?;
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn tree_with<N: Node>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
         let kinds = (crate::codec::U64, crate::codec::U64);
-        Ok(PTree { core: Core::open(&self.inner, name, I::KIND, kinds)?, index: PhantomData })
+        Ok(PTree { core: Core::open(&self.inner, name, index, kinds)? })
     }
 }
 
-impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
+impl<N: Node, M: Medium> PTree<N, M> {
     /// The name it has in its pool.
     pub fn name(&self) -> &str {
         &self.core.name
@@ -178,6 +226,11 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     /// The pool it lives in.
     pub fn pool(&self) -> Pool<M> {
         Pool { inner: Arc::clone(&self.core.pool) }
+    }
+
+    /// The kind of index that it has.
+    pub fn index(&self) -> IndexKind {
+        self.core.directory.kind()
     }
 
     /// The value of a key.
@@ -256,7 +309,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
-    /// # let tree: bristlecone::PTree = pool.tree("t")?;
+    /// # let tree = pool.tree("t")?;
     /// assert_eq!(tree.insert_batch(&[(3, 30), (1, 10), (3, 31)])?, 2);
     /// assert_eq!(tree.multi_get(&[1, 2, 3]), [Some(10), None, Some(31)]);
     /// # Ok::<(), bristlecone::Error>(())
@@ -303,7 +356,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
-    /// # let tree: bristlecone::PTree = pool.tree("t")?;
+    /// # let tree = pool.tree("t")?;
     /// assert_eq!(tree.compare_exchange(1, None, Some(10))?, None); // inserted
     /// assert_eq!(tree.compare_exchange(1, Some(9), Some(11))?, Some(10)); // refused
     /// assert_eq!(tree.compare_exchange(1, Some(10), None)?, Some(10)); // removed
@@ -359,7 +412,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
     ///
     /// As [`range`](Self::range).
     #[track_caller]
-    pub fn keys<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, I, M, R> {
+    pub fn keys<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, M, R> {
         Range::new(&self.core, range).map(|(key, _)| key)
     }
 
@@ -404,7 +457,7 @@ impl<N: Node, I: Index, M: Medium> PTree<N, I, M> {
         self.core.leaves.memory() + self.core.directory.memory()
     }
 
-    /// How often a [`Flat`](crate::Flat) index was built anew since the tree was opened, because a parent of leaves was full,
+    /// How often a [`Flat`](IndexKind::Flat) index was built anew since the tree was opened, because a parent of leaves was full,
     /// and how long that took in all. Nothing, for other kinds of index.
     pub fn index_rebuilds(&self) -> (u64, Duration) {
         let Rebuilds { count, nanoseconds } = self.core.directory.rebuilds();

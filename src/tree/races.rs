@@ -1,12 +1,12 @@
 //! What threads may do to each other, one race at a time: the other thread's half is done by hand, or held where it is.
 
 use super::{Core, PTree};
+use crate::IndexKind;
 use crate::chain::View;
 use crate::error::Error;
 use crate::medium::{Dram, Medium};
 use crate::node::{Append, Circular, NEXT, Node, OneLine, SplitInPlace};
 use crate::pool::{Options, Pool};
-use crate::{Index, Persistent, Volatile};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -19,9 +19,9 @@ fn options() -> Options {
 }
 
 /// A tree of the keys 0, 10, 20, ...
-fn filled<N: Node, I: Index>(keys: u64) -> PTree<N, I, Dram> {
+fn filled<N: Node>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
     let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
-    let tree: PTree<N, I, Dram> = pool.tree("t").unwrap();
+    let tree: PTree<N, Dram> = pool.tree_with("t", index).unwrap();
     (0..keys).for_each(|i| assert!(tree.insert(i * 10, i).is_ok()));
     tree
 }
@@ -35,8 +35,8 @@ fn views<N: Node>(core: &Core<N, Dram>) -> Vec<View<'_, N>> {
 /// A reader begins again only if what it read has changed.
 #[test]
 fn writers_that_change_nothing_disturb_no_reader() {
-    fn with<N: Node, I: Index>() {
-        let tree = filled::<N, I>(200);
+    fn with<N: Node>(index: IndexKind) {
+        let tree = filled::<N>(index, 200);
         let core = &tree.core;
         let known = views(core);
         let undisturbed = |what: &str| assert!(known.iter().all(View::validate), "{what} changed a version");
@@ -59,15 +59,15 @@ fn writers_that_change_nothing_disturb_no_reader() {
         assert!(passed.len() > 3 && passed.iter().all(View::validate), "a writer that walked past changed a version");
         assert!(!last.validate(), "an update that is not noticed");
     }
-    with::<OneLine<7>, Volatile>();
-    with::<Circular<4>, Persistent>();
-    with::<Append<3>, Volatile>();
+    with::<OneLine<7>>(IndexKind::Volatile);
+    with::<Circular<4>>(IndexKind::Persistent);
+    with::<Append<3>>(IndexKind::Volatile);
 }
 
 /// A thread that touches an inner node first holds its lock for a moment, and changes nothing.
 #[test]
 fn a_lock_taken_for_a_moment_is_no_damage() {
-    let tree = filled::<Circular<4>, Persistent>(300);
+    let tree = filled::<Circular<4>>(IndexKind::Persistent, 300);
     let upper = tree.core.directory.upper().unwrap();
     let level = |&at: &u64| upper.chain().level(at).unwrap();
     let top = upper.nodes().unwrap().into_iter().max_by_key(level).unwrap();
@@ -95,7 +95,7 @@ fn a_lock_taken_for_a_moment_is_no_damage() {
 }
 
 /// Makes a leaf in the middle of the chain one that left it, as long as `meanwhile` takes.
-fn without_a_leaf<N: Node, I: Index>(tree: &PTree<N, I, Dram>, meanwhile: impl FnOnce(u64)) {
+fn without_a_leaf<N: Node>(tree: &PTree<N, Dram>, meanwhile: impl FnOnce(u64)) {
     let leaves = &tree.core.leaves;
     let (low, at) = tree.core.find_leaves(tree.core.head()).unwrap().listed[5];
     let leaf = leaves.lock(at).unwrap().unwrap();
@@ -108,8 +108,8 @@ fn without_a_leaf<N: Node, I: Index>(tree: &PTree<N, I, Dram>, meanwhile: impl F
 /// Who loses one race after the other waits until the chain is at rest; that is no damage.
 #[test]
 fn starvation_is_no_damage() {
-    fn with<N: Node, I: Index>() {
-        let tree = filled::<N, I>(100);
+    fn with<N: Node>(index: IndexKind) {
+        let tree = filled::<N>(index, 100);
         let (begun, begins) = mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -129,15 +129,15 @@ fn starvation_is_no_damage() {
         });
         assert!(tree.fault().is_none() && tree.check().is_clean());
     }
-    with::<OneLine<7>, Volatile>();
-    with::<Circular<4>, Persistent>();
+    with::<OneLine<7>>(IndexKind::Volatile);
+    with::<Circular<4>>(IndexKind::Persistent);
 }
 
 /// A chain that is broken is found to be, whoever searches; and also by who changes it.
 #[test]
 fn a_broken_chain_is_an_error() {
-    fn with<N: Node<Ops: SplitInPlace>, I: Index>() {
-        let tree = filled::<N, I>(100);
+    fn with<N: Node<Ops: SplitInPlace>>(index: IndexKind) {
+        let tree = filled::<N>(index, 100);
         without_a_leaf(&tree, |low| {
             let is_corrupt = |result| matches!(result, Err(Error::Corrupt { .. }));
             assert!(is_corrupt(tree.insert(low, 1).map(drop)));
@@ -147,14 +147,14 @@ fn a_broken_chain_is_an_error() {
             assert!(tree.fault().is_some());
         });
     }
-    with::<OneLine<7>, Volatile>();
-    with::<Circular<4>, Persistent>();
+    with::<OneLine<7>>(IndexKind::Volatile);
+    with::<Circular<4>>(IndexKind::Persistent);
 }
 
 /// The index leads to one leaf, the chain to another, and both own the key: nobody goes from one to the other for ever.
 #[test]
 fn two_leaves_that_own_a_key_are_an_error() {
-    let tree = filled::<Append<3>, Volatile>(200);
+    let tree = filled::<Append<3>>(IndexKind::Volatile, 200);
     let core = &tree.core;
     let key = 1000;
     // An update takes two slots.
@@ -175,7 +175,7 @@ fn two_leaves_that_own_a_key_are_an_error() {
 #[test]
 fn a_tree_that_never_was_empty_is_not() {
     let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
-    let tree: PTree<OneLine<7>, Volatile, Dram> = pool.tree("t").unwrap();
+    let tree: PTree<OneLine<7>, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
     // Some leaves, empty but for the key between the last two.
     (0..60).for_each(|key| assert!(tree.insert(key * 10, key).is_ok()));
     (0..60).filter(|key| key % 6 > 0).for_each(|key| assert!(tree.remove(key * 10).is_ok()));
@@ -212,15 +212,15 @@ fn a_tree_that_never_was_empty_is_not() {
 }
 
 /// What a crash leaves of a tree.
-fn crashed<N: Node, I: Index>(tree: &PTree<N, I, Dram>) -> PTree<N, I, Dram> {
-    options().open_on(Dram::from_words(tree.pool().medium().words())).unwrap().tree("t").unwrap()
+fn crashed<N: Node>(tree: &PTree<N, Dram>) -> PTree<N, Dram> {
+    options().open_on(Dram::from_words(tree.pool().medium().words())).unwrap().tree_with("t", tree.index()).unwrap()
 }
 
 /// After a crash, threads count while others insert, remove, split and merge.
 #[test]
 fn counting_after_a_crash_is_exact_while_others_write() {
-    fn with<N: Node, I: Index>() {
-        let before = filled::<N, I>(3000);
+    fn with<N: Node>(index: IndexKind) {
+        let before = filled::<N>(index, 3000);
         for round in 0..5 {
             let tree = crashed(&before);
             assert!(!tree.core.leaves.count.is_whole());
@@ -246,15 +246,15 @@ fn counting_after_a_crash_is_exact_while_others_write() {
             assert!(tree.fault().is_none() && tree.check().is_clean());
         }
     }
-    with::<OneLine<7>, Volatile>();
-    with::<Circular<4>, Persistent>();
-    with::<Append<3>, Volatile>();
+    with::<OneLine<7>>(IndexKind::Volatile);
+    with::<Circular<4>>(IndexKind::Persistent);
+    with::<Append<3>>(IndexKind::Volatile);
 }
 
 /// Nor does it wait for those who split and merge, or they for it.
 #[test]
 fn counting_after_a_crash_keeps_nobody_waiting() {
-    let tree = crashed(&filled::<OneLine<7>, Volatile>(3000));
+    let tree = crashed(&filled::<OneLine<7>>(IndexKind::Volatile, 3000));
     let (counted, counts) = mpsc::channel();
     thread::scope(|scope| {
         let restructuring = tree.core.restructuring.lock();

@@ -5,7 +5,7 @@ use crate::medium::Dram;
 use crate::node::{Circular, Node, OneLine};
 use crate::pool::segments::Kind;
 use crate::pool::{Options, Pool};
-use crate::{Error, Flat, FlatFixed, Index, Volatile};
+use crate::{Error, IndexKind};
 use std::collections::BTreeMap;
 
 const POOL: u64 = 4 << 20;
@@ -23,7 +23,7 @@ fn opened(words: Vec<u64>) -> Pool<Dram> {
 }
 
 /// Closes it in order; returns the pool's words.
-fn closed<N: Node, I: Index>(tree: PTree<N, I, Dram>) -> Vec<u64> {
+fn closed<N: Node>(tree: PTree<N, Dram>) -> Vec<u64> {
     let pool = tree.pool();
     drop(tree);
     pool.medium().words()
@@ -33,13 +33,13 @@ fn scattered(i: u64) -> u64 {
     i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn filled<N: Node, I: Index>(keys: u64) -> PTree<N, I, Dram> {
-    let tree = created().tree("t").unwrap();
+fn filled<N: Node>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
+    let tree = created().tree_with("t", index).unwrap();
     (0..keys).for_each(|i| assert!(tree.insert(scattered(i), i).is_ok()));
     tree
 }
 
-fn same<N: Node, I: Index>(tree: &PTree<N, I, Dram>, model: &BTreeMap<u64, u64>) {
+fn same<N: Node>(tree: &PTree<N, Dram>, model: &BTreeMap<u64, u64>) {
     assert!(tree.iter().eq(model.iter().map(|(&key, &value)| (key, value))));
     let keys: Vec<u64> = model.keys().copied().take(100).collect();
     assert!(tree.multi_get(&keys).into_iter().eq(keys.iter().map(|key| model.get(key).copied())));
@@ -48,13 +48,13 @@ fn same<N: Node, I: Index>(tree: &PTree<N, I, Dram>, model: &BTreeMap<u64, u64>)
     assert!(tree.fault().is_none());
 }
 
-fn follows_the_model<N: Node, I: Index>(seed: u64) {
+fn follows_the_model<N: Node>(index: IndexKind, seed: u64) {
     let mut random = seed;
     let mut below = |end: u64| {
         random = scattered(random ^ (random >> 29)) + 1;
         (random >> 20) % end
     };
-    let mut tree: PTree<N, I, Dram> = created().tree("t").unwrap();
+    let mut tree: PTree<N, Dram> = created().tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
     let mut rebuilds = 0;
     // (keys, inserts in ten changes): fills, thins out, goes on in one place, and is emptied.
@@ -74,7 +74,7 @@ fn follows_the_model<N: Node, I: Index>(seed: u64) {
         same(&tree, &model);
         rebuilds += tree.index_rebuilds().0;
         let words = if round % 2 == 0 { closed(tree) } else { tree.pool().medium().words() };
-        tree = opened(words).tree("t").unwrap();
+        tree = opened(words).tree_with("t", index).unwrap();
         same(&tree, &model);
     }
     assert!(rebuilds > 0);
@@ -85,19 +85,19 @@ fn follows_the_model<N: Node, I: Index>(seed: u64) {
 
 #[test]
 fn trees_over_a_flat_index_do_what_maps_do() {
-    follows_the_model::<OneLine<7>, Flat>(1);
-    follows_the_model::<Circular<4>, Flat>(2);
-    follows_the_model::<OneLine<7>, FlatFixed>(3);
+    follows_the_model::<OneLine<7>>(IndexKind::Flat, 1);
+    follows_the_model::<Circular<4>>(IndexKind::Flat, 2);
+    follows_the_model::<OneLine<7>>(IndexKind::FlatFixed, 3);
 }
 
 /// What an open learns from the record is what the close knew.
 #[test]
 fn a_flat_index_is_restored_from_its_image() {
-    fn with<N: Node, I: Index>() {
-        let tree = filled::<N, I>(4000);
+    fn with<N: Node>(index: IndexKind) {
+        let tree = filled::<N>(index, 4000);
         let known = tree.core.directory.image();
         assert!(known.1.len > 500);
-        let tree: PTree<N, I, Dram> = opened(closed(tree)).tree("t").unwrap();
+        let tree: PTree<N, Dram> = opened(closed(tree)).tree_with("t", index).unwrap();
         assert_eq!(tree.core.directory.image(), known);
         // The record stays, with what was not read of it, until the next close.
         assert!(!tree.core.pool.segments.owned(tree.core.root.slot, Kind::Span, 0).is_empty());
@@ -105,14 +105,14 @@ fn a_flat_index_is_restored_from_its_image() {
         assert!((0..4000).all(|i| tree.get(scattered(i)) == Some(i)));
         assert!(tree.check().is_clean() && tree.memory() > 0);
     }
-    with::<OneLine<7>, Flat>();
-    with::<Circular<4>, Flat>();
-    with::<OneLine<7>, FlatFixed>();
+    with::<OneLine<7>>(IndexKind::Flat);
+    with::<Circular<4>>(IndexKind::Flat);
+    with::<OneLine<7>>(IndexKind::FlatFixed);
 }
 
 #[test]
 fn the_leaves_are_found_if_the_image_is_damaged() {
-    let tree = filled::<OneLine<7>, Flat>(2000);
+    let tree = filled::<OneLine<7>>(IndexKind::Flat, 2000);
     let (known, root) = (tree.core.directory.image(), tree.core.root);
     let words = closed(tree);
     let record = root.closed(&Dram::from_words(words.clone())).unwrap();
@@ -120,7 +120,7 @@ fn the_leaves_are_found_if_the_image_is_damaged() {
     for at in [image, image + 8 * 3, image + 8 * 57 * 4 + 16] {
         let mut words = words.clone();
         words[(at / 8) as usize] ^= 1 << 9;
-        let tree: PTree<OneLine<7>, Flat, Dram> = opened(words).tree("t").unwrap();
+        let tree: PTree<OneLine<7>, Dram> = opened(words).tree_with("t", IndexKind::Flat).unwrap();
         assert!((0..2000).all(|i| tree.get(scattered(i)) == Some(i)));
         assert_eq!(tree.core.directory.image(), known);
         assert!(tree.check().is_clean());
@@ -129,15 +129,15 @@ fn the_leaves_are_found_if_the_image_is_damaged() {
 
 #[test]
 fn a_pool_knows_a_flat_index() {
-    let tree = filled::<OneLine<7>, Flat>(500);
+    let tree = filled::<OneLine<7>>(IndexKind::Flat, 500);
     let pool = tree.pool();
     assert_eq!(pool.trees().unwrap()[0].index, "flat");
     let report = pool.check().unwrap();
     assert!(report.is_clean() && report.entries == 500 && report.height > 3, "{report:?}");
     drop(tree);
     for error in [
-        pool.tree::<OneLine<7>, Volatile>("t").map(drop).unwrap_err(),
-        pool.tree::<OneLine<7>, FlatFixed>("t").map(drop).unwrap_err(),
+        pool.tree_with::<OneLine<7>>("t", IndexKind::Volatile).map(drop).unwrap_err(),
+        pool.tree_with::<OneLine<7>>("t", IndexKind::FlatFixed).map(drop).unwrap_err(),
     ] {
         assert!(matches!(&error, Error::LayoutMismatch { found, .. } if found.contains("flat index")), "{error}");
     }
@@ -145,7 +145,7 @@ fn a_pool_knows_a_flat_index() {
 
 #[test]
 fn readers_and_writers_of_a_flat_index() {
-    let tree = filled::<OneLine<7>, Flat>(0);
+    let tree = filled::<OneLine<7>>(IndexKind::Flat, 0);
     let threads = 3;
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -172,9 +172,14 @@ fn a_flat_index_outlives_every_crash() {
     use crate::crash::Campaign;
     use crate::medium::Model;
 
+    let of = |index, model| {
+        let mut campaign = Campaign::new(model);
+        campaign.index = index;
+        campaign
+    };
     for outcome in [
-        Campaign::new(Model::Weak).random::<OneLine<7>, Flat>(20, 40, |_, _| ()),
-        Campaign::new(Model::Tso).random::<Circular<4>, FlatFixed>(20, 40, |_, _| ()),
+        of(IndexKind::Flat, Model::Weak).random::<OneLine<7>>(20, 40, |_, _| ()),
+        of(IndexKind::FlatFixed, Model::Tso).random::<Circular<4>>(20, 40, |_, _| ()),
     ] {
         outcome.violations.iter().for_each(|violation| println!("{violation}"));
         println!("{} points, {} states", outcome.points, outcome.states);

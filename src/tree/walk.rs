@@ -193,11 +193,11 @@ mod tests {
     use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine};
     use crate::pool::Pool;
     use crate::tree::{Core, PTree};
-    use crate::{Error, Volatile};
+    use crate::{Error, IndexKind};
 
     fn with_leaves<N: Node>(test: impl Fn(&Core<N, Dram>)) {
         let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(Dram::zeroed(2 << 20)).unwrap();
-        let tree: PTree<N, Volatile, Dram> = pool.tree("t").unwrap();
+        let tree: PTree<N, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         for key in 0..4000u64 {
             tree.insert(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key).unwrap();
         }
@@ -217,11 +217,11 @@ mod tests {
         let options =
             options.progress(move |told| ear.lock().unwrap().push((told.tree.to_owned(), told.done, told.of)));
         let pool = options.create_on(Dram::zeroed(2 << 20)).unwrap();
-        let tree: PTree<OneLine<7>, Volatile, Dram> = pool.tree("far").unwrap();
+        let tree: PTree<OneLine<7>, Dram> = pool.tree_with("far", IndexKind::Volatile).unwrap();
         (0..8000).for_each(|key| assert!(tree.insert(key, key).is_ok()));
         assert!(heard.lock().unwrap().is_empty());
         let crashed = options.open_on(Dram::from_words(pool.medium().words())).unwrap();
-        let tree: PTree<OneLine<7>, Volatile, Dram> = crashed.tree("far").unwrap();
+        let tree: PTree<OneLine<7>, Dram> = crashed.tree_with("far", IndexKind::Volatile).unwrap();
         let mut heard = heard.lock().unwrap().clone();
         heard.sort();
         let last = heard.last().unwrap();
@@ -240,7 +240,7 @@ mod tests {
         let options = Pool::options().segment_size(4096).max_capacity(2 << 20);
         let options = options.progress(move |_| told.store(true, Ordering::Relaxed));
         let pool = options.create_on(Dram::zeroed(2 << 20)).unwrap();
-        let tree: PTree<OneLine<7>, Volatile, Dram> = pool.tree("t").unwrap();
+        let tree: PTree<OneLine<7>, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         (0..8000).for_each(|key| assert!(tree.insert(key, key).is_ok()));
         drop(tree);
         let mut words = pool.medium().words();
@@ -249,7 +249,7 @@ mod tests {
         let image = at + words[at] as usize;
         words[image + 1..image + 1000].iter_mut().for_each(|word| *word ^= 1);
         let pool = options.open_on(Dram::from_words(words)).unwrap();
-        let tree: PTree<OneLine<7>, Volatile, Dram> = pool.tree("t").unwrap();
+        let tree: PTree<OneLine<7>, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         assert!(!tree.core.directory.is_lost());
         assert_eq!(tree.get(7), Some(7));
         assert!(tree.core.directory.floor(7).is_some() && !tree.core.directory.is_lost());

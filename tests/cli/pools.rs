@@ -1,7 +1,8 @@
 //! What is loaded, looked up, scanned, counted and checked.
 
 use super::{Desk, Ran, command, has_keys, run};
-use bristlecone::{CircTree, FastFair, Persistent, Pool, Volatile};
+use bristlecone::Pool;
+use bristlecone::papers::{CircTree, FastFair, Linear};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Write;
@@ -168,8 +169,8 @@ fn a_full_pool_says_so_and_keeps_what_it_has() {
 fn trees_made_by_the_library_are_read() {
     let desk = Desk::new();
     let pool = Pool::options().capacity(64 << 20).open(desk.pool()).unwrap();
-    let numbers: CircTree = pool.tree("numbers").unwrap();
-    let other: FastFair<Persistent> = pool.tree("other").unwrap();
+    let numbers = pool.tree_of::<CircTree>("numbers").unwrap();
+    let other = pool.tree_of::<FastFair>("other").unwrap();
     let signed: bristlecone::Map<i64, u64> = pool.map("signed").unwrap();
     for i in 0..1000 {
         numbers.insert(i, i * i).unwrap();
@@ -395,7 +396,7 @@ fn a_tree_of_another_size_is_not_checked_and_not_broken() {
     let desk = Desk::new();
     desk.load("1\ta\n", &["--capacity", "32M"]).ok();
     let pool = Pool::open(desk.pool()).unwrap();
-    let odd: bristlecone::PTree<bristlecone::Linear<12>, Volatile> = pool.tree("odd").unwrap();
+    let odd = pool.tree_of::<Linear<12>>("odd").unwrap();
     odd.insert(1, 2).unwrap();
     drop(odd);
     pool.close().unwrap();

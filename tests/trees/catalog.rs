@@ -2,14 +2,15 @@
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Counted, Dram, Medium};
-use bristlecone::{Circular, Error, Flat, OneLine, Options, PTree, Persistent, Pool, Volatile, delegate_medium};
+use bristlecone::papers::Circular;
+use bristlecone::{Error, IndexKind, OneLine, Options, PTree, Pool, delegate_medium};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-type Tree = PTree<Circular<4>, Volatile, Any>;
+type Tree = PTree<Circular<4>, Any>;
 
 const SIZE: u64 = 256 << 10;
 /// Far more than anything here takes.
@@ -86,7 +87,7 @@ impl Medium for Gate {
 fn two_trees() -> Vec<u64> {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
     for name in ["a", "b"] {
-        let tree: Tree = pool.tree(name).unwrap();
+        let tree: Tree = pool.tree_with(name, IndexKind::Volatile).unwrap();
         (0..10).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
     }
     words_of(pool.medium())
@@ -107,7 +108,7 @@ fn trees_work_while_another_one_is_being_opened() {
         let (gate, pool) = (Arc::clone(&gate), pool.clone());
         move || {
             gate.set(Fate::Stops(0));
-            let tree: Tree = pool.tree("a").unwrap();
+            let tree: Tree = pool.tree_with("a", IndexKind::Volatile).unwrap();
             tree.len()
         }
     });
@@ -115,23 +116,23 @@ fn trees_work_while_another_one_is_being_opened() {
     let others = in_time({
         let pool = pool.clone();
         move || {
-            let b: Tree = pool.tree("b").unwrap();
+            let b: Tree = pool.tree_with("b", IndexKind::Volatile).unwrap();
             assert_eq!(b.insert(10, 10).unwrap(), None);
-            let c: Tree = pool.tree("c").unwrap();
+            let c: Tree = pool.tree_with("c", IndexKind::Volatile).unwrap();
             assert_eq!(c.insert(1, 1).unwrap(), None);
             assert_eq!(pool.trees().unwrap().len(), 3);
             assert!(matches!(pool.drop_tree("c"), Err(Error::StillOpen { .. })));
             drop(c);
             pool.drop_tree("c").unwrap();
             drop(b);
-            pool.tree::<Circular<4>, Volatile>("b").unwrap().len()
+            pool.tree_with::<Circular<4>>("b", IndexKind::Volatile).unwrap().len()
         }
     });
     // Those who want the same tree wait for it.
     let waited = AtomicBool::new(false);
     let (second, dropped) = thread::scope(|scope| {
         let second = scope.spawn(|| {
-            let tree: Tree = pool.tree("a").unwrap();
+            let tree: Tree = pool.tree_with("a", IndexKind::Volatile).unwrap();
             waited.store(true, Ordering::Relaxed);
             tree.len()
         });
@@ -161,12 +162,12 @@ fn trees_work_while_another_one_is_being_closed_or_created() {
         let stopped = thread::spawn({
             let (gate, pool) = (Arc::clone(&gate), pool.clone());
             move || {
-                let tree: Option<Tree> = (!creating).then(|| pool.tree("a").unwrap());
+                let tree: Option<Tree> = (!creating).then(|| pool.tree_with("a", IndexKind::Volatile).unwrap());
                 // The first one is under the lock of the segments.
                 gate.set(Fate::Stops(1));
                 drop(tree);
                 if creating {
-                    drop(pool.tree::<Circular<4>, Volatile>("new").unwrap());
+                    drop(pool.tree_with::<Circular<4>>("new", IndexKind::Volatile).unwrap());
                 }
             }
         });
@@ -174,14 +175,16 @@ fn trees_work_while_another_one_is_being_closed_or_created() {
         let other = in_time({
             let pool = pool.clone();
             move || {
-                let other: Tree = pool.tree("other").unwrap();
+                let other: Tree = pool.tree_with("other", IndexKind::Volatile).unwrap();
                 other.insert(1, 1).unwrap();
-                pool.tree::<Circular<4>, Volatile>("b").unwrap().len()
+                pool.tree_with::<Circular<4>>("b", IndexKind::Volatile).unwrap().len()
             }
         });
         let same = thread::spawn({
             let pool = pool.clone();
-            move || pool.tree::<Circular<4>, Volatile>(if creating { "new" } else { "a" }).unwrap().len()
+            move || {
+                pool.tree_with::<Circular<4>>(if creating { "new" } else { "a" }, IndexKind::Volatile).unwrap().len()
+            }
         });
         thread::sleep(Duration::from_millis(20));
         let too_early = same.is_finished();
@@ -237,13 +240,13 @@ fn a_tree_is_listed_as_what_it_is_while_others_come_and_go() {
     // Where the first tree's root has the length of the name.
     let trap = Arc::new(Trap { on: zeroed(SIZE), word: 8192 + 56, of: Mutex::new(None), does });
     let pool = options().max_trees(1).create_on(Arc::<Trap>::clone(&trap) as Any).unwrap();
-    drop(pool.tree::<Circular<4>, Volatile>("a").unwrap());
+    drop(pool.tree_with::<Circular<4>>("a", IndexKind::Volatile).unwrap());
     thread::scope(|scope| {
         let other = pool.clone();
         scope.spawn(move || {
             asked.recv().unwrap();
             other.drop_tree("a").unwrap();
-            drop(other.tree::<OneLine, Volatile>("another").unwrap());
+            drop(other.tree("another").unwrap());
             let _ = did.send(());
         });
         *trap.of.lock().unwrap() = Some((thread::current().id(), 1));
@@ -263,14 +266,14 @@ fn an_opening_that_panics_leaves_the_tree_to_others() {
             let (gate, pool) = (Arc::clone(&gate), pool.clone());
             move || {
                 gate.set(Fate::Panics);
-                drop(pool.tree::<Circular<4>, Volatile>(name));
+                drop(pool.tree_with::<Circular<4>>(name, IndexKind::Volatile));
             }
         });
         assert!(opener.join().is_err());
         let again = in_time({
             let pool = pool.clone();
             move || {
-                let tree: Tree = pool.tree(name).unwrap();
+                let tree: Tree = pool.tree_with(name, IndexKind::Volatile).unwrap();
                 let len = tree.len();
                 drop(tree);
                 pool.drop_tree(name).unwrap();
@@ -299,7 +302,7 @@ fn a_tree_is_opened_closed_and_dropped_by_all_at_once() {
                             Err(error) => panic!("{error}"),
                         },
                         _ => {
-                            let tree: Tree = pool.tree(name).unwrap();
+                            let tree: Tree = pool.tree_with(name, IndexKind::Volatile).unwrap();
                             let key = id << 32 | round;
                             assert_eq!(tree.insert(key, key).unwrap(), None);
                             // It is not dropped while somebody has it.
@@ -324,7 +327,7 @@ fn a_tree_is_opened_closed_and_dropped_by_all_at_once() {
 fn the_first_leaves_of_a_new_tree_are_as_cheap_as_later_ones() {
     let counted = Arc::new(Counted::new(Dram::zeroed(32 << 20)));
     let pool = Pool::options().max_capacity(32 << 20).max_trees(4).create_on(Arc::clone(&counted) as Any).unwrap();
-    let tree: PTree<OneLine, Volatile, Any> = pool.tree("t").unwrap();
+    let tree: PTree<OneLine, Any> = pool.tree("t").unwrap();
     // Fewer leaves than a segment has.
     let (keys, before) = (39 * 1000, counted.counts());
     (1..=keys).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
@@ -339,11 +342,11 @@ fn the_first_leaves_of_a_new_tree_are_as_cheap_as_later_ones() {
     for persistent in [true, false] {
         let before = counted.counts();
         let lines = if persistent {
-            let tree: PTree<OneLine, Persistent, Any> = pool.tree("p").unwrap();
+            let tree: PTree<OneLine, Any> = pool.tree_with("p", IndexKind::Persistent).unwrap();
             (1..=390).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
             counted.counts().lines - before.lines
         } else {
-            let tree: PTree<OneLine, Flat, Any> = pool.tree("f").unwrap();
+            let tree: PTree<OneLine, Any> = pool.tree_with("f", IndexKind::Flat).unwrap();
             (1..=390).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
             counted.counts().lines - before.lines
         };

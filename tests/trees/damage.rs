@@ -8,9 +8,8 @@
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Medium, load_each};
-use bristlecone::{
-    Circular, Index, Linear, Map, Node, OneLine, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
-};
+use bristlecone::papers::{Circular, Linear};
+use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, Result, delegate_medium};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -90,14 +89,14 @@ fn removed() -> impl Iterator<Item = u64> {
 }
 
 #[derive(Clone, Copy)]
-struct Tree<N, I>(std::marker::PhantomData<(N, I)>);
+struct Tree<N>(IndexKind, std::marker::PhantomData<N>);
 
-impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
-    fn new() -> Self {
-        Self(std::marker::PhantomData)
+impl<N: Node + Copy> Tree<N> {
+    fn new(index: IndexKind) -> Self {
+        Self(index, std::marker::PhantomData)
     }
 
-    fn grow(tree: &PTree<N, I, Any>) {
+    fn grow(tree: &PTree<N, Any>) {
         for key in 0..60 {
             if tree.insert(key * 11 + 3, key).is_err() {
                 break;
@@ -109,7 +108,7 @@ impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
         let _ = tree.insert(u64::MAX, 2);
     }
 
-    fn shrink(tree: &PTree<N, I, Any>) {
+    fn shrink(tree: &PTree<N, Any>) {
         for key in keys().chain((0..60).map(|key| key * 11 + 3)) {
             if tree.remove(key).is_err() {
                 break;
@@ -117,7 +116,7 @@ impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
         }
     }
 
-    fn look(tree: &PTree<N, I, Any>) {
+    fn look(tree: &PTree<N, Any>) {
         for key in keys() {
             tree.get(key);
             if tree.fault().is_some() {
@@ -138,10 +137,10 @@ impl<N: Node + Copy, I: Index + Copy> Tree<N, I> {
     }
 }
 
-impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
+impl<N: Node + Copy> Subject for Tree<N> {
     fn images(self) -> [Words; 2] {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
-        let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+        let tree: PTree<N, Any> = pool.tree_with("t", self.0).unwrap();
         for key in keys() {
             tree.insert(key, key ^ 5).unwrap();
         }
@@ -163,7 +162,7 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
         let _ = pool.trees();
         let _ = pool.check();
         {
-            let tree: PTree<N, I, Any> = pool.tree("t")?;
+            let tree: PTree<N, Any> = pool.tree_with("t", self.0)?;
             Self::look(&tree);
             let verbs = [Self::grow, Self::shrink];
             for verb in if order == Order::GrowFirst { verbs } else { [verbs[1], verbs[0]] } {
@@ -174,18 +173,18 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
         // As it was left, in the same pool and in a new one.
         let words = words_of(image);
         {
-            let tree: PTree<N, I, Any> = pool.tree("t")?;
+            let tree: PTree<N, Any> = pool.tree_with("t", self.0)?;
             Self::look(&tree);
             let _ = tree.clear();
             let _ = tree.bulk_load((0..40).map(|key| (key, key)));
             Self::look(&tree);
         }
         let _ = pool.drop_tree("t");
-        let _ = pool.tree::<N, I>("u").map(|tree| tree.insert(1, 1));
+        let _ = pool.tree_with::<N>("u", self.0).map(|tree| tree.insert(1, 1));
         drop(pool);
         let pool = options().open_on(holding(words))?;
         let _ = pool.check();
-        let tree: PTree<N, I, Any> = pool.tree("t")?;
+        let tree: PTree<N, Any> = pool.tree_with("t", self.0)?;
         Self::look(&tree);
         Self::grow(&tree);
         Self::shrink(&tree);
@@ -195,11 +194,11 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Tree<N, I> {
 }
 
 #[derive(Clone, Copy)]
-struct Records<N, I>(std::marker::PhantomData<(N, I)>);
+struct Records<N>(IndexKind, std::marker::PhantomData<N>);
 
-impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
-    fn new() -> Self {
-        Self(std::marker::PhantomData)
+impl<N: Node + Copy> Records<N> {
+    fn new(index: IndexKind) -> Self {
+        Self(index, std::marker::PhantomData)
     }
 
     fn value(key: u64) -> Vec<u8> {
@@ -207,7 +206,7 @@ impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
         vec![key as u8; [0, 3, 24, 60, 200, 1500, 32][key as usize % 7]]
     }
 
-    fn grow(map: &Map<u64, Vec<u8>, N, I, Any>) {
+    fn grow(map: &Map<u64, Vec<u8>, N, Any>) {
         for key in (0..16).map(|key| key * 13).chain(keys().take(12)) {
             if map.insert(key, &Self::value(key + 1)).is_err() {
                 break;
@@ -217,7 +216,7 @@ impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
         let _ = map.insert_new(38, b"new");
     }
 
-    fn shrink(map: &Map<u64, Vec<u8>, N, I, Any>) {
+    fn shrink(map: &Map<u64, Vec<u8>, N, Any>) {
         for key in (0..16).map(|key| key * 13).chain(keys()) {
             if map.remove(key).is_err() {
                 break;
@@ -225,7 +224,7 @@ impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
         }
     }
 
-    fn look(map: &Map<u64, Vec<u8>, N, I, Any>) {
+    fn look(map: &Map<u64, Vec<u8>, N, Any>) {
         for key in keys() {
             let _ = map.get(key);
             if map.fault().is_some() {
@@ -239,10 +238,10 @@ impl<N: Node + Copy, I: Index + Copy> Records<N, I> {
     }
 }
 
-impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
+impl<N: Node + Copy> Subject for Records<N> {
     fn images(self) -> [Words; 2] {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
-        let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t").unwrap();
+        let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0).unwrap();
         for key in keys().take(20).chain([u64::MAX]) {
             map.insert(key, &Self::value(key)).unwrap();
         }
@@ -262,7 +261,7 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
         let _ = pool.trees();
         let _ = pool.check();
         {
-            let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t")?;
+            let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0)?;
             Self::look(&map);
             let verbs = [Self::grow, Self::shrink];
             for verb in if order == Order::GrowFirst { verbs } else { [verbs[1], verbs[0]] } {
@@ -273,18 +272,18 @@ impl<N: Node + Copy, I: Index + Copy> Subject for Records<N, I> {
         }
         let words = words_of(image);
         {
-            let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t")?;
+            let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0)?;
             Self::look(&map);
             let _ = map.clear();
             let _ = map.bulk_load((0..20).map(|key| (key, &b"loaded"[..])));
             Self::look(&map);
         }
         let _ = pool.drop_tree("t");
-        let _ = pool.map::<u64, Vec<u8>, N, I>("u").map(|map| map.insert(1, b"one"));
+        let _ = pool.map_with::<u64, Vec<u8>, N>("u", self.0).map(|map| map.insert(1, b"one"));
         drop(pool);
         let pool = options().open_on(holding(words))?;
         let _ = pool.check();
-        let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("t")?;
+        let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0)?;
         Self::look(&map);
         Self::shrink(&map);
         Self::grow(&map);
@@ -475,13 +474,13 @@ macro_rules! subjects {
 }
 
 subjects! {
-    bytes_of_linear_volatile words_of_linear_volatile Tree::<Linear<5>, Volatile>::new();
-    bytes_of_linear_persistent words_of_linear_persistent Tree::<Linear<5>, Persistent>::new();
-    bytes_of_circular_volatile words_of_circular_volatile Tree::<Circular<4>, Volatile>::new();
-    bytes_of_circular_persistent words_of_circular_persistent Tree::<Circular<4>, Persistent>::new();
-    bytes_of_one_line_volatile words_of_one_line_volatile Tree::<OneLine<7>, Volatile>::new();
-    bytes_of_one_line_persistent words_of_one_line_persistent Tree::<OneLine<7>, Persistent>::new();
-    bytes_of_one_line_records words_of_one_line_records Records::<OneLine<7>, Volatile>::new();
-    bytes_of_records_volatile words_of_records_volatile Records::<Linear<5>, Volatile>::new();
-    bytes_of_records_persistent words_of_records_persistent Records::<Circular<4>, Persistent>::new();
+    bytes_of_linear_volatile words_of_linear_volatile Tree::<Linear<5>>::new(IndexKind::Volatile);
+    bytes_of_linear_persistent words_of_linear_persistent Tree::<Linear<5>>::new(IndexKind::Persistent);
+    bytes_of_circular_volatile words_of_circular_volatile Tree::<Circular<4>>::new(IndexKind::Volatile);
+    bytes_of_circular_persistent words_of_circular_persistent Tree::<Circular<4>>::new(IndexKind::Persistent);
+    bytes_of_one_line_volatile words_of_one_line_volatile Tree::<OneLine<7>>::new(IndexKind::Volatile);
+    bytes_of_one_line_persistent words_of_one_line_persistent Tree::<OneLine<7>>::new(IndexKind::Persistent);
+    bytes_of_one_line_records words_of_one_line_records Records::<OneLine<7>>::new(IndexKind::Volatile);
+    bytes_of_records_volatile words_of_records_volatile Records::<Linear<5>>::new(IndexKind::Volatile);
+    bytes_of_records_persistent words_of_records_persistent Records::<Circular<4>>::new(IndexKind::Persistent);
 }

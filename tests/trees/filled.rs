@@ -3,10 +3,8 @@
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
-use bristlecone::{
-    Append, Circular, CowSip, Error, Fixed, Flat, Index, Map, Node, Options, PTree, Persistent, Pool, Versioned,
-    Volatile, crab, delegate_medium,
-};
+use bristlecone::papers::{Append, Circular, CowSip, Fixed, Versioned, crab};
+use bristlecone::{Error, IndexKind, Map, Node, Options, PTree, Pool, delegate_medium};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -43,7 +41,7 @@ fn key(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn same<N: Node, I: Index>(tree: &PTree<N, I, Any>, model: &BTreeMap<u64, u64>, when: &str) {
+fn same<N: Node>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>, when: &str) {
     assert!(tree.fault().is_none(), "{when}: {}", tree.fault().unwrap());
     assert_eq!(tree.len(), model.len() as u64, "{when}");
     assert!(tree.iter().eq(model.iter().map(|(&k, &v)| (k, v))), "{when}");
@@ -53,7 +51,7 @@ fn same<N: Node, I: Index>(tree: &PTree<N, I, Any>, model: &BTreeMap<u64, u64>, 
 }
 
 /// Inserts until there is no room, and some more: there may be room elsewhere.
-fn fill<N: Node, I: Index>(tree: &PTree<N, I, Any>, model: &mut BTreeMap<u64, u64>, when: &str) {
+fn fill<N: Node>(tree: &PTree<N, Any>, model: &mut BTreeMap<u64, u64>, when: &str) {
     let mut refused = 0;
     for n in 0..SIZE {
         let key = key(n);
@@ -72,9 +70,9 @@ fn fill<N: Node, I: Index>(tree: &PTree<N, I, Any>, model: &mut BTreeMap<u64, u6
     panic!("{when}: never full");
 }
 
-fn is_emptied_and_filled<N: Node, I: Index>(when: &str, disk: &Arc<Disk>, fills_at: u64) {
+fn is_emptied_and_filled<N: Node>(index: IndexKind, when: &str, disk: &Arc<Disk>, fills_at: u64) {
     let pool = options().create_on(Arc::clone(disk) as Any).unwrap();
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
     for n in 0..fills_at {
         assert_eq!(tree.insert(key(n), n).unwrap(), model.insert(key(n), n), "{when}");
@@ -116,7 +114,7 @@ fn is_emptied_and_filled<N: Node, I: Index>(when: &str, disk: &Arc<Disk>, fills_
     let crashed = Arc::new(Disk { on: holding(words_of(&disk.on)), full: false.into() });
     let reopened = options().open_on(Arc::clone(&crashed) as Any).unwrap();
     crashed.full.store(fills_at > 0, Ordering::Relaxed);
-    let reopened: PTree<N, I, Any> = reopened.tree("t").unwrap();
+    let reopened: PTree<N, Any> = reopened.tree_with("t", index).unwrap();
     same(&reopened, &model, when);
     for &key in model.keys() {
         assert!(reopened.update(key, 1).unwrap().is_some(), "{when}");
@@ -126,20 +124,20 @@ fn is_emptied_and_filled<N: Node, I: Index>(when: &str, disk: &Arc<Disk>, fills_
 }
 
 /// The pool is full, or the disk is when the pool has room.
-fn filled<N: Node, I: Index>() {
+fn filled<N: Node>(index: IndexKind) {
     for fills_at in [0, 60] {
         let disk = Arc::new(Disk { on: zeroed(SIZE), full: false.into() });
-        let when = format!("{} {:?}, full after {fills_at}", N::NAME, I::KIND);
-        is_emptied_and_filled::<N, I>(&when, &disk, fills_at);
+        let when = format!("{} {:?}, full after {fills_at}", N::NAME, index);
+        is_emptied_and_filled::<N>(index, &when, &disk, fills_at);
     }
 }
 
 in_every_layout!(filled);
 
 /// Threads update and remove their own keys, while another one inserts what there is room for.
-fn by_several_threads<N: Node, I: Index>() {
+fn by_several_threads<N: Node>(index: IndexKind) {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
     fill(&tree, &mut model, N::NAME);
     let keys: Vec<u64> = model.keys().copied().collect();
@@ -178,16 +176,16 @@ fn by_several_threads<N: Node, I: Index>() {
 
 #[test]
 fn several_threads_update_and_remove_in_a_full_pool() {
-    by_several_threads::<Append<3>, Flat>();
-    by_several_threads::<Append<4, Fixed>, Persistent>();
-    by_several_threads::<Versioned<4>, Persistent>();
-    by_several_threads::<CowSip<4, { crab::COPY_ONLY }>, Volatile>();
+    by_several_threads::<Append<3>>(IndexKind::Flat);
+    by_several_threads::<Append<4, Fixed>>(IndexKind::Persistent);
+    by_several_threads::<Versioned<4>>(IndexKind::Persistent);
+    by_several_threads::<CowSip<4, { crab::COPY_ONLY }>>(IndexKind::Volatile);
 }
 
 /// Records are removed from a full pool; an update is one record more, and is refused whole.
-fn with_records<N: Node, I: Index>() {
+fn with_records<N: Node>(index: IndexKind) {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
-    let map: Map<u64, Vec<u8>, N, I, Any> = pool.map("m").unwrap();
+    let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("m", index).unwrap();
     let value = |n: u64| vec![n as u8; 40 + n as usize % 50];
     for round in 0..ROUNDS {
         let mut model = BTreeMap::new();
@@ -223,7 +221,7 @@ fn with_records<N: Node, I: Index>() {
 
 #[test]
 fn records_are_removed_from_a_full_pool() {
-    with_records::<Append<3>, Flat>();
-    with_records::<Versioned<4>, Persistent>();
-    with_records::<Circular<4>, Persistent>();
+    with_records::<Append<3>>(IndexKind::Flat);
+    with_records::<Versioned<4>>(IndexKind::Persistent);
+    with_records::<Circular<4>>(IndexKind::Persistent);
 }

@@ -29,12 +29,9 @@ macro_rules! in_every_layout {
     (@ $run:ident $name:ident $layout:ty, [$($index:ident)*]) => {
         #[test]
         fn $name() {
-            #[allow(unused_imports)]
-            use bristlecone::{
-                Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Linear, Logged, OneLine,
-                Persistent, Sentinel, Versioned, Volatile, crab,
-            };
-            $($run::<$layout, $index>();)*
+            #[allow(unused_imports, clippy::wildcard_imports, reason = "the names in the list")]
+            use bristlecone::{IndexKind, OneLine, papers::*};
+            $($run::<$layout>(IndexKind::$index);)*
         }
     };
 }

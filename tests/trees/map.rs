@@ -2,9 +2,9 @@
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
+use bristlecone::papers::{Circular, Linear};
 use bristlecone::{
-    Circular, Encoded, Error, Index, Key, Kind, Linear, Map, Node, OneLine, Options, Persistent, Pool, Result, Stored,
-    Value, Volatile, delegate_medium,
+    Encoded, Error, IndexKind, Key, Kind, Map, Node, OneLine, Options, Pool, Result, Stored, Value, delegate_medium,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-type Small<K, V, I = Volatile> = Map<K, V, Circular<4>, I, Any>;
+type Small<K, V> = Map<K, V, Circular<4>, Any>;
 
 fn options() -> Options {
     Pool::options().segment_size(4096).max_capacity(1 << 20).max_trees(40)
@@ -28,11 +28,11 @@ fn reopen(words: Vec<u64>) -> Pool<Any> {
     options().open_on(holding(words)).unwrap()
 }
 
-fn all<K: Key, V: Value, N: Node, I: Index, M: Medium>(map: &Map<K, V, N, I, M>) -> Vec<(K, V)> {
+fn all<K: Key, V: Value, N: Node, M: Medium>(map: &Map<K, V, N, M>) -> Vec<(K, V)> {
     map.iter().collect::<Result<_>>().unwrap()
 }
 
-fn sound<K: Key, V: Value, N: Node, I: Index, M: Medium>(map: &Map<K, V, N, I, M>) {
+fn sound<K: Key, V: Value, N: Node, M: Medium>(map: &Map<K, V, N, M>) {
     assert!(map.fault().is_none(), "{}", map.fault().unwrap());
     let report = map.check();
     assert!(report.is_clean(), "{:?}", report.violations);
@@ -43,7 +43,7 @@ fn sound<K: Key, V: Value, N: Node, I: Index, M: Medium>(map: &Map<K, V, N, I, M
 /// Everything a map does with keys, in and out of order, against `BTreeMap`.
 fn keys_of<K: Key + Debug>(keys: &[K]) {
     let pool = pool();
-    let map: Small<K, u64> = pool.map("m").unwrap();
+    let map: Small<K, u64> = pool.map_with("m", IndexKind::Volatile).unwrap();
     let mut model = BTreeMap::new();
     for (value, &key) in (0..).zip(keys.iter().rev().chain(keys)) {
         assert_eq!(map.insert(key, value).unwrap(), model.insert(key, value).is_some());
@@ -85,7 +85,7 @@ fn keys_of<K: Key + Debug>(keys: &[K]) {
     drop(map);
     let words = words_of(pool.medium());
     drop(pool);
-    same(&reopen(words).map("m").unwrap(), &model);
+    same(&reopen(words).map_with("m", IndexKind::Volatile).unwrap(), &model);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn every_kind_of_inline_value_comes_back() {
     where
         V: for<'v> Value<Borrowed<'v> = V> + Debug + PartialEq + Copy,
     {
-        let map: Small<u64, V> = pool.map(name).unwrap();
+        let map: Small<u64, V> = pool.map_with(name, IndexKind::Volatile).unwrap();
         for (key, &value) in (0..).zip(values) {
             assert!(!map.insert(key, value).unwrap());
             assert_eq!(map.get(key).unwrap(), Some(value));
@@ -141,7 +141,7 @@ fn every_kind_of_inline_value_comes_back() {
     values_of(&pool, "char", &['\0', 'é', char::MAX]);
     values_of(&pool, "f64", &[0.0, -0.0, f64::MIN, f64::INFINITY, 1e-300]);
     values_of(&pool, "()", &[(), (), ()]);
-    let nan: Small<u64, f64> = pool.map("f64").unwrap();
+    let nan: Small<u64, f64> = pool.map_with("f64", IndexKind::Volatile).unwrap();
     nan.insert(9, f64::NAN).unwrap();
     assert!(nan.get(9).unwrap().unwrap().is_nan());
 }
@@ -149,7 +149,7 @@ fn every_kind_of_inline_value_comes_back() {
 #[test]
 fn a_set_is_a_map_to_nothing() {
     let pool = pool();
-    let set: Map<(u32, u32), (), Linear<5>, Persistent, Any> = pool.map("set").unwrap();
+    let set: Map<(u32, u32), (), Linear<5>, Any> = pool.map_with("set", IndexKind::Persistent).unwrap();
     for a in 0..20 {
         for b in 0..20 {
             assert!(set.insert_new((a, b), ()).unwrap());
@@ -171,7 +171,7 @@ fn ranged(range: impl FnOnce() -> Vec<i32>) -> Result<Vec<i32>, String> {
 fn a_backward_range_panics_as_in_the_standard_library_and_not_of_an_empty_map() {
     use Bound::{Excluded, Included};
 
-    let map: Small<i32, u64> = pool().map("m").unwrap();
+    let map: Small<i32, u64> = pool().map_with("m", IndexKind::Volatile).unwrap();
     let mut model = BTreeMap::new();
     let ranges = [
         (Included(8), Excluded(3)),
@@ -225,12 +225,12 @@ fn records_of_every_length_come_back() {
     for segment in sizes {
         let options = Pool::options().segment_size(segment).max_capacity(96 << 20).max_trees(2);
         let pool = options.create_on(zeroed(96 << 20)).unwrap();
-        let map: Map<u64, Vec<u8>, Circular<8>, Volatile, Any> = pool.map("m").unwrap();
+        let map: Map<u64, Vec<u8>, Circular<8>, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
         let lengths = lengths();
         for (key, &len) in (0..).zip(&lengths) {
             assert!(!map.insert(key, &bytes(len, 0)).unwrap());
         }
-        let holds = |map: &Map<u64, Vec<u8>, Circular<8>, Volatile, Any>, salt: usize| {
+        let holds = |map: &Map<u64, Vec<u8>, Circular<8>, Any>, salt: usize| {
             for (key, &len) in (0..).zip(&lengths) {
                 assert!(map.get(key).unwrap().unwrap() == bytes(len, salt), "{len} bytes");
             }
@@ -250,7 +250,7 @@ fn records_of_every_length_come_back() {
         drop(pool);
         for words in [in_use, closed] {
             let pool = options.open_on(holding(words)).unwrap();
-            let map = pool.map("m").unwrap();
+            let map = pool.map_with("m", IndexKind::Volatile).unwrap();
             holds(&map, 2);
             // All the space is there again.
             map.clear().unwrap();
@@ -285,8 +285,8 @@ impl Value for Liar {
 #[test]
 fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
     let pool = pool();
-    let liars: Small<u64, Liar> = pool.map("m").unwrap();
-    let honest: Small<u64, Vec<u8>> = pool.map("m").unwrap();
+    let liars: Small<u64, Liar> = pool.map_with("m", IndexKind::Volatile).unwrap();
+    let honest: Small<u64, Vec<u8>> = pool.map_with("m", IndexKind::Volatile).unwrap();
     for key in 1..9 {
         honest.insert(key, &bytes(50, key as usize)).unwrap();
     }
@@ -298,7 +298,9 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
         refused(liars.insert_new(9, Encoded::Word(word)));
     }
     assert!(matches!(
-        pool.map::<u64, Liar, Circular<4>, Volatile>("empty").unwrap().bulk_load([(1, Encoded::Word(8))]),
+        pool.map_with::<u64, Liar, Circular<4>>("empty", IndexKind::Volatile)
+            .unwrap()
+            .bulk_load([(1, Encoded::Word(8))]),
         Err(Error::KindMismatch { .. })
     ));
     (1..9).for_each(|key| assert_eq!(honest.get(key).unwrap().unwrap(), bytes(50, key as usize)));
@@ -308,9 +310,9 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
 
 #[test]
 fn every_verb_works_on_records() {
-    fn verbs<N: Node, I: Index>() {
+    fn verbs<N: Node>(index: IndexKind) {
         let pool = pool();
-        let map: Map<i32, Vec<u8>, N, I, Any> = pool.map("m").unwrap();
+        let map: Map<i32, Vec<u8>, N, Any> = pool.map_with("m", index).unwrap();
         assert_eq!(map.first_key_value().unwrap(), None);
         assert!(!map.update(-5, b"no").unwrap());
         assert!(map.insert_new(-5, b"minus five").unwrap());
@@ -342,18 +344,18 @@ fn every_verb_works_on_records() {
         assert!(matches!(map.bulk_load(entries), Err(Error::NotEmpty { .. })));
         sound(&map);
     }
-    verbs::<Circular<4>, Volatile>();
-    verbs::<Circular<4>, Persistent>();
-    verbs::<Linear<5>, Volatile>();
-    verbs::<Linear<5>, Persistent>();
-    verbs::<OneLine<7>, Volatile>();
-    verbs::<OneLine<7>, Persistent>();
+    verbs::<Circular<4>>(IndexKind::Volatile);
+    verbs::<Circular<4>>(IndexKind::Persistent);
+    verbs::<Linear<5>>(IndexKind::Volatile);
+    verbs::<Linear<5>>(IndexKind::Persistent);
+    verbs::<OneLine<7>>(IndexKind::Volatile);
+    verbs::<OneLine<7>>(IndexKind::Persistent);
 }
 
 #[test]
 fn a_refused_bulk_load_gives_its_records_back() {
     let pool = pool();
-    let map: Small<u64, Vec<u8>> = pool.map("m").unwrap();
+    let map: Small<u64, Vec<u8>> = pool.map_with("m", IndexKind::Volatile).unwrap();
     let value = bytes(3000, 0);
     let mut available = None;
     for round in 0..20 {
@@ -369,7 +371,7 @@ fn a_refused_bulk_load_gives_its_records_back() {
 }
 
 /// Opens after an orderly close, and after none.
-fn both_ways(pool: &Pool<Any>, map: Small<u64, Vec<u8>, Persistent>) -> [Vec<u64>; 2] {
+fn both_ways(pool: &Pool<Any>, map: Small<u64, Vec<u8>>) -> [Vec<u64>; 2] {
     let in_use = words_of(pool.medium());
     drop(map);
     [in_use, words_of(pool.medium())]
@@ -379,7 +381,7 @@ fn both_ways(pool: &Pool<Any>, map: Small<u64, Vec<u8>, Persistent>) -> [Vec<u64
 fn replaced_and_removed_records_make_room() {
     let small = options().max_capacity(160 << 10).max_trees(2);
     let pool = small.create_on(zeroed(160 << 10)).unwrap();
-    let map: Small<u64, Vec<u8>, Persistent> = pool.map("m").unwrap();
+    let map: Small<u64, Vec<u8>> = pool.map_with("m", IndexKind::Persistent).unwrap();
     for n in 0..10_000 {
         map.insert(7, &bytes(n % 5 * 10 + 900, n)).unwrap();
         if n % 2 == 0 {
@@ -395,7 +397,7 @@ fn replaced_and_removed_records_make_room() {
     drop(pool);
     for round in 0..12 {
         let pool = small.open_on(holding(images[round % 2].clone())).unwrap();
-        let map: Small<u64, Vec<u8>, Persistent> = pool.map("m").unwrap();
+        let map: Small<u64, Vec<u8>> = pool.map_with("m", IndexKind::Persistent).unwrap();
         for n in 0..200 {
             map.insert(7, &bytes(n % 5 * 10 + 900, n)).unwrap();
             map.insert(8, &bytes(20_000 + n % 3, n)).unwrap();
@@ -411,7 +413,7 @@ fn many_trees_can_be_dropped_and_made_again() {
     let available = pool.stat().available;
     for round in 0..30 {
         for name in ["a", "b", "c"] {
-            let map: Small<u64, Vec<u8>> = pool.map(name).unwrap();
+            let map: Small<u64, Vec<u8>> = pool.map_with(name, IndexKind::Volatile).unwrap();
             for key in 0..30 {
                 map.insert(key, &bytes(key as usize * 200, round)).unwrap();
             }
@@ -451,10 +453,10 @@ impl Medium for Snapshots {
 
 #[test]
 fn a_cut_close_loses_no_space() {
-    fn cut<V: Value, I: Index>(value: impl for<'v> Fn(&'v [u8]) -> V::Borrowed<'v>) {
+    fn cut<V: Value>(index: IndexKind, value: impl for<'v> Fn(&'v [u8]) -> V::Borrowed<'v>) {
         let snapshots = Arc::new(Snapshots { of: zeroed(1 << 20), on: false.into(), taken: Mutex::default() });
         let pool = options().create_on(Arc::<Snapshots>::clone(&snapshots) as Any).unwrap();
-        let map: Small<u64, V, I> = pool.map("m").unwrap();
+        let map: Small<u64, V> = pool.map_with("m", index).unwrap();
         let content = bytes(5000, 0);
         for key in 0..50 {
             map.insert(key, value(&content)).unwrap();
@@ -467,22 +469,22 @@ fn a_cut_close_loses_no_space() {
         assert!(images.len() >= 2);
         for words in images {
             let pool = reopen(words);
-            let map: Small<u64, V, I> = pool.map("m").unwrap();
+            let map: Small<u64, V> = pool.map_with("m", index).unwrap();
             assert_eq!(map.len(), 50);
             sound(&map);
             assert_eq!(pool.stat().available, available);
         }
     }
-    cut::<u64, Volatile>(|bytes| bytes.len() as u64);
-    cut::<u64, Persistent>(|bytes| bytes.len() as u64);
-    cut::<Vec<u8>, Volatile>(|bytes| bytes);
-    cut::<Vec<u8>, Persistent>(|bytes| bytes);
+    cut::<u64>(IndexKind::Volatile, |bytes| bytes.len() as u64);
+    cut::<u64>(IndexKind::Persistent, |bytes| bytes.len() as u64);
+    cut::<Vec<u8>>(IndexKind::Volatile, |bytes| bytes);
+    cut::<Vec<u8>>(IndexKind::Persistent, |bytes| bytes);
 }
 
 #[test]
 fn a_record_is_read_whole_while_it_is_replaced() {
     let pool = pool();
-    let map: Small<u64, Vec<u8>> = pool.map("m").unwrap();
+    let map: Small<u64, Vec<u8>> = pool.map_with("m", IndexKind::Volatile).unwrap();
     let value = |n: u64| vec![n as u8; [10, 900, 9000, 33][n as usize % 4]];
     map.insert(5, &value(0)).unwrap();
     let done = AtomicBool::new(false);

@@ -1,10 +1,10 @@
 //! Every tree against `BTreeMap`: random histories, small nodes, all keys legal, with reopening in between.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::{
-    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, Index, Linear, Logged, Node, OneLine, PTree,
-    Persistent, Pool, Sentinel, Versioned, Volatile, crab,
+use bristlecone::papers::{
+    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Sentinel, Versioned, crab,
 };
+use bristlecone::{IndexKind, Node, OneLine, PTree, Pool};
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
 use proptest::test_runner::TestRunner;
@@ -59,9 +59,9 @@ fn options() -> bristlecone::Options {
     Pool::options().segment_size(4096).max_capacity(POOL).max_trees(4)
 }
 
-fn follows_the_model<N: Node, I: Index>(ops: Vec<Op>) {
+fn follows_the_model<N: Node>(index: IndexKind, ops: Vec<Op>) {
     let mut pool = options().create_on(zeroed(POOL)).unwrap();
-    let mut tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let mut tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
     for op in ops {
         match op {
@@ -126,7 +126,7 @@ fn follows_the_model<N: Node, I: Index>(ops: Vec<Op>) {
                 };
                 drop(pool);
                 pool = options().open_on(holding(words)).unwrap();
-                tree = pool.tree("t").unwrap();
+                tree = pool.tree_with("t", index).unwrap();
             }
         }
     }
@@ -146,7 +146,7 @@ fn cases() -> ProptestConfig {
 }
 
 /// What `proptest!` does, compiled once for all trees.
-fn in_all_histories(test_name: &'static str, follows_the_model: fn(Vec<Op>)) {
+fn in_all_histories(test_name: &'static str, follows_the_model: &dyn Fn(Vec<Op>)) {
     let config = ProptestConfig { test_name: Some(test_name), source_file: Some(file!()), ..cases() };
     let outcome = TestRunner::new(config).run(&histories(), |ops| {
         follows_the_model(ops);
@@ -156,10 +156,10 @@ fn in_all_histories(test_name: &'static str, follows_the_model: fn(Vec<Op>)) {
 }
 
 macro_rules! follow_the_model {
-    ($($name:ident: $layout:ty, $index:ty;)*) => {
+    ($($name:ident: $layout:ty, $index:ident;)*) => {
         $(#[test]
         fn $name() {
-            in_all_histories(stringify!($name), follows_the_model::<$layout, $index>);
+            in_all_histories(stringify!($name), &|ops| follows_the_model::<$layout>(IndexKind::$index, ops));
         })*
     };
 }
@@ -190,7 +190,7 @@ proptest! {
     #[test]
     fn bulk_load_is_insert_of_all(keys in prop::collection::btree_map(key(), any::<u64>(), 0..300)) {
         let pool = options().create_on(zeroed(POOL)).unwrap();
-        let tree: PTree<Circular<8>, Persistent, Any> = pool.tree("t").unwrap();
+        let tree: PTree<Circular<8>, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
         assert_eq!(tree.bulk_load(keys.clone()).unwrap(), keys.len() as u64);
         assert!(tree.check().is_clean());
         assert_eq!(tree.iter().collect::<BTreeMap<_, _>>(), keys);
@@ -209,7 +209,7 @@ proptest! {
 }
 
 /// Bytes of leaves per entry; the last leaf, which holds at most the key MAX, left out.
-fn bytes_per_entry(tree: &PTree<OneLine, Volatile, Any>) -> f64 {
+fn bytes_per_entry(tree: &PTree<OneLine, Any>) -> f64 {
     let report = tree.check();
     assert!(report.is_clean(), "{:?}", report.violations);
     ((report.leaves - 1) * <OneLine>::BYTES) as f64 / report.entries as f64
@@ -217,7 +217,7 @@ fn bytes_per_entry(tree: &PTree<OneLine, Volatile, Any>) -> f64 {
 
 #[test]
 fn keys_that_ascend_or_descend_fill_leaves() {
-    let empty = || -> PTree<OneLine, Volatile, Any> {
+    let empty = || -> PTree<OneLine, Any> {
         let pool = options().max_capacity(8 * POOL).create_on(zeroed(8 * POOL)).unwrap();
         pool.tree("t").unwrap()
     };

@@ -21,7 +21,7 @@ fn entries() -> impl Iterator<Item = (u64, u64)> {
     (0..KEYS).map(move |i| (key(i), i % 7))
 }
 
-fn keeps<N: Node, I: Index>(tree: &PTree<N, I, Any>) {
+fn keeps<N: Node>(tree: &PTree<N, Any>) {
     let mut expected: Vec<(u64, u64)> = entries().collect();
     expected.sort_unstable();
     assert_eq!(tree.iter().collect::<Vec<_>>(), expected);
@@ -31,9 +31,9 @@ fn keeps<N: Node, I: Index>(tree: &PTree<N, I, Any>) {
 }
 
 /// A pool with the tree, closed in order.
-fn holds<N: Node, I: Index>() -> Vec<u64> {
+fn holds<N: Node>(index: IndexKind) -> Vec<u64> {
     let pool = options().create_on(zeroed(POOL)).unwrap();
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     for (key, value) in entries() {
         assert_eq!(tree.insert(key, value + 1).unwrap(), None);
         assert_eq!(tree.update(key, value).unwrap(), Some(value + 1));
@@ -43,19 +43,19 @@ fn holds<N: Node, I: Index>() -> Vec<u64> {
     keeps(&tree);
     // After a crash.
     let crashed = options().open_on(holding(words_of(pool.medium()))).unwrap();
-    keeps::<N, I>(&crashed.tree("t").unwrap());
+    keeps::<N>(&crashed.tree_with("t", index).unwrap());
     drop(tree);
     let words = words_of(pool.medium());
     let reopened = options().open_on(holding(words.iter().copied())).unwrap();
     assert!(reopened.check().unwrap().is_clean());
-    keeps::<N, I>(&reopened.tree("t").unwrap());
+    keeps::<N>(&reopened.tree_with("t", index).unwrap());
     words
 }
 
 /// Opening it as another kind of tree is refused, and says what it is.
-fn is_no_other<N: Node, I: Index>(words: &[u64], name: &str) {
+fn is_no_other<N: Node>(index: IndexKind, words: &[u64], name: &str) {
     let pool = options().open_on(holding(words.iter().copied())).unwrap();
-    match pool.tree::<N, I>("t").map(drop) {
+    match pool.tree_with::<N>("t", index).map(drop) {
         Err(Error::LayoutMismatch { found, .. }) => assert!(found.starts_with(&format!("{name}/")), "{found}"),
         other => panic!("{name} opened as {}: {other:?}", N::NAME),
     }
@@ -63,27 +63,10 @@ fn is_no_other<N: Node, I: Index>(words: &[u64], name: &str) {
 }
 
 macro_rules! systems {
-    ($($name:ident: $alias:ident, $layout:literal, not $other:ident;)*) => {
+    ($($name:ident: $system:ident, $layout:literal, not $other:ident;)*) => {
         $(#[test]
         fn $name() {
-            trait System {
-                fn holds(&self) -> Vec<u64>;
-                fn is_no_other(&self, words: &[u64]);
-            }
-
-            impl<N: Node, I: Index, M: Medium> System for fn() -> PTree<N, I, M> {
-                fn holds(&self) -> Vec<u64> {
-                    holds::<N, I>()
-                }
-
-                fn is_no_other(&self, words: &[u64]) {
-                    is_no_other::<N, I>(words, $layout);
-                }
-            }
-
-            let alias: fn() -> $alias = || unreachable!();
-            let other: fn() -> $other = || unreachable!();
-            other.is_no_other(&alias.holds());
+            is_no_other::<papers::$other>(papers::$other::INDEX, &holds::<papers::$system>(papers::$system::INDEX), $layout);
         })*
     };
 }
@@ -105,6 +88,11 @@ systems! {
     fp_tree: FpTree, "fingerprint", not CrabTree;
     lcb_tree: LcbTree, "logged", not FastFair;
     cdds_tree: CddsTree, "versioned", not LcbTree;
-    volatile_std: VolatileStd, "linear", not VolatileCirc;
-    volatile_circ: VolatileCirc, "circular", not VolatileStd;
+}
+
+/// The volatile baselines: the index is in memory, too.
+#[test]
+fn in_memory() {
+    is_no_other::<papers::CircTree>(IndexKind::Volatile, &holds::<papers::FastFair>(IndexKind::Volatile), "linear");
+    is_no_other::<papers::FastFair>(IndexKind::Volatile, &holds::<papers::CircTree>(IndexKind::Volatile), "circular");
 }

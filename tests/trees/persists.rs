@@ -3,7 +3,7 @@
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
 use bristlecone::medium::{Counted, Dram, LINE, Medium};
-use bristlecone::{Index, Map, Node, OneLine, PTree, Pool, Volatile, delegate_medium};
+use bristlecone::{IndexKind, Map, Node, OneLine, PTree, Pool, delegate_medium};
 use std::backtrace::Backtrace;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -157,12 +157,12 @@ fn key(n: u64) -> u64 {
 }
 
 /// All that was found in a history with every verb, with splits, merges and growth of the index.
-fn audited<N: Node, I: Index>() -> BTreeSet<(Finding, String, String)> {
+fn audited<N: Node>(index: IndexKind) -> BTreeSet<(Finding, String, String)> {
     let on = Audited::new(SIZE);
     let mut audit = Audit { on: Arc::clone(&on), found: BTreeSet::new() };
     let options = Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2);
     let pool = audit.verb("create a pool", || options.create_on(Arc::clone(&on) as Any).unwrap());
-    let mut tree: PTree<N, I, Any> = audit.verb("create", || pool.tree("t").unwrap());
+    let mut tree: PTree<N, Any> = audit.verb("create", || pool.tree_with("t", index).unwrap());
     let keys = 3 * N::SLOTS as u64 + 40;
     for round in 0..2 {
         for n in 0..keys {
@@ -189,14 +189,14 @@ fn audited<N: Node, I: Index>() -> BTreeSet<(Finding, String, String)> {
         audit.verb("clear", || tree.clear().unwrap());
         audit.verb("bulk_load", || tree.bulk_load((0..keys).map(|n| (n, n))).unwrap());
         audit.verb("close", || drop(tree));
-        tree = audit.verb("open", || pool.tree("t").unwrap());
+        tree = audit.verb("open", || pool.tree_with("t", index).unwrap());
         audit.verb("touch", || assert_eq!(tree.iter().count() as u64, keys));
     }
     let report = tree.check();
     assert!(report.is_clean(), "{:?}", report.violations);
     audit.verb("close", || drop(tree));
     audit.verb("drop_tree", || pool.drop_tree("t").unwrap());
-    let map: Map<u64, Vec<u8>, N, I, Any> = audit.verb("create", || pool.map("m").unwrap());
+    let map: Map<u64, Vec<u8>, N, Any> = audit.verb("create", || pool.map_with("m", index).unwrap());
     for n in 0..40 {
         audit.verb("insert a record", || map.insert(key(n), &[7; 100]).unwrap());
         audit.verb("update a record", || map.insert(key(n), &vec![8; n as usize * 250]).unwrap());
@@ -210,10 +210,10 @@ fn audited<N: Node, I: Index>() -> BTreeSet<(Finding, String, String)> {
     audit.found
 }
 
-fn nothing_is_found<N: Node, I: Index>() {
-    let found = audited::<N, I>();
+fn nothing_is_found<N: Node>(index: IndexKind) {
+    let found = audited::<N>(index);
     let lines: Vec<String> = found.into_iter().map(|(what, verb, by)| format!("{verb}: {what:?} {by}")).collect();
-    assert!(lines.is_empty(), "{} {:?}:\n{}", N::NAME, I::KIND, lines.join("\n"));
+    assert!(lines.is_empty(), "{} {:?}:\n{}", N::NAME, index, lines.join("\n"));
 }
 
 in_every_layout!(nothing_is_found);
@@ -247,7 +247,7 @@ fn lines_and_fences_are_as_documented() {
     };
     let pool = Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2);
     let pool = pool.create_on(Arc::clone(&counted) as Any).unwrap();
-    let tree: PTree<OneLine, Volatile, Any> = pool.tree("t").unwrap();
+    let tree: PTree<OneLine, Any> = pool.tree("t").unwrap();
     // The eleven leaves of 39 entries have two segments, and are full but for the last one.
     (1..=400).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
     // Ten lines have all 39 entries of a leaf.

@@ -3,13 +3,14 @@
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
-use bristlecone::{Circular, Error, Map, Options, Pool, Volatile, delegate_medium};
+use bristlecone::papers::Circular;
+use bristlecone::{Error, IndexKind, Map, Options, Pool, delegate_medium};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-type Small = Map<u64, Vec<u8>, Circular<4>, Volatile, Any>;
+type Small = Map<u64, Vec<u8>, Circular<4>, Any>;
 type Content = BTreeMap<u64, Vec<u8>>;
 
 const PAGE: usize = 4096 / 8;
@@ -113,7 +114,7 @@ fn history(later: &Options) -> (Vec<Content>, Vec<Moment>) {
     let mut contents = vec![content.clone()];
     for round in 0..3 {
         let pool = if round == 0 { options().create_on(disk.any()) } else { later.open_on(disk.any()) }.unwrap();
-        let map: Small = pool.map("m").unwrap();
+        let map: Small = pool.map_with("m", IndexKind::Volatile).unwrap();
         for i in 0..20 {
             let key = (i * 7 + round as u64 * 5) % 40;
             let new = value(key, round);
@@ -163,7 +164,7 @@ fn unnoticed(later: &Options) -> usize {
                 // The creation was cut.
                 Err(error) => assert!(matches!(error, Error::NotAPool { .. }) && synced == 0, "{error}"),
                 Ok(pool) => {
-                    let whole = pool.map("m").is_ok_and(|map: Small| {
+                    let whole = pool.map_with("m", IndexKind::Volatile).is_ok_and(|map: Small| {
                         map.fault().is_none()
                             && map.check().is_clean()
                             && content(&map) == contents[moments[synced].changes]
@@ -209,7 +210,7 @@ fn what_is_left_is_checked_before_it_is_used() {
                 whole += 1;
                 assert!(report.is_clean() && !pool.stat().was_clean && !pool.stat().power_loss);
                 // Free blocks, segments and the index are what the leaves say, not what was closed once.
-                let map: Small = pool.map("m").unwrap();
+                let map: Small = pool.map_with("m", IndexKind::Volatile).unwrap();
                 let mut model = content(&map);
                 assert!(report.entries == model.len() as u64 || report.trees == 0);
                 for key in 0..60 {
@@ -222,7 +223,7 @@ fn what_is_left_is_checked_before_it_is_used() {
                 pool.close().unwrap();
                 let again = Disk::new(holding(words_of(&disk.cache)), 3);
                 let pool = options().open_on(again.any()).unwrap();
-                assert_eq!(content(&pool.map("m").unwrap()), model);
+                assert_eq!(content(&pool.map_with("m", IndexKind::Volatile).unwrap()), model);
             }
         }
     }
@@ -234,7 +235,7 @@ fn what_the_machine_did_not_lose_opens_as_ever() {
     let disk = Disk::new(zeroed(192 << 10), 1);
     let pool = options().create_on(disk.any()).unwrap();
     assert_eq!(disk.syncs(), 1);
-    let map: Small = pool.map("m").unwrap();
+    let map: Small = pool.map_with("m", IndexKind::Volatile).unwrap();
     map.insert(1, b"one").unwrap();
     let killed = words_of(&disk.cache);
     drop(map);
@@ -245,7 +246,10 @@ fn what_the_machine_did_not_lose_opens_as_ever() {
         let disk = Disk::new(holding(words.iter().copied()), boot);
         let pool = options().open_on(disk.any()).unwrap();
         assert_eq!(disk.syncs(), syncs);
-        assert_eq!(pool.map::<u64, Vec<u8>, Circular<4>, Volatile>("m").unwrap().get(1).unwrap().unwrap(), b"one");
+        assert_eq!(
+            pool.map_with::<u64, Vec<u8>, Circular<4>>("m", IndexKind::Volatile).unwrap().get(1).unwrap().unwrap(),
+            b"one"
+        );
         words_of(&disk.cache)
     };
     // Killed, in the same boot: the disk knows that it was in use, so nothing is waited for.
@@ -256,7 +260,7 @@ fn what_the_machine_did_not_lose_opens_as_ever() {
     open(&killed, 0, 1);
     // As older builds leave it, and where nothing is known of the boot.
     let old = options().create_on(zeroed(192 << 10)).unwrap();
-    old.map::<u64, Vec<u8>, Circular<4>, Volatile>("m").unwrap().insert(1, b"one").unwrap();
+    old.map_with::<u64, Vec<u8>, Circular<4>>("m", IndexKind::Volatile).unwrap().insert(1, b"one").unwrap();
     open(&words_of(old.medium()), 2, 1);
 }
 
@@ -264,7 +268,7 @@ fn what_the_machine_did_not_lose_opens_as_ever() {
 fn the_error_tells_the_way_in() {
     let disk = Disk::new(zeroed(192 << 10), 1);
     let pool = options().create_on(disk.any()).unwrap();
-    pool.map::<u64, Vec<u8>, Circular<4>, Volatile>("m").unwrap().insert(1, b"one").unwrap();
+    pool.map_with::<u64, Vec<u8>, Circular<4>>("m", IndexKind::Volatile).unwrap().insert(1, b"one").unwrap();
     let other = |words| Disk::new(holding(words), 2);
     let after = other(words_of(&disk.cache));
     let error = options().open_on(after.any()).err().unwrap();

@@ -3,7 +3,8 @@
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
-use bristlecone::{Circular, Error, Map, Options, Pool, Result, Volatile, delegate_medium};
+use bristlecone::papers::Circular;
+use bristlecone::{Error, IndexKind, Map, Options, Pool, Result, delegate_medium};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-type Records = Map<u64, Vec<u8>, Circular<4>, Volatile, Any>;
+type Records = Map<u64, Vec<u8>, Circular<4>, Any>;
 
 fn options(bytes: u64) -> Options {
     Pool::options().segment_size(4096).max_capacity(bytes).max_trees(4)
@@ -83,7 +84,7 @@ fn a_long_record_is_copied_once_while_its_neighbour_is_written() {
         asks: 20.into(),
     });
     let pool = options(1 << 20).create_on(Arc::<Watched>::clone(&watched) as Any).unwrap();
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     let long = vec![0xa5; WORDS as usize * 8];
     map.insert(1, &long).unwrap();
     map.insert(2, b"neighbour").unwrap();
@@ -121,7 +122,7 @@ fn value(key: u64, version: u64) -> Vec<u8> {
 #[test]
 fn an_iterator_gives_the_values_that_its_leaf_had() {
     let pool = pool(1 << 20);
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     for key in 1..4 {
         map.insert(key, &value(key, 0)).unwrap();
     }
@@ -145,7 +146,7 @@ fn an_iterator_gives_the_values_that_its_leaf_had() {
 #[test]
 fn what_an_iterator_holds_on_to_is_out_of_space_until_it_goes_on() {
     let pool = pool(256 << 10);
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     for key in 1..4 {
         map.insert(key, &value(key, 0)).unwrap();
     }
@@ -167,7 +168,7 @@ fn what_an_iterator_holds_on_to_is_out_of_space_until_it_goes_on() {
 #[test]
 fn segments_come_back_when_the_last_reader_goes() {
     let pool = pool(256 << 10);
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     map.insert(1, b"short").unwrap();
     let before = pool.stat().available;
     map.insert(2, &vec![7; 50_000]).unwrap();
@@ -191,7 +192,7 @@ fn segments_come_back_when_the_last_reader_goes() {
     assert_eq!(pool.stat().available, before - 4096);
     // So they are after a crash.
     let crashed = options(256 << 10).open_on(holding(words)).unwrap();
-    sound(&crashed.map("m").unwrap());
+    sound(&crashed.map_with("m", IndexKind::Volatile).unwrap());
     assert_eq!(crashed.stat().available, before - 4096);
 }
 
@@ -199,7 +200,7 @@ fn segments_come_back_when_the_last_reader_goes() {
 fn constant_content_takes_constant_space() {
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 1000 };
     let pool = pool(512 << 10);
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     let long = |version: u64| vec![version as u8; 6000 + version as usize % 5000];
     for key in 0..8 {
         map.insert(key, &value(key, 0)).unwrap();
@@ -254,7 +255,7 @@ fn constant_content_takes_constant_space() {
     let available = pool.stat().available;
     for words in [crashed, words_of(pool.medium())] {
         let pool = options(512 << 10).open_on(holding(words)).unwrap();
-        let map: Records = pool.map("m").unwrap();
+        let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
         sound(&map);
         assert_eq!(map.len(), 16);
         drop(map);
@@ -265,7 +266,7 @@ fn constant_content_takes_constant_space() {
 #[test]
 fn a_record_of_two_slots_is_reported_and_harmless() {
     let pool = pool(256 << 10);
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     for key in 1..4 {
         map.insert(key, &value(key, 0)).unwrap();
     }
@@ -275,7 +276,7 @@ fn a_record_of_two_slots_is_reported_and_harmless() {
     let slot = words.iter().position(|&word| word == third).unwrap();
     words[slot] = second;
     let pool = options(256 << 10).open_on(holding(words)).unwrap();
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     let reports = |invariant: &str| {
         let report = map.check();
         assert!(report.violations.iter().any(|broken| broken.invariant.contains(invariant)), "{:?}", report.violations);
@@ -302,7 +303,7 @@ fn a_record_of_two_slots_is_reported_and_harmless() {
 #[test]
 fn a_wrong_close_record_takes_no_record_along() {
     let pool = pool(256 << 10);
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     let long = vec![0xa5; 9000];
     for key in 1..20 {
         map.insert(key, &value(key, 0)).unwrap();
@@ -315,9 +316,9 @@ fn a_wrong_close_record_takes_no_record_along() {
     assert!(words[closed] > 0 && words[closed] != span);
     words[closed] = span;
     let pool = options(256 << 10).open_on(holding(words)).unwrap();
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     // Another tree takes all the space that there is.
-    let other: Records = pool.map("other").unwrap();
+    let other: Records = pool.map_with("other", IndexKind::Volatile).unwrap();
     (0..).find(|&key| other.insert(key, &long).is_err());
     assert!(map.get(20).unwrap().unwrap() == long);
     (1..20).for_each(|key| assert!(map.get(key).unwrap().unwrap() == value(key, 0)));
@@ -328,11 +329,11 @@ fn a_wrong_close_record_takes_no_record_along() {
 #[test]
 fn a_value_is_lent() {
     let pool = pool(1 << 20);
-    let numbers: Map<u64, i32, Circular<4>, Volatile, Any> = pool.map("numbers").unwrap();
+    let numbers: Map<u64, i32, Circular<4>, Any> = pool.map_with("numbers", IndexKind::Volatile).unwrap();
     numbers.insert(1, -7).unwrap();
     assert_eq!(numbers.get_with(1, |number| number * 2).unwrap(), Some(-14));
     assert_eq!(numbers.get_with(2, |number| number * 2).unwrap(), None);
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     for len in [0, 1, 7, 8, 9, 127, 128, 129, 1023, 1024, 1025, 20_000] {
         let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
         map.insert(len, &bytes).unwrap();
@@ -353,7 +354,7 @@ fn a_value_is_lent() {
 #[ignore = "a measurement, which wants two quiet cores and optimised code"]
 fn a_long_get_beside_a_writer_takes_as_long_as_alone() {
     let pool = Pool::options().max_capacity(256 << 20).create_on(zeroed(256 << 20)).unwrap();
-    let map: Records = pool.map("m").unwrap();
+    let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     map.insert(1, &vec![7; 64 << 20]).unwrap();
     map.insert(2, b"neighbour").unwrap();
     let get = || {

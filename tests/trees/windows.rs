@@ -3,7 +3,7 @@
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
 use bristlecone::medium::Medium;
-use bristlecone::{Index, Node, PTree, Pool, delegate_medium};
+use bristlecone::{IndexKind, Node, PTree, Pool, delegate_medium};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,13 +65,13 @@ fn few<N: Node>() -> u64 {
     200 + 8 * N::BYTES / 8
 }
 
-fn slides<N: Node, I: Index>(way: Way) {
-    let when = format!("{} {:?} {way:?}", N::NAME, I::KIND);
+fn slides<N: Node>(index: IndexKind, way: Way) {
+    let when = format!("{} {:?} {way:?}", N::NAME, index);
     let size = 96 << 10;
     let options = Pool::options().segment_size(4096).max_capacity(size).max_trees(1);
     let reads = Arc::new(Reads { on: zeroed(size), words: AtomicU64::new(0) });
     let pool = options.create_on(Arc::clone(&reads) as Any).unwrap();
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut memory = 0;
     for step in 0..STEPS {
         tree.insert(way.key(step), step).unwrap_or_else(|error| panic!("{when}, step {step}: {error}"));
@@ -97,13 +97,13 @@ fn slides<N: Node, I: Index>(way: Way) {
 }
 
 /// Takes all of many entries from one end.
-fn pops<N: Node, I: Index>(front: bool) {
-    let when = format!("{} {:?} {front}", N::NAME, I::KIND);
+fn pops<N: Node>(index: IndexKind, front: bool) {
+    let when = format!("{} {:?} {front}", N::NAME, index);
     let size = 1 << 20;
     let options = Pool::options().segment_size(4096).max_capacity(size).max_trees(1);
     let reads = Arc::new(Reads { on: zeroed(size), words: AtomicU64::new(0) });
     let pool = options.create_on(Arc::clone(&reads) as Any).unwrap();
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let keys: Vec<u64> = (0..STEPS / 2).map(|i| Way::Scattered.key(i)).collect();
     keys.iter().for_each(|&key| assert_eq!(tree.insert(key, key).unwrap(), None));
     for left in (0..keys.len()).rev() {
@@ -118,9 +118,9 @@ fn pops<N: Node, I: Index>(front: bool) {
     assert!(report.leaves <= 4, "{when}: {} leaves of an empty tree", report.leaves);
 }
 
-fn windows<N: Node, I: Index>() {
-    [Way::Up, Way::Down, Way::Scattered].into_iter().for_each(slides::<N, I>);
-    [true, false].into_iter().for_each(pops::<N, I>);
+fn windows<N: Node>(index: IndexKind) {
+    [Way::Up, Way::Down, Way::Scattered].into_iter().for_each(|way| slides::<N>(index, way));
+    [true, false].into_iter().for_each(|front| pops::<N>(index, front));
 }
 
 in_every_layout!(windows);

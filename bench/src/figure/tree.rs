@@ -7,15 +7,14 @@ use crate::out::Outcome;
 use crate::subject::Subject;
 use crate::tree::Tree;
 #[cfg(feature = "figures")]
-use bristlecone::{
-    Aggressive, Append, Circular, Conservative, CowSip, Fingerprint, Fingerprinted, Fixed, Flat, FlatFixed, Index,
-    Linear, Logged, Node, Persistent, Pool, Scanned, Sentinel, Versioned, Volatile, crab,
+use bristlecone::papers::{
+    Aggressive, Append, Conservative, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Sentinel, Versioned, crab,
 };
-#[cfg(not(feature = "figures"))]
-use bristlecone::{Circular, Index, Linear, Node, Persistent, Pool, Scanned, Volatile};
+use bristlecone::papers::{Circular, Linear, Scanned};
+use bristlecone::{IndexKind, Node, Pool};
 
-fn opened<N: Node, I: Index>(pool: &Pool<Switched>) -> Outcome<Box<dyn Subject>> {
-    Ok(Box::new(Tree::<N, I, Switched>::open(pool)?))
+fn opened<N: Node>(pool: &Pool<Switched>, index: IndexKind) -> Outcome<Box<dyn Subject>> {
+    Ok(Box::new(Tree::<N, Switched>::open(pool, index)?))
 }
 
 /// Opens a tree with nodes of so many bytes, or makes it.
@@ -36,7 +35,7 @@ pub(crate) struct Contestant {
 /// slots, and the bytes of slots that there are. Each size costs a second of compile time, unless another contestant
 /// has it.
 macro_rules! contestant {
-    ($name:literal, $durable:literal, $index:ty, $slots:ident => $layout:ty, [$($bytes:literal)*]) => {
+    ($name:literal, $durable:literal, $index:ident, $slots:ident => $layout:ty, [$($bytes:literal)*]) => {
         Contestant {
             name: $name,
             durable: $durable,
@@ -44,7 +43,7 @@ macro_rules! contestant {
             open: |pool, bytes| match bytes {
                 $($bytes => {
                     const $slots: usize = $bytes / 16;
-                    opened::<$layout, $index>(pool)
+                    opened::<$layout>(pool, IndexKind::$index)
                 })*
                 _ => Err(format!("{}: no nodes of {bytes} bytes", $name).into()),
             },

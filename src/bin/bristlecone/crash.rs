@@ -5,7 +5,7 @@ use crate::parse::{self, Usage};
 use crate::subjects::{Subject, layouts, subjects};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
-use bristlecone::{Index, Node, OneLine};
+use bristlecone::{Node, OneLine};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -101,12 +101,13 @@ pub(crate) fn run(mut args: Args) -> Outcome {
     (subject.crash)(&args)
 }
 
-pub(crate) fn checked<N: Node, I: Index>(args: &Args) -> Outcome {
+pub(crate) fn checked<N: Node>(args: &Args) -> Outcome {
     let model = match args.model {
         ModelName::Tso => Model::Tso,
         ModelName::Weak => Model::Weak,
     };
     let mut campaign = Campaign::new(model);
+    campaign.index = args.index.kind();
     campaign.values = match args.values {
         ValuesName::Numbers => Values::Numbers,
         ValuesName::Records => Values::Records,
@@ -122,14 +123,14 @@ pub(crate) fn checked<N: Node, I: Index>(args: &Args) -> Outcome {
         progress.set_position(done as u64);
     };
     if args.controls {
-        let controls = campaign.controls::<N, I>(&replay, show);
+        let controls = campaign.controls::<N>(&replay, show);
         progress.finish_and_clear();
         return report_controls(args, &controls, start.elapsed());
     }
     let found = match (&args.replay, args.exhaustive) {
-        (Some(history), _) => campaign.history::<N, I>(history),
-        (None, true) => campaign.exhaustive::<N, I>(show),
-        (None, false) => campaign.random::<N, I>(args.count, args.ops, show),
+        (Some(history), _) => campaign.history::<N>(history),
+        (None, true) => campaign.exhaustive::<N>(show),
+        (None, false) => campaign.random::<N>(args.count, args.ops, show),
     };
     progress.finish_and_clear();
     report(args, &found, start.elapsed())

@@ -3,11 +3,11 @@
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
 use crate::subjects::{Subject, layouts, subjects};
+use bristlecone::Node;
 use bristlecone::crash::Values;
 #[cfg(bristlecone_delays)]
 use bristlecone::lin::Control;
 use bristlecone::lin::{Campaign, Outcome as Found};
-use bristlecone::{Index, Node};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -117,13 +117,13 @@ impl What {
 /// Runs a campaign on one kind of tree.
 pub(crate) type Check = fn(&Campaign, What, &(dyn Fn(&Found) + Sync)) -> Found;
 
-pub(crate) fn checked<N: Node, I: Index>(campaign: &Campaign, what: What, progress: &(dyn Fn(&Found) + Sync)) -> Found {
+pub(crate) fn checked<N: Node>(campaign: &Campaign, what: What, progress: &(dyn Fn(&Found) + Sync)) -> Found {
     match what {
-        What::Rounds => campaign.run::<N, I>(progress),
-        What::Durable => campaign.durable::<N, I>(progress),
+        What::Rounds => campaign.run::<N>(progress),
+        What::Durable => campaign.durable::<N>(progress),
         #[cfg(bristlecone_delays)]
-        What::Without(control) => campaign.control::<N, I>(control, progress),
-        What::DurableWithout => campaign.durable_control::<N, I>(progress),
+        What::Without(control) => campaign.control::<N>(control, progress),
+        What::DurableWithout => campaign.durable_control::<N>(progress),
     }
 }
 
@@ -192,8 +192,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         let values = job.values.values();
         // What one job leaves of its time is for the others.
         let time = end.saturating_duration_since(Instant::now()) / (jobs.len() - i) as u32;
-        let campaign =
-            Campaign { name: job.name(), values, time: time.max(Duration::from_millis(1)), ..campaign.clone() };
+        let (name, index, time) = (job.name(), job.subject.index, time.max(Duration::from_millis(1)));
+        let campaign = Campaign { name, index, values, time, ..campaign.clone() };
         let start = Instant::now();
         let found = (job.subject.lin)(&campaign, job.what, &|found| {
             let rate = found.operations as f64 / start.elapsed().as_secs_f64();

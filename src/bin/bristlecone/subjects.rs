@@ -2,10 +2,11 @@
 
 use crate::{crash, lin};
 #[cfg(feature = "papers")]
-use bristlecone::{
+use bristlecone::papers::{
     Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
 };
-use bristlecone::{Circular, Flat, FlatFixed, Index, IndexKind, Linear, Node, OneLine, Persistent, Volatile};
+use bristlecone::papers::{Circular, Linear};
+use bristlecone::{IndexKind, Node, OneLine};
 
 /// A tree that can be checked.
 pub(crate) struct Subject {
@@ -22,9 +23,9 @@ macro_rules! subjects {
         &[$(Subject {
             layout: <$layout as Node>::NAME,
             slots: <$layout as Node>::SLOTS as u32,
-            index: <$index as Index>::KIND,
-            crash: crash::checked::<$layout, $index>,
-            lin: lin::checked::<$layout, $index>,
+            index: IndexKind::$index,
+            crash: crash::checked::<$layout>,
+            lin: lin::checked::<$layout>,
         }),*]
     };
     (@ $indexes:tt $($layout:ty)*) => { &[$(subjects!(@@ $indexes $layout),)*] };

@@ -32,7 +32,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
 }
 
 /// Numbers to numbers.
-impl<N: Node, I: bristlecone::Index, M: Medium> Tree for PTree<N, I, M> {
+impl<N: Node, M: Medium> Tree for PTree<N, M> {
     fn get(&self, key: u64) -> Result<Option<Vec<u8>>> {
         let value = self.get(key);
         match self.fault() {
@@ -74,7 +74,7 @@ impl<N: Node, I: bristlecone::Index, M: Medium> Tree for PTree<N, I, M> {
 }
 
 /// Numbers to bytes.
-impl<N: Node, I: bristlecone::Index, M: Medium> Tree for Map<u64, Vec<u8>, N, I, M> {
+impl<N: Node, M: Medium> Tree for Map<u64, Vec<u8>, N, M> {
     fn get(&self, key: u64) -> Result<Option<Vec<u8>>> {
         let value = self.get(key)?;
         match self.fault() {
@@ -105,47 +105,29 @@ impl<N: Node, I: bristlecone::Index, M: Medium> Tree for Map<u64, Vec<u8>, N, I,
     }
 }
 
-/// Runs `$body` with `$n` standing for the type of nodes and `$i` for that of the index; `None` for a shape that is not in the
-/// list. (`OneLine` has one size; a flat index only goes with it.)
+/// Runs `$body` with `$n` standing for the type of nodes; `None` for a shape that is not in the list. (`OneLine` has one size.)
 ///
 /// Each of them costs seconds of compile time.
-macro_rules! with_types {
-    ($shape:expr, [$($size:literal)*], $n:ident, $i:ident => $body:expr) => {
-        match ($shape.layout, $shape.slots, $shape.index) {
-            ($crate::parse::Layout::OneLine, 39, $crate::parse::Index::Volatile) => {
-                $crate::trees::with_types!(@ $n = OneLine, $i = Volatile => $body)
+macro_rules! with_type {
+    ($shape:expr, [$($size:literal)*], $n:ident => $body:expr) => {
+        match ($shape.layout, $shape.slots) {
+            ($crate::parse::Layout::OneLine, 39) => {
+                type $n = bristlecone::OneLine;
+                Some($body)
             }
-            ($crate::parse::Layout::OneLine, 39, $crate::parse::Index::Persistent) => {
-                $crate::trees::with_types!(@ $n = OneLine, $i = Persistent => $body)
+            $(($crate::parse::Layout::Linear, $size) => {
+                type $n = bristlecone::papers::Linear<$size>;
+                Some($body)
             }
-            ($crate::parse::Layout::OneLine, 39, $crate::parse::Index::Flat) => {
-                $crate::trees::with_types!(@ $n = OneLine, $i = Flat => $body)
-            }
-            ($crate::parse::Layout::OneLine, 39, $crate::parse::Index::FlatFixed) => {
-                $crate::trees::with_types!(@ $n = OneLine, $i = FlatFixed => $body)
-            }
-            $(($crate::parse::Layout::Linear, $size, $crate::parse::Index::Volatile) => {
-                $crate::trees::with_types!(@ $n = Linear<$size>, $i = Volatile => $body)
-            }
-            ($crate::parse::Layout::Linear, $size, $crate::parse::Index::Persistent) => {
-                $crate::trees::with_types!(@ $n = Linear<$size>, $i = Persistent => $body)
-            }
-            ($crate::parse::Layout::Circular, $size, $crate::parse::Index::Volatile) => {
-                $crate::trees::with_types!(@ $n = Circular<$size>, $i = Volatile => $body)
-            }
-            ($crate::parse::Layout::Circular, $size, $crate::parse::Index::Persistent) => {
-                $crate::trees::with_types!(@ $n = Circular<$size>, $i = Persistent => $body)
+            ($crate::parse::Layout::Circular, $size) => {
+                type $n = bristlecone::papers::Circular<$size>;
+                Some($body)
             })*
             _ => None,
         }
     };
-    (@ $n:ident = $node:ident $(<$size:literal>)?, $i:ident = $index:ident => $body:expr) => {{
-        type $n = bristlecone::$node $(<$size>)?;
-        type $i = bristlecone::$index;
-        Some($body)
-    }};
 }
-pub(crate) use with_types;
+pub(crate) use with_type;
 
 /// What a tree's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,20 +175,21 @@ impl Shape {
 
     /// Whether there are trees of this shape.
     pub(crate) fn is_known(self) -> bool {
-        with_types!(self, [32 64 128 256], N, I => (size_of::<N>(), size_of::<I>())).is_some()
+        with_type!(self, [32 64 128 256], N => size_of::<N>()).is_some()
     }
 
     /// Opens the tree of this shape, or creates it.
     pub(crate) fn open<M: Medium>(self, pool: &Pool<M>, name: &str) -> Outcome<Box<dyn Tree>> {
-        let opened = with_types!(self, [32 64 128 256], N, I => self.open_as::<N, I, M>(pool, name));
+        let opened = with_type!(self, [32 64 128 256], N => self.open_as::<N, M>(pool, name));
         let unknown = || format!("tree '{name}' has {}, which the command line does not read", self.nodes());
         Ok(opened.ok_or_else(unknown)??)
     }
 
-    fn open_as<N: Node, I: bristlecone::Index, M: Medium>(self, pool: &Pool<M>, name: &str) -> Result<Box<dyn Tree>> {
+    fn open_as<N: Node, M: Medium>(self, pool: &Pool<M>, name: &str) -> Result<Box<dyn Tree>> {
+        let index = self.index.kind();
         Ok(match self.values {
-            Values::Numbers => Box::new(pool.tree::<N, I>(name)?),
-            Values::Bytes => Box::new(pool.map::<u64, Vec<u8>, N, I>(name)?),
+            Values::Numbers => Box::new(pool.tree_with::<N>(name, index)?),
+            Values::Bytes => Box::new(pool.map_with::<u64, Vec<u8>, N>(name, index)?),
         })
     }
 }

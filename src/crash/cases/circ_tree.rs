@@ -4,9 +4,10 @@
 //! and 96; the others are ours. A line holds four slots here, not two.
 
 use super::{Scene, inserts, put, removals};
+use crate::IndexKind;
 use crate::crash::history::Op;
 use crate::medium::Model;
-use crate::{Circular, Persistent, Volatile};
+use crate::papers::Circular;
 
 type Ring = Circular<8>;
 
@@ -32,74 +33,89 @@ fn full() -> impl Iterator<Item = Op> {
 /// cannot be: the new key makes the entry count.
 #[test]
 fn cases_1a_and_1b_to_the_left_around_the_end() {
-    Scene::new(inserts(NODE), put(15, 'f')).leaves::<Ring, Volatile>(&[
-        ("8a 32b 57c 71d 96e - - -", "8a 32b 57c 71d 96e - - -"),
-        ("8a 32b 57c 71d 96e - - -a", "8a 32b 57c 71d 96e - - -a"),
-        // 1a: 8 is there twice; in the second state with a value that is that of 15 already.
-        ("8a 32b 57c 71d 96e - - 8a", "8a 32b 57c 71d 96e - - -a"),
-        ("8f 32b 57c 71d 96e - - 8a", "8a 32b 57c 71d 96e - - -a"),
-        // 1b.
-        ("15f 32b 57c 71d 96e - - 8a", "15f 32b 57c 71d 96e - - 8a"),
-    ]);
+    Scene::new(inserts(NODE), put(15, 'f')).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("8a 32b 57c 71d 96e - - -", "8a 32b 57c 71d 96e - - -"),
+            ("8a 32b 57c 71d 96e - - -a", "8a 32b 57c 71d 96e - - -a"),
+            // 1a: 8 is there twice; in the second state with a value that is that of 15 already.
+            ("8a 32b 57c 71d 96e - - 8a", "8a 32b 57c 71d 96e - - -a"),
+            ("8f 32b 57c 71d 96e - - 8a", "8a 32b 57c 71d 96e - - -a"),
+            // 1b.
+            ("15f 32b 57c 71d 96e - - 8a", "15f 32b 57c 71d 96e - - 8a"),
+        ],
+    );
 }
 
 /// Cases 1a and 1b, to the left, within a line (Figure 4).
 #[test]
 fn cases_1a_and_1b_to_the_left() {
-    Scene::new(ring(2, LATER), put(22, 'g')).leaves::<Ring, Volatile>(&[
-        ("- - 15f 32b 57c 71d 96e -", "- - 15f 32b 57c 71d 96e -"),
-        ("- -f 15f 32b 57c 71d 96e -", "- -f 15f 32b 57c 71d 96e -"),
-        // 1a: Figure 4b, and then the value of step 3.
-        ("- 15f 15f 32b 57c 71d 96e -", "- -f 15f 32b 57c 71d 96e -"),
-        ("- 15f 15g 32b 57c 71d 96e -", "- -f 15f 32b 57c 71d 96e -"),
-        // 1b: Figure 4c before step 5.
-        ("- 15f 22g 32b 57c 71d 96e -", "- 15f 22g 32b 57c 71d 96e -"),
-    ]);
+    Scene::new(ring(2, LATER), put(22, 'g')).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("- - 15f 32b 57c 71d 96e -", "- - 15f 32b 57c 71d 96e -"),
+            ("- -f 15f 32b 57c 71d 96e -", "- -f 15f 32b 57c 71d 96e -"),
+            // 1a: Figure 4b, and then the value of step 3.
+            ("- 15f 15f 32b 57c 71d 96e -", "- -f 15f 32b 57c 71d 96e -"),
+            ("- 15f 15g 32b 57c 71d 96e -", "- -f 15f 32b 57c 71d 96e -"),
+            // 1b: Figure 4c before step 5.
+            ("- 15f 22g 32b 57c 71d 96e -", "- 15f 22g 32b 57c 71d 96e -"),
+        ],
+    );
 }
 
 /// Case 1a to the left with two entries on the way: the pair lies where the shift was, and all of it goes back.
 #[test]
 fn case_1a_to_the_left_by_two() {
     let old = "- - -f 15f 22g 57c 71d 96e";
-    Scene::new(ring(3, "15f 22g 57c 71d 96e"), put(32, 'b')).leaves::<Ring, Volatile>(&[
-        ("- - - 15f 22g 57c 71d 96e", "- - - 15f 22g 57c 71d 96e"),
-        (old, old),
-        ("- - 15f 15f 22g 57c 71d 96e", old),
-        ("- - 15f 15g 22g 57c 71d 96e", old),
-        ("- - 15f 22g 22g 57c 71d 96e", old),
-        ("- - 15f 22g 22b 57c 71d 96e", old),
-        ("- - 15f 22g 32b 57c 71d 96e", "- - 15f 22g 32b 57c 71d 96e"),
-    ]);
+    Scene::new(ring(3, "15f 22g 57c 71d 96e"), put(32, 'b')).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("- - - 15f 22g 57c 71d 96e", "- - - 15f 22g 57c 71d 96e"),
+            (old, old),
+            ("- - 15f 15f 22g 57c 71d 96e", old),
+            ("- - 15f 15g 22g 57c 71d 96e", old),
+            ("- - 15f 22g 22g 57c 71d 96e", old),
+            ("- - 15f 22g 22b 57c 71d 96e", old),
+            ("- - 15f 22g 32b 57c 71d 96e", "- - 15f 22g 32b 57c 71d 96e"),
+        ],
+    );
 }
 
 /// Cases 1a and 1b to the right: "otherwise, Circ-Tree shifts KV pairs to the left".
 #[test]
 fn cases_1a_and_1b_to_the_right() {
     let old = "8a 32b 57c 71d 96e -e - -";
-    Scene::new(inserts(NODE), put(64, 'h')).leaves::<Ring, Volatile>(&[
-        ("8a 32b 57c 71d 96e - - -", "8a 32b 57c 71d 96e - - -"),
-        (old, old),
-        ("8a 32b 57c 71d 96e 96e - -", old),
-        ("8a 32b 57c 71d 96d 96e - -", old),
-        ("8a 32b 57c 71d 71d 96e - -", old),
-        ("8a 32b 57c 71h 71d 96e - -", old),
-        ("8a 32b 57c 64h 71d 96e - -", "8a 32b 57c 64h 71d 96e - -"),
-    ]);
+    Scene::new(inserts(NODE), put(64, 'h')).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("8a 32b 57c 71d 96e - - -", "8a 32b 57c 71d 96e - - -"),
+            (old, old),
+            ("8a 32b 57c 71d 96e 96e - -", old),
+            ("8a 32b 57c 71d 96d 96e - -", old),
+            ("8a 32b 57c 71d 71d 96e - -", old),
+            ("8a 32b 57c 71h 71d 96e - -", old),
+            ("8a 32b 57c 64h 71d 96e - -", "8a 32b 57c 64h 71d 96e - -"),
+        ],
+    );
 }
 
 /// The same around the end of the array.
 #[test]
 fn cases_1a_and_1b_to_the_right_around_the_end() {
     let old = "-e - - 15f 32b 57c 71d 96e";
-    Scene::new(ring(3, LATER), put(64, 'h')).leaves::<Ring, Volatile>(&[
-        ("- - - 15f 32b 57c 71d 96e", "- - - 15f 32b 57c 71d 96e"),
-        (old, old),
-        ("96e - - 15f 32b 57c 71d 96e", old),
-        ("96e - - 15f 32b 57c 71d 96d", old),
-        ("96e - - 15f 32b 57c 71d 71d", old),
-        ("96e - - 15f 32b 57c 71h 71d", old),
-        ("96e - - 15f 32b 57c 64h 71d", "96e - - 15f 32b 57c 64h 71d"),
-    ]);
+    Scene::new(ring(3, LATER), put(64, 'h')).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("- - - 15f 32b 57c 71d 96e", "- - - 15f 32b 57c 71d 96e"),
+            (old, old),
+            ("96e - - 15f 32b 57c 71d 96e", old),
+            ("96e - - 15f 32b 57c 71d 96d", old),
+            ("96e - - 15f 32b 57c 71d 71d", old),
+            ("96e - - 15f 32b 57c 71h 71d", old),
+            ("96e - - 15f 32b 57c 64h 71d", "96e - - 15f 32b 57c 64h 71d"),
+        ],
+    );
 }
 
 /// Case 2, the smallest or the greatest key: one store, so before it or after it (Figure 1e).
@@ -107,9 +123,9 @@ fn cases_1a_and_1b_to_the_right_around_the_end() {
 fn case_2_at_either_end() {
     let of_figure = inserts(NODE).chain(inserts("15f"));
     let (old, new) = ("15f 32b 57c 71d 96e - - 8a", "15f 32b 57c 71d 96e - - -a");
-    Scene::new(of_figure, Op::Remove(8)).leaves::<Ring, Volatile>(&[(old, old), (new, new)]);
+    Scene::new(of_figure, Op::Remove(8)).leaves::<Ring>(IndexKind::Volatile, &[(old, old), (new, new)]);
     let (old, new) = ("8a 32b 57c 71d 96e - - -", "8a 32b 57c 71d -e - - -");
-    Scene::new(inserts(NODE), Op::Remove(96)).leaves::<Ring, Volatile>(&[(old, old), (new, new)]);
+    Scene::new(inserts(NODE), Op::Remove(96)).leaves::<Ring>(IndexKind::Volatile, &[(old, old), (new, new)]);
 }
 
 /// Case 2, a key of the smaller half: the entries before it come from the left, here around the end of the array.
@@ -118,52 +134,65 @@ fn case_2_at_either_end() {
 #[test]
 fn case_2_from_the_left() {
     let new = "8a 32b 57c 71d 96e - - -a";
-    Scene::new(inserts(NODE).chain(inserts("15f")), Op::Remove(15)).leaves::<Ring, Volatile>(&[
-        ("15f 32b 57c 71d 96e - - 8a", "15f 32b 57c 71d 96e - - 8a"),
-        ("8f 32b 57c 71d 96e - - 8a", new),
-        ("8a 32b 57c 71d 96e - - 8a", new),
-        (new, new),
-    ]);
+    Scene::new(inserts(NODE).chain(inserts("15f")), Op::Remove(15)).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("15f 32b 57c 71d 96e - - 8a", "15f 32b 57c 71d 96e - - 8a"),
+            ("8f 32b 57c 71d 96e - - 8a", new),
+            ("8a 32b 57c 71d 96e - - 8a", new),
+            (new, new),
+        ],
+    );
     let new = "- - -f 15f 22g 57c 71d 96e";
-    Scene::new(ring(3, "15f 22g 57c 71d 96e").chain(inserts("32b")), Op::Remove(32)).leaves::<Ring, Volatile>(&[
-        ("- - 15f 22g 32b 57c 71d 96e", "- - 15f 22g 32b 57c 71d 96e"),
-        ("- - 15f 22g 22b 57c 71d 96e", new),
-        ("- - 15f 22g 22g 57c 71d 96e", new),
-        ("- - 15f 15g 22g 57c 71d 96e", new),
-        ("- - 15f 15f 22g 57c 71d 96e", new),
-        (new, new),
-    ]);
+    Scene::new(ring(3, "15f 22g 57c 71d 96e").chain(inserts("32b")), Op::Remove(32)).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("- - 15f 22g 32b 57c 71d 96e", "- - 15f 22g 32b 57c 71d 96e"),
+            ("- - 15f 22g 22b 57c 71d 96e", new),
+            ("- - 15f 22g 22g 57c 71d 96e", new),
+            ("- - 15f 15g 22g 57c 71d 96e", new),
+            ("- - 15f 15f 22g 57c 71d 96e", new),
+            (new, new),
+        ],
+    );
 }
 
 /// Case 2, a key of the greater half: the entries behind it come from the right; then around the end of the array.
 #[test]
 fn case_2_from_the_right() {
     let new = "8a 32b 57c 71d 96e -e - -";
-    Scene::new(inserts(NODE).chain(inserts("64h")), Op::Remove(64)).leaves::<Ring, Volatile>(&[
-        ("8a 32b 57c 64h 71d 96e - -", "8a 32b 57c 64h 71d 96e - -"),
-        ("8a 32b 57c 71h 71d 96e - -", new),
-        ("8a 32b 57c 71d 71d 96e - -", new),
-        ("8a 32b 57c 71d 96d 96e - -", new),
-        ("8a 32b 57c 71d 96e 96e - -", new),
-        (new, new),
-    ]);
+    Scene::new(inserts(NODE).chain(inserts("64h")), Op::Remove(64)).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("8a 32b 57c 64h 71d 96e - -", "8a 32b 57c 64h 71d 96e - -"),
+            ("8a 32b 57c 71h 71d 96e - -", new),
+            ("8a 32b 57c 71d 71d 96e - -", new),
+            ("8a 32b 57c 71d 96d 96e - -", new),
+            ("8a 32b 57c 71d 96e 96e - -", new),
+            (new, new),
+        ],
+    );
     let new = "-e - - 15f 32b 57c 71d 96e";
-    Scene::new(ring(3, LATER).chain(inserts("64h")), Op::Remove(64)).leaves::<Ring, Volatile>(&[
-        ("96e - - 15f 32b 57c 64h 71d", "96e - - 15f 32b 57c 64h 71d"),
-        ("96e - - 15f 32b 57c 71h 71d", new),
-        ("96e - - 15f 32b 57c 71d 71d", new),
-        ("96e - - 15f 32b 57c 71d 96d", new),
-        ("96e - - 15f 32b 57c 71d 96e", new),
-        (new, new),
-    ]);
+    Scene::new(ring(3, LATER).chain(inserts("64h")), Op::Remove(64)).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            ("96e - - 15f 32b 57c 64h 71d", "96e - - 15f 32b 57c 64h 71d"),
+            ("96e - - 15f 32b 57c 71h 71d", new),
+            ("96e - - 15f 32b 57c 71d 71d", new),
+            ("96e - - 15f 32b 57c 71d 96d", new),
+            ("96e - - 15f 32b 57c 71d 96e", new),
+            (new, new),
+        ],
+    );
 }
 
 /// Cases 1 and 2 look alike, so nothing is lost with the count that would tell them apart: an insertion of 15 that has
 /// made room and a removal of 15 that has closed the gap leave the same, and recovery does the same with it.
 #[test]
 fn an_insertion_and_a_removal_meet() {
-    let states =
-        |more: &str, op| Scene::new(inserts(NODE).chain(inserts(more)), op).tell::<Ring, Volatile>(Model::Weak).rows;
+    let states = |more: &str, op| {
+        Scene::new(inserts(NODE).chain(inserts(more)), op).tell::<Ring>(IndexKind::Volatile, Model::Weak).rows
+    };
     let (inserted, removed) = (states("", put(15, 'f')), states("15f", Op::Remove(15)));
     assert_eq!((inserted.len(), removed.len()), (5, 4));
     assert!(removed.iter().all(|state| inserted.contains(state)), "{removed:#?}");
@@ -179,7 +208,12 @@ const SPLIT: &str = "22g 32b (57c) (64h) (71d) (96e) 8a 15f | 57c 64h 71d 80i 96
 /// slots by N2, and stay. Before it, nothing leads to the new leaf.
 #[test]
 fn case_3b_of_a_split() {
-    Scene::new(full(), put(80, 'i')).needs_no_repair::<Ring, Volatile>(&[1, 2, 1], &[1, 2, 1], &[FULL, SPLIT]);
+    Scene::new(full(), put(80, 'i')).needs_no_repair::<Ring>(
+        IndexKind::Volatile,
+        &[1, 2, 1],
+        &[1, 2, 1],
+        &[FULL, SPLIT],
+    );
 }
 
 /// Case 3 of a split whose new entry joins the smaller half: it is inserted when the leaf is split already. A crash in
@@ -191,16 +225,19 @@ fn case_3b_of_a_split_with_case_1a() {
     let undone = "22g 32b -b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -";
     let unseen = "22g 32b (57b) (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -";
     let done = "20j 22g 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -";
-    Scene::new(full(), put(20, 'j')).leaves::<Ring, Volatile>(&[
-        (FULL, FULL),
-        (split, split),
-        (unseen, unseen),
-        ("22g 32b 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -", undone),
-        ("22g 32g 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -", undone),
-        ("22g 22g 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -", undone),
-        ("22j 22g 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -", undone),
-        (done, done),
-    ]);
+    Scene::new(full(), put(20, 'j')).leaves::<Ring>(
+        IndexKind::Volatile,
+        &[
+            (FULL, FULL),
+            (split, split),
+            (unseen, unseen),
+            ("22g 32b 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -", undone),
+            ("22g 32g 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -", undone),
+            ("22g 22g 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -", undone),
+            ("22j 22g 32b (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -", undone),
+            (done, done),
+        ],
+    );
 }
 
 /// A leaf before that of the figures, so that the index in the pool has a node.
@@ -212,11 +249,8 @@ const BEFORE: &str = "0 1 2 3 4 5 6 7";
 fn case_3a_of_a_split() {
     let whole = |listed: &str, leaves: &str| format!("[{listed}] {BEFORE} | {leaves}");
     let (old, unlisted, new) = (whole("0 8", FULL), whole("0 8", SPLIT), whole("0 8 57", SPLIT));
-    Scene::new(inserts(BEFORE).chain(full()), put(80, 'i')).leaves::<Ring, Persistent>(&[
-        (&old, &old),
-        (&unlisted, &new),
-        (&new, &new),
-    ]);
+    Scene::new(inserts(BEFORE).chain(full()), put(80, 'i'))
+        .leaves::<Ring>(IndexKind::Persistent, &[(&old, &old), (&unlisted, &new), (&new, &new)]);
 }
 
 /// Case 3 of a merge of an underutilized leaf with its right sibling.
@@ -227,7 +261,8 @@ fn case_3a_of_a_split() {
 #[test]
 fn cases_3a_and_3b_of_a_merge() {
     let before = full().chain([put(80, 'i')]).chain(removals([64, 80, 8]));
-    Scene::new(before, Op::Remove(15)).needs_no_repair::<Ring, Volatile>(
+    Scene::new(before, Op::Remove(15)).needs_no_repair::<Ring>(
+        IndexKind::Volatile,
         &[2, 12, 2, 1],
         &[2, 32, 2, 1],
         &[
@@ -244,7 +279,8 @@ fn cases_3a_and_3b_of_a_merge() {
 #[test]
 fn what_a_split_left_behind_does_not_come_back() {
     let before = full().chain([put(80, 'i')]).chain(removals([64, 71]));
-    Scene::new(before, Op::Remove(96)).needs_no_repair::<Ring, Volatile>(
+    Scene::new(before, Op::Remove(96)).needs_no_repair::<Ring>(
+        IndexKind::Volatile,
         &[2, 9, 2, 1],
         &[2, 16, 2, 1],
         &[
@@ -262,7 +298,7 @@ fn what_a_split_left_behind_does_not_come_back() {
 fn case_3_of_a_merge_and_the_parent() {
     let before = || inserts(BEFORE).chain(full()).chain([put(80, 'i')]).chain(removals([64, 71]));
     for model in [Model::Tso, Model::Weak] {
-        let rows = Scene::new(before(), Op::Remove(96)).tell::<Ring, Persistent>(model).rows;
+        let rows = Scene::new(before(), Op::Remove(96)).tell::<Ring>(IndexKind::Persistent, model).rows;
         let withdrawn = |seen: &str, leaves| seen.starts_with("[0 8] ") && seen.split('|').count() == leaves;
         assert!(rows.iter().any(|(seen, _)| withdrawn(seen, 3)), "{rows:#?}");
         assert!(rows.iter().any(|(seen, _)| withdrawn(seen, 2)), "{rows:#?}");

@@ -10,7 +10,8 @@
 
 use super::{Scene, inserts, put, removals};
 use crate::crash::history::Op;
-use crate::{CowSip, Node, Persistent, Volatile, crab};
+use crate::papers::{CowSip, crab};
+use crate::{IndexKind, Node};
 
 /// Shifts in such small nodes, because a copy costs more.
 type Sip = CowSip<8>;
@@ -38,14 +39,14 @@ fn full(cut: Op) -> Scene {
 fn leaves<N: Node>(scene: &Scene, rows: &[(&str, &str)]) {
     let rows: Vec<_> =
         rows.iter().map(|(seen, made)| (format!("{LEFT} | {seen}"), format!("{LEFT} | {made}"))).collect();
-    scene.leaves::<N, Volatile>(&rows.iter().map(|(seen, made)| (&**seen, &**made)).collect::<Vec<_>>());
+    scene.leaves::<N>(IndexKind::Volatile, &rows.iter().map(|(seen, made)| (&**seen, &**made)).collect::<Vec<_>>());
 }
 
 /// As [`Scene::needs_no_repair`], with the left neighbour as it is, and the same under both models.
 fn needs_no_repair<N: Node>(scene: &Scene, states: &[usize], seen: &[&str]) {
     let seen: Vec<String> = seen.iter().map(|seen| format!("{LEFT} | {seen}")).collect();
     let seen: Vec<&str> = seen.iter().map(|seen| &**seen).collect();
-    scene.needs_no_repair::<N, Volatile>(states, states, &seen);
+    scene.needs_no_repair::<N>(IndexKind::Volatile, states, states, &seen);
 }
 
 /// COW of an insertion (Figure 4b): before the pointer of the left sibling is stored the original leaf, after it the
@@ -72,7 +73,7 @@ fn copy_of_an_insertion_with_notes() {
 fn copy_of_the_leftmost_leaf() {
     let scene = Scene::new(inserts(NODE), put(17, 'f'));
     let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 17f 21b 37c 45d 61e - -");
-    scene.needs_no_repair::<Opt, Volatile>(&[1, 2, 1], &[1, 2, 1], &[old, new]);
+    scene.needs_no_repair::<Opt>(IndexKind::Volatile, &[1, 2, 1], &[1, 2, 1], &[old, new]);
 }
 
 /// COW of a deletion (section 4.4).
@@ -89,7 +90,7 @@ fn copy_under_an_index_in_the_pool() {
     let old = "[0 12] 1 2 3 4 5 6 7 8 | 12a 21b 37c 45d 61e - - -";
     let new = "[0 12] 1 2 3 4 5 6 7 8 | 12a 17f 21b 37c 45d 61e - -";
     let states = [2, 2, 1];
-    after([], put(17, 'f')).needs_no_repair::<Opt, Persistent>(&states, &states, &[old, new]);
+    after([], put(17, 'f')).needs_no_repair::<Opt>(IndexKind::Persistent, &states, &states, &[old, new]);
 }
 
 /// SIP of an insertion, second scenario: values go before their keys (Figure 6a shows the first two stores), and what a
@@ -227,7 +228,8 @@ fn split_and_then_a_shift() {
 #[test]
 fn merge() {
     let scene = after(removals([8, 7, 6, 5, 61, 45]), Op::Remove(37));
-    scene.needs_no_repair::<Sip, Volatile>(
+    scene.needs_no_repair::<Sip>(
+        IndexKind::Volatile,
         &[2, 5, 2, 1, 1],
         &[2, 16, 2, 1, 1],
         &[
@@ -244,7 +246,8 @@ fn merge() {
 #[test]
 fn redistribution_from_the_left() {
     let states = [2, 1, 1, 2, 1, 1];
-    after(removals([61, 45]), Op::Remove(37)).needs_no_repair::<Sip, Volatile>(
+    after(removals([61, 45]), Op::Remove(37)).needs_no_repair::<Sip>(
+        IndexKind::Volatile,
         &states,
         &states,
         &[
@@ -260,7 +263,8 @@ fn redistribution_from_the_left() {
 #[test]
 fn redistribution_from_the_right() {
     let scene = after(inserts("17f 73g 80h").chain(removals([8, 7, 6, 5, 4])), Op::Remove(3));
-    scene.needs_no_repair::<Sip, Volatile>(
+    scene.needs_no_repair::<Sip>(
+        IndexKind::Volatile,
         &[2, 1, 15, 2, 1, 1],
         &[2, 1, 64, 2, 1, 1],
         &[

@@ -29,9 +29,8 @@ use super::next_path;
 use super::pending::Pending;
 use super::subject::Kind;
 use super::verify::{self, Allowed, Run};
-use crate::index::{Index, IndexKind};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
-use crate::node::{KeyRange, LOW, NEXT, Node, SLOT};
+use crate::node::{IndexKind, KeyRange, LOW, NEXT, Node, SLOT};
 use std::collections::BTreeMap;
 
 /// In the entry of the first tree: where the leftmost leaf is, and the topmost node of an index in the pool.
@@ -61,8 +60,8 @@ fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-fn numbers<N: Node, I: Index>() -> Kind {
-    Kind::of::<N, I>(Values::Numbers)
+fn numbers<N: Node>(index: IndexKind) -> Kind {
+    Kind::of::<N>(index, Values::Numbers)
 }
 
 /// The insertion of one entry.
@@ -86,16 +85,16 @@ impl Scene {
     /// Cuts the operation at every point, and recovers from every state. Panics if that is not as it must be: the
     /// entries are those before or after the operation, every invariant holds, and further changes work. So they do if
     /// recovery is cut in turn, and if what is done next is cut.
-    fn tell<N: Node, I: Index>(&self, model: Model) -> Told {
-        let run = verify::run(numbers::<N, I>(), &self.history, self.medium(None)).unwrap();
+    fn tell<N: Node>(&self, index: IndexKind, model: Model) -> Told {
+        let run = verify::run(numbers::<N>(index), &self.history, self.medium(None)).unwrap();
         let mut told = Told { states: Vec::new(), rows: Vec::new() };
         for (pending, allowed) in points(Pending::new(vec![0; verify::POOL as usize / 8]), &run) {
             let mut states = 0;
-            self.states::<N, I>(&pending, allowed, model, |seen, image, recovery| {
+            self.states::<N>(index, &pending, allowed, model, |seen, image, recovery| {
                 states += 1;
                 let cut = |run: &Run| {
                     for (pending, allowed) in points(Pending::new(image.clone()), run) {
-                        self.states::<N, I>(&pending, allowed, model, |_, _, _| ());
+                        self.states::<N>(index, &pending, allowed, model, |_, _, _| ());
                     }
                 };
                 let found = recovery.returned;
@@ -104,7 +103,7 @@ impl Scene {
                 // What was cut, once more; and something at either end.
                 for next in [*self.history.0.last().unwrap(), Op::Insert(9, 0), Op::Insert(85, 0)] {
                     let run;
-                    (made, run) = self.next::<N, I>(image.clone(), &found.contents[0], next);
+                    (made, run) = self.next::<N>(index, image.clone(), &found.contents[0], next);
                     cut(&run);
                 }
                 let row = (seen, made);
@@ -127,8 +126,9 @@ impl Scene {
     }
 
     /// Opens every state of one point, as far as recovery can tell it from others: a line is decided when it is read.
-    fn states<N: Node, I: Index>(
+    fn states<N: Node>(
         &self,
+        index: IndexKind,
         pending: &Pending,
         allowed: &Allowed,
         model: Model,
@@ -139,8 +139,8 @@ impl Scene {
         loop {
             let sim = Sim::crashed(&pending.image, options.clone(), path, 0);
             let sim = sim.with_whole_pairs(self.whole_pairs);
-            let seen = leaves::<N, I>(&sim);
-            let recovery = verify::state(numbers::<N, I>(), &sim, allowed, 1, false, |_| false);
+            let seen = leaves::<N>(index, &sim);
+            let recovery = verify::state(numbers::<N>(index), &sim, allowed, 1, false, |_| false);
             let recovery = recovery.unwrap_or_else(|what| panic!("{}, at {seen}: {what}", self.history));
             path = sim.path();
             let mut state = pending.after_crash();
@@ -156,13 +156,13 @@ impl Scene {
     }
 
     /// What recovery makes of the leaves; and what is done next, to be cut.
-    fn next<N: Node, I: Index>(&self, image: Vec<u64>, found: &BTreeMap<u64, u64>, op: Op) -> (String, Run) {
+    fn next<N: Node>(&self, index: IndexKind, image: Vec<u64>, found: &BTreeMap<u64, u64>, op: Op) -> (String, Run) {
         let sim = self.medium(Some(image));
         let pool = verify::options().open_on(sim.clone()).unwrap();
-        let tree = (numbers::<N, I>().open)(&pool).unwrap();
+        let tree = numbers::<N>(index).open(&pool).unwrap();
         // A leaf is repaired when it is first touched.
         tree.entries(false).unwrap();
-        let made = leaves::<N, I>(&sim);
+        let made = leaves::<N>(index, &sim);
         assert_eq!(tree.check().unfinished, 0, "{made}");
         let from = sim.now();
         verify::perform(op, &*tree).unwrap();
@@ -175,9 +175,9 @@ impl Scene {
     }
 
     /// A change of one leaf leaves exactly these states, of which recovery makes what stands beside each.
-    fn leaves<N: Node, I: Index>(&self, rows: &[(&str, &str)]) {
+    fn leaves<N: Node>(&self, index: IndexKind, rows: &[(&str, &str)]) {
         for model in [Model::Tso, Model::Weak] {
-            let mut told = self.tell::<N, I>(model).rows;
+            let mut told = self.tell::<N>(index, model).rows;
             told.sort();
             let mut rows: Vec<(String, String)> =
                 rows.iter().map(|&(seen, made)| (seen.to_owned(), made.to_owned())).collect();
@@ -188,9 +188,9 @@ impl Scene {
 
     /// A change of the chain leaves so many states at each point, among them these, and nothing in the leaves to
     /// repair.
-    fn needs_no_repair<N: Node, I: Index>(&self, tso: &[usize], weak: &[usize], seen: &[&str]) {
+    fn needs_no_repair<N: Node>(&self, index: IndexKind, tso: &[usize], weak: &[usize], seen: &[&str]) {
         for (model, states) in [(Model::Tso, tso), (Model::Weak, weak)] {
-            let told = self.tell::<N, I>(model);
+            let told = self.tell::<N>(index, model);
             for state in seen {
                 assert!(told.rows.iter().any(|(found, _)| found == state), "{model:?}: {state}\nfound: {told:#?}");
             }
@@ -215,10 +215,10 @@ fn points(mut pending: Pending, run: &Run) -> Vec<(Pending, &Allowed)> {
 }
 
 /// The chain of leaves, and what the index lists if it is in the pool.
-fn leaves<N: Node, I: Index>(m: &Sim) -> String {
+fn leaves<N: Node>(index: IndexKind, m: &Sim) -> String {
     let mut text = String::new();
     let top = m.load(INDEX);
-    if I::KIND == IndexKind::Persistent && top > 0 {
+    if index == IndexKind::Persistent && top > 0 {
         let mut listed: Vec<u64> = (0..N::SLOTS as u64).map(|i| m.load(top + LINE + i * SLOT)).collect();
         listed.retain(|&low| span(m, top).contains(low));
         listed.sort_unstable();

@@ -1,12 +1,11 @@
 //! Batches, which hold several leaves, against each other and against what takes all of them.
 
 use super::{Model, Tree, put};
-use crate::Volatile;
 use crate::delay::Validation;
 use crate::node::OneLine;
 
 type Leaf = OneLine<3>;
-type Of = Tree<Leaf, Volatile>;
+type Of = Tree<Leaf>;
 
 /// Two leaves, the first one full.
 fn two_leaves(tree: &Of) {
@@ -14,7 +13,7 @@ fn two_leaves(tree: &Of) {
 }
 
 /// Both want both leaves, and the first one splits.
-fn batches() -> Model<Leaf, Volatile> {
+fn batches() -> Model<Leaf> {
     Model::new(
         two_leaves,
         [
@@ -37,7 +36,7 @@ fn loom_tree_batch_to_leaves_that_are_not_owned_is_found_wrong() {
 }
 
 /// What was inserted before is gone, all else is there.
-fn batch_against_clear() -> Model<Leaf, Volatile> {
+fn batch_against_clear() -> Model<Leaf> {
     Model::new(
         two_leaves,
         [

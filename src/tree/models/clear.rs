@@ -1,11 +1,10 @@
 //! Readers and writers against `clear`.
 
 use super::{Model, Tree, put, take};
-use crate::Volatile;
 use crate::delay::Validation;
 use crate::node::Linear;
 
-type Of = Tree<Linear<2>, Volatile>;
+type Of = Tree<Linear<2>>;
 
 /// What is gone does not come back.
 fn reader(tree: &Of) {
@@ -22,7 +21,7 @@ fn loom_tree_reader_against_clear() {
 
 /// `[5] [10]` become `[10]`; the block of what was the second leaf becomes the first of the new, empty chain. Who comes late
 /// must not look into it before it is the tree's.
-fn block_used_again() -> Model<Linear<2>, Volatile> {
+fn block_used_again() -> Model<Linear<2>> {
     Model::new(
         |tree| {
             put(tree, &[5, 10, 7]);
@@ -51,7 +50,7 @@ fn loom_tree_chain_that_is_not_hidden_is_found_wrong() {
 }
 
 /// What is written before is gone, what is written afterwards is there.
-fn writer() -> Model<Linear<2>, Volatile> {
+fn writer() -> Model<Linear<2>> {
     Model::new(
         |tree| put(tree, &[10]),
         [

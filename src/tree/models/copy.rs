@@ -3,13 +3,12 @@
 
 use super::{Model, Tree, put};
 use crate::delay::Validation;
-use crate::node::{Append, CowSip, crab};
-use crate::{Index, Persistent, Volatile};
+use crate::node::{Append, CowSip, IndexKind, crab};
 
 type Copied = CowSip<4, { crab::COPY_ONLY }>;
 
 /// The second copy takes the block that the first one left.
-fn copies<I: Index>() -> Model<Copied, I> {
+fn copies() -> Model<Copied> {
     Model::new(
         |tree| put(tree, &[10, 20]),
         [|tree| put(tree, &[5, 7]), |tree| assert_eq!(tree.get(20), Some(21))],
@@ -19,23 +18,24 @@ fn copies<I: Index>() -> Model<Copied, I> {
 
 #[test]
 fn loom_tree_reader_against_copies() {
-    copies::<Volatile>().run();
+    copies().run();
 }
 
 #[test]
 fn loom_tree_reader_against_copies_below_a_persistent_index() {
-    type Of = Tree<Copied, Persistent>;
+    type Of = Tree<Copied>;
     let read = |tree: &Of| assert_eq!(tree.get(50), Some(51));
-    Model::new(|tree| put(tree, &[10, 20, 30, 40, 50]), [|tree| put(tree, &[55, 57]), read], |_| ()).run();
+    let model = Model::new(|tree| put(tree, &[10, 20, 30, 40, 50]), [|tree| put(tree, &[55, 57]), read], |_| ());
+    Model { index: IndexKind::Persistent, ..model }.run();
 }
 
 #[test]
 #[should_panic = "found wrong"]
 fn loom_tree_unversioned_reader_against_copies_is_found_wrong() {
-    Model { left_out: Some(Validation::Version), ..copies::<Volatile>() }.run();
+    Model { left_out: Some(Validation::Version), ..copies() }.run();
 }
 
-fn writers() -> Model<Copied, Volatile> {
+fn writers() -> Model<Copied> {
     Model::new(
         |tree| put(tree, &[10, 20]),
         [|tree| put(tree, &[5]), |tree| put(tree, &[15])],
@@ -57,18 +57,18 @@ fn loom_tree_writer_to_a_copied_leaf_is_found_wrong() {
 type Grown = Append<4>;
 
 /// Nine elements fill the leaf: the next one wants new leaves.
-fn full(tree: &Tree<Grown, Volatile>) {
+fn full(tree: &Tree<Grown>) {
     put(tree, &[10, 20, 30, 40, 50, 60, 70, 80, 90]);
 }
 
 #[test]
 fn loom_tree_reader_against_a_renewal() {
-    let read = |tree: &Tree<Grown, Volatile>| assert_eq!(tree.get(90), Some(91));
+    let read = |tree: &Tree<Grown>| assert_eq!(tree.get(90), Some(91));
     Model::new(full, [|tree| put(tree, &[45]), read], |tree| assert_eq!(tree.len(), 10)).run();
 }
 
 /// Each of two batches wants room in the same leaf.
-fn batches() -> Model<Grown, Volatile> {
+fn batches() -> Model<Grown> {
     Model::new(
         full,
         [

@@ -3,12 +3,11 @@
 use super::{Model, Tree, put, take};
 use crate::delay::Validation;
 use crate::node::Linear;
-use crate::{Index, Volatile};
 
 type Leaf = Linear<2>;
 
 /// `[10] [20]` become `[10]`, and that `[5 7] [10]`, with the block that 20 was in.
-fn merge_and_reuse<I: Index>(reader: fn(&Tree<Leaf, I>)) -> Model<Leaf, I> {
+fn merge_and_reuse(reader: fn(&Tree<Leaf>)) -> Model<Leaf> {
     Model::new(
         |tree| {
             put(tree, &[10, 20, 15]);
@@ -25,11 +24,11 @@ fn merge_and_reuse<I: Index>(reader: fn(&Tree<Leaf, I>)) -> Model<Leaf, I> {
     )
 }
 
-fn reader_of_what_moves(tree: &Tree<Leaf, Volatile>) {
+fn reader_of_what_moves(tree: &Tree<Leaf>) {
     assert_eq!(tree.get(10), Some(11));
 }
 
-fn reader_of_what_goes(tree: &Tree<Leaf, Volatile>) {
+fn reader_of_what_goes(tree: &Tree<Leaf>) {
     let seen = tree.get(20);
     assert!(seen.is_none() || seen == Some(21), "{seen:?}");
 }
@@ -51,7 +50,7 @@ fn loom_tree_unversioned_reader_against_a_block_used_again_is_found_wrong() {
 }
 
 /// `[10] [20 30]` become `[20] [30]`, with another block for 30.
-fn share(reader: fn(&Tree<Leaf, Volatile>)) -> Model<Leaf, Volatile> {
+fn share(reader: fn(&Tree<Leaf>)) -> Model<Leaf> {
     Model::new(
         |tree| {
             put(tree, &[10, 20, 15, 30]);

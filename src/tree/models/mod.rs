@@ -24,8 +24,8 @@ mod split;
 use super::PTree;
 use crate::delay::{Validation, leave_out};
 use crate::error::Broken;
-use crate::index::{Directory, Index};
-use crate::node::Node;
+use crate::index::Directory;
+use crate::node::{IndexKind, Node};
 use crate::pool::{Options, Pool};
 use crate::sync::set_sequential;
 use loom::thread;
@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-type Tree<N, I> = PTree<N, I, Arc<Few>>;
+type Tree<N> = PTree<N, Arc<Few>>;
 
 /// Offset of the first segment: behind the header's two pages and the roots.
 const FIRST: u64 = 12288;
@@ -45,34 +45,45 @@ fn options() -> Options {
     Pool::options().segment_size(SEGMENT).max_capacity(SEGMENT).max_trees(2)
 }
 
-type Act<N, I> = fn(&Tree<N, I>);
+type Act<N> = fn(&Tree<N>);
 
 /// A tree, and what happens to it.
-struct Model<N: Node, I: Index> {
+struct Model<N: Node> {
     /// What fills the tree that is opened, once for all executions.
-    fill: Act<N, I>,
+    fill: Act<N>,
+    /// Of the tree.
+    index: IndexKind,
     /// Whether the tree was closed in order; else it is opened as after a crash.
     closed: bool,
     /// What is done before the threads begin.
-    before: Act<N, I>,
+    before: Act<N>,
     /// What the threads do; the first one is the one that runs as long as nobody is in its way.
-    threads: Vec<Act<N, I>>,
+    threads: Vec<Act<N>>,
     /// What must hold when all are done, besides that the tree is sound.
-    after: Act<N, I>,
+    after: Act<N>,
     left_out: Option<Validation>,
     /// How often a thread may be interrupted that could go on.
     preemptions: usize,
 }
 
-impl<N: Node, I: Index> Model<N, I> {
-    fn new<const K: usize>(fill: Act<N, I>, threads: [Act<N, I>; K], after: Act<N, I>) -> Self {
-        Self { fill, closed: false, before: |_| (), threads: threads.into(), after, left_out: None, preemptions: 2 }
+impl<N: Node> Model<N> {
+    fn new<const K: usize>(fill: Act<N>, threads: [Act<N>; K], after: Act<N>) -> Self {
+        Self {
+            fill,
+            index: IndexKind::Volatile,
+            closed: false,
+            before: |_| (),
+            threads: threads.into(),
+            after,
+            left_out: None,
+            preemptions: 2,
+        }
     }
 
     /// Runs every interleaving.
     fn run(self) {
-        let Self { fill, closed, before, threads, after, left_out, preemptions } = self;
-        let image = image(fill, closed);
+        let Self { fill, index, closed, before, threads, after, left_out, preemptions } = self;
+        let image = image(index, fill, closed);
         leave_out(left_out);
         set_sequential(true);
         let threads = Arc::new(threads);
@@ -81,12 +92,12 @@ impl<N: Node, I: Index> Model<N, I> {
         check(preemptions, move || {
             counted.fetch_add(1, Ordering::Relaxed);
             let m = Arc::new(Few::new(image.iter().copied(), FIRST));
-            let tree: Tree<N, I> = options().open_on(Arc::clone(&m)).unwrap().tree("t").unwrap();
+            let tree: Tree<N> = options().open_on(Arc::clone(&m)).unwrap().tree_with("t", index).unwrap();
             before(&tree);
             m.model(SEGMENTS * SEGMENT);
             // A thread that panics ends in order: what it holds is of this execution.
             let failed = Arc::new(AtomicBool::new(false));
-            let act = |act: Act<N, I>| {
+            let act = |act: Act<N>| {
                 let (tree, failed) = (tree.clone(), Arc::clone(&failed));
                 move || {
                     if catch_unwind(AssertUnwindSafe(|| act(&tree))).is_err() {
@@ -125,12 +136,12 @@ fn spawn(act: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
 }
 
 /// The words of a pool with a tree that was filled.
-fn image<N: Node, I: Index>(fill: Act<N, I>, closed: bool) -> Vec<u64> {
+fn image<N: Node>(index: IndexKind, fill: Act<N>, closed: bool) -> Vec<u64> {
     let image = Arc::new(std::sync::Mutex::new(Vec::new()));
     let words = Arc::clone(&image);
     check(0, move || {
         let m = Arc::new(Few::new((0..FIRST + SEGMENTS * SEGMENT).step_by(8).map(|_| 0), FIRST));
-        let tree: Tree<N, I> = options().create_on(Arc::clone(&m)).unwrap().tree("t").unwrap();
+        let tree: Tree<N> = options().create_on(Arc::clone(&m)).unwrap().tree_with("t", index).unwrap();
         fill(&tree);
         if !closed {
             *words.lock().unwrap() = m.words();
@@ -144,7 +155,7 @@ fn image<N: Node, I: Index>(fill: Act<N, I>, closed: bool) -> Vec<u64> {
 }
 
 /// Nothing is broken, and the index names leaves of the chain only.
-fn sound<N: Node, I: Index>(tree: &Tree<N, I>) {
+fn sound<N: Node>(tree: &Tree<N>) {
     let core = &tree.core;
     assert!(core.fault().is_none(), "{:?}", core.fault());
     let report = core.check();
@@ -156,11 +167,11 @@ fn sound<N: Node, I: Index>(tree: &Tree<N, I>) {
 }
 
 /// Inserts keys that are not there, each with its successor as value.
-fn put<N: Node, I: Index>(tree: &Tree<N, I>, keys: &[u64]) {
+fn put<N: Node>(tree: &Tree<N>, keys: &[u64]) {
     keys.iter().for_each(|&key| assert_eq!(tree.insert(key, key + 1).unwrap(), None));
 }
 
 /// Removes keys that are there.
-fn take<N: Node, I: Index>(tree: &Tree<N, I>, keys: &[u64]) {
+fn take<N: Node>(tree: &Tree<N>, keys: &[u64]) {
     keys.iter().for_each(|&key| assert_eq!(tree.remove(key).unwrap(), Some(key + 1)));
 }

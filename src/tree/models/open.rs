@@ -4,22 +4,22 @@
 //! reference counts: before the last handle goes, a `gate` tells it so.
 
 use super::{FIRST, Few, Tree, check, image, options, put, spawn};
+use crate::Error;
 use crate::delay::{Validation, leave_out};
-use crate::node::Linear;
+use crate::node::{IndexKind, Linear};
 use crate::pool::Pool;
 use crate::sync::{AtomicU64, Ordering, set_sequential};
-use crate::{Error, Volatile};
 use std::sync::Arc;
 
-type Of = Tree<Linear<2>, Volatile>;
+type Of = Tree<Linear<2>>;
 
 fn open(pool: &Pool<Arc<Few>>) -> Of {
-    pool.tree("t").unwrap()
+    pool.tree_with("t", IndexKind::Volatile).unwrap()
 }
 
 /// What is done while the last handle goes; tells whether it is as it should be.
 fn against_last_drop(act: fn(&Pool<Arc<Few>>) -> bool) {
-    let words = image::<Linear<2>, Volatile>(|tree| put(tree, &[10]), false);
+    let words = image::<Linear<2>>(IndexKind::Volatile, |tree| put(tree, &[10]), false);
     set_sequential(true);
     check(2, move || {
         let pool = options().open_on(Arc::new(Few::new(words.iter().copied(), FIRST))).unwrap();
@@ -77,7 +77,7 @@ fn loom_tree_drop_tree_against_last_drop() {
 
 #[test]
 fn loom_tree_open_against_drop_tree() {
-    let words = image::<Linear<2>, Volatile>(|tree| put(tree, &[10]), true);
+    let words = image::<Linear<2>>(IndexKind::Volatile, |tree| put(tree, &[10]), true);
     set_sequential(true);
     check(2, move || {
         let pool = options().open_on(Arc::new(Few::new(words.iter().copied(), FIRST))).unwrap();

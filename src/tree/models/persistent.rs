@@ -1,13 +1,12 @@
 //! The persistent index: readers against its changes, and its first touches after an open.
 
 use super::{Model, Tree, put, take};
-use crate::Persistent;
 use crate::delay::Validation;
-use crate::node::Linear;
+use crate::node::{IndexKind, Linear};
 
 /// Inner nodes of four entries, of which one alone is few enough to merge.
 type Leaf = Linear<4>;
-type Of = Tree<Leaf, Persistent>;
+type Of = Tree<Leaf>;
 
 fn tens(range: std::ops::RangeInclusive<u64>) -> Vec<u64> {
     range.map(|ten| ten * 10).collect()
@@ -36,8 +35,8 @@ fn sees<const KEY: u64>(tree: &Of) {
     assert_eq!(tree.get(KEY), Some(KEY + 1));
 }
 
-fn at(fill: fn(&Of), write: fn(&Of), read: fn(&Of)) -> Model<Leaf, Persistent> {
-    Model::new(fill, [write, read], |_| ())
+fn at(fill: fn(&Of), write: fn(&Of), read: fn(&Of)) -> Model<Leaf> {
+    Model { index: IndexKind::Persistent, ..Model::new(fill, [write, read], |_| ()) }
 }
 
 /// The long changes, in which every interruption costs dozens of executions.
@@ -85,7 +84,7 @@ fn loom_tree_persistent_unversioned_split_is_found_wrong() {
 fn loom_tree_first_touch_against_lock() {
     let lock = |tree: &Of| assert!(tree.core.directory.may_withdraw(130).unwrap());
     let floor = |tree: &Of| assert!(tree.core.directory.floor(40).is_some());
-    let mut model: Model<Leaf, Persistent> = Model::new(two_inner_nodes, [lock, floor], |_| ());
+    let mut model = at(two_inner_nodes, lock, floor);
     (model.closed, model.preemptions) = (true, 3);
     model.run();
 }

@@ -1,11 +1,10 @@
 //! Ranges against leaves that split, merge and go.
 
 use super::{Model, Tree, put, take};
-use crate::Volatile;
 use crate::delay::Validation;
 use crate::node::Linear;
 
-type Of = Tree<Linear<2>, Volatile>;
+type Of = Tree<Linear<2>>;
 
 /// Keys ascend strictly; what is there throughout is seen, and nothing but what was there at some time.
 fn holds(keys: &[u64], stays: &[u64], comes: &[u64]) {
@@ -14,7 +13,7 @@ fn holds(keys: &[u64], stays: &[u64], comes: &[u64]) {
     assert!(keys.iter().all(|key| stays.contains(key) || comes.contains(key)), "{keys:?}");
 }
 
-fn both_ways(fill: fn(&Of), write: fn(&Of), forwards: fn(&Of), backwards: fn(&Of)) -> [Model<Linear<2>, Volatile>; 2] {
+fn both_ways(fill: fn(&Of), write: fn(&Of), forwards: fn(&Of), backwards: fn(&Of)) -> [Model<Linear<2>>; 2] {
     [forwards, backwards].map(|read| Model::new(fill, [write, read], |_| ()))
 }
 
@@ -29,7 +28,7 @@ fn seen_backwards(tree: &Of) -> Vec<u64> {
 }
 
 /// `[10 20] [30]` become `[10 15] [20] [30]`.
-fn split() -> [Model<Linear<2>, Volatile>; 2] {
+fn split() -> [Model<Linear<2>>; 2] {
     both_ways(
         |tree| put(tree, &[10, 20, 30]),
         |tree| put(tree, &[15]),
@@ -39,7 +38,7 @@ fn split() -> [Model<Linear<2>, Volatile>; 2] {
 }
 
 /// `[10] [20] [30]` become `[10] [30]`, and those `[5 7] [10] [30]` with the block of 20.
-fn merge_and_reuse() -> [Model<Linear<2>, Volatile>; 2] {
+fn merge_and_reuse() -> [Model<Linear<2>>; 2] {
     both_ways(
         |tree| {
             put(tree, &[10, 20, 30, 15]);
@@ -54,7 +53,7 @@ fn merge_and_reuse() -> [Model<Linear<2>, Volatile>; 2] {
     )
 }
 
-fn clear() -> [Model<Linear<2>, Volatile>; 2] {
+fn clear() -> [Model<Linear<2>>; 2] {
     both_ways(
         |tree| put(tree, &[10, 20, 30]),
         |tree| tree.clear().unwrap(),

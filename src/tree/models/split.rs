@@ -1,17 +1,16 @@
 //! A split against a writer of a key that moves; and telling the index of it, late.
 
 use super::{Model, Tree, put};
-use crate::Volatile;
 use crate::delay::Validation;
 use crate::node::Linear;
 
-type Of<I> = Tree<Linear<2>, I>;
+type Of = Tree<Linear<2>>;
 
 /// `[10 20]` becomes `[10 15] [20]`, while 20 changes.
-fn update_of_a_moved_key() -> Model<Linear<2>, Volatile> {
+fn update_of_a_moved_key() -> Model<Linear<2>> {
     Model::new(
         |tree| put(tree, &[10, 20]),
-        [|tree: &Of<_>| put(tree, &[15]), |tree: &Of<_>| assert_eq!(tree.update(20, 7).unwrap(), Some(21))],
+        [|tree: &Of| put(tree, &[15]), |tree: &Of| assert_eq!(tree.update(20, 7).unwrap(), Some(21))],
         |tree| assert!(tree.iter().eq([(10, 11), (15, 16), (20, 7)])),
     )
 }
@@ -28,7 +27,7 @@ fn loom_tree_update_of_a_moved_key_unowned_is_found_wrong() {
 }
 
 /// What a split leaves, of whose new leaf the index is not told yet.
-fn split_unposted(tree: &Of<Volatile>) {
+fn split_unposted(tree: &Of) {
     let core = &tree.core;
     let mut leaf = core.lock_owner(15).unwrap();
     let right = core.leaves.insert_by_split(&mut leaf, 0, (15, 16)).unwrap();
@@ -41,15 +40,15 @@ thread_local! {
     static UNPOSTED: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
 }
 
-fn post(tree: &Of<Volatile>) {
+fn post(tree: &Of) {
     let (low, at) = UNPOSTED.get();
     tree.core.post(low, at).unwrap();
 }
 
 /// `[10 15] [20]`: 20 goes, its leaf with it, and the block becomes that of another leaf.
-fn late_post(reused: bool) -> Model<Linear<2>, Volatile> {
-    let merge = |tree: &Of<Volatile>| assert_eq!(tree.remove(20).unwrap(), Some(21));
-    let reuse = |tree: &Of<Volatile>| {
+fn late_post(reused: bool) -> Model<Linear<2>> {
+    let merge = |tree: &Of| assert_eq!(tree.remove(20).unwrap(), Some(21));
+    let reuse = |tree: &Of| {
         assert_eq!(tree.remove(20).unwrap(), Some(21));
         put(tree, &[12, 11]);
     };

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use super::{SPAWNING, Scratch, Small, TABLE};
-use bristlecone::{Map, Options, Pool};
+use bristlecone::{IndexKind, Map, Options, Pool};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn peak() -> u64 {
 
 fn keys(path: &Path, from: u64) {
     let pool = options().open(path).unwrap();
-    let tree: Small = pool.tree("t").unwrap();
+    let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     assert_eq!(tree.len(), from);
     (from..from + 500).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
 }
@@ -42,7 +42,7 @@ fn child() {
     match step.to_str().unwrap() {
         "crash" => {
             let pool = options().open(path).unwrap();
-            let tree: Small = pool.tree("t").unwrap();
+            let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
             (0..500).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
             println!("\npeak: {}", peak());
             std::process::exit(0);

@@ -2,7 +2,8 @@
 
 use super::{BIRTH, CAPACITY, FIRST, ROOTS, Scratch, TABLE, TWINS, error, forge, holds_the_fifty, options, word};
 use crate::medium::{words_of, zeroed};
-use bristlecone::{Circular, Error, Pool, Volatile};
+use bristlecone::papers::Circular;
+use bristlecone::{Error, IndexKind, Pool};
 use std::fs;
 
 #[test]
@@ -26,10 +27,10 @@ fn an_empty_file_becomes_a_pool_only_if_creating_is_allowed() {
     let error = scratch.refused(&options().create(false));
     assert!(matches!(error, Error::NotAPool { found: "an empty file", .. }), "{error}");
     let pool = options().open(&scratch.path).unwrap();
-    pool.tree::<Circular<4>, Volatile>("t").unwrap().insert(1, 2).unwrap();
+    pool.tree_with::<Circular<4>>("t", IndexKind::Volatile).unwrap().insert(1, 2).unwrap();
     drop(pool);
     let pool = Pool::open(&scratch.path).unwrap();
-    assert_eq!(pool.tree::<Circular<4>, Volatile>("t").unwrap().get(1), Some(2));
+    assert_eq!(pool.tree_with::<Circular<4>>("t", IndexKind::Volatile).unwrap().get(1), Some(2));
 }
 
 #[test]
@@ -240,7 +241,7 @@ fn an_interrupted_creation_starts_over() {
         assert!(matches!(error, Error::NotAPool { .. }), "{error}");
         let pool = options().open(&scratch.path).unwrap();
         assert!(pool.trees().unwrap().is_empty());
-        pool.tree::<Circular<4>, Volatile>("t").unwrap();
+        pool.tree_with::<Circular<4>>("t", IndexKind::Volatile).unwrap();
         pool.close().unwrap();
     }
 }

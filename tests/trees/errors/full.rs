@@ -3,9 +3,8 @@
 use super::{CAPACITY, SPAWNING, Scratch, Small, error, options};
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
-use bristlecone::{
-    Circular, Error, Index, Linear, Map, Node, Options, PTree, Persistent, Pool, Result, Volatile, delegate_medium,
-};
+use bristlecone::papers::{Circular, Linear};
+use bristlecone::{Error, IndexKind, Map, Node, Options, PTree, Pool, Result, delegate_medium};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -62,7 +61,7 @@ fn scattered(n: u64) -> u64 {
 }
 
 /// Inserts until there is no room: what the tree then holds, and the error.
-fn fill_up<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>) -> (BTreeMap<u64, u64>, Error) {
+fn fill_up<N: Node, M: Medium>(tree: &PTree<N, M>) -> (BTreeMap<u64, u64>, Error) {
     let mut model = BTreeMap::new();
     loop {
         let key = scattered(model.len() as u64);
@@ -77,7 +76,7 @@ pub(super) fn tiny() -> Options {
     Pool::options().segment_size(1024).max_capacity(256 << 10).max_trees(4)
 }
 
-fn same<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>, model: &BTreeMap<u64, u64>, when: &str) {
+fn same<N: Node, M: Medium>(tree: &PTree<N, M>, model: &BTreeMap<u64, u64>, when: &str) {
     assert!(tree.fault().is_none(), "{when}: {}", tree.fault().unwrap());
     assert_eq!(tree.len(), model.len() as u64, "{when}");
     assert!(tree.iter().eq(model.iter().map(|(&k, &v)| (k, v))), "{when}");
@@ -86,7 +85,7 @@ fn same<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>, model: &BTreeMap<u6
     assert!(report.is_clean(), "{when}: {:?}", report.violations);
 }
 
-fn a_disk_fills_up<N: Node, I: Index>() {
+fn a_disk_fills_up<N: Node>(index: IndexKind) {
     let mut outcomes = [0; 4];
     for left in 0..60 {
         let when = format!("{left} reservations");
@@ -99,14 +98,14 @@ fn a_disk_fills_up<N: Node, I: Index>() {
                 continue;
             }
         };
-        let mut tree: PTree<N, I, Any> = match pool.tree("t") {
+        let mut tree: PTree<N, Any> = match pool.tree_with("t", index) {
             Ok(tree) => tree,
             Err(error) => {
                 full(&error);
                 assert!(pool.trees().unwrap().is_empty());
                 outcomes[1] += 1;
                 disk.allow(u64::MAX);
-                pool.tree("t").unwrap()
+                pool.tree_with("t", index).unwrap()
             }
         };
         let mut model = BTreeMap::new();
@@ -154,7 +153,7 @@ fn a_disk_fills_up<N: Node, I: Index>() {
             // The opening itself reserves twice.
             disk = Filling::new(holding(words), 2);
             let pool = tiny().open_on(disk.any()).unwrap();
-            let reopened: PTree<N, I, Any> = pool.tree("t").unwrap();
+            let reopened: PTree<N, Any> = pool.tree_with("t", index).unwrap();
             same(&reopened, &model, &when);
             tree = self::reopen(&pool, reopened);
         }
@@ -167,15 +166,16 @@ fn a_disk_fills_up<N: Node, I: Index>() {
         same(&tree, &model, &when);
         drop(tree);
         let pool = tiny().open_on(holding(words_of(&disk.on))).unwrap();
-        same(&pool.tree::<N, I>("t").unwrap(), &model, &when);
+        same(&pool.tree_with::<N>("t", index).unwrap(), &model, &when);
     }
     assert!(outcomes.iter().all(|&n| n > 0), "not every outcome was met: {outcomes:?}");
 }
 
 /// Closes a tree and opens it again in the same pool, so that the old pool is not needed any more.
-fn reopen<N: Node, I: Index, M: Medium>(pool: &Pool<M>, tree: PTree<N, I, M>) -> PTree<N, I, M> {
+fn reopen<N: Node, M: Medium>(pool: &Pool<M>, tree: PTree<N, M>) -> PTree<N, M> {
+    let index = tree.index();
     drop(tree);
-    pool.tree("t").unwrap()
+    pool.tree_with("t", index).unwrap()
 }
 
 trait OrNotEmpty {
@@ -199,36 +199,36 @@ impl OrNotEmpty for Error {
 
 #[test]
 fn a_disk_fills_up_linear_volatile() {
-    a_disk_fills_up::<Linear<5>, Volatile>();
+    a_disk_fills_up::<Linear<5>>(IndexKind::Volatile);
 }
 
 #[test]
 fn a_disk_fills_up_linear_persistent() {
-    a_disk_fills_up::<Linear<5>, Persistent>();
+    a_disk_fills_up::<Linear<5>>(IndexKind::Persistent);
 }
 
 #[test]
 fn a_disk_fills_up_circular_volatile() {
-    a_disk_fills_up::<Circular<4>, Volatile>();
+    a_disk_fills_up::<Circular<4>>(IndexKind::Volatile);
 }
 
 #[test]
 fn a_disk_fills_up_circular_persistent() {
-    a_disk_fills_up::<Circular<4>, Persistent>();
+    a_disk_fills_up::<Circular<4>>(IndexKind::Persistent);
 }
 
 #[test]
 fn a_disk_fills_up_circular_8_persistent() {
-    a_disk_fills_up::<Circular<8>, Persistent>();
+    a_disk_fills_up::<Circular<8>>(IndexKind::Persistent);
 }
 
 #[test]
 fn a_bulk_load_onto_a_full_disk_loads_nothing() {
-    fn with<I: Index>() {
+    fn with(index: IndexKind) {
         for left in 6..60 {
             let disk = Filling::new(zeroed(256 << 10), u64::MAX);
             let pool = tiny().create_on(disk.any()).unwrap();
-            let tree: Small<I, Any> = pool.tree("t").unwrap();
+            let tree: Small<Any> = pool.tree_with("t", index).unwrap();
             disk.allow(left);
             let entries = (0..120).map(|key| (key, !key));
             let before = BTreeMap::new();
@@ -244,19 +244,19 @@ fn a_bulk_load_onto_a_full_disk_loads_nothing() {
             same(&tree, &(0..120).map(|key| (key, !key)).collect(), "after a load");
         }
     }
-    with::<Volatile>();
-    with::<Persistent>();
+    with(IndexKind::Volatile);
+    with(IndexKind::Persistent);
 }
 
 #[test]
 fn a_disk_fills_up_with_records() {
-    type Records = Map<u64, Vec<u8>, Circular<4>, Persistent, Any>;
+    type Records = Map<u64, Vec<u8>, Circular<4>, Any>;
     let value = |key: u64| vec![key as u8; key as usize * 37 % 700];
     let mut refusals = 0;
     for left in 8..60 {
         let disk = Filling::new(zeroed(256 << 10), u64::MAX);
         let pool = tiny().create_on(disk.any()).unwrap();
-        let map: Records = pool.map("m").unwrap();
+        let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
         disk.allow(left);
         let mut model = BTreeMap::new();
         for n in 0..150 {
@@ -283,7 +283,7 @@ fn a_disk_fills_up_with_records() {
         }
         same(&map, &model);
         let pool = tiny().open_on(holding(words_of(&disk.on))).unwrap();
-        same(&pool.map("m").unwrap(), &model);
+        same(&pool.map_with("m", IndexKind::Volatile).unwrap(), &model);
     }
     assert!(refusals > 100, "{refusals}");
 }
@@ -291,7 +291,7 @@ fn a_disk_fills_up_with_records() {
 #[test]
 fn a_full_disk_at_open_changes_nothing() {
     let pool = tiny().create_on(zeroed(256 << 10)).unwrap();
-    let tree: Small<Persistent, Any> = pool.tree("t").unwrap();
+    let tree: Small<Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
     (0..100).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
     let words = words_of(pool.medium());
     for left in [0, 1] {
@@ -305,7 +305,7 @@ fn a_full_disk_at_open_changes_nothing() {
 fn a_full_pool_says_how_large_it_is() {
     let scratch = Scratch::empty();
     let pool = options().open(&scratch.path).unwrap();
-    let tree: Small = pool.tree("t").unwrap();
+    let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     let (mut model, refused) = fill_up(&tree);
     assert!(matches!(refused, Error::OutOfSpace { wanted: 4096, capacity: CAPACITY, source: None, .. }), "{refused}");
     scratch.named(&refused);
@@ -315,7 +315,7 @@ fn a_full_pool_says_how_large_it_is() {
     drop(tree);
     pool.close().unwrap();
     let pool = options().capacity(128 << 10).open(&scratch.path).unwrap();
-    let tree: Small = pool.tree("t").unwrap();
+    let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     same(&tree, &model, "reopened");
     for n in 0..2000 {
         let key = scattered(n);
@@ -370,7 +370,7 @@ fn a_real_disk_fills_up() {
     // At growth, in a split.
     fill(256);
     let pool = options().open(&path).unwrap();
-    let tree: Small = pool.tree("t").unwrap();
+    let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     let (mut model, error) = fill_up(&tree);
     refused(&error);
     assert!(model.len() > 4000, "{}", model.len());
@@ -381,7 +381,7 @@ fn a_real_disk_fills_up() {
     pool.close().unwrap();
     // Still full.
     let pool = options().open(&path).unwrap();
-    let tree: Small = pool.tree("t").unwrap();
+    let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     same(&tree, &model, "reopened");
     fs::remove_file(&ballast).unwrap();
     let more = (0..).map(scattered).filter(|key| !model.contains_key(key)).take(1000).collect::<Vec<_>>();

@@ -4,34 +4,35 @@ use super::full::tiny;
 use super::{CAPACITY, Scratch, Small, options};
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Mapped, Mapping, Medium};
-use bristlecone::{CircTree, Circular, Error, Linear, Map, PTree, Persistent, Pool, Volatile};
+use bristlecone::papers::{CircTree, Circular, Linear};
+use bristlecone::{Error, IndexKind, Map, PTree, Pool};
 use std::fs;
 
 #[test]
 fn creating_on_a_used_medium_starts_from_nothing() {
     let pool = options().create_on(zeroed(CAPACITY)).unwrap();
-    let tree: Small<Volatile, Any> = pool.tree("t").unwrap();
+    let tree: Small<Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
     (0..50).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
     let words = words_of(pool.medium());
     let again = options().create_on(holding(words)).unwrap();
     assert!(again.trees().unwrap().is_empty());
-    let tree: Small<Volatile, Any> = again.tree("t").unwrap();
+    let tree: Small<Any> = again.tree_with("t", IndexKind::Volatile).unwrap();
     assert!(tree.is_empty());
     tree.insert(1, 2).unwrap();
     assert!(tree.check().is_clean());
     let again = options().open_on(holding(words_of(again.medium()))).unwrap();
-    let tree: Small<Volatile, Any> = again.tree("t").unwrap();
+    let tree: Small<Any> = again.tree_with("t", IndexKind::Volatile).unwrap();
     assert_eq!(tree.iter().collect::<Vec<_>>(), [(1, 2)]);
 }
 
 #[test]
 fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
     let pool = Pool::options().capacity(16 << 20).create_on(zeroed(16 << 20)).unwrap();
-    let tree: CircTree<Volatile, Any> = pool.tree("t").unwrap();
+    let tree = pool.tree_with::<CircTree>("t", IndexKind::Volatile).unwrap();
     tree.insert(1, 2).unwrap();
     let words = words_of(pool.medium());
     let reader = Pool::options().read_only(true).open_on(holding(words.clone())).unwrap();
-    assert!(matches!(reader.tree::<Circular<4>, Volatile>("t"), Err(Error::ReadOnly { .. })));
+    assert!(matches!(reader.tree_with::<Circular<4>>("t", IndexKind::Volatile), Err(Error::ReadOnly { .. })));
     assert!(matches!(reader.drop_tree("t"), Err(Error::ReadOnly { .. })));
     assert_eq!(reader.check().unwrap().entries, 1);
     assert_eq!(words_of(reader.medium()), words);
@@ -46,11 +47,11 @@ fn a_pool_grows_to_an_odd_size() {
     drop(small.clone().capacity(1 << 20).open(&scratch.path).unwrap());
     let grown = small.clone().capacity(2_000_003).open(&scratch.path).unwrap();
     assert_eq!(grown.stat().capacity, 2_000_000);
-    let tree: PTree<Circular<4>, Volatile> = grown.tree("t").unwrap();
+    let tree: PTree<Circular<4>> = grown.tree_with("t", IndexKind::Volatile).unwrap();
     tree.insert(1, 2).unwrap();
     drop((tree, grown));
     let again = small.open(&scratch.path).unwrap();
-    assert_eq!(again.tree::<Circular<4>, Volatile>("t").unwrap().get(1), Some(2));
+    assert_eq!(again.tree_with::<Circular<4>>("t", IndexKind::Volatile).unwrap().get(1), Some(2));
 }
 
 #[test]
@@ -71,7 +72,7 @@ fn what_is_stored_to_a_read_only_mapping_goes_nowhere() {
 #[test]
 fn nothing_of_what_a_medium_held_comes_back() {
     let used = tiny().create_on(zeroed(256 << 10)).unwrap();
-    let tree: PTree<Linear<5>, Volatile, Any> = used.tree("old").unwrap();
+    let tree: PTree<Linear<5>, Any> = used.tree_with("old", IndexKind::Volatile).unwrap();
     for key in 0..100 {
         tree.insert(key, key).unwrap();
     }
@@ -82,14 +83,14 @@ fn nothing_of_what_a_medium_held_comes_back() {
         words[512] = 0;
         let pool = tiny().create_on(holding(words.clone())).unwrap();
         assert!(pool.trees().unwrap().is_empty());
-        let tree: PTree<Linear<5>, Volatile, Any> = pool.tree("new").unwrap();
+        let tree: PTree<Linear<5>, Any> = pool.tree_with("new", IndexKind::Volatile).unwrap();
         assert!(tree.is_empty());
         for key in 0..100 {
             tree.insert(key * 3, key).unwrap();
         }
         // A crash: all that was never written is looked at.
         let again = tiny().open_on(holding(words_of(pool.medium()))).unwrap();
-        let tree: PTree<Linear<5>, Volatile, Any> = again.tree("new").unwrap();
+        let tree: PTree<Linear<5>, Any> = again.tree_with("new", IndexKind::Volatile).unwrap();
         assert!(tree.iter().eq((0..100).map(|key| (key * 3, key))));
         assert!(tree.check().is_clean(), "{:?}", tree.check());
     }
@@ -98,7 +99,7 @@ fn nothing_of_what_a_medium_held_comes_back() {
 #[test]
 fn a_load_that_panics_takes_no_space() {
     let pool = tiny().create_on(zeroed(256 << 10)).unwrap();
-    let map: Map<u64, Vec<u8>, Circular<4>, Persistent, Any> = pool.map("m").unwrap();
+    let map: Map<u64, Vec<u8>, Circular<4>, Any> = pool.map_with("m", IndexKind::Persistent).unwrap();
     let bytes = vec![7; 3000];
     for _ in 0..50 {
         let entries = (0..20).map(|key| {

@@ -8,7 +8,8 @@ mod openers;
 mod trees;
 
 use bristlecone::medium::{Mapped, Medium};
-use bristlecone::{Circular, Error, Options, PTree, Pool, Result, Volatile};
+use bristlecone::papers::Circular;
+use bristlecone::{Error, IndexKind, Options, PTree, Pool, Result};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -22,7 +23,7 @@ const TABLE: usize = ROOTS + 4 * 256;
 const FIRST: usize = 12288;
 const BIRTH: &[u8; 8] = b"BRISTLE?";
 
-type Small<I = Volatile, M = Mapped> = PTree<Circular<4>, I, M>;
+type Small<M = Mapped> = PTree<Circular<4>, M>;
 
 fn options() -> Options {
     Pool::options().capacity(CAPACITY).max_capacity(1 << 20).segment_size(4096).max_trees(4)
@@ -51,7 +52,7 @@ impl Scratch {
     fn pool() -> Self {
         let scratch = Self::empty();
         let pool = options().open(&scratch.path).unwrap();
-        let tree: Small = pool.tree("t").unwrap();
+        let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
         (0..50).for_each(|key| assert_eq!(tree.insert(key, key * 3).unwrap(), None));
         drop(tree);
         pool.close().unwrap();
@@ -101,7 +102,7 @@ impl Scratch {
 }
 
 fn holds_the_fifty<M: Medium>(pool: &Pool<M>) {
-    let tree: Small<Volatile, M> = pool.tree("t").unwrap();
+    let tree: Small<M> = pool.tree_with("t", IndexKind::Volatile).unwrap();
     let expected: Vec<_> = (0..50).map(|key| (key, key * 3)).collect();
     assert_eq!(tree.iter().collect::<Vec<_>>(), expected);
     assert!(tree.check().is_clean());

@@ -2,7 +2,8 @@
 
 use super::{CAPACITY, FIRST, SPAWNING, Scratch, Small, error, holds_the_fifty, options};
 use crate::medium::zeroed;
-use bristlecone::{Circular, Error, Pool, Volatile};
+use bristlecone::papers::Circular;
+use bristlecone::{Error, IndexKind, Pool};
 use std::fs;
 use std::sync::PoisonError;
 
@@ -10,7 +11,7 @@ use std::sync::PoisonError;
 fn a_second_opener_is_refused() {
     let scratch = Scratch::pool();
     let pool = options().open(&scratch.path).unwrap();
-    let tree: Small = pool.tree("t").unwrap();
+    let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     for options in [options(), options().create(false), options().read_only(true), options().capacity(1 << 20)] {
         let error = error(options.open(&scratch.path));
         assert!(matches!(error, Error::InUse { .. }), "{error}");
@@ -36,8 +37,8 @@ fn readers_exclude_writers_and_not_each_other() {
     assert!(matches!(error(options().open(&scratch.path)), Error::InUse { .. }));
     assert_eq!(one.trees().unwrap(), two.trees().unwrap());
     for error in [
-        error(one.tree::<Circular<4>, Volatile>("t")),
-        error(one.tree::<Circular<4>, Volatile>("new")),
+        error(one.tree_with::<Circular<4>>("t", IndexKind::Volatile)),
+        error(one.tree_with::<Circular<4>>("new", IndexKind::Volatile)),
         error(one.drop_tree("t")),
     ] {
         assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
@@ -110,7 +111,7 @@ fn creating_at_the_same_time_loses_nothing() {
                     Err(Error::InUse { .. }) => return false,
                     Err(error) => panic!("{error}"),
                 };
-                let tree: Small = pool.tree("t").unwrap();
+                let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
                 tree.insert(key, key).unwrap();
                 true
             }
@@ -120,7 +121,7 @@ fn creating_at_the_same_time_loses_nothing() {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         let pool = options().open(&scratch.path).unwrap();
-        let tree: Small = pool.tree("t").unwrap();
+        let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
         for (key, acknowledged) in acknowledged.into_iter().enumerate() {
             assert_eq!(tree.contains_key(key as u64), acknowledged, "round {round}, key {key}");
         }
@@ -178,7 +179,7 @@ fn impossible_options_are_named() {
     }
     // A node that fits into no segment.
     let pool = options().segment_size(1024).create_on(zeroed(1 << 20)).unwrap();
-    let error = error(pool.tree::<Circular<64>, Volatile>("wide"));
+    let error = error(pool.tree_with::<Circular<64>>("wide", IndexKind::Volatile));
     assert!(matches!(error, Error::Option { given: 1024, .. }), "{error}");
     assert!(pool.trees().unwrap().is_empty());
 }
@@ -189,7 +190,7 @@ fn a_pool_grows_by_reopening() {
     let pool = options().capacity(256 << 10).open(&scratch.path).unwrap();
     assert_eq!(pool.stat().capacity, 256 << 10);
     holds_the_fifty(&pool);
-    let tree: Small = pool.tree("more").unwrap();
+    let tree: Small = pool.tree_with("more", IndexKind::Volatile).unwrap();
     let mut inserted = 0;
     while tree.insert(inserted, 1).is_ok() {
         inserted += 1;
@@ -200,7 +201,7 @@ fn a_pool_grows_by_reopening() {
     // A smaller capacity changes nothing.
     let pool = options().capacity(CAPACITY).open(&scratch.path).unwrap();
     assert_eq!(pool.stat().capacity, 256 << 10);
-    assert_eq!(pool.tree::<Circular<4>, Volatile>("more").unwrap().len(), inserted);
+    assert_eq!(pool.tree_with::<Circular<4>>("more", IndexKind::Volatile).unwrap().len(), inserted);
     holds_the_fifty(&pool);
     drop(pool);
     let before = scratch.bytes();

@@ -2,7 +2,8 @@
 
 use super::{CAPACITY, Scratch, Small, error, holds_the_fifty, options};
 use crate::medium::{Any, words_of, zeroed};
-use bristlecone::{Circular, Error, Index, Linear, Map, PTree, Persistent, Volatile};
+use bristlecone::papers::{Circular, Linear};
+use bristlecone::{Error, IndexKind, Map, PTree};
 
 #[test]
 fn another_layout_size_index_or_kind_is_a_mismatch() {
@@ -15,23 +16,23 @@ fn another_layout_size_index_or_kind_is_a_mismatch() {
         }
     };
     for open in [true, false] {
-        let held: Option<Small> = open.then(|| pool.tree("t").unwrap());
-        layout(error(pool.tree::<Linear<5>, Volatile>("t")), "circular/4", "linear/5");
-        layout(error(pool.tree::<Circular<8>, Volatile>("t")), "circular/4", "circular/8");
-        layout(error(pool.tree::<Circular<4>, Persistent>("t")), "volatile", "persistent");
+        let held: Option<Small> = open.then(|| pool.tree_with("t", IndexKind::Volatile).unwrap());
+        layout(error(pool.tree_with::<Linear<5>>("t", IndexKind::Volatile)), "circular/4", "linear/5");
+        layout(error(pool.tree_with::<Circular<8>>("t", IndexKind::Volatile)), "circular/4", "circular/8");
+        layout(error(pool.tree_with::<Circular<4>>("t", IndexKind::Persistent)), "volatile", "persistent");
         let kind = |error: Error, expected: &str| {
             assert!(matches!(error, Error::KindMismatch { .. }), "{error}");
             for part in ["'t'", "u64 -> u64", expected] {
                 assert!(error.to_string().contains(part), "{part} is missing: {error}");
             }
         };
-        kind(error(pool.map::<u64, Vec<u8>, Circular<4>, Volatile>("t")), "u64 -> bytes");
-        kind(error(pool.map::<i64, u64, Circular<4>, Volatile>("t")), "i64 -> u64");
-        kind(error(pool.map::<u64, (), Circular<4>, Volatile>("t")), "u64 -> ()");
+        kind(error(pool.map_with::<u64, Vec<u8>, Circular<4>>("t", IndexKind::Volatile)), "u64 -> bytes");
+        kind(error(pool.map_with::<i64, u64, Circular<4>>("t", IndexKind::Volatile)), "i64 -> u64");
+        kind(error(pool.map_with::<u64, (), Circular<4>>("t", IndexKind::Volatile)), "u64 -> ()");
         drop(held);
     }
     // The plain tree and the map of words are the same thing.
-    let map: Map<u64, u64, Circular<4>> = pool.map("t").unwrap();
+    let map: Map<u64, u64, Circular<4>> = pool.map_with("t", IndexKind::Volatile).unwrap();
     assert_eq!(map.get(7).unwrap(), Some(21));
     drop(map);
     pool.close().unwrap();
@@ -43,15 +44,15 @@ fn tree_names_have_limits() {
     let scratch = Scratch::pool();
     let pool = options().open(&scratch.path).unwrap();
     for name in ["", &"x".repeat(121), &"é".repeat(61)] {
-        let error = error(pool.tree::<Circular<4>, Volatile>(name));
+        let error = error(pool.tree_with::<Circular<4>>(name, IndexKind::Volatile));
         assert!(matches!(error, Error::TreeName { len, limit: 120 } if len == name.len()), "{error}");
     }
     for name in ["x", &"x".repeat(120), "é\0\n"] {
-        let tree: Small = pool.tree(name).unwrap();
+        let tree: Small = pool.tree_with(name, IndexKind::Volatile).unwrap();
         assert_eq!(tree.name(), name);
         tree.insert(1, name.len() as u64).unwrap();
     }
-    let error = error(pool.tree::<Circular<4>, Volatile>("one too many"));
+    let error = error(pool.tree_with::<Circular<4>>("one too many", IndexKind::Volatile));
     assert!(matches!(error, Error::TooManyTrees { limit: 4, .. }), "{error}");
     scratch.named(&error);
     pool.close().unwrap();
@@ -61,7 +62,7 @@ fn tree_names_have_limits() {
     assert_eq!(names, ["t", "x", &"x".repeat(120), "é\0\n"]);
     // A freed name makes room.
     pool.drop_tree("x").unwrap();
-    pool.tree::<Circular<4>, Volatile>("one too many").unwrap();
+    pool.tree_with::<Circular<4>>("one too many", IndexKind::Volatile).unwrap();
     holds_the_fifty(&pool);
 }
 
@@ -69,7 +70,7 @@ fn tree_names_have_limits() {
 fn a_tree_that_is_open_or_missing_is_not_dropped() {
     let scratch = Scratch::pool();
     let pool = options().open(&scratch.path).unwrap();
-    let tree: Small = pool.tree("t").unwrap();
+    let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     let error = error(pool.drop_tree("t"));
     assert!(error.to_string().ends_with("tree 't' is still open"), "{error}");
     scratch.named(&error);
@@ -93,7 +94,7 @@ fn a_tree_that_is_open_or_missing_is_not_dropped() {
 fn a_pool_with_live_handles_is_not_closed() {
     let scratch = Scratch::pool();
     let pool = options().open(&scratch.path).unwrap();
-    let tree: Small = pool.tree("t").unwrap();
+    let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     let error = error(pool.close());
     assert!(matches!(&error, Error::StillOpen { trees, .. } if trees == &["t"]), "{error}");
     scratch.named(&error);
@@ -108,18 +109,18 @@ fn a_pool_with_live_handles_is_not_closed() {
     other.close().unwrap();
     let pool = options().open(&scratch.path).unwrap();
     assert!(pool.stat().was_clean);
-    assert_eq!(pool.tree::<Circular<4>, Volatile>("t").unwrap().remove(50).unwrap(), Some(150));
+    assert_eq!(pool.tree_with::<Circular<4>>("t", IndexKind::Volatile).unwrap().remove(50).unwrap(), Some(150));
     drop(pool);
     scratch.unharmed();
 }
 
 #[test]
 fn the_place_of_a_dropped_tree_is_as_good_as_new() {
-    fn with<I: Index>() {
+    fn with(index: IndexKind) {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
         let available = pool.stat().available;
         for round in 0..20 {
-            let tree: PTree<Linear<5>, I, Any> = pool.tree("a").unwrap();
+            let tree: PTree<Linear<5>, Any> = pool.tree_with("a", index).unwrap();
             assert!(tree.is_empty());
             (0..100).for_each(|key| assert_eq!(tree.insert(key, round).unwrap(), None));
             assert!(tree.check().is_clean());
@@ -127,21 +128,21 @@ fn the_place_of_a_dropped_tree_is_as_good_as_new() {
             pool.drop_tree("a").unwrap();
             assert_eq!(pool.stat().available, available, "round {round}");
             // Another layout in the same place, too.
-            let tree: PTree<Circular<8>, I, Any> = pool.tree("a").unwrap();
+            let tree: PTree<Circular<8>, Any> = pool.tree_with("a", index).unwrap();
             (0..100).for_each(|key| assert_eq!(tree.insert(key, round).unwrap(), None));
             drop(tree);
             pool.drop_tree("a").unwrap();
         }
     }
-    with::<Volatile>();
-    with::<Persistent>();
+    with(IndexKind::Volatile);
+    with(IndexKind::Persistent);
 }
 
 #[test]
 fn bulk_load_refuses_and_changes_nothing() {
-    fn with<I: Index>() {
+    fn with(index: IndexKind) {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
-        let tree: Small<I, Any> = pool.tree("bulk").unwrap();
+        let tree: Small<Any> = pool.tree_with("bulk", index).unwrap();
         for (keys, at) in
             [(vec![5, 4], 1), (vec![1, 2, 3, 3], 3), (vec![0, u64::MAX, u64::MAX], 2), (vec![u64::MAX, 0], 1)]
         {
@@ -162,8 +163,8 @@ fn bulk_load_refuses_and_changes_nothing() {
         assert_eq!(tree.bulk_load((0..300).map(|key| (key, key))).unwrap(), 300);
         assert!(tree.check().is_clean());
     }
-    with::<Volatile>();
-    with::<Persistent>();
+    with(IndexKind::Volatile);
+    with(IndexKind::Persistent);
 }
 
 #[test]
@@ -172,7 +173,7 @@ fn a_record_that_is_too_long_is_refused() {
     // Never touched, so never really there.
     let huge = vec![0; (1 << 30) + 1];
     let pool = options().create_on(zeroed(CAPACITY)).unwrap();
-    let map: Map<u64, Vec<u8>, Circular<4>, Volatile, Any> = pool.map("m").unwrap();
+    let map: Map<u64, Vec<u8>, Circular<4>, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
     map.insert(1, b"one").unwrap();
     let before = words_of(pool.medium());
     for error in [

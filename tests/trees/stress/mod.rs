@@ -11,7 +11,7 @@ mod storm;
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Medium, load_each};
-use bristlecone::{Index, Node, Options, PTree, Pool, delegate_medium};
+use bristlecone::{Node, Options, PTree, Pool, delegate_medium};
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -113,7 +113,7 @@ fn pool() -> Pool<Any> {
     options().create_on(Arc::new(Jittery(zeroed(CAPACITY))) as Any).unwrap()
 }
 
-fn sound<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>) {
+fn sound<N: Node, M: Medium>(tree: &PTree<N, M>) {
     assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
     let report = tree.check();
     assert!(report.is_clean(), "{:?}", report.violations);
@@ -121,14 +121,14 @@ fn sound<N: Node, I: Index, M: Medium>(tree: &PTree<N, I, M>) {
 }
 
 /// What the tree holds is what it holds after a crash now, and after closing and opening again.
-fn outlives<N: Node, I: Index>(pool: Pool<Any>, tree: PTree<N, I, Any>) {
-    let expected: Vec<_> = tree.iter().collect();
+fn outlives<N: Node>(pool: Pool<Any>, tree: PTree<N, Any>) {
+    let (index, expected) = (tree.index(), tree.iter().collect::<Vec<_>>());
     let crashed = words_of(pool.medium());
     drop(tree);
     let closed = words_of(pool.medium());
     for words in [crashed, closed] {
         let pool = options().open_on(holding(words)).unwrap();
-        let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+        let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
         assert!(tree.iter().eq(expected.iter().copied()));
         sound(&tree);
     }

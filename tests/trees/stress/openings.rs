@@ -2,13 +2,14 @@
 
 use super::{TIME, below, is_of, mark, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
-use bristlecone::{Circular, Error, Index, PTree, Persistent, Volatile};
+use bristlecone::papers::Circular;
+use bristlecone::{Error, IndexKind, PTree};
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
 /// Threads open, use and let go of one tree: whoever holds it holds an open one, and all find what any has written.
-fn come_and_go<I: Index>() {
+fn come_and_go(index: IndexKind) {
     let pool = pool();
     let stop = Instant::now() + TIME;
     let models: Vec<BTreeMap<u64, u64>> = thread::scope(|scope| {
@@ -18,7 +19,7 @@ fn come_and_go<I: Index>() {
                 seed(number);
                 let mut model = BTreeMap::new();
                 while Instant::now() < stop {
-                    let tree: PTree<Circular<4>, I, Any> = pool.tree("t").unwrap();
+                    let tree: PTree<Circular<4>, Any> = pool.tree_with("t", index).unwrap();
                     for _ in 0..below(6) {
                         let (key, value) = (below(40) * 16 + number, random());
                         if below(3) > 0 {
@@ -43,7 +44,7 @@ fn come_and_go<I: Index>() {
         guests.into_iter().map(|guest| guest.join().unwrap()).collect()
     });
     let expected: BTreeMap<u64, u64> = models.into_iter().flatten().collect();
-    let tree: PTree<Circular<4>, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<Circular<4>, Any> = pool.tree_with("t", index).unwrap();
     assert!(tree.iter().eq(expected));
     sound(&tree);
     outlives(pool, tree);
@@ -51,23 +52,23 @@ fn come_and_go<I: Index>() {
 
 #[test]
 fn come_and_go_volatile() {
-    watched("come and go", come_and_go::<Volatile>);
+    watched("come and go", || come_and_go(IndexKind::Volatile));
 }
 
 #[test]
 fn come_and_go_persistent() {
-    watched("come and go", come_and_go::<Persistent>);
+    watched("come and go", || come_and_go(IndexKind::Persistent));
 }
 
 /// Readers and a writer come upon the nodes of a tree that was just opened, which nobody has looked at yet.
-fn first_touch<I: Index>() {
+fn first_touch(index: IndexKind) {
     const KEYS: u64 = 120;
     let pool = pool();
     let stop = Instant::now() + TIME;
     let mut round = 0;
     while Instant::now() < stop {
         round += 1;
-        let tree: PTree<Circular<4>, I, Any> = pool.tree("t").unwrap();
+        let tree: PTree<Circular<4>, Any> = pool.tree_with("t", index).unwrap();
         thread::scope(|scope| {
             for number in 0..4 {
                 let tree = &tree;
@@ -87,19 +88,19 @@ fn first_touch<I: Index>() {
         });
         assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
     }
-    let tree: PTree<Circular<4>, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<Circular<4>, Any> = pool.tree_with("t", index).unwrap();
     sound(&tree);
     outlives(pool, tree);
 }
 
 #[test]
 fn first_touch_volatile() {
-    watched("first touch", first_touch::<Volatile>);
+    watched("first touch", || first_touch(IndexKind::Volatile));
 }
 
 #[test]
 fn first_touch_persistent() {
-    watched("first touch", first_touch::<Persistent>);
+    watched("first touch", || first_touch(IndexKind::Persistent));
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn trees_made_and_dropped_by_all_leave_nothing_behind() {
                                 Err(error) => panic!("{error}"),
                             }
                         } else {
-                            let tree: PTree<Circular<4>, Persistent, Any> = pool.tree("t").unwrap();
+                            let tree: PTree<Circular<4>, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
                             for key in 0..below(60) {
                                 tree.insert(key * 16 + number, mark(key * 16 + number, random())).unwrap();
                             }
@@ -132,7 +133,7 @@ fn trees_made_and_dropped_by_all_leave_nothing_behind() {
             }
         });
         if !pool.trees().unwrap().is_empty() {
-            let tree: PTree<Circular<4>, Persistent, Any> = pool.tree("t").unwrap();
+            let tree: PTree<Circular<4>, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
             sound(&tree);
             drop(tree);
             pool.drop_tree("t").unwrap();

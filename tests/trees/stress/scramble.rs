@@ -2,15 +2,16 @@
 
 use super::{GHOST, THREADS, TIME, below, is_of, mark, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
-use bristlecone::{Circular, Error, Index, Linear, Node, OneLine, PTree, Persistent, Volatile};
+use bristlecone::papers::{Circular, Linear};
+use bristlecone::{Error, IndexKind, Node, OneLine, PTree};
 use std::thread;
 use std::time::Instant;
 
 /// All threads on the same few keys; some clear, load, and fail to load.
-fn scramble<N: Node, I: Index>() {
+fn scramble<N: Node>(index: IndexKind) {
     const KEYS: u64 = 40;
     let pool = pool();
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let stop = Instant::now() + TIME;
     thread::scope(|scope| {
         for number in 0..THREADS {
@@ -59,30 +60,30 @@ fn scramble<N: Node, I: Index>() {
 
 #[test]
 fn scramble_circular_4_volatile() {
-    watched("scramble", scramble::<Circular<4>, Volatile>);
+    watched("scramble", || scramble::<Circular<4>>(IndexKind::Volatile));
 }
 
 #[test]
 fn scramble_circular_4_persistent() {
-    watched("scramble", scramble::<Circular<4>, Persistent>);
+    watched("scramble", || scramble::<Circular<4>>(IndexKind::Persistent));
 }
 
 #[test]
 fn scramble_linear_5_volatile() {
-    watched("scramble", scramble::<Linear<5>, Volatile>);
+    watched("scramble", || scramble::<Linear<5>>(IndexKind::Volatile));
 }
 
 #[test]
 fn scramble_linear_5_persistent() {
-    watched("scramble", scramble::<Linear<5>, Persistent>);
+    watched("scramble", || scramble::<Linear<5>>(IndexKind::Persistent));
 }
 
 #[test]
 fn scramble_one_line_7_volatile() {
-    watched("scramble", scramble::<OneLine<7>, Volatile>);
+    watched("scramble", || scramble::<OneLine<7>>(IndexKind::Volatile));
 }
 
 #[test]
 fn scramble_one_line_7_persistent() {
-    watched("scramble", scramble::<OneLine<7>, Persistent>);
+    watched("scramble", || scramble::<OneLine<7>>(IndexKind::Persistent));
 }

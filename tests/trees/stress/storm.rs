@@ -2,10 +2,8 @@
 
 use super::{THREADS, TIME, below, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
-use bristlecone::{
-    Append, Circular, CowSip, Fingerprint, Flat, Index, Linear, Logged, Node, OneLine, PTree, Persistent, Sentinel,
-    Versioned, Volatile, crab,
-};
+use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Linear, Logged, Sentinel, Versioned, crab};
+use bristlecone::{IndexKind, Node, OneLine, PTree};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -20,9 +18,9 @@ const COUNTER: u64 = 15;
 
 const GROUPS: u64 = 24;
 
-fn storm<N: Node, I: Index>() {
+fn storm<N: Node>(index: IndexKind) {
     let pool = pool();
-    let tree: PTree<N, I, Any> = pool.tree("t").unwrap();
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     for n in 0..GROUPS {
         tree.insert(n * 16 + PERMANENT, n).unwrap();
     }
@@ -71,8 +69,8 @@ fn storm<N: Node, I: Index>() {
     outlives(pool.clone(), tree.clone());
 }
 
-fn write<N: Node, I: Index>(
-    tree: &PTree<N, I, Any>,
+fn write<N: Node>(
+    tree: &PTree<N, Any>,
     number: u64,
     growing: bool,
     model: &mut BTreeMap<u64, u64>,
@@ -130,7 +128,7 @@ fn write<N: Node, I: Index>(
     }
 }
 
-fn scan<N: Node, I: Index>(tree: &PTree<N, I, Any>) {
+fn scan<N: Node>(tree: &PTree<N, Any>) {
     let (mut last, mut permanent) = (None, 0);
     for (key, value) in tree.iter() {
         assert!(last.replace(key).is_none_or(|last| last < key), "{key} after {last:?}");
@@ -155,10 +153,10 @@ fn scan<N: Node, I: Index>(tree: &PTree<N, I, Any>) {
 }
 
 macro_rules! storms {
-    ($($name:ident $node:ty, $index:ty;)*) => {$(
+    ($($name:ident $node:ty, $index:ident;)*) => {$(
         #[test]
         fn $name() {
-            watched(stringify!($name), storm::<$node, $index>);
+            watched(stringify!($name), || storm::<$node>(IndexKind::$index));
         }
     )*};
 }

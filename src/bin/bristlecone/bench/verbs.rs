@@ -6,7 +6,7 @@ use crate::out::Outcome;
 use crate::scratch::Scratch;
 use crate::worker;
 use bristlecone::medium::{Counted, Counts, Domain, Dram, Medium};
-use bristlecone::{OneLine, PTree, Pool, Volatile};
+use bristlecone::{OneLine, PTree, Pool};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -52,7 +52,7 @@ fn right(entries: impl Iterator<Item = (u64, u64)>) -> u64 {
     entries.filter(|&(key, value)| value == Keys::value(key)).count() as u64
 }
 
-impl<M: Medium> Subject for PTree<OneLine, Volatile, M> {
+impl<M: Medium> Subject for PTree<OneLine, M> {
     fn insert(&mut self, key: u64, value: u64) -> Outcome<()> {
         PTree::insert(self, key, value)?;
         Ok(())
@@ -193,7 +193,7 @@ pub(super) fn steps(repeats: u32) -> u64 {
 /// What each verb asks of a medium.
 fn counted(plan: &Plan) -> Outcome<[Counts; VERBS]> {
     let pool = Pool::options().create_on(Counted::new(Dram::zeroed(worker::capacity(plan.keys))))?;
-    let tree: PTree<OneLine, Volatile, _> = pool.tree("bench")?;
+    let tree: PTree<OneLine, _> = pool.tree("bench")?;
     let mut trial = Trial::new(tree, plan.keys, plan.seed);
     let mut counts = [Counts::default(); VERBS];
     for verb in Verb::ALL {

@@ -1,6 +1,7 @@
 //! Arguments: sizes, layouts, kinds of index.
 
-use bristlecone::{Circular, IndexKind, Linear, Node, OneLine};
+use bristlecone::papers::{Circular, Linear};
+use bristlecone::{IndexKind, Node, OneLine};
 use clap::ValueEnum;
 use std::fmt;
 
@@ -59,7 +60,7 @@ pub(crate) enum Index {
     Volatile,
     /// In the pool, in nodes like the leaves
     Persistent,
-    /// NV-Tree: in memory, in nodes without pointers; with one_line leaves only
+    /// NV-Tree: in memory, in nodes without pointers
     Flat,
     /// As flat, with nodes of one size
     #[value(name = "flat_fixed", alias = "flat-fixed")]

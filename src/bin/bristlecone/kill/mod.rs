@@ -117,11 +117,7 @@ fn kinds(args: &Args) -> impl Iterator<Item = (Layout, Index)> {
     let (layout, index) = (args.layout, args.index);
     let indexes = |of| Index::value_variants().iter().map(move |&index| (of, index));
     let all = Layout::ALL.into_iter().flat_map(indexes);
-    all.filter(move |(of, with)| {
-        layout.is_none_or(|layout| layout == *of)
-            && index.is_none_or(|index| index == *with)
-            && work::goes_with(*of, *with)
-    })
+    all.filter(move |(of, with)| layout.is_none_or(|layout| layout == *of) && index.is_none_or(|index| index == *with))
 }
 
 /// A pool, what its threads have put into it, and what it took.

@@ -1,9 +1,8 @@
 //! What the threads of a killed process do. It follows from the seed, so the process that watches knows it.
 
 use crate::numbers::{Random, mix};
-use crate::parse::Index;
-use crate::trees::{Shape, with_types};
-use bristlecone::{Error, Map, Node, PTree, Pool, Result};
+use crate::trees::{Shape, with_type};
+use bristlecone::{Error, IndexKind, Map, Node, PTree, Pool, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -130,44 +129,40 @@ pub(super) trait Trees: Sync {
     fn broken(&self) -> Vec<String>;
 }
 
-struct Of<N: Node, I: bristlecone::Index> {
+struct Of<N: Node> {
     pool: Pool,
-    numbers: PTree<N, I>,
-    records: Map<u64, Vec<u8>, N, I>,
-    own: Vec<Mutex<Option<PTree<N, I>>>>,
+    index: IndexKind,
+    numbers: PTree<N>,
+    records: Map<u64, Vec<u8>, N>,
+    own: Vec<Mutex<Option<PTree<N>>>>,
 }
 
 /// Opens the trees of a pool for so many threads, or makes them.
 pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn Trees>> {
-    fn of<N: Node, I: bristlecone::Index>(pool: &Pool, threads: usize) -> Result<Box<dyn Trees>> {
-        let (numbers, records) = (pool.tree("numbers")?, pool.map("records")?);
+    fn of<N: Node>(pool: &Pool, index: IndexKind, threads: usize) -> Result<Box<dyn Trees>> {
+        let (numbers, records) = (pool.tree_with("numbers", index)?, pool.map_with("records", index)?);
         let own = (0..threads).map(|_| Mutex::new(None)).collect();
-        Ok(Box::new(Of::<N, I> { pool: pool.clone(), numbers, records, own }))
+        Ok(Box::new(Of::<N> { pool: pool.clone(), index, numbers, records, own }))
     }
-    let opened = with_types!(shape, [32], N, I => of::<N, I>(pool, threads));
+    let opened = with_type!(shape, [32], N => of::<N>(pool, shape.index.kind(), threads));
     opened.unwrap_or_else(|| Err(Error::Option { what: "slots must be the usual ones", given: shape.slots.into() }))
-}
-
-/// Whether there are such trees.
-pub(super) fn goes_with(layout: crate::parse::Layout, index: Index) -> bool {
-    layout == crate::parse::Layout::OneLine || matches!(index, Index::Volatile | Index::Persistent)
 }
 
 fn own_name(thread: usize) -> String {
     format!("own-{thread}")
 }
 
-impl<N: Node, I: bristlecone::Index> Of<N, I> {
-    fn with_own<T>(&self, thread: usize, work: impl FnOnce(&PTree<N, I>) -> Result<T>) -> Result<T> {
+impl<N: Node> Of<N> {
+    fn with_own<T>(&self, thread: usize, work: impl FnOnce(&PTree<N>) -> Result<T>) -> Result<T> {
         let mut own = self.own[thread].lock();
         if own.is_none() {
-            *own = Some(self.pool.tree(&own_name(thread))?);
+            *own = Some(self.pool.tree_with(&own_name(thread), self.index)?);
         }
         own.as_ref().map_or_else(|| Err(Error::NotFound { what: own_name(thread) }), work)
     }
 }
 
-impl<N: Node, I: bristlecone::Index> Trees for Of<N, I> {
+impl<N: Node> Trees for Of<N> {
     fn perform(&self, thread: usize, op: &Op) -> Result<()> {
         match op {
             Op::Insert(key, value) => self.numbers.insert(*key, *value).map(drop),
