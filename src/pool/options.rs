@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
+use crate::pool::roots::NAME_MAX;
 use crate::pool::{Inner, Pool};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -58,6 +59,9 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Bytes that the name of a tree may have.
+    pub const MAX_TREE_NAME: usize = NAME_MAX;
+
     /// Bytes the pool may come to. The file is sparse: only what is used takes space.
     ///
     /// For an existing pool, a larger capacity makes it grow; a smaller one changes nothing. Default for a new pool:

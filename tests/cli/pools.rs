@@ -139,8 +139,8 @@ fn a_load_that_cannot_be_is_refused() {
 #[test]
 fn a_tree_that_cannot_be_made_leaves_no_pool() {
     let desk = Desk::new();
-    let flat = desk.load("1\ta\n", &["--layout", "circular", "--index", "flat"]).fails(2);
-    assert!(flat.contains("no trees of circular nodes of 32 slots with a flat index"), "{flat}");
+    let long = desk.load("1\ta\n", &["--tree", &"x".repeat(121)]).fails(2);
+    assert!(long.contains("121 bytes, it must have 1 to 120"), "{long}");
     assert!(!desk.pool().exists());
     // What is there stays what it is.
     desk.load("1\ta\n", &["--capacity", "32M"]).ok();
@@ -401,7 +401,7 @@ fn a_tree_of_another_size_is_not_checked_and_not_broken() {
     drop(odd);
     pool.close().unwrap();
     let told = desk.run("check", &[]).ok();
-    assert!(told.contains("tree 'odd' was not checked: it has layout linear/12 with a volatile index"), "{told}");
+    assert!(told.contains("tree 'odd' was not checked: it has layout linear/12 with a persistent index"), "{told}");
     assert!(told.contains("clean: 1 tree, 2 leaves, 1 entry; 1 not checked"), "{told}");
     let json = desk.run("check", &["--json"]).json();
     assert_eq!((&json["unchecked"], &json["trees"]), (&serde_json::json!(["odd"]), &serde_json::json!(1)));

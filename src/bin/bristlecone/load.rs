@@ -103,10 +103,6 @@ impl Args {
             let hint = "--layout, --node-bytes and --index are for new trees";
             return Err(format!("{}: tree '{}' has {has}; {hint}", self.place.pool.display(), self.place.tree).into());
         }
-        if there.is_none() && !asked.is_known() {
-            let why = format!("there are no trees of {} {}", layout.name(), asked.nodes());
-            return Err(Usage(why).into());
-        }
         Ok(asked)
     }
 

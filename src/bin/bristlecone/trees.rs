@@ -1,10 +1,9 @@
 //! Trees whose types are found at run time: from names and numbers to the crate's generic types.
 
 use crate::out::Outcome;
-use crate::parse::{Index, Layout};
+use crate::parse::{self, Index, Layout};
 use bristlecone::medium::{Mapped, Mapping, Medium};
 use bristlecone::{Error, Map, Node, PTree, Pool, Result, TreeInfo};
-use clap::builder::NonEmptyStringValueParser;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -173,11 +172,6 @@ impl Shape {
         Ok(Self { layout, slots: tree.slots, index, values })
     }
 
-    /// Whether there are trees of this shape.
-    pub(crate) fn is_known(self) -> bool {
-        with_type!(self, [32 64 128 256], N => size_of::<N>()).is_some()
-    }
-
     /// Opens the tree of this shape, or creates it.
     pub(crate) fn open<M: Medium>(self, pool: &Pool<M>, name: &str) -> Outcome<Box<dyn Tree>> {
         let opened = with_type!(self, [32 64 128 256], N => self.open_as::<N, M>(pool, name));
@@ -219,7 +213,7 @@ pub(crate) struct Place {
     /// The pool file
     pub(crate) pool: std::path::PathBuf,
     /// The tree in it
-    #[arg(long, default_value = "main", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, default_value = "main", value_name = "NAME", value_parser = parse::tree_name)]
     pub(crate) tree: String,
 }
 

@@ -1,7 +1,7 @@
 //! Arguments: sizes, layouts, kinds of index.
 
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Node, OneLine};
+use bristlecone::{IndexKind, Node, OneLine, Options};
 use clap::ValueEnum;
 use std::fmt;
 
@@ -102,6 +102,16 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more bytes than 64 bits count"))
+}
+
+/// The name of a tree: such a name is refused before a pool is made for it.
+pub(crate) fn tree_name(text: &str) -> Result<String, String> {
+    let (len, limit) = (text.len(), Options::MAX_TREE_NAME);
+    if (1..=limit).contains(&len) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{len} bytes, it must have 1 to {limit}"))
+    }
 }
 
 /// The greatest count: more keys than any pool holds, and few enough to be multiplied by bytes.

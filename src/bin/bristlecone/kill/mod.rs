@@ -6,7 +6,7 @@ mod work;
 
 use crate::numbers::{self, Random};
 use crate::out::{self, Outcome};
-use crate::parse::{Index, Layout, Usage};
+use crate::parse::{Index, Layout};
 use crate::scratch::Scratch;
 use crate::trees::Shape;
 use bristlecone::{Options, PTree, Pool};
@@ -242,9 +242,6 @@ pub(crate) fn run(mut args: Args) -> Outcome {
     args.seed.get_or_insert_with(numbers::seed);
     let mut scratch = Scratch::new(args.dir.as_deref())?;
     let mut subjects: Vec<Subject> = kinds(&args).map(|kind| Subject::new(&args, kind, &mut scratch)).collect();
-    if subjects.is_empty() {
-        return Err(Usage("a flat index goes with one_line nodes only".to_owned()).into());
-    }
     let mut random = Random::new(args.seed());
     let mut found = Found::default();
     let start = Instant::now();
