@@ -1,8 +1,8 @@
 //! Files that are pools, files that are not yet, and files that cannot be.
 #![cfg(target_os = "linux")]
 
-use bristlecone::medium::{Dram, Mapped, Mapping, Medium};
-use bristlecone::{Error, PTree, Pool, delegate_medium};
+use bristlecone::medium::{Dram, Layer, Mapped, Mapping};
+use bristlecone::{Error, PTree, Pool};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -29,9 +29,12 @@ fn refused(path: &Path) -> Error {
 /// Memory that cannot be reserved, for this reason.
 struct Failing(Dram, i32);
 
-impl Medium for Failing {
-    delegate_medium!(this => this.0; len name domain writes_back pairs_are_whole costs read_only forked boot sync space);
-    delegate_medium!(this => this.0; load load_words store store_pair cas order flush fence will_read prefetch);
+impl Layer for Failing {
+    type Below = Dram;
+
+    fn below(&self) -> &Dram {
+        &self.0
+    }
 
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Err(io::Error::from_raw_os_error(self.1))

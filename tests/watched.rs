@@ -26,7 +26,7 @@ fn pool() -> Pool<Any> {
 
 /// A pool of what this one holds now, as a crash leaves it.
 fn copied(pool: &Pool<Any>) -> Pool<Any> {
-    let mut words = vec![0; pool.medium().len() as usize / 8];
+    let mut words = vec![0; pool.medium().facts().len as usize / 8];
     pool.medium().load_words(0, &mut words);
     options().open_on(Arc::new(Dram::from_words(words)) as Any).unwrap()
 }

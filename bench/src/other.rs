@@ -1,6 +1,6 @@
 //! The media of measured trees that are not mapped files, in one type.
 
-use bristlecone::medium::{Costs, Counted, Counts, Domain, Dram, Mapped, Medium, Slowed};
+use bristlecone::medium::{Costs, Counted, Counts, Dram, Facts, Hint, Mapped, Medium, Slowed};
 use std::io;
 
 /// Each further type of medium costs as much compile time as all the rest.
@@ -34,42 +34,18 @@ macro_rules! forward {
 }
 
 impl Medium for Other {
-    fn len(&self) -> u64 {
-        forward!(self, medium => medium.len())
-    }
-
-    fn name(&self) -> &str {
-        forward!(self, medium => medium.name())
-    }
-
-    fn domain(&self) -> Domain {
-        forward!(self, medium => medium.domain())
-    }
-
     #[inline]
-    fn writes_back(&self) -> bool {
-        forward!(self, medium => medium.writes_back())
-    }
-
-    fn pairs_are_whole(&self) -> bool {
-        forward!(self, medium => medium.pairs_are_whole())
+    fn facts(&self) -> Facts<'_> {
+        forward!(self, medium => medium.facts())
     }
 
     fn costs(&self) -> Costs {
         forward!(self, medium => medium.costs())
     }
 
-    fn read_only(&self) -> bool {
-        forward!(self, medium => medium.read_only())
-    }
-
     #[inline]
     fn forked(&self) -> bool {
         forward!(self, medium => medium.forked())
-    }
-
-    fn boot(&self) -> u64 {
-        forward!(self, medium => medium.boot())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -104,10 +80,6 @@ impl Medium for Other {
         forward!(self, medium => medium.store_pair(at, pair));
     }
 
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        forward!(self, medium => medium.cas(at, current, new))
-    }
-
     #[inline]
     fn order(&self) {
         forward!(self, medium => medium.order());
@@ -123,12 +95,8 @@ impl Medium for Other {
         forward!(self, medium => medium.fence());
     }
 
-    fn will_read(&self, at: u64, len: u64) {
-        forward!(self, medium => medium.will_read(at, len));
-    }
-
     #[inline]
-    fn prefetch(&self, at: u64, len: u64) {
-        forward!(self, medium => medium.prefetch(at, len));
+    fn hint(&self, at: u64, len: u64, hint: Hint) {
+        forward!(self, medium => medium.hint(at, len, hint));
     }
 }

@@ -70,7 +70,7 @@ fn fill(kind: u8, what: u8) -> Vec<u64> {
     }
     let medium = pool.medium().clone();
     drop(pool);
-    let mut words = vec![0; medium.len() as usize / 8];
+    let mut words = vec![0; medium.facts().len as usize / 8];
     medium.load_words(0, &mut words);
     words
 }

@@ -27,7 +27,7 @@ pub(crate) fn holding(words: Vec<u64>) -> Any {
 
 /// What it holds now.
 pub(crate) fn words_of(pool: &Pool<Any>) -> Vec<u64> {
-    let mut words = vec![0; pool.medium().len() as usize / 8];
+    let mut words = vec![0; pool.medium().facts().len as usize / 8];
     pool.medium().load_words(0, &mut words);
     words
 }

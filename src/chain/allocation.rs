@@ -88,7 +88,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
             // A close record may call anything free, so a block may be free twice. The thread that asks may hold the lock.
-            return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().name()));
+            return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().facts().name));
         }
         let was = shadow.lock.make_ready(shadow.lock.lock());
         delay();

@@ -19,7 +19,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn prefetch_all(&self, at: u64) {
         if self.validate(at, at).is_ok() {
             arch::prefetch_of(self.shadow(at));
-            self.medium().prefetch(at, N::BYTES.min(PREFETCHED));
+            self.medium().hint(at, N::BYTES.min(PREFETCHED), Hint::Soon);
         }
     }
 

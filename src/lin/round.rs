@@ -5,9 +5,8 @@ use super::op::{Answer, Call, Op, Scan, Way};
 use super::plan::{Opened, Plan};
 use super::subject::{Clock, Kind, Subject};
 use crate::delay;
-use crate::delegate_medium;
 use crate::error::Error;
-use crate::medium::{Domain, Dram, Medium, load_each};
+use crate::medium::{Domain, Dram, Facts, Layer, Medium, load_each};
 use crate::pool::{Options, Pool};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Barrier};
@@ -22,16 +21,15 @@ struct Jittery {
     domain: Domain,
 }
 
-impl Medium for Jittery {
-    delegate_medium!(this => this.words; len name pairs_are_whole costs read_only reserve space forked boot sync cas);
-    delegate_medium!(this => this.words; order flush will_read prefetch);
+impl Layer for Jittery {
+    type Below = Dram;
 
-    fn domain(&self) -> Domain {
-        self.domain
+    fn below(&self) -> &Dram {
+        &self.words
     }
 
-    fn writes_back(&self) -> bool {
-        self.domain == Domain::Power
+    fn facts(&self) -> Facts<'_> {
+        Facts { domain: self.domain, writes_back: self.domain == Domain::Power, ..self.words.facts() }
     }
 
     fn load_words(&self, at: u64, words: &mut [u64]) {
@@ -65,7 +63,7 @@ fn holding(words: impl IntoIterator<Item = u64>, plan: &Plan) -> Any {
 }
 
 fn words_of(pool: &Pool<Any>) -> Vec<u64> {
-    let mut words = vec![0; pool.medium().len() as usize / 8];
+    let mut words = vec![0; pool.medium().facts().len as usize / 8];
     pool.medium().load_words(0, &mut words);
     words
 }
@@ -212,7 +210,7 @@ fn opened(kind: Kind<Any>, plan: &Plan) -> Result<(Pool<Any>, Box<dyn Subject>),
             drop(tree);
             let closed = Arc::clone(pool.medium());
             drop(pool);
-            let mut words = vec![0; closed.len() as usize / 8];
+            let mut words = vec![0; closed.facts().len as usize / 8];
             closed.load_words(0, &mut words);
             words
         }

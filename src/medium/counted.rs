@@ -1,7 +1,6 @@
 //! Counts what a medium is asked to do: the noise-free half of every measurement.
 
-use super::{Medium, lines};
-use crate::delegate_medium;
+use super::{Facts, Layer, Medium, lines};
 use crate::sync::{AtomicU64, Ordering};
 
 /// How often a medium was asked for what.
@@ -61,13 +60,17 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
 
-impl<M: Medium> Medium for Counted<M> {
-    delegate_medium!(this => this.medium; len name domain pairs_are_whole costs read_only forked boot sync reserve);
-    delegate_medium!(this => this.medium; space load load_words will_read prefetch);
+impl<M: Medium> Layer for Counted<M> {
+    type Below = M;
+
+    #[inline]
+    fn below(&self) -> &M {
+        &self.medium
+    }
 
     /// Counts what the medium below would be asked for if it had to write lines back.
-    fn writes_back(&self) -> bool {
-        true
+    fn facts(&self) -> Facts<'_> {
+        Facts { writes_back: true, ..self.medium.facts() }
     }
 
     #[inline]
@@ -80,11 +83,6 @@ impl<M: Medium> Medium for Counted<M> {
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
         add(&self.bytes, 16);
         self.medium.store_pair(at, pair);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        add(&self.bytes, 8);
-        self.medium.cas(at, current, new)
     }
 
     #[inline]
@@ -115,7 +113,8 @@ mod tests {
     #[test]
     fn what_is_counted_costs_what_it_costs_below() {
         let m = Counted::new(Slowed::new(Dram::zeroed(4096), Duration::from_micros(20)));
-        assert!(m.costs().round >= 20_000, "{:?}", m.costs());
+        let costs = Medium::costs(&m);
+        assert!(costs.round >= 20_000, "{costs:?}");
         assert_eq!(m.counts(), Counts::default());
     }
 }

@@ -1,12 +1,12 @@
 //! Ordinary memory: for volatile baselines, for tests, and for looking into an image of a pool.
 
-use super::{Domain, Medium, load_each, not_a_file};
+use super::{Costs, Facts, Hint, Medium, load_each};
 use crate::sync::{AtomicU64, Ordering};
+use std::io;
 
 /// A medium in ordinary memory. Nothing survives; nothing is flushed.
 pub struct Dram {
     words: Box<[AtomicU64]>,
-    name: String,
 }
 
 impl Dram {
@@ -26,7 +26,7 @@ impl Dram {
 
     /// The words of an image.
     pub fn from_words(words: impl IntoIterator<Item = u64>) -> Self {
-        Self { words: words.into_iter().map(AtomicU64::new).collect(), name: "memory".to_owned() }
+        Self { words: words.into_iter().map(AtomicU64::new).collect() }
     }
 
     /// A copy of all words.
@@ -36,29 +36,31 @@ impl Dram {
 }
 
 impl Medium for Dram {
-    fn len(&self) -> u64 {
-        self.words.len() as u64 * 8
+    #[inline]
+    fn facts(&self) -> Facts<'_> {
+        Facts::of_memory("memory", self.words.len() as u64 * 8)
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn domain(&self) -> Domain {
-        Domain::Process
+    fn costs(&self) -> Costs {
+        Costs::NOMINAL
     }
 
     #[inline]
-    fn writes_back(&self) -> bool {
+    fn forked(&self) -> bool {
         false
     }
 
-    #[inline]
-    fn pairs_are_whole(&self) -> bool {
-        false
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
     }
 
-    not_a_file!();
+    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn space(&self) -> u64 {
+        0
+    }
 
     #[inline]
     fn load(&self, at: u64) -> u64 {
@@ -82,10 +84,6 @@ impl Medium for Dram {
         self.store(at + 8, second);
     }
 
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.words[at as usize / 8].compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
-    }
-
     #[inline]
     fn order(&self) {
         #[cfg(not(loom))]
@@ -100,8 +98,7 @@ impl Medium for Dram {
         #[cfg(not(loom))]
         crate::arch::compiler_barrier();
     }
-    fn will_read(&self, _at: u64, _len: u64) {}
 
     #[inline]
-    fn prefetch(&self, _at: u64, _len: u64) {}
+    fn hint(&self, _at: u64, _len: u64, _hint: Hint) {}
 }

@@ -9,7 +9,7 @@ mod dax;
 mod file;
 
 use super::process::Process;
-use super::{Costs, Domain, LINE, Medium};
+use super::{Costs, Domain, Facts, Hint, LINE, Medium};
 use crate::arch::{self, Flush};
 use crate::error::{Error, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +60,8 @@ pub struct Mapped {
     mapping: Mapping,
     /// Measured when somebody asks.
     costs: OnceLock<Costs>,
+    whole_pairs: bool,
+    boot: u64,
     /// What is to be removed if the creation is not completed.
     remains: Option<Remains>,
 }
@@ -136,6 +138,8 @@ impl Mapped {
             flush: Flush::chosen(),
             mapping,
             costs: OnceLock::new(),
+            whole_pairs: arch::pair_method() != "locks",
+            boot: boot(),
             remains: None,
         }
     }
@@ -239,6 +243,11 @@ impl Mapped {
     }
 
     #[inline]
+    fn len(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    #[inline]
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: `words` covers the mapping in `self.map`, page-aligned, alive as long as `self`; whoever else maps the
         // file cannot make atomic accesses undefined.
@@ -259,43 +268,26 @@ impl Drop for Mapped {
 
 impl Medium for Mapped {
     #[inline]
-    fn len(&self) -> u64 {
-        self.words.len() as u64 * 8
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn domain(&self) -> Domain {
-        self.domain
-    }
-
-    #[inline]
-    fn writes_back(&self) -> bool {
-        self.domain == Domain::Power
-    }
-
-    /// By promise 4, where other cores see a pair in one step.
-    fn pairs_are_whole(&self) -> bool {
-        arch::pair_method() != "locks"
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            name: &self.name,
+            len: self.len(),
+            domain: self.domain,
+            writes_back: self.domain == Domain::Power,
+            // By promise 4, where other cores see a pair in one step.
+            pairs_are_whole: self.whole_pairs,
+            read_only: self.mapping == Mapping::Read,
+            boot: self.boot,
+        }
     }
 
     fn costs(&self) -> Costs {
         *self.costs.get_or_init(|| Costs::measure(self))
     }
 
-    fn read_only(&self) -> bool {
-        self.mapping == Mapping::Read
-    }
-
     #[inline]
     fn forked(&self) -> bool {
         !self.process.is_this()
-    }
-
-    fn boot(&self) -> u64 {
-        boot()
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -318,10 +310,6 @@ impl Medium for Mapped {
         let Some(hole) = file::reserve(&self.file, at, len)? else { return Ok(()) };
         self.populate(hole, at + len - hole, Mapping::Write);
         Ok(())
-    }
-
-    fn will_read(&self, at: u64, len: u64) {
-        self.populate(at, len, Mapping::Read);
     }
 
     fn space(&self) -> u64 {
@@ -350,10 +338,6 @@ impl Medium for Mapped {
         let target = self.words()[index..index + 2].as_ptr();
         // SAFETY: two words in bounds of the mapping, 16-byte aligned because the mapping is page-aligned.
         unsafe { arch::store_pair(target.cast_mut().cast(), pair) }
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.words()[(at >> 3) as usize].compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
     #[inline]
@@ -387,8 +371,11 @@ impl Medium for Mapped {
     }
 
     #[inline]
-    fn prefetch(&self, at: u64, len: u64) {
+    fn hint(&self, at: u64, len: u64, hint: Hint) {
         const PER_LINE: usize = LINE as usize / 8;
+        if hint == Hint::InOrder {
+            return self.populate(at, len, Mapping::Read);
+        }
         let first = (at >> 3) as usize;
         let words = self.words().get(first..first + len.div_ceil(LINE) as usize * PER_LINE).unwrap_or_default();
         words.as_chunks::<PER_LINE>().0.iter().for_each(arch::prefetch_of);

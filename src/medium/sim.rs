@@ -12,7 +12,7 @@
 //! The content of a line that could be one of several is not chosen before it is first accessed. A run of recovery
 //! therefore branches only on what it reads, and all states that differ elsewhere are one.
 
-use super::{Domain, Dram, LINE, Medium, lines, load_each, not_a_file};
+use super::{Domain, Dram, Facts, LINE, Layer, Medium, lines, load_each};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::panic::Location;
@@ -124,7 +124,7 @@ impl Sim {
     /// `seed` the others, if it is not 0.
     pub(crate) fn crashed(image: &[u64], undecided: Options, path: Vec<Choice>, seed: u64) -> Self {
         let image = Dram::from_words(image.iter().copied());
-        let mut flags = vec![false; image.len().div_ceil(LINE) as usize];
+        let mut flags = vec![false; image.facts().len.div_ceil(LINE) as usize];
         undecided.0.iter().for_each(|&(line, _)| flags[(line / LINE) as usize] = true);
         let flags = flags.into_iter().map(AtomicBool::new).collect();
         let state = State { undecided, path, decided: 0, settled: Vec::new(), seed, trace: Vec::new(), by: None };
@@ -243,28 +243,22 @@ impl State {
     }
 }
 
-impl Medium for Sim {
-    fn len(&self) -> u64 {
-        self.shared.image.len()
+impl Layer for Sim {
+    type Below = Dram;
+
+    fn below(&self) -> &Dram {
+        &self.shared.image
     }
 
-    fn name(&self) -> &str {
-        "simulated medium"
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            name: "simulated medium",
+            domain: Domain::Power,
+            writes_back: true,
+            pairs_are_whole: self.whole_pairs,
+            ..self.shared.image.facts()
+        }
     }
-
-    fn domain(&self) -> Domain {
-        Domain::Power
-    }
-
-    fn writes_back(&self) -> bool {
-        true
-    }
-
-    fn pairs_are_whole(&self) -> bool {
-        self.whole_pairs
-    }
-
-    not_a_file!();
 
     #[inline]
     fn load(&self, at: u64) -> u64 {
@@ -286,17 +280,8 @@ impl Medium for Sim {
             return self.shared.store(Event::Pair { at: at & !7, pair }, at, &pair);
         }
         let [first, second] = pair;
-        self.store(at, first);
-        self.store(at + 8, second);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        let found = self.load(at);
-        if found != current {
-            return Err(found);
-        }
-        self.store(at, new);
-        Ok(found)
+        Layer::store(self, at, first);
+        Layer::store(self, at + 8, second);
     }
 
     #[track_caller]
@@ -315,7 +300,4 @@ impl Medium for Sim {
     fn fence(&self) {
         self.shared.state.lock().push(Event::Fence(Location::caller()));
     }
-    fn will_read(&self, _at: u64, _len: u64) {}
-
-    fn prefetch(&self, _at: u64, _len: u64) {}
 }

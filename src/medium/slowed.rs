@@ -1,7 +1,6 @@
 //! Adds a delay per flushed line: persistent memory slower than the machine's own, as the papers emulate it.
 
-use super::{Costs, Medium, lines};
-use crate::delegate_medium;
+use super::{Costs, Facts, Layer, Medium, lines};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -19,12 +18,16 @@ impl<M: Medium> Slowed<M> {
     }
 }
 
-impl<M: Medium> Medium for Slowed<M> {
-    delegate_medium!(this => this.medium; len name domain pairs_are_whole read_only forked boot sync reserve space);
-    delegate_medium!(this => this.medium; load load_words store store_pair cas order fence will_read prefetch);
+impl<M: Medium> Layer for Slowed<M> {
+    type Below = M;
 
-    fn writes_back(&self) -> bool {
-        true
+    #[inline]
+    fn below(&self) -> &M {
+        &self.medium
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts { writes_back: true, ..self.medium.facts() }
     }
 
     fn costs(&self) -> Costs {

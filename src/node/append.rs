@@ -12,7 +12,7 @@
 //! full leaf is replaced by new ones with what is still there; how large they are is told by [`adaptive`](super::adaptive).
 
 use crate::error::Broken;
-use crate::medium::{LINE, Medium};
+use crate::medium::{Hint, LINE, Medium};
 use crate::memory::{Halves, Zero};
 use crate::node::adaptive::{self, Balanced, Strategy, Workload};
 use crate::node::layout::{Checked, Layout, New, sound};
@@ -140,7 +140,7 @@ impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
 
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.prefetch(at, Self::BYTES.min(PREFETCHED));
+        m.hint(at, Self::BYTES.min(PREFETCHED), Hint::Soon);
     }
 
     fn search<M: Medium>(m: &M, at: u64, hints: &Log, key: u64) -> Result<usize, usize> {

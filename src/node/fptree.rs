@@ -14,7 +14,7 @@
 
 use crate::arch::simd;
 use crate::error::Broken;
-use crate::medium::{LINE, Medium};
+use crate::medium::{Hint, LINE, Medium};
 use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
@@ -101,7 +101,7 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
 
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.prefetch(at, LINE);
+        m.hint(at, LINE, Hint::Soon);
     }
 
     #[inline]

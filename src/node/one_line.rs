@@ -32,7 +32,7 @@
 
 use crate::arch::simd::{self, Bytes};
 use crate::error::Broken;
-use crate::medium::{LINE, Medium};
+use crate::medium::{Hint, LINE, Medium};
 use crate::memory::Zero;
 use crate::node::circular::CircularOver;
 use crate::node::fingerprints::{Hash, Slots, each};
@@ -232,7 +232,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
 
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, key: u64) {
-        m.prefetch(at + Hash::of(key).line(Self::LINES) as u64 * LINE, LINE);
+        m.hint(at + Hash::of(key).line(Self::LINES) as u64 * LINE, LINE, Hint::Soon);
     }
 
     #[inline]

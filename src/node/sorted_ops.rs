@@ -1,7 +1,7 @@
 //! The operations that all sorted layouts have in common.
 
 use crate::error::Broken;
-use crate::medium::Medium;
+use crate::medium::{Hint, Medium};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::sorted::{self, Changes, Geometry, HEADER, META, Run, Search, Side, Sorted, Window};
 use crate::node::space::{InPlace, SplitInPlace};
@@ -36,7 +36,7 @@ impl<N: Sorted> Layout for SortedOps<N> {
 
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.prefetch(at + HEADER, (N::BYTES - HEADER).min(N::Search::PREFETCHED));
+        m.hint(at + HEADER, (N::BYTES - HEADER).min(N::Search::PREFETCHED), Hint::Soon);
     }
 
     #[inline]

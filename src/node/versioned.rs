@@ -14,7 +14,7 @@
 //! is replaced by new ones.
 
 use crate::error::Broken;
-use crate::medium::{LINE, Medium};
+use crate::medium::{Hint, LINE, Medium};
 use crate::memory::Halves;
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::sorted::HEADER;
@@ -172,7 +172,7 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
 
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.prefetch(at, Self::BYTES.min(PREFETCHED));
+        m.hint(at, Self::BYTES.min(PREFETCHED), Hint::Soon);
     }
 
     fn search<M: Medium>(m: &M, at: u64, hints: &Halves, key: u64) -> Result<usize, usize> {

@@ -211,16 +211,16 @@ impl Superblock {
 
     /// Whether the medium can hold such a pool, and this crate may use it.
     pub(crate) fn check<M: Medium>(&self, m: &M, read_only: bool) -> Result<()> {
-        let pool = || m.name().to_owned();
+        let pool = || m.facts().name.to_owned();
         // A valid checksum with impossible sizes is damage, or malice.
         let damaged = |_| Error::Corrupt { pool: pool(), at: 56, invariant: "S1: impossible geometry" };
-        self.geometry.check(m.name()).map_err(damaged)?;
+        self.geometry.check(m.facts().name).map_err(damaged)?;
         let unknown = self.ro_compat & !RO_COMPAT;
         if !read_only && unknown != 0 {
             return Err(Error::Features { pool: pool(), unknown });
         }
-        if self.geometry.capacity > m.len() {
-            return Err(Error::Truncated { pool: pool(), expected: self.geometry.capacity, found: m.len() });
+        if self.geometry.capacity > m.facts().len {
+            return Err(Error::Truncated { pool: pool(), expected: self.geometry.capacity, found: m.facts().len });
         }
         Ok(())
     }
@@ -301,8 +301,8 @@ impl Superblock {
 
     /// Reads both twins and takes the newer valid one; also says which one that was.
     pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize)> {
-        let pool = || m.name().to_owned();
-        if m.len() < TWINS[1] + BYTES {
+        let pool = || m.facts().name.to_owned();
+        if m.facts().len < TWINS[1] + BYTES {
             return Err(Error::NotAPool { pool: pool(), found: "a file too short for a superblock" });
         }
         let twins = TWINS.map(|at| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8))));
@@ -312,7 +312,7 @@ impl Superblock {
             (_, Ok(b)) => return Ok((b, 1)),
             (Ok(a), Err(_)) => return Ok((a, 0)),
             (Err(Bad::Unborn), Err(_))
-                if Self::is_blank(m.len().min(ROOTS + (0xffff * ROOT_BYTES)), |at| m.load(at)) =>
+                if Self::is_blank(m.facts().len.min(ROOTS + (0xffff * ROOT_BYTES)), |at| m.load(at)) =>
             {
                 return Err(Error::NotAPool { pool: pool(), found: "the remains of an interrupted creation" });
             }

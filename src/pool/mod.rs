@@ -71,7 +71,7 @@ impl<M: Medium> Clone for Pool<M> {
 
 impl<M: Medium> fmt::Debug for Pool<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("name", &self.inner.medium.name()).finish_non_exhaustive()
+        f.debug_struct("Pool").field("name", &self.inner.medium.facts().name).finish_non_exhaustive()
     }
 }
 
@@ -114,7 +114,7 @@ impl Pool {
 impl<M: Medium> Pool<M> {
     /// What survives which crash.
     pub fn durability(&self) -> Domain {
-        self.inner.medium.domain()
+        self.inner.medium.facts().domain
     }
 
     /// The medium, for its counters.
@@ -126,7 +126,7 @@ impl<M: Medium> Pool<M> {
     pub fn stat(&self) -> Stat {
         let superblock = self.inner.superblock.lock().0;
         Stat {
-            name: self.inner.medium.name().to_owned(),
+            name: self.inner.medium.facts().name.to_owned(),
             uuid: superblock.uuid,
             format: format::VERSION,
             capacity: superblock.geometry.capacity,
@@ -134,7 +134,7 @@ impl<M: Medium> Pool<M> {
             available: self.inner.segments.available(),
             boots: superblock.boots(),
             was_clean: self.inner.was_clean,
-            power_loss: superblock.outlived(self.inner.medium.boot()),
+            power_loss: superblock.outlived(self.inner.medium.facts().boot),
             durability: self.durability(),
         }
     }
@@ -176,7 +176,7 @@ impl<M: Medium> Pool<M> {
                 Some(root) => match slots.get(&root.slot) {
                     None => break root,
                     Some(Slot::Open(tree)) if tree.strong_count() > 0 => {
-                        let (pool, trees) = (inner.medium.name().to_owned(), vec![name.to_owned()]);
+                        let (pool, trees) = (inner.medium.facts().name.to_owned(), vec![name.to_owned()]);
                         return Err(Error::StillOpen { pool, trees });
                     }
                     Some(_) => {}
@@ -229,7 +229,7 @@ impl<M: Medium> Pool<M> {
     /// ```
     pub fn close(self) -> Result<()> {
         self.inner.owned()?;
-        let (pool, trees) = (self.inner.medium.name().to_owned(), self.inner.open_trees());
+        let (pool, trees) = (self.inner.medium.facts().name.to_owned(), self.inner.open_trees());
         match Arc::into_inner(self.inner) {
             Some(mut inner) => inner.close(),
             None => Err(Error::StillOpen { pool, trees }),
@@ -272,7 +272,7 @@ impl<M: Medium> Inner<M> {
             self.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
             self.reserve(first, self.segments.high_water() - first)?;
         }
-        let boot = if self.loses_the_machine() { self.medium.boot() } else { 0 };
+        let boot = if self.loses_the_machine() { self.medium.facts().boot } else { 0 };
         self.update(|superblock| superblock.opened(boot));
         if !superblock.is_marked(boot) && self.sync {
             // Before anything else changes. Crash of the machine, until here: the pool as it was, or one that was in use and
@@ -294,11 +294,11 @@ impl<M: Medium> Inner<M> {
 
     /// Whether a crash of the machine takes away what was not synced.
     fn loses_the_machine(&self) -> bool {
-        self.medium.domain() == Domain::Process
+        self.medium.facts().domain == Domain::Process
     }
 
     fn synced(&self) -> Result<()> {
-        let failed = |source| Error::Io { pool: self.medium.name().to_owned(), doing: "sync", source };
+        let failed = |source| Error::Io { pool: self.medium.facts().name.to_owned(), doing: "sync", source };
         self.medium.sync().map_err(failed)
     }
 
@@ -311,8 +311,11 @@ impl<M: Medium> Inner<M> {
             root.set_closed(&self.medium, None);
         }
         self.medium.fence();
-        let failed =
-            |source| Error::Io { pool: self.medium.name().to_owned(), doing: "clear what is not used of", source };
+        let failed = |source| Error::Io {
+            pool: self.medium.facts().name.to_owned(),
+            doing: "clear what is not used of",
+            source,
+        };
         // Crash: the next open is refused as this one was; the superblock still names the boot that ended.
         clear(&self.medium, self.segments.high_water()).map_err(failed)?;
         self.superblock.get_mut().0.distrust();
@@ -341,7 +344,7 @@ impl<M: Medium> Inner<M> {
 
     fn reserve(&self, at: u64, len: u64) -> Result<()> {
         let capacity = self.superblock.lock().0.geometry.capacity;
-        let full = |e| Error::no_space(self.medium.name().to_owned(), len, capacity, e);
+        let full = |e| Error::no_space(self.medium.facts().name.to_owned(), len, capacity, e);
         if len == 0 { Ok(()) } else { self.medium.reserve(at, len).map_err(full) }
     }
 
@@ -359,12 +362,12 @@ impl<M: Medium> Inner<M> {
 
     /// What a broken invariant means. Where the pool is another process's, which changes it, it says nothing of the pool.
     pub(crate) fn error(&self, broken: Broken) -> Error {
-        self.owned().err().unwrap_or_else(|| broken.in_pool(self.medium.name()))
+        self.owned().err().unwrap_or_else(|| broken.in_pool(self.medium.facts().name))
     }
 
     /// Names the pool in an error: there is not enough address space for what an open tree has in memory.
     pub(crate) fn reserved<T>(&self, result: std::io::Result<T>) -> Result<T> {
-        result.map_err(|source| Error::no_address_space(self.medium.name(), source))
+        result.map_err(|source| Error::no_address_space(self.medium.facts().name, source))
     }
 
     /// Whether this process opened the pool. Every change asks before it stores anything.
@@ -375,7 +378,7 @@ impl<M: Medium> Inner<M> {
 
     #[cold]
     fn forked(&self) -> Error {
-        Error::Forked { pool: self.medium.name().to_owned() }
+        Error::Forked { pool: self.medium.facts().name.to_owned() }
     }
 
     pub(crate) fn writable(&self) -> Result<()> {
@@ -383,7 +386,7 @@ impl<M: Medium> Inner<M> {
         if self.in_use.load(Ordering::Relaxed) {
             Ok(())
         } else {
-            Err(Error::ReadOnly { pool: self.medium.name().to_owned() })
+            Err(Error::ReadOnly { pool: self.medium.facts().name.to_owned() })
         }
     }
 
@@ -412,7 +415,7 @@ impl<M: Medium> Inner<M> {
     }
 
     pub(crate) fn no_tree(&self, name: &str) -> Error {
-        Error::NotFound { what: format!("{}: tree '{name}'", self.medium.name()) }
+        Error::NotFound { what: format!("{}: tree '{name}'", self.medium.facts().name) }
     }
 
     /// The root of the tree of this name.
@@ -448,7 +451,7 @@ impl<M: Medium> Inner<M> {
                 (is_live, claimed) => unsettled |= claimed && !is_live,
             }
         }
-        if unsettled { Ok(None) } else { Err(Error::TooManyTrees { pool: self.medium.name().to_owned(), limit }) }
+        if unsettled { Ok(None) } else { Err(Error::TooManyTrees { pool: self.medium.facts().name.to_owned(), limit }) }
     }
 
     /// Opens the tree of this name, creating it if need be; or finds it open already. Only who wants a tree that somebody else

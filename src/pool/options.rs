@@ -206,7 +206,7 @@ impl Options {
             let mut medium = self.taken(Mapped::open(path, Mapping::Write)?);
             let (superblock, twin) = Superblock::read(&medium)?;
             let grown = self.grown(&medium, superblock)?;
-            let (asked, len) = (grown.geometry.capacity, medium.len());
+            let (asked, len) = (grown.geometry.capacity, medium.facts().len);
             if asked > len {
                 medium.grow(asked).map_err(|source| match Error::no_space(name, asked - len, asked, source) {
                     Error::Io { pool, source, .. } => Error::Io { pool, doing: "grow", source },
@@ -240,7 +240,7 @@ impl Options {
 
     fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>> {
         let mut inner = self.inner(medium, superblock)?;
-        if !read_only && !inner.medium.read_only() {
+        if !read_only && !inner.medium.facts().read_only {
             inner.take()?;
         }
         Ok(Pool { inner: Arc::new(inner) })
@@ -268,8 +268,12 @@ impl Options {
         let (superblock, twin) = Superblock::read(&medium)?;
         let grown = self.grown(&medium, superblock)?;
         let capacity = grown.geometry.capacity;
-        if capacity > medium.len() {
-            return Err(Error::Truncated { pool: medium.name().to_owned(), expected: capacity, found: medium.len() });
+        if capacity > medium.facts().len {
+            return Err(Error::Truncated {
+                pool: medium.facts().name.to_owned(),
+                expected: capacity,
+                found: medium.facts().len,
+            });
         }
         self.pool(medium, (grown, twin), self.read_only)
     }
@@ -285,13 +289,13 @@ impl Options {
 
     /// Creates a pool on a medium; `fresh` says that it holds nothing but zeros behind its first word.
     fn create_in<M: Medium>(&self, medium: M, fresh: bool) -> Result<Pool<M>> {
-        if self.read_only || medium.read_only() {
-            return Err(Error::ReadOnly { pool: medium.name().to_owned() });
+        if self.read_only || medium.facts().read_only {
+            return Err(Error::ReadOnly { pool: medium.facts().name.to_owned() });
         }
-        let options = self.clone().capacity(medium.len());
-        let geometry = options.geometry(medium.name())?;
+        let options = self.clone().capacity(medium.facts().len);
+        let geometry = options.geometry(medium.facts().name)?;
         let wanted = geometry.table() + 8;
-        let full = |e| Error::no_space(medium.name().to_owned(), wanted, geometry.capacity, e);
+        let full = |e| Error::no_space(medium.facts().name.to_owned(), wanted, geometry.capacity, e);
         medium.reserve(0, wanted).map_err(full)?;
         Superblock::conceive(&medium);
         if !fresh {
@@ -302,9 +306,9 @@ impl Options {
 
     /// The superblock with the capacity that is asked for, if that is more; checked against the medium.
     fn grown<M: Medium>(&self, medium: &M, mut superblock: Superblock) -> Result<Superblock> {
-        let (name, capacity) = (medium.name(), superblock.geometry.capacity);
+        let (name, capacity) = (medium.facts().name, superblock.geometry.capacity);
         superblock.check(medium, self.read_only)?;
-        if !self.read_only && !medium.read_only() && superblock.outlived(medium.boot()) {
+        if !self.read_only && !medium.facts().read_only && superblock.outlived(medium.facts().boot) {
             return Err(Error::PowerLoss { pool: name.to_owned() });
         }
         // A medium consists of whole words.
@@ -320,8 +324,8 @@ impl Options {
 /// What is not written is taken for zero: makes it so from an offset on.
 pub(crate) fn zero_from<M: Medium>(m: &M, from: u64) {
     let mut used = false;
-    for line in lines(from, m.len() - from) {
-        let words = (line.max(from)..(line + LINE).min(m.len())).step_by(8);
+    for line in lines(from, m.facts().len - from) {
+        let words = (line.max(from)..(line + LINE).min(m.facts().len)).step_by(8);
         if words.filter(|&at| m.load(at) != 0).inspect(|&at| m.store(at, 0)).count() > 0 {
             m.flush(line, LINE);
             used = true;

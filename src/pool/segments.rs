@@ -124,7 +124,7 @@ impl Segments {
     /// Reads the table.
     pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self> {
         let words = Zeroed::<AtomicU64>::new(geometry.segments() as usize);
-        let words = words.map_err(|source| Error::no_address_space(m.name(), source))?;
+        let words = words.map_err(|source| Error::no_address_space(m.facts().name, source))?;
         let (mut unused, mut free) = (0, Vec::new());
         for (segment, in_memory) in (0..).zip(words.iter()) {
             let at = geometry.table() + u64::from(segment) * 8;
@@ -133,7 +133,7 @@ impl Segments {
                 break;
             }
             let Some(entry) = Entry::decode(word, segment) else {
-                return Err(Broken::new(at, "T1: segment table entry").in_pool(m.name()));
+                return Err(Broken::new(at, "T1: segment table entry").in_pool(m.facts().name));
             };
             if entry.kind == Kind::Free {
                 free.push(segment);
@@ -163,7 +163,7 @@ impl Segments {
             let next = segment + (len / 8) as u32;
             match m.reserve(at, len) {
                 Ok(()) => stale.extend((segment..next).filter(|&segment| m.load(self.at(segment)) != 0)),
-                Err(source) => match Error::no_space(m.name().to_owned(), len, self.geometry.capacity, source) {
+                Err(source) => match Error::no_space(m.facts().name.to_owned(), len, self.geometry.capacity, source) {
                     Error::OutOfSpace { .. } => {}
                     error => return Err(error),
                 },
@@ -252,13 +252,13 @@ impl Segments {
             (segment, false)
         } else {
             if self.count() - state.unused < count {
-                return Err(Error::OutOfSpace { pool: m.name().to_owned(), wanted, capacity, source: None });
+                return Err(Error::OutOfSpace { pool: m.facts().name.to_owned(), wanted, capacity, source: None });
             }
             let segment = state.unused;
             // Space first, for the segments and for the table up to the 0 that ends it.
             let table = self.geometry.table();
             let entries = u64::from(segment + count + 1).min(u64::from(self.geometry.limit)) * 8;
-            let full = |e| Error::no_space(m.name().to_owned(), wanted, capacity, e);
+            let full = |e| Error::no_space(m.facts().name.to_owned(), wanted, capacity, e);
             m.reserve(table, entries).map_err(full)?;
             m.reserve(self.start(segment), wanted).map_err(full)?;
             state.unused += count;

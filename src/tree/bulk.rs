@@ -145,7 +145,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         while let Some(here) = at {
             // Leaves leave the chain under `restructuring` only.
             let leaf = self.named(self.leaves.lock(here))?;
-            let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.name()))?;
+            let leaf =
+                leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.facts().name))?;
             if only_if_empty && self.leaves.len(&leaf) > 0 {
                 return Err(Error::NotEmpty { tree: self.name.clone() });
             }

@@ -86,15 +86,16 @@ impl Options {
         medium: M,
         clear: impl FnOnce(&M, u64) -> std::io::Result<()>,
     ) -> Result<(Pool<M>, Report)> {
-        if self.read_only || medium.read_only() {
-            return Err(Error::ReadOnly { pool: medium.name().to_owned() });
+        if self.read_only || medium.facts().read_only {
+            return Err(Error::ReadOnly { pool: medium.facts().name.to_owned() });
         }
         let (superblock, twin) = Superblock::read(&medium)?;
         superblock.check(&medium, false)?;
         let pool = Pool { inner: Arc::new(self.inner(medium, (superblock, twin))?) };
         let report = pool.check()?;
         if let Some(tree) = report.unchecked.first() {
-            let (pool, tree, layout) = (pool.inner.medium.name().to_owned(), tree.name.clone(), tree.layout.clone());
+            let (pool, tree, layout) =
+                (pool.inner.medium.facts().name.to_owned(), tree.name.clone(), tree.layout.clone());
             return Err(Error::Unchecked { pool, tree, layout });
         }
         if let Some(&broken) = report.violations.first() {

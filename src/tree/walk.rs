@@ -7,7 +7,7 @@
 use super::Core;
 use crate::chain::Links;
 use crate::error::{Broken, Result};
-use crate::medium::Medium;
+use crate::medium::{Hint, Medium};
 use crate::node::{LOW, NEXT, Node};
 use crate::pool::segments::{Kind, Places};
 use crate::sync::{AtomicUsize, Ordering};
@@ -69,12 +69,12 @@ impl<N: Node, M: Medium> Core<N, M> {
             let next = self.named(self.leaves.next(at))?;
             let low = m.load(at + LOW);
             if self.named(self.leaves.level(at))? != 0 || (leaves.listed.is_empty() && low != 0) {
-                return Err(Broken::new(at, "N1: the chain starts with the leaf that owns 0").in_pool(m.name()));
+                return Err(Broken::new(at, "N1: the chain starts with the leaf that owns 0").in_pool(m.facts().name));
             }
             let Some(next) = next else {
                 if low != u64::MAX {
                     let broken = Broken::new(head, "N1: the chain ends with the leaf that owns MAX");
-                    return Err(broken.in_pool(m.name()));
+                    return Err(broken.in_pool(m.facts().name));
                 }
                 leaves.tail = at;
                 return Ok(leaves);
@@ -145,7 +145,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     fn read_headers(&self, numbered: &Numbered, place: usize, lows: &mut [u64], nexts: &mut [u32]) {
         let m = self.medium();
         let start = self.pool.segments.start(numbered.segments[place]);
-        m.will_read(start, self.pool.segments.size());
+        m.hint(start, self.pool.segments.size(), Hint::InOrder);
         for ((low, next), at) in lows.iter_mut().zip(nexts).zip((start..).step_by(N::BYTES as usize)) {
             *low = m.load(at + LOW);
             *next = match (self.leaves.level(at), m.load(at + NEXT)) {
@@ -188,8 +188,7 @@ fn on_threads_of(builder: &dyn Fn() -> thread::Builder, threads: usize, work: &(
 
 #[cfg(test)]
 mod tests {
-    use crate::medium::Dram;
-    use crate::medium::Medium;
+    use crate::medium::{Dram, Medium};
     use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine};
     use crate::pool::Pool;
     use crate::tree::{Core, PTree};

@@ -1,9 +1,9 @@
 //! Trees are opened, created, closed and dropped side by side: nobody waits but for the tree that he wants.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::{Counted, Dram, Medium};
+use bristlecone::medium::{Counted, Dram, Layer, Medium};
 use bristlecone::papers::Circular;
-use bristlecone::{Error, IndexKind, OneLine, Options, PTree, Pool, delegate_medium};
+use bristlecone::{Error, IndexKind, OneLine, Options, PTree, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -55,9 +55,12 @@ impl Gate {
     }
 }
 
-impl Medium for Gate {
-    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only forked boot sync);
-    delegate_medium!(this => this.on; reserve space load load_words store store_pair cas order flush will_read prefetch);
+impl Layer for Gate {
+    type Below = Any;
+
+    fn below(&self) -> &Any {
+        &self.on
+    }
 
     fn fence(&self) {
         let mut fate = self.fate.lock().unwrap();
@@ -206,9 +209,12 @@ struct Trap {
     does: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Medium for Trap {
-    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only forked boot sync);
-    delegate_medium!(this => this.on; reserve space load_words store store_pair cas order flush fence will_read prefetch);
+impl Layer for Trap {
+    type Below = Any;
+
+    fn below(&self) -> &Any {
+        &self.on
+    }
 
     fn load(&self, at: u64) -> u64 {
         if at == self.word {

@@ -7,9 +7,9 @@
 //! test, `BRISTLECONE_DAMAGE=all` takes all.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::{Medium, load_each};
+use bristlecone::medium::{Facts, Layer, Medium, load_each};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, Result, delegate_medium};
+use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, Result};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,12 +32,15 @@ struct Traced {
     loaded: Arc<[AtomicBool]>,
 }
 
-impl Medium for Traced {
-    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only forked boot sync);
-    delegate_medium!(this => this.of; reserve space store store_pair order flush fence will_read prefetch);
+impl Layer for Traced {
+    type Below = Any;
 
-    fn name(&self) -> &str {
-        "traced"
+    fn below(&self) -> &Any {
+        &self.of
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts { name: "traced", ..self.below().facts() }
     }
 
     fn load(&self, at: u64) -> u64 {
@@ -47,11 +50,6 @@ impl Medium for Traced {
 
     fn load_words(&self, at: u64, words: &mut [u64]) {
         load_each(self, at, words);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.loaded[at as usize / 8].store(true, Ordering::Relaxed);
-        self.of.cas(at, current, new)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Layer, Medium};
 use bristlecone::papers::{Append, Circular, CowSip, Fixed, Versioned, crab};
-use bristlecone::{Error, IndexKind, Map, Node, Options, PTree, Pool, delegate_medium};
+use bristlecone::{Error, IndexKind, Map, Node, Options, PTree, Pool};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -19,9 +19,12 @@ struct Disk {
     full: AtomicBool,
 }
 
-impl Medium for Disk {
-    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only forked boot sync);
-    delegate_medium!(this => this.on; space load load_words store store_pair cas order flush fence will_read prefetch);
+impl Layer for Disk {
+    type Below = Any;
+
+    fn below(&self) -> &Any {
+        &self.on
+    }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         if self.full.load(Ordering::Relaxed) {

@@ -1,11 +1,9 @@
 //! The typed map: every kind of key and value, records of every length, and the space they take and give back.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Facts, Layer, Medium};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{
-    Encoded, Error, IndexKind, Key, Kind, Map, Node, OneLine, Options, Pool, Result, Stored, Value, delegate_medium,
-};
+use bristlecone::{Encoded, Error, IndexKind, Key, Kind, Map, Node, OneLine, Options, Pool, Result, Stored, Value};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
@@ -291,7 +289,7 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
         honest.insert(key, &bytes(50, key as usize)).unwrap();
     }
     // Each word that is the offset of a record, and the others.
-    for word in (0..pool.medium().len()).step_by(8) {
+    for word in (0..pool.medium().facts().len).step_by(8) {
         let refused = |result: Result<bool>| assert!(matches!(result, Err(Error::KindMismatch { .. })), "{result:?}");
         refused(liars.insert(1, Encoded::Word(word)));
         refused(liars.update(1, Encoded::Word(word)));
@@ -434,13 +432,15 @@ struct Snapshots {
     taken: Mutex<Vec<Vec<u64>>>,
 }
 
-impl Medium for Snapshots {
-    delegate_medium!(this => this.of; len domain writes_back pairs_are_whole costs read_only forked boot sync);
-    delegate_medium!(this => this.of; reserve space load load_words store store_pair cas order flush will_read);
-    delegate_medium!(this => this.of; prefetch);
+impl Layer for Snapshots {
+    type Below = Any;
 
-    fn name(&self) -> &str {
-        "snapshots"
+    fn below(&self) -> &Any {
+        &self.of
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts { name: "snapshots", ..self.below().facts() }
     }
 
     fn fence(&self) {

@@ -59,7 +59,7 @@ fn is_no_other<N: Node>(index: IndexKind, words: &[u64], name: &str) {
         Err(Error::LayoutMismatch { found, .. }) => assert!(found.starts_with(&format!("{name}/")), "{found}"),
         other => panic!("{name} opened as {}: {other:?}", N::NAME),
     }
-    assert!(pool.medium().len() == POOL);
+    assert!(pool.medium().facts().len == POOL);
 }
 
 macro_rules! systems {

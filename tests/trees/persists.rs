@@ -2,8 +2,8 @@
 
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
-use bristlecone::medium::{Counted, Dram, LINE, Medium};
-use bristlecone::{IndexKind, Map, Node, OneLine, PTree, Pool, delegate_medium};
+use bristlecone::medium::{Counted, Dram, Facts, LINE, Layer, Medium};
+use bristlecone::{IndexKind, Map, Node, OneLine, PTree, Pool};
 use std::backtrace::Backtrace;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -90,12 +90,15 @@ impl Audited {
     }
 }
 
-impl Medium for Audited {
-    delegate_medium!(this => this.on; len name domain pairs_are_whole costs read_only reserve space load load_words);
-    delegate_medium!(this => this.on; order will_read prefetch forked boot sync);
+impl Layer for Audited {
+    type Below = Any;
 
-    fn writes_back(&self) -> bool {
-        true
+    fn below(&self) -> &Any {
+        &self.on
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts { writes_back: true, ..self.below().facts() }
     }
 
     fn store(&self, at: u64, value: u64) {
@@ -106,11 +109,6 @@ impl Medium for Audited {
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
         self.stored(at);
         self.on.store_pair(at, pair);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.stored(at);
-        self.on.cas(at, current, new)
     }
 
     fn flush(&self, at: u64, len: u64) {

@@ -2,9 +2,9 @@
 //! never taken for a crash of the process.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Facts, Layer, Medium};
 use bristlecone::papers::Circular;
-use bristlecone::{Error, IndexKind, Map, Options, Pool, delegate_medium};
+use bristlecone::{Error, IndexKind, Map, Options, Pool};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,16 +63,15 @@ impl Disk {
     }
 }
 
-impl Medium for Disk {
-    delegate_medium!(this => this.cache; len domain writes_back pairs_are_whole costs read_only forked reserve space);
-    delegate_medium!(this => this.cache; load load_words store store_pair cas order flush will_read prefetch);
+impl Layer for Disk {
+    type Below = Any;
 
-    fn name(&self) -> &str {
-        "disk"
+    fn below(&self) -> &Any {
+        &self.cache
     }
 
-    fn boot(&self) -> u64 {
-        self.boot
+    fn facts(&self) -> Facts<'_> {
+        Facts { name: "disk", boot: self.boot, ..self.below().facts() }
     }
 
     fn sync(&self) -> io::Result<()> {

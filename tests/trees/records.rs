@@ -2,9 +2,9 @@
 //! comes back.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Layer, Medium};
 use bristlecone::papers::Circular;
-use bristlecone::{Error, IndexKind, Map, Options, Pool, Result, delegate_medium};
+use bristlecone::{Error, IndexKind, Map, Options, Pool, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -53,9 +53,12 @@ impl Watched {
     }
 }
 
-impl Medium for Watched {
-    delegate_medium!(this => this.of; len name domain writes_back pairs_are_whole costs read_only forked reserve space);
-    delegate_medium!(this => this.of; boot sync store store_pair cas order flush fence will_read prefetch);
+impl Layer for Watched {
+    type Below = Any;
+
+    fn below(&self) -> &Any {
+        &self.of
+    }
 
     fn load(&self, at: u64) -> u64 {
         self.loading(at, 1);

@@ -2,8 +2,8 @@
 
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
-use bristlecone::medium::Medium;
-use bristlecone::{IndexKind, Node, PTree, Pool, delegate_medium};
+use bristlecone::medium::{Layer, Medium};
+use bristlecone::{IndexKind, Node, PTree, Pool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,9 +21,12 @@ impl Reads {
     }
 }
 
-impl Medium for Reads {
-    delegate_medium!(this => this.on; len name domain writes_back pairs_are_whole costs read_only reserve space);
-    delegate_medium!(this => this.on; store store_pair cas order flush fence will_read prefetch forked boot sync);
+impl Layer for Reads {
+    type Below = Any;
+
+    fn below(&self) -> &Any {
+        &self.on
+    }
 
     fn load(&self, at: u64) -> u64 {
         self.words.fetch_add(1, Ordering::Relaxed);

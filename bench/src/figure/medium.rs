@@ -4,8 +4,7 @@
 //! mapping, so that a search is what it is without switches; what a store and a flush cost more is one branch, for
 //! every contestant.
 
-use bristlecone::delegate_medium;
-use bristlecone::medium::{Costs, Counts, Domain, LINE, Mapped, Medium};
+use bristlecone::medium::{Costs, Counts, Domain, LINE, Layer, Mapped, Medium};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -73,9 +72,12 @@ impl Switched {
     }
 }
 
-impl Medium for Switched {
-    delegate_medium!(this => this.mapped; len name domain writes_back pairs_are_whole read_only forked boot sync);
-    delegate_medium!(this => this.mapped; reserve space load load_words will_read prefetch);
+impl Layer for Switched {
+    type Below = Mapped;
+
+    fn below(&self) -> &Mapped {
+        &self.mapped
+    }
 
     /// Measured, waits included; but while it counts always the same, so that counts are.
     fn costs(&self) -> Costs {
@@ -92,11 +94,6 @@ impl Medium for Switched {
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
         self.count(&self.bytes, 16);
         self.mapped.store_pair(at, pair);
-    }
-
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.count(&self.bytes, 8);
-        self.mapped.cas(at, current, new)
     }
 
     #[inline]

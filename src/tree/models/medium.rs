@@ -1,7 +1,8 @@
 //! A medium for loom: of its words, only those of the nodes are modelled, and only from the moment when threads race.
 
-use crate::medium::{Domain, Medium, not_a_file};
+use crate::medium::{Costs, Facts, Hint, Medium};
 use crate::sync::{AtomicU64, Ordering};
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64 as Plain;
 
@@ -27,7 +28,7 @@ impl Few {
     }
 
     pub(super) fn words(&self) -> Vec<u64> {
-        (0..self.len()).step_by(8).map(|at| self.load(at)).collect()
+        (0..self.facts().len).step_by(8).map(|at| self.load(at)).collect()
     }
 
     #[inline]
@@ -39,31 +40,29 @@ impl Few {
 }
 
 impl Medium for Few {
-    fn len(&self) -> u64 {
-        self.plain.len() as u64 * 8
+    fn facts(&self) -> Facts<'_> {
+        Facts::of_memory("model", self.plain.len() as u64 * 8)
     }
 
-    fn is_empty(&self) -> bool {
-        self.plain.is_empty()
+    fn costs(&self) -> Costs {
+        Costs::NOMINAL
     }
 
-    fn name(&self) -> &str {
-        "model"
-    }
-
-    fn domain(&self) -> Domain {
-        Domain::Process
-    }
-
-    fn writes_back(&self) -> bool {
+    fn forked(&self) -> bool {
         false
     }
 
-    fn pairs_are_whole(&self) -> bool {
-        false
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
     }
 
-    not_a_file!();
+    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn space(&self) -> u64 {
+        0
+    }
 
     fn load(&self, at: u64) -> u64 {
         match self.word(at) {
@@ -88,23 +87,11 @@ impl Medium for Few {
         self.store(at + 8, second);
     }
 
-    fn cas(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        match self.word(at) {
-            Ok(word) => word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire),
-            Err(plain) => {
-                let (success, failure) = (std::sync::atomic::Ordering::AcqRel, std::sync::atomic::Ordering::Acquire);
-                plain.compare_exchange(current, new, success, failure)
-            }
-        }
-    }
-
     fn order(&self) {}
 
     fn flush(&self, _at: u64, _len: u64) {}
 
     fn fence(&self) {}
 
-    fn will_read(&self, _at: u64, _len: u64) {}
-
-    fn prefetch(&self, _at: u64, _len: u64) {}
+    fn hint(&self, _at: u64, _len: u64, _hint: Hint) {}
 }

@@ -2,9 +2,9 @@
 
 use super::{CAPACITY, SPAWNING, Scratch, Small, error, options};
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Facts, Layer, Medium};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{Error, IndexKind, Map, Node, Options, PTree, Pool, Result, delegate_medium};
+use bristlecone::{Error, IndexKind, Map, Node, Options, PTree, Pool, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -33,12 +33,15 @@ impl Filling {
     }
 }
 
-impl Medium for Filling {
-    delegate_medium!(this => this.on; len domain writes_back pairs_are_whole costs read_only forked boot sync space);
-    delegate_medium!(this => this.on; load load_words store store_pair cas order flush fence will_read prefetch);
+impl Layer for Filling {
+    type Below = Any;
 
-    fn name(&self) -> &str {
-        "filling disk"
+    fn below(&self) -> &Any {
+        &self.on
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts { name: "filling disk", ..self.below().facts() }
     }
 
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {

@@ -10,8 +10,8 @@ mod starving;
 mod storm;
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::{Medium, load_each};
-use bristlecone::{Node, Options, PTree, Pool, delegate_medium};
+use bristlecone::medium::{Facts, Layer, Medium, load_each};
+use bristlecone::{Node, Options, PTree, Pool};
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -59,12 +59,15 @@ fn jitter() {
     }
 }
 
-impl Medium for Jittery {
-    delegate_medium!(this => this.0; len domain writes_back pairs_are_whole costs read_only forked boot sync reserve);
-    delegate_medium!(this => this.0; space cas order flush will_read prefetch);
+impl Layer for Jittery {
+    type Below = Any;
 
-    fn name(&self) -> &str {
-        "jittery"
+    fn below(&self) -> &Any {
+        &self.0
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts { name: "jittery", ..self.below().facts() }
     }
 
     fn load(&self, at: u64) -> u64 {

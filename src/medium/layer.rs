@@ -1,0 +1,270 @@
+//! A medium over another one.
+
+use super::{Costs, Facts, Hint, Medium};
+use std::io;
+use std::sync::Arc;
+
+/// A medium that changes some of what another one does: it names the one below, and the methods that differ.
+///
+/// Each method is that of [`Medium`], and asks the medium below if nothing else is said.
+///
+/// # Examples
+///
+/// ```
+/// use bristlecone::medium::{Dram, Layer, Medium};
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// struct CountsFences(Dram, AtomicU64);
+///
+/// impl Layer for CountsFences {
+///     type Below = Dram;
+///
+///     fn below(&self) -> &Dram {
+///         &self.0
+///     }
+///
+///     fn fence(&self) {
+///         self.1.fetch_add(1, Ordering::Relaxed);
+///         self.0.fence();
+///     }
+/// }
+/// ```
+pub trait Layer: Send + Sync + 'static {
+    /// What it lies over.
+    type Below: Medium + ?Sized;
+
+    /// The medium below.
+    fn below(&self) -> &Self::Below;
+
+    /// See [`Medium::facts`].
+    fn facts(&self) -> Facts<'_> {
+        self.below().facts()
+    }
+
+    /// See [`Medium::costs`].
+    fn costs(&self) -> Costs {
+        self.below().costs()
+    }
+
+    /// See [`Medium::forked`].
+    #[inline]
+    fn forked(&self) -> bool {
+        self.below().forked()
+    }
+
+    /// See [`Medium::sync`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn sync(&self) -> io::Result<()> {
+        self.below().sync()
+    }
+
+    /// See [`Medium::reserve`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        self.below().reserve(at, len)
+    }
+
+    /// See [`Medium::space`].
+    fn space(&self) -> u64 {
+        self.below().space()
+    }
+
+    /// See [`Medium::load`].
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        self.below().load(at)
+    }
+
+    /// See [`Medium::load_words`].
+    #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        self.below().load_words(at, words);
+    }
+
+    /// See [`Medium::store`].
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        self.below().store(at, value);
+    }
+
+    /// See [`Medium::store_pair`].
+    #[inline]
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        self.below().store_pair(at, pair);
+    }
+
+    /// See [`Medium::order`].
+    #[inline]
+    #[track_caller]
+    fn order(&self) {
+        self.below().order();
+    }
+
+    /// See [`Medium::flush`].
+    #[inline]
+    #[track_caller]
+    fn flush(&self, at: u64, len: u64) {
+        self.below().flush(at, len);
+    }
+
+    /// See [`Medium::fence`].
+    #[inline]
+    #[track_caller]
+    fn fence(&self) {
+        self.below().fence();
+    }
+
+    /// See [`Medium::hint`].
+    #[inline]
+    fn hint(&self, at: u64, len: u64, hint: Hint) {
+        self.below().hint(at, len, hint);
+    }
+}
+
+impl<L: Layer> Medium for L {
+    fn facts(&self) -> Facts<'_> {
+        Layer::facts(self)
+    }
+
+    fn costs(&self) -> Costs {
+        Layer::costs(self)
+    }
+
+    #[inline]
+    fn forked(&self) -> bool {
+        Layer::forked(self)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Layer::sync(self)
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        Layer::reserve(self, at, len)
+    }
+
+    fn space(&self) -> u64 {
+        Layer::space(self)
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        Layer::load(self, at)
+    }
+
+    #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        Layer::load_words(self, at, words);
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        Layer::store(self, at, value);
+    }
+
+    #[inline]
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        Layer::store_pair(self, at, pair);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn order(&self) {
+        Layer::order(self);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn flush(&self, at: u64, len: u64) {
+        Layer::flush(self, at, len);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn fence(&self) {
+        Layer::fence(self);
+    }
+
+    #[inline]
+    fn hint(&self, at: u64, len: u64, hint: Hint) {
+        Layer::hint(self, at, len, hint);
+    }
+}
+
+/// One medium in several hands, to look at it after the pool on it is closed; or, as `Arc<dyn Medium>`, whichever medium
+/// is found at run time to be the right one, for the price of a call for each access.
+impl<M: Medium + ?Sized> Medium for Arc<M> {
+    fn facts(&self) -> Facts<'_> {
+        (**self).facts()
+    }
+
+    fn costs(&self) -> Costs {
+        (**self).costs()
+    }
+
+    #[inline]
+    fn forked(&self) -> bool {
+        (**self).forked()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        (**self).sync()
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        (**self).reserve(at, len)
+    }
+
+    fn space(&self) -> u64 {
+        (**self).space()
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        (**self).load(at)
+    }
+
+    #[inline]
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        (**self).load_words(at, words);
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        (**self).store(at, value);
+    }
+
+    #[inline]
+    fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        (**self).store_pair(at, pair);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn order(&self) {
+        (**self).order();
+    }
+
+    #[inline]
+    #[track_caller]
+    fn flush(&self, at: u64, len: u64) {
+        (**self).flush(at, len);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn fence(&self) {
+        (**self).fence();
+    }
+
+    #[inline]
+    fn hint(&self, at: u64, len: u64, hint: Hint) {
+        (**self).hint(at, len, hint);
+    }
+}
