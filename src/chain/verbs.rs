@@ -2,7 +2,7 @@
 
 use super::{Chain, Locked, View};
 use crate::arch;
-use crate::medium::{LINE, Medium};
+use crate::medium::{Hint, LINE, Medium};
 use crate::node::{
     Entry, InNode, InnerOps, Layout, NEXT, Node, PREFETCHED, Sizes, SizesOf, Space, SpaceOf, SplitInPlace, link,
 };

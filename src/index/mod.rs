@@ -4,244 +4,25 @@
 //! along the chain, and a landing too far right is recognised by the leaf's own `low`. What it never does is to point to
 //! a block that a crash could find recycled: an entry is withdrawn, durably, before its leaf leaves the chain.
 
-mod flat;
+mod in_memory;
 #[cfg(all(test, loom))]
-mod models;
+pub(crate) mod models;
 #[cfg(all(test, loom))]
 mod one_step;
 mod persistent;
 mod root;
 #[cfg(all(test, not(loom)))]
-mod trials;
+pub(crate) mod trials;
 mod version;
 #[cfg_attr(all(test, loom), allow(dead_code, reason = "the models of trees have one whose accesses are one step"))]
 mod volatile;
 
-use crate::error::Result;
-use crate::medium::Medium;
-use crate::node::{IndexKind, Node};
-use flat::FlatSeparators;
-pub(crate) use flat::{Rebuilds, built as built_flat};
+pub(crate) use in_memory::{InMemory, in_memory};
 #[cfg(all(test, loom))]
-use one_step::Separators;
+pub(crate) use one_step::Separators;
 pub(crate) use persistent::{Upper, check as check_persistent};
+pub(crate) use root::{Root, RootWord};
+pub(crate) use version::{Moved, Version, again};
 #[cfg(not(all(test, loom)))]
-use volatile::Separators;
-use volatile::freeze;
-pub(crate) use volatile::{GROUP, RUN, Source, Top, built as built_volatile};
-
-/// How an index in memory changes.
-trait InMemory {
-    /// Adds a leaf, or replaces the one with this low.
-    fn post(&self, low: u64, leaf: u64);
-    /// Forgets a leaf, which is returned; not the first.
-    fn withdraw(&self, low: u64) -> Option<u64>;
-    /// Forgets all leaves, and learns these.
-    fn learn(&self, leaves: &[(u64, u64)]);
-}
-
-macro_rules! in_memory {
-    ($($index:ty)*) => {
-        $(impl InMemory for $index {
-            fn post(&self, low: u64, leaf: u64) {
-                <$index>::post(self, low, leaf);
-            }
-
-            fn withdraw(&self, low: u64) -> Option<u64> {
-                <$index>::withdraw(self, low)
-            }
-
-            fn learn(&self, leaves: &[(u64, u64)]) {
-                <$index>::learn(self, leaves.iter().copied());
-            }
-        })*
-    };
-}
-
-in_memory! { volatile::Separators FlatSeparators }
-#[cfg(all(test, loom))]
-in_memory! { Separators }
-
-/// Any kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
-#[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
-pub(crate) enum Directory<N: Node, M: Medium> {
-    Volatile(Separators),
-    Persistent(Upper<N::Inner, M>),
-    Flat(FlatSeparators),
-}
-
-impl<N: Node, M: Medium> Directory<N, M> {
-    pub(crate) fn kind(&self) -> IndexKind {
-        match self {
-            Self::Volatile(_) => IndexKind::Volatile,
-            Self::Persistent(_) => IndexKind::Persistent,
-            Self::Flat(separators) if separators.is_adaptive() => IndexKind::Flat,
-            Self::Flat(_) => IndexKind::FlatFixed,
-        }
-    }
-
-    /// For so many leaves at most.
-    pub(crate) fn volatile(leaves: u64) -> std::io::Result<Self> {
-        Separators::new(leaves).map(Self::Volatile)
-    }
-
-    /// For so many leaves at most.
-    pub(crate) fn flat(leaves: u64, adaptive: bool) -> std::io::Result<Self> {
-        FlatSeparators::new(leaves, adaptive).map(Self::Flat)
-    }
-
-    pub(crate) fn persistent(upper: Upper<N::Inner, M>) -> Self {
-        Self::Persistent(upper)
-    }
-
-    /// A leaf at which to start looking for a key; `None` means at the head.
-    #[inline]
-    pub(crate) fn floor(&self, key: u64) -> Option<u64> {
-        match self {
-            Self::Volatile(separators) => separators.floor(key),
-            Self::Persistent(upper) => upper.floor(key),
-            Self::Flat(separators) => separators.floor(key),
-        }
-    }
-
-    /// The same, if an index in memory finds it at the first try.
-    #[inline(always)]
-    pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
-        match self {
-            Self::Volatile(separators) => separators.floor_at_once(key),
-            Self::Persistent(_) => None,
-            Self::Flat(separators) => separators.floor_at_once(key),
-        }
-    }
-
-    /// The same for up to [`GROUP`] keys.
-    #[inline]
-    pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
-        match self {
-            Self::Volatile(separators) => separators.floors_at_once(keys),
-            Self::Persistent(_) => [None; GROUP],
-            Self::Flat(separators) => separators.floors_at_once(keys),
-        }
-    }
-
-    /// The leaf and probably those after it, if an index in memory finds it at the first try.
-    #[inline]
-    pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
-        match self {
-            Self::Volatile(separators) => separators.run_at_once(key),
-            Self::Persistent(_) => None,
-            Self::Flat(separators) => separators.run_at_once(key),
-        }
-    }
-
-    /// Adds a leaf. If it fails the index lags, which is no harm.
-    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<()> {
-        self.change(|memory| memory.post(low, leaf), |upper| upper.post(low, leaf))
-    }
-
-    /// Makes another leaf that of `low`, durably, before it takes the other's place in the chain. True if that took a fence,
-    /// with which all that was flushed before is durable, too.
-    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool> {
-        self.change(|memory| memory.post(low, leaf), |upper| upper.repoint(low, leaf))
-    }
-
-    /// Whether the leaf that begins at `low` may be unlinked by its left neighbour.
-    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
-        self.upper().map_or(Ok(true), |upper| upper.may_withdraw(low))
-    }
-
-    /// Forgets a leaf, durably, before it leaves the chain. True as [`repoint`](Self::repoint).
-    pub(crate) fn withdraw(&self, low: u64) -> Result<bool> {
-        let forget = |memory: &dyn InMemory| {
-            memory.withdraw(low);
-        };
-        self.change(forget, |upper| upper.withdraw(low))
-    }
-
-    /// Forgets all leaves, durably, before the chain is replaced.
-    pub(crate) fn reset(&self) -> Result<()> {
-        self.change(|memory| memory.learn(&[]), Upper::reset)
-    }
-
-    /// Learns all leaves of a chain, given in order; the head first.
-    pub(crate) fn learn(&self, leaves: &[(u64, u64)]) -> Result<()> {
-        self.change(|memory| memory.learn(leaves), |upper| upper.repair(leaves))
-    }
-
-    /// Changes the index that there is.
-    fn change<R: Default>(
-        &self,
-        in_memory: impl FnOnce(&dyn InMemory),
-        in_pool: impl FnOnce(&Upper<N::Inner, M>) -> Result<R>,
-    ) -> Result<R> {
-        match self {
-            Self::Volatile(separators) => in_memory(separators),
-            Self::Flat(separators) => in_memory(separators),
-            Self::Persistent(upper) => return in_pool(upper),
-        }
-        Ok(R::default())
-    }
-
-    /// An image of all leaves that an index in memory knows; of none if it cannot tell.
-    pub(crate) fn image(&self) -> (Vec<u64>, Top) {
-        let mut leaves = Vec::new();
-        let whole = match self {
-            Self::Volatile(separators) => separators.for_each(|low, leaf| leaves.push((low, leaf))),
-            Self::Flat(separators) => separators.for_each(|low, leaf| leaves.push((low, leaf))),
-            Self::Persistent(_) => true,
-        };
-        if !whole {
-            leaves.clear();
-        }
-        freeze(leaves)
-    }
-
-    /// Takes over the image that an index of the same kind made, whose nodes `source` gives. False if it turns out to be
-    /// damaged.
-    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
-        match self {
-            Self::Volatile(separators) => separators.restore(top, source),
-            Self::Persistent(_) => true,
-            Self::Flat(separators) => separators.restore(top, source),
-        }
-    }
-
-    /// Whether nodes are still to be taken from the image when it is [restored](Self::restore).
-    pub(crate) fn keeps_image(&self) -> bool {
-        !matches!(self, Self::Persistent(_))
-    }
-
-    /// Whether an index in memory turned out to be damaged in the pool, and has to learn all leaves anew.
-    pub(crate) fn is_lost(&self) -> bool {
-        match self {
-            Self::Volatile(separators) => separators.is_lost(),
-            Self::Flat(separators) => separators.is_lost(),
-            Self::Persistent(_) => false,
-        }
-    }
-
-    /// What a flat index has spent on being built anew.
-    pub(crate) fn rebuilds(&self) -> Rebuilds {
-        match self {
-            Self::Volatile(_) | Self::Persistent(_) => Rebuilds::default(),
-            Self::Flat(separators) => separators.rebuilds(),
-        }
-    }
-
-    /// Bytes of memory that it takes.
-    pub(crate) fn memory(&self) -> u64 {
-        match self {
-            Self::Volatile(separators) => separators.bytes(),
-            Self::Persistent(upper) => upper.chain().memory(),
-            Self::Flat(separators) => separators.bytes(),
-        }
-    }
-
-    /// The persistent index, if it is one.
-    pub(crate) fn upper(&self) -> Option<&Upper<N::Inner, M>> {
-        match self {
-            Self::Volatile(_) | Self::Flat(_) => None,
-            Self::Persistent(upper) => Some(upper),
-        }
-    }
-}
+pub(crate) use volatile::Separators;
+pub(crate) use volatile::{Bottom, GROUP, RUN, Source, Top, built as built_volatile, freeze};

@@ -4,26 +4,26 @@ use super::InMemory;
 use loom::sync::Arc;
 use loom::thread;
 
-pub(super) fn leaf_of(low: u64) -> u64 {
+pub(crate) fn leaf_of(low: u64) -> u64 {
     low + 1000
 }
 
-pub(super) fn post(index: &impl InMemory, lows: &[u64]) {
+pub(crate) fn post(index: &impl InMemory, lows: &[u64]) {
     lows.iter().for_each(|&low| index.post(low, leaf_of(low)));
 }
 
-pub(super) fn withdraw(index: &impl InMemory, lows: &[u64]) {
+pub(crate) fn withdraw(index: &impl InMemory, lows: &[u64]) {
     lows.iter().for_each(|&low| assert_eq!(index.withdraw(low), Some(leaf_of(low))));
 }
 
-pub(super) fn learn(index: &impl InMemory, lows: &[u64]) {
+pub(crate) fn learn(index: &impl InMemory, lows: &[u64]) {
     index.learn(&lows.iter().map(|&low| (low, leaf_of(low))).collect::<Vec<_>>());
 }
 
 /// A reader who looks `looks` times, each time by `floor`.
-pub(super) struct Reader<I> {
-    pub(super) floor: fn(&I, u64) -> Option<u64>,
-    pub(super) looks: usize,
+pub(crate) struct Reader<I> {
+    pub(crate) floor: fn(&I, u64) -> Option<u64>,
+    pub(crate) looks: usize,
 }
 
 /// After `setup`, `write` runs against the reader's looks for `key`, who must find one of the lows in `may`, and never one
@@ -31,7 +31,7 @@ pub(super) struct Reader<I> {
 ///
 /// The writer is the thread that runs first: loom remembers one access per word, and would forget a reader's load of a
 /// word that the writer loads before it stores.
-pub(super) fn run<I: Send + Sync + 'static>(
+pub(crate) fn run<I: Send + Sync + 'static>(
     new: fn() -> I,
     setup: fn(&I),
     write: fn(&I),

@@ -14,8 +14,10 @@ pub(crate) struct Separators {
     step: AtomicU64,
 }
 
+super::in_memory! { Separators }
+
 impl Separators {
-    pub(super) fn new(_most: u64) -> io::Result<Self> {
+    pub(crate) fn new(_most: u64) -> io::Result<Self> {
         Ok(Self { leaves: Mutex::default(), step: AtomicU64::new(0) })
     }
 
@@ -30,19 +32,19 @@ impl Separators {
         write(&mut self.leaves.lock().unwrap())
     }
 
-    pub(super) fn floor(&self, key: u64) -> Option<u64> {
+    pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         self.read(|leaves| leaves.range(..=key).next_back().map(|(_, &leaf)| leaf))
     }
 
-    pub(super) fn floor_at_once(&self, key: u64) -> Option<u64> {
+    pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
         self.floor(key)
     }
 
-    pub(super) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
+    pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
         std::array::from_fn(|i| keys.get(i).and_then(|&key| self.floor(key)))
     }
 
-    pub(super) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
+    pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
         self.read(|leaves| {
             let (&low, _) = leaves.range(..=key).next_back()?;
             let mut run = leaves.range(low..).map(|(_, &leaf)| leaf);
@@ -50,15 +52,15 @@ impl Separators {
         })
     }
 
-    pub(super) fn post(&self, low: u64, leaf: u64) {
+    pub(crate) fn post(&self, low: u64, leaf: u64) {
         self.write(|leaves| leaves.insert(low, leaf));
     }
 
-    pub(super) fn withdraw(&self, low: u64) -> Option<u64> {
+    pub(crate) fn withdraw(&self, low: u64) -> Option<u64> {
         self.write(|leaves| leaves.remove(&low))
     }
 
-    pub(super) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
+    pub(crate) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
         self.write(|leaves| *leaves = pairs.collect());
     }
 
@@ -67,7 +69,7 @@ impl Separators {
         true
     }
 
-    pub(super) fn restore(&self, top: Top, source: Source) -> bool {
+    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
         fn thaw(source: &Source, node: u64, height: u64) -> Option<BTreeMap<u64, u64>> {
             let entries = source(node, height)?;
             if height == 0 {
@@ -80,11 +82,11 @@ impl Separators {
         thawed.map(|thawed| self.write(|leaves| *leaves = thawed)).is_some()
     }
 
-    pub(super) fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         false
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         0
     }
 }

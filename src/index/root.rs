@@ -11,23 +11,23 @@ const HEIGHT: u32 = 48;
 
 /// The top of a tree that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Root {
+pub(crate) struct Root {
     /// Of a tree, the name of its topmost node; of a flat index, the generation of its nodes. Less than `2^48`.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     /// Steps from the root to the bottom.
-    pub(super) height: usize,
+    pub(crate) height: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct RootWord(AtomicU64);
+pub(crate) struct RootWord(AtomicU64);
 
 impl RootWord {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(AtomicU64::new(NONE))
     }
 
     #[inline]
-    pub(super) fn get(&self) -> Option<Root> {
+    pub(crate) fn get(&self) -> Option<Root> {
         let word = self.0.load(Ordering::Acquire);
         delay();
         (word != NONE).then_some(Root { id: word & ((1 << HEIGHT) - 1), height: (word >> HEIGHT) as usize })
@@ -35,12 +35,12 @@ impl RootWord {
 
     /// Whether `root` is still the root: to be asked behind an acquire load or fence.
     #[inline]
-    pub(super) fn validate(&self, root: Root) -> Result<(), Moved> {
+    pub(crate) fn validate(&self, root: Root) -> Result<(), Moved> {
         if self.0.load(Ordering::Relaxed) == word(root) { Ok(()) } else { Err(Moved::Written) }
     }
 
     /// For the writer: of a tree, before it closes the nodes of the change.
-    pub(super) fn set(&self, root: Option<Root>) {
+    pub(crate) fn set(&self, root: Option<Root>) {
         delay();
         self.0.store(root.map_or(NONE, word), Ordering::Release);
     }

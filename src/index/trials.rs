@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(super) type Model = BTreeMap<u64, u64>;
+pub(crate) type Model = BTreeMap<u64, u64>;
 
 /// An index under trial.
-pub(super) trait Subject: Sync {
+pub(crate) trait Subject: Sync {
     fn post(&self, low: u64, leaf: u64);
     fn withdraw(&self, low: u64) -> Option<u64>;
     fn learn(&self, model: &Model);
@@ -20,47 +20,47 @@ pub(super) trait Subject: Sync {
 }
 
 /// Of no pattern, and told by its low.
-pub(super) fn leaf_of(low: u64) -> u64 {
+pub(crate) fn leaf_of(low: u64) -> u64 {
     low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1
 }
 
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         (self.next() >> 11) % end
     }
 }
 
 /// An index of the first separator alone, which stays.
-pub(super) fn begun<S: Subject>(index: S) -> (S, Model) {
+pub(crate) fn begun<S: Subject>(index: S) -> (S, Model) {
     index.post(0, leaf_of(0));
     (index, Model::from([(0, leaf_of(0))]))
 }
 
-pub(super) fn built<S: Subject>(index: S, lows: impl IntoIterator<Item = u64>) -> (S, Model) {
+pub(crate) fn built<S: Subject>(index: S, lows: impl IntoIterator<Item = u64>) -> (S, Model) {
     let model: Model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
     index.learn(&model);
     (index, model)
 }
 
-pub(super) fn floor_in(model: &Model, key: u64) -> Option<u64> {
+pub(crate) fn floor_in(model: &Model, key: u64) -> Option<u64> {
     model.range(..=key).next_back().map(|(_, &leaf)| leaf)
 }
 
 /// What a removal does to the model: the first separator stays.
-pub(super) fn remove_from(model: &mut Model, low: u64) -> Option<u64> {
+pub(crate) fn remove_from(model: &mut Model, low: u64) -> Option<u64> {
     if low == 0 { None } else { model.remove(&low) }
 }
 
-pub(super) fn same(index: &impl Subject, model: &Model) {
+pub(crate) fn same(index: &impl Subject, model: &Model) {
     index.check().unwrap();
     assert!(index.all().into_iter().eq(model.iter().map(|(&low, &leaf)| (low, leaf))));
     assert_eq!(index.len(), model.len());
@@ -71,7 +71,7 @@ pub(super) fn same(index: &impl Subject, model: &Model) {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Insert(u64, u64),
     Remove(u64),
     /// So many separators from there on, so far apart.
@@ -79,7 +79,7 @@ pub(super) enum Op {
     Look(u64),
 }
 
-pub(super) fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> impl Strategy<Value = Op> {
     // No separator is MAX.
     let key = || prop_oneof![6 => 0..400u64, 1 => u64::MAX - 20..u64::MAX, 1 => 0..u64::MAX];
     prop_oneof![
@@ -90,7 +90,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-pub(super) fn does_what_a_map_does<S: Subject>(
+pub(crate) fn does_what_a_map_does<S: Subject>(
     (index, mut model): (S, Model),
     ops: Vec<Op>,
 ) -> Result<(), TestCaseError> {
@@ -114,7 +114,7 @@ pub(super) fn does_what_a_map_does<S: Subject>(
 }
 
 /// Up, down to a few, up, to nothing, in so many steps each; `most` is the range of the lows.
-pub(super) fn grows_and_shrinks<S: Subject>((index, mut model): (S, Model), most: u64, steps: u32) {
+pub(crate) fn grows_and_shrinks<S: Subject>((index, mut model): (S, Model), most: u64, steps: u32) {
     let mut random = Random(0x1234_5678_9abc_def1);
     // (range of keys, inserts in ten changes)
     for (range, inserts) in [(most, 9), (most, 1), (most / 60, 7), (most, 9), (most, 0)] {
@@ -138,7 +138,7 @@ pub(super) fn grows_and_shrinks<S: Subject>((index, mut model): (S, Model), most
     same(&index, &model);
 }
 
-pub(super) fn every_order_of_inserts_and_removes<S: Subject>(
+pub(crate) fn every_order_of_inserts_and_removes<S: Subject>(
     begun: impl Fn() -> (S, Model),
     count: u64,
     check_emptied: impl Fn(&S),
@@ -173,7 +173,7 @@ pub(super) fn every_order_of_inserts_and_removes<S: Subject>(
 }
 
 /// `width` is about how many separators a node has room for.
-pub(super) fn all_keys_are_legal<S: Subject>(
+pub(crate) fn all_keys_are_legal<S: Subject>(
     begun: impl Fn() -> (S, Model),
     built: impl Fn(std::ops::RangeInclusive<u64>) -> (S, Model),
     width: u64,
@@ -199,7 +199,7 @@ pub(super) fn all_keys_are_legal<S: Subject>(
     }
 }
 
-pub(super) fn an_empty_index_takes_the_first_separator_only(index: &impl Subject) {
+pub(crate) fn an_empty_index_takes_the_first_separator_only(index: &impl Subject) {
     index.post(7, 70);
     assert_eq!((index.floor(9), index.len()), (None, 0));
     index.post(0, 1);
@@ -210,7 +210,7 @@ pub(super) fn an_empty_index_takes_the_first_separator_only(index: &impl Subject
 
 /// Two writers, two readers. Every sixteenth low stays; the writers post and withdraw, each in their own half of the
 /// others. `churn` is what a writer does in one round.
-fn stress<S: Subject>(index: S, rounds: u64, span: u64, churn: impl Fn(&S, u64, &mut Random) + Sync) {
+pub(crate) fn stress<S: Subject>(index: S, rounds: u64, span: u64, churn: impl Fn(&S, u64, &mut Random) + Sync) {
     // A race is found when it is met once, and to watch for it takes long.
     let rounds = if cfg!(bristlecone_watched) { rounds.div_ceil(100) } else { rounds };
     let stays = |low: u64| low.is_multiple_of(16);
@@ -247,12 +247,12 @@ fn stress<S: Subject>(index: S, rounds: u64, span: u64, churn: impl Fn(&S, u64, 
 }
 
 /// A low of that writer's half that does not stay.
-fn changing(span: u64, writer: u64, random: &mut Random) -> u64 {
+pub(crate) fn changing(span: u64, writer: u64, random: &mut Random) -> u64 {
     random.below(span / 16) * 16 + 1 + random.below(7) * 2 + writer
 }
 
 /// `sixteens`: of the separators that stay.
-pub(super) fn readers_never_miss_what_stays<S: Subject>(index: S, sixteens: u64, rounds: u64) {
+pub(crate) fn readers_never_miss_what_stays<S: Subject>(index: S, sixteens: u64, rounds: u64) {
     let span = 16 * sixteens;
     stress(index, rounds, span, |index, writer, random| {
         let low = changing(span, writer, random);
@@ -265,7 +265,7 @@ pub(super) fn readers_never_miss_what_stays<S: Subject>(index: S, sixteens: u64,
 }
 
 /// All that may be there is, and is not.
-pub(super) fn readers_never_miss_while_nodes_come_and_go<S: Subject>(index: S, sixteens: u64, rounds: u64) {
+pub(crate) fn readers_never_miss_while_nodes_come_and_go<S: Subject>(index: S, sixteens: u64, rounds: u64) {
     let span = 16 * sixteens;
     stress(index, rounds, span, |index, writer, _| {
         let lows = (0..span).filter(|low| !low.is_multiple_of(16) && low % 2 == writer);
@@ -275,7 +275,7 @@ pub(super) fn readers_never_miss_while_nodes_come_and_go<S: Subject>(index: S, s
 }
 
 /// One writer replaces everything, the other one posts and removes so many separators meanwhile.
-pub(super) fn readers_never_miss_during_rebuilds<S: Subject>(index: S, sixteens: u64, rounds: u64, inserts: u64) {
+pub(crate) fn readers_never_miss_during_rebuilds<S: Subject>(index: S, sixteens: u64, rounds: u64, inserts: u64) {
     let span = 16 * sixteens;
     stress(index, rounds, span, |index, writer, random| {
         if writer == 0 {

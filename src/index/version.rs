@@ -10,7 +10,7 @@ const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Why a reader has to start again from the root.
 #[derive(Debug)]
-pub(super) enum Moved {
+pub(crate) enum Moved {
     /// Somebody wrote what was being read.
     Written,
     /// A node is still in the pool, or seemed to be, because somebody wrote.
@@ -18,7 +18,7 @@ pub(super) enum Moved {
 }
 
 /// Reads again while somebody writes. `None`: it was in vain, or a node is still in the pool.
-pub(super) fn again<R>(mut read: impl FnMut() -> Result<R, Moved>) -> Option<R> {
+pub(crate) fn again<R>(mut read: impl FnMut() -> Result<R, Moved>) -> Option<R> {
     for _ in 0..TRIES {
         match read() {
             Ok(found) => return Some(found),
@@ -31,24 +31,24 @@ pub(super) fn again<R>(mut read: impl FnMut() -> Result<R, Moved>) -> Option<R> 
 
 /// See the [module](self).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Version<'n>(pub(super) &'n AtomicU64);
+pub(crate) struct Version<'n>(pub(crate) &'n AtomicU64);
 
 impl Version<'_> {
     /// The version to read the node under.
     #[inline]
-    pub(super) fn optimistic_read(self) -> Result<u64, Moved> {
+    pub(crate) fn optimistic_read(self) -> Result<u64, Moved> {
         let version = version::optimistic_read(self.0);
         if version.is_multiple_of(2) { Ok(version) } else { Err(Moved::Written) }
     }
 
     /// Whether everything read since [`optimistic_read`](Self::optimistic_read) belongs to this version.
     #[inline]
-    pub(super) fn validate(self, version: u64) -> Result<(), Moved> {
+    pub(crate) fn validate(self, version: u64) -> Result<(), Moved> {
         if version::validate(self.0, version) { Ok(()) } else { Err(Moved::Written) }
     }
 
     /// Turns readers away. Returns false if the node was open.
-    pub(super) fn open(self) -> bool {
+    pub(crate) fn open(self) -> bool {
         let version = self.0.load(Ordering::Relaxed);
         let closed = version.is_multiple_of(2);
         if closed {
@@ -59,7 +59,7 @@ impl Version<'_> {
     }
 
     /// Lets readers in, under a version they have not seen.
-    pub(super) fn close(self) {
+    pub(crate) fn close(self) {
         let version = self.0.load(Ordering::Relaxed);
         debug_assert!(!version.is_multiple_of(2));
         delay();

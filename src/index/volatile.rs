@@ -66,6 +66,8 @@ impl core::fmt::Debug for Separators {
     }
 }
 
+super::in_memory! { Separators }
+
 impl Separators {
     /// An index without separators, of which there may be so many.
     ///

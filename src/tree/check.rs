@@ -3,10 +3,11 @@
 use super::Core;
 use crate::chain::{Chain, Links};
 use crate::error::{Broken, Result};
-use crate::index::{built_flat, built_volatile, check_persistent};
+use crate::index::{built_volatile, check_persistent};
 use crate::medium::Medium;
 use crate::node::registry::with_layout;
 use crate::node::{Checked, IndexKind, Layout, Node};
+use crate::papers::built_flat;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::{Records, span};
 use crate::pool::roots::Root;

@@ -5,6 +5,7 @@ mod bulk;
 mod check;
 mod close;
 mod copy;
+mod directory;
 mod len;
 #[cfg(all(test, loom))]
 mod models;
@@ -31,13 +32,14 @@ pub(crate) use write::Change;
 
 use crate::chain::Chain;
 use crate::error::{Broken, Error, Result};
-use crate::index::{Directory, Rebuilds};
 use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, Node, OneLine};
+use crate::papers::Rebuilds;
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
 use crate::pool::{Inner, Pool};
 use crate::sync::{AtomicU64, Ordering};
+use directory::Directory;
 use restructuring::Restructuring;
 use std::fmt;
 use std::ops::RangeBounds;

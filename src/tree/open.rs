@@ -1,12 +1,13 @@
 //! Opening a tree: from its close record, or by walking its leaves.
 
 use super::Core;
+use super::directory::Directory;
 use super::restructuring::Restructuring;
 use super::walk::Leaves;
 use crate::chain::Chain;
 use crate::codec::Kind;
 use crate::error::{Error, Result};
-use crate::index::{Directory, Upper};
+use crate::index::Upper;
 use crate::medium::Medium;
 use crate::node::{IndexKind, Node};
 use crate::pool::records::{Records, release_spans};

@@ -22,9 +22,9 @@ mod range;
 mod split;
 
 use super::PTree;
+use super::directory::Directory;
 use crate::delay::{Validation, leave_out};
 use crate::error::Broken;
-use crate::index::Directory;
 use crate::node::{IndexKind, Node};
 use crate::pool::{Options, Pool};
 use crate::sync::set_sequential;

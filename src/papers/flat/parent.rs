@@ -7,10 +7,12 @@
 //! In a parent of `k` units there is room for `n = k UNIT / 2 - 1`. Only the first ones, `length` of them, mean anything: so
 //! a new parent is one line to write and to read.
 
-use super::half::UNIT;
-use crate::index::version::Version;
+use crate::index::Version;
 use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
+
+/// Separators of an inner node, and words of a parent that is not enlarged: 1 KiB.
+pub(super) const UNIT: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
 
 /// Words in front of the first low.
 const HEAD: usize = 2;

@@ -1,5 +1,5 @@
 //! The flat index: from separators (the lows of leaves) to leaves, in DRAM, in nodes without pointers. The counterpart of
-//! the [volatile index](super::volatile), which it can stand in for.
+//! the [volatile index](crate::index), which it can stand in for.
 //!
 //! ```text
 //! inner   ids 0, 1, 2 ... | root | level 1 | level 2 | ...      a node: 2m separators; child k of node i: i (2m + 1) + 1 + k
@@ -42,6 +42,7 @@
 //! from here.
 
 mod edit;
+mod frozen;
 mod half;
 #[cfg(all(test, loom))]
 mod models;
@@ -50,9 +51,7 @@ mod parent;
 mod tests;
 mod thaw;
 
-use super::root::{Root, RootWord};
-use super::version::{Moved, again};
-use super::volatile::{GROUP, RUN, Source, Top};
+use crate::index::{GROUP, Moved, RUN, Root, RootWord, Source, Top, again};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use edit::Writer;
 use half::Half;
@@ -87,6 +86,8 @@ impl core::fmt::Debug for FlatSeparators {
         f.debug_struct("FlatSeparators").field("len", &self.len()).finish_non_exhaustive()
     }
 }
+
+crate::index::in_memory! { FlatSeparators }
 
 impl FlatSeparators {
     /// An index without separators, of which there may be so many. If it is `adaptive`, parents that take more separators

@@ -4,8 +4,8 @@
 //! With negative controls: readers that check less must be found wrong.
 
 use super::FlatSeparators;
+use crate::index::freeze;
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
-use crate::index::volatile::freeze;
 
 /// The floor as it is.
 fn model(setup: fn(&FlatSeparators), write: fn(&FlatSeparators), key: u64, may: &'static [u64]) {

@@ -1,10 +1,10 @@
 //! What the writer does under its lock.
 
-use super::half::{FAN, Shape, UNIT, above, child, fork};
-use super::parent::Parent;
-use super::thaw::Frozen;
+use super::frozen::Frozen;
+use super::half::{FAN, Shape, above, child, fork};
+use super::parent::{Parent, UNIT};
 use super::{FlatSeparators, Rebuilds};
-use crate::index::root::Root;
+use crate::index::Root;
 use crate::sync::{Ordering, fence};
 use std::time::Instant;
 

@@ -3,15 +3,12 @@
 //! Readers may come late, when the set is being written for another generation. So whatever they read leads to some words
 //! of the same arrays, or nowhere.
 
-use super::parent::{PACKED, Parent};
-use crate::index::version::Moved;
+use super::parent::{PACKED, Parent, UNIT};
+use crate::index::Moved;
 use crate::memory::Zeroed;
 use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
-
-/// Separators of an inner node, and words of a parent that is not enlarged: 1 KiB.
-pub(super) const UNIT: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
 
 /// Children of an inner node.
 pub(super) const FAN: usize = UNIT + 1;

@@ -1,8 +1,8 @@
 use super::FlatSeparators;
-use super::half::{FAN, Shape, UNIT, above, child, fork};
-use super::parent::{PACKED, ROOM};
+use super::half::{FAN, Shape, above, child, fork};
+use super::parent::{PACKED, ROOM, UNIT};
+use crate::index::freeze;
 use crate::index::trials::{self, Model, Random, Subject, floor_in, leaf_of, remove_from, same};
-use crate::index::volatile::freeze;
 use proptest::prelude::*;
 use std::cell::Cell;
 

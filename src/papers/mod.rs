@@ -5,6 +5,10 @@
 //! nodes is another type, `Circular<256>`. On [`Dram`](crate::medium::Dram), with an index in memory, they are the papers'
 //! volatile baselines: [`CircTree`] is `Volatile_circ` there, [`FastFair`] is `Volatile_std` (Circ-Tree, section 6.1).
 
+mod flat;
+
+pub(crate) use flat::{FlatSeparators, Rebuilds, built as built_flat};
+
 pub use crate::node::{
     Aggressive, Append, Balanced, Circular, Conservative, CowSip, Decorated, Fingerprint, Fingerprinted, Fixed, Linear,
     Logged, Scanned, Sentinel, Strategy, Versioned, crab,

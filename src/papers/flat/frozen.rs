@@ -1,0 +1,78 @@
+//! What there is still to be made of the image of an orderly close.
+
+use super::half::{FAN, Half, Shape, child};
+use super::parent::UNIT;
+use crate::index::{Bottom, Source, Top};
+
+/// What there is still to be made.
+pub(super) struct Frozen {
+    image: Bottom,
+    /// Separators in the image.
+    len: usize,
+    /// Leaves that each parent begins with.
+    each: usize,
+}
+
+impl Frozen {
+    pub(super) fn new(top: Top, source: Source, len: usize, each: usize) -> Self {
+        Self { image: Bottom::new(top, source), len, each }
+    }
+
+    /// What a parent begins with. `None`: it is damaged.
+    pub(super) fn entries(&mut self, ordinal: usize) -> Option<Vec<(u64, u64)>> {
+        let first = ordinal * self.each;
+        let entries: Option<Vec<_>> =
+            (first..self.len.min(first + self.each)).map(|number| self.image.get(number)).collect();
+        entries.filter(|entries| entries.is_sorted_by(|(a, _), (b, _)| a < b) && (ordinal > 0 || entries[0].0 == 0))
+    }
+
+    /// Makes a parent, if it is not made yet, whose lows are up to the word of a separator. `None`: it is damaged.
+    pub(super) fn make_parent(&mut self, made: &mut Made<'_>, ordinal: usize, most: u64) -> Option<()> {
+        if made.half.parent(ordinal).is_err() {
+            let entries = self.entries(ordinal).filter(|entries| entries.iter().all(|&(low, _)| low <= most))?;
+            made.half.place(ordinal, (ordinal, 1)).learn(&entries);
+            made.parents += 1;
+        }
+        Some(())
+    }
+
+    /// Makes the parents whose leaves are in one node of the image with those of this one, for they are at hand; but not one
+    /// that may be followed by those of another node, because that these ascend was not seen.
+    pub(super) fn make_neighbours(&mut self, made: &mut Made<'_>, ordinal: usize) -> Option<()> {
+        let (first, behind) = Bottom::beside(ordinal * self.each);
+        let mut ordinals = first.div_ceil(self.each)..(behind - 1).min(self.len) / self.each;
+        ordinals.try_for_each(|ordinal| self.make_parent(made, ordinal, u64::MAX))
+    }
+
+    /// Makes an inner node, if it is not made yet. `None`: it is damaged.
+    pub(super) fn make_inner(&mut self, made: &mut Made<'_>, id: usize) -> Option<()> {
+        let Made { half, shape, .. } = *made;
+        if half.is_blank(id) {
+            let mut separators = Vec::with_capacity(UNIT);
+            for ordinal in (1..FAN).map(|k| shape.begins_with(child(id, k))).take_while(|&it| it < shape.parents) {
+                separators.push(self.image.get(ordinal * self.each)?.0.checked_sub(1)?);
+            }
+            if !separators.is_sorted_by(|a, b| a < b) {
+                return None;
+            }
+            half.separate(id, &separators);
+            made.inner += 1;
+        }
+        Some(())
+    }
+}
+
+/// Nodes of a half, and how many of them were made.
+pub(super) struct Made<'h> {
+    pub(super) half: &'h Half,
+    pub(super) shape: Shape,
+    pub(super) inner: usize,
+    pub(super) parents: usize,
+}
+
+impl Made<'_> {
+    /// The word of the separator behind a parent below inner nodes that are made.
+    pub(super) fn most(&self, ordinal: usize) -> u64 {
+        self.half.least(self.shape, ordinal + 1)
+    }
+}
