@@ -189,3 +189,22 @@ fn the_expected_instructions_were_chosen() {
         assert_eq!(pair_method(), expected);
     }
 }
+
+/// This program again, with another way to move pairs: what can be forced is, what is not known or not there is ignored.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn a_way_to_move_pairs_is_forced_by_its_name() {
+    let weaker = if pair_method() == "avx" { "cx16" } else { pair_method() };
+    for (forced, expected) in [("cx16", weaker), ("lse2", pair_method()), ("locks", "locks")] {
+        let tests =
+            ["the_expected_instructions_were_chosen", "pairs_are_loaded_as_stored", "concurrent_stores_do_not_tear"];
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(tests)
+            .env("BRISTLECONE_PAIR", forced)
+            .env("BRISTLECONE_EXPECT_PAIR", expected)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && told.contains("3 passed"), "{forced}: {told}");
+    }
+}

@@ -1,6 +1,7 @@
 //! aarch64: `dc cvadp` and its elders, `dsb`, and pairs by `ldp`, `casp` or `ldxp`.
 
 use super::flush::{each_line, foreign};
+use super::pairs::pairs;
 use super::{Flush, Found, LINE, Words};
 use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
@@ -88,78 +89,23 @@ pub(super) unsafe fn prefetch(at: *const u8) {
     unsafe { asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
 }
 
-/// # Safety
-///
-/// That of [`super::load_pair`].
-#[inline]
-pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
-    match method() {
-        // SAFETY: the caller's promise; the CPU has LSE2.
-        LSE2 => unsafe { load_lse2(at) },
-        // SAFETY: the caller's promise; the CPU has LSE.
-        LSE => unsafe { load_by(bristlecone_cas128_aarch64_lse, at) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { load_by(bristlecone_cas128_aarch64_llsc, at) },
-    }
+// A plain `ldp` is torn by a concurrent `stxp` or `casp` unless the CPU has LSE2, so the other two methods load with what
+// they store with.
+pairs! {
+    Lse2 "lse2" if has_lse() && is_aarch64_feature_detected!("lse2") =>
+        load_lse2, store_lse2, bristlecone_cas128_aarch64_lse;
+    Lse "lse" if has_lse() =>
+        |at| load_by(bristlecone_cas128_aarch64_lse, at),
+        |at, pair| store_by(bristlecone_cas128_aarch64_lse, at, pair),
+        bristlecone_cas128_aarch64_lse;
+    _ "llsc" =>
+        |at| load_by(bristlecone_cas128_aarch64_llsc, at),
+        |at, pair| store_by(bristlecone_cas128_aarch64_llsc, at, pair),
+        bristlecone_cas128_aarch64_llsc;
 }
 
-/// # Safety
-///
-/// That of [`super::store_pair`].
-#[inline]
-pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
-    match method() {
-        // SAFETY: the caller's promise; the CPU has LSE2.
-        LSE2 => unsafe { store_lse2(at, pair) },
-        // SAFETY: the caller's promise; the CPU has LSE.
-        LSE => unsafe { store_by(bristlecone_cas128_aarch64_lse, at, pair) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { store_by(bristlecone_cas128_aarch64_llsc, at, pair) },
-    }
-}
-
-/// Returns what was there.
-///
-/// # Safety
-///
-/// That of [`super::cas_pair`].
-#[inline]
-pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
-    match method() {
-        // SAFETY: the caller's promise; the CPU has LSE, which both methods need.
-        LSE2 | LSE => unsafe { bristlecone_cas128_aarch64_lse(at, current, new) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { bristlecone_cas128_aarch64_llsc(at, current, new) },
-    }
-}
-
-pub(super) fn pair_method() -> &'static str {
-    match method() {
-        LSE2 => "lse2",
-        LSE => "lse",
-        _ => "llsc",
-    }
-}
-
-// How pairs are moved, in `METHOD`. A plain `ldp` is torn by a concurrent `stxp` or `casp` unless the CPU has LSE2, so
-// the other two methods load with what they store with.
-const LSE2: usize = 1; // loads and stores by ldp and stp, compare-and-swap by caspal
-const LSE: usize = 2; // everything by caspal
-const LLSC: usize = 3; // everything by ldaxp and stlxp
-
-static METHOD: Found = Found::new();
-
-#[inline]
-fn method() -> usize {
-    METHOD.get(|| {
-        if !is_aarch64_feature_detected!("lse") {
-            LLSC
-        } else if is_aarch64_feature_detected!("lse2") {
-            LSE2
-        } else {
-            LSE
-        }
-    })
+fn has_lse() -> bool {
+    is_aarch64_feature_detected!("lse")
 }
 
 /// # Safety
@@ -235,10 +181,8 @@ mod tests {
     /// The methods for lesser CPUs, whichever is chosen here.
     #[test]
     fn casp_and_ldxp_alone_do_not_tear() {
-        let swaps: [(bool, Swap); 2] = [
-            (is_aarch64_feature_detected!("lse"), bristlecone_cas128_aarch64_lse),
-            (true, bristlecone_cas128_aarch64_llsc),
-        ];
+        let swaps: [(bool, Swap); 2] =
+            [(has_lse(), bristlecone_cas128_aarch64_lse), (true, bristlecone_cas128_aarch64_llsc)];
         for (_, swap) in swaps.into_iter().filter(|(available, _)| *available) {
             stress::does_not_tear(
                 // SAFETY: `stress` gives its own aligned pair; the CPU has the instruction.

@@ -11,6 +11,9 @@
 mod flush;
 pub(crate) mod simd;
 
+#[cfg(bristlecone_asm)]
+mod pairs;
+
 #[cfg(all(bristlecone_asm, target_arch = "aarch64"))]
 mod aarch64;
 #[cfg(all(bristlecone_asm, target_arch = "aarch64"))]
@@ -102,7 +105,9 @@ pub fn prefetch_of<T>(value: &T) {
     }
 }
 
-/// Reads sixteen bytes that no other core can change halfway. Orders nothing else, like a relaxed load.
+/// Reads sixteen bytes that no other core can change halfway. The trees of this crate only [store](store_pair) pairs.
+///
+/// Orders nothing else, like a relaxed load.
 ///
 /// Atomic with respect to [`store_pair`] and [`cas_pair`], and to 8-byte stores to one of the words, except when
 /// [`pair_method`] is `"locks"`: there an 8-byte store that races with a swap may be lost, so words that are swapped
@@ -157,8 +162,10 @@ pub unsafe fn cas_pair(at: *mut [u64; 2], current: [u64; 2], new: [u64; 2]) -> R
     if found == current { Ok(found) } else { Err(found) }
 }
 
-/// How pairs are moved on this CPU: `"avx"` or `"cx16"` on x86-64; `"lse2"`, `"lse"` or `"llsc"` on aarch64; else
-/// `"locks"`.
+/// How this process moves pairs: `"avx"` or `"cx16"` on x86-64; `"lse2"`, `"lse"` or `"llsc"` on aarch64; else `"locks"`.
+///
+/// The best that the CPU has, or the one that `BRISTLECONE_PAIR` names, if the CPU has it: `cx16` moves entries as Crab-tree's
+/// section 5 prints it, by `cmpxchg16b`.
 pub fn pair_method() -> &'static str {
     cpu::pair_method()
 }

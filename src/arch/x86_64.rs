@@ -1,6 +1,7 @@
 //! x86-64: `clwb` and its elders, `sfence`, and pairs by `vmovdqa` or `cmpxchg16b`.
 
 use super::flush::{each_line, foreign};
+use super::pairs::pairs;
 use super::{Flush, Found, Words, portable};
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, CpuidResult};
@@ -75,77 +76,19 @@ pub(super) unsafe fn prefetch(at: *const u8) {
     unsafe { asm!("prefetcht0 [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
 }
 
-/// # Safety
-///
-/// That of [`super::load_pair`].
-#[inline]
-pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
-    match method() {
-        // SAFETY: the caller's promise; the CPU has AVX.
-        AVX => unsafe { load_avx(at) },
-        // SAFETY: the caller's promise; the CPU has cmpxchg16b.
-        CX16 => unsafe { load_cx16(at) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { portable::load_pair(at) },
-    }
+pairs! {
+    Avx "avx" if has_cx16() && has_avx() => load_avx, store_avx, bristlecone_cas128_x86_64;
+    Cx16 "cx16" if has_cx16() => load_cx16, store_cx16, bristlecone_cas128_x86_64;
+    // x86-64 without cmpxchg16b, before 2006.
+    _ "locks" => portable::load_pair, portable::store_pair, portable::cas_pair;
 }
 
-/// # Safety
-///
-/// That of [`super::store_pair`].
-#[inline]
-pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
-    match method() {
-        // SAFETY: the caller's promise; the CPU has AVX.
-        AVX => unsafe { store_avx(at, pair) },
-        // SAFETY: the caller's promise; the CPU has cmpxchg16b.
-        CX16 => unsafe { store_cx16(at, pair) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { portable::store_pair(at, pair) },
-    }
+fn has_cx16() -> bool {
+    std::arch::is_x86_feature_detected!("cmpxchg16b")
 }
 
-/// Returns what was there.
-///
-/// # Safety
-///
-/// That of [`super::cas_pair`].
-#[inline]
-pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
-    match method() {
-        // SAFETY: the caller's promise; the CPU has cmpxchg16b, which both methods need.
-        AVX | CX16 => unsafe { bristlecone_cas128_x86_64(at, current, new) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { portable::cas_pair(at, current, new) },
-    }
-}
-
-pub(super) fn pair_method() -> &'static str {
-    match method() {
-        AVX => "avx",
-        CX16 => "cx16",
-        _ => "locks",
-    }
-}
-
-// How pairs are moved, in `METHOD`.
-const AVX: usize = 1; // loads and stores by vmovdqa, compare-and-swap by cmpxchg16b
-const CX16: usize = 2; // everything by cmpxchg16b
-const LOCKS: usize = 3; // everything by `portable`: x86-64 without cmpxchg16b, before 2006
-
-static METHOD: Found = Found::new();
-
-#[inline]
-fn method() -> usize {
-    METHOD.get(|| {
-        if !std::arch::is_x86_feature_detected!("cmpxchg16b") {
-            LOCKS
-        } else if std::arch::is_x86_feature_detected!("avx") && aligned_vectors_are_atomic() {
-            AVX
-        } else {
-            CX16
-        }
-    })
+fn has_avx() -> bool {
+    std::arch::is_x86_feature_detected!("avx") && aligned_vectors_are_atomic()
 }
 
 /// Whether the maker promises that aligned 16-byte vector moves are atomic on its CPUs with AVX: Intel, AMD (and Hygon,
@@ -242,7 +185,7 @@ mod tests {
     /// The method for CPUs without AVX, which is rarely the one chosen.
     #[test]
     fn cmpxchg16b_alone_does_not_tear() {
-        if method() == LOCKS {
+        if !has_cx16() {
             return;
         }
         stress::does_not_tear(
