@@ -1,33 +1,15 @@
 //! Negative controls: with any one order, flush or fence left out, the checker must find a violation.
 
-use crate::crash::{Campaign, History, Known, history, subject};
-use crate::medium::{Event, Model, Site};
+use super::campaign::Campaign;
+use super::explore::Known;
+use super::history::{self, History};
+use super::place::{Kind, Place};
+use super::subject;
+use crate::medium::Model;
 use crate::node::Node;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
-
-/// What is left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// An order point.
-    Order,
-    /// A flush.
-    Flush,
-    /// A fence.
-    Fence,
-}
-
-impl Kind {
-    /// The name in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Order => "order",
-            Self::Flush => "flush",
-            Self::Fence => "fence",
-        }
-    }
-}
 
 /// One planted bug, and whether it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,26 +23,6 @@ pub struct Control {
     pub line: u32,
     /// The history that gave it away; `None` if none did: then it is not needed (as no order is under TSO), or not tested.
     pub caught_by: Option<String>,
-}
-
-/// A place in the source where an order, a flush or a fence is asked for: what is left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    site: Site,
-    kind: Kind,
-}
-
-impl Place {
-    /// Where an event was asked for; `None` for stores.
-    pub(super) fn of(event: &Event) -> Option<Self> {
-        let (kind, site) = match *event {
-            Event::Order(site) => (Kind::Order, site),
-            Event::Flush { site, .. } => (Kind::Flush, site),
-            Event::Fence(site) => (Kind::Fence, site),
-            Event::Store { .. } | Event::Pair { .. } => return None,
-        };
-        Some(Self { site, kind })
-    }
 }
 
 impl Campaign {

@@ -3,11 +3,12 @@
 //! The exhaustive checker tries every state of one crash. This one tries one state of each of many crashes, so it meets what
 //! a crash leaves when it has been used, and crashed, again.
 
-use crate::crash::history::{History, Op};
-use crate::crash::pending::Pending;
-use crate::crash::subject::Kind;
-use crate::crash::verify::{self, Entries, Failure, guarded, options, perform, same};
-use crate::crash::{Campaign, Outcome, Violation};
+use super::campaign::Campaign;
+use super::history::{History, Op};
+use super::outcome::{Outcome, Violation};
+use super::pending::Pending;
+use super::subject::Kind;
+use super::verify::{self, Entries, Failure, guarded, options, perform, same};
 use crate::error::{Error, Result};
 use crate::medium::{LineOptions, Sim};
 
@@ -165,7 +166,7 @@ impl Random {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::crash::controls::Place;
+    use crate::crash::place::Place;
     use crate::crash::{Values, history};
     use crate::medium::{Event, Model};
     use crate::node::{Circular, IndexKind, Linear};

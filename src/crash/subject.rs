@@ -1,7 +1,6 @@
 //! What is crashed: a tree of numbers, or one whose values are records.
 
-use crate::crash::Values;
-use crate::crash::history::{batch, bulk};
+use super::history::{batch, bulk};
 use crate::error::{Error, Result};
 use crate::map::Map;
 use crate::medium::Sim;
@@ -10,6 +9,15 @@ use crate::pool::Pool;
 use crate::tree::{PTree, Report};
 
 const TREE: &str = "t";
+
+/// What the values of the tree under test are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// Numbers, in the slots.
+    Numbers,
+    /// Byte strings, in records of all sizes.
+    Records,
+}
 
 /// An open tree, of whatever kind. A model's values are numbers.
 pub(super) trait Subject {

@@ -1,7 +1,7 @@
 //! Runs a history on the simulated medium, and checks what is left of it after a crash.
 
-use crate::crash::history::{History, Op};
-use crate::crash::subject::{Kind, Subject};
+use super::history::{History, Op};
+use super::subject::{Kind, Subject};
 use crate::error::{Error, Result};
 use crate::medium::{Choice, Event, Sim};
 use crate::pool::{Options, Pool};

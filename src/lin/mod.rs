@@ -13,8 +13,8 @@
 //! # Examples
 //!
 //! ```no_run
+//! use bristlecone::OneLine;
 //! use bristlecone::lin::Campaign;
-//! use bristlecone::{OneLine, Volatile};
 //!
 //! let outcome = Campaign { rounds: 4, ..Campaign::default() }.run::<OneLine<7>>(&|_| ());
 //! assert!(outcome.violations.is_empty(), "{}", outcome.violations[0]);

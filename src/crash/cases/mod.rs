@@ -23,11 +23,10 @@
 mod circ_tree;
 mod crab_tree;
 
-use super::Values;
+use super::explore::next_path;
 use super::history::{History, Op};
-use super::next_path;
 use super::pending::Pending;
-use super::subject::Kind;
+use super::subject::{Kind, Values};
 use super::verify::{self, Allowed, Run};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
 use crate::node::{IndexKind, KeyRange, LOW, NEXT, Node, SLOT};
