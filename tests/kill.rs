@@ -183,7 +183,7 @@ fn kills(args: &[&str]) -> serde_json::Value {
 fn a_kill_loses_nothing() {
     let found = kills(&["--rounds", &(2 * rounds()).to_string()]);
     assert_eq!((&found["lost"], &found["invented"], &found["leaked_bytes"]), (&0.into(), &0.into(), &0.into()));
-    assert!(found["acknowledged"].as_u64() > Some(1000) && found["pools"].as_array().is_some_and(|p| p.len() == 8));
+    assert!(found["acknowledged"].as_u64() > Some(1000) && found["pools"].as_array().is_some_and(|p| p.len() == 12));
 }
 
 /// The negative controls: what is lost, acknowledged too early, or not given back is found.

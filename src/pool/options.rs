@@ -109,7 +109,7 @@ impl Options {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let path = dir.path().join("a.pool");
     /// # let pool = bristlecone::Pool::options().capacity(16 << 20).open(&path)?;
-    /// # pool.tree::<bristlecone::OneLine, bristlecone::Volatile>("t")?.insert(1, 2)?;
+    /// # pool.tree("t")?.insert(1, 2)?;
     /// # drop(pool);
     /// use bristlecone::medium::{Mapped, Mapping};
     /// use bristlecone::{PTree, Pool};

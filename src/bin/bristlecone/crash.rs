@@ -2,7 +2,7 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
-use crate::subjects::{Subject, layouts, subjects};
+use crate::subjects::{Campaigns, Subject, layouts, subjects};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
 use bristlecone::{Node, OneLine};
@@ -98,10 +98,10 @@ pub(crate) fn run(mut args: Args) -> Outcome {
         let asked = format!("{} nodes of {slots} slots with a {} index", args.layout, args.index.name());
         return Err(Usage(format!("no {asked} are checked; there is: {}", known.join("; "))).into());
     };
-    (subject.crash)(&args)
+    checked(&args, subject.campaigns)
 }
 
-pub(crate) fn checked<N: Node>(args: &Args) -> Outcome {
+fn checked(args: &Args, campaigns: &dyn Campaigns) -> Outcome {
     let model = match args.model {
         ModelName::Tso => Model::Tso,
         ModelName::Weak => Model::Weak,
@@ -123,14 +123,14 @@ pub(crate) fn checked<N: Node>(args: &Args) -> Outcome {
         progress.set_position(done as u64);
     };
     if args.controls {
-        let controls = campaign.controls::<N>(&replay, show);
+        let controls = campaigns.controls(&campaign, &replay, &show);
         progress.finish_and_clear();
         return report_controls(args, &controls, start.elapsed());
     }
     let found = match (&args.replay, args.exhaustive) {
-        (Some(history), _) => campaign.history::<N>(history),
-        (None, true) => campaign.exhaustive::<N>(show),
-        (None, false) => campaign.random::<N>(args.count, args.ops, show),
+        (Some(history), _) => campaigns.history(&campaign, history),
+        (None, true) => campaigns.exhaustive(&campaign, &show),
+        (None, false) => campaigns.random(&campaign, (args.count, args.ops), &show),
     };
     progress.finish_and_clear();
     report(args, &found, start.elapsed())

@@ -2,8 +2,7 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
-use crate::subjects::{Subject, layouts, subjects};
-use bristlecone::Node;
+use crate::subjects::{Campaigns, Subject, layouts, subjects};
 use bristlecone::crash::Values;
 #[cfg(bristlecone_delays)]
 use bristlecone::lin::Control;
@@ -87,7 +86,7 @@ impl ValuesName {
 
 /// What is done with a tree.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum What {
+enum What {
     Rounds,
     Durable,
     #[cfg(bristlecone_delays)]
@@ -115,15 +114,13 @@ impl What {
 }
 
 /// Runs a campaign on one kind of tree.
-pub(crate) type Check = fn(&Campaign, What, &(dyn Fn(&Found) + Sync)) -> Found;
-
-pub(crate) fn checked<N: Node>(campaign: &Campaign, what: What, progress: &(dyn Fn(&Found) + Sync)) -> Found {
+fn checked(of: &dyn Campaigns, campaign: &Campaign, what: What, progress: &(dyn Fn(&Found) + Sync)) -> Found {
     match what {
-        What::Rounds => campaign.run::<N>(progress),
-        What::Durable => campaign.durable::<N>(progress),
+        What::Rounds => of.rounds(campaign, progress),
+        What::Durable => of.durable(campaign, progress),
         #[cfg(bristlecone_delays)]
-        What::Without(control) => campaign.control::<N>(control, progress),
-        What::DurableWithout => campaign.durable_control::<N>(progress),
+        What::Without(control) => of.control(campaign, control, progress),
+        What::DurableWithout => of.durable_control(campaign, progress),
     }
 }
 
@@ -195,7 +192,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let (name, index, time) = (job.name(), job.subject.index, time.max(Duration::from_millis(1)));
         let campaign = Campaign { name, index, values, time, ..campaign.clone() };
         let start = Instant::now();
-        let found = (job.subject.lin)(&campaign, job.what, &|found| {
+        let found = checked(job.subject.campaigns, &campaign, job.what, &|found| {
             let rate = found.operations as f64 / start.elapsed().as_secs_f64();
             let rounds = out::count(found.rounds);
             bar.set_message(format!("{}: {rounds} rounds, {} operations/s", job.name(), out::count(rate as u64)));

@@ -1,31 +1,90 @@
 //! The trees that the checkers are run on: `crash` and `lin`.
 
-use crate::{crash, lin};
+use bristlecone::crash::{self, Control, History};
 #[cfg(feature = "papers")]
 use bristlecone::papers::{
     Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
 };
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Node, OneLine};
+use bristlecone::{IndexKind, Node, OneLine, lin};
+use std::marker::PhantomData;
+
+/// The campaigns of both checkers on trees of one layout.
+pub(crate) trait Campaigns: Sync {
+    fn exhaustive(&self, campaign: &crash::Campaign, progress: Progress<'_>) -> crash::Outcome;
+    fn random(&self, campaign: &crash::Campaign, histories: (usize, usize), progress: Progress<'_>) -> crash::Outcome;
+    fn history(&self, campaign: &crash::Campaign, history: &History) -> crash::Outcome;
+    fn controls(&self, campaign: &crash::Campaign, histories: &[History], progress: Progress<'_>) -> Vec<Control>;
+    fn rounds(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome;
+    fn durable(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome;
+    fn durable_control(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome;
+    #[cfg(bristlecone_delays)]
+    fn control(&self, campaign: &lin::Campaign, control: lin::Control, progress: Found<'_>) -> lin::Outcome;
+}
+
+/// How many histories of how many are done.
+type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
+/// What was found so far.
+type Found<'p> = &'p (dyn Fn(&lin::Outcome) + Sync);
+
+struct Of<N>(PhantomData<fn() -> N>);
+
+impl<N: Node> Campaigns for Of<N> {
+    fn exhaustive(&self, campaign: &crash::Campaign, progress: Progress<'_>) -> crash::Outcome {
+        campaign.exhaustive::<N>(progress)
+    }
+
+    fn random(
+        &self,
+        campaign: &crash::Campaign,
+        (count, len): (usize, usize),
+        progress: Progress<'_>,
+    ) -> crash::Outcome {
+        campaign.random::<N>(count, len, progress)
+    }
+
+    fn history(&self, campaign: &crash::Campaign, history: &History) -> crash::Outcome {
+        campaign.history::<N>(history)
+    }
+
+    fn controls(&self, campaign: &crash::Campaign, histories: &[History], progress: Progress<'_>) -> Vec<Control> {
+        campaign.controls::<N>(histories, progress)
+    }
+
+    fn rounds(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome {
+        campaign.run::<N>(progress)
+    }
+
+    fn durable(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome {
+        campaign.durable::<N>(progress)
+    }
+
+    fn durable_control(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome {
+        campaign.durable_control::<N>(progress)
+    }
+
+    #[cfg(bristlecone_delays)]
+    fn control(&self, campaign: &lin::Campaign, control: lin::Control, progress: Found<'_>) -> lin::Outcome {
+        campaign.control::<N>(control, progress)
+    }
+}
 
 /// A tree that can be checked.
 pub(crate) struct Subject {
     pub(crate) layout: &'static str,
     pub(crate) slots: u32,
     pub(crate) index: IndexKind,
-    pub(crate) crash: fn(&crash::Args) -> crate::out::Outcome,
-    pub(crate) lin: lin::Check,
+    pub(crate) campaigns: &'static dyn Campaigns,
 }
 
-/// A table of subjects: of each layout the indexes. Each costs seconds of compile time.
+/// A table of subjects: of each layout the indexes. Each layout costs seconds of compile time.
 macro_rules! subjects {
     (@@ [$($index:ident)*] $layout:ty) => {
         &[$(Subject {
             layout: <$layout as Node>::NAME,
             slots: <$layout as Node>::SLOTS as u32,
             index: IndexKind::$index,
-            crash: crash::checked::<$layout>,
-            lin: lin::checked::<$layout>,
+            campaigns: &Of::<$layout>(PhantomData),
         }),*]
     };
     (@ $indexes:tt $($layout:ty)*) => { &[$(subjects!(@@ $indexes $layout),)*] };
