@@ -1,4 +1,4 @@
-//! Which sorted layouts can be given a search aid, and how large that is.
+//! Which sorted layouts can be given another search, and how large what it probes is.
 
 use crate::arch::simd::Bytes;
 use crate::memory::Zero;

@@ -19,6 +19,7 @@ use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
 use crate::node::space::{InPlace, SplitInPlace};
+use crate::node::unsorted::{self, Pairs};
 use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, PER_LINE, SLOT, slots, sorted};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -121,13 +122,9 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     }
 
     fn entries<M: Medium>(m: &M, at: u64, hints: &AtomicU64, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
-        let mut pairs = [[0; 2]; simd::MOST];
+        let mut pairs: Pairs = [[0; 2]; simd::MOST];
         m.load_words(key_at(at, 0), &mut pairs.as_flattened_mut()[..2 * SLOTS]);
-        if out.len() < simd::MOST {
-            out.resize(simd::MOST, (0, 0));
-        }
-        let out = out.first_chunk_mut().expect("it was made as long");
-        simd::sorted(&pairs, hints.load(Ordering::Relaxed), keys, out)
+        unsorted::sorted_entries(&pairs, hints.load(Ordering::Relaxed), keys, out)
     }
 
     fn fill<M: Medium>(
@@ -189,19 +186,13 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     }
 
     fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let mut keys: Vec<(u64, usize)> =
-            Self::owned(m, at, range).map(|slot| (slots::key(m, at, slot), slot)).collect();
-        keys.sort_unstable();
-        if let Some(pair) = keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            report(Broken::new(key_at(at, pair[1].1), "N3: a key twice in a leaf"));
-            return None;
-        }
+        let keys = unsorted::distinct_keys(m, Self::owned(m, at, range), |slot| key_at(at, slot)).map_err(&mut *report);
+        let keys = keys.ok()?;
         if let Some(&(_, slot)) = keys.iter().find(|&&(key, slot)| Self::print(m, at, slot) != Hash::of(key).print()) {
             report(Broken::new(key_at(at, slot), "N3: a fingerprint of another key"));
             return None;
         }
-        let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
-        Some(Checked { entries, pair: None })
+        Some(unsorted::checked(m, keys, |slot| value_at(at, slot)))
     }
 }
 

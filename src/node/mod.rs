@@ -42,6 +42,7 @@ mod slots;
 mod sorted;
 mod sorted_ops;
 mod space;
+mod unsorted;
 mod versioned;
 
 pub use adaptive::{Aggressive, Balanced, Conservative, Fixed, Strategy};
@@ -144,6 +145,6 @@ pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
     delay();
     m.flush(at + NEXT, 8);
     // Crash: the chain before the change, or after it. What the store moved out of the owned range is empty by N2, what
-    // it moved into the range was staged before.
+    // it moved into the range was prefilled before.
     m.fence();
 }

@@ -38,6 +38,7 @@ use crate::node::circular::CircularOver;
 use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::space::{InPlace, SplitInPlace};
+use crate::node::unsorted::{self, Pairs};
 use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -254,13 +255,9 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     #[inline]
     fn entries<M: Medium>(m: &M, at: u64, hints: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         // The header comes first, as if it were an entry.
-        let mut pairs = [[0; 2]; simd::MOST];
+        let mut pairs: Pairs = [[0; 2]; simd::MOST];
         m.load_words(at, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
-        if out.len() < simd::MOST {
-            out.resize(simd::MOST, (0, 0));
-        }
-        let out = out.first_chunk_mut().expect("it was made as long");
-        simd::sorted(&pairs, Self::used(hints) << 1, keys, out)
+        unsorted::sorted_entries(&pairs, Self::used(hints) << 1, keys, out)
     }
 
     fn fill<M: Medium>(m: &M, at: u64, hints: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
@@ -308,7 +305,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
             }
             let print = Hash::of(key).print();
             if each(Self::matching(hints, print)).any(|other| m.load(key_at(at, other)) == key) {
-                return Err(Broken::new(key_at(at, slot), TWICE));
+                return Err(unsorted::key_twice(key_at(at, slot)));
             }
             hints.fill(slot, print);
         }
@@ -316,15 +313,9 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     }
 
     fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let keys = (0..SLOTS).map(|slot| (m.load(key_at(at, slot)), slot));
-        let mut keys: Vec<(u64, usize)> = keys.filter(|(key, _)| range.contains(*key)).collect();
-        keys.sort_unstable();
-        if let Some(i) = (1..keys.len()).find(|&i| keys[i - 1].0 == keys[i].0) {
-            report(Broken::new(key_at(at, keys[i].1), TWICE));
-            return None;
-        }
-        let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(at, slot)))).collect();
-        Some(Checked { entries, pair: None })
+        let owned = (0..SLOTS).filter(|&slot| range.contains(m.load(key_at(at, slot))));
+        let keys = unsorted::distinct_keys(m, owned, |slot| key_at(at, slot)).map_err(report).ok()?;
+        Some(unsorted::checked(m, keys, |slot| value_at(at, slot)))
     }
 }
 
@@ -358,5 +349,3 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
         1 << ((slot + 1) / PER_LINE)
     }
 }
-
-const TWICE: &str = "N3: a key twice in a leaf";

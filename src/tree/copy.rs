@@ -1,7 +1,7 @@
 //! Copy on write: a change by a copy of the leaf, in a layout whose [policy](crate::node::Policy) finds that cheaper.
 
 use super::Core;
-use super::replace::Left;
+use super::replace::{Left, Parts, parts};
 use crate::chain::Locked;
 use crate::error::{Error, Result};
 use crate::medium::Medium;
@@ -33,18 +33,12 @@ impl<N: Node, M: Medium> Core<N, M> {
             return Ok(Some(leaf));
         }
         let in_two = entries.len() > N::SLOTS;
-        let parts = if in_two { entries.split_at(entries.len() / 2) } else { (&entries[..], &[][..]) };
         let count = &self.leaves.count;
-        self.copy(leaf, parts, || if removed { count.sub_one() } else { count.add(1) })
+        self.copy(leaf, parts(&entries, in_two), || if removed { count.sub_one() } else { count.add(1) })
     }
 
     /// Replaces a leaf by one or two, without waiting for anybody: that could be for ever, with a lock in hand.
-    fn copy<'t>(
-        &'t self,
-        old: Locked<'t, N>,
-        parts: (&[Entry], &[Entry]),
-        count: impl FnOnce(),
-    ) -> Result<Option<Locked<'t, N>>> {
+    fn copy<'t>(&'t self, old: Locked<'t, N>, parts: Parts<'_>, count: impl FnOnce()) -> Result<Option<Locked<'t, N>>> {
         let Some(_restructuring) = self.restructuring.try_lock() else { return Ok(Some(old)) };
         let low = old.range().low();
         let left = if low == 0 {

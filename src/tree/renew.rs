@@ -1,6 +1,6 @@
 //! Leaves that only ever grow: new leaves take the place of one without room, or of one that is nearly empty.
 
-use super::replace::Left;
+use super::replace::{Left, parts};
 use super::{Change, Core};
 use crate::chain::Locked;
 use crate::error::{Broken, Error, Result};
@@ -61,8 +61,7 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
         let lines = leaves.lines(&old);
         // What does not fit needs a block more.
         let in_two = entries.len() > leaves.slots(&old);
-        let parts = if in_two { entries.split_at(entries.len() / 2) } else { (&entries[..], &[][..]) };
-        self.replace_leaf(left, old, None, parts, lines, count).map_err(|(_, error)| error)?;
+        self.replace_leaf(left, old, None, parts(&entries, in_two), lines, count).map_err(|(_, error)| error)?;
         drop(restructuring);
         if is_removal {
             self.lag(self.gather(key));
@@ -80,20 +79,18 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
         }
         let mut entries = self.leaves.entries(&old);
         let slots = self.leaves.slots(&old);
+        let in_two = entries.len() * 2 >= slots && entries.len() > 1;
         let mut beyond = None;
-        let parts = if entries.len() * 2 >= slots && entries.len() > 1 {
-            entries.split_at(entries.len() / 2)
-        } else {
+        if !in_two {
             let has_little = |right: &Locked<'_, N>| {
                 let both = entries.len() + self.leaves.len(right);
                 self.leaves.taken(right) * 2 <= self.leaves.slots(right) && both * 4 <= slots * 3
             };
             beyond = self.lock_to_join(&old)?.filter(has_little);
             entries.extend(beyond.iter().flat_map(|right| self.leaves.entries(right)));
-            (&entries[..], &[][..])
-        };
+        }
         let lines = if resized { self.leaves.resize(&old) } else { self.leaves.lines(&old) };
-        self.replace_leaf(left, old, beyond, parts, lines, || ()).map_err(|(_, error)| error)
+        self.replace_leaf(left, old, beyond, parts(&entries, in_two), lines, || ()).map_err(|(_, error)| error)
     }
 
     /// Makes the sparse leaf that owns the key one with a neighbour, in a layout that renews its leaves; if neither has room
@@ -136,7 +133,7 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
         }
         let entries = leaves.entries(&old);
         let lines = leaves.lines(&old);
-        self.replace_leaf(left, old, None, (&entries, &[]), lines, || ()).map_err(|(_, error)| error)
+        self.replace_leaf(left, old, None, parts(&entries, false), lines, || ()).map_err(|(_, error)| error)
     }
 
     /// Makes one leaf of two neighbours, as large as the larger one.
@@ -144,7 +141,7 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
         let mut entries = self.leaves.entries(&old);
         entries.extend(self.leaves.entries(&right));
         let lines = self.leaves.lines(&old).max(self.leaves.lines(&right));
-        self.replace_leaf(left, old, Some(right), (&entries, &[]), lines, || ()).map_err(|(_, error)| error)
+        self.replace_leaf(left, old, Some(right), parts(&entries, false), lines, || ()).map_err(|(_, error)| error)
     }
 
     /// Whether two leaves fit into one as large as the larger one, with room left for a quarter.

@@ -23,6 +23,14 @@ pub(super) enum Left<'t, N: Node> {
     Leaf(Locked<'t, N>),
 }
 
+/// The entries of the leaf, or of the two leaves, that take the place of another.
+pub(super) type Parts<'e> = (&'e [Entry], &'e [Entry]);
+
+/// All entries in one leaf, or a half of them in each of two.
+pub(super) fn parts(entries: &[Entry], in_two: bool) -> Parts<'_> {
+    if in_two { entries.split_at(entries.len() / 2) } else { (entries, &[]) }
+}
+
 impl<N: Node, M: Medium> Core<N, M> {
     /// Puts one leaf, or two, of so many lines in the place of `old`, or of `old` and its right neighbour `beyond`. Durable
     /// when it returns.
@@ -33,7 +41,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         mut left: Left<'t, N>,
         old: Locked<'t, N>,
         beyond: Option<Locked<'t, N>>,
-        parts: (&[Entry], &[Entry]),
+        parts: Parts<'_>,
         lines: u32,
         count: impl FnOnce(),
     ) -> std::result::Result<(), (Locked<'t, N>, Error)> {
@@ -42,7 +50,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             Ok(prepared) => prepared,
             Err(error) => return Err((old, error)),
         };
-        // Crash: the index lags behind the chain, or names a leaf that was never in it; both is repaired.
+        // Crash: the index lags behind the chain, or names a leaf that was never in it; the next recovery repairs both.
         let told = match &beyond {
             Some(beyond) => self.directory.withdraw(beyond.range().low()),
             None => Ok(false),
@@ -86,7 +94,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         &'t self,
         old: &Locked<'t, N>,
         beyond: Option<&Locked<'t, N>>,
-        (entries, in_right): (&[Entry], &[Entry]),
+        (entries, in_right): Parts<'_>,
         lines: u32,
     ) -> Result<(Locked<'t, N>, Option<Locked<'t, N>>)> {
         let leaves = &self.leaves;

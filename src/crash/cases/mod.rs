@@ -11,7 +11,7 @@
 //! - `15f`: an entry with the key 15 and the value `&f` of the figures (values that no figure has are 0, and left out);
 //! - `-`, `-f`: an empty slot that holds the marker or zeros as its key, with what is left of a value;
 //! - `(57c)`: an empty slot too, by N2, but the key in it is one that another leaf owns: what a split left behind, or
-//!   what a merge has staged.
+//!   what a merge has prefilled.
 //!
 //! Leaves are parted by `|`, and the tail, which owns only MAX, is left out. If the index is in the pool, what its
 //! topmost node lists comes first, as `[0 8 57]`.

@@ -1,0 +1,45 @@
+//! What leaves that do not sort their entries have in common.
+
+use super::layout::Checked;
+use super::{Entry, fingerprints::Slots};
+use crate::arch::simd;
+use crate::error::Broken;
+use crate::medium::Medium;
+
+/// The pairs of a leaf, entries or not.
+pub(crate) type Pairs = [[u64; 2]; simd::MOST];
+
+/// Puts those of the `used` pairs whose keys lie in `from..=to` at the start of `out`, in ascending order, and returns their
+/// number.
+#[inline]
+pub(crate) fn sorted_entries(pairs: &Pairs, used: Slots, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+    if out.len() < simd::MOST {
+        out.resize(simd::MOST, (0, 0));
+    }
+    let out = out.first_chunk_mut().expect("it was made as long");
+    simd::sorted(pairs, used, keys, out)
+}
+
+/// The keys of these slots, which differ, in ascending order with their slots.
+pub(crate) fn distinct_keys<M: Medium>(
+    m: &M,
+    slots: impl Iterator<Item = usize>,
+    key_at: impl Fn(usize) -> u64,
+) -> Result<Vec<(u64, usize)>, Broken> {
+    let mut keys: Vec<(u64, usize)> = slots.map(|slot| (m.load(key_at(slot)), slot)).collect();
+    keys.sort_unstable();
+    match keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(key_twice(key_at(pair[1].1))),
+        None => Ok(keys),
+    }
+}
+
+/// A key that is in another slot, too.
+pub(crate) fn key_twice(at: u64) -> Broken {
+    Broken::new(at, "N3: a key twice in a leaf")
+}
+
+/// The entries of the slots of these keys.
+pub(crate) fn checked<M: Medium>(m: &M, keys: Vec<(u64, usize)>, value_at: impl Fn(usize) -> u64) -> Checked {
+    Checked { entries: keys.into_iter().map(|(key, slot)| (key, m.load(value_at(slot)))).collect(), pair: None }
+}
