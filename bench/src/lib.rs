@@ -33,9 +33,6 @@ mod report;
 mod shape;
 mod subject;
 mod tree;
-#[allow(dead_code)]
-#[path = "../../src/bin/bristlecone/trees.rs"]
-mod trees;
 mod worker;
 
 use clap::{Parser, Subcommand};

@@ -1,21 +1,9 @@
-//! Trees whose types are found at run time.
+//! The trees that are measured.
 
+pub(crate) use crate::common::shape::Shape;
 use crate::parse::{Index, Layout};
 
-/// What a tree's nodes are, and where its index lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) layout: Layout,
-    pub(crate) slots: u32,
-    pub(crate) index: Index,
-}
-
 impl Shape {
-    /// With nodes of the usual size.
-    pub(crate) fn usual(layout: Layout, index: Index) -> Self {
-        Self { layout, slots: layout.usual_slots(), index }
-    }
-
     /// Bytes of a node's slots; of a OneLine leaf, which has its header among them, all bytes.
     pub(crate) fn node_bytes(self) -> u32 {
         match self.layout {
@@ -43,17 +31,17 @@ impl Shape {
 /// Slots of the sorted nodes that are measured: in a debug build fewer, for the time of the tests.
 pub(crate) const SIZES: &[u32] = if cfg!(debug_assertions) { &[32] } else { &[32, 64, 128, 256] };
 
-/// Runs `$body` with `$n` standing for the type of nodes; `None` for a shape that is not measured. Each of them costs seconds of compile time.
+/// [`with_type`](crate::common::shape::with_type) of these sizes.
 #[cfg(not(debug_assertions))]
 macro_rules! with_measured {
     ($shape:expr, $n:ident => $body:expr) => {
-        $crate::trees::with_type!($shape, [32 64 128 256], $n => $body)
+        $crate::common::shape::with_type!($shape, [32 64 128 256], $n => $body)
     };
 }
 
 #[cfg(debug_assertions)]
 macro_rules! with_measured {
-    ($shape:expr, $n:ident => $body:expr) => { $crate::trees::with_type!($shape, [32], $n => $body) };
+    ($shape:expr, $n:ident => $body:expr) => { $crate::common::shape::with_type!($shape, [32], $n => $body) };
 }
 pub(crate) use with_measured;
 

@@ -3,7 +3,8 @@
 use crate::lines::{Bad, LONGEST, Lines};
 use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
-use crate::trees::{self, Place, Shape, Tree, Values};
+use crate::shape::Shape;
+use crate::trees::{self, Place, Tree, Values};
 use bristlecone::{Error, Pool, TreeInfo};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -83,27 +84,23 @@ impl Args {
     }
 
     /// What the tree is, or is to be.
-    fn shape(&self, there: Option<TreeInfo>) -> Outcome<Shape> {
-        let there = there.map(|info| Shape::of(&info)).transpose()?;
-        let layout = self.layout.or(there.map(|there| there.layout)).unwrap_or(Layout::OneLine);
-        let usual = Shape { layout, slots: layout.usual_slots(), index: Index::Volatile, values: Values::Bytes };
+    fn kind(&self, there: Option<TreeInfo>) -> Outcome<(Shape, Values)> {
+        let there = there.map(|info| trees::kind(&info)).transpose()?;
+        let layout = self.layout.or(there.map(|(there, _)| there.layout)).unwrap_or(Layout::OneLine);
+        let usual = (Shape::usual(layout, Index::Volatile), Values::Bytes);
         if layout == Layout::OneLine && self.node_bytes.is_some() {
             let why = "one_line nodes have one size: --node-bytes goes with --layout linear or circular";
             return Err(Usage(why.to_owned()).into());
         }
-        let found = there.unwrap_or(usual);
-        let asked = Shape {
-            layout,
-            slots: self.node_bytes.unwrap_or(found.slots),
-            index: self.index.unwrap_or(found.index),
-            values: found.values,
-        };
-        if there.is_some_and(|there| asked != there) {
-            let has = format!("{} {}", found.layout.name(), found.nodes());
+        let (found, values) = there.unwrap_or(usual);
+        let slots = self.node_bytes.unwrap_or(found.slots);
+        let asked = Shape { layout, slots, index: self.index.unwrap_or(found.index) };
+        if there.is_some_and(|(there, _)| asked != there) {
+            let has = format!("{} {}", found.layout.name(), trees::nodes(found));
             let hint = "--layout, --node-bytes and --index are for new trees";
             return Err(format!("{}: tree '{}' has {has}; {hint}", self.place.pool.display(), self.place.tree).into());
         }
-        Ok(asked)
+        Ok((asked, values))
     }
 
     fn load(&self, tree: &dyn Tree, lines: &mut Lines, bar: &ProgressBar) -> Outcome<Counts> {
@@ -172,10 +169,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     // The file first: a wrong name, or option, should not leave a new pool behind.
     let (mut lines, len) = args.lines()?;
     if !args.place.pool.exists() {
-        args.shape(None)?;
+        args.kind(None)?;
     }
     let pool = args.pool()?;
-    let tree = args.shape(trees::find(&pool, &args.place.tree)?)?.open(&pool, &args.place.tree)?;
+    let kind = args.kind(trees::find(&pool, &args.place.tree)?)?;
+    let tree = trees::open(&pool, &args.place.tree, kind)?;
     let bar = progress(len);
     let start = Instant::now();
     let loaded = args.load(&*tree, &mut lines, &bar);

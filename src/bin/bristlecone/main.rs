@@ -1,9 +1,10 @@
 //! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
 //!
-//! One file per subcommand; each has its `Args` and a `run`. What they share: [`trees`] (trees whose types are found at
-//! run time), [`subjects`] (what the checkers are run on), [`worker`] (the process that `tour` and `bench` kill); and,
-//! with the benchmarks, [`out`] (figures for people and for programs), [`parse`] (arguments), [`numbers`] (reproducible
-//! randomness), [`scratch`] (temporary pools), [`pipe`] (how a worker is started, heard and killed).
+//! One file per subcommand; each has its `Args` and a `run`. What they share: [`trees`] (the trees of a pool),
+//! [`subjects`] (what the checkers are run on), [`worker`] (the process that `tour` and `bench` kill); and, with the
+//! benchmarks, [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types that are found at
+//! run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a worker is started,
+//! heard and killed).
 
 mod bench;
 mod check;
@@ -26,7 +27,7 @@ mod trees;
 mod worker;
 
 use clap::{Parser, Subcommand};
-use common::{numbers, out, parse, pipe, scratch};
+use common::{numbers, out, parse, pipe, scratch, shape};
 use out::Outcome;
 use std::process::ExitCode;
 

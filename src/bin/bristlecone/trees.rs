@@ -1,17 +1,18 @@
-//! Trees whose types are found at run time: from names and numbers to the crate's generic types.
+//! The trees of a pool, whatever their types.
 
 use crate::out::Outcome;
 use crate::parse::{self, Index, Layout};
+use crate::shape::{Shape, with_type};
 use bristlecone::medium::{Mapped, Mapping, Medium};
-use bristlecone::{Error, Map, Node, PTree, Pool, Result, TreeInfo};
+use bristlecone::{Error, IndexKind, Map, Node, PTree, Pool, Result, TreeInfo};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// An entry as the command line shows it.
 pub(crate) type Entry = (u64, Vec<u8>);
 
-/// What the subcommands do with a tree, whatever its types. Values are what a user types and sees: the bytes themselves,
-/// or a number in decimal.
+/// What the subcommands do with a tree, whatever its types. Values are what a user types and sees: the bytes
+/// themselves, or a number in decimal.
 pub(crate) trait Tree {
     fn get(&self, key: u64) -> Result<Option<Vec<u8>>>;
     /// True if the key was there.
@@ -104,30 +105,6 @@ impl<N: Node, M: Medium> Tree for Map<u64, Vec<u8>, N, M> {
     }
 }
 
-/// Runs `$body` with `$n` standing for the type of nodes; `None` for a shape that is not in the list. (`OneLine` has one size.)
-///
-/// Each of them costs seconds of compile time.
-macro_rules! with_type {
-    ($shape:expr, [$($size:literal)*], $n:ident => $body:expr) => {
-        match ($shape.layout, $shape.slots) {
-            ($crate::parse::Layout::OneLine, 39) => {
-                type $n = bristlecone::OneLine;
-                Some($body)
-            }
-            $(($crate::parse::Layout::Linear, $size) => {
-                type $n = bristlecone::papers::Linear<$size>;
-                Some($body)
-            }
-            ($crate::parse::Layout::Circular, $size) => {
-                type $n = bristlecone::papers::Circular<$size>;
-                Some($body)
-            })*
-            _ => None,
-        }
-    };
-}
-pub(crate) use with_type;
-
 /// What a tree's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
@@ -135,57 +112,39 @@ pub(crate) enum Values {
     Bytes,
 }
 
-/// What it takes to open a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) layout: Layout,
-    pub(crate) slots: u32,
-    pub(crate) index: Index,
-    pub(crate) values: Values,
+/// What it takes to open a tree that a pool has.
+pub(crate) fn kind(tree: &TreeInfo) -> Outcome<(Shape, Values)> {
+    let unknown = |what: &str| format!("tree '{}' has {what}, which the command line does not read", tree.name);
+    if tree.keys != "u64" {
+        return Err(unknown(&format!("keys of kind {}", tree.keys)).into());
+    }
+    let values = match tree.values {
+        "u64" => Values::Numbers,
+        "bytes" => Values::Bytes,
+        other => return Err(unknown(&format!("values of kind {other}")).into()),
+    };
+    let name = tree.layout.split('/').next().unwrap_or_default();
+    let layout = Layout::from_name(name).ok_or_else(|| unknown(&format!("layout {}", tree.layout)))?;
+    let index = Index::from_name(tree.index).ok_or_else(|| unknown(&format!("a {} index", tree.index)))?;
+    Ok((Shape { layout, slots: tree.slots, index }, values))
 }
 
-impl Shape {
-    /// A tree of numbers with nodes of the usual size.
-    pub(crate) fn usual(layout: Layout, index: Index) -> Self {
-        Self { layout, slots: layout.usual_slots(), index, values: Values::Numbers }
-    }
+/// What messages say of a tree.
+pub(crate) fn nodes(shape: Shape) -> String {
+    format!("nodes of {} slots with a {} index", shape.slots, shape.index.name())
+}
 
-    /// What messages say of it.
-    pub(crate) fn nodes(self) -> String {
-        format!("nodes of {} slots with a {} index", self.slots, self.index.name())
-    }
-
-    /// The shape of a tree that a pool has.
-    pub(crate) fn of(tree: &TreeInfo) -> Outcome<Self> {
-        let unknown = |what: &str| format!("tree '{}' has {what}, which the command line does not read", tree.name);
-        if tree.keys != "u64" {
-            return Err(unknown(&format!("keys of kind {}", tree.keys)).into());
-        }
-        let values = match tree.values {
-            "u64" => Values::Numbers,
-            "bytes" => Values::Bytes,
-            other => return Err(unknown(&format!("values of kind {other}")).into()),
-        };
-        let name = tree.layout.split('/').next().unwrap_or_default();
-        let layout = Layout::from_name(name).ok_or_else(|| unknown(&format!("layout {}", tree.layout)))?;
-        let index = Index::from_name(tree.index).ok_or_else(|| unknown(&format!("a {} index", tree.index)))?;
-        Ok(Self { layout, slots: tree.slots, index, values })
-    }
-
-    /// Opens the tree of this shape, or creates it.
-    pub(crate) fn open<M: Medium>(self, pool: &Pool<M>, name: &str) -> Outcome<Box<dyn Tree>> {
-        let opened = with_type!(self, [32 64 128 256], N => self.open_as::<N, M>(pool, name));
-        let unknown = || format!("tree '{name}' has {}, which the command line does not read", self.nodes());
-        Ok(opened.ok_or_else(unknown)??)
-    }
-
-    fn open_as<N: Node, M: Medium>(self, pool: &Pool<M>, name: &str) -> Result<Box<dyn Tree>> {
-        let index = self.index.kind();
-        Ok(match self.values {
+/// Opens a tree, or creates it.
+pub(crate) fn open<M: Medium>(pool: &Pool<M>, name: &str, (shape, values): (Shape, Values)) -> Outcome<Box<dyn Tree>> {
+    fn of<N: Node, M: Medium>(pool: &Pool<M>, name: &str, index: IndexKind, values: Values) -> Result<Box<dyn Tree>> {
+        Ok(match values {
             Values::Numbers => Box::new(pool.tree_with::<N>(name, index)?),
             Values::Bytes => Box::new(pool.map_with::<u64, Vec<u8>, N>(name, index)?),
         })
     }
+    let opened = with_type!(shape, [32 64 128 256], N => of::<N, M>(pool, name, shape.index.kind(), values));
+    let unknown = || format!("tree '{name}' has {}, which the command line does not read", nodes(shape));
+    Ok(opened.ok_or_else(unknown)??)
 }
 
 /// The tree of this name, if the pool has it.
@@ -193,12 +152,12 @@ pub(crate) fn find<M: Medium>(pool: &Pool<M>, name: &str) -> Result<Option<TreeI
     Ok(pool.trees()?.into_iter().find(|tree| tree.name == name))
 }
 
-/// Opens an existing tree.
-fn open(pool: &Pool, path: &Path, name: &str) -> Outcome<Box<dyn Tree>> {
+/// Opens a tree that is there.
+fn existing(pool: &Pool, path: &Path, name: &str) -> Outcome<Box<dyn Tree>> {
     let Some(info) = find(pool, name)? else {
         return Err(format!("{}: no tree '{name}'; {}", path.display(), known(pool)?).into());
     };
-    Shape::of(&info)?.open(pool, name)
+    open(pool, name, kind(&info)?)
 }
 
 /// The names of a pool's trees, in a sentence.
@@ -221,7 +180,7 @@ impl Place {
     /// Opens the tree, lets `work` change it, and closes the pool in order.
     pub(crate) fn changing<T>(&self, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
         let pool = Pool::open(&self.pool)?;
-        let tree = open(&pool, &self.pool, &self.tree)?;
+        let tree = existing(&pool, &self.pool, &self.tree)?;
         let result = work(&*tree)?;
         drop(tree);
         pool.close()?;
@@ -231,7 +190,7 @@ impl Place {
     /// Opens the tree without changing the file, which may be read-only, and lets `work` read it.
     pub(crate) fn reading<T>(&self, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
         let pool = Pool::options().open_on(Mapped::open(&self.pool, Mapping::Copy)?)?;
-        let tree = open(&pool, &self.pool, &self.tree)?;
+        let tree = existing(&pool, &self.pool, &self.tree)?;
         let result = work(&*tree);
         // An orderly close would write what nobody sees. The process ends.
         std::mem::forget((tree, pool));

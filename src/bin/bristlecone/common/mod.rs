@@ -5,3 +5,4 @@ pub(crate) mod out;
 pub(crate) mod parse;
 pub(crate) mod pipe;
 pub(crate) mod scratch;
+pub(crate) mod shape;

@@ -8,7 +8,7 @@ use crate::numbers::{self, Random};
 use crate::out::{self, Outcome};
 use crate::parse::{Index, Layout};
 use crate::scratch::Scratch;
-use crate::trees::Shape;
+use crate::shape::Shape;
 use bristlecone::{Options, PTree, Pool};
 use clap::ValueEnum;
 use process::Worker;

@@ -1,7 +1,7 @@
 //! What the threads of a killed process do. It follows from the seed, so the process that watches knows it.
 
 use crate::numbers::{Random, mix};
-use crate::trees::{Shape, with_type};
+use crate::shape::{Shape, with_type};
 use bristlecone::{Error, IndexKind, Map, Node, PTree, Pool, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
