@@ -28,8 +28,8 @@
 //!
 //! # Floors
 //!
-//! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), pool (file format),
-//! node (layouts), chain (split, merge), index, tree, [`Map`]. `docs/design.md` in the repository is normative.
+//! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), node (layouts), pool
+//! (file format), chain (split, merge), index, tree, [`Map`]. `docs/design.md` in the repository is normative.
 //!
 //! # Features
 //!

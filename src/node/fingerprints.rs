@@ -3,34 +3,34 @@
 
 /// What the hash of a key says of it.
 #[derive(Clone, Copy)]
-pub(super) struct Hash(u64);
+pub(crate) struct Hash(u64);
 
 impl Hash {
     #[inline]
-    pub(super) fn of(key: u64) -> Self {
+    pub(crate) fn of(key: u64) -> Self {
         // The golden section spreads neighbouring keys evenly; the fold brings in the upper half of others.
         Self((key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     /// 1 to 255.
     #[inline]
-    pub(super) fn print(self) -> u8 {
+    pub(crate) fn print(self) -> u8 {
         ((self.0 >> 40) as u8).max(1)
     }
 
     /// Below `lines`.
     #[inline]
-    pub(super) fn line(self, lines: usize) -> usize {
+    pub(crate) fn line(self, lines: usize) -> usize {
         ((self.0 >> 48) as usize * lines) >> 16
     }
 }
 
 /// A set of slots, a bit each.
-pub(super) type Slots = u64;
+pub(crate) type Slots = u64;
 
 /// The slots of a set, in ascending order.
 #[inline]
-pub(super) fn each(mut slots: Slots) -> impl Iterator<Item = usize> {
+pub(crate) fn each(mut slots: Slots) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let slot = slots.trailing_zeros() as usize;
         let next = (slots != 0).then_some(slot);

@@ -16,53 +16,32 @@
 //! What a node contains thus follows from its two words, its neighbour's `low` and its keys, at any time. What speeds up
 //! the search in it is kept in the volatile [`shadow`].
 
-mod adaptive;
-mod append;
-mod circular;
-mod cow_sip;
-mod decorated;
-mod fingerprinted;
-mod fingerprints;
-mod fptree;
+pub(crate) mod circular;
+pub(crate) mod fingerprints;
 mod index_kind;
 mod inner;
 mod key_range;
-mod layout;
-mod linear;
-mod logged;
+pub(crate) mod layout;
+pub(crate) mod linear;
 #[cfg(all(test, loom))]
 mod models;
 mod one_line;
-pub(crate) mod registry;
-mod scanned;
-mod sentinel;
 pub(crate) mod shadow;
-mod shift;
-mod slots;
-mod sorted;
-mod sorted_ops;
-mod space;
-mod unsorted;
-mod versioned;
+pub(crate) mod shift;
+pub(crate) mod slots;
+pub(crate) mod sorted;
+pub(crate) mod sorted_ops;
+pub(crate) mod space;
+pub(crate) mod unsorted;
 
-pub use adaptive::{Aggressive, Balanced, Conservative, Fixed, Strategy};
-pub use append::Append;
 pub use circular::Circular;
-pub use cow_sip::{CowSip, crab};
-pub use decorated::Decorated;
-pub use fingerprinted::Fingerprinted;
-pub use fptree::Fingerprint;
 pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;
 pub(crate) use key_range::KeyRange;
 pub(crate) use layout::{Checked, InNode, Layout, New, Policy};
 pub use linear::Linear;
-pub use logged::Logged;
 pub use one_line::OneLine;
-pub use scanned::Scanned;
-pub use sentinel::Sentinel;
 pub(crate) use space::{Renew, Sizes, Space, SplitInPlace, Verb};
-pub use versioned::Versioned;
 
 use crate::delay::delay;
 use crate::medium::{LINE, Medium};
@@ -77,11 +56,11 @@ pub(crate) const LOW: u64 = 8;
 /// Bytes of a slot.
 pub(crate) const SLOT: u64 = 16;
 /// Slots in a line.
-const PER_LINE: usize = (LINE / SLOT) as usize;
+pub(crate) const PER_LINE: usize = (LINE / SLOT) as usize;
 
 /// Fewer slots than this make no tree: with two, a full inner node splits into one entry and two, at every level and with
 /// every insert at its end. The models of single leaves do with two.
-const LEAST_SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
+pub(crate) const LEAST_SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// Bytes of a node that are asked for ahead: of larger nodes, a search reads few lines.
 pub(crate) const PREFETCHED: u64 = 16 * LINE;

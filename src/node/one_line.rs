@@ -75,6 +75,9 @@ impl<const SLOTS: usize> Node for OneLine<SLOTS> {
     type Inner = CircularOver<Self>;
 }
 
+// Pools have inner nodes of this size.
+const _: () = assert!(<OneLine as Node>::Inner::SLOTS == 32 && <OneLine<7> as Node>::Inner::SLOTS == 4);
+
 /// The fingerprints and the count.
 #[derive(Debug)]
 pub struct Prints([AtomicU64; WORDS]);

@@ -22,24 +22,24 @@ use crate::sync::{AtomicU32, Ordering};
 use core::ops::Range;
 
 /// Offset of the word that says what the block is.
-pub(super) const META: u64 = 16;
+pub(crate) const META: u64 = 16;
 const NODE: u64 = 0x6e6f_6465 << 32;
 /// Bytes of the header: one line.
-pub(super) const HEADER: u64 = LINE;
+pub(crate) const HEADER: u64 = LINE;
 
 /// Bytes of a node of so many slots.
-pub(super) const fn bytes(slots: usize) -> u64 {
+pub(crate) const fn bytes(slots: usize) -> u64 {
     (HEADER + slots as u64 * SLOT).next_multiple_of(LINE)
 }
 
 /// How many slots the inner nodes have over leaves of so many bytes of another layout: a power of two, about as large. The
 /// smallest leaves, which are for tests, have as small inner nodes.
-pub(super) const fn slots_over(bytes: u64) -> usize {
+pub(crate) const fn slots_over(bytes: u64) -> usize {
     if bytes <= 4 * LINE { 4 } else { 1 << (bytes / SLOT).ilog2() }
 }
 
 /// The meta word of a node.
-pub(super) fn meta<N: Node>(level: u16) -> u64 {
+pub(crate) fn meta<N: Node>(level: u16) -> u64 {
     u64::from(N::LAYOUT) | u64::from(level) << 16 | NODE
 }
 
@@ -83,7 +83,7 @@ pub enum Side {
 pub struct Run<P = ()> {
     window: AtomicU32,
     level: AtomicU32,
-    pub(super) probe: P,
+    pub(crate) probe: P,
 }
 
 // SAFETY: two numbers, and what is `Zero`.
@@ -101,7 +101,7 @@ impl<P> Run<P> {
     }
 
     #[inline]
-    pub(super) fn set_window(&self, Window { base, count }: Window) {
+    pub(crate) fn set_window(&self, Window { base, count }: Window) {
         self.window.store(u32::from(base) | u32::from(count) << 16, Ordering::Relaxed);
     }
 
@@ -111,7 +111,7 @@ impl<P> Run<P> {
         self.level.load(Ordering::Relaxed) as u16
     }
 
-    pub(super) fn set_level(&self, level: u16) {
+    pub(crate) fn set_level(&self, level: u16) {
         self.level.store(level.into(), Ordering::Relaxed);
     }
 }

@@ -5,14 +5,31 @@
 //! nodes is another type, `Circular<256>`. On [`Dram`](crate::medium::Dram), with an index in memory, they are the papers'
 //! volatile baselines: [`CircTree`] is `Volatile_circ` there, [`FastFair`] is `Volatile_std` (Circ-Tree, section 6.1).
 
+mod adaptive;
+mod append;
+mod cow_sip;
+mod decorated;
+mod fingerprinted;
 mod flat;
+mod fptree;
+mod logged;
+pub(crate) mod registry;
+mod scanned;
+mod sentinel;
+mod versioned;
 
+pub use crate::node::{Circular, Linear};
+pub use adaptive::{Aggressive, Balanced, Conservative, Fixed, Strategy};
+pub use append::Append;
+pub use cow_sip::{CowSip, crab};
+pub use decorated::Decorated;
+pub use fingerprinted::Fingerprinted;
 pub(crate) use flat::{FlatSeparators, Rebuilds, built as built_flat};
-
-pub use crate::node::{
-    Aggressive, Append, Balanced, Circular, Conservative, CowSip, Decorated, Fingerprint, Fingerprinted, Fixed, Linear,
-    Logged, Scanned, Sentinel, Strategy, Versioned, crab,
-};
+pub use fptree::Fingerprint;
+pub use logged::Logged;
+pub use scanned::Scanned;
+pub use sentinel::Sentinel;
+pub use versioned::Versioned;
 
 /// Circ-Tree: circular nodes, which shift the shorter way.
 ///

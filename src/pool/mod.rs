@@ -506,7 +506,7 @@ impl<M: Medium> Inner<M> {
         let found = root.shape(&self.medium);
         let tree = || root.name(&self.medium);
         let layout = |shape: Shape| {
-            let (layout, index) = crate::node::registry::layout_names(shape.layout, shape.index);
+            let (layout, index) = crate::papers::registry::layout_names(shape.layout, shape.index);
             format!("{layout}/{} with a {index} index", shape.slots)
         };
         let kinds = |shape: Shape| format!("{} -> {}", key_kind_name(shape.keys), value_kind_name(shape.values));
@@ -532,7 +532,7 @@ impl<M: Medium> Inner<M> {
 
     pub(crate) fn describe(&self, root: Root) -> TreeInfo {
         let shape = root.shape(&self.medium);
-        let (layout, index) = crate::node::registry::layout_names(shape.layout, shape.index);
+        let (layout, index) = crate::papers::registry::layout_names(shape.layout, shape.index);
         let segments = self.segments.used().filter(|(_, entry)| entry.tree == root.slot).count() as u64;
         TreeInfo {
             name: root.name(&self.medium),

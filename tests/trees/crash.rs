@@ -166,7 +166,7 @@ fn every_planted_bug_is_found<N: Node>(index: IndexKind, model: Model, values: V
 /// rest is common to all, and found with others.
 fn every_planted_bug_of_the_layout_is_found<N: Node>(depth: u32, but: &[(ControlKind, &'static str)]) {
     let mut campaign = Campaign::new(Model::Weak);
-    campaign.places = vec!["src/node/", "src/chain/", "src/tree/replace.rs"];
+    campaign.places = vec!["src/node/", "src/papers/", "src/chain/", "src/tree/replace.rs"];
     campaign.depth = depth;
     every_planted_bug_is_found_but::<N>(IndexKind::Volatile, campaign, &brief_histories(), but);
 }

@@ -3,7 +3,8 @@
 
 use super::{Model, Tree, put};
 use crate::delay::Validation;
-use crate::node::{Append, CowSip, IndexKind, crab};
+use crate::node::IndexKind;
+use crate::papers::{Append, CowSip, crab};
 
 type Copied = CowSip<4, { crab::COPY_ONLY }>;
 

@@ -1,11 +1,11 @@
 //! Sentinels: the first key of each line, side by side in DRAM, so that a search reads one line of slots.
 
 use crate::medium::Medium;
-use crate::node::decorated::Decorated;
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::{IndexKind, Node, PER_LINE, slots};
+use crate::papers::decorated::Decorated;
 use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 use core::ops::Range;

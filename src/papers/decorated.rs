@@ -6,8 +6,8 @@ use crate::node::sorted::{Search, Sorted};
 use crate::node::{Circular, Linear, PER_LINE};
 use crate::sync::AtomicU64;
 
-/// A sorted layout that [`Sentinel`](crate::Sentinel), [`Fingerprinted`](crate::Fingerprinted) and
-/// [`Scanned`](crate::Scanned) can be put upon.
+/// A sorted layout that [`Sentinel`](super::Sentinel), [`Fingerprinted`](super::Fingerprinted) and
+/// [`Scanned`](super::Scanned) can be put upon.
 ///
 /// The pool holds the same nodes with and without; but a tree is what it was created as.
 pub trait Decorated: Sorted<Search: Search<Probe = ()>> {

@@ -137,7 +137,7 @@ const RECENT: u64 = 64;
 
 impl Workload {
     /// A leaf with this tally is replaced. Tells how it compares with the average.
-    pub(super) fn compare(&self, tally: &Halves) -> Seen {
+    pub(crate) fn compare(&self, tally: &Halves) -> Seen {
         let follow = |average: &AtomicU64, now: u64| {
             let (before, now) = (average.load(Ordering::Relaxed), now << 16);
             average.store(before - before / RECENT + now / RECENT, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl Model {
 }
 
 /// Lines of the leaves that replace one of `old` lines; Algorithm 3, within `least..=most`.
-pub(super) fn lines<S: Strategy>(
+pub(crate) fn lines<S: Strategy>(
     (old, least, most): (u64, u64, u64),
     per_line: u64,
     costs: Costs,

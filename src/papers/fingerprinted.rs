@@ -2,12 +2,12 @@
 
 use crate::arch::simd::{self, Bytes};
 use crate::medium::Medium;
-use crate::node::decorated::Decorated;
 use crate::node::fingerprints::{Hash, each};
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::{IndexKind, Node, slots};
+use crate::papers::decorated::Decorated;
 use crate::sync::Ordering;
 use core::ops::Range;
 use std::marker::PhantomData;

@@ -14,11 +14,11 @@
 use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium};
 use crate::memory::{Halves, Zero};
-use crate::node::adaptive::{self, Balanced, Strategy, Workload};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::linear::LinearOver;
 use crate::node::space::{Renew, Renewal, Sizes, Takes};
 use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PREFETCHED, last_of_each};
+use crate::papers::adaptive::{self, Balanced, Strategy, Workload};
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
@@ -48,6 +48,10 @@ impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
     type Ops = Self;
     type Inner = LinearOver<Self>;
 }
+
+// Pools have inner nodes of these sizes.
+const _: () = assert!(<Append<16> as Node>::Inner::SLOTS == 64 && <Append<128> as Node>::Inner::SLOTS == 512);
+const _: () = assert!(<Append<3> as Node>::Inner::SLOTS == 4 && <Append<8> as Node>::Inner::SLOTS == 32);
 
 /// What is known of a leaf.
 #[derive(Debug)]

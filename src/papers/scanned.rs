@@ -1,11 +1,11 @@
 //! Linear search on sorted layouts.
 
 use crate::medium::Medium;
-use crate::node::decorated::Decorated;
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::{IndexKind, Node, slots};
+use crate::papers::decorated::Decorated;
 use core::ops::Range;
 use std::marker::PhantomData;
 

@@ -3,12 +3,13 @@
 //! A new layout is one line in [`layouts`]. Two layouts with one tag do not compile.
 
 use super::*;
+use crate::node::{IndexKind, Node, OneLine};
 
 /// Calls a macro with all layouts: one type of each tag, of whatever size, and the types of this tag that
 /// [`Pool::check`](crate::Pool::check) knows.
 macro_rules! layouts {
     ($then:ident!($($before:tt)*)) => {
-        $crate::node::registry::$then! { $($before)*
+        $crate::papers::registry::$then! { $($before)*
             [Linear<4>: Linear<4> Linear<5> Linear<8> Linear<16> Linear<32> Linear<64> Linear<128> Linear<256> Linear<512>]
             [Circular<4>: Circular<4> Circular<8> Circular<16> Circular<32> Circular<64> Circular<128> Circular<256>
                 Circular<512>]
@@ -45,8 +46,8 @@ pub(crate) use layouts;
 macro_rules! with_layout {
     ($layout:expr, $slots:expr, $n:ident => $body:expr) => {{
         #[allow(clippy::wildcard_imports, reason = "the names in the list")]
-        use $crate::node::*;
-        $crate::node::registry::layouts!(with_layout!(@ $layout, $slots, $n => $body;))
+        use $crate::{node::*, papers::*};
+        $crate::papers::registry::layouts!(with_layout!(@ $layout, $slots, $n => $body;))
     }};
     (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $([$($of_tag:ty)?: $($type:ty)*])*) => {
         match ($layout, $slots) {
