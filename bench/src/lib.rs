@@ -1,9 +1,9 @@
 //! How long operations take, and what they ask of the medium: the trees of bristlecone next to other maps and stores.
 //!
-//! Time and counts come from separate passes over the same operations: [`phases`] says what is done, with which
-//! [`keys`]; [`clock`] times it, [`counts`] counts it, [`report`] shows both. What is measured is a [`subject`]: a
-//! [`tree`], std's [`btreemap`] or one of the [`peers`]; [`media`] gives it a pool, or a directory. [`reopen`] measures
-//! how long an opening takes; its [`worker`] is the process that is killed. A [`figure`] is what a paper measured.
+//! Time and counts come from separate passes over the same operations: `phases` says what is done, with which
+//! `keys`; `clock` times it, `counts` counts it, `report` shows both. What is measured is a `subject`: a
+//! `tree`, std's `btreemap` or one of the `peers`; `media` gives it a pool, or a directory. `reopen` measures
+//! how long an opening takes; its `worker` is the process that is killed. A `figure` is what a paper measured.
 
 mod args;
 mod btreemap;
