@@ -62,7 +62,9 @@ fn bench_has_stable_keys() {
     let text = run(args).ok();
     assert!(text.contains("insert ") && text.contains("answers again after"), "{text}");
     is_empty(dir.path());
-    assert!(run(["bench", "--keys", "0"]).fails(2).contains("nothing to measure"));
+    for keys in ["0", "101M", "1000000M"] {
+        assert!(run(["bench", "--keys", keys]).fails(2).contains("1 to 100,000,000"));
+    }
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// The most keys that are measured: the tree that is counted takes 64 bytes of memory for each.
+const MOST: u64 = 100_000_000;
+
 /// What is measured, and how often.
 struct Plan {
     keys: u64,
@@ -75,8 +78,8 @@ fn ms(times: &[Duration]) -> Spread {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    if args.keys == 0 {
-        return Err(Usage("--keys 0 leaves nothing to measure".to_owned()).into());
+    if args.keys == 0 || args.keys > MOST {
+        return Err(Usage(format!("--keys {}: it takes 1 to {}", args.keys, out::count(MOST))).into());
     }
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta}").unwrap_or(ProgressStyle::default_bar());
     let plan = Plan {
