@@ -39,7 +39,7 @@ impl Verb {
 }
 
 /// An ordered map.
-trait Subject {
+trait OrderedMap {
     fn insert(&mut self, key: u64, value: u64) -> Outcome<()>;
     fn get(&self, key: u64) -> Option<u64>;
     fn update(&mut self, key: u64, value: u64) -> Outcome<()>;
@@ -52,7 +52,7 @@ fn right(entries: impl Iterator<Item = (u64, u64)>) -> u64 {
     entries.filter(|&(key, value)| value == Keys::value(key)).count() as u64
 }
 
-impl<M: Medium> Subject for PTree<OneLine, M> {
+impl<M: Medium> OrderedMap for PTree<OneLine, M> {
     fn insert(&mut self, key: u64, value: u64) -> Outcome<()> {
         PTree::insert(self, key, value)?;
         Ok(())
@@ -77,7 +77,7 @@ impl<M: Medium> Subject for PTree<OneLine, M> {
     }
 }
 
-impl Subject for BTreeMap<u64, u64> {
+impl OrderedMap for BTreeMap<u64, u64> {
     fn insert(&mut self, key: u64, value: u64) -> Outcome<()> {
         BTreeMap::insert(self, key, value);
         Ok(())
@@ -104,42 +104,42 @@ impl Subject for BTreeMap<u64, u64> {
     }
 }
 
-/// A subject and the keys it has, or gets.
-struct Trial<S> {
-    subject: S,
+/// A map and the keys it has, or gets.
+struct Trial<M> {
+    map: M,
     keys: Keys,
     n: u64,
     random: Random,
 }
 
-impl<S: Subject> Trial<S> {
-    fn new(subject: S, n: u64, seed: u64) -> Self {
-        Self { subject, keys: Keys::new(seed), n, random: Random::new(!seed) }
+impl<M: OrderedMap> Trial<M> {
+    fn new(map: M, n: u64, seed: u64) -> Self {
+        Self { map, keys: Keys::new(seed), n, random: Random::new(!seed) }
     }
 
     fn perform(&mut self, verb: Verb) -> Outcome<()> {
-        let Self { subject, keys, n, random } = self;
+        let Self { map, keys, n, random } = self;
         let n = *n;
         match verb {
             Verb::Insert => {
                 for key in (0..n).map(|i| keys.key(i)) {
-                    subject.insert(key, Keys::value(key))?;
+                    map.insert(key, Keys::value(key))?;
                 }
             }
             Verb::Get => {
                 let keys = (0..n).map(|_| keys.key(random.below(n)));
-                all(keys.filter(|&key| subject.get(key) == Some(Keys::value(key))).count() as u64, n)?;
+                all(keys.filter(|&key| map.get(key) == Some(Keys::value(key))).count() as u64, n)?;
             }
             Verb::Update => {
                 for key in (0..n).map(|_| keys.key(random.below(n))) {
-                    subject.update(key, Keys::value(key))?;
+                    map.update(key, Keys::value(key))?;
                 }
             }
-            Verb::Scan => all(subject.scan(), n)?,
+            Verb::Scan => all(map.scan(), n)?,
             Verb::Remove => {
                 // Not in the order of the inserts.
                 for key in (0..n).rev().map(|i| keys.key(i)) {
-                    subject.remove(key)?;
+                    map.remove(key)?;
                 }
             }
         }
@@ -206,8 +206,8 @@ fn counted(plan: &Plan) -> Outcome<[Counts; VERBS]> {
 }
 
 /// Nanoseconds per operation of each verb.
-fn timed(plan: &Plan, subject: impl Subject, repeat: u32) -> Outcome<[f64; VERBS]> {
-    let mut trial = Trial::new(subject, plan.keys, plan.seed.wrapping_add(repeat.into()));
+fn timed(plan: &Plan, map: impl OrderedMap, repeat: u32) -> Outcome<[f64; VERBS]> {
+    let mut trial = Trial::new(map, plan.keys, plan.seed.wrapping_add(repeat.into()));
     let mut times = [0.0; VERBS];
     for verb in Verb::ALL {
         let start = Instant::now();
