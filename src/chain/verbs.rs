@@ -3,9 +3,7 @@
 use super::{Chain, Locked, View};
 use crate::arch;
 use crate::medium::{Hint, LINE, Medium};
-use crate::node::{
-    Entry, InNode, InnerOps, Layout, NEXT, Node, PREFETCHED, Sizes, SizesOf, Space, SpaceOf, SplitInPlace, link,
-};
+use crate::node::{Entry, InNode, InnerOps, Layout, NEXT, Node, PREFETCHED, Sizes, SizesOf, Space, SplitInPlace, link};
 
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Hints that a node is about to be searched for a key.
@@ -56,7 +54,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// How many slots are taken, by entries or by what is left of them.
     #[inline]
     pub(crate) fn taken(&self, node: &Locked<'_, N>) -> usize {
-        SpaceOf::<N>::taken(&node.shadow.hints)
+        N::Space::taken(&node.shadow.hints)
     }
 
     /// How many slots there are in all.
@@ -74,7 +72,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Whether a node is so empty that it should be merged.
     #[inline]
     pub(crate) fn is_sparse(&self, node: &Locked<'_, N>) -> bool {
-        SpaceOf::<N>::is_sparse(&node.shadow.hints)
+        N::Space::is_sparse(&node.shadow.hints)
     }
 
     /// Whether a copy with the change costs less than the change in place.

@@ -4,6 +4,7 @@ use crate::medium::Medium;
 use crate::node::shift::Shift;
 use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
+use crate::node::space::InPlace;
 use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, slots};
 use core::hint::select_unpredictable;
 use core::ops::Range;
@@ -42,6 +43,7 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 }
 
@@ -62,6 +64,7 @@ impl<N: Node> Node for CircularOver<N> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 }
 

@@ -1,9 +1,8 @@
 //! What the chain and the tree ask of every layout.
 
-use super::space::Space;
-use super::{Entry, KeyRange, Node};
+use super::{Entry, KeyRange, Node, PREFETCHED};
 use crate::error::Broken;
-use crate::medium::{Costs, Medium};
+use crate::medium::{Costs, Hint, Medium};
 use crate::memory::Zero;
 
 /// The operations of a layout on one node: a block at `at`, with its search hints in the shadow.
@@ -20,9 +19,6 @@ pub trait Layout: Send + Sync + Sized + 'static {
     /// What speeds up a search in a node. It lies in DRAM, and is changed by the one who holds the node's lock.
     type Hints: Zero + Send + Sync;
 
-    /// What happens to a node that has no room: [`InPlace`](super::space::InPlace) or [`Renewal`](super::space::Renewal).
-    type Space: Space<Self>;
-
     /// The level that the node says it has; an error for what is no node of the layout. Leaves that do not say what they
     /// are have level 0: the kind of their segment says the rest.
     fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
@@ -33,7 +29,10 @@ pub trait Layout: Send + Sync + Sized + 'static {
     fn len(hints: &Self::Hints) -> usize;
 
     /// Hints that the key is about to be looked for.
-    fn prefetch<M: Medium>(m: &M, at: u64, key: u64);
+    #[inline]
+    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
+        m.hint(at, Self::Node::BYTES.min(PREFETCHED), Hint::Soon);
+    }
 
     /// The place of a key; as an error, where it would go.
     fn search<M: Medium>(m: &M, at: u64, hints: &Self::Hints, key: u64) -> Result<usize, usize>;

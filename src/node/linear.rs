@@ -4,6 +4,7 @@ use crate::medium::Medium;
 use crate::node::shift::Shift;
 use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
+use crate::node::space::InPlace;
 use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, slots};
 use core::ops::Range;
 use std::marker::PhantomData;
@@ -31,6 +32,7 @@ impl<const SLOTS: usize> Node for Linear<SLOTS> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 }
 
@@ -51,6 +53,7 @@ impl<N: Node> Node for LinearOver<N> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 }
 

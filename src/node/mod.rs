@@ -84,6 +84,10 @@ pub trait Node: Send + Sync + Sized + 'static {
     #[doc(hidden)]
     type Ops: Layout<Node = Self>;
 
+    /// What happens to a node that has no room.
+    #[doc(hidden)]
+    type Space: Space<Self::Ops>;
+
     /// The nodes of a persistent index over such leaves, about as large as the leaves, so that a small tree has several of
     /// them. The layout chooses it, because an inner node in the pool carries the tag of its own layout, and the trees of
     /// the papers have inner nodes of their leaves' layout.
@@ -97,10 +101,8 @@ pub trait Node: Send + Sync + Sized + 'static {
 
 /// What speeds up a search in a node of a layout.
 pub(crate) type Hints<N> = <<N as Node>::Ops as Layout>::Hints;
-/// What happens to a node of a layout that has no room.
-pub(crate) type SpaceOf<N> = <<N as Node>::Ops as Layout>::Space;
 /// How large the nodes of a layout are.
-pub(crate) type SizesOf<N> = <SpaceOf<N> as Space<<N as Node>::Ops>>::Sizes;
+pub(crate) type SizesOf<N> = <<N as Node>::Space as Space<<N as Node>::Ops>>::Sizes;
 /// What all nodes of a tree share.
 pub(crate) type Shared<N> = <SizesOf<N> as Sizes<<N as Node>::Ops>>::Shared;
 

@@ -72,6 +72,7 @@ impl<const SLOTS: usize> Node for OneLine<SLOTS> {
     const INDEX: IndexKind = IndexKind::Volatile;
 
     type Ops = Self;
+    type Space = InPlace;
     type Inner = CircularOver<Self>;
 }
 
@@ -227,7 +228,6 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
 impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     type Node = Self;
     type Hints = Prints;
-    type Space = InPlace;
 
     #[inline]
     fn len(hints: &Prints) -> usize {

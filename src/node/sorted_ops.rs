@@ -4,7 +4,7 @@ use crate::error::Broken;
 use crate::medium::{Hint, Medium};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::sorted::{self, Changes, Geometry, HEADER, META, Run, Search, Side, Sorted, Window};
-use crate::node::space::{InPlace, SplitInPlace};
+use crate::node::space::SplitInPlace;
 use crate::node::{Entry, KeyRange, slots};
 use std::marker::PhantomData;
 
@@ -17,7 +17,6 @@ type Probe<N> = <<N as Sorted>::Search as Search>::Probe;
 impl<N: Sorted> Layout for SortedOps<N> {
     type Node = N;
     type Hints = Run<Probe<N>>;
-    type Space = InPlace;
 
     fn level<M: Medium>(m: &M, at: u64) -> Result<u16, Broken> {
         let word = m.load(at + META);

@@ -48,7 +48,7 @@ pub enum InPlace {}
 pub enum Renewal {}
 
 /// The operations of layouts whose nodes are split and merged in place.
-pub trait SplitInPlace: Layout<Space = InPlace> {
+pub trait SplitInPlace: Layout {
     /// Adds entries beyond the owned range, where they are still empty slots, and overwrites every other empty slot whose
     /// key lies in `wider`, the range that is to be owned: what a split left behind would come back. Flushed.
     fn prefill<M: Medium>(m: &M, at: u64, hints: &Self::Hints, wider: KeyRange, entries: &[Entry]);
@@ -72,7 +72,7 @@ pub trait SplitInPlace: Layout<Space = InPlace> {
 }
 
 /// The operations of layouts whose nodes are replaced by new ones.
-pub trait Renew: Layout<Space = Renewal> {
+pub trait Renew: Layout {
     /// How large nodes are.
     type Sizes: Sizes<Self>;
 

@@ -12,12 +12,12 @@
 //! full leaf is replaced by new ones with what is still there; how large they are is told by [`adaptive`](super::adaptive).
 
 use crate::error::Broken;
-use crate::medium::{Hint, LINE, Medium};
+use crate::medium::{LINE, Medium};
 use crate::memory::{Halves, Zero};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::linear::LinearOver;
 use crate::node::space::{Renew, Renewal, Sizes, Takes};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PREFETCHED, last_of_each};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, last_of_each};
 use crate::papers::adaptive::{self, Balanced, Strategy, Workload};
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
@@ -46,6 +46,7 @@ impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
     const INDEX: IndexKind = if S::COUNTS { IndexKind::Flat } else { IndexKind::FlatFixed };
 
     type Ops = Self;
+    type Space = Renewal;
     type Inner = LinearOver<Self>;
 }
 
@@ -135,16 +136,10 @@ impl<const LINES: usize, S: Strategy> Append<LINES, S> {
 impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
     type Node = Self;
     type Hints = Log;
-    type Space = Renewal;
 
     #[inline]
     fn len(hints: &Log) -> usize {
         hints.census.get().0
-    }
-
-    #[inline]
-    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.hint(at, Self::BYTES.min(PREFETCHED), Hint::Soon);
     }
 
     fn search<M: Medium>(m: &M, at: u64, hints: &Log, key: u64) -> Result<usize, usize> {

@@ -6,6 +6,7 @@ use crate::node::linear::LinearRun;
 use crate::node::shift::Shift;
 use crate::node::sorted::{self, HEADER, Sorted};
 use crate::node::sorted_ops::SortedOps;
+use crate::node::space::InPlace;
 use crate::node::{InNode, IndexKind, LEAST_SLOTS, Node, PER_LINE};
 
 /// What a [`CowSip`] does beside Crab-tree's basic scheme.
@@ -100,6 +101,7 @@ impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
     const INDEX: IndexKind = IndexKind::Volatile;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 
     const POLICY: Policy = Policy {

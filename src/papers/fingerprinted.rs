@@ -6,6 +6,7 @@ use crate::node::fingerprints::{Hash, each};
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
+use crate::node::space::InPlace;
 use crate::node::{IndexKind, Node, slots};
 use crate::papers::decorated::Decorated;
 use crate::sync::Ordering;
@@ -33,6 +34,7 @@ impl<N: Decorated> Node for Fingerprinted<N> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 }
 

@@ -51,6 +51,7 @@ impl<const SLOTS: usize> Node for Fingerprint<SLOTS> {
     const INDEX: IndexKind = IndexKind::Volatile;
 
     type Ops = Self;
+    type Space = InPlace;
     type Inner = Linear<SLOTS>;
 }
 
@@ -93,7 +94,6 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     type Node = Self;
     /// The slots that hold an entry.
     type Hints = AtomicU64;
-    type Space = InPlace;
 
     #[inline]
     fn len(hints: &AtomicU64) -> usize {

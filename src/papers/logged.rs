@@ -17,6 +17,7 @@ use crate::node::shift::Shift;
 use crate::node::slots::{self, key_at, value_at};
 use crate::node::sorted::{self, Changes, HEADER, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
+use crate::node::space::InPlace;
 use crate::node::{Entry, IndexKind, KeyRange, LEAST_SLOTS, Node, SLOT};
 use core::ops::Range;
 
@@ -43,6 +44,7 @@ impl<const SLOTS: usize> Node for Logged<SLOTS> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 }
 

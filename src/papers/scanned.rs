@@ -4,6 +4,7 @@ use crate::medium::Medium;
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
+use crate::node::space::InPlace;
 use crate::node::{IndexKind, Node, slots};
 use crate::papers::decorated::Decorated;
 use core::ops::Range;
@@ -26,6 +27,7 @@ impl<N: Decorated> Node for Scanned<N> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 }
 

@@ -4,6 +4,7 @@ use crate::medium::Medium;
 use crate::node::shift::Shift;
 use crate::node::sorted::{Geometry, Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
+use crate::node::space::InPlace;
 use crate::node::{IndexKind, Node, PER_LINE, slots};
 use crate::papers::decorated::Decorated;
 use crate::search::partition;
@@ -36,6 +37,7 @@ impl<N: Decorated> Node for Sentinel<N> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = SortedOps<Self>;
+    type Space = InPlace;
     type Inner = Self;
 }
 

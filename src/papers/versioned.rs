@@ -14,12 +14,12 @@
 //! is replaced by new ones.
 
 use crate::error::Broken;
-use crate::medium::{Hint, LINE, Medium};
+use crate::medium::{LINE, Medium};
 use crate::memory::Halves;
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::sorted::HEADER;
 use crate::node::space::{OneSize, Renew, Renewal, Takes};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, PREFETCHED};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node};
 use crate::search::partition;
 
 /// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.
@@ -50,6 +50,7 @@ impl<const SLOTS: usize> Node for Versioned<SLOTS> {
     const INDEX: IndexKind = IndexKind::Persistent;
 
     type Ops = Self;
+    type Space = Renewal;
     type Inner = Linear<SLOTS>;
 }
 
@@ -163,16 +164,10 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
     type Node = Self;
     /// How many entries are there; and with those that have ended.
     type Hints = Halves;
-    type Space = Renewal;
 
     #[inline]
     fn len(hints: &Halves) -> usize {
         hints.get().0
-    }
-
-    #[inline]
-    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.hint(at, Self::BYTES.min(PREFETCHED), Hint::Soon);
     }
 
     fn search<M: Medium>(m: &M, at: u64, hints: &Halves, key: u64) -> Result<usize, usize> {

@@ -6,7 +6,7 @@ use crate::delay::delay;
 use crate::error::Result;
 use crate::index::GROUP;
 use crate::medium::Medium;
-use crate::node::{Entry, Node, Renew, Space, SpaceOf, SplitInPlace, Verb, last_of_each};
+use crate::node::{Entry, Node, Renew, Space, SplitInPlace, Verb, last_of_each};
 
 /// A batch under way: leaves stay locked until what they were given is durable, so that no reader sees what a crash could
 /// take back.
@@ -33,7 +33,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64> {
         self.pool.owned()?;
         let entries = last_of_each(entries.to_vec());
-        SpaceOf::<N>::run(InsertAll { tree: self, entries: &entries })
+        N::Space::run(InsertAll { tree: self, entries: &entries })
     }
 }
 

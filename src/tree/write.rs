@@ -4,7 +4,7 @@ use super::Core;
 use crate::chain::Locked;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::node::{Entry, InNode, Node, Renew, Space, SpaceOf, SplitInPlace, Verb};
+use crate::node::{Entry, InNode, Node, Renew, Space, SplitInPlace, Verb};
 
 /// What is to become of a key.
 pub(crate) enum Change {
@@ -32,12 +32,12 @@ impl<N: Node, M: Medium> Core<N, M> {
             let takes = match (&change, found) {
                 (Change::Keep, _) | (Change::Remove, Err(_)) => 0,
                 (Change::Put(_), Err(_)) => 1,
-                (Change::Put(_), Ok(_)) => SpaceOf::<N>::TAKES.update,
-                (Change::Remove, Ok(_)) => SpaceOf::<N>::TAKES.remove,
+                (Change::Put(_), Ok(_)) => N::Space::TAKES.update,
+                (Change::Remove, Ok(_)) => N::Space::TAKES.remove,
             };
             if takes > 0 && !leaves.has_room(&leaf, takes) {
                 let verb = WithoutRoom { tree: self, leaf, key, takes, found, change, decide: &mut decide };
-                match SpaceOf::<N>::run(verb)? {
+                match N::Space::run(verb)? {
                     Step::Done(done) => return Ok(done),
                     Step::Again => continue,
                 }
@@ -69,7 +69,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         leaves.count.sub_one();
         if leaves.is_sparse(&leaf) {
             drop(leaf);
-            self.lag(SpaceOf::<N>::run(Gather { tree: self, key }));
+            self.lag(N::Space::run(Gather { tree: self, key }));
         }
         Ok(())
     }
