@@ -71,7 +71,16 @@ use names;
 
 const NAMES: &[(u16, &str)] = layouts!(names!());
 
+/// Asserts that each type has the tag of its line.
+macro_rules! in_line {
+    ($([$of_tag:ty: $($type:ty)*])*) => {
+        $($(assert!(<$type as Node>::LAYOUT == <$of_tag as Node>::LAYOUT, "a layout in the line of another");)*)*
+    };
+}
+use in_line;
+
 const _: () = {
+    layouts!(in_line!());
     let mut i = 0;
     while i < NAMES.len() {
         let mut j = 0;
