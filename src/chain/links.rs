@@ -29,7 +29,7 @@ impl<N: Node, M: Medium> Links<N, M> {
         (0..Self::CLASSES).map(move |class| Entry::new(kind, tree, unit << class))
     }
 
-    /// Which of the sizes a block has; `at` was validated.
+    /// Which of the sizes a block has; `at` was accepted.
     #[inline]
     pub(crate) fn class_of(&self, at: u64) -> usize {
         if Self::CLASSES == 1 {
@@ -47,7 +47,7 @@ impl<N: Node, M: Medium> Links<N, M> {
 
     /// Accepts an offset that was read from the medium as one of this chain's blocks.
     #[inline]
-    pub(crate) fn validate(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
+    pub(crate) fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
         // The unit is the class's anyway: said as a constant, it is what the compiler divides by.
         let of_class = |class| Entry { unit: (N::BYTES as u32) << class, ..self.class };
         if (0..Self::CLASSES).any(|class| self.pool.segments.is_block(at, of_class(class))) {
@@ -57,14 +57,14 @@ impl<N: Node, M: Medium> Links<N, M> {
         }
     }
 
-    /// The right neighbour, validated; `None` at the end of the chain.
+    /// The right neighbour, [accepted](Self::accept); `None` at the end of the chain.
     ///
     /// Its low is greater: so whoever goes right, or locks one node after the other, comes to an end whatever the bytes.
     pub(crate) fn next(&self, at: u64) -> Result<Option<u64>, Broken> {
         let m = self.medium();
         let next = match m.load(at + NEXT) {
             0 => return Ok(None),
-            next => self.validate(next, at + NEXT)?,
+            next => self.accept(next, at + NEXT)?,
         };
         if m.load(next + LOW) <= m.load(at + LOW) {
             return Err(Broken::new(next + LOW, "N4: lows ascend along a chain"));

@@ -87,11 +87,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
         &self.blocks
     }
 
-    /// The shadow of a block of this chain; `at` was validated.
+    /// The shadow of a block of this chain; `at` was accepted.
     #[inline(always)]
     fn shadow(&self, at: u64) -> &Shadow<Hints<N>> {
         let segments = &self.pool.segments;
-        let segment = segments.of(at).expect("a validated offset lies in a segment");
+        let segment = segments.of(at).expect("an accepted offset lies in a segment");
         self.shadows.get(segment, (segments.within(at) / N::BYTES) as usize)
     }
 }

@@ -15,7 +15,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Hints that all of a node is about to be read. `at` need not be the offset of one.
     pub(crate) fn prefetch_all(&self, at: u64) {
-        if self.validate(at, at).is_ok() {
+        if self.accept(at, at).is_ok() {
             arch::prefetch_of(self.shadow(at));
             self.medium().hint(at, N::BYTES.min(PREFETCHED), Hint::Soon);
         }
@@ -38,7 +38,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         N::Ops::entries(self.medium(), view.at, &view.shadow.hints, keys, out)
     }
 
-    /// The right neighbour, not validated.
+    /// The right neighbour, not accepted yet.
     #[inline]
     pub(crate) fn next_of(&self, view: &View<'_, N>) -> u64 {
         self.medium().load(view.at + NEXT)

@@ -142,7 +142,7 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
     let mut leaves = Vec::new();
     let mut last_low = None;
     let walk = |report: &mut Report| -> Result<(), Broken> {
-        let mut at = Some(chain.validate(root.head(m), root.head_at())?);
+        let mut at = Some(chain.accept(root.head(m), root.head_at())?);
         while let Some(here) = at {
             if chain.level(here)? != 0 {
                 return Err(Broken::new(here, "N1: a leaf has level 0"));

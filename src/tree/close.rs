@@ -112,7 +112,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, Kind::Leaf);
         Box::new(move |number, height| {
             let word = |i: u64| links.medium().load(start + i * 8);
-            top.thaw((number, height), word, |at| links.validate(at, at).is_ok())
+            top.thaw((number, height), word, |at| links.accept(at, at).is_ok())
         })
     }
 

@@ -45,7 +45,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             Left::Root
         } else {
             let hint = self.directory.floor(low - 1);
-            let hint = hint.filter(|&at| self.leaves.validate(at, self.root.index_at()).is_ok());
+            let hint = hint.filter(|&at| self.leaves.accept(at, self.root.index_at()).is_ok());
             let left = hint.and_then(|at| self.lock_owner_at_once(at, low - 1));
             match left.filter(|left| left.range().high() == low) {
                 Some(left) => Left::Leaf(left),

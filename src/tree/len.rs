@@ -91,7 +91,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             }
             known -= 1;
             // The right neighbour, if it still is one: then it was in the chain, and no search is needed.
-            let neighbour = leaves.validate(next, next).ok().map(|at| leaves.view(at)).transpose()?.flatten();
+            let neighbour = leaves.accept(next, next).ok().map(|at| leaves.view(at)).transpose()?.flatten();
             let neighbour = neighbour.filter(|view| view.range.contains(key));
             let at_once = neighbour.and_then(|view| {
                 let place = (view.range, leaves.next_of(&view));

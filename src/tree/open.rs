@@ -81,7 +81,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     fn recover(&self) -> Result<()> {
         let m = self.medium();
-        let head = self.named(self.leaves.validate(self.root.head(m), self.root.head_at()))?;
+        let head = self.named(self.leaves.accept(self.root.head(m), self.root.head_at()))?;
         match self.root.closed(m) {
             Some(closed) => {
                 self.root.set_closed(m, None);

@@ -123,7 +123,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
             let (low, last) = (view.range.low(), view.range.high().wrapping_sub(1));
             Place { expected: view.at == hint, low, last, next: leaves.next_of(view) }
         };
-        let hinted = leaves.validate(hint, hint).ok();
+        let hinted = leaves.accept(hint, hint).ok();
         let at_once = hinted.and_then(|at| tree.with_owner_at_once(at, key, &mut read));
         let place = at_once.or_else(|| tree.note(tree.with_owner(key, &mut read).map(Some)));
         if place.is_none() {

@@ -22,7 +22,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         if hint.is_none() && self.directory.is_lost() {
             self.relearn();
         }
-        let good = hint.filter(|&at| !from_medium || self.leaves.validate(at, self.root.index_at()).is_ok());
+        let good = hint.filter(|&at| !from_medium || self.leaves.accept(at, self.root.index_at()).is_ok());
         good.unwrap_or_else(|| self.head())
     }
 

@@ -160,7 +160,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     fn number(&self, numbered: &Numbered, at: u64) -> u32 {
         let segments = &self.pool.segments;
         // A segment may be the tree's only since they were numbered.
-        match (self.leaves.validate(at, at), segments.of(at).and_then(|segment| numbered.places.of(segment))) {
+        match (self.leaves.accept(at, at), segments.of(at).and_then(|segment| numbered.places.of(segment))) {
             (Ok(_), Some(place)) => (place * numbered.blocks) as u32 + (segments.within(at) / N::BYTES) as u32,
             _ => BAD,
         }

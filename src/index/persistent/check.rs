@@ -67,7 +67,7 @@ fn check_levels<N: Node<Ops: InnerOps>, M: Medium>(
         }
         let Some(&(_, child, at)) = entries.first() else { return };
         if level > 1 {
-            first = match links.validate(child, at) {
+            first = match links.accept(child, at) {
                 Ok(child) => child,
                 Err(broken) => return report(broken),
             };

@@ -107,7 +107,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
         let child = self.chain.value(&node, 0);
         let below = match top.level - 1 {
             0 => None,
-            level => Some(Top { at: self.named(self.chain.validate(child, top.at))?, level }),
+            level => Some(Top { at: self.named(self.chain.accept(child, top.at))?, level }),
         };
         // Crash: the old topmost node, or its child, which leads to the same leaves.
         self.set_root(below);

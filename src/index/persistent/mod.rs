@@ -52,7 +52,7 @@ struct Top {
 fn top_of<N: Node<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) -> Result<Option<Top>, Broken> {
     let at = match root.index(links.medium()) {
         0 => return Ok(None),
-        at => links.validate(at, root.index_at())?,
+        at => links.accept(at, root.index_at())?,
     };
     let level = links.level(at)?;
     if level == 0 || level > LEVELS || links.medium().load(at + LOW) != 0 {

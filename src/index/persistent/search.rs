@@ -60,7 +60,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
             if here == 0 && level == 0 {
                 return Ok(Some(child));
             }
-            (from, at) = (at, self.chain.validate(child, at)?);
+            (from, at) = (at, self.chain.accept(child, at)?);
         }
     }
 
