@@ -105,9 +105,9 @@ fn every_store_of_a_shift_stays_in_its_place() {
     let assembly = assembly("sessions");
     // OneLine leaves, and the circular nodes of a persistent index over them.
     let verbs = [
-        ("inserts into a leaf", "5chain18Chain$LT$N$C$M$GT$6insert", 2),
-        ("shifting inserts", "4node6sorted", 6),
-        ("shifting removals", "5slots9close_gap", 4),
+        ("inserts into a leaf", "OneLine$LT$_$GT$$u20$as$u20$bristlecone..node..layout..Layout$GT$6insert", 2),
+        ("shifting inserts", "SortedOps$LT$N$GT$$u20$as$u20$bristlecone..node..layout..Layout$GT$6insert", 6),
+        ("shifting removals", "5shift9close_gap", 4),
     ];
     for (what, part, least) in verbs {
         let functions = functions(&assembly, part);
