@@ -32,6 +32,7 @@ mod outcome;
 pub(crate) mod pending;
 mod place;
 mod row;
+mod run;
 mod subject;
 mod verify;
 

@@ -1,0 +1,108 @@
+//! The histories of a campaign, on all threads.
+
+use super::campaign::Campaign;
+use super::explore::{Cut, Execution, Known};
+use super::history::{self, History, Op};
+use super::outcome::{Outcome, Violation};
+use super::pending::Pending;
+use super::subject::Kind;
+use super::verify::{self, Run};
+use crate::medium::Sim;
+use crate::node::Node;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+impl Campaign {
+    /// All short histories.
+    pub fn exhaustive<N: Node>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.histories::<N>(&history::all(N::SLOTS as u64), progress)
+    }
+
+    /// `count` random histories of `len` operations; the last operation of each is cut.
+    pub fn random<N: Node>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        let histories: Vec<History> =
+            (0..count as u64).map(|i| history::random(self.seed.wrapping_add(i), len, N::SLOTS as u64)).collect();
+        self.histories::<N>(&histories, progress)
+    }
+
+    /// These histories.
+    pub fn histories<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.all_of(Kind::of::<N>(self.index, self.values), histories, &progress)
+    }
+
+    pub(super) fn all_of(
+        &self,
+        kind: Kind,
+        histories: &[History],
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Outcome {
+        let outcome = Mutex::new(Outcome::default());
+        let start = Instant::now();
+        self.each_of(histories, progress, |_, history| {
+            if outcome.lock().violations.len() < self.violations && start.elapsed() < self.time {
+                let one = self.one_of(kind, history);
+                outcome.lock().merge(one);
+            }
+        });
+        let mut outcome = outcome.into_inner();
+        outcome.complete = outcome.histories == histories.len() as u64;
+        outcome
+    }
+
+    /// Does this with every history and its number, on all threads.
+    pub(super) fn each_of(
+        &self,
+        histories: &[History],
+        progress: &(dyn Fn(usize, usize) + Sync),
+        work: impl Fn(usize, &History) + Sync,
+    ) {
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let worker = || {
+            while let i = next.fetch_add(1, Ordering::Relaxed)
+                && let Some(history) = histories.get(i)
+            {
+                work(i, history);
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1, histories.len());
+            }
+        };
+        std::thread::scope(|scope| (0..self.threads.max(1)).for_each(|_| drop(scope.spawn(worker))));
+    }
+
+    /// One history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
+    pub fn history<N: Node>(&self, history: &History) -> Outcome {
+        self.one_of(Kind::of::<N>(self.index, self.values), history)
+    }
+
+    pub(super) fn one_of(&self, kind: Kind, history: &History) -> Outcome {
+        if history.0.iter().any(|op| matches!(op, Op::Crash(_))) {
+            return self.row(kind, history);
+        }
+        match self.run(kind, history) {
+            Ok(run) => self.cut(kind, history, &run, &Known::default()),
+            // So it does without the bug.
+            Err(_) if self.left_out.is_some() => Outcome::default(),
+            Err(what) => {
+                let (cuts, kept) = (Vec::new(), String::new());
+                let violations = vec![Violation { history: history.to_string(), cuts, kept, what }];
+                Outcome { histories: 1, complete: true, violations, ..Outcome::default() }
+            }
+        }
+    }
+
+    pub(super) fn run(&self, kind: Kind, history: &History) -> Result<Run, String> {
+        verify::run(kind, history, Sim::zeroed(verify::POOL).with_whole_pairs(self.whole_pairs))
+    }
+
+    /// Cuts the last operation of a history that was run.
+    pub(super) fn cut(&self, kind: Kind, history: &History, run: &Run, known: &Known) -> Outcome {
+        let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
+        let Run { trace, from, in_flight, returned } = run;
+        let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);
+        trace[..*from].iter().filter(|event| self.happens(event)).for_each(|event| pending.apply(event));
+        let cut = Cut { campaign: self, kind, known, history, cuts: Vec::new(), depth: self.depth };
+        let execution = Execution { trace, from: *from, in_flight, then: None, returned };
+        cut.every_point(pending, &[], &execution, &mut outcome);
+        outcome
+    }
+}
