@@ -53,6 +53,7 @@ pub mod papers;
 mod pool;
 mod search;
 mod shards;
+mod step;
 mod sync;
 mod tree;
 mod version;

@@ -1,6 +1,6 @@
 //! The media of measured trees that are not mapped files, in one type.
 
-use bristlecone::medium::{Costs, Counted, Counts, Dram, Facts, Hint, Mapped, Medium, Slowed};
+use bristlecone::medium::{Costs, Counted, Counts, Dram, Facts, Hint, Mapped, Medium, Slowed, Step};
 use std::io;
 
 /// Each further type of medium costs as much compile time as all the rest.
@@ -81,18 +81,18 @@ impl Medium for Other {
     }
 
     #[inline]
-    fn order(&self) {
-        forward!(self, medium => medium.order());
+    fn order(&self, step: Step) {
+        forward!(self, medium => medium.order(step));
     }
 
     #[inline]
-    fn flush(&self, at: u64, len: u64) {
-        forward!(self, medium => medium.flush(at, len));
+    fn flush(&self, at: u64, len: u64, step: Step) {
+        forward!(self, medium => medium.flush(at, len, step));
     }
 
     #[inline]
-    fn fence(&self) {
-        forward!(self, medium => medium.fence());
+    fn fence(&self, step: Step) {
+        forward!(self, medium => medium.fence(step));
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use super::{Chain, Locked};
 use crate::delay::delay;
 use crate::error::{Broken, Result};
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, Medium, Step};
 use crate::node::shadow::Leave;
 use crate::node::{Entry, KeyRange, Layout, New, Node};
 use crate::pool::blocks::Taken;
@@ -131,8 +131,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let Some(word) = N::POLICY.in_use_at else { return };
         let m = self.medium();
         m.store(at + word, in_use.into());
-        m.flush(at + word, 8);
+        m.flush(at + word, 8, Step::BlockNote);
         // Crash: what is in use is what the chain reaches, whatever is noted here.
-        m.fence();
+        m.fence(Step::BlockNote);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Chain, For, Locked};
 use crate::error::{Error, Result};
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::{Entry, KeyRange, NEXT, Node, SplitInPlace};
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
@@ -65,7 +65,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         // Crash, until the commit: a block that no chain reaches; it counts as free.
         let mut right =
             self.create(level, KeyRange::new(border, left.range().high()), m.load(left.at + NEXT), moved)?;
-        m.fence();
+        m.fence(Step::SplitFill);
         self.link(left, right.at);
         left.set_range(KeyRange::new(left.range().low(), border));
         N::Ops::truncate_after_split(m, left.at, &left.shadow.hints, border);
@@ -115,7 +115,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         left.change();
         N::Ops::prefill(m, left.at, &left.shadow.hints, wider, &self.entries(&right));
         // Crash: copies that left does not own, so empty slots.
-        m.fence();
+        m.fence(Step::JoinPrefill);
         self.unlink(left, right);
     }
 
@@ -139,7 +139,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let new = self.create_of(lines, For::Exchange, level, range, next, &all[share..])?;
         left.change();
         N::Ops::prefill(m, left.at, &left.shadow.hints, narrower, all.get(in_left..share).unwrap_or_default());
-        m.fence();
+        m.fence(Step::ShareFill);
         self.link(left, new.at);
         left.set_range(narrower);
         N::Ops::truncate_after_split(m, left.at, &left.shadow.hints, border);

@@ -2,7 +2,7 @@
 
 use super::{Chain, Locked, View};
 use crate::arch;
-use crate::medium::{Hint, LINE, Medium};
+use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::{Entry, InNode, InnerOps, Layout, NEXT, Node, PREFETCHED, Sizes, SizesOf, Space, SplitInPlace, link};
 
 impl<N: Node, M: Medium> Chain<N, M> {
@@ -112,21 +112,21 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn insert(&self, node: &mut Locked<'_, N>, place: usize, entry: Entry) {
         node.change();
         N::Ops::insert(self.medium(), node.at, &node.shadow.hints, place, entry);
-        self.medium().fence();
+        self.medium().fence(Step::Insert);
     }
 
     #[inline]
     pub(crate) fn update(&self, node: &mut Locked<'_, N>, place: usize, value: u64) {
         node.change();
         N::Ops::update(self.medium(), node.at, &node.shadow.hints, place, value);
-        self.medium().fence();
+        self.medium().fence(Step::Update);
     }
 
     #[inline]
     pub(crate) fn remove(&self, node: &mut Locked<'_, N>, place: usize) {
         node.change();
         N::Ops::remove(self.medium(), node.at, &node.shadow.hints, node.range(), place);
-        self.medium().fence();
+        self.medium().fence(Step::Remove);
     }
 
     /// Makes another node the right neighbour, which commits what was prepared; flushed, not fenced.
@@ -157,7 +157,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let m = self.medium();
         (0..u64::BITS.into())
             .filter(|line| lines >> line & 1 == 1)
-            .for_each(|line| m.flush(node.at + line * LINE, LINE));
+            .for_each(|line| m.flush(node.at + line * LINE, LINE, Step::BatchLines));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::subject::Values;
-use crate::medium::{Event, Model};
+use crate::medium::{Event, Model, Step};
 use crate::node::IndexKind;
 use std::time::Duration;
 
@@ -30,9 +30,8 @@ pub struct Campaign {
     pub time: Duration,
     /// Threads to use.
     pub threads: usize,
-    /// Where [`controls`](Self::controls) plants bugs: in source files whose paths begin with one of these; in all if there
-    /// are none.
-    pub places: Vec<&'static str>,
+    /// Where [`controls`](Self::controls) plants bugs: in these steps; in all if there are none.
+    pub steps: Vec<Step>,
     /// A planted bug: what is asked for here does not happen.
     pub(super) left_out: Option<Place>,
 }
@@ -52,7 +51,7 @@ impl Campaign {
             violations: 1,
             time: Duration::from_secs(3600),
             threads,
-            places: Vec::new(),
+            steps: Vec::new(),
             left_out: None,
         }
     }

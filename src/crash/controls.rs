@@ -5,7 +5,7 @@ use super::explore::Known;
 use super::history::{self, History};
 use super::place::{Kind, Place};
 use super::subject;
-use crate::medium::Model;
+use crate::medium::{Model, Step};
 use crate::node::Node;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,18 +17,16 @@ use std::time::Instant;
 pub struct Control {
     /// What was left out.
     pub kind: Kind,
-    /// Where: the source file.
-    pub file: &'static str,
-    /// Where: the line.
-    pub line: u32,
+    /// Of which step.
+    pub step: Step,
     /// The history that gave it away; `None` if none did: then it is not needed (as no order is under TSO), or not tested.
     pub caught_by: Option<String>,
 }
 
 impl Campaign {
-    /// Plants every bug that leaves out all orders, flushes or fences of one place in the source, one at a time.
+    /// Plants every bug that leaves out all orders, flushes or fences of one [`Step`], one at a time.
     ///
-    /// The places are those that `histories` pass, or all short histories if there are none given. With a `depth` of 1 or more
+    /// The steps are those that `histories` pass, or all short histories if there are none given. With a `depth` of 1 or more
     /// there are also those that only recoveries pass; only for these, recoveries are cut. A history that goes wrong without
     /// a bug gives none away.
     pub fn controls<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
@@ -52,12 +50,7 @@ impl Campaign {
                 }
             }
         }
-        let control = |(Place { site, kind }, caught_by): (Place, Option<String>)| Control {
-            kind,
-            file: site.file(),
-            line: site.line(),
-            caught_by,
-        };
+        let control = |(Place { step, kind }, caught_by): (Place, Option<String>)| Control { kind, step, caught_by };
         caught_by.into_iter().map(control).collect()
     }
 
@@ -95,7 +88,7 @@ impl Campaign {
     }
 
     pub(super) fn is_meant(&self, place: Place) -> bool {
-        self.places.is_empty() || self.places.iter().any(|of| place.site.file().starts_with(of))
+        self.steps.is_empty() || self.steps.contains(&place.step)
     }
 
     /// Under TSO stores come in order anyway: the states are those of the tree without the bug.

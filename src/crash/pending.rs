@@ -240,7 +240,7 @@ fn combinations(durable: Line, items: &[Item]) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::medium::{Medium, Sim};
+    use crate::medium::{Medium, Sim, Step};
 
     /// All contents of line 0 that a crash now may leave, as the values of its first two words.
     fn states(model: Model, run: impl Fn(&Sim)) -> Vec<(u64, u64)> {
@@ -272,8 +272,11 @@ mod tests {
     fn weak_keeps_any_combination_without_an_order_point() {
         let any = [(0, 0), (0, 2), (1, 0), (1, 2)];
         assert_eq!(states(Model::Weak, |sim| two_stores(sim, |_| ())), any);
-        assert_eq!(states(Model::Weak, |sim| two_stores(sim, Medium::order)), [(0, 0), (1, 0), (1, 2)]);
-        assert_eq!(states(Model::Weak, |sim| two_stores(sim, |m| m.flush(0, 8))), [(0, 0), (1, 0), (1, 2)]);
+        assert_eq!(states(Model::Weak, |sim| two_stores(sim, |m| m.order(Step::Measure))), [(0, 0), (1, 0), (1, 2)]);
+        assert_eq!(
+            states(Model::Weak, |sim| two_stores(sim, |m| m.flush(0, 8, Step::Measure))),
+            [(0, 0), (1, 0), (1, 2)]
+        );
     }
 
     /// What [`Pending::crash`] leaves is what the options have, all of it, and nothing else.
@@ -283,7 +286,7 @@ mod tests {
             sim.store(0, 1);
             sim.store(8, 2);
             sim.store(0, 3);
-            sim.order();
+            sim.order(Step::Measure);
             sim.store_pair(16, [4, 5]);
             sim.store(8, 6);
         };
@@ -319,21 +322,21 @@ mod tests {
     #[test]
     fn only_a_flush_and_a_fence_make_durable() {
         for model in [Model::Tso, Model::Weak] {
-            let flushed = |sim: &Sim| two_stores(sim, |m| m.flush(0, 8));
+            let flushed = |sim: &Sim| two_stores(sim, |m| m.flush(0, 8, Step::Measure));
             assert_eq!(states(model, flushed).len(), 3);
-            assert_eq!(states(model, |sim| two_stores(sim, Medium::fence)).len(), 3);
+            assert_eq!(states(model, |sim| two_stores(sim, |m| m.fence(Step::Measure))).len(), 3);
             let persisted = |sim: &Sim| {
                 two_stores(sim, |_| ());
-                sim.flush(0, 16);
-                sim.fence();
+                sim.flush(0, 16, Step::Measure);
+                sim.fence(Step::Measure);
             };
             assert_eq!(states(model, persisted), [(1, 2)]);
             // A store after the flush is not covered by it.
             let late = |sim: &Sim| {
                 sim.store(0, 1);
-                sim.flush(0, 8);
+                sim.flush(0, 8, Step::Measure);
                 sim.store(8, 2);
-                sim.fence();
+                sim.fence(Step::Measure);
             };
             assert_eq!(states(model, late), [(1, 0), (1, 2)]);
         }

@@ -1,6 +1,6 @@
-//! Where in the source an order, a flush or a fence is asked for.
+//! What a planted bug leaves out.
 
-use crate::medium::{Event, Site};
+use crate::medium::{Event, Step};
 
 /// What is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,22 +24,22 @@ impl Kind {
     }
 }
 
-/// A place in the source where an order, a flush or a fence is asked for: what is left out.
+/// All orders, flushes or fences of one step: what is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    pub(super) site: Site,
+    pub(super) step: Step,
     pub(super) kind: Kind,
 }
 
 impl Place {
-    /// Where an event was asked for; `None` for stores.
+    /// What an event is part of; `None` for stores.
     pub(super) fn of(event: &Event) -> Option<Self> {
-        let (kind, site) = match *event {
-            Event::Order(site) => (Kind::Order, site),
-            Event::Flush { site, .. } => (Kind::Flush, site),
-            Event::Fence(site) => (Kind::Fence, site),
+        let (kind, step) = match *event {
+            Event::Order(step) => (Kind::Order, step),
+            Event::Flush { step, .. } => (Kind::Flush, step),
+            Event::Fence(step) => (Kind::Fence, step),
             Event::Store { .. } | Event::Pair { .. } => return None,
         };
-        Some(Self { site, kind })
+        Some(Self { step, kind })
     }
 }

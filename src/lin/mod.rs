@@ -32,7 +32,7 @@ mod subject;
 mod tests;
 
 use crate::crash::Values;
-use crate::medium::Sim;
+use crate::medium::{Sim, Step};
 use crate::node::{IndexKind, Node};
 use parking_lot::Mutex;
 use round::Any;
@@ -41,6 +41,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use subject::Kind;
+
+/// The fences before a leaf is unlocked.
+const OF_CHANGES: &[Step] = &[Step::Insert, Step::Update, Step::Remove];
 
 /// What is checked, and for how long.
 #[derive(Debug, Clone)]
@@ -134,13 +137,13 @@ impl Campaign {
     /// be explained by the operations that had returned, and by any of those under way.
     pub fn durable<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let kind = Kind::<Sim>::of::<N>(self.index, self.values);
-        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, None))
+        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, &[]))
     }
 
     /// The same with a planted bug: writers unlock before what they wrote is durable. A violation must be found.
     pub fn durable_control<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let kind = Kind::<Sim>::of::<N>(self.index, self.values);
-        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, Some("src/chain/verbs.rs")))
+        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, OF_CHANGES))
     }
 
     /// [`run`](Self::run) without one validation: a violation must be found.

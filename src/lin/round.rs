@@ -6,7 +6,7 @@ use super::plan::{Opened, Plan};
 use super::subject::{Clock, Kind, Subject};
 use crate::delay;
 use crate::error::Error;
-use crate::medium::{Domain, Dram, Facts, Layer, Medium, load_each};
+use crate::medium::{Domain, Dram, Facts, Layer, Medium, Step, load_each};
 use crate::pool::{Options, Pool};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Barrier};
@@ -51,9 +51,9 @@ impl Layer for Jittery {
         self.words.store_pair(at, pair);
     }
 
-    fn fence(&self) {
+    fn fence(&self, step: Step) {
         delay::pause();
-        self.words.fence();
+        self.words.fence(step);
     }
 }
 

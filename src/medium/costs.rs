@@ -1,6 +1,6 @@
 //! What persisting costs on a medium: for layouts that choose between ways to make a change.
 
-use super::{LINE, Medium};
+use super::{LINE, Medium, Step};
 use std::time::Instant;
 
 /// Where costs are measured: lines that a pool keeps for this (see the diagram in `pool/format.rs`).
@@ -53,16 +53,16 @@ impl Costs {
         let rounds = time(&|| {
             (0..LINES).for_each(|line| {
                 touch(line);
-                m.flush(at(line), 1);
-                m.fence();
+                m.flush(at(line), 1, Step::Measure);
+                m.fence(Step::Measure);
             })
         });
         let batch = time(&|| {
             (0..LINES).for_each(touch);
-            m.flush(at(0), LINES * LINE);
-            m.fence();
+            m.flush(at(0), LINES * LINE, Step::Measure);
+            m.fence(Step::Measure);
         });
-        let orders = time(&|| (0..1000).for_each(|_| m.order()));
+        let orders = time(&|| (0..1000).for_each(|_| m.order(Step::Measure)));
         let loads = time(&|| {
             let sum = (0..1000).fold(0, |sum, i| sum ^ m.load(at(0) + i % (LINES * LINE)));
             std::hint::black_box(sum);
@@ -117,9 +117,9 @@ mod tests {
             self.0.store_pair(at, pair);
         }
 
-        fn flush(&self, at: u64, len: u64) {
+        fn flush(&self, at: u64, len: u64, step: Step) {
             self.note(at, len);
-            self.0.flush(at, len);
+            self.0.flush(at, len, step);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Counts what a medium is asked to do: the noise-free half of every measurement.
 
-use super::{Facts, Layer, Medium, lines};
+use super::{Facts, Layer, Medium, Step, lines};
 use crate::sync::{AtomicU64, Ordering};
 
 /// How often a medium was asked for what.
@@ -86,21 +86,21 @@ impl<M: Medium> Layer for Counted<M> {
     }
 
     #[inline]
-    fn order(&self) {
+    fn order(&self, step: Step) {
         add(&self.orders, 1);
-        self.medium.order();
+        self.medium.order(step);
     }
 
     #[inline]
-    fn flush(&self, at: u64, len: u64) {
+    fn flush(&self, at: u64, len: u64, step: Step) {
         add(&self.lines, lines(at, len).count() as u64);
-        self.medium.flush(at, len);
+        self.medium.flush(at, len, step);
     }
 
     #[inline]
-    fn fence(&self) {
+    fn fence(&self, step: Step) {
         add(&self.fences, 1);
-        self.medium.fence();
+        self.medium.fence(step);
     }
 }
 

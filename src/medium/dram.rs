@@ -1,6 +1,6 @@
 //! Ordinary memory: for volatile baselines, for tests, and for looking into an image of a pool.
 
-use super::{Costs, Facts, Hint, Medium, load_each};
+use super::{Costs, Facts, Hint, Medium, Step, load_each};
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 
@@ -85,16 +85,16 @@ impl Medium for Dram {
     }
 
     #[inline]
-    fn order(&self) {
+    fn order(&self, _step: Step) {
         #[cfg(not(loom))]
         crate::arch::order();
     }
 
     #[inline]
-    fn flush(&self, _at: u64, _len: u64) {}
+    fn flush(&self, _at: u64, _len: u64, _step: Step) {}
 
     #[inline]
-    fn fence(&self) {
+    fn fence(&self, _step: Step) {
         #[cfg(not(loom))]
         crate::arch::compiler_barrier();
     }

@@ -1,6 +1,6 @@
 //! A medium over another one.
 
-use super::{Costs, Facts, Hint, Medium};
+use super::{Costs, Facts, Hint, Medium, Step};
 use std::io;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// # Examples
 ///
 /// ```
-/// use bristlecone::medium::{Dram, Layer, Medium};
+/// use bristlecone::medium::{Dram, Layer, Medium, Step};
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// struct CountsFences(Dram, AtomicU64);
@@ -23,9 +23,9 @@ use std::sync::Arc;
 ///         &self.0
 ///     }
 ///
-///     fn fence(&self) {
+///     fn fence(&self, step: Step) {
 ///         self.1.fetch_add(1, Ordering::Relaxed);
-///         self.0.fence();
+///         self.0.fence(step);
 ///     }
 /// }
 /// ```
@@ -101,23 +101,20 @@ pub trait Layer: Send + Sync + 'static {
 
     /// See [`Medium::order`].
     #[inline]
-    #[track_caller]
-    fn order(&self) {
-        self.below().order();
+    fn order(&self, step: Step) {
+        self.below().order(step);
     }
 
     /// See [`Medium::flush`].
     #[inline]
-    #[track_caller]
-    fn flush(&self, at: u64, len: u64) {
-        self.below().flush(at, len);
+    fn flush(&self, at: u64, len: u64, step: Step) {
+        self.below().flush(at, len, step);
     }
 
     /// See [`Medium::fence`].
     #[inline]
-    #[track_caller]
-    fn fence(&self) {
-        self.below().fence();
+    fn fence(&self, step: Step) {
+        self.below().fence(step);
     }
 
     /// See [`Medium::hint`].
@@ -174,21 +171,18 @@ impl<L: Layer> Medium for L {
     }
 
     #[inline]
-    #[track_caller]
-    fn order(&self) {
-        Layer::order(self);
+    fn order(&self, step: Step) {
+        Layer::order(self, step);
     }
 
     #[inline]
-    #[track_caller]
-    fn flush(&self, at: u64, len: u64) {
-        Layer::flush(self, at, len);
+    fn flush(&self, at: u64, len: u64, step: Step) {
+        Layer::flush(self, at, len, step);
     }
 
     #[inline]
-    #[track_caller]
-    fn fence(&self) {
-        Layer::fence(self);
+    fn fence(&self, step: Step) {
+        Layer::fence(self, step);
     }
 
     #[inline]
@@ -246,21 +240,18 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
     }
 
     #[inline]
-    #[track_caller]
-    fn order(&self) {
-        (**self).order();
+    fn order(&self, step: Step) {
+        (**self).order(step);
     }
 
     #[inline]
-    #[track_caller]
-    fn flush(&self, at: u64, len: u64) {
-        (**self).flush(at, len);
+    fn flush(&self, at: u64, len: u64, step: Step) {
+        (**self).flush(at, len, step);
     }
 
     #[inline]
-    #[track_caller]
-    fn fence(&self) {
-        (**self).fence();
+    fn fence(&self, step: Step) {
+        (**self).fence(step);
     }
 
     #[inline]

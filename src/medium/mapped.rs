@@ -9,7 +9,7 @@ mod dax;
 mod file;
 
 use super::process::Process;
-use super::{Costs, Domain, Facts, Hint, LINE, Medium};
+use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
 use crate::error::{Error, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -341,7 +341,7 @@ impl Medium for Mapped {
     }
 
     #[inline]
-    fn order(&self) {
+    fn order(&self, _step: Step) {
         // A process that dies has made a prefix of its stores. Where an order point is no instruction, none is saved.
         if !cfg!(target_arch = "x86_64") && self.domain == Domain::Process {
             arch::compiler_barrier();
@@ -351,7 +351,7 @@ impl Medium for Mapped {
     }
 
     #[inline]
-    fn flush(&self, at: u64, len: u64) {
+    fn flush(&self, at: u64, len: u64, _step: Step) {
         match self.domain {
             Domain::Power => {
                 let range = &self.words()[(at >> 3) as usize..((at + len).div_ceil(8)) as usize];
@@ -363,7 +363,7 @@ impl Medium for Mapped {
     }
 
     #[inline]
-    fn fence(&self) {
+    fn fence(&self, _step: Step) {
         match self.domain {
             Domain::Process => arch::compiler_barrier(),
             Domain::Power | Domain::PowerWithCaches => arch::fence(),

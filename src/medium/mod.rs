@@ -22,6 +22,7 @@ mod process;
 mod sim;
 mod slowed;
 
+pub use crate::step::Step;
 pub use costs::Costs;
 pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counts};
@@ -32,7 +33,7 @@ pub(crate) use mapped::{is_unborn, sync_name};
 #[cfg(feature = "crash")]
 pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
 #[cfg(feature = "crash")]
-pub use sim::{Event, Line, Model, Sim, Site};
+pub use sim::{Event, Line, Model, Sim};
 pub use slowed::Slowed;
 
 use std::io;
@@ -128,6 +129,8 @@ pub enum Hint {
 
 /// Persistent words, reached by offset from the start of the pool.
 ///
+/// Whoever orders stores, flushes or fences says which [`Step`] of a protocol that is; a medium may note it.
+///
 /// Offsets are in bytes; accesses are to the 8-byte word that holds the offset (the low three bits are ignored).
 /// All accesses are atomic, so no race and no damaged pool can make them undefined behaviour. Every offset that was
 /// read *from* a medium is validated before it is used; the implementations still check bounds.
@@ -181,16 +184,13 @@ pub trait Medium: Send + Sync + 'static {
     fn store_pair(&self, at: u64, pair: [u64; 2]);
 
     /// Stores before this are not seen, nor become durable within their line, after stores that follow.
-    #[track_caller]
-    fn order(&self);
+    fn order(&self, step: Step);
 
     /// Starts the write-back of all lines that overlap `len` bytes from `at`.
-    #[track_caller]
-    fn flush(&self, at: u64, len: u64);
+    fn flush(&self, at: u64, len: u64, step: Step);
 
     /// Waits until all lines this thread has flushed are durable.
-    #[track_caller]
-    fn fence(&self);
+    fn fence(&self, step: Step);
 
     /// Hints that the lines that overlap `len` bytes from `at` are going to be read.
     fn hint(&self, at: u64, len: u64, hint: Hint);

@@ -12,17 +12,14 @@
 //! The content of a line that could be one of several is not chosen before it is first accessed. A run of recovery
 //! therefore branches only on what it reads, and all states that differ elsewhere are one.
 
-use super::{Domain, Dram, Facts, LINE, Layer, Medium, lines, load_each};
+use super::{Domain, Dram, Facts, LINE, Layer, Medium, Step, lines, load_each};
 use parking_lot::Mutex;
 use std::cell::Cell;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The content of one line.
 pub type Line = [u64; 8];
-/// Where in the source an order, a flush or a fence was asked for.
-pub type Site = &'static Location<'static>;
 
 /// Which stores of a line may be kept without which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,16 +48,16 @@ pub enum Event {
         pair: [u64; 2],
     },
     /// An order point.
-    Order(Site),
+    Order(Step),
     /// The flush of one line.
     Flush {
         /// Offset of the line.
         line: u64,
-        /// Who asked.
-        site: Site,
+        /// What it is a step of.
+        step: Step,
     },
     /// A fence.
-    Fence(Site),
+    Fence(Step),
 }
 
 /// Lines that may hold one of several contents, by offset.
@@ -284,20 +281,16 @@ impl Layer for Sim {
         Layer::store(self, at + 8, second);
     }
 
-    #[track_caller]
-    fn order(&self) {
-        self.shared.state.lock().push(Event::Order(Location::caller()));
+    fn order(&self, step: Step) {
+        self.shared.state.lock().push(Event::Order(step));
     }
 
-    #[track_caller]
-    fn flush(&self, at: u64, len: u64) {
-        let site = Location::caller();
+    fn flush(&self, at: u64, len: u64, step: Step) {
         let mut state = self.shared.state.lock();
-        lines(at, len).for_each(|line| state.push(Event::Flush { line, site }));
+        lines(at, len).for_each(|line| state.push(Event::Flush { line, step }));
     }
 
-    #[track_caller]
-    fn fence(&self) {
-        self.shared.state.lock().push(Event::Fence(Location::caller()));
+    fn fence(&self, step: Step) {
+        self.shared.state.lock().push(Event::Fence(step));
     }
 }

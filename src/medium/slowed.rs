@@ -1,6 +1,6 @@
 //! Adds a delay per flushed line: persistent memory slower than the machine's own, as the papers emulate it.
 
-use super::{Costs, Facts, Layer, Medium, lines};
+use super::{Costs, Facts, Layer, Medium, Step, lines};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,8 @@ impl<M: Medium> Layer for Slowed<M> {
         *self.costs.get_or_init(|| Costs::measure(self))
     }
 
-    fn flush(&self, at: u64, len: u64) {
-        self.medium.flush(at, len);
+    fn flush(&self, at: u64, len: u64, step: Step) {
+        self.medium.flush(at, len, step);
         let wait = self.per_line * lines(at, len).count() as u32;
         let start = Instant::now();
         while start.elapsed() < wait {

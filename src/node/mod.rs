@@ -44,7 +44,7 @@ pub use one_line::OneLine;
 pub(crate) use space::{Renew, Sizes, Space, SplitInPlace, Verb};
 
 use crate::delay::delay;
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, Medium, Step};
 
 /// An entry: key, value.
 pub(crate) type Entry = (u64, u64);
@@ -124,8 +124,7 @@ pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
     delay();
     m.store(at + NEXT, next);
     delay();
-    m.flush(at + NEXT, 8);
-    // Crash: the chain before the change, or after it. What the store moved out of the owned range is empty by N2, what
-    // it moved into the range was prefilled before.
-    m.fence();
+    m.flush(at + NEXT, 8, Step::Link);
+    // What the store moved out of the owned range is empty by N2; what it moved into the range was prefilled.
+    m.fence(Step::Link);
 }

@@ -3,7 +3,7 @@
 //!
 //! Each comes with a negative control: the same reader without the check of the version must be found wrong.
 
-use crate::medium::{Dram, Medium};
+use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
 use crate::node::layout::{Layout, New};
 use crate::node::shadow::{Leave, Shadow};
@@ -25,7 +25,7 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
         let leaf = Self { m: Dram::zeroed(2 * N::BYTES), shadow: Shadow::zero(), right: Shadow::zero() };
         let was = leaf.shadow.lock.lock();
         N::Ops::fill(&leaf.m, 0, &leaf.shadow.hints, New { level: 0, low: 0, next: 0, lines: 0 }, entries, false);
-        leaf.m.fence();
+        leaf.m.fence(Step::Insert);
         leaf.shadow.set_range(RANGE);
         leaf.shadow.lock.unlock(was, Leave::Ready);
         leaf
@@ -35,7 +35,7 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
         let was = self.shadow.lock.lock();
         let place = N::Ops::search(&self.m, 0, &self.shadow.hints, key).expect_err("the model inserts a new key");
         N::Ops::insert(&self.m, 0, &self.shadow.hints, place, (key, value));
-        self.m.fence();
+        self.m.fence(Step::Insert);
         self.shadow.lock.unlock(was, Leave::Ready);
     }
 
@@ -43,7 +43,7 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
         let was = self.shadow.lock.lock();
         let place = N::Ops::search(&self.m, 0, &self.shadow.hints, key).expect("the model removes a key that is there");
         N::Ops::remove(&self.m, 0, &self.shadow.hints, RANGE, place);
-        self.m.fence();
+        self.m.fence(Step::Insert);
         self.shadow.lock.unlock(was, Leave::Ready);
     }
 
@@ -54,7 +54,7 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
         let was_right = self.right.lock.lock();
         N::Ops::fill(&self.m, at, &self.right.hints, New { level: 0, low: border, next: 0, lines: 0 }, moved, true);
         self.right.set_range(KeyRange::new(border, u64::MAX));
-        self.m.fence();
+        self.m.fence(Step::Insert);
         link(&self.m, 0, at);
         self.shadow.set_range(KeyRange::new(0, border));
         N::Ops::truncate_after_split(&self.m, 0, &self.shadow.hints, border);

@@ -32,7 +32,7 @@
 
 use crate::arch::simd::{self, Bytes};
 use crate::error::Broken;
-use crate::medium::{Hint, LINE, Medium};
+use crate::medium::{Hint, LINE, Medium, Step};
 use crate::memory::Zero;
 use crate::node::circular::CircularOver;
 use crate::node::fingerprints::{Hash, Slots, each};
@@ -213,14 +213,13 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     #[inline]
     fn store_new<M: Medium>(m: &M, at: u64, hints: &Prints, slot: usize, (key, value): Entry) {
         m.store(value_at(at, slot), value);
-        m.order();
+        m.order(Step::OneLineInsertKey);
         m.store(key_at(at, slot), key);
-        // Crash: an empty slot, or the entry: the value is in the same line and came before the key.
         hints.fill(slot, Hash::of(key).print());
     }
 
-    fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64) {
-        each(lines).for_each(|line| m.flush(at + line as u64 * LINE, LINE));
+    fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64, step: Step) {
+        each(lines).for_each(|line| m.flush(at + line as u64 * LINE, LINE, step));
     }
 }
 
@@ -275,27 +274,25 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
             }
             lines = (1 << Self::LINES) - 1;
         }
-        Self::flush_lines(m, at, lines);
+        Self::flush_lines(m, at, lines, Step::NodeFill);
     }
 
     #[inline]
     fn insert<M: Medium>(m: &M, at: u64, hints: &Prints, place: usize, new: Entry) {
         Self::store_new(m, at, hints, place, new);
-        m.flush(key_at(at, place), SLOT);
+        m.flush(key_at(at, place), SLOT, Step::OneLineInsert);
     }
 
     #[inline]
     fn update<M: Medium>(m: &M, at: u64, _aid: &Prints, place: usize, value: u64) {
         m.store(value_at(at, place), value);
-        // Crash: the old value or the new one.
-        m.flush(value_at(at, place), 8);
+        m.flush(value_at(at, place), 8, Step::OneLineUpdate);
     }
 
     #[inline]
     fn remove<M: Medium>(m: &M, at: u64, hints: &Prints, range: KeyRange, place: usize) {
         m.store(key_at(at, place), range.marker());
-        // Crash: the entry, or an empty slot.
-        m.flush(key_at(at, place), 8);
+        m.flush(key_at(at, place), 8, Step::OneLineRemove);
         hints.vacate(place);
     }
 
@@ -327,7 +324,7 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
         let scattered = Self::scatter(m, at, hints, entries);
         let scrubbed = Self::scrub(m, at, !Self::used(hints) & Self::ALL, wider);
         // Crash: copies that the leaf does not own, so empty slots.
-        Self::flush_lines(m, at, scattered | scrubbed);
+        Self::flush_lines(m, at, scattered | scrubbed, Step::NodePrefill);
     }
 
     fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, border: u64) {

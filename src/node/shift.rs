@@ -2,7 +2,7 @@
 
 use super::slots::{self, key, key_at, value_at};
 use crate::error::Broken;
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, Medium, Step};
 use crate::node::layout::{Checked, New};
 use crate::node::sorted::{Changes, Geometry, Side, Sorted, Window};
 use crate::node::{Entry, KeyRange};
@@ -30,47 +30,44 @@ impl<'m, M: Medium> InOrder<'m, M> {
     #[inline(always)]
     fn store_outwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
         if self.by_pairs {
-            return self.store_pair(key_at(at, slot), [key, value]);
+            return self.store_pair(key_at(at, slot), [key, value], Step::ShiftOutwards);
         }
-        self.store(value_at(at, slot), value);
-        self.then_store(key_at(at, slot), key);
+        self.store(value_at(at, slot), value, Step::ShiftOutwards);
+        self.then_store(key_at(at, slot), key, Step::ShiftOutwardsKey);
     }
 
     /// Stores an entry on its way inwards: the key first. It makes an equal pair of which the source, the outer one, counts.
     #[inline(always)]
     fn store_inwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
         if self.by_pairs {
-            return self.store_pair(key_at(at, slot), [key, value]);
+            return self.store_pair(key_at(at, slot), [key, value], Step::ShiftInwards);
         }
-        self.store(key_at(at, slot), key);
-        self.then_store(value_at(at, slot), value);
+        self.store(key_at(at, slot), key, Step::ShiftInwards);
+        self.then_store(value_at(at, slot), value, Step::ShiftInwardsValue);
     }
 
     #[inline]
-    #[track_caller]
-    fn store(&mut self, at: u64, value: u64) {
-        self.turn_to(at);
+    fn store(&mut self, at: u64, value: u64, step: Step) {
+        self.turn_to(at, step);
         self.m.store(at, value);
     }
 
     /// Two words that a crash leaves whole.
     #[inline]
-    #[track_caller]
-    fn store_pair(&mut self, at: u64, pair: [u64; 2]) {
-        self.turn_to(at);
+    fn store_pair(&mut self, at: u64, pair: [u64; 2], step: Step) {
+        self.turn_to(at, step);
         self.m.store_pair(at, pair);
     }
 
     /// Puts what comes in order after what was stored.
     #[inline]
-    #[track_caller]
-    fn turn_to(&mut self, at: u64) {
+    fn turn_to(&mut self, at: u64, step: Step) {
         let line = if self.by_line { at & !(LINE - 1) } else { 0 };
         match self.line {
-            Some(same) if same == line => self.m.order(),
+            Some(same) if same == line => self.m.order(step),
             Some(other) => {
-                self.m.flush(other, LINE);
-                self.m.fence();
+                self.m.flush(other, LINE, step);
+                self.m.fence(step);
                 self.line = Some(line);
             }
             None => self.line = Some(line),
@@ -79,17 +76,15 @@ impl<'m, M: Medium> InOrder<'m, M> {
 
     /// A store to the line of the last one.
     #[inline]
-    #[track_caller]
-    fn then_store(&self, at: u64, value: u64) {
-        self.m.order();
+    fn then_store(&self, at: u64, value: u64, step: Step) {
+        self.m.order(step);
         self.m.store(at, value);
     }
 
     #[inline]
-    #[track_caller]
-    fn finish(self) {
+    fn finish(self, step: Step) {
         if let Some(line) = self.line.filter(|_| self.by_line) {
-            self.m.flush(line, LINE);
+            self.m.flush(line, LINE, step);
         }
     }
 }
@@ -117,7 +112,7 @@ impl<N: Sorted> Changes<N> for Shift {
                     in_order.store_outwards(at, slot(j + 1), read(j));
                 }
                 in_order.store_outwards(at, slot(i), new);
-                in_order.finish();
+                in_order.finish(Step::ShiftRightInsert);
                 Window::new(base, len + 1)
             }
             Side::Left => {
@@ -125,7 +120,7 @@ impl<N: Sorted> Changes<N> for Shift {
                     in_order.store_outwards(at, slot(j - 1), read(j));
                 }
                 in_order.store_outwards(at, slot(i - 1), new);
-                in_order.finish();
+                in_order.finish(Step::ShiftLeftInsert);
                 Window::new(slot(-1), len + 1)
             }
         }
@@ -135,8 +130,7 @@ impl<N: Sorted> Changes<N> for Shift {
     fn update<M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64) {
         let place = value_at(at, N::Geometry::slot(window.base.into(), i as isize));
         m.store(place, value);
-        // Crash: the old value or the new one.
-        m.flush(place, 8);
+        m.flush(place, 8, Step::ShiftUpdate);
     }
 
     #[inline]
@@ -149,9 +143,8 @@ impl<N: Sorted> Changes<N> for Shift {
         let Some(first) = pair else { return Ok(window) };
         let side = N::Geometry::side_of_pair(first, window.len());
         let inner = if side == Side::Left { first + 1 } else { first };
-        // Crash: the pair lies nearer to the end of the run, on the same side; the next repair goes on from there.
         let window = close_gap::<N, M>(m, at, range, window, inner, side);
-        m.fence();
+        m.fence(Step::ShiftRepair);
         Ok(window)
     }
 
@@ -175,16 +168,16 @@ fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, range: KeyRange, window: Wind
             for j in i..last {
                 in_order.store_inwards(at, slot(j), read(j + 1));
             }
-            in_order.store(key_at(at, slot(last)), range.marker());
-            in_order.finish();
+            in_order.store(key_at(at, slot(last)), range.marker(), Step::ShiftRightMarker);
+            in_order.finish(Step::ShiftRightRemove);
             Window::new(base, len - 1)
         }
         Side::Left => {
             for j in (1..=i).rev() {
                 in_order.store_inwards(at, slot(j), read(j - 1));
             }
-            in_order.store(key_at(at, slot(0)), range.marker());
-            in_order.finish();
+            in_order.store(key_at(at, slot(0)), range.marker(), Step::ShiftLeftMarker);
+            in_order.finish(Step::ShiftLeftRemove);
             Window::new(slot(1), len - 1)
         }
     }

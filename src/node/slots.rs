@@ -1,7 +1,7 @@
 //! The slots of sorted nodes: reading them, filling them, checking them. How entries shift is told in [`shift`](super::shift).
 
 use crate::error::Broken;
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, Medium, Step};
 use crate::node::layout::{Checked, New};
 use crate::node::sorted::{Geometry, HEADER, META, Sorted, Window, meta};
 use crate::node::{Entry, KeyRange, LOW, NEXT, SLOT};
@@ -77,12 +77,12 @@ pub(crate) fn fill<N: Sorted, M: Medium>(
     }
     // N2: zeros are empty slots, unless the node owns 0.
     if zeroed && low > 0 {
-        m.flush(at, HEADER + count as u64 * SLOT);
+        m.flush(at, HEADER + count as u64 * SLOT, Step::NodeFill);
     } else {
         for slot in count..N::SLOTS {
             m.store(key_at(at, slot), low.wrapping_sub(1));
         }
-        m.flush(at, HEADER + N::SLOTS as u64 * SLOT);
+        m.flush(at, HEADER + N::SLOTS as u64 * SLOT, Step::NodeFill);
     }
     Window::new(0, count)
 }
@@ -102,7 +102,7 @@ pub(crate) fn prefill<N: Sorted, M: Medium>(
     let mut touch = |slot: usize| {
         let line = key_at(at, slot) & !(LINE - 1);
         if let Some(left) = dirty.replace(line).filter(|&left| left != line) {
-            m.flush(left, LINE);
+            m.flush(left, LINE, Step::NodePrefill);
         }
     };
     for (i, &(key, value)) in entries.iter().enumerate() {
@@ -119,7 +119,7 @@ pub(crate) fn prefill<N: Sorted, M: Medium>(
         }
     }
     if let Some(line) = dirty {
-        m.flush(line, LINE);
+        m.flush(line, LINE, Step::NodePrefill);
     }
     Window::new(base, len)
 }

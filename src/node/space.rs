@@ -5,7 +5,7 @@
 
 use super::layout::Layout;
 use super::{Entry, KeyRange, Node};
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, Medium, Step};
 
 /// What happens to a node that has no room.
 pub trait Space<L: Layout> {
@@ -65,8 +65,8 @@ pub trait SplitInPlace: Layout {
             Ok(place) => Self::update(m, at, hints, place, entry.1),
             Err(place) => Self::insert(m, at, hints, place, entry),
         }
-        // Crash: the change, which the next one in the node must find durable.
-        m.fence();
+        // The next change in the node must find this one durable.
+        m.fence(Step::BatchChange);
         0
     }
 }

@@ -12,7 +12,7 @@
 //! full leaf is replaced by new ones with what is still there; how large they are is told by [`adaptive`](super::adaptive).
 
 use crate::error::Broken;
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, Medium, Step};
 use crate::memory::{Halves, Zero};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::linear::LinearOver;
@@ -105,12 +105,10 @@ impl<const LINES: usize, S: Strategy> Append<LINES, S> {
             write(m, at, i, entry, negative);
         }
         let start = line_of(at, first);
-        m.flush(start, line_of(at, count - 1) + LINE - start);
-        // Crash: elements that do not count.
-        m.fence();
+        m.flush(start, line_of(at, count - 1) + LINE - start, Step::AppendElements);
+        m.fence(Step::AppendElements);
         m.store(at + COUNT, count as u64);
-        // Crash: all of them count, or none does.
-        m.flush(at + COUNT, 8);
+        m.flush(at + COUNT, 8, Step::AppendCount);
         log.census.set(there, count);
         if S::COUNTS {
             log.tally.add(0, elements.len());
@@ -172,7 +170,7 @@ impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
         for (i, &entry) in entries.iter().enumerate() {
             write(m, at, i, entry, false);
         }
-        m.flush(at, LINE + entries.len().div_ceil(PER_LINE) as u64 * LINE);
+        m.flush(at, LINE + entries.len().div_ceil(PER_LINE) as u64 * LINE, Step::NodeFill);
         hints.census.set(entries.len(), entries.len());
         hints.lines.store(new.lines.into(), Ordering::Relaxed);
         hints.tally.set(0, 0);

@@ -14,7 +14,7 @@
 
 use crate::arch::simd;
 use crate::error::Broken;
-use crate::medium::{Hint, LINE, Medium};
+use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
@@ -84,8 +84,8 @@ impl<const SLOTS: usize> Fingerprint<SLOTS> {
     /// Stores the bitmap; durable when it returns.
     fn commit<M: Medium>(m: &M, at: u64, used: Slots) {
         m.store(at + BITMAP, used);
-        m.flush(at + BITMAP, 8);
-        m.fence();
+        m.flush(at + BITMAP, 8, Step::BitmapClear);
+        m.fence(Step::BitmapClear);
     }
 }
 
@@ -143,35 +143,31 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
             m.store_pair(key_at(at, slot), [key, value]);
             Self::set_print(m, at, slot, Hash::of(key).print());
         }
-        m.flush(at, key_at(0, entries.len()));
+        m.flush(at, key_at(0, entries.len()), Step::NodeFill);
         hints.store(used, Ordering::Relaxed);
     }
 
     fn insert<M: Medium>(m: &M, at: u64, hints: &AtomicU64, place: usize, (key, value): Entry) {
         m.store_pair(key_at(at, place), [key, value]);
-        m.flush(key_at(at, place), SLOT);
-        // Crash: a slot whose bit is not set.
-        m.fence();
+        m.flush(key_at(at, place), SLOT, Step::BitmapSlot);
+        m.fence(Step::BitmapSlot);
         Self::set_print(m, at, place, Hash::of(key).print());
-        m.order();
+        m.order(Step::BitmapPrint);
         let used = hints.load(Ordering::Relaxed) | 1 << place;
         m.store(at + BITMAP, used);
-        // Crash: no bit; or the bit, and in the same line the fingerprint, which came before it.
-        m.flush(at + BITMAP, 8);
+        m.flush(at + BITMAP, 8, Step::BitmapInsert);
         hints.store(used, Ordering::Relaxed);
     }
 
     fn update<M: Medium>(m: &M, at: u64, _aid: &AtomicU64, place: usize, value: u64) {
         m.store(value_at(at, place), value);
-        // Crash: the old value or the new one.
-        m.flush(value_at(at, place), 8);
+        m.flush(value_at(at, place), 8, Step::BitmapUpdate);
     }
 
     fn remove<M: Medium>(m: &M, at: u64, hints: &AtomicU64, _range: KeyRange, place: usize) {
         let used = hints.load(Ordering::Relaxed) & !(1 << place);
         m.store(at + BITMAP, used);
-        // Crash: the entry, or no entry.
-        m.flush(at + BITMAP, 8);
+        m.flush(at + BITMAP, 8, Step::BitmapRemove);
         hints.store(used, Ordering::Relaxed);
     }
 
@@ -208,9 +204,9 @@ impl<const SLOTS: usize> SplitInPlace for Fingerprint<SLOTS> {
             m.store_pair(key_at(at, slot), [key, value]);
             Self::set_print(m, at, slot, Hash::of(key).print());
         }
-        each(lines).for_each(|line| m.flush(key_at(at, line * PER_LINE), LINE));
-        // Crash: slots whose bits are not set. They may hold keys that are owned, so the bits must wait.
-        m.fence();
+        each(lines).for_each(|line| m.flush(key_at(at, line * PER_LINE), LINE, Step::BitmapPrefill));
+        // The slots may hold keys that are owned, so the bits must wait.
+        m.fence(Step::BitmapPrefill);
         // Crash: entries that are not owned yet. Bits that a split left behind go with the store. No flush: the link that
         // commits is in this line, and comes after the caller's fence.
         m.store(at + BITMAP, used);

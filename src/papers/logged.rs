@@ -10,7 +10,7 @@
 //! While `log` is not 0, the log tells what the node holds, and the slots mean nothing.
 
 use crate::error::Broken;
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::layout::{Checked, New};
 use crate::node::linear::LinearRun;
 use crate::node::shift::Shift;
@@ -60,20 +60,17 @@ impl<const SLOTS: usize> Logged<SLOTS> {
             m.store_pair(Self::log_at(at, i), [slots::key(m, at, i), m.load(value_at(at, i))]);
         }
         if run.len() > 0 {
-            m.flush(Self::log_at(at, 0), run.len() as u64 * SLOT);
-            // Crash: a log that does not count.
-            m.fence();
+            m.flush(Self::log_at(at, 0), run.len() as u64 * SLOT, Step::LogCopy);
+            m.fence(Step::LogCopy);
         }
         m.store(at + LOG, run.len() as u64 + 1);
-        m.flush(at + LOG, 8);
-        // Crash: the log, which is what the slots hold.
-        m.fence();
+        m.flush(at + LOG, 8, Step::LogCount);
+        m.fence(Step::LogCount);
         change();
-        m.flush(key_at(at, changed.start), changed.len() as u64 * SLOT);
-        // Crash: the log counts; the change is undone.
-        m.fence();
+        m.flush(key_at(at, changed.start), changed.len() as u64 * SLOT, Step::LogChange);
+        m.fence(Step::LogChange);
         m.store(at + LOG, 0);
-        m.flush(at + LOG, 8);
+        m.flush(at + LOG, 8, Step::LogForget);
     }
 
     /// The entries that count, if that are those of the log.
@@ -136,9 +133,8 @@ impl<const SLOTS: usize> Changes<Self> for Logged<SLOTS> {
                 // An insert may have come as far as here.
                 m.store(key_at(at, count), range.marker());
             }
-            m.flush(key_at(at, 0), SLOTS.min(count + 1) as u64 * SLOT);
-            // Crash: the log still counts.
-            m.fence();
+            m.flush(key_at(at, 0), SLOTS.min(count + 1) as u64 * SLOT, Step::LogUndo);
+            m.fence(Step::LogUndo);
             // Crash, until the line is written back: the log counts once more. It is what the slots hold, and so is what the next
             // change logs; a merge or a split writes the same line back, after a fence.
             m.store(at + LOG, 0);

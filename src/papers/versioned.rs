@@ -14,7 +14,7 @@
 //! is replaced by new ones.
 
 use crate::error::Broken;
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, Medium, Step};
 use crate::memory::Halves;
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::sorted::HEADER;
@@ -70,8 +70,7 @@ impl Commit {
     /// Flushed; the caller fences.
     fn store<M: Medium>(self, m: &M, at: u64) {
         m.store(at + COMMIT, self.version << 32 | self.count as u64);
-        // Crash: the change has not happened, or has.
-        m.flush(at + COMMIT, 8);
+        m.flush(at + COMMIT, 8, Step::VersionedCommit);
     }
 
     fn next(self, count: usize) -> Self {
@@ -100,14 +99,14 @@ impl Versions {
     fn store<M: Medium>(self, m: &M, at: u64, i: usize) {
         let to = entry_at(at, i);
         m.store(to + 16, NEVER);
-        m.order();
+        m.order(Step::VersionedBegin);
         m.store_pair(to, [self.key, self.value]);
         m.store(to + 24, self.end);
-        m.order();
+        m.order(Step::VersionedStart);
         m.store(to + 16, self.start);
-        m.flush(to, ENTRY);
-        // Crash: an entry that starts never, or the whole one. What was here before is further on, or was not there.
-        m.fence();
+        m.flush(to, ENTRY, Step::VersionedEntry);
+        // What was here before is further on, or was not there.
+        m.fence(Step::VersionedEntry);
     }
 
     fn is_there(self, version: u64) -> bool {
@@ -123,9 +122,8 @@ fn entry_at(at: u64, i: usize) -> u64 {
 /// Ends an entry; durable when it returns.
 fn end<M: Medium>(m: &M, at: u64, i: usize, version: u64) {
     m.store(entry_at(at, i) + 24, version);
-    m.flush(entry_at(at, i), ENTRY);
-    // Crash: the entry ends with a version that never was.
-    m.fence();
+    m.flush(entry_at(at, i), ENTRY, Step::VersionedEnd);
+    m.fence(Step::VersionedEnd);
 }
 
 impl<const SLOTS: usize> Versioned<SLOTS> {
@@ -201,7 +199,7 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
             m.store_pair(entry_at(at, i), [key, value]);
             m.store_pair(entry_at(at, i) + 16, [0, NEVER]);
         }
-        m.flush(at, entry_at(0, entries.len()));
+        m.flush(at, entry_at(0, entries.len()), Step::NodeFill);
         hints.set(entries.len(), entries.len());
     }
 

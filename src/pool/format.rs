@@ -30,7 +30,7 @@
 //!   `boot` is 0 only once everything is. (Unless syncing is turned off.)
 
 use crate::error::{Error, Result};
-use crate::medium::{LINE, MEASURED, Medium};
+use crate::medium::{LINE, MEASURED, Medium, Step};
 
 /// "BRISTLEC" in the file's first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"BRISTLEC");
@@ -342,9 +342,8 @@ impl Superblock {
             for (i, &word) in words.iter().enumerate() {
                 m.store(at + i as u64 * 8, word);
             }
-            m.flush(at, BYTES);
-            // Crash: this twin may be torn, its checksum then tells; the other one is whole (S1).
-            m.fence();
+            m.flush(at, BYTES, Step::HeaderTwin);
+            m.fence(Step::HeaderTwin);
         }
     }
 
@@ -353,14 +352,12 @@ impl Superblock {
     pub(crate) fn conceive<M: Medium>(m: &M) {
         if m.load(TWINS[1]) != 0 {
             m.store(TWINS[1], 0);
-            m.flush(TWINS[1], 8);
-            // Crash: the pool that was here, with one twin.
-            m.fence();
+            m.flush(TWINS[1], 8, Step::HeaderClear);
+            m.fence(Step::HeaderClear);
         }
         m.store(TWINS[0], BIRTH);
-        m.flush(TWINS[0], 8);
-        // Crash: an unborn pool (S3). The next creation starts over.
-        m.fence();
+        m.flush(TWINS[0], 8, Step::HeaderBirth);
+        m.fence(Step::HeaderBirth);
     }
 }
 

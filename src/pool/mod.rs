@@ -20,7 +20,7 @@ pub use progress::Progress;
 
 use crate::codec::{key_kind_name, value_kind_name};
 use crate::error::{Broken, Error, Result};
-use crate::medium::{Domain, Mapped, Medium};
+use crate::medium::{Domain, Mapped, Medium, Step};
 use crate::sync::{Mutex, MutexGuard};
 use catalog::{Catalog, Found, Slot, Slots};
 use format::Superblock;
@@ -310,7 +310,7 @@ impl<M: Medium> Inner<M> {
         for root in self.live_roots()? {
             root.set_closed(&self.medium, None);
         }
-        self.medium.fence();
+        self.medium.fence(Step::DistrustCloses);
         let failed = |source| Error::Io {
             pool: self.medium.facts().name.to_owned(),
             doing: "clear what is not used of",
@@ -555,10 +555,10 @@ impl<M: Medium> Inner<M> {
         for (i, &word) in words.iter().enumerate() {
             self.medium.store(at + i as u64 * 8, word);
         }
-        // Crash: a span that nothing points to; released when the tree is opened. (What is not whole of it would be found out
-        // by the checksums, and the leaves be looked for as after a crash: this is for an open that need not.)
-        self.medium.flush(at, bytes);
-        self.medium.fence();
+        // What is not whole of it would be found out by the checksums, and the leaves be looked for as after a crash: this is
+        // for an open that need not.
+        self.medium.flush(at, bytes, Step::CloseRecord);
+        self.medium.fence(Step::CloseRecord);
         Ok(at)
     }
 

@@ -8,7 +8,7 @@ use super::epochs::Epochs;
 use super::format::Geometry;
 use super::records::Records;
 use super::segments::Segments;
-use crate::medium::{Dram, Medium};
+use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
 use crate::node::shadow::{Leave, Shadow};
 use crate::sync::{AtomicU64, Ordering};
@@ -67,7 +67,7 @@ impl Leaf {
         let was = self.shadow.lock.lock();
         let old = self.slot.load(Ordering::Relaxed);
         self.slot.store(new, Ordering::Relaxed);
-        self.m.fence();
+        self.m.fence(Step::Insert);
         self.shadow.lock.unlock(was, Leave::Ready);
         self.records.retire(&self.m, &self.segments, [old]);
         self.records.collect_after(&self.m, &self.segments, without.grace());

@@ -1,7 +1,7 @@
 //! How a pool is created and opened.
 
 use crate::error::{Error, Result};
-use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, lines};
+use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, Step, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
@@ -327,14 +327,12 @@ pub(crate) fn zero_from<M: Medium>(m: &M, from: u64) {
     for line in lines(from, m.facts().len - from) {
         let words = (line.max(from)..(line + LINE).min(m.facts().len)).step_by(8);
         if words.filter(|&at| m.load(at) != 0).inspect(|&at| m.store(at, 0)).count() > 0 {
-            m.flush(line, LINE);
+            m.flush(line, LINE, Step::HeaderZero);
             used = true;
         }
     }
     if used {
-        // Crash, until here: an unborn pool, or one that is checked after a crash of the machine: the next try zeros what this
-        // one has not.
-        m.fence();
+        m.fence(Step::HeaderZero);
     }
 }
 

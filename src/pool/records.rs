@@ -18,7 +18,7 @@
 
 use crate::delay::delay;
 use crate::error::{Broken, Error, Result};
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::pool::blocks::Blocks;
 use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
 use crate::pool::segments::{Entry, Kind, Segments};
@@ -127,9 +127,8 @@ impl Records {
             word[..chunk.len()].copy_from_slice(chunk);
             m.store(at + HEADER + i as u64 * 8, u64::from_ne_bytes(word));
         }
-        m.flush(at, size);
-        // Crash: bytes in a block that no slot points to; the next open counts it as free.
-        m.fence();
+        m.flush(at, size, Step::RecordWrite);
+        m.fence(Step::RecordWrite);
         Ok(at)
     }
 

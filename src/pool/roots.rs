@@ -17,7 +17,7 @@
 //! - **R2** `closed` is 0 whenever anything of the tree may differ from its close record.
 
 use crate::error::{Broken, Error, Result};
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::pool::format::{Geometry, crc};
 
 const LIVE: u64 = 0x11fe;
@@ -131,21 +131,18 @@ impl Root {
         m.store(self.at + INDEX, 0);
         m.store(self.at + CLOSED, 0);
         m.store(self.at + NAME_LEN, name.len() as u64);
-        m.flush(self.at, NAME + NAME_MAX as u64);
-        // Crash: a free entry; its segments are released at the next open.
-        m.fence();
+        m.flush(self.at, NAME + NAME_MAX as u64, Step::RootFill);
+        m.fence(Step::RootFill);
         m.store(self.at + STATE, self.state(m));
-        m.flush(self.at + STATE, 8);
-        // Crash: no tree, or an empty one.
-        m.fence();
+        m.flush(self.at + STATE, 8, Step::RootCreate);
+        m.fence(Step::RootCreate);
     }
 
     /// Frees the entry.
     pub(crate) fn delete<M: Medium>(&self, m: &M) {
         m.store(self.at + STATE, 0);
-        m.flush(self.at + STATE, 8);
-        // Crash: the whole tree, or none; in the latter case the next open releases its segments.
-        m.fence();
+        m.flush(self.at + STATE, 8, Step::RootDrop);
+        m.fence(Step::RootDrop);
     }
 
     pub(crate) fn head<M: Medium>(&self, m: &M) -> u64 {
@@ -159,9 +156,8 @@ impl Root {
 
     pub(crate) fn set_head<M: Medium>(&self, m: &M, head: u64) {
         m.store(self.at + HEAD, head);
-        m.flush(self.at + HEAD, 8);
-        // Crash: the old chain or the new one, each whole.
-        m.fence();
+        m.flush(self.at + HEAD, 8, Step::RootHead);
+        m.fence(Step::RootHead);
     }
 
     pub(crate) fn index<M: Medium>(&self, m: &M) -> u64 {
@@ -176,7 +172,7 @@ impl Root {
     /// Flushed; the caller fences.
     pub(crate) fn set_index<M: Medium>(&self, m: &M, root: u64) {
         m.store(self.at + INDEX, root);
-        m.flush(self.at + INDEX, 8);
+        m.flush(self.at + INDEX, 8, Step::RootIndex);
     }
 
     pub(crate) fn closed<M: Medium>(&self, m: &M) -> Option<Closed> {
@@ -195,8 +191,7 @@ impl Root {
             m.store(self.at + CLOSED_META, u64::from(words) | u64::from(crc) << 32);
         }
         m.store(self.at + CLOSED, closed.map_or(0, |c| c.at));
-        // Crash: open or closed; open only means that the next open walks the chain.
-        m.flush(self.at + CLOSED, 16);
+        m.flush(self.at + CLOSED, 16, if closed.is_some() { Step::RootClose } else { Step::RootOpen });
     }
 }
 

@@ -12,7 +12,7 @@
 //! - **T3** A segment of nodes stays one until its tree is dropped (type-stable).
 
 use crate::error::{Broken, Error, Result};
-use crate::medium::{LINE, Medium};
+use crate::medium::{LINE, Medium, Step};
 use crate::memory::Zeroed;
 use crate::pool::format::Geometry;
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -171,10 +171,9 @@ impl Segments {
             segment = next;
         }
         stale.iter().for_each(|&segment| m.store(self.at(segment), 0));
-        self.flush_entries(m, &stale);
+        self.flush_entries(m, &stale, Step::SegmentForget);
         if !stale.is_empty() {
-            // Crash, until here: they are found again.
-            m.fence();
+            m.fence(Step::SegmentForget);
         }
         Ok(())
     }
@@ -269,11 +268,10 @@ impl Segments {
             for i in part..behind {
                 self.put(m, segment + i, if i == 0 { entry } else { Entry::new(Kind::Rest, entry.tree, 0) });
             }
-            m.flush(self.at(segment + part), u64::from(behind - part) * 8);
-            // Crash: segments of a tree that nothing in it reaches; its next walk finds their blocks free, or releases
-            // them. The fence is for other threads, which may take and commit blocks of the segment: their own fences do
-            // not wait for this flush. And for the next part (T2).
-            m.fence();
+            m.flush(self.at(segment + part), u64::from(behind - part) * 8, Step::SegmentAssign);
+            // The fence is for the next part (T2), and for other threads, which may take and commit blocks of the segment:
+            // their own fences do not wait for this flush.
+            m.fence(Step::SegmentAssign);
         }
         Ok((segment, fresh))
     }
@@ -297,18 +295,17 @@ impl Segments {
         }
         released.sort_unstable();
         released.iter().for_each(|&segment| self.put(m, segment, Entry::new(Kind::Free, 0, 0)));
-        self.flush_entries(m, &released);
-        // Crash, until here: still the tree's, and reached by nothing; its next walk releases them again. Not later: after an
-        // orderly close there is no walk, and the slot of a dropped tree may be another's.
-        m.fence();
+        self.flush_entries(m, &released, Step::SegmentRelease);
+        // Not later: after an orderly close there is no walk, and the slot of a dropped tree may be another's.
+        m.fence(Step::SegmentRelease);
         state.free.extend(released);
         state.tidy();
     }
 
     /// Flushes the entries of segments, which ascend: each line once.
-    fn flush_entries<M: Medium>(&self, m: &M, segments: &[u32]) {
+    fn flush_entries<M: Medium>(&self, m: &M, segments: &[u32], step: Step) {
         let same_line = |&a: &u32, &b: &u32| self.at(a) / LINE == self.at(b) / LINE;
-        segments.chunk_by(same_line).for_each(|entries| m.flush(self.at(entries[0]), 8));
+        segments.chunk_by(same_line).for_each(|entries| m.flush(self.at(entries[0]), 8, step));
     }
 
     /// Where a segment's entry lies.

@@ -5,7 +5,7 @@ use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::Result;
 use crate::index::GROUP;
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::{Entry, Node, Renew, Space, SplitInPlace, Verb, last_of_each};
 
 /// A batch under way: leaves stay locked until what they were given is durable, so that no reader sees what a crash could
@@ -136,7 +136,7 @@ impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         }
         if any {
             // Crash, until here: each of the entries is there or not; each one whole.
-            self.tree.medium().fence();
+            self.tree.medium().fence(Step::BatchFence);
         }
         self.publish();
     }

@@ -4,7 +4,7 @@ use super::Core;
 use crate::chain::Chain;
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Error, Result};
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::{Entry, KeyRange, Node};
 use crate::pool::blocks::Taken;
 use crate::sync::Ordering;
@@ -98,7 +98,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         self.append_from(&mut draft, u64::MAX, tail.into_iter().collect())?;
         self.write_pending(&mut draft, 0)?;
         // Crash: leaves that nothing points to.
-        m.fence();
+        m.fence(Step::BulkFill);
         Ok(draft)
     }
 

@@ -14,7 +14,7 @@ use super::Core;
 use crate::chain::Links;
 use crate::error::Result;
 use crate::index::{Source, Top};
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::Node;
 use crate::pool::Inner;
 use crate::pool::blocks::Blocks;
@@ -100,7 +100,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         if self.directory.keeps_image() {
             self.image_at.store(closed.at, Ordering::Relaxed);
             // With this fence, the tree is open: it may differ from its record from here on (R2).
-            self.medium().fence();
+            self.medium().fence(Step::RootOpen);
         } else {
             self.release_close_record(closed.at);
         }

@@ -8,7 +8,7 @@ use crate::chain::Chain;
 use crate::codec::Kind;
 use crate::error::{Error, Result};
 use crate::index::Upper;
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::{IndexKind, Node};
 use crate::pool::records::{Records, release_spans};
 use crate::pool::roots::{Root, Shape};
@@ -88,7 +88,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 if !self.restore(closed) {
                     // With this fence, the tree is open: it may differ from its record from here on (R2). The walk releases
                     // the span, as one that nothing points to: what is damaged may name another one.
-                    m.fence();
+                    m.fence(Step::RootOpen);
                     self.walk(head)?;
                 }
             }

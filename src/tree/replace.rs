@@ -11,7 +11,7 @@ use super::Core;
 use crate::chain::{For, Locked};
 use crate::delay::delay;
 use crate::error::{Error, Result};
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::{Entry, KeyRange, Node};
 use crate::sync::Ordering;
 
@@ -67,7 +67,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         };
         // Crash: blocks that no chain reaches.
         if !fenced {
-            m.fence();
+            m.fence(Step::RewriteFill);
         }
         delay();
         match &mut left {

@@ -1,7 +1,7 @@
 //! Trees are opened, created, closed and dropped side by side: nobody waits but for the tree that he wants.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::{Counted, Dram, Layer, Medium};
+use bristlecone::medium::{Counted, Dram, Layer, Medium, Step};
 use bristlecone::papers::Circular;
 use bristlecone::{Error, IndexKind, OneLine, Options, PTree, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,7 +62,7 @@ impl Layer for Gate {
         &self.on
     }
 
-    fn fence(&self) {
+    fn fence(&self, step: Step) {
         let mut fate = self.fate.lock().unwrap();
         let mine = |fate: &Option<(ThreadId, Fate)>| {
             fate.filter(|(thread, _)| *thread == thread::current().id()).map(|(_, fate)| fate)
@@ -82,7 +82,7 @@ impl Layer for Gate {
             }
             None => {}
         }
-        self.on.fence();
+        self.on.fence(step);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every crash state, at the smallest node sizes; and every planted bug.
 
 use bristlecone::crash::{Campaign, Control, ControlKind, History, Outcome, Values};
-use bristlecone::medium::Model;
+use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
 use bristlecone::{IndexKind, Node, OneLine};
 
@@ -164,9 +164,15 @@ fn every_planted_bug_is_found<N: Node>(index: IndexKind, model: Model, values: V
 
 /// The same for what is particular to a layout, for how chains change, and, with a depth of 1, for what only recoveries do. The
 /// rest is common to all, and found with others.
-fn every_planted_bug_of_the_layout_is_found<N: Node>(depth: u32, but: &[(ControlKind, &'static str)]) {
+fn every_planted_bug_of_the_layout_is_found<N: Node>(depth: u32, but: &[(ControlKind, Step)]) {
     let mut campaign = Campaign::new(Model::Weak);
-    campaign.places = vec!["src/node/", "src/papers/", "src/chain/", "src/tree/replace.rs"];
+    let common = [
+        "Creating a pool, and its superblock",
+        "Segments",
+        "Creating, dropping, opening and closing a tree",
+        "Records",
+    ];
+    campaign.steps = Step::ALL.iter().copied().filter(|step| !common.contains(&step.protocol())).collect();
     campaign.depth = depth;
     every_planted_bug_is_found_but::<N>(IndexKind::Volatile, campaign, &brief_histories(), but);
 }
@@ -175,7 +181,7 @@ fn every_planted_bug_is_found_but<N: Node>(
     index: IndexKind,
     mut campaign: Campaign,
     histories: &[String],
-    but: &[(ControlKind, &'static str)],
+    but: &[(ControlKind, Step)],
 ) {
     let (model, values) = (campaign.model, campaign.values);
     campaign.index = index;
@@ -188,16 +194,15 @@ fn every_planted_bug_is_found_but<N: Node>(
     let controls = campaign.controls::<N>(&histories, |_, _| ());
     assert!(controls.len() >= 10, "only {} places", controls.len());
     // Each of these places may be missed once.
-    let mut explained =
-        vec![(ControlKind::Fence, "src/pool/segments.rs"), (ControlKind::Fence, "src/index/persistent/mod.rs")];
+    let mut explained = vec![(ControlKind::Fence, Step::SegmentAssign), (ControlKind::Fence, Step::IndexRoot)];
     // A released segment that stays its tree's is lost after an orderly close only, and then only spans are.
     if values == Values::Numbers {
-        explained.push((ControlKind::Flush, "src/pool/segments.rs"));
+        explained.push((ControlKind::Flush, Step::SegmentRelease));
     }
     // What is not whole of a close record is found out by its checksums: it is durable for the sake of speed.
-    explained.extend([(ControlKind::Flush, "src/pool/mod.rs"), (ControlKind::Fence, "src/pool/mod.rs")]);
+    explained.extend([(ControlKind::Flush, Step::CloseRecord), (ControlKind::Fence, Step::CloseRecord)]);
     explained.extend(but);
-    let mut is_explained = |control: &Control| match explained.iter().position(|&e| e == (control.kind, control.file)) {
+    let mut is_explained = |control: &Control| match explained.iter().position(|&e| e == (control.kind, control.step)) {
         Some(place) => {
             explained.swap_remove(place);
             true
@@ -242,8 +247,8 @@ fn planted_bugs_of_repairs() {
 #[test]
 fn planted_bugs_crab() {
     // That a block is taken is noted for its cost alone, as in the paper: what is in use is what the chain reaches.
-    const OF_NOTES: &[(ControlKind, &str)] =
-        &[(ControlKind::Flush, "src/chain/allocation.rs"), (ControlKind::Fence, "src/chain/allocation.rs")];
+    const OF_NOTES: &[(ControlKind, Step)] =
+        &[(ControlKind::Flush, Step::BlockNote), (ControlKind::Fence, Step::BlockNote)];
     every_planted_bug_of_the_layout_is_found::<CowSip<8>>(1, OF_NOTES);
     // At this size it copies nearly always, so that hardly a history leaves it a shift to finish.
     every_planted_bug_of_the_layout_is_found::<CowSip<8, { crab::OPT }>>(0, &[]);
@@ -251,7 +256,7 @@ fn planted_bugs_crab() {
 
 /// The fence of the store that links new leaves is for other threads, which may reuse the old ones' blocks: the change that
 /// wanted room has fences of its own.
-const OF_RENEWAL: &[(ControlKind, &str)] = &[(ControlKind::Fence, "src/node/mod.rs")];
+const OF_RENEWAL: &[(ControlKind, Step)] = &[(ControlKind::Fence, Step::Link)];
 
 #[test]
 fn planted_bugs_append() {
@@ -275,10 +280,10 @@ fn planted_bugs_fingerprint() {
     every_planted_bug_of_the_layout_is_found::<Fingerprint<8>>(
         1,
         &[
-            (ControlKind::Flush, "src/node/mod.rs"),
-            (ControlKind::Fence, "src/node/mod.rs"),
-            (ControlKind::Fence, "src/chain/restructure.rs"),
-            (ControlKind::Fence, "src/chain/restructure.rs"),
+            (ControlKind::Flush, Step::Link),
+            (ControlKind::Fence, Step::Link),
+            (ControlKind::Fence, Step::JoinPrefill),
+            (ControlKind::Fence, Step::ShareFill),
         ],
     );
 }

@@ -1,7 +1,7 @@
 //! The typed map: every kind of key and value, records of every length, and the space they take and give back.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::{Facts, Layer, Medium};
+use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{Encoded, Error, IndexKind, Key, Kind, Map, Node, OneLine, Options, Pool, Result, Stored, Value};
 use std::collections::BTreeMap;
@@ -443,8 +443,8 @@ impl Layer for Snapshots {
         Facts { name: "snapshots", ..self.below().facts() }
     }
 
-    fn fence(&self) {
-        self.of.fence();
+    fn fence(&self, step: Step) {
+        self.of.fence(step);
         if self.on.load(Ordering::Relaxed) {
             self.taken.lock().unwrap().push(words_of(&self.of));
         }

@@ -2,7 +2,7 @@
 //! never taken for a crash of the process.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::{Facts, Layer, Medium};
+use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::Circular;
 use bristlecone::{Error, IndexKind, Map, Options, Pool};
 use std::collections::BTreeMap;
@@ -84,8 +84,8 @@ impl Layer for Disk {
         Ok(())
     }
 
-    fn fence(&self) {
-        self.cache.fence();
+    fn fence(&self, step: Step) {
+        self.cache.fence(step);
         self.moment();
     }
 }

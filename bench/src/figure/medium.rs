@@ -4,7 +4,7 @@
 //! mapping, so that a search is what it is without switches; what a store and a flush cost more is one branch, for
 //! every contestant.
 
-use bristlecone::medium::{Costs, Counts, Domain, LINE, Layer, Mapped, Medium};
+use bristlecone::medium::{Costs, Counts, Domain, LINE, Layer, Mapped, Medium, Step};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -97,14 +97,14 @@ impl Layer for Switched {
     }
 
     #[inline]
-    fn order(&self) {
+    fn order(&self, step: Step) {
         self.count(&self.orders, 1);
-        self.mapped.order();
+        self.mapped.order(step);
     }
 
     #[inline]
-    fn flush(&self, at: u64, len: u64) {
-        self.mapped.flush(at, len);
+    fn flush(&self, at: u64, len: u64, step: Step) {
+        self.mapped.flush(at, len, step);
         if !self.switches.durable || len == 0 {
             return;
         }
@@ -119,11 +119,11 @@ impl Layer for Switched {
     }
 
     #[inline]
-    fn fence(&self) {
+    fn fence(&self, step: Step) {
         if self.switches.durable {
             self.count(&self.fences, 1);
         }
-        self.mapped.fence();
+        self.mapped.fence(step);
     }
 }
 

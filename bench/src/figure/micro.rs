@@ -9,7 +9,7 @@ use crate::counts::PerOp;
 use crate::numbers::Random;
 use crate::out::Outcome;
 use crate::scratch::Scratch;
-use bristlecone::medium::{LINE, Mapped, Medium};
+use bristlecone::medium::{LINE, Mapped, Medium, Step};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -30,14 +30,14 @@ const WAYS: &[Way] = &[
     ("shift", "copy", true, |m, times| (0..times).for_each(|i| copy(m, i))),
     ("flush", "together", true, |m, times| {
         dirty(m, times);
-        m.flush(0, times * LINE);
-        m.fence();
+        m.flush(0, times * LINE, Step::Measure);
+        m.fence(Step::Measure);
     }),
     ("flush", "each", true, |m, times| {
         dirty(m, times);
         for i in 0..times {
-            m.flush(i * LINE, LINE);
-            m.fence();
+            m.flush(i * LINE, LINE, Step::Measure);
+            m.fence(Step::Measure);
         }
     }),
 ];
@@ -46,15 +46,15 @@ const WAYS: &[Way] = &[
 fn shift(m: &Switched, new: u64, ordered: bool) {
     let order = || {
         if ordered {
-            m.order()
+            m.order(Step::Measure)
         }
     };
     let mut line = ENTRIES * 16 / LINE;
     for slot in (0..=ENTRIES).rev() {
         let at = slot * 16;
         if at / LINE != line {
-            m.flush(line * LINE, LINE);
-            m.fence();
+            m.flush(line * LINE, LINE, Step::Measure);
+            m.fence(Step::Measure);
             line = at / LINE;
         }
         let [key, value] = if slot == 0 { [new, new] } else { [m.load(at - 16), m.load(at - 8)] };
@@ -63,8 +63,8 @@ fn shift(m: &Switched, new: u64, ordered: bool) {
         m.store(at, key);
         order();
     }
-    m.flush(0, LINE);
-    m.fence();
+    m.flush(0, LINE, Step::Measure);
+    m.fence(Step::Measure);
 }
 
 /// The same in a copy of the node: one flush of all, and then one of the word that points to it.
@@ -76,11 +76,11 @@ fn copy(m: &Switched, new: u64) {
         let at = slot * 16;
         m.store_pair(to + at + 16, [m.load(from + at), m.load(from + at + 8)]);
     }
-    m.flush(to, (ENTRIES + 1) * 16);
-    m.fence();
+    m.flush(to, (ENTRIES + 1) * 16, Step::Measure);
+    m.fence(Step::Measure);
     m.store(pointer, to);
-    m.flush(pointer, 8);
-    m.fence();
+    m.flush(pointer, 8, Step::Measure);
+    m.fence(Step::Measure);
 }
 
 fn dirty(m: &Switched, lines: u64) {

@@ -233,8 +233,8 @@ fn report_controls(args: &Args, controls: &[Control], time: Duration) -> Outcome
             .map(|control| {
                 json!({
                     "left_out": control.kind.name(),
-                    "file": control.file,
-                    "line": control.line,
+                    "step": control.step.name(),
+                    "protocol": control.step.protocol(),
                     "caught_by": control.caught_by,
                 })
             })
@@ -251,13 +251,13 @@ fn report_controls(args: &Args, controls: &[Control], time: Duration) -> Outcome
     } else {
         out::text(&format!("{}: {} planted bugs in {}", what(args), controls.len(), out::time(time)))?;
         for control in controls {
-            let place = format!("{}:{}", control.file, control.line);
+            let step = control.step.name();
             let caught = match &control.caught_by {
                 Some(history) if history.is_empty() => "found: by the creation".to_owned(),
                 Some(history) => format!("found: {}", shortened(history)),
                 None => "NOT FOUND: not needed by one thread under this model".to_owned(),
             };
-            out::text(&format!("  without {:5} at {place:32} {caught}", control.kind.name()))?;
+            out::text(&format!("  without {:5} of {step:22} {caught}", control.kind.name()))?;
         }
     }
     Ok(ExitCode::SUCCESS)

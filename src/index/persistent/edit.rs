@@ -3,7 +3,7 @@
 use super::{Top, Upper};
 use crate::delay::delay;
 use crate::error::Result;
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, KeyRange, Node};
 
 impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
@@ -56,7 +56,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
         let range = KeyRange::new(0, u64::MAX);
         let node = self.chain.create(level, range, 0, &[(0, first), (low, child)])?;
         // Crash: a block that nothing points to.
-        m.fence();
+        m.fence(Step::IndexGrow);
         self.set_root(Some(Top { at: node.at, level }));
         Ok(())
     }

@@ -21,7 +21,7 @@ mod search;
 use crate::chain::{Chain, Links};
 use crate::delay::delay;
 use crate::error::{Broken, Result};
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, LOW, Node};
 use crate::pool::Inner;
 use crate::pool::roots::Root;
@@ -93,7 +93,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
         self.root.set_index(m, top.map_or(0, |top| top.at));
         // Crash: the old root or the new one; both lead to every leaf, at worst through the chain. The fence is for other
         // threads, which may reuse the old root's block: their own fences do not wait for this flush.
-        m.fence();
+        m.fence(Step::IndexRoot);
         delay();
         self.set_top(top);
     }

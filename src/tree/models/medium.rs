@@ -1,6 +1,6 @@
 //! A medium for loom: of its words, only those of the nodes are modelled, and only from the moment when threads race.
 
-use crate::medium::{Costs, Facts, Hint, Medium};
+use crate::medium::{Costs, Facts, Hint, Medium, Step};
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 use std::sync::OnceLock;
@@ -87,11 +87,11 @@ impl Medium for Few {
         self.store(at + 8, second);
     }
 
-    fn order(&self) {}
+    fn order(&self, _step: Step) {}
 
-    fn flush(&self, _at: u64, _len: u64) {}
+    fn flush(&self, _at: u64, _len: u64, _step: Step) {}
 
-    fn fence(&self) {}
+    fn fence(&self, _step: Step) {}
 
     fn hint(&self, _at: u64, _len: u64, _hint: Hint) {}
 }

@@ -10,7 +10,7 @@ mod starving;
 mod storm;
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::{Facts, Layer, Medium, load_each};
+use bristlecone::medium::{Facts, Layer, Medium, Step, load_each};
 use bristlecone::{Node, Options, PTree, Pool};
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
@@ -89,9 +89,9 @@ impl Layer for Jittery {
         self.0.store_pair(at, pair);
     }
 
-    fn fence(&self) {
+    fn fence(&self, step: Step) {
         jitter();
-        self.0.fence();
+        self.0.fence(step);
     }
 }
 

@@ -1,0 +1,165 @@
+//! The persist steps: every place in a protocol that orders stores, starts a write-back or waits for one has a name.
+//!
+//! The table here is the one place that says what a crash leaves that comes before a step is done, and who repairs it. The
+//! crash checker plants its bugs by these names, and `docs/design.md` has the table as text.
+
+/// Declares [`Step`] from a table: of each protocol its steps, and of each step what a cut leaves and who repairs that.
+macro_rules! steps {
+    ($($protocol:literal { $($step:ident: $leaves:literal, $repair:literal;)* })*) => {
+        /// A persist step, by name.
+        ///
+        /// What a crash leaves that comes before the step is done, and who repairs it: [`leaves`](Self::leaves),
+        /// [`repair`](Self::repair).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Step {
+            $($(#[doc = $leaves] $step,)*)*
+        }
+
+        impl Step {
+            /// All of them, in the order of the protocols.
+            pub const ALL: &[Self] = &[$($(Self::$step),*),*];
+
+            /// The name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($(Self::$step => stringify!($step),)*)*
+                }
+            }
+
+            /// The protocol that it is a step of.
+            pub const fn protocol(self) -> &'static str {
+                match self {
+                    $($(Self::$step => $protocol,)*)*
+                }
+            }
+
+            /// What a crash leaves that comes before the step is done.
+            pub const fn leaves(self) -> &'static str {
+                match self {
+                    $($(Self::$step => $leaves,)*)*
+                }
+            }
+
+            /// Who repairs what a crash leaves.
+            pub const fn repair(self) -> &'static str {
+                match self {
+                    $($(Self::$step => $repair,)*)*
+                }
+            }
+        }
+    };
+}
+
+steps! {
+    "Creating a pool, and its superblock" {
+        HeaderClear: "The pool that was here, with one twin.", "Nobody: the other twin is whole (S1).";
+        HeaderBirth: "An unborn pool (S3).", "The next creation starts over.";
+        HeaderZero: "Words that are not zero where none was ever written.", "The next try clears what this one has not.";
+        HeaderTwin: "A twin that is torn, which its checksum tells.", "Nobody: the other twin is whole (S1).";
+        DistrustCloses: "Some trees are open, some are closed (R2).", "The next check after a power loss opens the rest.";
+    }
+    "Measuring what persisting costs" {
+        Measure: "What was there: words are replaced by themselves.", "Nobody.";
+    }
+    "Segments" {
+        SegmentAssign: "Segments of a tree that nothing in it reaches.", "The tree's next walk frees or releases them.";
+        SegmentRelease: "Segments that are still the tree's, and that nothing reaches.", "The tree's next walk releases them.";
+        SegmentForget: "Entries of a span that a crash cut short.", "The next open for writing clears them.";
+    }
+    "Creating, dropping, opening and closing a tree" {
+        RootFill: "A free entry.", "The next open releases its segments.";
+        RootCreate: "No tree, or an empty one.", "The next open releases the segments of a tree that is not there.";
+        RootDrop: "The whole tree, or none.", "The next open releases the segments of a tree that is not there.";
+        RootHead: "The old chain or the new one, each whole.", "Nobody: the next walk frees what is not reached.";
+        RootIndex: "The old root of the index or the new one.", "Nobody: both lead to every leaf, at worst along the chain.";
+        RootOpen: "A tree that is still closed, and as its record says.", "Nobody.";
+        RootClose: "A tree that is still open.", "Nobody: the next open walks the chain.";
+        CloseRecord: "A span that nothing points to.", "The tree's next walk releases it.";
+    }
+    "Records" {
+        RecordWrite: "Bytes in a block that no slot points to.", "The next walk counts the block as free.";
+    }
+    "Changing a chain" {
+        NodeFill: "A block that no chain reaches.", "The next walk counts the block as free.";
+        NodePrefill: "Entries beyond the owned range: empty slots (N2).", "Nobody.";
+        SplitFill: "A block that no chain reaches.", "The next walk counts the block as free.";
+        JoinPrefill: "Entries beyond the owned range: empty slots (N2).", "Nobody.";
+        ShareFill: "A block that no chain reaches, and entries beyond the owned range.", "The next walk counts the block as free.";
+        RewriteFill: "Blocks that no chain reaches.", "The next walk counts the blocks as free.";
+        BulkFill: "Leaves that nothing points to.", "The next walk counts the blocks as free.";
+        Link: "The chain before the change, or after it.", "Nobody: what a node does not own any more is empty (N2).";
+        BlockNote: "A block whose note is not what it is.", "Nobody: in use is what the chain reaches.";
+    }
+    "A persistent index" {
+        IndexGrow: "A block that nothing points to.", "The next repair of the index counts the block as free.";
+        IndexRoot: "The old root of the index or the new one.", "Nobody: both lead to every leaf.";
+    }
+    "One change of a node" {
+        Insert: "The change, or not.", "Nobody.";
+        Update: "The old value or the new one.", "Nobody.";
+        Remove: "The entry, or none.", "Nobody.";
+        BatchLines: "Of each entry of the batch, the old one or the new one.", "Nobody.";
+        BatchFence: "Of each entry of the batch, the old one or the new one.", "Nobody.";
+        BatchChange: "The change, or not.", "Nobody.";
+    }
+    "OneLine" {
+        OneLineInsertKey: "An empty slot: the value comes before the key, in one line.", "Nobody.";
+        OneLineInsert: "An empty slot, or the entry.", "Nobody.";
+        OneLineUpdate: "The old value or the new one.", "Nobody.";
+        OneLineRemove: "The entry, or an empty slot.", "Nobody.";
+    }
+    "Sorted layouts: shifting" {
+        ShiftOutwards: "One equal pair of keys, of which the outer one is whole (N3).", "The first touch of the node closes the gap.";
+        ShiftOutwardsKey: "An empty slot, or one equal pair of which the outer one is whole.", "The first touch of the node closes the gap.";
+        ShiftInwards: "One equal pair of keys, of which the outer one is whole (N3).", "The first touch of the node closes the gap.";
+        ShiftInwardsValue: "One equal pair of keys, of which the outer one is whole (N3).", "The first touch of the node closes the gap.";
+        ShiftRightMarker: "One equal pair of keys at the right end.", "The first touch of the node closes the gap.";
+        ShiftLeftMarker: "One equal pair of keys at the left end.", "The first touch of the node closes the gap.";
+        ShiftRightInsert: "One equal pair of keys, or the new entry.", "The first touch of the node closes the gap.";
+        ShiftLeftInsert: "One equal pair of keys, or the new entry.", "The first touch of the node closes the gap.";
+        ShiftRightRemove: "One equal pair of keys at the right end.", "The first touch of the node closes the gap.";
+        ShiftLeftRemove: "One equal pair of keys at the left end.", "The first touch of the node closes the gap.";
+        ShiftUpdate: "The old value or the new one.", "Nobody.";
+        ShiftRepair: "One equal pair of keys, nearer to the end of the run.", "The next first touch goes on from there.";
+    }
+    "Append" {
+        AppendElements: "Elements that do not count.", "Nobody: the next append overwrites them.";
+        AppendCount: "All of the elements count, or none does.", "Nobody.";
+    }
+    "Fingerprint" {
+        BitmapSlot: "A slot whose bit is not set.", "Nobody.";
+        BitmapPrint: "A slot whose bit is not set: its fingerprint comes before the bit, in one line.", "Nobody.";
+        BitmapInsert: "No entry, or the entry.", "Nobody.";
+        BitmapUpdate: "The old value or the new one.", "Nobody.";
+        BitmapRemove: "The entry, or none.", "Nobody.";
+        BitmapPrefill: "Slots whose bits are not set.", "Nobody.";
+        BitmapClear: "Bits of slots that are not owned any more.", "The first touch of the node clears them.";
+    }
+    "Logged" {
+        LogCopy: "A log that does not count.", "Nobody.";
+        LogCount: "The log, which holds what the slots hold.", "The first touch of the node puts the log back.";
+        LogChange: "The log counts, and the change is half done.", "The first touch of the node puts the log back.";
+        LogForget: "The log counts, or the change is done.", "The first touch of the node puts the log back.";
+        LogUndo: "The log still counts.", "The next first touch puts the log back.";
+    }
+    "Versioned" {
+        VersionedBegin: "An entry that starts with a version that never comes.", "The first touch of the node overwrites it.";
+        VersionedStart: "An entry that starts with a version that never comes.", "The first touch of the node overwrites it.";
+        VersionedEntry: "An entry that starts with a version that never comes, or the whole entry.", "The first touch of the node takes back what was not committed.";
+        VersionedEnd: "An entry that ends with a version that was not committed.", "The first touch of the node takes it back.";
+        VersionedCommit: "The change has not happened, or has.", "Nobody.";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_differ() {
+        let names: BTreeSet<&str> = Step::ALL.iter().map(|step| step.name()).collect();
+        assert_eq!(names.len(), Step::ALL.len());
+    }
+}
