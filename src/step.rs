@@ -53,14 +53,14 @@ macro_rules! steps {
 
 steps! {
     "Creating a pool, and its superblock" {
-        HeaderClear: "The pool that was here, with one twin.", "Nobody: the other twin is whole (S1).";
+        HeaderClear: "The pool that was here, with one twin.", "Nothing to repair: the other twin is whole (S1).";
         HeaderBirth: "An unborn pool (S3).", "The next creation starts over.";
         HeaderZero: "Words that are not zero where none was ever written.", "The next try clears what this one has not.";
-        HeaderTwin: "A twin that is torn, which its checksum tells.", "Nobody: the other twin is whole (S1).";
+        HeaderTwin: "A twin that is torn, which its checksum tells.", "Nothing to repair: the other twin is whole (S1).";
         DistrustCloses: "Some trees are open, some are closed (R2).", "The next check after a power loss opens the rest.";
     }
     "Measuring what persisting costs" {
-        Measure: "What was there: words are replaced by themselves.", "Nobody.";
+        Measure: "What was there: words are replaced by themselves.", "Nothing to repair.";
     }
     "Segments" {
         SegmentAssign: "Segments of a tree that nothing in it reaches.", "The tree's next walk frees or releases them.";
@@ -71,10 +71,10 @@ steps! {
         RootFill: "A free entry.", "The next open releases its segments.";
         RootCreate: "No tree, or an empty one.", "The next open releases the segments of a tree that is not there.";
         RootDrop: "The whole tree, or none.", "The next open releases the segments of a tree that is not there.";
-        RootHead: "The old chain or the new one, each whole.", "Nobody: the next walk frees what is not reached.";
-        RootIndex: "The old root of the index or the new one.", "Nobody: both lead to every leaf, at worst along the chain.";
-        RootOpen: "A tree that is still closed, and as its record says.", "Nobody.";
-        RootClose: "A tree that is still open.", "Nobody: the next open walks the chain.";
+        RootHead: "The old chain or the new one, each whole.", "Nothing to repair: the next walk frees what is not reached.";
+        RootIndex: "The old root of the index or the new one.", "Nothing to repair: both lead to every leaf, at worst along the chain.";
+        RootOpen: "A tree that is still closed, and as its record says.", "Nothing to repair.";
+        RootClose: "A tree that is still open.", "Nothing to repair: the next open walks the chain.";
         CloseRecord: "A span that nothing points to.", "The tree's next walk releases it.";
     }
     "Records" {
@@ -82,32 +82,32 @@ steps! {
     }
     "Changing a chain" {
         NodeFill: "A block that no chain reaches.", "The next walk counts the block as free.";
-        NodePrefill: "Entries beyond the owned range: empty slots (N2).", "Nobody.";
+        NodePrefill: "Entries beyond the owned range: empty slots (N2).", "Nothing to repair.";
         SplitFill: "A block that no chain reaches.", "The next walk counts the block as free.";
-        JoinPrefill: "Entries beyond the owned range: empty slots (N2).", "Nobody.";
+        JoinPrefill: "Entries beyond the owned range: empty slots (N2).", "Nothing to repair.";
         ShareFill: "A block that no chain reaches, and entries beyond the owned range.", "The next walk counts the block as free.";
         RewriteFill: "Blocks that no chain reaches.", "The next walk counts the blocks as free.";
         BulkFill: "Leaves that nothing points to.", "The next walk counts the blocks as free.";
-        Link: "The chain before the change, or after it.", "Nobody: what a node does not own any more is empty (N2).";
-        BlockNote: "A block whose note is not what it is.", "Nobody: in use is what the chain reaches.";
+        Link: "The chain before the change, or after it.", "Nothing to repair: what a node does not own any more is empty (N2).";
+        BlockNote: "A block whose note is not what it is.", "Nothing to repair: in use is what the chain reaches.";
     }
     "A persistent index" {
         IndexGrow: "A block that nothing points to.", "The next repair of the index counts the block as free.";
-        IndexRoot: "The old root of the index or the new one.", "Nobody: both lead to every leaf.";
+        IndexRoot: "The old root of the index or the new one.", "Nothing to repair: both lead to every leaf.";
     }
     "One change of a node" {
-        Insert: "The change, or not.", "Nobody.";
-        Update: "The old value or the new one.", "Nobody.";
-        Remove: "The entry, or none.", "Nobody.";
-        BatchLines: "Of each entry of the batch, the old one or the new one.", "Nobody.";
-        BatchFence: "Of each entry of the batch, the old one or the new one.", "Nobody.";
-        BatchChange: "The change, or not.", "Nobody.";
+        Insert: "The change, or not.", "Nothing to repair.";
+        Update: "The old value or the new one.", "Nothing to repair.";
+        Remove: "The entry, or none.", "Nothing to repair.";
+        BatchLines: "Of each entry of the batch, the old one or the new one.", "Nothing to repair.";
+        BatchFence: "Of each entry of the batch, the old one or the new one.", "Nothing to repair.";
+        BatchChange: "The change, or not.", "Nothing to repair.";
     }
     "OneLine" {
-        OneLineInsertKey: "An empty slot: the value comes before the key, in one line.", "Nobody.";
-        OneLineInsert: "An empty slot, or the entry.", "Nobody.";
-        OneLineUpdate: "The old value or the new one.", "Nobody.";
-        OneLineRemove: "The entry, or an empty slot.", "Nobody.";
+        OneLineInsertKey: "An empty slot: the value comes before the key, in one line.", "Nothing to repair.";
+        OneLineInsert: "An empty slot, or the entry.", "Nothing to repair.";
+        OneLineUpdate: "The old value or the new one.", "Nothing to repair.";
+        OneLineRemove: "The entry, or an empty slot.", "Nothing to repair.";
     }
     "Sorted layouts: shifting" {
         ShiftOutwards: "One equal pair of keys, of which the outer one is whole (N3).", "The first touch of the node closes the gap.";
@@ -120,24 +120,24 @@ steps! {
         ShiftLeftInsert: "One equal pair of keys, or the new entry.", "The first touch of the node closes the gap.";
         ShiftRightRemove: "One equal pair of keys at the right end.", "The first touch of the node closes the gap.";
         ShiftLeftRemove: "One equal pair of keys at the left end.", "The first touch of the node closes the gap.";
-        ShiftUpdate: "The old value or the new one.", "Nobody.";
+        ShiftUpdate: "The old value or the new one.", "Nothing to repair.";
         ShiftRepair: "One equal pair of keys, nearer to the end of the run.", "The next first touch goes on from there.";
     }
     "Append" {
-        AppendElements: "Elements that do not count.", "Nobody: the next append overwrites them.";
-        AppendCount: "All of the elements count, or none does.", "Nobody.";
+        AppendElements: "Elements that do not count.", "Nothing to repair: the next append overwrites them.";
+        AppendCount: "All of the elements count, or none does.", "Nothing to repair.";
     }
     "Fingerprint" {
-        BitmapSlot: "A slot whose bit is not set.", "Nobody.";
-        BitmapPrint: "A slot whose bit is not set: its fingerprint comes before the bit, in one line.", "Nobody.";
-        BitmapInsert: "No entry, or the entry.", "Nobody.";
-        BitmapUpdate: "The old value or the new one.", "Nobody.";
-        BitmapRemove: "The entry, or none.", "Nobody.";
-        BitmapPrefill: "Slots whose bits are not set.", "Nobody.";
+        BitmapSlot: "A slot whose bit is not set.", "Nothing to repair.";
+        BitmapPrint: "A slot whose bit is not set: its fingerprint comes before the bit, in one line.", "Nothing to repair.";
+        BitmapInsert: "No entry, or the entry.", "Nothing to repair.";
+        BitmapUpdate: "The old value or the new one.", "Nothing to repair.";
+        BitmapRemove: "The entry, or none.", "Nothing to repair.";
+        BitmapPrefill: "Slots whose bits are not set.", "Nothing to repair.";
         BitmapClear: "Bits of slots that are not owned any more.", "The first touch of the node clears them.";
     }
     "Logged" {
-        LogCopy: "A log that does not count.", "Nobody.";
+        LogCopy: "A log that does not count.", "Nothing to repair.";
         LogCount: "The log, which holds what the slots hold.", "The first touch of the node puts the log back.";
         LogChange: "The log counts, and the change is half done.", "The first touch of the node puts the log back.";
         LogForget: "The log counts, or the change is done.", "The first touch of the node puts the log back.";
@@ -148,7 +148,7 @@ steps! {
         VersionedStart: "An entry that starts with a version that never comes.", "The first touch of the node overwrites it.";
         VersionedEntry: "An entry that starts with a version that never comes, or the whole entry.", "The first touch of the node takes back what was not committed.";
         VersionedEnd: "An entry that ends with a version that was not committed.", "The first touch of the node takes it back.";
-        VersionedCommit: "The change has not happened, or has.", "Nobody.";
+        VersionedCommit: "The change has not happened, or has.", "Nothing to repair.";
     }
 }
 
