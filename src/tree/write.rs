@@ -5,6 +5,7 @@ use crate::chain::Locked;
 use crate::error::Result;
 use crate::medium::Medium;
 use crate::node::{Entry, InNode, Node, Renew, Space, SplitInPlace, Verb};
+use std::ops::ControlFlow;
 
 /// What is to become of a key.
 pub(crate) enum Change {
@@ -38,8 +39,8 @@ impl<N: Node, M: Medium> Core<N, M> {
             if takes > 0 && !leaves.has_room(&leaf, takes) {
                 let verb = WithoutRoom { tree: self, leaf, key, takes, found, change, decide: &mut decide };
                 match N::Space::run(verb)? {
-                    Step::Done(done) => return Ok(done),
-                    Step::Again => continue,
+                    ControlFlow::Break(done) => return Ok(done),
+                    ControlFlow::Continue(()) => continue,
                 }
             }
             match (change, found) {
@@ -86,19 +87,12 @@ struct WithoutRoom<'t, 'd, N: Node, M: Medium, D> {
     decide: &'d mut D,
 }
 
-/// How far a change has come.
-enum Step {
-    /// It is durable; the key had this value.
-    Done(Option<u64>),
-    /// There is room for it now, in the leaf that owns the key.
-    Again,
-}
-
 impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for WithoutRoom<'_, '_, N, M, D> {
-    type Output = Result<Step>;
+    /// The change is durable, and the key had this value; or there is room for it now, in the leaf that owns the key.
+    type Output = Result<ControlFlow<Option<u64>>>;
 
     #[inline(always)]
-    fn in_place(self) -> Result<Step>
+    fn in_place(self) -> Self::Output
     where
         N::Ops: SplitInPlace,
     {
@@ -106,17 +100,17 @@ impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for Witho
             unreachable!("in place, only an insert takes a slot");
         };
         self.tree.insert_into_full(self.leaf, place, (self.key, value))?;
-        Ok(Step::Done(None))
+        Ok(ControlFlow::Break(None))
     }
 
     #[inline(always)]
-    fn renewed(self) -> Result<Step>
+    fn renewed(self) -> Self::Output
     where
         N::Ops: Renew,
     {
         drop(self.leaf);
         let done = self.tree.rewrite_leaf(self.key, self.takes, self.decide)?;
-        Ok(done.map_or(Step::Again, Step::Done))
+        Ok(done.map_or(ControlFlow::Continue(()), ControlFlow::Break))
     }
 }
 
