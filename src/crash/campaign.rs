@@ -16,7 +16,7 @@ pub struct Campaign {
     pub index: IndexKind,
     /// What the values are.
     pub values: Values,
-    /// Whether a crash leaves pairs whole ([`Medium::pairs_are_whole`](crate::medium::Medium::pairs_are_whole)).
+    /// Whether a crash leaves pairs whole ([`Medium::pairs_are_whole`](crate::medium::Facts::pairs_are_whole)).
     pub whole_pairs: bool,
     /// How often recovery is cut in turn: 0 not at all, 1 once, ...
     pub depth: u32,

@@ -2,7 +2,7 @@
 //!
 //! For each [`History`] the last operation is cut at every fence and at its return. Between two fences the states a crash
 //! may leave only become more, so these points cover all others. At each point every combination of line contents that
-//! the [`Model`] allows is tried, except for lines that recovery does not read.
+//! the [`Model`](crate::medium::Model) allows is tried, except for lines that recovery does not read.
 //!
 //! Every state is opened, which recovers it; its entries must be those of the model before or after the operation (after
 //! it, once it has returned); all invariants must hold; more inserts and removals must work; and it must close and open
