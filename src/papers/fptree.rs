@@ -205,8 +205,10 @@ impl<const SLOTS: usize> SplitInPlace for Fingerprint<SLOTS> {
             Self::set_print(m, at, slot, Hash::of(key).print());
         }
         each(lines).for_each(|line| m.flush(key_at(at, line * PER_LINE), LINE, Step::BitmapPrefill));
-        // The slots may hold keys that are owned, so the bits must wait.
-        m.fence(Step::BitmapPrefill);
+        if lines != 0 {
+            // The slots may hold keys that are owned, so the bits must wait.
+            m.fence(Step::BitmapPrefill);
+        }
         // Crash: entries that are not owned yet. Bits that a split left behind go with the store. No flush: the link that
         // commits is in this line, and comes after the caller's fence.
         m.store(at + BITMAP, used);
