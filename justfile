@@ -36,6 +36,10 @@ loom:
 crash:
     scripts/check crash
 
+# That docs/persist-audit.md is what the checker finds without each persist step
+audit:
+    scripts/check audit
+
 # Histories of many threads, with delays, for LIN_SECONDS (30)
 lin:
     scripts/check lin

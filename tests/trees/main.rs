@@ -12,6 +12,8 @@ mod medium;
 mod model;
 mod papers;
 mod persists;
+#[cfg(feature = "crash")]
+mod planted;
 mod power_loss;
 mod records;
 mod stress;
