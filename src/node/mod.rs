@@ -32,6 +32,8 @@ pub(crate) mod slots;
 pub(crate) mod sorted;
 pub(crate) mod sorted_ops;
 pub(crate) mod space;
+#[cfg(all(test, feature = "crash", not(loom)))]
+mod tutorial;
 pub(crate) mod unsorted;
 
 pub use circular::Circular;
