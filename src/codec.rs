@@ -94,7 +94,7 @@ pub trait Value: Sized + 'static {
     type Borrowed<'v>: Copy;
 
     /// The word of an inline value, or the bytes of a record, as the kind says. What the kind does not say is refused with
-    /// [`Error::KindMismatch`](crate::Error::KindMismatch).
+    /// [`KindMismatch`](crate::ErrorKind::KindMismatch).
     fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v>;
 
     /// The value of a word or of bytes.

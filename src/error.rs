@@ -1,4 +1,4 @@
-//! What can go wrong, as decisions a caller can take.
+//! What can go wrong, as decisions that a caller can take.
 
 use std::fmt;
 use std::io;
@@ -6,63 +6,97 @@ use std::io;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation on a pool or a tree was refused.
+/// Why an operation on a pool or a tree was refused: which pool, and what is wrong.
 ///
-/// Every variant names the pool it speaks of (a path, or the name of an in-memory medium) where a pool is involved,
-/// and the offset or the limit that decides. Whatever is returned, the pool is as it was before the call: nothing
-/// acknowledged is lost. Losing a race to another thread is not an error.
+/// Whatever is returned, the pool is as it was before the call: nothing acknowledged is lost. Losing a race to another
+/// thread is not an error.
+///
+/// # Examples
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("a.pool");
+/// use bristlecone::{Error, ErrorGroup, ErrorKind, Pool};
+///
+/// match Pool::open(&path) {
+///     Ok(_) => println!("open"),
+///     Err(Error { kind: ErrorKind::NotFound, .. }) => println!("nobody has made it yet"),
+///     Err(error) if error.group() == ErrorGroup::Storage => println!("ask whoever looks after the disk: {error}"),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
-    /// The operating system refused.
-    Io {
-        /// The file.
-        pool: String,
-        /// What was attempted, as a verb ("open", "lock", "map", ...).
-        doing: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The file is not a pool; it was not touched.
+pub struct Error {
+    /// The pool: the path of its file, or the name of a medium in memory.
+    pub pool: String,
+    /// What is wrong, with the offset or the limit that decides.
+    pub kind: ErrorKind,
+}
+
+/// What an error asks of the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorGroup {
+    /// The pool, or the tree, is there and cannot be used like this: wait, or open it in another way, or open another one.
+    Open,
+    /// The place where the pool is kept does not give what is needed, or its content is damaged: make room, look at the disk,
+    /// or restore a copy.
+    Storage,
+    /// The call asks for what cannot be: change the call.
+    Input,
+}
+
+/// What is wrong, in three [groups](ErrorGroup).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    // Open.
+    /// There is no file at the path, and the options do not allow to create one. Check the path, or
+    /// [allow it](crate::Options::create).
+    NotFound,
+    /// The path names something that cannot hold a pool (a directory, a device, ...). Give the path of a file.
+    NotAFile,
+    /// The file is not a pool; it was not touched. Give another path, or move the file away.
     NotAPool {
-        /// The file.
-        pool: String,
         /// What was found instead.
         found: &'static str,
     },
-    /// The file is shorter than its superblock says.
-    Truncated {
-        /// The file.
-        pool: String,
-        /// Bytes the superblock promises.
-        expected: u64,
-        /// Bytes there are.
-        found: u64,
-    },
-    /// The pool was written by a later format version.
+    /// Another process, or another handle of this one, has the pool open. Share that handle, or wait until it is closed.
+    InUse,
+    /// A change was asked of a pool that is open, or can only be opened, for reading. Look at the file's permissions, or open
+    /// it with [`read_only`](crate::Options::read_only) or as a [copy](crate::medium::Mapping::Copy).
+    ReadOnly,
+    /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
+    /// would have needed one. The pool is the other process's: exec, or open pools of one's own.
+    Forked,
+    /// The pool was written by another version of the format. Use a build that knows it.
     Version {
-        /// The file.
-        pool: String,
         /// Its version.
         found: u64,
-        /// The newest one this crate reads.
+        /// The one that this crate reads.
         supported: u64,
     },
-    /// The pool uses features that this crate does not know and may not ignore.
+    /// The pool uses features that this crate does not know and may not ignore. Use a newer build.
     Features {
-        /// The file.
-        pool: String,
         /// The unknown incompatible feature bits.
         unknown: u64,
     },
-    /// Neither copy of the superblock has a valid checksum.
-    Superblock {
-        /// The file.
-        pool: String,
-        /// Offset of the first bad copy.
-        at: u64,
+    /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool was
+    /// written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there may not fit
+    /// together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens; for reading
+    /// only, the pool opens as always.
+    PowerLoss,
+    /// A tree has a layout or a node size that this build cannot check without its types, so nothing is known of it. Open the
+    /// pool with [`read_only`](crate::Options::read_only), or drop the tree in a build that has its types.
+    Unchecked {
+        /// The tree.
+        tree: String,
+        /// Its layout, with the number of slots.
+        layout: String,
     },
-    /// The tree exists with another node layout, another node size or another kind of index.
+    /// The tree exists with another node layout, another node size or another kind of index. Ask for what was found, or use
+    /// another name.
     LayoutMismatch {
         /// The tree.
         tree: String,
@@ -71,7 +105,7 @@ pub enum Error {
         /// What the caller's type asks for.
         expected: String,
     },
-    /// The tree exists with another key or value encoding.
+    /// The tree exists with another key or value encoding. Ask for what was found, or use another name.
     KindMismatch {
         /// The tree.
         tree: String,
@@ -80,53 +114,17 @@ pub enum Error {
         /// What the caller's type asks for.
         expected: String,
     },
-    /// Another process, or another handle of this one, has the pool open.
-    InUse {
-        /// The file.
-        pool: String,
+
+    // Storage.
+    /// The operating system refused. What it says decides; nothing speaks against another attempt.
+    Io {
+        /// What was attempted, as a verb ("open", "lock", "map", ...).
+        doing: &'static str,
+        /// The system's answer.
+        source: io::Error,
     },
-    /// A change was asked of a pool that is open, or can only be opened, for reading.
-    ReadOnly {
-        /// The file.
-        pool: String,
-    },
-    /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool was
-    /// written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there may not fit
-    /// together. [`Options::open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens;
-    /// for reading only, the pool opens as always.
-    PowerLoss {
-        /// The file.
-        pool: String,
-    },
-    /// A tree has a layout or a node size that this build cannot check without its types, so nothing is known of it.
-    Unchecked {
-        /// The file.
-        pool: String,
-        /// The tree.
-        tree: String,
-        /// Its layout, with the number of slots.
-        layout: String,
-    },
-    /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
-    /// would have needed one. The pool is the other process's; this one may exec, or open pools of its own.
-    Forked {
-        /// The file.
-        pool: String,
-    },
-    /// The path names something that cannot hold a pool (a directory, a device, ...).
-    NotAFile {
-        /// The path.
-        pool: String,
-    },
-    /// There is no file at the path and the options do not allow to create one, or the pool has no such tree.
-    NotFound {
-        /// The path, or the pool and the tree.
-        what: String,
-    },
-    /// The disk, or the pool's capacity, is exhausted. Delete, or reopen with a larger capacity.
+    /// The disk, or the pool's capacity, is exhausted. Delete, or reopen with a larger [capacity](crate::Options::capacity).
     OutOfSpace {
-        /// The file.
-        pool: String,
         /// Bytes that were wanted.
         wanted: u64,
         /// The pool's capacity in bytes.
@@ -134,10 +132,53 @@ pub enum Error {
         /// The system's answer, when it was the disk that was full.
         source: Option<io::Error>,
     },
-    /// The capacity asked for is outside what a pool of this geometry can have.
+    /// The file is shorter than its superblock says. Restore a copy.
+    Truncated {
+        /// Bytes the superblock promises.
+        expected: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// Neither copy of the superblock has a valid checksum. Restore a copy.
+    Superblock {
+        /// Offset of the first bad copy.
+        at: u64,
+    },
+    /// The pool's content breaks an invariant of the format. [`Pool::check`](crate::Pool::check) tells how much is damaged;
+    /// restore a copy, or drop the tree.
+    Corrupt {
+        /// Offset of the word that is wrong.
+        at: u64,
+        /// The broken invariant, as numbered in `docs/design.md`.
+        invariant: &'static str,
+    },
+
+    // Input.
+    /// The pool has no such tree. Check the name.
+    NoSuchTree {
+        /// Its name.
+        tree: String,
+    },
+    /// A tree's name is empty or too long. Choose another one.
+    TreeName {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The directory of named trees is full. Drop a tree, or create a pool with [more](crate::Options::max_trees).
+    TooManyTrees {
+        /// The limit.
+        limit: usize,
+    },
+    /// A handle to the pool or to one of its trees is still alive, so it cannot be closed, or dropped, yet. Drop the handles
+    /// first.
+    StillOpen {
+        /// The trees that are open. None: there is another handle to the pool.
+        trees: Vec<String>,
+    },
+    /// The capacity asked for is outside what a pool of this geometry can have. Ask for one within the limits.
     Capacity {
-        /// The file.
-        pool: String,
         /// What was asked, in bytes.
         asked: u64,
         /// The least capacity, in bytes.
@@ -145,91 +186,105 @@ pub enum Error {
         /// The greatest capacity, in bytes.
         greatest: u64,
     },
-    /// An option has a value that no pool can have.
+    /// An option has a value that no pool can have. Change it.
     Option {
         /// Which option, and what it must be.
         what: &'static str,
         /// What was given.
         given: u64,
     },
-    /// The value is too long for a record.
+    /// The value is too long for a record. Divide it.
     RecordTooLong {
         /// Its length in bytes.
         len: u64,
         /// The limit in bytes.
         limit: u64,
     },
-    /// A tree's name is empty or too long.
-    TreeName {
-        /// Its length in bytes.
-        len: usize,
-        /// The limit in bytes.
-        limit: usize,
-    },
-    /// The directory of named trees is full.
-    TooManyTrees {
-        /// The file.
-        pool: String,
-        /// The limit.
-        limit: usize,
-    },
-    /// `bulk_load` was given keys that do not strictly ascend; nothing was loaded.
+    /// `bulk_load` was given keys that do not strictly ascend; nothing was loaded. Sort them.
     Unsorted {
         /// Position (from 0) of the first key that is not greater than the one before.
         position: u64,
     },
-    /// `bulk_load` was called on a tree that holds entries.
+    /// `bulk_load` was called on a tree that holds entries. Insert them one by one, or clear the tree first.
     NotEmpty {
         /// The tree.
         tree: String,
     },
-    /// A handle to the pool or to one of its trees is still alive, so it cannot be closed, or dropped, yet.
-    StillOpen {
-        /// The file.
-        pool: String,
-        /// The trees that are open. None: there is another handle to the pool.
-        trees: Vec<String>,
-    },
-    /// The pool's content breaks an invariant of the format.
-    Corrupt {
-        /// The file.
-        pool: String,
-        /// Offset of the word that is wrong.
-        at: u64,
-        /// The broken invariant, as numbered in `docs/design.md`.
-        invariant: &'static str,
-    },
 }
 
 impl Error {
-    /// What it means that the system does not give the space, or the size, that is wanted.
-    pub(crate) fn no_space(pool: String, wanted: u64, capacity: u64, source: io::Error) -> Self {
-        match source.kind() {
-            // A file that may not be so long has no room either: the answer to all of them is a smaller pool, or another disk.
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                Self::OutOfSpace { pool, wanted, capacity, source: Some(source) }
-            }
-            _ => Self::Io { pool, doing: "reserve space", source },
+    /// An error of a pool: for code that answers in place of one, and for tests.
+    pub fn new(pool: impl Into<String>, kind: ErrorKind) -> Self {
+        Self { pool: pool.into(), kind }
+    }
+
+    /// What the error asks of the caller.
+    pub fn group(&self) -> ErrorGroup {
+        self.kind.group()
+    }
+}
+
+impl ErrorKind {
+    /// What the error asks of the caller.
+    pub fn group(&self) -> ErrorGroup {
+        match self {
+            Self::NotFound
+            | Self::NotAFile
+            | Self::NotAPool { .. }
+            | Self::InUse
+            | Self::ReadOnly
+            | Self::Forked
+            | Self::Version { .. }
+            | Self::Features { .. }
+            | Self::PowerLoss
+            | Self::Unchecked { .. }
+            | Self::LayoutMismatch { .. }
+            | Self::KindMismatch { .. } => ErrorGroup::Open,
+            Self::Io { .. }
+            | Self::OutOfSpace { .. }
+            | Self::Truncated { .. }
+            | Self::Superblock { .. }
+            | Self::Corrupt { .. } => ErrorGroup::Storage,
+            Self::NoSuchTree { .. }
+            | Self::TreeName { .. }
+            | Self::TooManyTrees { .. }
+            | Self::StillOpen { .. }
+            | Self::Capacity { .. }
+            | Self::Option { .. }
+            | Self::RecordTooLong { .. }
+            | Self::Unsorted { .. }
+            | Self::NotEmpty { .. } => ErrorGroup::Input,
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.pool, self.kind)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { pool, doing, source } => write!(f, "{pool}: cannot {doing}: {source}"),
-            Self::NotAPool { pool, found } => write!(f, "{pool}: not a pool: {found}; left as it is"),
-            Self::Truncated { pool, expected, found } => {
-                write!(f, "{pool}: truncated: {found} bytes, the superblock promises {expected}")
+            Self::NotFound => write!(f, "not found"),
+            Self::NotAFile => write!(f, "not a regular file"),
+            Self::NotAPool { found } => write!(f, "not a pool: {found}; left as it is"),
+            Self::InUse => write!(f, "already open, here or in another process"),
+            Self::ReadOnly => write!(f, "read-only"),
+            Self::Forked => write!(f, "opened by the process that this one was forked from"),
+            Self::Version { found, supported } => write!(f, "format version {found}, this build reads {supported}"),
+            Self::Features { unknown } => {
+                write!(f, "unknown incompatible features {unknown:#x}; a newer build is needed")
             }
-            Self::Version { pool, found, supported } => {
-                write!(f, "{pool}: format version {found}, this build reads up to {supported}")
-            }
-            Self::Features { pool, unknown } => {
-                write!(f, "{pool}: unknown incompatible features {unknown:#x}; a newer build is needed")
-            }
-            Self::Superblock { pool, at } => {
-                write!(f, "{pool}: no valid superblock: wrong checksum at offset {at} and in its twin")
+            Self::PowerLoss => write!(
+                f,
+                "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit \
+                 together; `bristlecone check --after-power-loss` (Options::open_after_power_loss) checks everything, and \
+                 makes it usable if it is whole"
+            ),
+            Self::Unchecked { tree, layout } => {
+                write!(f, "tree '{tree}' has layout {layout}, which cannot be checked without its types")
             }
             Self::LayoutMismatch { tree, found, expected } => {
                 write!(f, "tree '{tree}' has layout {found}, asked for {expected}")
@@ -237,65 +292,104 @@ impl fmt::Display for Error {
             Self::KindMismatch { tree, found, expected } => {
                 write!(f, "tree '{tree}' holds {found}, asked for {expected}")
             }
-            Self::InUse { pool } => write!(f, "{pool}: already open, here or in another process"),
-            Self::ReadOnly { pool } => write!(f, "{pool}: read-only"),
-            Self::PowerLoss { pool } => write!(
-                f,
-                "{pool}: the machine went down before all changes were on the disk: some may be lost, and the rest may not \
-                 fit together; `bristlecone check --after-power-loss` (Options::open_after_power_loss) checks everything, \
-                 and makes it usable if it is whole"
-            ),
-            Self::Unchecked { pool, tree, layout } => {
-                write!(f, "{pool}: tree '{tree}' has layout {layout}, which cannot be checked without its types")
+            Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
+            Self::OutOfSpace { wanted, source: Some(source), .. } => {
+                write!(f, "no space for {wanted} more bytes: {source}")
             }
-            Self::Forked { pool } => write!(f, "{pool}: opened by the process that this one was forked from"),
-            Self::NotAFile { pool } => write!(f, "{pool}: not a regular file"),
-            Self::NotFound { what } => write!(f, "{what}: not found"),
-            Self::OutOfSpace { pool, wanted, capacity, source } => match source {
-                Some(source) => write!(f, "{pool}: no space for {wanted} more bytes: {source}"),
-                None => write!(f, "{pool}: no space for {wanted} more bytes: the capacity is {capacity} bytes"),
+            Self::OutOfSpace { wanted, capacity, source: None } => {
+                write!(f, "no space for {wanted} more bytes: the capacity is {capacity} bytes")
+            }
+            Self::Truncated { expected, found } => {
+                write!(f, "truncated: {found} bytes, the superblock promises {expected}")
+            }
+            Self::Superblock { at } => {
+                write!(f, "no valid superblock: wrong checksum at offset {at} and in its twin")
+            }
+            Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
+            Self::NoSuchTree { tree } => write!(f, "tree '{tree}': not found"),
+            Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),
+            Self::TooManyTrees { limit } => write!(f, "all {limit} tree names are taken"),
+            Self::StillOpen { trees } => match &trees[..] {
+                [] => write!(f, "another handle to the pool is still open"),
+                [tree] => write!(f, "tree '{tree}' is still open"),
+                trees => write!(f, "trees '{}' are still open", trees.join("', '")),
             },
-            Self::Capacity { pool, asked, least, greatest } => {
-                write!(f, "{pool}: capacity of {asked} bytes, it must be between {least} and {greatest}")
+            Self::Capacity { asked, least, greatest } => {
+                write!(f, "capacity of {asked} bytes, it must be between {least} and {greatest}")
             }
             Self::Option { what, given } => write!(f, "{what}, not {given}"),
             Self::RecordTooLong { len, limit } => write!(f, "value of {len} bytes, the limit is {limit}"),
-            Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),
-            Self::TooManyTrees { pool, limit } => write!(f, "{pool}: all {limit} tree names are taken"),
             Self::Unsorted { position } => {
                 write!(f, "bulk load: the key at position {position} is not greater than the one before it")
             }
             Self::NotEmpty { tree } => write!(f, "bulk load: tree '{tree}' is not empty"),
-            Self::StillOpen { pool, trees } => match &trees[..] {
-                [] => write!(f, "{pool}: another handle to the pool is still open"),
-                [tree] => write!(f, "{pool}: tree '{tree}' is still open"),
-                trees => write!(f, "{pool}: trees '{}' are still open", trees.join("', '")),
-            },
-            Self::Corrupt { pool, at, invariant } => {
-                write!(f, "{pool}: corrupt at offset {at} ({at:#x}): {invariant}")
-            }
         }
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::OutOfSpace { source: Some(source), .. } => Some(source),
+        match &self.kind {
+            ErrorKind::Io { source, .. } | ErrorKind::OutOfSpace { source: Some(source), .. } => Some(source),
             _ => None,
         }
     }
 }
 
-impl Error {
-    /// There is not enough address space for what an open pool or tree has in memory.
-    pub(crate) fn no_address_space(pool: &str, source: io::Error) -> Self {
-        Self::Io { pool: pool.to_owned(), doing: "reserve address space", source }
+/// What goes wrong inside the crate: an error before the pool is named, which happens once, where it leaves the crate.
+#[derive(Debug)]
+pub(crate) struct Fault(Box<ErrorKind>);
+
+impl Fault {
+    pub(crate) fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    pub(crate) fn is_out_of_space(&self) -> bool {
+        matches!(*self.0, ErrorKind::OutOfSpace { .. })
+    }
+
+    /// The error, of this pool.
+    pub(crate) fn of(self, pool: impl Into<String>) -> Error {
+        Error::new(pool, *self.0)
+    }
+
+    /// The system refused what was attempted.
+    pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| ErrorKind::Io { doing, source }.into()
+    }
+
+    /// The system does not give so many bytes, for a pool of this capacity.
+    pub(crate) fn space(wanted: u64, capacity: u64) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.kind() {
+            // A file that may not be so long has no room either: the answer to all of them is a smaller pool, or another disk.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                ErrorKind::OutOfSpace { wanted, capacity, source: Some(source) }.into()
+            }
+            _ => Self::io("reserve space")(source),
+        }
+    }
+
+    /// The system does not give the address space for what an open pool or tree has in memory.
+    pub(crate) fn address_space(source: io::Error) -> Self {
+        Self::io("reserve address space")(source)
     }
 }
 
-/// A broken invariant and where: [`Error::Corrupt`] before the pool's name is known.
+impl From<ErrorKind> for Fault {
+    #[cold]
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(kind))
+    }
+}
+
+impl From<Broken> for Fault {
+    fn from(Broken { at, invariant }: Broken) -> Self {
+        ErrorKind::Corrupt { at, invariant }.into()
+    }
+}
+
+/// A broken invariant and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken {
     /// Offset of the word that is wrong.
@@ -307,10 +401,6 @@ pub struct Broken {
 impl Broken {
     pub(crate) fn new(at: u64, invariant: &'static str) -> Self {
         Self { at, invariant }
-    }
-
-    pub(crate) fn in_pool(self, pool: &str) -> Error {
-        Error::Corrupt { pool: pool.to_owned(), at: self.at, invariant: self.invariant }
     }
 }
 

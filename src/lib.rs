@@ -59,7 +59,7 @@ mod tree;
 mod version;
 
 pub use codec::{Encoded, Key, Kind, Stored, Value};
-pub use error::{Broken, Error, Result};
+pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
 pub use map::{Entries, Map};
 pub use node::{IndexKind, Node, OneLine};
 pub use pool::{Options, Pool, Progress, Stat, TreeInfo};

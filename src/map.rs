@@ -1,6 +1,8 @@
 //! The typed ordered map: keys and values of Rust types over a tree of words.
 
 use crate::codec::{Key, Kind, Value};
+#[cfg(doc)]
+use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, Node, OneLine};
@@ -123,7 +125,8 @@ impl<M: Medium> Pool<M> {
             assert!(V::KIND.is_known(), "the kind of a value is that of one of this crate's values");
         }
         let kinds: (Kind, Kind) = (K::KIND, V::KIND);
-        Ok(Map { core: Core::open(&self.inner, name, index, kinds)?, types: PhantomData })
+        let core = self.inner.named(Core::open(&self.inner, name, index, kinds))?;
+        Ok(Map { core, types: PhantomData })
     }
 }
 
@@ -142,9 +145,9 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if the slot points to no record.
+    /// [`ErrorKind::Corrupt`] if the slot points to no record.
     pub fn get(&self, key: K) -> Result<Option<V>> {
-        Ok(self.core.value(key.encode())?.map(V::decode))
+        Ok(self.core.named(self.core.value(key.encode()))?.map(V::decode))
     }
 
     /// Applies `read` to the value of a key, without making a `V` of it.
@@ -167,7 +170,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn get_with<R>(&self, key: K, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
-        self.core.value_with(key.encode(), |value| read(V::view(value)))
+        self.core.named(self.core.value_with(key.encode(), |value| read(V::view(value))))
     }
 
     /// Whether the key is there.
@@ -179,10 +182,10 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::RecordTooLong`], [`Error::OutOfSpace`], [`Error::Corrupt`]. Nothing has changed then. A value of bytes is
+    /// [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`]. Nothing has changed then. A value of bytes is
     /// written before the one that it replaces is given back: in a full pool, remove the key first.
     pub fn insert(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
-        self.core.put(key.encode(), V::encode(value), |_| true).map(|old| old.is_some())
+        self.put(key, value, |_| true).map(|old| old.is_some())
     }
 
     /// Sets the value of a key that is there; true if it is.
@@ -191,7 +194,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// As [`insert`](Self::insert).
     pub fn update(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
-        self.core.put(key.encode(), V::encode(value), |old| old.is_some()).map(|old| old.is_some())
+        self.put(key, value, |old| old.is_some()).map(|old| old.is_some())
     }
 
     /// Sets the value of a key that is not there; true if it was not.
@@ -200,16 +203,20 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// As [`insert`](Self::insert).
     pub fn insert_new(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
-        self.core.put(key.encode(), V::encode(value), |old| old.is_none()).map(|old| old.is_none())
+        self.put(key, value, |old| old.is_none()).map(|old| old.is_none())
+    }
+
+    fn put(&self, key: K, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<Option<u64>> {
+        self.core.named(self.core.put(key.encode(), V::encode(value), wanted))
     }
 
     /// Removes a key; true if it was there.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`]. Never for want of space.
+    /// [`ErrorKind::Corrupt`]. Never for want of space.
     pub fn remove(&self, key: K) -> Result<bool> {
-        self.core.take(key.encode())
+        self.core.named(self.core.take(key.encode()))
     }
 
     fn words(range: impl RangeBounds<K>) -> (Bound<u64>, Bound<u64>) {
@@ -235,7 +242,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// As long as the entries of a leaf are not used up, byte strings that are replaced or removed meanwhile keep their
     /// space. So an iterator that is put aside half-way may let changes fail in a pool that is nearly full: with
-    /// [`Error::OutOfSpace`], after some seconds; on its own thread, where waiting would be in vain, at once.
+    /// [`ErrorKind::OutOfSpace`], after some seconds; on its own thread, where waiting would be in vain, at once.
     ///
     /// # Panics
     ///
@@ -290,16 +297,17 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// As [`PTree::clear`](crate::PTree::clear).
     pub fn clear(&self) -> Result<()> {
-        self.core.clear()
+        self.core.named(self.core.clear())
     }
 
     /// Fills an empty map from entries in strictly ascending order of keys; returns how many.
     ///
     /// # Errors
     ///
-    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), and [`Error::RecordTooLong`].
+    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), and [`ErrorKind::RecordTooLong`].
     pub fn bulk_load<'v>(&self, entries: impl IntoIterator<Item = (K, V::Borrowed<'v>)>) -> Result<u64> {
-        self.core.bulk_load_values(entries.into_iter().map(|(key, value)| (key.encode(), V::encode(value))))
+        let entries = entries.into_iter().map(|(key, value)| (key.encode(), V::encode(value)));
+        self.core.named(self.core.bulk_load_values(entries))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if there was one.
@@ -331,7 +339,8 @@ impl<K: Key, V: Value, N: Node, M: Medium> Entries<'_, K, V, N, M> {
     fn entry(&mut self, entry: Option<(u64, u64)>) -> Option<Result<(K, V)>> {
         // Whichever reads: the one that began before this entry's leaf was read has not ended.
         let reading = self.front.as_ref().or(self.back.as_ref());
-        let entry = entry.map(|(key, word)| Ok((K::decode(key), V::decode(self.core.stored(word, reading)?))));
+        let entry =
+            entry.map(|(key, word)| Ok((K::decode(key), V::decode(self.core.named(self.core.stored(word, reading))?))));
         let (front, back) = self.range.used_up();
         if front {
             self.front = None;

@@ -11,8 +11,8 @@ use crate::Seeds;
 use crate::data::Data;
 use bristlecone::crash::{Campaign, History, Op, Outcome, Values};
 use bristlecone::medium::Model;
-use bristlecone::{IndexKind, OneLine};
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Linear, Logged, Versioned};
+use bristlecone::{IndexKind, OneLine};
 
 type Run = (IndexKind, fn(&Campaign, &History) -> Outcome);
 

@@ -9,7 +9,7 @@ use crate::Seeds;
 use crate::data::Data;
 use crate::trees::{Any, options, zeroed};
 use bristlecone::crash::History;
-use bristlecone::{Error, IndexKind, Map, OneLine};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, OneLine};
 use lines::{Bad, LONGEST, Lines};
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -51,7 +51,7 @@ pub fn run(data: &[u8]) {
                 assert_eq!(meant, Some((key, value)));
                 match map.insert(key, value) {
                     Ok(was_there) => assert_eq!(model.insert(key, value.to_vec()).is_some(), was_there),
-                    Err(Error::OutOfSpace { .. }) => {}
+                    Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }

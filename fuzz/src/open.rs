@@ -14,8 +14,8 @@
 use crate::Seeds;
 use crate::data::Data;
 use crate::trees::{self, HEADER, KIND_COUNT, Tree, holding, options, words_of, zeroed};
-use bristlecone::{IndexKind};
-use bristlecone::papers::{Circular};
+use bristlecone::IndexKind;
+use bristlecone::papers::Circular;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Mutex;

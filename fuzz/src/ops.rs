@@ -11,7 +11,7 @@
 use crate::Seeds;
 use crate::data::Data;
 use crate::trees::{self, Any, Bounds, Kind, Tree, holding, options, words_of, zeroed};
-use bristlecone::{Error, Pool, Result};
+use bristlecone::{Error, ErrorKind, Pool, Result};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -78,7 +78,7 @@ pub fn run(data: &[u8]) {
     for subject in &subjects {
         match pool.drop_tree(subject.name) {
             Ok(()) => {}
-            Err(Error::NotFound { .. }) => assert!(subject.model.is_empty()),
+            Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => assert!(subject.model.is_empty()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -92,7 +92,9 @@ impl Subject {
         if self.tree.is_none() {
             match self.kind.open(pool, self.name, self.records) {
                 Ok(tree) => self.tree = Some(tree),
-                Err(Error::OutOfSpace { .. }) if !pool.trees().unwrap().iter().any(|tree| tree.name == self.name) => {
+                Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. })
+                    if !pool.trees().unwrap().iter().any(|tree| tree.name == self.name) =>
+                {
                     assert!(self.model.is_empty(), "the tree is gone");
                     return false;
                 }
@@ -213,7 +215,7 @@ impl Subject {
                 let (step, count) = (1 + u64::from(data.byte() % 3), u64::from(data.byte() % 64));
                 let entries: Vec<_> = (0..count).map(|i| (i * step, i)).collect();
                 match tree.bulk_load(&entries) {
-                    Err(Error::NotEmpty { .. }) => assert!(!model.is_empty()),
+                    Err(Error { kind: ErrorKind::NotEmpty { .. }, .. }) => assert!(!model.is_empty()),
                     other => {
                         if done(other.map(|loaded| assert_eq!(loaded, count))) {
                             assert!(model.is_empty());
@@ -263,7 +265,7 @@ fn bounds(from: u64, to: u64, how: u8) -> Bounds {
 fn done<T>(result: Result<T>) -> bool {
     match result {
         Ok(_) => true,
-        Err(Error::OutOfSpace { .. }) => false,
+        Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => false,
         Err(error) => panic!("{error}"),
     }
 }

@@ -1,8 +1,11 @@
 //! Trees whose types are found at run time: every layout with every index, with numbers and with records as values.
 
 use bristlecone::medium::{Dram, Medium};
+use bristlecone::papers::{
+    Aggressive, Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Scanned, Sentinel,
+    Versioned, crab,
+};
 use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, Report, Result};
-use bristlecone::papers::{Aggressive, Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Scanned, Sentinel, Versioned, crab};
 use std::ops::Bound;
 use std::sync::Arc;
 

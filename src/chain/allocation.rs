@@ -2,7 +2,7 @@
 
 use super::{Chain, Locked};
 use crate::delay::delay;
-use crate::error::{Broken, Result};
+use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::node::shadow::Leave;
 use crate::node::{Entry, KeyRange, Layout, New, Node};
@@ -20,7 +20,13 @@ pub(crate) enum For {
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Takes a block of the smallest size and fills it with entries, which ascend; flushed, not fenced. Locked until
     /// dropped; nothing points to it.
-    pub(crate) fn create(&self, level: u16, range: KeyRange, next: u64, entries: &[Entry]) -> Result<Locked<'_, N>> {
+    pub(crate) fn create(
+        &self,
+        level: u16,
+        range: KeyRange,
+        next: u64,
+        entries: &[Entry],
+    ) -> Result<Locked<'_, N>, Fault> {
         self.create_of((N::BYTES / LINE) as u32, For::Growth, level, range, next, entries)
     }
 
@@ -43,12 +49,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
         range: KeyRange,
         next: u64,
         entries: &[Entry],
-    ) -> Result<Locked<'_, N>> {
+    ) -> Result<Locked<'_, N>, Fault> {
         self.fill(self.take(lines, purpose)?, lines, level, range, next, entries)
     }
 
     /// Takes a block for a node of the smallest size, to be [filled](Self::fill_first) or [given back](Self::give_back).
-    pub(crate) fn take_first(&self) -> Result<Taken> {
+    pub(crate) fn take_first(&self) -> Result<Taken, Fault> {
         self.take((N::BYTES / LINE) as u32, For::Growth)
     }
 
@@ -64,11 +70,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
         range: KeyRange,
         next: u64,
         entries: &[Entry],
-    ) -> Result<Locked<'_, N>> {
+    ) -> Result<Locked<'_, N>, Fault> {
         self.fill(block, (N::BYTES / LINE) as u32, 0, range, next, entries)
     }
 
-    fn take(&self, lines: u32, purpose: For) -> Result<Taken> {
+    fn take(&self, lines: u32, purpose: For) -> Result<Taken, Fault> {
         let (blocks, segments) = (&self.blocks[Self::class_for(lines)], &self.pool.segments);
         match purpose {
             For::Growth => blocks.take(self.medium(), segments),
@@ -84,11 +90,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
         range: KeyRange,
         next: u64,
         entries: &[Entry],
-    ) -> Result<Locked<'_, N>> {
+    ) -> Result<Locked<'_, N>, Fault> {
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
             // A close record may call anything free, so a block may be free twice. The thread that asks may hold the lock.
-            return Err(Broken::new(block.at, "R2: a block in use is called free").in_pool(self.medium().facts().name));
+            return Err(Broken::new(block.at, "R2: a block in use is called free").into());
         }
         let was = shadow.lock.make_ready(shadow.lock.lock());
         delay();

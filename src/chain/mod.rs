@@ -19,7 +19,7 @@ mod restructure;
 mod shadows;
 mod verbs;
 
-use crate::error::Result;
+use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::shadow::Shadow;
 use crate::node::{Hints, Node, Shared};
@@ -60,13 +60,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io): no address space for the shadows.
-    pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Result<Self> {
+    /// [`Io`](crate::ErrorKind::Io): no address space for the shadows.
+    pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Result<Self, Fault> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
         let shadows = Shadows::new(segments.count(), (segments.size() / N::BYTES) as usize);
         Ok(Self {
-            shadows: links.pool.reserved(shadows)?,
+            shadows: shadows.map_err(Fault::address_space)?,
             blocks: links.classes().map(Blocks::new).collect(),
             shared: Shared::<N>::default(),
             links,

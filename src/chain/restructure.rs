@@ -1,7 +1,7 @@
 //! Split, merge and redistribute: prepare out of sight, then commit by one store to `left.next`.
 
 use super::{Chain, For, Locked};
-use crate::error::{Error, Result};
+use crate::error::Fault;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, KeyRange, NEXT, Node, SplitInPlace};
 
@@ -17,7 +17,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         left: &mut Locked<'c, N>,
         level: u16,
         new: Entry,
-    ) -> Result<Locked<'c, N>> {
+    ) -> Result<Locked<'c, N>, Fault> {
         let (right, place) = self.split(left, level, new)?;
         if let Some(place) = place {
             self.insert(left, place, new);
@@ -32,7 +32,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         left: &mut Locked<'c, N>,
         level: u16,
         new: Entry,
-    ) -> Result<(Locked<'c, N>, u64)> {
+    ) -> Result<(Locked<'c, N>, u64), Fault> {
         let (right, place) = self.split(left, level, new)?;
         let dirty = place.map_or(0, |place| self.put(left, Err(place), new));
         Ok((right, dirty))
@@ -44,7 +44,12 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// In the middle, unless keys ascend or descend: then what is full stays full. They ascend if `new` lies beyond all
     /// others at the end of the chain, or in a node that was begun in that way: the right node begins with `new`. They
     /// descend if it lies before all others at the start of the chain: all others move.
-    fn split<'c>(&'c self, left: &mut Locked<'c, N>, level: u16, new: Entry) -> Result<(Locked<'c, N>, Option<usize>)> {
+    fn split<'c>(
+        &'c self,
+        left: &mut Locked<'c, N>,
+        level: u16,
+        new: Entry,
+    ) -> Result<(Locked<'c, N>, Option<usize>), Fault> {
         let m = self.medium();
         let mut entries = self.entries(left);
         let i = entries.partition_point(|entry| entry.0 < new.0);
@@ -85,7 +90,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         left: &mut Locked<'c, N>,
         right: Locked<'c, N>,
         level: u16,
-    ) -> Result<Option<(u64, u64)>> {
+    ) -> Result<Option<(u64, u64)>, Fault> {
         if self.fit_in_one(left, &right) {
             self.merge(left, right);
             return Ok(None);
@@ -94,7 +99,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         match self.redistribute(left, right, level) {
             Ok(new) => Ok(Some((new.range().low(), new.at))),
             // No space to share: everything stays where it was.
-            Err(Error::OutOfSpace { .. }) => Ok(Some((low, at))),
+            Err(fault) if fault.is_out_of_space() => Ok(Some((low, at))),
             Err(error) => Err(error),
         }
     }
@@ -125,7 +130,12 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// # Complexity
     ///
     /// The lines of the new node, of the entries that move left, and one header; two fences.
-    fn redistribute<'c>(&'c self, left: &mut Locked<'c, N>, right: Locked<'c, N>, level: u16) -> Result<Locked<'c, N>> {
+    fn redistribute<'c>(
+        &'c self,
+        left: &mut Locked<'c, N>,
+        right: Locked<'c, N>,
+        level: u16,
+    ) -> Result<Locked<'c, N>, Fault> {
         let m = self.medium();
         let mut all = self.entries(left);
         let in_left = all.len();

@@ -9,7 +9,7 @@ use super::outcome::{Outcome, Violation};
 use super::pending::Pending;
 use super::subject::Kind;
 use super::verify::{self, Entries, Failure, guarded, options, perform, same};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{LineOptions, Sim};
 
 /// What a crash left, and what may be found in it.
@@ -77,7 +77,7 @@ impl Campaign {
     fn life(&self, kind: Kind, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
         let sim = Sim::crashed(&left.image, LineOptions::default(), Vec::new(), 0).with_whole_pairs(self.whole_pairs);
         let mut pool = match options().open_on(sim.clone()) {
-            Err(Error::NotAPool { .. }) if left.unborn => options().create_on(sim.clone())?,
+            Err(Error { kind: ErrorKind::NotAPool { .. }, .. }) if left.unborn => options().create_on(sim.clone())?,
             other => other?,
         };
         if !left.unborn && pool.trees()?.is_empty() {
@@ -107,7 +107,7 @@ impl Campaign {
             match perform(op, &*tree) {
                 Ok(()) => op.apply(&mut model),
                 // Nothing is done, or a part of a batch.
-                Err(Error::OutOfSpace { .. }) => {
+                Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {
                     let found: Entries = tree.entries(false)?.into_iter().collect();
                     in_flight = in_flight.filter(|op| matches!(op, Op::Batch(_)));
                     let failed =

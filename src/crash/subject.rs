@@ -1,7 +1,7 @@
 //! What is crashed: a tree of numbers, or one whose values are records.
 
 use super::history::{batch, bulk};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::Map;
 use crate::medium::Sim;
 use crate::node::{IndexKind, Node};
@@ -110,7 +110,7 @@ fn record(value: u64) -> Vec<u8> {
 /// The number of a record; an error for bytes that are no such record.
 fn number(record_found: &[u8]) -> Result<u64> {
     let value = record_found.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-    let torn = || Error::Corrupt { pool: "simulated".to_owned(), at: 0, invariant: "V2: a torn record" };
+    let torn = || Error::new("simulated", ErrorKind::Corrupt { at: 0, invariant: "V2: a torn record" });
     value.filter(|&value| record(value) == record_found).ok_or_else(torn)
 }
 

@@ -2,7 +2,7 @@
 
 use super::history::{History, Op};
 use super::subject::{Kind, Subject};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{Choice, Event, Sim};
 use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ pub(super) fn perform(op: Op, tree: &dyn Subject) -> Result<()> {
         Op::Remove(key) => drop(tree.remove(key)?),
         Op::Clear => tree.clear()?,
         Op::BulkLoad(n) => match tree.bulk_load(n) {
-            Ok(_) | Err(Error::NotEmpty { .. }) => {}
+            Ok(_) | Err(Error { kind: ErrorKind::NotEmpty { .. }, .. }) => {}
             Err(error) => return Err(error),
         },
         Op::Batch(n) => tree.insert_batch(n)?,
@@ -116,7 +116,7 @@ pub(super) fn state(
 ) -> Result<Option<Recovery>, String> {
     guarded(|| {
         let pool = match options().open_on(sim.clone()) {
-            Err(Error::NotAPool { .. }) if allowed.unborn => return Ok(None),
+            Err(Error { kind: ErrorKind::NotAPool { .. }, .. }) if allowed.unborn => return Ok(None),
             other => other?,
         };
         if !allowed.unborn && pool.trees()?.is_empty() {

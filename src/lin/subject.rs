@@ -2,7 +2,7 @@
 
 use super::op::{Answer, Op, Shown, Way};
 use crate::crash::Values;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::Map;
 use crate::medium::{Medium, Sim};
 use crate::node::{IndexKind, Node};
@@ -119,7 +119,7 @@ where
 fn loaded(result: Result<u64>) -> Result<Answer> {
     match result {
         Ok(_) => Ok(Answer::Done),
-        Err(Error::NotEmpty { .. }) => Ok(Answer::NotEmpty),
+        Err(Error { kind: ErrorKind::NotEmpty { .. }, .. }) => Ok(Answer::NotEmpty),
         Err(error) => Err(error),
     }
 }
@@ -180,9 +180,8 @@ pub(super) fn record(key: u64, value: u64) -> Vec<u8> {
 /// The value of a record that was found at a key; an error for bytes that are no record of the key.
 pub(super) fn value_of(key: u64, found: &[u8]) -> Result<u64> {
     let value = found.get(8..16).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-    let torn =
-        || Error::Corrupt { pool: "in memory".to_owned(), at: key, invariant: "V2: a torn record, or another's" };
-    value.filter(|&value| record(key, value) == found).ok_or_else(torn)
+    let torn = ErrorKind::Corrupt { at: key, invariant: "V2: a torn record, or another's" };
+    value.filter(|&value| record(key, value) == found).ok_or_else(|| Error::new("in memory", torn))
 }
 
 /// Records behind the slots.

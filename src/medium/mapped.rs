@@ -11,7 +11,9 @@ mod file;
 use super::process::Process;
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::{Fault, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
 pub use file::Mapping;
 use file::Remains;
@@ -79,23 +81,20 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::NotAPool`] (the file has content),
-    /// [`Error::OutOfSpace`], [`Error::Io`].
+    /// [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`], [`ErrorKind::NotAPool`] (the file has content),
+    /// [`ErrorKind::OutOfSpace`], [`ErrorKind::Io`].
     pub fn create(path: &Path, len: u64, birth: u64) -> Result<Self> {
-        let created = Self::conceive(path, len, birth, |_| false)?;
+        let created = Self::conceive(path, len, birth, |_| false).map_err(|fault| fault.of(named(path)))?;
         created.is_born();
         Ok(created)
     }
 
     /// The same; also takes a file of which `unborn` says, given its first bytes, that it is the remains of a creation. Until
     /// [`is_born`](Self::is_born) says that it is more, dropping it removes what was made.
-    pub(crate) fn conceive(path: &Path, len: u64, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> Result<Self> {
+    pub(crate) fn conceive(path: &Path, len: u64, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> Result<Self, Fault> {
         let (file, remains) = file::create(path, len, birth, unborn)?;
-        let map = map_file(&file, len, true).map_err(|source| {
-            remains.remove(&file);
-            Error::Io { pool: path.display().to_string(), doing: "map", source }
-        })?;
-        let mut made = Self::of(path.display().to_string(), file, map, Mapping::Write);
+        let map = map_file(&file, len, true).map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
+        let mut made = Self::of(named(path), file, map, Mapping::Write);
         made.remains = Some(remains);
         Ok(made)
     }
@@ -111,14 +110,17 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::InUse`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::NotAPool`] (empty),
-    /// [`Error::Io`].
+    /// [`ErrorKind::NotFound`], [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`],
+    /// [`ErrorKind::NotAPool`] (empty), [`ErrorKind::Io`].
     pub fn open(path: &Path, mapping: Mapping) -> Result<Self> {
+        Self::existing(path, mapping).map_err(|fault| fault.of(named(path)))
+    }
+
+    pub(crate) fn existing(path: &Path, mapping: Mapping) -> Result<Self, Fault> {
         let file = file::open(path, mapping)?;
-        let io = |doing| move |source| Error::Io { pool: path.display().to_string(), doing, source };
-        let len = file.metadata().map_err(io("inspect"))?.len();
-        let map = map_file(&file, len, mapping == Mapping::Write).map_err(io("map"))?;
-        Ok(Self::of(path.display().to_string(), file, map, mapping))
+        let len = file.metadata().map_err(Fault::io("inspect"))?.len();
+        let map = map_file(&file, len, mapping == Mapping::Write).map_err(Fault::io("map"))?;
+        Ok(Self::of(named(path), file, map, mapping))
     }
 
     fn of(
@@ -412,6 +414,11 @@ pub(super) fn detect(file: &File, writable: bool) -> Domain {
     }
     let _ = (file, writable);
     Domain::Process
+}
+
+/// What a pool in this file is called.
+fn named(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[AtomicU64]>, Domain)> {

@@ -8,7 +8,7 @@
 //! for it, and which one that is need not be said: it is the last one.
 
 use crate::delay::delay;
-use crate::error::Result;
+use crate::error::Fault;
 use crate::medium::Medium;
 use crate::pool::segments::{Entry, Kind, Places, Segments};
 use crate::sync::Mutex;
@@ -107,18 +107,18 @@ impl Blocks {
     }
 
     /// A block for the caller alone. It is not the last one, in a class of nodes.
-    pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken> {
+    pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         let reserve = if self.class.kind == Kind::Record { 0 } else { 1 };
         self.take_but(reserve, m, segments)
     }
 
     /// A block for the caller alone, who holds the tree's mutex until another one of the class was given back for it.
-    pub(crate) fn take_in_exchange<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken> {
+    pub(crate) fn take_in_exchange<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         self.take_but(0, m, segments)
     }
 
     /// The same, with so many left free.
-    fn take_but<M: Medium>(&self, reserve: usize, m: &M, segments: &Segments) -> Result<Taken> {
+    fn take_but<M: Medium>(&self, reserve: usize, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         delay();
         let mut state = self.state.lock();
         let unit = u64::from(self.class.unit);

@@ -29,7 +29,7 @@
 //! - **S4** On an ordinary file, nothing but the superblock changes before a superblock with this boot is on the disk; and
 //!   `boot` is 0 only once everything is. (Unless syncing is turned off.)
 
-use crate::error::{Error, Result};
+use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{LINE, MEASURED, Medium, Step};
 
 /// "BRISTLEC" in the file's first bytes.
@@ -100,26 +100,30 @@ impl Geometry {
     }
 
     /// Checks what the caller, or a file, asks for.
-    pub(crate) fn check(&self, pool: &str) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<(), Fault> {
         if !self.segment.is_power_of_two() || !Self::SEGMENTS.contains(&self.segment) {
-            return Err(Error::Option {
+            return Err(ErrorKind::Option {
                 what: "the segment size must be a power of two from 1 KiB to 1 GiB",
                 given: self.segment,
-            });
+            }
+            .into());
         }
         if self.trees == 0 || self.trees > 0xffff {
-            return Err(Error::Option { what: "a pool has room for 1 to 65535 trees", given: self.trees.into() });
+            return Err(
+                ErrorKind::Option { what: "a pool has room for 1 to 65535 trees", given: self.trees.into() }.into()
+            );
         }
         if self.limit < 3 {
-            return Err(Error::Option { what: "a pool has room for at least 3 segments", given: self.limit.into() });
+            return Err(ErrorKind::Option {
+                what: "a pool has room for at least 3 segments",
+                given: self.limit.into(),
+            }
+            .into());
         }
         if self.capacity < self.least() || self.capacity > self.greatest() {
-            return Err(Error::Capacity {
-                pool: pool.to_owned(),
-                asked: self.capacity,
-                least: self.least(),
-                greatest: self.greatest(),
-            });
+            return Err(
+                ErrorKind::Capacity { asked: self.capacity, least: self.least(), greatest: self.greatest() }.into()
+            );
         }
         Ok(())
     }
@@ -210,17 +214,15 @@ impl Superblock {
     }
 
     /// Whether the medium can hold such a pool, and this crate may use it.
-    pub(crate) fn check<M: Medium>(&self, m: &M, read_only: bool) -> Result<()> {
-        let pool = || m.facts().name.to_owned();
+    pub(crate) fn check<M: Medium>(&self, m: &M, read_only: bool) -> Result<(), Fault> {
         // A valid checksum with impossible sizes is damage, or malice.
-        let damaged = |_| Error::Corrupt { pool: pool(), at: 56, invariant: "S1: impossible geometry" };
-        self.geometry.check(m.facts().name).map_err(damaged)?;
+        self.geometry.check().map_err(|_| Broken::new(56, "S1: impossible geometry"))?;
         let unknown = self.ro_compat & !RO_COMPAT;
         if !read_only && unknown != 0 {
-            return Err(Error::Features { pool: pool(), unknown });
+            return Err(ErrorKind::Features { unknown }.into());
         }
         if self.geometry.capacity > m.facts().len {
-            return Err(Error::Truncated { pool: pool(), expected: self.geometry.capacity, found: m.facts().len });
+            return Err(ErrorKind::Truncated { expected: self.geometry.capacity, found: m.facts().len }.into());
         }
         Ok(())
     }
@@ -300,10 +302,9 @@ impl Superblock {
     }
 
     /// Reads both twins and takes the newer valid one; also says which one that was.
-    pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize)> {
-        let pool = || m.facts().name.to_owned();
+    pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize), Fault> {
         if m.facts().len < TWINS[1] + BYTES {
-            return Err(Error::NotAPool { pool: pool(), found: "a file too short for a superblock" });
+            return Err(ErrorKind::NotAPool { found: "a file too short for a superblock" }.into());
         }
         let twins = TWINS.map(|at| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8))));
         let [a, b] = twins;
@@ -314,24 +315,24 @@ impl Superblock {
             (Err(Bad::Unborn), Err(_))
                 if Self::is_blank(m.facts().len.min(ROOTS + (0xffff * ROOT_BYTES)), |at| m.load(at)) =>
             {
-                return Err(Error::NotAPool { pool: pool(), found: "the remains of an interrupted creation" });
+                return Err(ErrorKind::NotAPool { found: "the remains of an interrupted creation" }.into());
             }
             (Err(a), Err(b)) => [a, b],
         };
         // Neither is usable: report what tells most.
-        let mut report = Error::NotAPool { pool: pool(), found: "no magic number" };
+        let mut report = ErrorKind::NotAPool { found: "no magic number" };
         for bad in bad {
             match bad {
-                Bad::Version(found) => return Err(Error::Version { pool: pool(), found, supported: VERSION }),
-                Bad::Features(unknown) => return Err(Error::Features { pool: pool(), unknown }),
+                Bad::Version(found) => return Err(ErrorKind::Version { found, supported: VERSION }.into()),
+                Bad::Features(unknown) => return Err(ErrorKind::Features { unknown }.into()),
                 Bad::OtherOrder => {
-                    report = Error::NotAPool { pool: pool(), found: "a pool of the other byte order" };
+                    report = ErrorKind::NotAPool { found: "a pool of the other byte order" };
                 }
-                Bad::Checksum | Bad::Unborn => report = Error::Superblock { pool: pool(), at: TWINS[0] },
+                Bad::Checksum | Bad::Unborn => report = ErrorKind::Superblock { at: TWINS[0] },
                 Bad::NoMagic => {}
             }
         }
-        Err(report)
+        Err(report.into())
     }
 
     /// Replaces both twins; `current` is the one that was read. Returns with both durable.
@@ -414,14 +415,16 @@ mod tests {
         }
         m.store(TWINS[0] + 80, 0);
         m.store(TWINS[1] + 80, 0);
-        assert!(matches!(Superblock::read(&m), Err(Error::Superblock { at: 0, .. })));
+        assert!(matches!(Superblock::read(&m), Err(fault) if matches!(fault.kind(), ErrorKind::Superblock { at: 0 })));
     }
 
     #[test]
     fn what_is_not_a_pool_says_why() {
         let m = Dram::zeroed(64 << 10);
-        assert!(matches!(Superblock::read(&m), Err(Error::NotAPool { .. })));
-        assert!(matches!(Superblock::read(&Dram::zeroed(100)), Err(Error::NotAPool { .. })));
+        assert!(matches!(Superblock::read(&m), Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. })));
+        assert!(
+            matches!(Superblock::read(&Dram::zeroed(100)), Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. }))
+        );
         let sb = Superblock::new(geometry());
         for (word, value, expected) in [(1, 2, "version"), (4, 1 << 9, "features")] {
             sb.write(&m, 0);
@@ -431,12 +434,12 @@ mod tests {
                 m.store(at + 120, checksum(&words));
             }
             let error = Superblock::read(&m).unwrap_err();
-            assert!(error.to_string().contains(expected), "{error}");
+            assert!(error.kind().to_string().contains(expected), "{error:?}");
         }
         m.store(0, BIRTH);
-        assert!(matches!(Superblock::read(&m), Err(Error::NotAPool { .. })));
+        assert!(matches!(Superblock::read(&m), Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. })));
         m.store(0, MAGIC.swap_bytes());
         m.store(4096, 0);
-        assert!(Superblock::read(&m).unwrap_err().to_string().contains("byte order"));
+        assert!(Superblock::read(&m).unwrap_err().kind().to_string().contains("byte order"));
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use options::zero_from;
 pub use progress::Progress;
 
 use crate::codec::{key_kind_name, value_kind_name};
-use crate::error::{Broken, Error, Result};
+use crate::error::{Error, ErrorKind, Fault, Result};
 use crate::medium::{Domain, Mapped, Medium, Step};
 use crate::sync::{Mutex, MutexGuard};
 use catalog::{Catalog, Found, Slot, Slots};
@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// loses nothing that was acknowledged; the next open then walks the trees.
 ///
 /// A process that came by `fork` from the one that opened the pool does not have it: changes are refused with
-/// [`Error::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. What it reads is made of
+/// [`ErrorKind::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. What it reads is made of
 /// what was there at the fork and of what the other process has changed since: answers may be wrong, and a read may wait
 /// for ever for a lock that another thread held at the fork, but nothing is undefined. As long as such a process keeps
 /// its handles, the pool stays locked. So fork before opening, or exec.
@@ -105,7 +105,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// As [`Options::open`]; [`Error::NotFound`] if there is no such file.
+    /// As [`Options::open`]; [`ErrorKind::NotFound`] if there is no such file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::options().create(false).open(path)
     }
@@ -143,20 +143,21 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if a root entry is damaged.
+    /// [`ErrorKind::Corrupt`] if a root entry is damaged.
     pub fn trees(&self) -> Result<Vec<TreeInfo>> {
         let inner = &*self.inner;
         // As long as a root entry is read: it may be another tree's by then.
         let _slots = inner.still_roots();
-        Ok(inner.live()?.into_iter().map(|root| inner.describe(root)).collect())
+        let live = inner.named(inner.live())?;
+        Ok(live.into_iter().map(|root| inner.describe(root)).collect())
     }
 
     /// Deletes a tree and gives its space back to the pool.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::StillOpen`] while a handle to the tree is alive; [`Error::TreeName`];
-    /// [`Error::ReadOnly`]; [`Error::Forked`]; [`Error::Corrupt`].
+    /// [`ErrorKind::NoSuchTree`]; [`ErrorKind::StillOpen`] while a handle to the tree is alive; [`ErrorKind::TreeName`];
+    /// [`ErrorKind::ReadOnly`]; [`ErrorKind::Forked`]; [`ErrorKind::Corrupt`].
     ///
     /// # Complexity
     ///
@@ -167,30 +168,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// The tree is there whole, or gone whole.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        let inner = &*self.inner;
-        inner.writable()?;
-        roots::check_name(name)?;
-        let mut slots = inner.catalog.lock();
-        let root = loop {
-            match inner.find_live(name)? {
-                Some(root) => match slots.get(&root.slot) {
-                    None => break root,
-                    Some(Slot::Open(tree)) if tree.strong_count() > 0 => {
-                        let (pool, trees) = (inner.medium.facts().name.to_owned(), vec![name.to_owned()]);
-                        return Err(Error::StillOpen { pool, trees });
-                    }
-                    Some(_) => {}
-                },
-                None if catalog::is_creating(&slots, name) => {}
-                None => return Err(inner.no_tree(name)),
-            }
-            slots = inner.catalog.wait(slots);
-        };
-        let _claim = inner.catalog.claim(&mut slots, root.slot, None);
-        root.delete(&inner.medium);
-        drop(slots);
-        inner.release_tree(root.slot);
-        Ok(())
+        self.inner.named(self.inner.drop_tree(name))
     }
 
     /// Closes the pool in order, so that the next open is instant.
@@ -200,9 +178,9 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the system cannot write to the disk: the pool is left as if the process had been killed.
-    /// [`Error::StillOpen`] if trees or other handles are alive; the pool stays open through them, and the last one closes
-    /// it. [`Error::Forked`].
+    /// [`ErrorKind::Io`] if the system cannot write to the disk: the pool is left as if the process had been killed.
+    /// [`ErrorKind::StillOpen`] if trees or other handles are alive; the pool stays open through them, and the last one closes
+    /// it. [`ErrorKind::Forked`].
     ///
     /// # Examples
     ///
@@ -228,12 +206,13 @@ impl<M: Medium> Pool<M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn close(self) -> Result<()> {
-        self.inner.owned()?;
-        let (pool, trees) = (self.inner.medium.facts().name.to_owned(), self.inner.open_trees());
-        match Arc::into_inner(self.inner) {
+        self.inner.named(self.inner.owned())?;
+        let (name, trees) = (self.inner.medium.facts().name.to_owned(), self.inner.open_trees());
+        let closed = match Arc::into_inner(self.inner) {
             Some(mut inner) => inner.close(),
-            None => Err(Error::StillOpen { pool, trees }),
-        }
+            None => Err(ErrorKind::StillOpen { trees }.into()),
+        };
+        closed.map_err(|fault| fault.of(name))
     }
 }
 
@@ -244,7 +223,7 @@ impl<M: Medium> Inner<M> {
         (superblock, twin): (Superblock, usize),
         sync: bool,
         watch: Option<Watch>,
-    ) -> Result<Self> {
+    ) -> Result<Self, Fault> {
         let geometry = superblock.geometry;
         let was_clean = superblock.is_clean();
         let segments = Segments::open(&medium, geometry)?;
@@ -261,7 +240,7 @@ impl<M: Medium> Inner<M> {
     }
 
     /// Takes possession of a pool: declares it in use.
-    pub(crate) fn take(&mut self) -> Result<()> {
+    pub(crate) fn take(&mut self) -> Result<(), Fault> {
         let live: Vec<u16> = self.live_roots()?.into_iter().map(|root| root.slot).collect();
         let superblock = self.superblock.lock().0;
         let geometry = superblock.geometry;
@@ -297,34 +276,28 @@ impl<M: Medium> Inner<M> {
         self.medium.facts().domain == Domain::Process
     }
 
-    fn synced(&self) -> Result<()> {
-        let failed = |source| Error::Io { pool: self.medium.facts().name.to_owned(), doing: "sync", source };
-        self.medium.sync().map_err(failed)
+    fn synced(&self) -> Result<(), Fault> {
+        self.medium.sync().map_err(Fault::io("sync"))
     }
 
     /// Forgets everything that orderly closes said, of the pool and of its trees: after a crash of the machine it may have
     /// been said of other bytes than those that are there.
     ///
     /// `clear` makes zeros of everything from an offset on: of what the table calls never used (T2).
-    pub(crate) fn distrust(&mut self, clear: impl FnOnce(&M, u64) -> std::io::Result<()>) -> Result<()> {
+    pub(crate) fn distrust(&mut self, clear: impl FnOnce(&M, u64) -> std::io::Result<()>) -> Result<(), Fault> {
         for root in self.live_roots()? {
             root.set_closed(&self.medium, None);
         }
         self.medium.fence(Step::DistrustCloses);
-        let failed = |source| Error::Io {
-            pool: self.medium.facts().name.to_owned(),
-            doing: "clear what is not used of",
-            source,
-        };
         // Crash: the next open is refused as this one was; the superblock still names the boot that ended.
-        clear(&self.medium, self.segments.high_water()).map_err(failed)?;
+        clear(&self.medium, self.segments.high_water()).map_err(Fault::io("clear what is not used of"))?;
         self.superblock.get_mut().0.distrust();
         self.was_clean = false;
         Ok(())
     }
 
     /// Closes the pool in order, once. Trees hold the pool, so all of them are closed by now.
-    fn close(&mut self) -> Result<()> {
+    fn close(&mut self) -> Result<(), Fault> {
         if !std::mem::take(self.in_use.get_mut()) {
             return Ok(());
         }
@@ -342,10 +315,9 @@ impl<M: Medium> Inner<M> {
         Ok(())
     }
 
-    fn reserve(&self, at: u64, len: u64) -> Result<()> {
+    fn reserve(&self, at: u64, len: u64) -> Result<(), Fault> {
         let capacity = self.superblock.lock().0.geometry.capacity;
-        let full = |e| Error::no_space(self.medium.facts().name.to_owned(), len, capacity, e);
-        if len == 0 { Ok(()) } else { self.medium.reserve(at, len).map_err(full) }
+        if len == 0 { Ok(()) } else { self.medium.reserve(at, len).map_err(Fault::space(len, capacity)) }
     }
 
     fn update(&self, change: impl FnOnce(&mut Superblock)) {
@@ -355,39 +327,32 @@ impl<M: Medium> Inner<M> {
         superblock.write(&self.medium, *twin);
     }
 
-    /// Names the pool in an error.
-    pub(crate) fn intact<T>(&self, result: Result<T, Broken>) -> Result<T> {
-        result.map_err(|broken| self.error(broken))
+    /// Names the pool in what goes wrong. Every result passes here once, where it leaves the crate.
+    #[inline]
+    pub(crate) fn named<T>(&self, result: Result<T, Fault>) -> Result<T> {
+        result.map_err(|fault| self.error(fault))
     }
 
-    /// What a broken invariant means. Where the pool is another process's, which changes it, it says nothing of the pool.
-    pub(crate) fn error(&self, broken: Broken) -> Error {
-        self.owned().err().unwrap_or_else(|| broken.in_pool(self.medium.facts().name))
-    }
-
-    /// Names the pool in an error: there is not enough address space for what an open tree has in memory.
-    pub(crate) fn reserved<T>(&self, result: std::io::Result<T>) -> Result<T> {
-        result.map_err(|source| Error::no_address_space(self.medium.facts().name, source))
+    /// What a fault means to the caller. What is broken where the pool is another process's, which changes it, says nothing of
+    /// the pool.
+    #[cold]
+    pub(crate) fn error(&self, fault: Fault) -> Error {
+        let fault = match self.owned() {
+            Err(forked) if matches!(fault.kind(), ErrorKind::Corrupt { .. }) => forked,
+            _ => fault,
+        };
+        fault.of(self.medium.facts().name)
     }
 
     /// Whether this process opened the pool. Every change asks before it stores anything.
     #[inline]
-    pub(crate) fn owned(&self) -> Result<()> {
-        if self.medium.forked() { Err(self.forked()) } else { Ok(()) }
+    pub(crate) fn owned(&self) -> Result<(), Fault> {
+        if self.medium.forked() { Err(ErrorKind::Forked.into()) } else { Ok(()) }
     }
 
-    #[cold]
-    fn forked(&self) -> Error {
-        Error::Forked { pool: self.medium.facts().name.to_owned() }
-    }
-
-    pub(crate) fn writable(&self) -> Result<()> {
+    pub(crate) fn writable(&self) -> Result<(), Fault> {
         self.owned()?;
-        if self.in_use.load(Ordering::Relaxed) {
-            Ok(())
-        } else {
-            Err(Error::ReadOnly { pool: self.medium.facts().name.to_owned() })
-        }
+        if self.in_use.load(Ordering::Relaxed) { Ok(()) } else { Err(ErrorKind::ReadOnly.into()) }
     }
 
     fn roots(&self) -> impl Iterator<Item = Root> {
@@ -402,7 +367,7 @@ impl<M: Medium> Inner<M> {
     }
 
     /// The roots that hold a tree.
-    pub(crate) fn live_roots(&self) -> Result<Vec<Root>> {
+    pub(crate) fn live_roots(&self) -> Result<Vec<Root>, Fault> {
         let _slots = self.still_roots();
         self.live()
     }
@@ -414,44 +379,66 @@ impl<M: Medium> Inner<M> {
         self.roots().filter(is_open).map(|root| root.name(&self.medium)).collect()
     }
 
-    pub(crate) fn no_tree(&self, name: &str) -> Error {
-        Error::NotFound { what: format!("{}: tree '{name}'", self.medium.facts().name) }
+    /// The root of the tree of this name.
+    pub(crate) fn find(&self, name: &str) -> Result<Root, Fault> {
+        let _slots = self.still_roots();
+        self.find_live(name)?.ok_or_else(|| no_such_tree(name))
     }
 
-    /// The root of the tree of this name.
-    pub(crate) fn find(&self, name: &str) -> Result<Option<Root>> {
-        let _slots = self.still_roots();
-        self.find_live(name)
+    /// Deletes the tree of this name. See [`Pool::drop_tree`].
+    fn drop_tree(&self, name: &str) -> Result<(), Fault> {
+        self.writable()?;
+        roots::check_name(name)?;
+        let mut slots = self.catalog.lock();
+        let root = loop {
+            match self.find_live(name)? {
+                Some(root) => match slots.get(&root.slot) {
+                    None => break root,
+                    Some(Slot::Open(tree)) if tree.strong_count() > 0 => {
+                        return Err(ErrorKind::StillOpen { trees: vec![name.to_owned()] }.into());
+                    }
+                    Some(_) => {}
+                },
+                None if catalog::is_creating(&slots, name) => {}
+                None => return Err(no_such_tree(name)),
+            }
+            slots = self.catalog.wait(slots);
+        };
+        let _claim = self.catalog.claim(&mut slots, root.slot, None);
+        root.delete(&self.medium);
+        drop(slots);
+        self.release_tree(root.slot);
+        Ok(())
     }
 
     // For those who hold the catalogue's lock.
 
-    fn live(&self) -> Result<Vec<Root>> {
+    fn live(&self) -> Result<Vec<Root>, Fault> {
         let mut live = Vec::new();
         for root in self.roots() {
-            if self.intact(root.is_live(&self.medium))? {
+            if root.is_live(&self.medium)? {
                 live.push(root);
             }
         }
         Ok(live)
     }
 
-    fn find_live(&self, name: &str) -> Result<Option<Root>> {
+    fn find_live(&self, name: &str) -> Result<Option<Root>, Fault> {
         Ok(self.live()?.into_iter().find(|root| root.name(&self.medium) == name))
     }
 
     /// A root for a new tree. `None`: somebody is just making one free, perhaps.
-    fn free_root(&self, slots: &Slots<OpenTree>) -> Result<Option<Root>> {
+    fn free_root(&self, slots: &Slots<OpenTree>) -> Result<Option<Root>, Fault> {
         let mut limit = 0;
         let mut unsettled = false;
         for root in self.roots() {
             limit += 1;
-            match (self.intact(root.is_live(&self.medium))?, slots.contains_key(&root.slot)) {
+            match (root.is_live(&self.medium)?, slots.contains_key(&root.slot)) {
                 (false, false) => return Ok(Some(root)),
                 (is_live, claimed) => unsettled |= claimed && !is_live,
             }
         }
-        if unsettled { Ok(None) } else { Err(Error::TooManyTrees { pool: self.medium.facts().name.to_owned(), limit }) }
+        if unsettled { Ok(None) } else { Err(ErrorKind::TooManyTrees { limit }.into()) }
     }
 
     /// Opens the tree of this name, creating it if need be; or finds it open already. Only who wants a tree that somebody else
@@ -462,9 +449,9 @@ impl<M: Medium> Inner<M> {
         &self,
         name: &str,
         shape: Shape,
-        create: &dyn Fn(Root) -> Result<(Arc<OpenTree>, u64)>,
-        open_tree: &dyn Fn(Root) -> Result<Arc<OpenTree>>,
-    ) -> Result<Arc<OpenTree>> {
+        create: &dyn Fn(Root) -> Result<(Arc<OpenTree>, u64), Fault>,
+        open_tree: &dyn Fn(Root) -> Result<Arc<OpenTree>, Fault>,
+    ) -> Result<Arc<OpenTree>, Fault> {
         self.writable()?;
         roots::check_name(name)?;
         let mut slots = self.catalog.lock();
@@ -502,7 +489,7 @@ impl<M: Medium> Inner<M> {
     }
 
     /// An existing tree is opened as what it is.
-    fn check_shape(&self, root: Root, expected: Shape) -> Result<()> {
+    fn check_shape(&self, root: Root, expected: Shape) -> Result<(), Fault> {
         let found = root.shape(&self.medium);
         let tree = || root.name(&self.medium);
         let layout = |shape: Shape| {
@@ -511,10 +498,12 @@ impl<M: Medium> Inner<M> {
         };
         let kinds = |shape: Shape| format!("{} -> {}", key_kind_name(shape.keys), value_kind_name(shape.values));
         if (found.layout, found.slots, found.index) != (expected.layout, expected.slots, expected.index) {
-            return Err(Error::LayoutMismatch { tree: tree(), found: layout(found), expected: layout(expected) });
+            return Err(
+                ErrorKind::LayoutMismatch { tree: tree(), found: layout(found), expected: layout(expected) }.into()
+            );
         }
         if (found.keys, found.values) != (expected.keys, expected.values) {
-            return Err(Error::KindMismatch { tree: tree(), found: kinds(found), expected: kinds(expected) });
+            return Err(ErrorKind::KindMismatch { tree: tree(), found: kinds(found), expected: kinds(expected) }.into());
         }
         Ok(())
     }
@@ -547,7 +536,7 @@ impl<M: Medium> Inner<M> {
     }
 
     /// Stores words as a span of a tree's own; durable when it returns.
-    pub(crate) fn write_span(&self, tree: u16, words: &[u64]) -> Result<u64> {
+    pub(crate) fn write_span(&self, tree: u16, words: &[u64]) -> Result<u64, Fault> {
         let bytes = words.len() as u64 * 8;
         let count = bytes.div_ceil(self.segments.size()).max(1) as u32;
         let (segment, _) = self.segments.assign(&self.medium, segments::Entry::new(Kind::Span, tree, count), count)?;
@@ -578,6 +567,10 @@ impl<M: Medium> Inner<M> {
         }
         Some((0..words).map(move |i| self.medium.load(at + u64::from(i) * 8)))
     }
+}
+
+fn no_such_tree(name: &str) -> Fault {
+    ErrorKind::NoSuchTree { tree: name.to_owned() }.into()
 }
 
 impl<M: Medium> Drop for Inner<M> {

@@ -1,12 +1,12 @@
 //! How a pool is created and opened.
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, Step, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
 use crate::pool::{Inner, Pool};
-use std::io::ErrorKind;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl Options {
     /// closed (everything). Default: true.
     ///
     /// Then a pool that was closed survives the machine, and one that was open when the machine went down is refused
-    /// with [`Error::PowerLoss`]. Without it, opening and closing wait for no disk; a pool that was used that way is
+    /// with [`ErrorKind::PowerLoss`]. Without it, opening and closing wait for no disk; a pool that was used that way is
     /// refused after any restart of the machine, or may come back with changes missing and not know it. Where a domain
     /// survives the machine nothing is synced in any case.
     pub fn sync(mut self, sync: bool) -> Self {
@@ -153,7 +153,7 @@ impl Options {
         self
     }
 
-    fn geometry(&self, name: &str) -> Result<Geometry> {
+    fn geometry(&self) -> Result<Geometry, Fault> {
         let mut geometry = Geometry { segment: self.segment, limit: 0, trees: self.trees, capacity: 0 };
         let (most, segments) = GREATEST;
         let greatest = self.greatest.unwrap_or(self.segment.saturating_mul(segments).min(most));
@@ -163,7 +163,7 @@ impl Options {
             geometry.limit = u32::try_from(greatest.div_ceil(self.segment)).unwrap_or(u32::MAX).max(3);
         }
         geometry.capacity = self.capacity.unwrap_or(greatest.clamp(1, 1 << 30));
-        geometry.check(name)?;
+        geometry.check()?;
         Ok(geometry)
     }
 
@@ -171,16 +171,16 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// - [`Error::NotFound`]: no file, and creating is not allowed.
-    /// - [`Error::NotAPool`], [`Error::NotAFile`], [`Error::Version`], [`Error::Features`], [`Error::Superblock`],
-    ///   [`Error::Truncated`], [`Error::Corrupt`]: the file cannot be used; it is left as it is.
-    /// - [`Error::InUse`]: another opener holds the lock.
-    /// - [`Error::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
-    /// - [`Error::PowerLoss`]: the machine went down while the pool was open; see
+    /// - [`ErrorKind::NotFound`]: no file, and creating is not allowed.
+    /// - [`ErrorKind::NotAPool`], [`ErrorKind::NotAFile`], [`ErrorKind::Version`], [`ErrorKind::Features`], [`ErrorKind::Superblock`],
+    ///   [`ErrorKind::Truncated`], [`ErrorKind::Corrupt`]: the file cannot be used; it is left as it is.
+    /// - [`ErrorKind::InUse`]: another opener holds the lock.
+    /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
+    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open; see
     ///   [`open_after_power_loss`](Self::open_after_power_loss).
-    /// - [`Error::Capacity`], [`Error::Option`]: no pool can have these sizes.
-    /// - [`Error::OutOfSpace`]: the disk is full.
-    /// - [`Error::Io`]: anything else the system says.
+    /// - [`ErrorKind::Capacity`], [`ErrorKind::Option`]: no pool can have these sizes.
+    /// - [`ErrorKind::OutOfSpace`]: the disk is full.
+    /// - [`ErrorKind::Io`]: anything else the system says.
     ///
     /// # Complexity
     ///
@@ -192,37 +192,36 @@ impl Options {
     /// one valid copy.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool<Mapped>> {
         let path = path.as_ref();
-        let name = path.display().to_string();
+        self.open_or_create(path).map_err(|fault| fault.of(path.display().to_string()))
+    }
+
+    fn open_or_create(&self, path: &Path) -> Result<Pool<Mapped>, Fault> {
         if self.read_only {
-            return self.open_on(self.taken(Mapped::open(path, Mapping::Read)?));
+            return self.existing(self.taken(Mapped::existing(path, Mapping::Read)?));
         }
         // What cannot be looked at is something: opening it tells why.
         let exists = match std::fs::metadata(path) {
             Ok(meta) => !meta.is_file() || meta.len() > 0,
-            Err(error) => error.kind() != ErrorKind::NotFound,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
         // The remains of an interrupted creation may be too long to be mapped: they are looked at as a file.
         if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
-            let mut medium = self.taken(Mapped::open(path, Mapping::Write)?);
+            let mut medium = self.taken(Mapped::existing(path, Mapping::Write)?);
             let (superblock, twin) = Superblock::read(&medium)?;
             let grown = self.grown(&medium, superblock)?;
             let (asked, len) = (grown.geometry.capacity, medium.facts().len);
             if asked > len {
-                medium.grow(asked).map_err(|source| match Error::no_space(name, asked - len, asked, source) {
-                    Error::Io { pool, source, .. } => Error::Io { pool, doing: "grow", source },
-                    full => full,
-                })?;
+                medium.grow(asked).map_err(Fault::space(asked - len, asked))?;
             }
             return self.pool(medium, (grown, twin), false);
         }
         if !exists && !self.create {
-            return Err(if path.exists() {
-                Error::NotAPool { pool: name, found: "an empty file" }
-            } else {
-                Error::NotFound { what: name }
-            });
+            let is_empty = path.exists();
+            return Err(
+                if is_empty { ErrorKind::NotAPool { found: "an empty file" } } else { ErrorKind::NotFound }.into()
+            );
         }
-        let geometry = self.geometry(&name)?;
+        let geometry = self.geometry()?;
         match Mapped::conceive(path, geometry.capacity, BIRTH, Superblock::is_unborn) {
             Ok(medium) => {
                 let pool = self.create_in(self.taken(medium), true)?;
@@ -233,12 +232,12 @@ impl Options {
                 Ok(pool)
             }
             // Somebody else created it meanwhile.
-            Err(Error::NotAPool { .. }) if !exists => self.open(path),
-            Err(error) => Err(error),
+            Err(fault) if !exists && matches!(fault.kind(), ErrorKind::NotAPool { .. }) => self.open_or_create(path),
+            Err(fault) => Err(fault),
         }
     }
 
-    fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>> {
+    fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>, Fault> {
         let mut inner = self.inner(medium, superblock)?;
         if !read_only && !inner.medium.facts().read_only {
             inner.take()?;
@@ -247,7 +246,7 @@ impl Options {
     }
 
     /// What is read of a pool before anything is stored.
-    pub(crate) fn inner<M: Medium>(&self, medium: M, superblock: (Superblock, usize)) -> Result<Inner<M>> {
+    pub(crate) fn inner<M: Medium>(&self, medium: M, superblock: (Superblock, usize)) -> Result<Inner<M>, Fault> {
         Inner::open(medium, superblock, self.sync, self.watch.clone())
     }
 
@@ -265,15 +264,16 @@ impl Options {
     ///
     /// As [`open`](Self::open), for what does not concern files.
     pub fn open_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
+        let name = medium.facts().name.to_owned();
+        self.existing(medium).map_err(|fault| fault.of(name))
+    }
+
+    fn existing<M: Medium>(&self, medium: M) -> Result<Pool<M>, Fault> {
         let (superblock, twin) = Superblock::read(&medium)?;
         let grown = self.grown(&medium, superblock)?;
         let capacity = grown.geometry.capacity;
         if capacity > medium.facts().len {
-            return Err(Error::Truncated {
-                pool: medium.facts().name.to_owned(),
-                expected: capacity,
-                found: medium.facts().len,
-            });
+            return Err(ErrorKind::Truncated { expected: capacity, found: medium.facts().len }.into());
         }
         self.pool(medium, (grown, twin), self.read_only)
     }
@@ -284,19 +284,19 @@ impl Options {
     ///
     /// As [`open`](Self::open), for what does not concern files.
     pub fn create_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
-        self.create_in(medium, false)
+        let name = medium.facts().name.to_owned();
+        self.create_in(medium, false).map_err(|fault| fault.of(name))
     }
 
     /// Creates a pool on a medium; `fresh` says that it holds nothing but zeros behind its first word.
-    fn create_in<M: Medium>(&self, medium: M, fresh: bool) -> Result<Pool<M>> {
+    fn create_in<M: Medium>(&self, medium: M, fresh: bool) -> Result<Pool<M>, Fault> {
         if self.read_only || medium.facts().read_only {
-            return Err(Error::ReadOnly { pool: medium.facts().name.to_owned() });
+            return Err(ErrorKind::ReadOnly.into());
         }
         let options = self.clone().capacity(medium.facts().len);
-        let geometry = options.geometry(medium.facts().name)?;
+        let geometry = options.geometry()?;
         let wanted = geometry.table() + 8;
-        let full = |e| Error::no_space(medium.facts().name.to_owned(), wanted, geometry.capacity, e);
-        medium.reserve(0, wanted).map_err(full)?;
+        medium.reserve(0, wanted).map_err(Fault::space(wanted, geometry.capacity))?;
         Superblock::conceive(&medium);
         if !fresh {
             zero_from(&medium, 8);
@@ -305,17 +305,17 @@ impl Options {
     }
 
     /// The superblock with the capacity that is asked for, if that is more; checked against the medium.
-    fn grown<M: Medium>(&self, medium: &M, mut superblock: Superblock) -> Result<Superblock> {
-        let (name, capacity) = (medium.facts().name, superblock.geometry.capacity);
+    fn grown<M: Medium>(&self, medium: &M, mut superblock: Superblock) -> Result<Superblock, Fault> {
+        let capacity = superblock.geometry.capacity;
         superblock.check(medium, self.read_only)?;
         if !self.read_only && !medium.facts().read_only && superblock.outlived(medium.facts().boot) {
-            return Err(Error::PowerLoss { pool: name.to_owned() });
+            return Err(ErrorKind::PowerLoss.into());
         }
         // A medium consists of whole words.
         let asked = self.capacity.map_or(0, |asked| asked & !7);
         if !self.read_only && asked > capacity {
             superblock.geometry.capacity = asked;
-            superblock.geometry.check(name)?;
+            superblock.geometry.check()?;
         }
         Ok(superblock)
     }
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_default_greatest_capacity_follows_from_the_segment_size() {
-        let of = |options: Options| options.geometry("p").unwrap();
+        let of = |options: Options| options.geometry().unwrap();
         for (segment, greatest) in [(1 << 10, 512 << 20), (64 << 10, 32 << 30), (2 << 20, 1 << 40), (4 << 20, 1 << 40)]
         {
             let default = of(Pool::options().segment_size(segment));

@@ -17,7 +17,7 @@
 //! - **V2** A record never changes while a slot points to it, nor while a reader holds an epoch in which one did.
 
 use crate::delay::delay;
-use crate::error::{Broken, Error, Result};
+use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::blocks::Blocks;
 use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
@@ -112,10 +112,10 @@ impl Records {
     }
 
     /// Writes a record; durable when it returns.
-    pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, bytes: &[u8]) -> Result<u64> {
+    pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, bytes: &[u8]) -> Result<u64, Fault> {
         let len = bytes.len() as u64;
         if len > RECORD_MAX {
-            return Err(Error::RecordTooLong { len, limit: RECORD_MAX });
+            return Err(ErrorKind::RecordTooLong { len, limit: RECORD_MAX }.into());
         }
         let size = HEADER + len.next_multiple_of(8);
         let at = self.take(m, segments, size)?;
@@ -133,7 +133,7 @@ impl Records {
     }
 
     /// A place for so many bytes. What was retired is looked at before the pool is asked for more.
-    fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64> {
+    fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64, Fault> {
         let class = self.classes.get(class_for(size));
         if let Some(block) = class.and_then(Blocks::take_at_hand) {
             return Ok(block.at);
@@ -145,13 +145,13 @@ impl Records {
                     return Ok(at);
                 }
                 let take = || class.take(m, segments).map(|block| block.at);
-                take().or_else(|error| self.patiently(m, segments, Epochs::has_retired, error, take))
+                take().or_else(|fault| self.patiently(m, segments, Epochs::has_retired, fault, take))
             }
             None => {
                 let count = size.div_ceil(segments.size()) as u32;
                 let entry = Entry::new(Kind::Span, self.tree, count);
                 let assign = || segments.assign(m, entry, count).map(|(segment, _)| segments.start(segment));
-                assign().or_else(|error| self.patiently(m, segments, Epochs::is_awaited, error, assign))
+                assign().or_else(|fault| self.patiently(m, segments, Epochs::is_awaited, fault, assign))
             }
         }
     }
@@ -173,7 +173,7 @@ impl Records {
         None
     }
 
-    /// Does again what failed with `error`, for a while, if that was for want of space and as long as there is hope that readers
+    /// Does again what failed with `fault`, for a while, if that was for want of space and as long as there is hope that readers
     /// leave and space comes back.
     #[cold]
     fn patiently<M: Medium, T>(
@@ -181,12 +181,12 @@ impl Records {
         m: &M,
         segments: &Segments,
         hope: fn(&Epochs<Retired>) -> bool,
-        error: Error,
-        mut attempt: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
-        let mut result = Err(error);
+        fault: Fault,
+        mut attempt: impl FnMut() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut result = Err(fault);
         for tries in 0.. {
-            if !matches!(result, Err(Error::OutOfSpace { .. })) || !self.gave_way(m, segments, hope, tries) {
+            if !result.as_ref().is_err_and(Fault::is_out_of_space) || !self.gave_way(m, segments, hope, tries) {
                 break;
             }
             result = attempt();
@@ -205,16 +205,16 @@ impl Records {
         is_hope
     }
 
-    /// Does again what failed with `error` and may want segments for something else than a record, as long as some of this
+    /// Does again what failed with `fault` and may want segments for something else than a record, as long as some of this
     /// tree's are about to come back.
     pub(crate) fn with_space<M: Medium, T>(
         &self,
         m: &M,
         segments: &Segments,
-        error: Error,
-        attempt: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
-        self.patiently(m, segments, Epochs::is_awaited, error, attempt)
+        fault: Fault,
+        attempt: impl FnMut() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.patiently(m, segments, Epochs::is_awaited, fault, attempt)
     }
 
     /// Where the record at `at` lies, if it can be one of this tree's.

@@ -16,7 +16,7 @@
 //! - **R1** `layout`, `kinds` and the name never change while the entry is live, and agree with the CRC in `state`.
 //! - **R2** `closed` is 0 whenever anything of the tree may differ from its close record.
 
-use crate::error::{Broken, Error, Result};
+use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::format::{Geometry, crc};
 
@@ -196,9 +196,9 @@ impl Root {
 }
 
 /// Checks a tree's name.
-pub(crate) fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<(), Fault> {
     if name.is_empty() || name.len() > NAME_MAX {
-        return Err(Error::TreeName { len: name.len(), limit: NAME_MAX });
+        return Err(ErrorKind::TreeName { len: name.len(), limit: NAME_MAX }.into());
     }
     Ok(())
 }

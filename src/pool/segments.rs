@@ -11,7 +11,7 @@
 //!   clears them.)
 //! - **T3** A segment of nodes stays one until its tree is dropped (type-stable).
 
-use crate::error::{Broken, Error, Result};
+use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::memory::Zeroed;
 use crate::pool::format::Geometry;
@@ -122,9 +122,9 @@ impl State {
 
 impl Segments {
     /// Reads the table.
-    pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self> {
+    pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self, Fault> {
         let words = Zeroed::<AtomicU64>::new(geometry.segments() as usize);
-        let words = words.map_err(|source| Error::no_address_space(m.facts().name, source))?;
+        let words = words.map_err(Fault::address_space)?;
         let (mut unused, mut free) = (0, Vec::new());
         for (segment, in_memory) in (0..).zip(words.iter()) {
             let at = geometry.table() + u64::from(segment) * 8;
@@ -133,7 +133,7 @@ impl Segments {
                 break;
             }
             let Some(entry) = Entry::decode(word, segment) else {
-                return Err(Broken::new(at, "T1: segment table entry").in_pool(m.facts().name));
+                return Err(Broken::new(at, "T1: segment table entry").into());
             };
             if entry.kind == Kind::Free {
                 free.push(segment);
@@ -151,7 +151,7 @@ impl Segments {
     /// must not seem to be in use when those before them are.
     ///
     /// Of a page for which there is no space, nothing was ever written, and on a full disk a look at it may be deadly.
-    pub(crate) fn clear_unused<M: Medium>(&self, m: &M) -> Result<()> {
+    pub(crate) fn clear_unused<M: Medium>(&self, m: &M) -> Result<(), Fault> {
         const PAGE: u64 = 4096;
         let unused = self.state.lock().unused;
         let end = self.count().min(unused.saturating_add(AT_ONCE));
@@ -163,10 +163,12 @@ impl Segments {
             let next = segment + (len / 8) as u32;
             match m.reserve(at, len) {
                 Ok(()) => stale.extend((segment..next).filter(|&segment| m.load(self.at(segment)) != 0)),
-                Err(source) => match Error::no_space(m.facts().name.to_owned(), len, self.geometry.capacity, source) {
-                    Error::OutOfSpace { .. } => {}
-                    error => return Err(error),
-                },
+                Err(source) => {
+                    let fault = Fault::space(len, self.geometry.capacity)(source);
+                    if !fault.is_out_of_space() {
+                        return Err(fault);
+                    }
+                }
             }
             segment = next;
         }
@@ -240,7 +242,7 @@ impl Segments {
     }
 
     /// Gives `count` adjacent segments to a tree. True with it if they hold zeros.
-    pub(crate) fn assign<M: Medium>(&self, m: &M, entry: Entry, count: u32) -> Result<(u32, bool)> {
+    pub(crate) fn assign<M: Medium>(&self, m: &M, entry: Entry, count: u32) -> Result<(u32, bool), Fault> {
         let mut state = self.state.lock();
         let wanted = u64::from(count) * self.geometry.segment;
         let capacity = self.geometry.capacity;
@@ -251,15 +253,14 @@ impl Segments {
             (segment, false)
         } else {
             if self.count() - state.unused < count {
-                return Err(Error::OutOfSpace { pool: m.facts().name.to_owned(), wanted, capacity, source: None });
+                return Err(ErrorKind::OutOfSpace { wanted, capacity, source: None }.into());
             }
             let segment = state.unused;
             // Space first, for the segments and for the table up to the 0 that ends it.
             let table = self.geometry.table();
             let entries = u64::from(segment + count + 1).min(u64::from(self.geometry.limit)) * 8;
-            let full = |e| Error::no_space(m.facts().name.to_owned(), wanted, capacity, e);
-            m.reserve(table, entries).map_err(full)?;
-            m.reserve(self.start(segment), wanted).map_err(full)?;
+            m.reserve(table, entries).map_err(Fault::space(wanted, capacity))?;
+            m.reserve(self.start(segment), wanted).map_err(Fault::space(wanted, capacity))?;
             state.unused += count;
             (segment, true)
         };
@@ -407,10 +408,10 @@ mod tests {
             segments.assign(&m, record, 1).unwrap();
         }
         let before = m.words();
-        assert!(matches!(segments.assign(&m, record, 2), Err(Error::OutOfSpace { .. })));
+        assert!(segments.assign(&m, record, 2).is_err_and(|fault| fault.is_out_of_space()));
         assert_eq!(before, m.words());
         segments.assign(&m, record, 1).unwrap();
-        assert!(matches!(segments.assign(&m, record, 1), Err(Error::OutOfSpace { .. })));
+        assert!(segments.assign(&m, record, 1).is_err_and(|fault| fault.is_out_of_space()));
     }
 
     #[test]
@@ -477,7 +478,9 @@ mod tests {
             let word = m.load(at);
             m.store(at, word ^ 1 << bit);
             let error = Segments::open(&m, segments.geometry).err();
-            assert!(error.is_none_or(|error| matches!(error, Error::Corrupt { at: found, .. } if found == at)));
+            assert!(
+                error.is_none_or(|error| matches!(error.kind(), ErrorKind::Corrupt { at: found, .. } if *found == at))
+            );
             m.store(at, word);
         }
         m.store(at, m.load(at) ^ 0x0400);

@@ -3,7 +3,7 @@
 use super::{Change, Core};
 use crate::chain::Locked;
 use crate::delay::delay;
-use crate::error::Result;
+use crate::error::Fault;
 use crate::index::GROUP;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, Node, Renew, Space, SplitInPlace, Verb, last_of_each};
@@ -30,7 +30,7 @@ struct Held<'t, N: Node> {
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// Inserts entries in ascending order of their keys; of equal keys, the last one counts. Returns how many are new.
-    pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64> {
+    pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64, Fault> {
         self.pool.owned()?;
         let entries = last_of_each(entries.to_vec());
         N::Space::run(InsertAll { tree: self, entries: &entries })
@@ -44,9 +44,9 @@ struct InsertAll<'t, N: Node, M: Medium> {
 }
 
 impl<N: Node, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
-    type Output = Result<u64>;
+    type Output = Result<u64, Fault>;
 
-    fn in_place(self) -> Result<u64>
+    fn in_place(self) -> Result<u64, Fault>
     where
         N::Ops: SplitInPlace,
     {
@@ -61,7 +61,7 @@ impl<N: Node, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
     }
 
     /// One after the other: making room wants to have no leaf locked, and nothing is saved where each change needs its fences.
-    fn renewed(self) -> Result<u64>
+    fn renewed(self) -> Result<u64, Fault>
     where
         N::Ops: Renew,
     {
@@ -73,7 +73,7 @@ impl<N: Node, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
 }
 
 impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
-    fn insert_group(&mut self, group: &[Entry]) -> Result<()> {
+    fn insert_group(&mut self, group: &[Entry]) -> Result<(), Fault> {
         let leaves = &self.tree.leaves;
         let mut keys = [0; GROUP];
         keys.iter_mut().zip(group).for_each(|(key, entry)| *key = entry.0);
@@ -84,7 +84,7 @@ impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         hints.into_iter().zip(group).try_for_each(|(hint, &entry)| self.insert(hint, entry))
     }
 
-    fn insert(&mut self, hint: Option<u64>, entry: Entry) -> Result<()> {
+    fn insert(&mut self, hint: Option<u64>, entry: Entry) -> Result<(), Fault> {
         let leaves = &self.tree.leaves;
         let i = self.hold(hint, entry.0)?;
         let Held { leaf, dirty } = &mut self.held[i];
@@ -106,7 +106,7 @@ impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     }
 
     /// Which of the held leaves owns the key: another one, if need be, to the right of all others.
-    fn hold(&mut self, hint: Option<u64>, key: u64) -> Result<usize> {
+    fn hold(&mut self, hint: Option<u64>, key: u64) -> Result<usize, Fault> {
         // Keys ascend, and a split leaves two.
         if let Some(i) = self.held.iter().rposition(|held| held.leaf.range().low() <= key)
             && self.held[i].leaf.range().contains(key)

@@ -3,7 +3,7 @@
 use super::Core;
 use crate::chain::Chain;
 use crate::delay::{Validation, delay, is_left_out};
-use crate::error::{Broken, Error, Result};
+use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, KeyRange, Node};
 use crate::pool::blocks::Taken;
@@ -47,21 +47,21 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Entries per leaf of a loaded chain: a little stays empty for what comes.
     const FILL: usize = N::SLOTS - N::SLOTS / 16;
 
-    pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Entry>>) -> Result<u64> {
+    pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Entry, Fault>>) -> Result<u64, Fault> {
         if self.has_entry() {
-            return Err(Error::NotEmpty { tree: self.name.clone() });
+            return Err(ErrorKind::NotEmpty { tree: self.name.clone() }.into());
         }
         // Before any lock is taken: drawing the entries may call anything, this tree included.
         self.publish(self.draft(entries)?, true)
     }
 
-    pub(crate) fn clear(&self) -> Result<()> {
+    pub(crate) fn clear(&self) -> Result<(), Fault> {
         self.publish(self.draft(std::iter::empty())?, false).map(drop)
     }
 
     /// Lays out the empty chain of a tree that is just created; returns its head. Durable when it returns; nothing points to
     /// it.
-    pub(super) fn lay_out(&self) -> Result<u64> {
+    pub(super) fn lay_out(&self) -> Result<u64, Fault> {
         let mut draft = self.draft(std::iter::empty())?;
         let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
         self.directory.learn(listed)?;
@@ -71,7 +71,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Writes a chain of leaves and its tail. Durable when it returns; nothing points to it.
-    fn draft(&self, entries: impl Iterator<Item = Result<Entry>>) -> Result<Draft<'_, N, M>> {
+    fn draft(&self, entries: impl Iterator<Item = Result<Entry, Fault>>) -> Result<Draft<'_, N, M>, Fault> {
         let m = self.medium();
         let mut draft = Draft::new(&self.leaves);
         let mut chunk: Vec<Entry> = Vec::with_capacity(Self::FILL);
@@ -80,7 +80,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         for entry in entries {
             let (key, value) = entry?;
             if last.replace(key).is_some_and(|last| key <= last) {
-                return Err(Error::Unsorted { position: draft.entries });
+                return Err(ErrorKind::Unsorted { position: draft.entries }.into());
             }
             draft.entries += 1;
             if key == u64::MAX {
@@ -102,12 +102,12 @@ impl<N: Node, M: Medium> Core<N, M> {
         Ok(draft)
     }
 
-    fn append(&self, draft: &mut Draft<'_, N, M>, entries: Vec<Entry>) -> Result<()> {
+    fn append(&self, draft: &mut Draft<'_, N, M>, entries: Vec<Entry>) -> Result<(), Fault> {
         let low = if draft.pending.is_none() { 0 } else { entries[0].0 };
         self.append_from(draft, low, entries)
     }
 
-    fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: Vec<Entry>) -> Result<()> {
+    fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: Vec<Entry>) -> Result<(), Fault> {
         // Here, because drawing the entries may call anything.
         self.pool.owned()?;
         let block = self.leaves.take_first()?;
@@ -117,7 +117,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Writes the leaf that waits for the offset of its right neighbour; flushed, not fenced.
-    fn write_pending(&self, draft: &mut Draft<'_, N, M>, next: u64) -> Result<()> {
+    fn write_pending(&self, draft: &mut Draft<'_, N, M>, next: u64) -> Result<(), Fault> {
         let Some(Pending { low, block, entries }) = draft.pending.take() else { return Ok(()) };
         let leaf = self.leaves.fill_first(block, KeyRange::new(low, u64::MAX), next, &entries)?;
         draft.leaves.push((low, leaf.at));
@@ -129,7 +129,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Makes a draft the tree's chain; returns how many entries it has.
-    fn publish(&self, mut draft: Draft<'_, N, M>, only_if_empty: bool) -> Result<u64> {
+    fn publish(&self, mut draft: Draft<'_, N, M>, only_if_empty: bool) -> Result<u64, Fault> {
         let _restructuring = self.restructuring.lock();
         self.replace(&mut draft, only_if_empty)?;
         let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
@@ -138,20 +138,19 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Puts a draft in the place of the tree's chain, whose leaves are locked meanwhile. The caller holds `restructuring`.
-    fn replace(&self, draft: &mut Draft<'_, N, M>, only_if_empty: bool) -> Result<()> {
+    fn replace(&self, draft: &mut Draft<'_, N, M>, only_if_empty: bool) -> Result<(), Fault> {
         let m = self.medium();
         let mut old = Vec::new();
         let mut at = Some(self.head());
         while let Some(here) = at {
             // Leaves leave the chain under `restructuring` only.
-            let leaf = self.named(self.leaves.lock(here))?;
-            let leaf =
-                leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain").in_pool(m.facts().name))?;
+            let leaf = self.leaves.lock(here)?;
+            let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain"))?;
             if only_if_empty && self.leaves.len(&leaf) > 0 {
-                return Err(Error::NotEmpty { tree: self.name.clone() });
+                return Err(ErrorKind::NotEmpty { tree: self.name.clone() }.into());
             }
             old.push(leaf);
-            at = self.named(self.leaves.next(here))?;
+            at = self.leaves.next(here)?;
         }
         // Crash: the old chain, with an index that has forgotten it.
         self.directory.reset()?;

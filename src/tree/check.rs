@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::chain::{Chain, Links};
-use crate::error::{Broken, Result};
+use crate::error::{Broken, Fault, Result};
 use crate::index::{built_volatile, check_persistent};
 use crate::medium::Medium;
 use crate::node::{Checked, IndexKind, Layout, Node};
@@ -209,8 +209,12 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](crate::Error::Corrupt) if not even the root entries can be read.
+    /// [`Corrupt`](crate::ErrorKind::Corrupt) if not even the root entries can be read.
     pub fn check(&self) -> Result<Report> {
+        self.inner.named(self.check_all())
+    }
+
+    pub(super) fn check_all(&self) -> Result<Report, Fault> {
         let mut report = Report::default();
         for root in self.inner.live_roots()? {
             self.check_root(root, &mut report);
@@ -222,11 +226,11 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`](crate::Error::NotFound); [`Error::Corrupt`](crate::Error::Corrupt) if not even the root
+    /// [`NoSuchTree`](crate::ErrorKind::NoSuchTree); [`Corrupt`](crate::ErrorKind::Corrupt) if not even the root
     /// entries can be read.
     pub fn check_tree(&self, name: &str) -> Result<Report> {
         let mut report = Report::default();
-        let root = self.inner.find(name)?.ok_or_else(|| self.inner.no_tree(name))?;
+        let root = self.inner.named(self.inner.find(name))?;
         self.check_root(root, &mut report);
         Ok(report)
     }

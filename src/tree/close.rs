@@ -12,7 +12,7 @@
 
 use super::Core;
 use crate::chain::Links;
-use crate::error::Result;
+use crate::error::Fault;
 use crate::index::{Source, Top};
 use crate::medium::{Medium, Step};
 use crate::node::Node;
@@ -129,7 +129,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
     }
 
-    fn close(&self) -> Result<()> {
+    fn close(&self) -> Result<(), Fault> {
         let (words, head) = self.close_record();
         let crc = crc(words[..head].iter().copied());
         let at = self.pool.write_span(self.root.slot, &words)?;

@@ -3,7 +3,7 @@
 use super::Core;
 use super::replace::{Left, Parts, parts};
 use crate::chain::Locked;
-use crate::error::{Error, Result};
+use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Entry, InNode, Node};
 
@@ -15,12 +15,12 @@ impl<N: Node, M: Medium> Core<N, M> {
         leaf: Locked<'t, N>,
         change: InNode,
         entry: Entry,
-    ) -> Result<Option<Locked<'t, N>>> {
+    ) -> Result<Option<Locked<'t, N>>, Fault> {
         if self.leaves.copy_pays(&leaf, change) { self.copied(leaf, change, entry) } else { Ok(Some(leaf)) }
     }
 
     #[cold]
-    fn copied<'t>(&'t self, leaf: Locked<'t, N>, change: InNode, entry: Entry) -> Result<Option<Locked<'t, N>>> {
+    fn copied<'t>(&'t self, leaf: Locked<'t, N>, change: InNode, entry: Entry) -> Result<Option<Locked<'t, N>>, Fault> {
         let mut entries = self.leaves.entries(&leaf);
         let i = entries.partition_point(|other| other.0 < entry.0);
         match change {
@@ -38,7 +38,12 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Replaces a leaf by one or two, without waiting for anybody: that could be for ever, with a lock in hand.
-    fn copy<'t>(&'t self, old: Locked<'t, N>, parts: Parts<'_>, count: impl FnOnce()) -> Result<Option<Locked<'t, N>>> {
+    fn copy<'t>(
+        &'t self,
+        old: Locked<'t, N>,
+        parts: Parts<'_>,
+        count: impl FnOnce(),
+    ) -> Result<Option<Locked<'t, N>>, Fault> {
         let Some(_restructuring) = self.restructuring.try_lock() else { return Ok(Some(old)) };
         let low = old.range().low();
         let left = if low == 0 {
@@ -56,8 +61,8 @@ impl<N: Node, M: Medium> Core<N, M> {
         match self.replace_leaf(left, old, None, parts, lines, count) {
             Ok(()) => Ok(None),
             // In place there may be room.
-            Err((old, Error::OutOfSpace { .. })) => Ok(Some(old)),
-            Err((_, error)) => Err(error),
+            Err((old, fault)) if fault.is_out_of_space() => Ok(Some(old)),
+            Err((_, fault)) => Err(fault),
         }
     }
 }

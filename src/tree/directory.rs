@@ -1,6 +1,6 @@
 //! The index of a tree, whichever kind it is of.
 
-use crate::error::Result;
+use crate::error::Fault;
 use crate::index::{GROUP, InMemory, RUN, Separators, Source, Top, Upper, freeze};
 use crate::medium::Medium;
 use crate::node::{IndexKind, Node};
@@ -79,23 +79,23 @@ impl<N: Node, M: Medium> Directory<N, M> {
     }
 
     /// Adds a leaf. If it fails the index lags, which is no harm.
-    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<()> {
+    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<(), Fault> {
         self.change(|memory| memory.post(low, leaf), |upper| upper.post(low, leaf))
     }
 
     /// Makes another leaf that of `low`, durably, before it takes the other's place in the chain. True if that took a fence,
     /// with which all that was flushed before is durable, too.
-    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool> {
+    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool, Fault> {
         self.change(|memory| memory.post(low, leaf), |upper| upper.repoint(low, leaf))
     }
 
     /// Whether the leaf that begins at `low` may be unlinked by its left neighbour.
-    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
+    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool, Fault> {
         self.upper().map_or(Ok(true), |upper| upper.may_withdraw(low))
     }
 
     /// Forgets a leaf, durably, before it leaves the chain. True as [`repoint`](Self::repoint).
-    pub(crate) fn withdraw(&self, low: u64) -> Result<bool> {
+    pub(crate) fn withdraw(&self, low: u64) -> Result<bool, Fault> {
         let forget = |memory: &dyn InMemory| {
             memory.withdraw(low);
         };
@@ -103,12 +103,12 @@ impl<N: Node, M: Medium> Directory<N, M> {
     }
 
     /// Forgets all leaves, durably, before the chain is replaced.
-    pub(crate) fn reset(&self) -> Result<()> {
+    pub(crate) fn reset(&self) -> Result<(), Fault> {
         self.change(|memory| memory.learn(&[]), Upper::reset)
     }
 
     /// Learns all leaves of a chain, given in order; the head first.
-    pub(crate) fn learn(&self, leaves: &[(u64, u64)]) -> Result<()> {
+    pub(crate) fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
         self.change(|memory| memory.learn(leaves), |upper| upper.repair(leaves))
     }
 
@@ -116,8 +116,8 @@ impl<N: Node, M: Medium> Directory<N, M> {
     fn change<R: Default>(
         &self,
         in_memory: impl FnOnce(&dyn InMemory),
-        in_pool: impl FnOnce(&Upper<N::Inner, M>) -> Result<R>,
-    ) -> Result<R> {
+        in_pool: impl FnOnce(&Upper<N::Inner, M>) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
         match self {
             Self::Volatile(separators) => in_memory(separators),
             Self::Flat(separators) => in_memory(separators),

@@ -31,7 +31,9 @@ pub use range::Range;
 pub(crate) use write::Change;
 
 use crate::chain::Chain;
-use crate::error::{Broken, Error, Result};
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::{Broken, Error, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, Node, OneLine};
 use crate::papers::Rebuilds;
@@ -136,11 +138,13 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     pub(crate) fn fault(&self) -> Option<Error> {
-        self.fault.get().map(|&broken| self.pool.error(broken))
+        self.fault.get().map(|&broken| self.pool.error(broken.into()))
     }
 
-    fn named<T>(&self, result: Result<T, Broken>) -> Result<T> {
-        self.pool.intact(result)
+    /// Names the pool in what goes wrong, where a result leaves the crate.
+    #[inline]
+    pub(crate) fn named<T>(&self, result: Result<T, Fault>) -> Result<T> {
+        self.pool.named(result)
     }
 }
 
@@ -151,9 +155,9 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::LayoutMismatch`], [`Error::KindMismatch`]: the tree exists and is another kind of tree.
-    /// [`Error::TreeName`], [`Error::TooManyTrees`], [`Error::OutOfSpace`], [`Error::ReadOnly`], [`Error::Forked`],
-    /// [`Error::Corrupt`].
+    /// [`ErrorKind::LayoutMismatch`], [`ErrorKind::KindMismatch`]: the tree exists and is another kind of tree.
+    /// [`ErrorKind::TreeName`], [`ErrorKind::TooManyTrees`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`],
+    /// [`ErrorKind::Corrupt`].
     ///
     /// # Complexity
     ///
@@ -196,7 +200,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// As [`tree`](Self::tree); [`Error::LayoutMismatch`] also if the tree exists and has another kind of index.
+    /// As [`tree`](Self::tree); [`ErrorKind::LayoutMismatch`] also if the tree exists and has another kind of index.
     ///
     /// # Complexity
     ///
@@ -215,7 +219,7 @@ impl<M: Medium> Pool<M> {
     /// ```
     pub fn tree_with<N: Node>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
         let kinds = (crate::codec::U64, crate::codec::U64);
-        Ok(PTree { core: Core::open(&self.inner, name, index, kinds)? })
+        Ok(PTree { core: self.inner.named(Core::open(&self.inner, name, index, kinds))? })
     }
 }
 
@@ -270,7 +274,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfSpace`] if a leaf had to be split and there is no room for another; [`Error::Corrupt`]. In both
+    /// [`ErrorKind::OutOfSpace`] if a leaf had to be split and there is no room for another; [`ErrorKind::Corrupt`]. In both
     /// cases nothing has changed.
     ///
     /// # Complexity
@@ -283,7 +287,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// Durable when it returns. In flight: the old entry or the new one.
     pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
-        self.core.change(key, |_| Change::Put(value))
+        self.change(key, |_| Change::Put(value))
     }
 
     /// Sets the values of several keys under one fence; returns how many keys are new. Of equal keys, the last one counts.
@@ -317,14 +321,14 @@ impl<N: Node, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64> {
-        self.core.insert_batch(entries)
+        self.core.named(self.core.insert_batch(entries))
     }
 
     /// Sets the value of a key that is there; returns the value it had, or `None` if the key is not there.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`]. Never for want of space.
+    /// [`ErrorKind::Corrupt`]. Never for want of space.
     ///
     /// # Complexity
     ///
@@ -334,7 +338,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// As [`insert`](Self::insert).
     pub fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
-        self.core.change(key, |old| if old.is_some() { Change::Put(value) } else { Change::Keep })
+        self.change(key, |old| if old.is_some() { Change::Put(value) } else { Change::Keep })
     }
 
     /// Sets the value of a key from `current` to `new`, where `None` means that the key is not there.
@@ -365,14 +369,14 @@ impl<N: Node, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn compare_exchange(&self, key: u64, current: Option<u64>, new: Option<u64>) -> Result<Option<u64>> {
-        self.core.change(key, |old| if old == current { new.map_or(Change::Remove, Change::Put) } else { Change::Keep })
+        self.change(key, |old| if old == current { new.map_or(Change::Remove, Change::Put) } else { Change::Keep })
     }
 
     /// Removes a key; returns the value it had.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`]. Never for want of space.
+    /// [`ErrorKind::Corrupt`]. Never for want of space.
     ///
     /// # Complexity
     ///
@@ -383,7 +387,12 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// Durable when it returns. In flight: the entry, or no entry.
     pub fn remove(&self, key: u64) -> Result<Option<u64>> {
-        self.core.change(key, |_| Change::Remove)
+        self.change(key, |_| Change::Remove)
+    }
+
+    #[inline]
+    fn change(&self, key: u64, decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
+        self.core.named(self.core.change(key, decide))
     }
 
     /// The entries of a range of keys, in ascending order; [`Iterator::rev`] gives the descending one.
@@ -470,7 +479,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfSpace`] if there is no room for two empty leaves; [`Error::Corrupt`]. Nothing has changed then.
+    /// [`ErrorKind::OutOfSpace`] if there is no room for two empty leaves; [`ErrorKind::Corrupt`]. Nothing has changed then.
     ///
     /// # Complexity
     ///
@@ -480,15 +489,15 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// Everything is there, or nothing is.
     pub fn clear(&self) -> Result<()> {
-        self.core.clear()
+        self.core.named(self.core.clear())
     }
 
     /// Fills an empty tree from entries in strictly ascending order of keys; returns how many.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsorted`] with the first wrong position, [`Error::NotEmpty`], [`Error::OutOfSpace`],
-    /// [`Error::Corrupt`]. Nothing has been loaded then.
+    /// [`ErrorKind::Unsorted`] with the first wrong position, [`ErrorKind::NotEmpty`], [`ErrorKind::OutOfSpace`],
+    /// [`ErrorKind::Corrupt`]. Nothing has been loaded then.
     ///
     /// # Complexity
     ///
@@ -498,7 +507,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// Everything is loaded, or nothing is.
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (u64, u64)>) -> Result<u64> {
-        self.core.bulk_load(entries.into_iter().map(Ok))
+        self.core.named(self.core.bulk_load(entries.into_iter().map(Ok)))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if there was one.

@@ -6,7 +6,7 @@ use super::restructuring::Restructuring;
 use super::walk::Leaves;
 use crate::chain::Chain;
 use crate::codec::Kind;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Fault};
 use crate::index::Upper;
 use crate::medium::{Medium, Step};
 use crate::node::{IndexKind, Node};
@@ -24,10 +24,10 @@ impl<N: Node, M: Medium> Core<N, M> {
         name: &str,
         index: IndexKind,
         (keys, values): (Kind, Kind),
-    ) -> Result<Arc<Self>> {
+    ) -> Result<Arc<Self>, Fault> {
         if N::BYTES > pool.segments.size() {
             let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
-            return Err(Error::Option { what, given: pool.segments.size() });
+            return Err(ErrorKind::Option { what, given: pool.segments.size() }.into());
         }
         let shape = Shape {
             layout: N::LAYOUT,
@@ -50,19 +50,19 @@ impl<N: Node, M: Medium> Core<N, M> {
         };
         let open = pool.tree(name, shape, &create, &recover)?;
         // The shape was found equal, so the type is the same.
-        open.downcast::<Self>().map_err(|_| Error::LayoutMismatch {
-            tree: name.to_owned(),
-            found: "a tree open with other parameters".to_owned(),
-            expected: std::any::type_name::<Self>().to_owned(),
+        open.downcast::<Self>().map_err(|_| {
+            let (found, expected) = ("a tree open with other parameters", std::any::type_name::<Self>());
+            ErrorKind::LayoutMismatch { tree: name.to_owned(), found: found.to_owned(), expected: expected.to_owned() }
+                .into()
         })
     }
 
-    fn unopened(pool: Arc<Inner<M>>, name: &str, root: Root, index: IndexKind, records: bool) -> Result<Self> {
+    fn unopened(pool: Arc<Inner<M>>, name: &str, root: Root, index: IndexKind, records: bool) -> Result<Self, Fault> {
         let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
         let directory = match index {
-            IndexKind::Volatile => pool.reserved(Directory::volatile(leaves))?,
-            IndexKind::Flat => pool.reserved(Directory::flat(leaves, true))?,
-            IndexKind::FlatFixed => pool.reserved(Directory::flat(leaves, false))?,
+            IndexKind::Volatile => Directory::volatile(leaves).map_err(Fault::address_space)?,
+            IndexKind::Flat => Directory::flat(leaves, true).map_err(Fault::address_space)?,
+            IndexKind::FlatFixed => Directory::flat(leaves, false).map_err(Fault::address_space)?,
             IndexKind::Persistent => Directory::persistent(Upper::open(Arc::clone(&pool), root)?),
         };
         Ok(Self {
@@ -79,9 +79,9 @@ impl<N: Node, M: Medium> Core<N, M> {
         })
     }
 
-    fn recover(&self) -> Result<()> {
+    fn recover(&self) -> Result<(), Fault> {
         let m = self.medium();
-        let head = self.named(self.leaves.accept(self.root.head(m), self.root.head_at()))?;
+        let head = self.leaves.accept(self.root.head(m), self.root.head_at())?;
         match self.root.closed(m) {
             Some(closed) => {
                 self.root.set_closed(m, None);
@@ -102,7 +102,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Finds every leaf, and learns what is in use. What a crash interrupted in a leaf is finished when it is first touched.
     ///
     /// Crash: every repair is idempotent and leaves a state that the next walk understands.
-    fn walk(&self, head: u64) -> Result<()> {
+    fn walk(&self, head: u64) -> Result<(), Fault> {
         let m = self.medium();
         let Leaves { listed, tail } = self.find_leaves(head)?;
         for blocks in self.leaves.blocks() {
@@ -117,26 +117,26 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         if let [(_, only)] = listed[..] {
             // A new tree, or one as small: it can as well be counted.
-            self.named(self.leaves.view(only))?;
-            self.named(self.leaves.view(tail))?;
+            self.leaves.view(only)?;
+            self.leaves.view(tail)?;
             self.leaves.count.complete();
         }
         match self.directory.learn(&listed) {
             // The index lags.
-            Err(Error::OutOfSpace { .. }) => Ok(()),
+            Err(fault) if fault.is_out_of_space() => Ok(()),
             other => other,
         }
     }
 
     /// The records that the leaves point to.
-    fn records_in(&self, listed: &[(u64, u64)], tail: u64) -> Result<HashSet<u64>> {
+    fn records_in(&self, listed: &[(u64, u64)], tail: u64) -> Result<HashSet<u64>, Fault> {
         let mut records = HashSet::new();
         let of = listed.len() as u64 + 1;
         for (done, at) in (1..).zip(listed.iter().map(|&(_, at)| at).chain([tail])) {
             if done % 4096 == 0 || done == of {
                 self.tell(done, of);
             }
-            if let Some(leaf) = self.named(self.leaves.lock(at))? {
+            if let Some(leaf) = self.leaves.lock(at)? {
                 records.extend(self.leaves.entries(&leaf).iter().map(|&(_, record)| record));
             }
         }

@@ -3,17 +3,17 @@
 use super::Core;
 use crate::chain::Locked;
 use crate::delay::{Validation, delay, is_left_out};
-use crate::error::{Broken, Error, Result};
+use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::node::Node;
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// Posts a leaf that a split made to the index.
-    pub(super) fn post(&self, low: u64, at: u64) -> Result<()> {
+    pub(super) fn post(&self, low: u64, at: u64) -> Result<(), Fault> {
         delay();
         let _restructuring = self.restructuring.lock();
         // Since the split it may have been merged away, and even have come back as another leaf.
-        let still = self.named(self.leaves.view(at))?.is_some_and(|view| view.range.low() == low);
+        let still = self.leaves.view(at)?.is_some_and(|view| view.range.low() == low);
         if !still && !is_left_out(Validation::Posted) {
             return Ok(());
         }
@@ -23,21 +23,23 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Takes the result of what follows a change that is durable already. That it could not be done is no reason to fail:
     /// the index lags, or a leaf stays sparse. Damage is noted.
-    pub(super) fn lag(&self, result: Result<()>) {
-        if let Err(Error::Corrupt { at, invariant, .. }) = result {
+    pub(super) fn lag(&self, result: Result<(), Fault>) {
+        if let Err(fault) = result
+            && let ErrorKind::Corrupt { at, invariant } = *fault.kind()
+        {
             self.note::<()>(Err(Broken::new(at, invariant)));
         }
     }
 
     /// Whether the leaf that begins at `low` may go into its left neighbour.
-    pub(super) fn may_leave(&self, low: u64) -> Result<bool> {
+    pub(super) fn may_leave(&self, low: u64) -> Result<bool, Fault> {
         // The tail, which owns MAX, stays: so every other leaf has a key that it never owns.
         Ok(low > 0 && low < u64::MAX && self.directory.may_withdraw(low)?)
     }
 
     /// Locks the right neighbour, if it may leave the chain.
-    pub(super) fn lock_to_join(&self, leaf: &Locked<'_, N>) -> Result<Option<Locked<'_, N>>> {
-        let Some(right) = self.named(self.leaves.lock_next(leaf))? else { return Ok(None) };
+    pub(super) fn lock_to_join(&self, leaf: &Locked<'_, N>) -> Result<Option<Locked<'_, N>>, Fault> {
+        let Some(right) = self.leaves.lock_next(leaf)? else { return Ok(None) };
         let may = self.may_leave(right.range().low())?;
         Ok(may.then_some(right))
     }

@@ -9,7 +9,7 @@
 //! - segments that the table calls never used may have been (T2): what they hold goes.
 
 use super::Report;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Mapping, Medium};
 use crate::pool::format::Superblock;
 use crate::pool::{Options, Pool, zero_from};
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Options {
-    /// Opens a pool that is refused with [`Error::PowerLoss`], if everything in it is whole.
+    /// Opens a pool that is refused with [`ErrorKind::PowerLoss`], if everything in it is whole.
     ///
     /// A report without violations means that the trees can be used, not that nothing is missing: changes that the machine
     /// had not written to the disk are lost, be they acknowledged or not, of each page by itself. Who needs to know what is
@@ -25,9 +25,9 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`Error::ReadOnly`], too, if the options ask for [`read_only`](Self::read_only), by which a
-    /// pool can be looked at in any state. Besides, and then nothing was stored: the first broken invariant, as [`Error::Corrupt`]
-    /// (open it with [`read_only`](Self::read_only) for the [whole report](Pool::check)); [`Error::Unchecked`] if there is a
+    /// As [`open`](Self::open); [`ErrorKind::ReadOnly`], too, if the options ask for [`read_only`](Self::read_only), by which a
+    /// pool can be looked at in any state. Besides, and then nothing was stored: the first broken invariant, as [`ErrorKind::Corrupt`]
+    /// (open it with [`read_only`](Self::read_only) for the [whole report](Pool::check)); [`ErrorKind::Unchecked`] if there is a
     /// tree that this build cannot check.
     ///
     /// # Complexity
@@ -44,10 +44,10 @@ impl Options {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let path = dir.path().join("a.pool");
     /// # bristlecone::Pool::options().capacity(16 << 20).open(&path)?.close()?;
-    /// use bristlecone::{Error, Pool};
+    /// use bristlecone::{Error, ErrorKind, Pool};
     ///
     /// let pool = match Pool::open(&path) {
-    ///     Err(Error::PowerLoss { .. }) => {
+    ///     Err(Error { kind: ErrorKind::PowerLoss, .. }) => {
     ///         let (pool, report) = Pool::options().open_after_power_loss(&path)?;
     ///         eprintln!("{} entries are left", report.entries);
     ///         pool
@@ -57,16 +57,20 @@ impl Options {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn open_after_power_loss(&self, path: impl AsRef<Path>) -> Result<(Pool, Report)> {
-        if self.read_only {
-            return Err(Error::ReadOnly { pool: path.as_ref().display().to_string() });
-        }
-        let medium = self.taken(Mapped::open(path.as_ref(), Mapping::Write)?);
-        self.checked(medium, |medium, unused| {
-            if !medium.punch_from(unused)? {
-                zero_from(medium, unused);
+        let path = path.as_ref();
+        let open = || {
+            if self.read_only {
+                return Err(ErrorKind::ReadOnly.into());
             }
-            Ok(())
-        })
+            let medium = self.taken(Mapped::existing(path, Mapping::Write)?);
+            self.checked(medium, |medium, unused| {
+                if !medium.punch_from(unused)? {
+                    zero_from(medium, unused);
+                }
+                Ok(())
+            })
+        };
+        open().map_err(|fault| fault.of(path.display().to_string()))
     }
 
     /// The same, of the pool that a medium holds.
@@ -75,31 +79,32 @@ impl Options {
     ///
     /// As [`open_after_power_loss`](Self::open_after_power_loss), for what does not concern files.
     pub fn open_on_after_power_loss<M: Medium>(&self, medium: M) -> Result<(Pool<M>, Report)> {
-        self.checked(medium, |medium, unused| {
+        let name = medium.facts().name.to_owned();
+        let clear = |medium: &M, unused| {
             zero_from(medium, unused);
             Ok(())
-        })
+        };
+        self.checked(medium, clear).map_err(|fault| fault.of(name))
     }
 
     fn checked<M: Medium>(
         &self,
         medium: M,
         clear: impl FnOnce(&M, u64) -> std::io::Result<()>,
-    ) -> Result<(Pool<M>, Report)> {
+    ) -> Result<(Pool<M>, Report), Fault> {
         if self.read_only || medium.facts().read_only {
-            return Err(Error::ReadOnly { pool: medium.facts().name.to_owned() });
+            return Err(ErrorKind::ReadOnly.into());
         }
         let (superblock, twin) = Superblock::read(&medium)?;
         superblock.check(&medium, false)?;
         let pool = Pool { inner: Arc::new(self.inner(medium, (superblock, twin))?) };
-        let report = pool.check()?;
+        let report = pool.check_all()?;
         if let Some(tree) = report.unchecked.first() {
-            let (pool, tree, layout) =
-                (pool.inner.medium.facts().name.to_owned(), tree.name.clone(), tree.layout.clone());
-            return Err(Error::Unchecked { pool, tree, layout });
+            let (tree, layout) = (tree.name.clone(), tree.layout.clone());
+            return Err(ErrorKind::Unchecked { tree, layout }.into());
         }
         if let Some(&broken) = report.violations.first() {
-            return Err(pool.inner.error(broken));
+            return Err(broken.into());
         }
         let mut inner = Arc::into_inner(pool.inner).expect("nobody else has a handle");
         inner.distrust(clear)?;

@@ -3,7 +3,7 @@
 use super::{Core, PTree};
 use crate::IndexKind;
 use crate::chain::View;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::medium::{Dram, Medium};
 use crate::node::{Circular, NEXT, Node, OneLine, SplitInPlace};
 use crate::papers::Append;
@@ -140,9 +140,9 @@ fn a_broken_chain_is_an_error() {
     fn with<N: Node<Ops: SplitInPlace>>(index: IndexKind) {
         let tree = filled::<N>(index, 100);
         without_a_leaf(&tree, |low| {
-            let is_corrupt = |result| matches!(result, Err(Error::Corrupt { .. }));
+            let is_corrupt = |result| matches!(result, Err(Error { kind: ErrorKind::Corrupt { .. }, .. }));
             assert!(is_corrupt(tree.insert(low, 1).map(drop)));
-            assert!(is_corrupt(tree.core.rebalance(low)));
+            assert!(is_corrupt(tree.core.named(tree.core.rebalance(low))));
             assert!(tree.fault().is_none());
             assert_eq!(tree.get(low), None);
             assert!(tree.fault().is_some());
@@ -168,7 +168,7 @@ fn two_leaves_that_own_a_key_are_an_error() {
     let left = core.lock_owner(range.low() - 1).unwrap().at;
     let twin = core.leaves.create(0, range, next, &[]).unwrap().at;
     core.medium().store(left + NEXT, twin);
-    assert!(matches!(tree.update(key, 2), Err(Error::Corrupt { .. })));
+    assert!(matches!(tree.update(key, 2), Err(Error { kind: ErrorKind::Corrupt { .. }, .. })));
 }
 
 /// A tree that has one entry or two at any time; one thread adds the second one, another removes the first one, further and

@@ -3,7 +3,7 @@
 use super::Core;
 use crate::chain::Locked;
 use crate::delay::delay;
-use crate::error::Result;
+use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Node, SplitInPlace};
 
@@ -13,7 +13,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
     /// The right neighbour is preferred, as in Circ-Tree, or the left one, as in Crab-tree; the other one serves where that
     /// has another parent.
     #[cold]
-    pub(super) fn rebalance(&self, key: u64) -> Result<()> {
+    pub(super) fn rebalance(&self, key: u64) -> Result<(), Fault> {
         delay();
         let _restructuring = self.restructuring.lock();
         if N::POLICY.merges_left {
@@ -27,7 +27,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
     }
 
     /// Joins the leaf that owns the key, if it is sparse, with its right neighbour; true if there is nothing more to do.
-    fn join_right(&self, key: u64) -> Result<bool> {
+    fn join_right(&self, key: u64) -> Result<bool, Fault> {
         let leaf = self.lock_owner(key)?;
         if !self.leaves.is_sparse(&leaf) || leaf.range().low() == u64::MAX {
             return Ok(true);
@@ -38,7 +38,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
     }
 
     /// The same with its left neighbour. Leaves are locked from left to right.
-    fn join_left(&self, key: u64) -> Result<bool> {
+    fn join_left(&self, key: u64) -> Result<bool, Fault> {
         let leaf = self.lock_owner(key)?;
         let low = leaf.range().low();
         let sparse = self.leaves.is_sparse(&leaf);
@@ -51,7 +51,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
         }
         let left = self.lock_owner(low - 1)?;
         if left.range().high() == low
-            && let Some(right) = self.named(self.leaves.lock_next(&left))?
+            && let Some(right) = self.leaves.lock_next(&left)?
             && self.leaves.is_sparse(&right)
         {
             self.join(left, right)?;
@@ -61,7 +61,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
     }
 
     /// Makes one leaf of two neighbours, or two of even size.
-    fn join<'t>(&'t self, mut left: Locked<'t, N>, right: Locked<'t, N>) -> Result<()> {
+    fn join<'t>(&'t self, mut left: Locked<'t, N>, right: Locked<'t, N>) -> Result<(), Fault> {
         // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
         self.directory.withdraw(right.range().low())?;
         delay();

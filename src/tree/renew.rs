@@ -3,7 +3,7 @@
 use super::replace::{Left, parts};
 use super::{Change, Core};
 use crate::chain::Locked;
-use crate::error::{Broken, Error, Result};
+use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{Node, Renew};
 
@@ -19,10 +19,10 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
         key: u64,
         takes: usize,
         decide: &mut dyn FnMut(Option<u64>) -> Change,
-    ) -> Result<Option<Option<u64>>> {
+    ) -> Result<Option<Option<u64>>, Fault> {
         for resized in [true, false] {
             match self.make_room(key, takes, resized) {
-                Err(Error::OutOfSpace { .. }) => {}
+                Err(fault) if fault.is_out_of_space() => {}
                 made => return made.map(|()| None),
             }
         }
@@ -31,7 +31,11 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
 
     /// Changes the entry of a key by a copy of its leaf, in a block of the same size: there is one in reserve. An insert into a
     /// leaf that is full of entries is all that fails for want of space.
-    fn change_by_rewriting(&self, key: u64, decide: &mut dyn FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
+    fn change_by_rewriting(
+        &self,
+        key: u64,
+        decide: &mut dyn FnMut(Option<u64>) -> Change,
+    ) -> Result<Option<u64>, Fault> {
         let leaves = &self.leaves;
         let restructuring = self.restructuring.lock();
         let (left, old) = self.lock_with_left(key)?;
@@ -61,7 +65,7 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
         let lines = leaves.lines(&old);
         // What does not fit needs a block more.
         let in_two = entries.len() > leaves.slots(&old);
-        self.replace_leaf(left, old, None, parts(&entries, in_two), lines, count).map_err(|(_, error)| error)?;
+        self.replace_leaf(left, old, None, parts(&entries, in_two), lines, count).map_err(|(_, fault)| fault)?;
         drop(restructuring);
         if is_removal {
             self.lag(self.gather(key));
@@ -71,7 +75,7 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
 
     /// Makes room by new leaves with what is worth keeping of the old one: two, if that is half a leaf or more; else one,
     /// together with the right neighbour if that has little in it. They may have another size than the old one.
-    fn make_room(&self, key: u64, takes: usize, resized: bool) -> Result<()> {
+    fn make_room(&self, key: u64, takes: usize, resized: bool) -> Result<(), Fault> {
         let _restructuring = self.restructuring.lock();
         let (left, old) = self.lock_with_left(key)?;
         if self.leaves.has_room(&old, takes) {
@@ -90,13 +94,13 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
             entries.extend(beyond.iter().flat_map(|right| self.leaves.entries(right)));
         }
         let lines = if resized { self.leaves.resize(&old) } else { self.leaves.lines(&old) };
-        self.replace_leaf(left, old, beyond, parts(&entries, in_two), lines, || ()).map_err(|(_, error)| error)
+        self.replace_leaf(left, old, beyond, parts(&entries, in_two), lines, || ()).map_err(|(_, fault)| fault)
     }
 
     /// Makes the sparse leaf that owns the key one with a neighbour, in a layout that renews its leaves; if neither has room
     /// for it, renews it alone. An empty leaf leaves the chain unless both neighbours have another parent.
     #[cold]
-    pub(super) fn gather(&self, key: u64) -> Result<()> {
+    pub(super) fn gather(&self, key: u64) -> Result<(), Fault> {
         let _restructuring = self.restructuring.lock();
         let leaves = &self.leaves;
         let (mut left, old) = self.lock_with_left(key)?;
@@ -133,15 +137,20 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
         }
         let entries = leaves.entries(&old);
         let lines = leaves.lines(&old);
-        self.replace_leaf(left, old, None, parts(&entries, false), lines, || ()).map_err(|(_, error)| error)
+        self.replace_leaf(left, old, None, parts(&entries, false), lines, || ()).map_err(|(_, fault)| fault)
     }
 
     /// Makes one leaf of two neighbours, as large as the larger one.
-    fn join_by_rewriting<'t>(&'t self, left: Left<'t, N>, old: Locked<'t, N>, right: Locked<'t, N>) -> Result<()> {
+    fn join_by_rewriting<'t>(
+        &'t self,
+        left: Left<'t, N>,
+        old: Locked<'t, N>,
+        right: Locked<'t, N>,
+    ) -> Result<(), Fault> {
         let mut entries = self.leaves.entries(&old);
         entries.extend(self.leaves.entries(&right));
         let lines = self.leaves.lines(&old).max(self.leaves.lines(&right));
-        self.replace_leaf(left, old, Some(right), parts(&entries, false), lines, || ()).map_err(|(_, error)| error)
+        self.replace_leaf(left, old, Some(right), parts(&entries, false), lines, || ()).map_err(|(_, fault)| fault)
     }
 
     /// Whether two leaves fit into one as large as the larger one, with room left for a quarter.
@@ -152,21 +161,21 @@ impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
 
     /// Locks the leaf that owns the key, and what points to it. The caller holds `restructuring`, under which alone leaves of a
     /// layout that renews them come and go.
-    fn lock_with_left(&self, key: u64) -> Result<WithLeft<'_, N>> {
+    fn lock_with_left(&self, key: u64) -> Result<WithLeft<'_, N>, Fault> {
         let owner = self.lock_owner(key)?;
         let (low, at) = (owner.range().low(), owner.at);
         drop(owner);
         // By the chain: the index may lag, and lead to the leaf that is locked.
         let (left, old) = if low == 0 {
-            (Left::Root, self.named(self.leaves.lock(self.head()))?)
+            (Left::Root, self.leaves.lock(self.head())?)
         } else {
             let left = self.lock_owner(low - 1)?;
-            let old = self.named(self.leaves.lock_next(&left))?;
+            let old = self.leaves.lock_next(&left)?;
             (Left::Leaf(left), old)
         };
         // No other leaf that owns the key, either: there the caller finds what sent it here no more, and comes again, for ever.
         let lost = || Broken::new(at, "N1: the chain does not lead to the key's owner");
-        let old = self.named(old.filter(|old| old.at == at).ok_or_else(lost))?;
+        let old = old.filter(|old| old.at == at).ok_or_else(lost)?;
         Ok((left, old))
     }
 }

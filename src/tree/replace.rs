@@ -10,7 +10,7 @@
 use super::Core;
 use crate::chain::{For, Locked};
 use crate::delay::delay;
-use crate::error::{Error, Result};
+use crate::error::Fault;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, KeyRange, Node};
 use crate::sync::Ordering;
@@ -35,7 +35,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Puts one leaf, or two, of so many lines in the place of `old`, or of `old` and its right neighbour `beyond`. Durable
     /// when it returns.
     ///
-    /// With an error, gives `old` back; nothing has changed.
+    /// With a fault, gives `old` back; nothing has changed.
     pub(super) fn replace_leaf<'t>(
         &'t self,
         mut left: Left<'t, N>,
@@ -44,11 +44,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         parts: Parts<'_>,
         lines: u32,
         count: impl FnOnce(),
-    ) -> std::result::Result<(), (Locked<'t, N>, Error)> {
+    ) -> Result<(), (Locked<'t, N>, Fault)> {
         let (leaves, m) = (&self.leaves, self.medium());
         let (new, right) = match self.prepare(&old, beyond.as_ref(), parts, lines) {
             Ok(prepared) => prepared,
-            Err(error) => return Err((old, error)),
+            Err(fault) => return Err((old, fault)),
         };
         // Crash: the index lags behind the chain, or names a leaf that was never in it; the next recovery repairs both.
         let told = match &beyond {
@@ -60,9 +60,9 @@ impl<N: Node, M: Medium> Core<N, M> {
         let repoint = || if low < u64::MAX { self.directory.repoint(low, new.at) } else { Ok(false) };
         let fenced = match told.and_then(|told| Ok(repoint()? | told)) {
             Ok(fenced) => fenced,
-            Err(error) => {
+            Err(fault) => {
                 [Some(new), right].into_iter().flatten().for_each(|new| leaves.free(new));
-                return Err((old, error));
+                return Err((old, fault));
             }
         };
         // Crash: blocks that no chain reaches.
@@ -96,10 +96,10 @@ impl<N: Node, M: Medium> Core<N, M> {
         beyond: Option<&Locked<'t, N>>,
         (entries, in_right): Parts<'_>,
         lines: u32,
-    ) -> Result<(Locked<'t, N>, Option<Locked<'t, N>>)> {
+    ) -> Result<(Locked<'t, N>, Option<Locked<'t, N>>), Fault> {
         let leaves = &self.leaves;
         let last = beyond.unwrap_or(old);
-        let (mut high, mut next) = (last.range().high(), self.named(leaves.next(last.at))?.unwrap_or(0));
+        let (mut high, mut next) = (last.range().high(), leaves.next(last.at)?.unwrap_or(0));
         // The first leaf takes the place of an old one; with a second one there is one more.
         let purpose = match beyond.map(|beyond| leaves.in_place_of(beyond, lines)) {
             Some(For::Exchange) => For::Exchange,
@@ -117,9 +117,9 @@ impl<N: Node, M: Medium> Core<N, M> {
                 [Some(&new), right.as_ref()].into_iter().flatten().for_each(|heir| leaves.inherit(heir, old, heirs));
                 Ok((new, right))
             }
-            Err(error) => {
+            Err(fault) => {
                 right.into_iter().for_each(|right| leaves.free(right));
-                Err(error)
+                Err(fault)
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::{Core, Range};
 use crate::chain::{Locked, View};
 use crate::delay::{Validation, delay, is_left_out};
-use crate::error::{Broken, Result};
+use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::{KeyRange, LOW, Node};
@@ -31,7 +31,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// `least` is what the low of this node must at least be, coming from its left neighbour: a node that has become
     /// another leads astray.
     #[inline]
-    fn go_right(&self, key: u64, at: u64, range: KeyRange, least: &mut u64) -> std::result::Result<bool, Broken> {
+    fn go_right(&self, key: u64, at: u64, range: KeyRange, least: &mut u64) -> Result<bool, Broken> {
         let ascends = range.low() >= *least;
         *least = range.low().saturating_add(1);
         if key < range.low() && at == self.head() {
@@ -42,17 +42,13 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// The right neighbour of a node that does not own the key.
     #[inline]
-    fn right_of(&self, at: u64) -> std::result::Result<u64, Broken> {
+    fn right_of(&self, at: u64) -> Result<u64, Broken> {
         self.leaves.next(at)?.ok_or_else(|| Broken::new(at, "N1: the chain ends before MAX"))
     }
 
     /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then thrown away.
     #[inline(always)]
-    pub(super) fn with_owner<R>(
-        &self,
-        key: u64,
-        mut read: impl FnMut(&View<'_, N>) -> R,
-    ) -> std::result::Result<R, Broken> {
+    pub(super) fn with_owner<R>(&self, key: u64, mut read: impl FnMut(&View<'_, N>) -> R) -> Result<R, Broken> {
         // Nearly always the index knows the leaf, and nobody writes to it.
         if let Some(at) = self.directory.floor_at_once(key) {
             self.leaves.prefetch(at, key);
@@ -74,11 +70,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     #[cold]
     #[inline(never)]
-    fn with_owner_in_the_end<R>(
-        &self,
-        key: u64,
-        mut read: impl FnMut(&View<'_, N>) -> R,
-    ) -> std::result::Result<R, Broken> {
+    fn with_owner_in_the_end<R>(&self, key: u64, mut read: impl FnMut(&View<'_, N>) -> R) -> Result<R, Broken> {
         let mut lost = 0;
         'again: while lost < PATIENCE {
             let mut at = self.start(key);
@@ -116,14 +108,14 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// Locks the leaf that owns the key.
     #[inline(always)]
-    pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_, N>> {
+    pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_, N>, Fault> {
         if let Some(at) = self.directory.floor_at_once(key) {
             self.leaves.prefetch(at, key);
             if let Some(leaf) = self.lock_owner_at_once(at, key) {
                 return Ok(leaf);
             }
         }
-        self.named(self.try_lock_owner(key))
+        Ok(self.try_lock_owner(key)?)
     }
 
     /// Locks this leaf, if it owns the key and nobody else writes to it.
@@ -135,7 +127,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     #[cold]
     #[inline(never)]
-    fn try_lock_owner(&self, key: u64) -> std::result::Result<Locked<'_, N>, Broken> {
+    fn try_lock_owner(&self, key: u64) -> Result<Locked<'_, N>, Broken> {
         'again: for _ in 0..PATIENCE {
             let mut at = self.start(key);
             let mut least = 0;
@@ -159,7 +151,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     ///
     /// No leaf is locked by this thread.
     #[cold]
-    fn lock_owner_undisturbed(&self, key: u64) -> std::result::Result<Locked<'_, N>, Broken> {
+    fn lock_owner_undisturbed(&self, key: u64) -> Result<Locked<'_, N>, Broken> {
         // Who changes the chain may be looking for a leaf to do so.
         let _restructuring = (!self.restructuring.is_mine()).then(|| self.restructuring.lock());
         // The index may be damaged where the chain is not.
@@ -167,7 +159,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// The same, by the chain from this leaf on.
-    fn lock_owner_from(&self, mut at: u64, key: u64) -> std::result::Result<Locked<'_, N>, Broken> {
+    fn lock_owner_from(&self, mut at: u64, key: u64) -> Result<Locked<'_, N>, Broken> {
         let lost = |at| Broken::new(at, "N1: the chain does not lead to the key's owner");
         loop {
             let leaf = self.leaves.lock(at)?.filter(|leaf| key >= leaf.range().low()).ok_or_else(|| lost(at))?;

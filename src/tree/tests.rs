@@ -5,7 +5,7 @@ use crate::medium::Dram;
 use crate::node::{Circular, Node, OneLine};
 use crate::pool::segments::Kind;
 use crate::pool::{Options, Pool};
-use crate::{Error, IndexKind};
+use crate::{ErrorKind, IndexKind};
 use std::collections::BTreeMap;
 
 const POOL: u64 = 4 << 20;
@@ -139,7 +139,10 @@ fn a_pool_knows_a_flat_index() {
         pool.tree_with::<OneLine<7>>("t", IndexKind::Volatile).map(drop).unwrap_err(),
         pool.tree_with::<OneLine<7>>("t", IndexKind::FlatFixed).map(drop).unwrap_err(),
     ] {
-        assert!(matches!(&error, Error::LayoutMismatch { found, .. } if found.contains("flat index")), "{error}");
+        assert!(
+            matches!(&error.kind, ErrorKind::LayoutMismatch { found, .. } if found.contains("flat index")),
+            "{error}"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Change, Core};
 use crate::codec::{Encoded, Stored};
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::node::Node;
 use crate::pool::records::Reading;
@@ -15,32 +15,37 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// The value of a key.
-    pub(crate) fn value(&self, key: u64) -> Result<Option<Stored>> {
+    pub(crate) fn value(&self, key: u64) -> Result<Option<Stored>, Fault> {
         // Before the slot is read: the record that it points to is there as long as this reader is.
         let reading = self.reading();
         self.get(key).map(|word| self.stored(word, reading.as_ref())).transpose()
     }
 
     /// The value behind a slot's word, which was read when `reading` had begun.
-    pub(crate) fn stored(&self, word: u64, reading: Option<&Reading<'_, M>>) -> Result<Stored> {
+    pub(crate) fn stored(&self, word: u64, reading: Option<&Reading<'_, M>>) -> Result<Stored, Fault> {
         match reading {
             None => Ok(Stored::Word(word)),
-            Some(reading) => self.named(reading.read(word)).map(Stored::Bytes),
+            Some(reading) => Ok(Stored::Bytes(reading.read(word)?)),
         }
     }
 
     /// Applies `read` to the value of a key.
-    pub(crate) fn value_with<R>(&self, key: u64, read: impl FnOnce(Encoded<'_>) -> R) -> Result<Option<R>> {
+    pub(crate) fn value_with<R>(&self, key: u64, read: impl FnOnce(Encoded<'_>) -> R) -> Result<Option<R>, Fault> {
         let reading = self.reading();
         let Some(word) = self.get(key) else { return Ok(None) };
         match reading {
             None => Ok(Some(read(Encoded::Word(word)))),
-            Some(reading) => self.named(reading.with(word, |bytes| read(Encoded::Bytes(bytes)))).map(Some),
+            Some(reading) => Ok(Some(reading.with(word, |bytes| read(Encoded::Bytes(bytes)))?)),
         }
     }
 
     /// Sets the value of a key if what its slot holds is as `wanted`; returns what it held.
-    pub(crate) fn put(&self, key: u64, value: Encoded<'_>, wanted: fn(Option<u64>) -> bool) -> Result<Option<u64>> {
+    pub(crate) fn put(
+        &self,
+        key: u64,
+        value: Encoded<'_>,
+        wanted: fn(Option<u64>) -> bool,
+    ) -> Result<Option<u64>, Fault> {
         let (word, record) = self.write(value)?;
         let mut stored = false;
         let mut change = || {
@@ -49,11 +54,11 @@ impl<N: Node, M: Medium> Core<N, M> {
                 if stored { Change::Put(word) } else { Change::Keep }
             })
         };
-        let old = match change().or_else(|error| self.with_space(error, change)) {
+        let old = match change().or_else(|fault| self.with_space(fault, change)) {
             Ok(old) => old,
-            Err(error) => {
+            Err(fault) => {
                 self.discard(record);
-                return Err(error);
+                return Err(fault);
             }
         };
         // Either the old record or the new one is now without a slot.
@@ -66,14 +71,14 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// Removes a key and what its slot points to; true if it was there.
-    pub(crate) fn take(&self, key: u64) -> Result<bool> {
+    pub(crate) fn take(&self, key: u64) -> Result<bool, Fault> {
         let old = self.change(key, |_| Change::Remove)?;
         self.retire(old);
         Ok(old.is_some())
     }
 
     /// Fills an empty tree, in strictly ascending order of keys; returns how many there were.
-    pub(crate) fn bulk_load_values<'v>(&self, entries: impl Iterator<Item = (u64, Encoded<'v>)>) -> Result<u64> {
+    pub(crate) fn bulk_load_values<'v>(&self, entries: impl Iterator<Item = (u64, Encoded<'v>)>) -> Result<u64, Fault> {
         let mut written = Written { by: self, records: Vec::new() };
         let loaded = self.bulk_load(entries.map(|(key, value)| {
             let (word, record) = self.write(value)?;
@@ -85,7 +90,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// The word for a slot, and the record that it points to if there is one, which is durable.
-    fn write(&self, value: Encoded<'_>) -> Result<(u64, Option<u64>)> {
+    fn write(&self, value: Encoded<'_>) -> Result<(u64, Option<u64>), Fault> {
         let (bytes, records) = match (value, &self.records) {
             (Encoded::Word(word), None) => return Ok((word, None)),
             (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
@@ -100,16 +105,16 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// The values are not of the kind that was given.
     #[cold]
-    fn is_of(&self, found: &str, given: &str) -> Error {
-        Error::KindMismatch { tree: self.name.clone(), found: found.to_owned(), expected: given.to_owned() }
+    fn is_of(&self, found: &str, given: &str) -> Fault {
+        ErrorKind::KindMismatch { tree: self.name.clone(), found: found.to_owned(), expected: given.to_owned() }.into()
     }
 
-    /// Does again what failed with `error`, if it wanted space that is about to come back from records.
+    /// Does again what failed with `fault`, if it wanted space that is about to come back from records.
     #[cold]
-    fn with_space<T>(&self, error: Error, attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    fn with_space<T>(&self, fault: Fault, attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
         match &self.records {
-            None => Err(error),
-            Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, error, attempt),
+            None => Err(fault),
+            Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, fault, attempt),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::Core;
 use crate::chain::Links;
-use crate::error::{Broken, Result};
+use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium};
 use crate::node::{LOW, NEXT, Node};
 use crate::pool::segments::{Kind, Places};
@@ -48,7 +48,7 @@ struct Numbered {
 
 impl<N: Node, M: Medium> Core<N, M> {
     /// The leaves from `head` on, when nobody changes the tree. Checks N1 and N4; stores nothing.
-    pub(super) fn find_leaves(&self, head: u64) -> Result<Leaves> {
+    pub(super) fn find_leaves(&self, head: u64) -> Result<Leaves, Fault> {
         let segments = &self.pool.segments;
         let owned = segments.owned(self.root.slot, Kind::Leaf, N::BYTES as u32);
         let blocks = (segments.size() / N::BYTES) as usize;
@@ -61,20 +61,20 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// From one leaf to the next. Others may split them, if none leaves the chain.
-    pub(super) fn follow(&self, head: u64) -> Result<Leaves> {
+    pub(super) fn follow(&self, head: u64) -> Result<Leaves, Fault> {
         let m = self.medium();
         let mut leaves = Leaves { listed: Vec::new(), tail: head };
         let mut at = head;
         loop {
-            let next = self.named(self.leaves.next(at))?;
+            let next = self.leaves.next(at)?;
             let low = m.load(at + LOW);
-            if self.named(self.leaves.level(at))? != 0 || (leaves.listed.is_empty() && low != 0) {
-                return Err(Broken::new(at, "N1: the chain starts with the leaf that owns 0").in_pool(m.facts().name));
+            if self.leaves.level(at)? != 0 || (leaves.listed.is_empty() && low != 0) {
+                return Err(Broken::new(at, "N1: the chain starts with the leaf that owns 0").into());
             }
             let Some(next) = next else {
                 if low != u64::MAX {
                     let broken = Broken::new(head, "N1: the chain ends with the leaf that owns MAX");
-                    return Err(broken.in_pool(m.facts().name));
+                    return Err(broken.into());
                 }
                 leaves.tail = at;
                 return Ok(leaves);
@@ -85,7 +85,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     /// The same by all headers at once. Whatever it finds wrong, following the chain says what it is.
-    fn sweep(&self, head: u64, numbered: &Numbered) -> Result<Leaves> {
+    fn sweep(&self, head: u64, numbered: &Numbered) -> Result<Leaves, Fault> {
         let headers = self.headers(numbered);
         match self.ordered(head, numbered, &headers) {
             Some(leaves) => Ok(leaves),
@@ -192,7 +192,7 @@ mod tests {
     use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine};
     use crate::pool::Pool;
     use crate::tree::{Core, PTree};
-    use crate::{Error, IndexKind};
+    use crate::{ErrorKind, IndexKind};
 
     fn with_leaves<N: Node>(test: impl Fn(&Core<N, Dram>)) {
         let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(Dram::zeroed(2 << 20)).unwrap();
@@ -297,7 +297,9 @@ mod tests {
                 let m = core.medium();
                 let words: Vec<u64> = (0..3).map(|i| m.load(at + 8 * i)).collect();
                 damage(core, at);
-                assert!(matches!(core.find_leaves(core.head()), Err(Error::Corrupt { .. })));
+                assert!(
+                    core.find_leaves(core.head()).is_err_and(|fault| matches!(fault.kind(), ErrorKind::Corrupt { .. }))
+                );
                 words.iter().enumerate().for_each(|(i, &word)| m.store(at + 8 * i as u64, word));
             });
         }

@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::chain::Locked;
-use crate::error::Result;
+use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Entry, InNode, Node, Renew, Space, SplitInPlace, Verb};
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     ///
     /// `decide` is asked again if the leaf had to be replaced first.
     #[inline]
-    pub(crate) fn change(&self, key: u64, mut decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
+    pub(crate) fn change(&self, key: u64, mut decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>, Fault> {
         self.pool.owned()?;
         let leaves = &self.leaves;
         loop {
@@ -54,7 +54,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     #[inline(always)]
-    fn insert_new<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<()> {
+    fn insert_new<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<(), Fault> {
         let Some(mut leaf) = self.by_copy(leaf, InNode::Insert(place), new)? else { return Ok(()) };
         self.leaves.insert(&mut leaf, place, new);
         // Counted under the lock: `clear` counts anew when it holds all locks.
@@ -63,7 +63,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     }
 
     #[inline(always)]
-    fn remove_old(&self, leaf: Locked<'_, N>, place: usize, key: u64) -> Result<()> {
+    fn remove_old(&self, leaf: Locked<'_, N>, place: usize, key: u64) -> Result<(), Fault> {
         let leaves = &self.leaves;
         let Some(mut leaf) = self.by_copy(leaf, InNode::Remove(place), (key, 0))? else { return Ok(()) };
         leaves.remove(&mut leaf, place);
@@ -89,7 +89,7 @@ struct WithoutRoom<'t, 'd, N: Node, M: Medium, D> {
 
 impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for WithoutRoom<'_, '_, N, M, D> {
     /// The change is durable, and the key had this value; or there is room for it now, in the leaf that owns the key.
-    type Output = Result<ControlFlow<Option<u64>>>;
+    type Output = Result<ControlFlow<Option<u64>>, Fault>;
 
     #[inline(always)]
     fn in_place(self) -> Self::Output
@@ -118,7 +118,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
     /// Once in dozens of inserts, and not in the way of the others.
     #[cold]
     #[inline(never)]
-    fn insert_into_full<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<()> {
+    fn insert_into_full<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<(), Fault> {
         let leaves = &self.leaves;
         let Some(mut leaf) = self.by_copy(leaf, InNode::Insert(place), new)? else { return Ok(()) };
         let right = leaves.insert_by_split(&mut leaf, 0, new)?;
@@ -137,16 +137,16 @@ struct Gather<'t, N: Node, M: Medium> {
 }
 
 impl<N: Node, M: Medium> Verb<N::Ops> for Gather<'_, N, M> {
-    type Output = Result<()>;
+    type Output = Result<(), Fault>;
 
-    fn in_place(self) -> Result<()>
+    fn in_place(self) -> Result<(), Fault>
     where
         N::Ops: SplitInPlace,
     {
         self.tree.rebalance(self.key)
     }
 
-    fn renewed(self) -> Result<()>
+    fn renewed(self) -> Result<(), Fault>
     where
         N::Ops: Renew,
     {

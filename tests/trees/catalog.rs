@@ -3,7 +3,7 @@
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Counted, Dram, Layer, Medium, Step};
 use bristlecone::papers::Circular;
-use bristlecone::{Error, IndexKind, OneLine, Options, PTree, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind, OneLine, Options, PTree, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -124,7 +124,7 @@ fn trees_work_while_another_one_is_being_opened() {
             let c: Tree = pool.tree_with("c", IndexKind::Volatile).unwrap();
             assert_eq!(c.insert(1, 1).unwrap(), None);
             assert_eq!(pool.trees().unwrap().len(), 3);
-            assert!(matches!(pool.drop_tree("c"), Err(Error::StillOpen { .. })));
+            assert!(matches!(pool.drop_tree("c"), Err(Error { kind: ErrorKind::StillOpen { .. }, .. })));
             drop(c);
             pool.drop_tree("c").unwrap();
             drop(b);
@@ -304,7 +304,8 @@ fn a_tree_is_opened_closed_and_dropped_by_all_at_once() {
                     let name = if (id + round) % 3 == 0 { "x" } else { "y" };
                     match (id + round) % 5 {
                         0 => match pool.drop_tree(name) {
-                            Ok(()) | Err(Error::NotFound { .. } | Error::StillOpen { .. }) => {}
+                            Ok(())
+                            | Err(Error { kind: ErrorKind::NoSuchTree { .. } | ErrorKind::StillOpen { .. }, .. }) => {}
                             Err(error) => panic!("{error}"),
                         },
                         _ => {

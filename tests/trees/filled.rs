@@ -4,7 +4,7 @@ use crate::layouts::in_every_layout;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Layer, Medium};
 use bristlecone::papers::{Append, Circular, CowSip, Fixed, Versioned, crab};
-use bristlecone::{Error, IndexKind, Map, Node, Options, PTree, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, Options, PTree, Pool};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn fill<N: Node>(tree: &PTree<N, Any>, model: &mut BTreeMap<u64, u64>, when: &st
         let key = key(n);
         match tree.insert(key, n) {
             Ok(old) => assert_eq!(old, model.insert(key, n), "{when}"),
-            Err(Error::OutOfSpace { .. }) => {
+            Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {
                 assert_eq!(tree.get(key), None, "{when}");
                 refused += 1;
                 if refused == 30 {
@@ -151,7 +151,7 @@ fn by_several_threads<N: Node>(index: IndexKind) {
             for n in (SIZE..).take_while(|_| !done.load(Ordering::Relaxed)) {
                 match tree.insert(key(n), n) {
                     Ok(old) => assert_eq!((old, inserted.insert(key(n), n)), (None, None)),
-                    Err(Error::OutOfSpace { .. }) => {}
+                    Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -195,7 +195,7 @@ fn with_records<N: Node>(index: IndexKind) {
         for n in 0..SIZE {
             match map.insert(key(n), &value(n)) {
                 Ok(was_there) => assert_eq!(was_there, model.insert(key(n), value(n)).is_some()),
-                Err(Error::OutOfSpace { .. }) => break,
+                Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => break,
                 Err(error) => panic!("{error}"),
             }
         }
@@ -207,7 +207,7 @@ fn with_records<N: Node>(index: IndexKind) {
                     assert!(was_there);
                     *old = new;
                 }
-                Err(Error::OutOfSpace { .. }) => {}
+                Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             assert_eq!(map.get(key).unwrap().as_ref(), Some(&*old));

@@ -56,7 +56,9 @@ fn holds<N: Node>(index: IndexKind) -> Vec<u64> {
 fn is_no_other<N: Node>(index: IndexKind, words: &[u64], name: &str) {
     let pool = options().open_on(holding(words.iter().copied())).unwrap();
     match pool.tree_with::<N>("t", index).map(drop) {
-        Err(Error::LayoutMismatch { found, .. }) => assert!(found.starts_with(&format!("{name}/")), "{found}"),
+        Err(Error { kind: ErrorKind::LayoutMismatch { found, .. }, .. }) => {
+            assert!(found.starts_with(&format!("{name}/")), "{found}")
+        }
         other => panic!("{name} opened as {}: {other:?}", N::NAME),
     }
     assert!(pool.medium().facts().len == POOL);

@@ -4,7 +4,7 @@
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::Circular;
-use bristlecone::{Error, IndexKind, Map, Options, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, Options, Pool};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -159,9 +159,9 @@ fn unnoticed(later: &Options) -> usize {
         for seed in [0, 1 << 32] {
             let disk = torn(&moments, now, now as u64 ^ seed);
             match options().open_on(disk.any()) {
-                Err(Error::PowerLoss { .. }) => refused += 1,
+                Err(Error { kind: ErrorKind::PowerLoss, .. }) => refused += 1,
                 // The creation was cut.
-                Err(error) => assert!(matches!(error, Error::NotAPool { .. }) && synced == 0, "{error}"),
+                Err(error) => assert!(matches!(error.kind, ErrorKind::NotAPool { .. }) && synced == 0, "{error}"),
                 Ok(pool) => {
                     let whole = pool.map_with("m", IndexKind::Volatile).is_ok_and(|map: Small| {
                         map.fault().is_none()
@@ -194,12 +194,12 @@ fn what_is_left_is_checked_before_it_is_used() {
     let (mut whole, mut broken) = (0, 0);
     for now in (0..moments.len()).step_by(4) {
         let disk = torn(&moments, now, now as u64);
-        if !matches!(options().open_on(disk.any()), Err(Error::PowerLoss { .. })) {
+        if !matches!(options().open_on(disk.any()), Err(Error { kind: ErrorKind::PowerLoss, .. })) {
             continue;
         }
         let before = words_of(&disk.cache);
         match options().open_on_after_power_loss(disk.any()) {
-            Err(Error::Corrupt { .. }) => {
+            Err(Error { kind: ErrorKind::Corrupt { .. }, .. }) => {
                 broken += 1;
                 assert!(before == words_of(&disk.cache), "a pool that is not whole was changed");
                 assert!(!options().read_only(true).open_on(disk.any()).unwrap().check().unwrap().is_clean());
@@ -271,14 +271,14 @@ fn the_error_tells_the_way_in() {
     let other = |words| Disk::new(holding(words), 2);
     let after = other(words_of(&disk.cache));
     let error = options().open_on(after.any()).err().unwrap();
-    assert!(matches!(error, Error::PowerLoss { .. }), "{error}");
+    assert!(matches!(error.kind, ErrorKind::PowerLoss), "{error}");
     assert!(error.to_string().contains("disk: ") && error.to_string().contains("open_after_power_loss"), "{error}");
     // It can be looked at.
     let reading = options().read_only(true).open_on(after.any()).unwrap();
     assert!(reading.stat().power_loss && reading.check().unwrap().is_clean());
     let before = words_of(&after.cache);
     let error = options().read_only(true).open_on_after_power_loss(after.any()).err().unwrap();
-    assert!(matches!(error, Error::ReadOnly { .. }) && words_of(&after.cache) == before, "{error}");
+    assert!(matches!(error.kind, ErrorKind::ReadOnly) && words_of(&after.cache) == before, "{error}");
     // Nothing is known of a tree whose nodes have a size that only its own program knows: here 1,000 slots, in its root.
     let mut words = words_of(&disk.cache);
     let root = &mut words[1024..][..32];
@@ -286,5 +286,5 @@ fn the_error_tells_the_way_in() {
     let named: Vec<u8> = [1, 2, 7].into_iter().chain(8..23).flat_map(|i| root[i].to_ne_bytes()).collect();
     root[0] = root[0] & 0xffff_ffff | u64::from(crc32fast::hash(&named)) << 32;
     let error = options().open_on_after_power_loss(other(words).any()).err().unwrap();
-    assert!(matches!(error, Error::Unchecked { .. }) && error.to_string().contains("'m'"), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Unchecked { .. }) && error.to_string().contains("'m'"), "{error}");
 }

@@ -4,7 +4,7 @@
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Layer, Medium};
 use bristlecone::papers::Circular;
-use bristlecone::{Error, IndexKind, Map, Options, Pool, Result};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, Options, Pool, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -157,7 +157,7 @@ fn what_an_iterator_holds_on_to_is_out_of_space_until_it_goes_on() {
     assert!(entries.next().unwrap().is_ok());
     let full = |version| match map.insert(3, &value(3, version)) {
         Ok(_) => false,
-        Err(Error::OutOfSpace { .. }) => true,
+        Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => true,
         Err(other) => panic!("{other}"),
     };
     let last = (1..1000).find(|&version| full(version)).expect("nothing comes back");
@@ -213,7 +213,7 @@ fn constant_content_takes_constant_space() {
     // A reader that lost its processor may keep everything for a while.
     let insert = |key: u64, value: &[u8]| {
         while let Err(error) = map.insert(key, value) {
-            assert!(matches!(error, Error::OutOfSpace { .. }), "{error}");
+            assert!(matches!(error.kind, ErrorKind::OutOfSpace { .. }), "{error}");
         }
     };
     thread::scope(|scope| {

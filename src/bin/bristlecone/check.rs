@@ -1,7 +1,7 @@
 //! `check`: every broken invariant of a pool.
 
 use crate::out::{self, Outcome};
-use bristlecone::{Broken, Error, Pool, Report, TreeInfo};
+use bristlecone::{Broken, Error, ErrorKind, Pool, Report, TreeInfo};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,10 +45,10 @@ impl From<Broken> for Problem {
 
 /// Damage, if the error is that.
 fn damage(error: &Error) -> Option<Problem> {
-    match error {
-        Error::Corrupt { at, invariant, .. } => Some(Problem::new(*at, invariant)),
-        Error::Superblock { at, .. } => Some(Problem::new(*at, "S1: no superblock has the right checksum")),
-        Error::Truncated { expected, found, .. } => {
+    match &error.kind {
+        ErrorKind::Corrupt { at, invariant } => Some(Problem::new(*at, invariant)),
+        ErrorKind::Superblock { at } => Some(Problem::new(*at, "S1: no superblock has the right checksum")),
+        ErrorKind::Truncated { expected, found } => {
             let what = format!("the file ends here, {expected} bytes are promised");
             Some(Problem::new(*found, &what))
         }
@@ -62,7 +62,7 @@ fn check(args: &Args) -> Result<(Report, bool), Error> {
         match Pool::options().open_after_power_loss(&args.pool) {
             Ok((pool, report)) => return pool.close().map(|()| (report, true)),
             // The report says more.
-            Err(Error::Corrupt { .. }) => {}
+            Err(Error { kind: ErrorKind::Corrupt { .. }, .. }) => {}
             Err(error) => return Err(error),
         }
     }

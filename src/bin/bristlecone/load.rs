@@ -5,7 +5,7 @@ use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
 use crate::shape::Shape;
 use crate::trees::{self, Place, Tree, Values};
-use bristlecone::{Error, Pool, TreeInfo};
+use bristlecone::{Error, ErrorKind, Pool, TreeInfo};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
@@ -120,11 +120,12 @@ impl Args {
                 }
                 // A line is bad. A pool that is full or damaged is another matter.
                 Err(bad) => {
-                    let is_line = !matches!(&bad, Bad::Refused(error) if !matches!(error, Error::RecordTooLong { .. }));
+                    let is_line =
+                        !matches!(&bad, Bad::Refused(error) if !matches!(error.kind, ErrorKind::RecordTooLong { .. }));
                     let message = format!("{}:{}: {bad}", self.name(), lines.number);
                     if !(self.skip_bad && is_line) {
                         let hint = match bad {
-                            Bad::Refused(Error::OutOfSpace { source: None, .. }) => {
+                            Bad::Refused(Error { kind: ErrorKind::OutOfSpace { source: None, .. }, .. }) => {
                                 "; load it again with a larger --capacity"
                             }
                             _ => "",

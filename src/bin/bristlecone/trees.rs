@@ -4,7 +4,7 @@ use crate::out::Outcome;
 use crate::parse::{self, Index, Layout};
 use crate::shape::{Shape, with_type};
 use bristlecone::medium::{Mapped, Mapping, Medium};
-use bristlecone::{Error, IndexKind, Map, Node, PTree, Pool, Result, TreeInfo};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, PTree, Pool, Result, TreeInfo};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -43,8 +43,9 @@ impl<N: Node, M: Medium> Tree for PTree<N, M> {
 
     fn put(&self, key: u64, value: &[u8]) -> Result<bool> {
         let Some(value) = decimal(value) else {
-            let found = "numbers as values".to_owned();
-            return Err(Error::KindMismatch { tree: self.name().to_owned(), found, expected: "bytes".to_owned() });
+            let (found, expected) = ("numbers as values".to_owned(), "bytes".to_owned());
+            let mismatch = ErrorKind::KindMismatch { tree: self.name().to_owned(), found, expected };
+            return Err(Error::new(self.pool().stat().name, mismatch));
         };
         Ok(self.insert(key, value)?.is_some())
     }

@@ -2,16 +2,16 @@
 
 use super::Upper;
 use crate::chain::Locked;
-use crate::error::{Error, Result};
+use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{InnerOps, Node};
 
 impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     /// Merges the sparse node that owns the key with a neighbour of the same parent, or shares with it.
-    pub(super) fn rebalance(&self, level: u16, key: u64) -> Result<()> {
+    pub(super) fn rebalance(&self, level: u16, key: u64) -> Result<(), Fault> {
         let Some(node) = self.lock(level, key)? else { return Ok(()) };
         let low = node.range().low();
-        if let Some(right) = self.named(self.chain.lock_next(&node))?
+        if let Some(right) = self.chain.lock_next(&node)?
             && self.may_withdraw_at(level + 1, right.range().low())?
         {
             return self.join(level, node, right);
@@ -22,14 +22,14 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
         drop(node);
         let Some(left) = self.lock(level, low - 1)? else { return Ok(()) };
         if left.range().high() == low
-            && let Some(right) = self.named(self.chain.lock_next(&left))?
+            && let Some(right) = self.chain.lock_next(&left)?
         {
             return self.join(level, left, right);
         }
         Ok(())
     }
 
-    fn join<'c>(&'c self, level: u16, mut left: Locked<'c, N>, right: Locked<'c, N>) -> Result<()> {
+    fn join<'c>(&'c self, level: u16, mut left: Locked<'c, N>, right: Locked<'c, N>) -> Result<(), Fault> {
         // Before it leaves the chain. Crash: the level above lags, a search moves right from the left neighbour.
         self.withdraw_at(level + 1, right.range().low())?;
         let to_post = self.chain.join(&mut left, right, level)?;
@@ -37,7 +37,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
         let Some((low, at)) = to_post else { return Ok(()) };
         match self.post_at(level + 1, low, at) {
             // The index lags.
-            Err(Error::OutOfSpace { .. }) => Ok(()),
+            Err(fault) if fault.is_out_of_space() => Ok(()),
             other => other,
         }
     }

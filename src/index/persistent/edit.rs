@@ -2,17 +2,17 @@
 
 use super::{Top, Upper};
 use crate::delay::delay;
-use crate::error::Result;
+use crate::error::Fault;
 use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, KeyRange, Node};
 
 impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     /// Adds the entry of a leaf that is in the chain.
-    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<()> {
+    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<(), Fault> {
         self.post_at(1, low, leaf)
     }
 
-    pub(super) fn post_at(&self, level: u16, low: u64, child: u64) -> Result<()> {
+    pub(super) fn post_at(&self, level: u16, low: u64, child: u64) -> Result<(), Fault> {
         delay();
         let Some(mut node) = self.lock(level, low)? else { return self.grow(level, low, child) };
         let entry = (low, child);
@@ -35,11 +35,11 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     }
 
     /// Makes the entry of a leaf that is to be replaced, if there is one, that of the leaf that replaces it. True if there is.
-    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool> {
+    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool, Fault> {
         self.repoint_at(1, low, leaf)
     }
 
-    pub(super) fn repoint_at(&self, level: u16, low: u64, child: u64) -> Result<bool> {
+    pub(super) fn repoint_at(&self, level: u16, low: u64, child: u64) -> Result<bool, Fault> {
         if let Some(mut node) = self.lock(level, low)?
             && let Ok(i) = self.chain.search(&node, low)
         {
@@ -50,7 +50,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     }
 
     /// A new topmost node over the chain of the level below, with its first and one further node.
-    fn grow(&self, level: u16, low: u64, child: u64) -> Result<()> {
+    fn grow(&self, level: u16, low: u64, child: u64) -> Result<(), Fault> {
         let m = self.chain.medium();
         let first = self.top().map_or_else(|| self.root.head(m), |top| top.at);
         let range = KeyRange::new(0, u64::MAX);
@@ -62,21 +62,21 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     }
 
     /// Whether a leaf may leave the chain: it is not the first child of its parent.
-    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool> {
+    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool, Fault> {
         self.may_withdraw_at(1, low)
     }
 
-    pub(super) fn may_withdraw_at(&self, level: u16, low: u64) -> Result<bool> {
+    pub(super) fn may_withdraw_at(&self, level: u16, low: u64) -> Result<bool, Fault> {
         // Not listed is fine too: the index lags, there is nothing to withdraw.
         Ok(self.lock(level, low)?.is_none_or(|node| self.chain.search(&node, low) != Ok(0)))
     }
 
     /// Forgets the entry of a leaf, if there is one. True if there was.
-    pub(crate) fn withdraw(&self, low: u64) -> Result<bool> {
+    pub(crate) fn withdraw(&self, low: u64) -> Result<bool, Fault> {
         self.withdraw_at(1, low)
     }
 
-    pub(super) fn withdraw_at(&self, level: u16, low: u64) -> Result<bool> {
+    pub(super) fn withdraw_at(&self, level: u16, low: u64) -> Result<bool, Fault> {
         let Some(mut node) = self.lock(level, low)? else { return Ok(false) };
         let Ok(i) = self.chain.search(&node, low) else { return Ok(false) };
         delay();
@@ -98,16 +98,16 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     /// Takes off the topmost node if it has a single child. True if it did.
     ///
     /// One level only: the child may be locked by the caller.
-    pub(super) fn shrink(&self) -> Result<bool> {
+    pub(super) fn shrink(&self) -> Result<bool, Fault> {
         let Some(top) = self.top() else { return Ok(false) };
-        let Some(node) = self.named(self.chain.lock(top.at))? else { return Ok(false) };
-        if self.chain.len(&node) != 1 || self.named(self.chain.next(top.at))?.is_some() {
+        let Some(node) = self.chain.lock(top.at)? else { return Ok(false) };
+        if self.chain.len(&node) != 1 || self.chain.next(top.at)?.is_some() {
             return Ok(false);
         }
         let child = self.chain.value(&node, 0);
         let below = match top.level - 1 {
             0 => None,
-            level => Some(Top { at: self.named(self.chain.accept(child, top.at))?, level }),
+            level => Some(Top { at: self.chain.accept(child, top.at)?, level }),
         };
         // Crash: the old topmost node, or its child, which leads to the same leaves.
         self.set_root(below);
@@ -116,15 +116,15 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     }
 
     /// Forgets everything, durably.
-    pub(crate) fn reset(&self) -> Result<()> {
+    pub(crate) fn reset(&self) -> Result<(), Fault> {
         let Some(top) = self.top() else { return Ok(()) };
         let mut nodes = Vec::new();
         for level in 1..=top.level {
-            nodes.extend(self.named(self.level_nodes(level))?);
+            nodes.extend(self.level_nodes(level)?);
         }
         self.set_root(None);
         for (_, at) in nodes {
-            if let Some(node) = self.named(self.chain.lock(at))? {
+            if let Some(node) = self.chain.lock(at)? {
                 self.chain.free(node);
             }
         }

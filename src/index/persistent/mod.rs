@@ -20,7 +20,7 @@ mod search;
 
 use crate::chain::{Chain, Links};
 use crate::delay::delay;
-use crate::error::{Broken, Result};
+use crate::error::{Broken, Fault};
 use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, LOW, Node};
 use crate::pool::Inner;
@@ -63,9 +63,9 @@ fn top_of<N: Node<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) ->
 
 impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     /// The index as the root entry names it. `repair` makes it fit the leaves.
-    pub(crate) fn open(pool: Arc<Inner<M>>, root: Root) -> Result<Self> {
+    pub(crate) fn open(pool: Arc<Inner<M>>, root: Root) -> Result<Self, Fault> {
         let chain = Chain::new(pool, root.slot, Kind::Inner)?;
-        let top = chain.pool.intact(top_of(&chain, root))?;
+        let top = top_of(&chain, root)?;
         let upper = Self { chain, root, top: AtomicU64::new(0) };
         upper.set_top(top);
         Ok(upper)
@@ -96,9 +96,5 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
         m.fence(Step::IndexRoot);
         delay();
         self.set_top(top);
-    }
-
-    fn named<T>(&self, result: Result<T, Broken>) -> Result<T> {
-        self.chain.pool.intact(result)
     }
 }

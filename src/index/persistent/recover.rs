@@ -1,7 +1,7 @@
 //! Making an index fit its leaves again, after a crash.
 
 use super::Upper;
-use crate::error::{Broken, Result};
+use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{InnerOps, Node};
 use std::collections::HashSet;
@@ -35,9 +35,9 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     /// Makes every level list exactly the nodes of the level below, from the leaves up.
     ///
     /// Crash: each step is one of the ordinary verbs, so the next repair goes on from what this one left.
-    pub(crate) fn repair(&self, leaves: &[(u64, u64)]) -> Result<()> {
+    pub(crate) fn repair(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
         // Blocks first: repairing may need new ones.
-        let used = self.named(self.nodes())?;
+        let used = self.nodes()?;
         let [blocks] = self.chain.blocks() else { unreachable!("inner nodes have one size") };
         blocks.recover_except(&self.chain.pool.segments, used.into_iter());
         let mut below = leaves.to_vec();
@@ -45,23 +45,23 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
         // One node needs no level above it.
         while below.len() > 1 || self.top().is_some_and(|top| top.level >= level) {
             self.repair_level(level, &below)?;
-            below = self.named(self.level_nodes(level))?;
+            below = self.level_nodes(level)?;
             level += 1;
         }
         while self.shrink()? {}
         Ok(())
     }
 
-    fn repair_level(&self, level: u16, below: &[(u64, u64)]) -> Result<()> {
+    fn repair_level(&self, level: u16, below: &[(u64, u64)]) -> Result<(), Fault> {
         let mut listed = Vec::new();
         if self.top().is_some_and(|top| top.level >= level) {
-            for (_, at) in self.named(self.level_nodes(level))? {
-                if let Some(node) = self.named(self.chain.lock(at))? {
+            for (_, at) in self.level_nodes(level)? {
+                if let Some(node) = self.chain.lock(at)? {
                     let first = listed.len();
                     listed.extend(self.chain.entries(&node));
                     if listed.get(first).is_none_or(|&(key, _)| key != node.range().low()) {
                         let broken = Broken::new(at, "I1: a node's first entry has its low");
-                        return self.named(Err(broken));
+                        return Err(broken.into());
                     }
                 }
             }
@@ -75,7 +75,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
                 }
                 if !self.may_withdraw_at(level, low)? {
                     let broken = Broken::new(self.root.index_at(), "I2: a node's first child left the chain");
-                    return self.named(Err(broken));
+                    return Err(broken.into());
                 }
                 // Only the entry goes: balance is for later.
                 if let Some(mut node) = self.lock(level, low)?

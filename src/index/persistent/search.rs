@@ -3,7 +3,7 @@
 use super::{Top, Upper};
 use crate::chain::Locked;
 use crate::delay::delay;
-use crate::error::{Broken, Result};
+use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{InnerOps, Node};
 use crate::sync::spin_loop;
@@ -76,13 +76,13 @@ impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
     }
 
     /// Locks the node of `level` that owns the key. `None` if there is no such level.
-    pub(super) fn lock(&self, level: u16, key: u64) -> Result<Option<Locked<'_, N>>> {
+    pub(super) fn lock(&self, level: u16, key: u64) -> Result<Option<Locked<'_, N>>, Fault> {
         let Some(top) = self.top().filter(|top| top.level >= level) else { return Ok(None) };
         // Changes are made by one thread at a time, so the node that is found stays.
-        let at = self.named(self.find(top, level, key))?;
+        let at = self.find(top, level, key)?;
         delay();
         let lost = || Broken::new(at, "I2: the index leads to a node that left it");
-        let node = self.named(self.chain.lock(at))?;
-        self.named(node.ok_or_else(lost)).map(Some)
+        let node = self.chain.lock(at)?;
+        Ok(Some(node.ok_or_else(lost)?))
     }
 }

@@ -1,6 +1,6 @@
 //! The file of a pool: created or opened, locked, and removed if its creation fails.
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Fault};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,28 +44,33 @@ impl Remains {
 
 /// Creates a file, or takes an empty one, or one of which `unborn` says, given its first bytes, that it is the remains of a
 /// creation; writes `birth` to its first word, then gives it its length.
-pub(super) fn create(path: &Path, len: u64, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> Result<(File, Remains)> {
-    let name = path.display().to_string();
-    let io = |doing| move |source| Error::Io { pool: path.display().to_string(), doing, source };
+pub(super) fn create(
+    path: &Path,
+    len: u64,
+    birth: u64,
+    unborn: impl Fn(&[u8]) -> bool,
+) -> Result<(File, Remains), Fault> {
     let (file, new) = named(path)?;
-    if regular(path, &file)? != 0 && !unborn(&head(&file, birth).map_err(io("read"))?) {
-        return Err(Error::NotAPool { pool: name, found: "a file with other content" });
+    if regular(path, &file)? != 0 && !unborn(&head(&file, birth).map_err(Fault::io("read"))?) {
+        return Err(ErrorKind::NotAPool { found: "a file with other content" }.into());
     }
     let remains = Remains { path: path.to_owned(), new, born: OnceLock::new() };
     let sized = || {
-        file.set_len(0).map_err(io("empty"))?;
-        write_first_word(&file, birth).map_err(|e| Error::no_space(name.clone(), 8, len, e))?;
-        file.set_len(len).map_err(|e| Error::no_space(name.clone(), len, len, e))
+        file.set_len(0).map_err(Fault::io("empty"))?;
+        write_first_word(&file, birth).map_err(Fault::space(8, len))?;
+        file.set_len(len).map_err(Fault::space(len, len))
     };
-    if let Err(error) = sized() {
-        remains.remove(&file);
-        return Err(error);
+    match sized() {
+        Ok(()) => Ok((file, remains)),
+        Err(fault) => {
+            remains.remove(&file);
+            Err(fault)
+        }
     }
-    Ok((file, remains))
 }
 
 /// The file that a path names, locked, and whether this process made it.
-fn named(path: &Path) -> Result<(File, bool)> {
+fn named(path: &Path) -> Result<(File, bool), Fault> {
     loop {
         let (file, new) = match opening(Mapping::Write).create_new(true).open(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -81,7 +86,7 @@ fn named(path: &Path) -> Result<(File, bool)> {
         };
         let file = file.map_err(|e| refused(path, "create", e))?;
         regular(path, &file)?;
-        lock(path, &file, Mapping::Write)?;
+        lock(&file, Mapping::Write)?;
         // Another process whose creation failed may have removed the file before it gave up the lock.
         if is_at(path, &file) {
             return Ok((file, new));
@@ -106,31 +111,30 @@ pub(crate) fn sync_name(path: &Path) {
 }
 
 /// Opens a file that is there, and locks it.
-pub(super) fn open(path: &Path, mapping: Mapping) -> Result<File> {
-    let pool = || path.display().to_string();
+pub(super) fn open(path: &Path, mapping: Mapping) -> Result<File, Fault> {
     regular_at(path)?;
     let file = opening(mapping).open(path).map_err(|e| refused(path, "open", e))?;
     let len = regular(path, &file)?;
     let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
     if mapping == Mapping::Write && meta.permissions().readonly() {
         // The superuser could write it all the same; the owner's wish counts.
-        return Err(Error::ReadOnly { pool: pool() });
+        return Err(ErrorKind::ReadOnly.into());
     }
     if len == 0 {
-        return Err(Error::NotAPool { pool: pool(), found: "an empty file" });
+        return Err(ErrorKind::NotAPool { found: "an empty file" }.into());
     }
-    lock(path, &file, mapping)?;
+    lock(&file, mapping)?;
     if !is_at(path, &file) {
         // A creation that failed removed it before it gave up the lock.
-        return Err(Error::NotFound { what: pool() });
+        return Err(ErrorKind::NotFound.into());
     }
     Ok(file)
 }
 
 /// The length of a regular file; an error for anything else.
-fn regular(path: &Path, file: &File) -> Result<u64> {
+fn regular(path: &Path, file: &File) -> Result<u64, Fault> {
     let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
-    if meta.is_file() { Ok(meta.len()) } else { Err(Error::NotAFile { pool: path.display().to_string() }) }
+    if meta.is_file() { Ok(meta.len()) } else { Err(ErrorKind::NotAFile.into()) }
 }
 
 /// How a file is opened. What has become a FIFO since it was looked at is not waited for.
@@ -143,9 +147,9 @@ fn opening(mapping: Mapping) -> OpenOptions {
 }
 
 /// An error if there is something else than a regular file: opening a FIFO waits, and opening a device may do anything.
-fn regular_at(path: &Path) -> Result<()> {
+fn regular_at(path: &Path) -> Result<(), Fault> {
     match std::fs::metadata(path) {
-        Ok(meta) if !meta.is_file() => Err(Error::NotAFile { pool: path.display().to_string() }),
+        Ok(meta) if !meta.is_file() => Err(ErrorKind::NotAFile.into()),
         // Whatever is wrong, opening it tells.
         _ => Ok(()),
     }
@@ -179,21 +183,19 @@ fn head(mut file: &File, birth: u64) -> io::Result<Vec<u8>> {
 }
 
 /// What a failed open means to the caller.
-fn refused(path: &Path, doing: &'static str, source: io::Error) -> Error {
-    let pool = path.display().to_string();
+fn refused(path: &Path, doing: &'static str, source: io::Error) -> Fault {
     match source.kind() {
-        io::ErrorKind::NotFound => Error::NotFound { what: pool },
-        io::ErrorKind::IsADirectory => Error::NotAFile { pool },
-        io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { pool },
+        io::ErrorKind::NotFound => ErrorKind::NotFound.into(),
+        io::ErrorKind::IsADirectory => ErrorKind::NotAFile.into(),
+        io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly.into(),
         // It may be read, and was to be written; else even reading is not allowed.
-        io::ErrorKind::PermissionDenied if opening(Mapping::Read).open(path).is_ok() => Error::ReadOnly { pool },
-        _ if path.is_dir() => Error::NotAFile { pool },
-        _ => Error::Io { pool, doing, source },
+        io::ErrorKind::PermissionDenied if opening(Mapping::Read).open(path).is_ok() => ErrorKind::ReadOnly.into(),
+        _ if path.is_dir() => ErrorKind::NotAFile.into(),
+        _ => Fault::io(doing)(source),
     }
 }
 
-fn lock(path: &Path, file: &File, mapping: Mapping) -> Result<()> {
-    let pool = || path.display().to_string();
+fn lock(file: &File, mapping: Mapping) -> Result<(), Fault> {
     loop {
         let locked = match mapping {
             Mapping::Write => file.try_lock(),
@@ -201,10 +203,10 @@ fn lock(path: &Path, file: &File, mapping: Mapping) -> Result<()> {
         };
         return match locked {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => Err(Error::InUse { pool: pool() }),
+            Err(TryLockError::WouldBlock) => Err(ErrorKind::InUse.into()),
             // Nothing waits here, but some file systems ask a server.
             Err(TryLockError::Error(source)) if source.kind() == io::ErrorKind::Interrupted => continue,
-            Err(TryLockError::Error(source)) => Err(Error::Io { pool: pool(), doing: "lock", source }),
+            Err(TryLockError::Error(source)) => Err(Fault::io("lock")(source)),
         };
     }
 }

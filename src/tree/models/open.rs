@@ -4,11 +4,11 @@
 //! reference counts: before the last handle goes, a `gate` tells it so.
 
 use super::{FIRST, Few, Tree, check, image, options, put, spawn};
-use crate::Error;
 use crate::delay::{Validation, leave_out};
 use crate::node::{IndexKind, Linear};
 use crate::pool::Pool;
 use crate::sync::{AtomicU64, Ordering, set_sequential};
+use crate::{Error, ErrorKind};
 use std::sync::Arc;
 
 type Of = Tree<Linear<2>>;
@@ -70,7 +70,7 @@ fn loom_tree_open_while_it_is_closed_is_found_wrong() {
 fn loom_tree_drop_tree_against_last_drop() {
     against_last_drop(|pool| match pool.drop_tree("t") {
         Ok(()) => open(pool).is_empty(),
-        Err(Error::StillOpen { .. }) => true,
+        Err(Error { kind: ErrorKind::StillOpen { .. }, .. }) => true,
         Err(_) => false,
     });
 }
@@ -84,7 +84,7 @@ fn loom_tree_open_against_drop_tree() {
         let dropping = spawn({
             let pool = pool.clone();
             move || match pool.drop_tree("t") {
-                Ok(()) | Err(Error::StillOpen { .. }) => {}
+                Ok(()) | Err(Error { kind: ErrorKind::StillOpen { .. }, .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         });

@@ -4,7 +4,7 @@ use super::{CAPACITY, SPAWNING, Scratch, Small, error, options};
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{Error, IndexKind, Map, Node, Options, PTree, Pool, Result};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, Options, PTree, Pool, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -53,8 +53,8 @@ impl Layer for Filling {
 
 /// The disk is full, and the error says so.
 fn full(error: &Error) {
-    let Error::OutOfSpace { pool, wanted, capacity, source: Some(source) } = error else { panic!("{error}") };
-    assert_eq!((pool.as_str(), source.kind()), ("filling disk", io::ErrorKind::StorageFull));
+    let ErrorKind::OutOfSpace { wanted, capacity, source: Some(source) } = &error.kind else { panic!("{error}") };
+    assert_eq!((error.pool.as_str(), source.kind()), ("filling disk", io::ErrorKind::StorageFull));
     assert!(*wanted > 0 && *capacity > 0 && error.to_string().contains("filling disk"));
 }
 
@@ -188,14 +188,12 @@ trait OrNotEmpty {
 impl OrNotEmpty for Error {
     /// A tree that holds something is not loaded, disk full or not.
     fn or_not_empty(self) -> Error {
-        match self {
-            Error::NotEmpty { .. } => Error::OutOfSpace {
-                pool: "filling disk".to_owned(),
-                wanted: 1,
-                capacity: 1,
-                source: Some(io::ErrorKind::StorageFull.into()),
-            },
-            other => other,
+        match self.kind {
+            ErrorKind::NotEmpty { .. } => {
+                let source = Some(io::ErrorKind::StorageFull.into());
+                Error::new(self.pool, ErrorKind::OutOfSpace { wanted: 1, capacity: 1, source })
+            }
+            _ => self,
         }
     }
 }
@@ -310,7 +308,10 @@ fn a_full_pool_says_how_large_it_is() {
     let pool = options().open(&scratch.path).unwrap();
     let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     let (mut model, refused) = fill_up(&tree);
-    assert!(matches!(refused, Error::OutOfSpace { wanted: 4096, capacity: CAPACITY, source: None, .. }), "{refused}");
+    assert!(
+        matches!(refused.kind, ErrorKind::OutOfSpace { wanted: 4096, capacity: CAPACITY, source: None, .. }),
+        "{refused}"
+    );
     scratch.named(&refused);
     assert!(refused.to_string().contains("65536"), "{refused}");
     same(&tree, &model, "full");
@@ -363,7 +364,7 @@ fn a_real_disk_fills_up() {
     let fill = |kib: usize| fs::write(&ballast, vec![1; kib << 10]).unwrap();
     let options = || Pool::options().capacity(64 << 20).max_capacity(64 << 20).segment_size(64 << 10).max_trees(4);
     let refused = |error: &Error| {
-        let Error::OutOfSpace { source: Some(source), .. } = error else { panic!("{error}") };
+        let ErrorKind::OutOfSpace { source: Some(source), .. } = &error.kind else { panic!("{error}") };
         assert_eq!(source.kind(), io::ErrorKind::StorageFull);
         assert!(error.to_string().contains("orders.pool"), "{error}");
     };

@@ -5,7 +5,7 @@ use super::{CAPACITY, Scratch, Small, options};
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Mapped, Mapping, Medium};
 use bristlecone::papers::{CircTree, Circular, Linear};
-use bristlecone::{Error, IndexKind, Map, PTree, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, PTree, Pool};
 use std::fs;
 
 #[test]
@@ -32,12 +32,15 @@ fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
     tree.insert(1, 2).unwrap();
     let words = words_of(pool.medium());
     let reader = Pool::options().read_only(true).open_on(holding(words.clone())).unwrap();
-    assert!(matches!(reader.tree_with::<Circular<4>>("t", IndexKind::Volatile), Err(Error::ReadOnly { .. })));
-    assert!(matches!(reader.drop_tree("t"), Err(Error::ReadOnly { .. })));
+    assert!(matches!(
+        reader.tree_with::<Circular<4>>("t", IndexKind::Volatile),
+        Err(Error { kind: ErrorKind::ReadOnly, .. })
+    ));
+    assert!(matches!(reader.drop_tree("t"), Err(Error { kind: ErrorKind::ReadOnly, .. })));
     assert_eq!(reader.check().unwrap().entries, 1);
     assert_eq!(words_of(reader.medium()), words);
     let refused = Pool::options().read_only(true).create_on(zeroed(16 << 20));
-    assert!(matches!(refused.err(), Some(Error::ReadOnly { .. })));
+    assert!(matches!(refused.err(), Some(Error { kind: ErrorKind::ReadOnly, .. })));
 }
 
 #[test]
@@ -65,7 +68,7 @@ fn what_is_stored_to_a_read_only_mapping_goes_nowhere() {
     drop(mapped);
     assert!(fs::read(&scratch.path).unwrap() == before);
     let refused = options().create_on(Mapped::open(&scratch.path, Mapping::Read).unwrap());
-    assert!(matches!(refused.err(), Some(Error::ReadOnly { .. })));
+    assert!(matches!(refused.err(), Some(Error { kind: ErrorKind::ReadOnly, .. })));
 }
 
 #[test]

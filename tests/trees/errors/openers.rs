@@ -3,7 +3,7 @@
 use super::{CAPACITY, FIRST, SPAWNING, Scratch, Small, error, holds_the_fifty, options};
 use crate::medium::zeroed;
 use bristlecone::papers::Circular;
-use bristlecone::{Error, IndexKind, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind, Pool};
 use std::fs;
 use std::sync::PoisonError;
 
@@ -14,13 +14,13 @@ fn a_second_opener_is_refused() {
     let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     for options in [options(), options().create(false), options().read_only(true), options().capacity(1 << 20)] {
         let error = error(options.open(&scratch.path));
-        assert!(matches!(error, Error::InUse { .. }), "{error}");
+        assert!(matches!(error.kind, ErrorKind::InUse), "{error}");
         scratch.named(&error);
     }
     // Nor under another name.
     let link = scratch.path.with_file_name("link.pool");
     fs::hard_link(&scratch.path, &link).unwrap();
-    assert!(matches!(error(options().open(&link)), Error::InUse { .. }));
+    assert!(matches!(error(options().open(&link)).kind, ErrorKind::InUse));
     tree.insert(1000, 1).unwrap();
     tree.remove(1000).unwrap();
     drop(tree);
@@ -34,14 +34,14 @@ fn readers_exclude_writers_and_not_each_other() {
     let before = scratch.bytes();
     let one = options().read_only(true).open(&scratch.path).unwrap();
     let two = options().read_only(true).open(&scratch.path).unwrap();
-    assert!(matches!(error(options().open(&scratch.path)), Error::InUse { .. }));
+    assert!(matches!(error(options().open(&scratch.path)).kind, ErrorKind::InUse));
     assert_eq!(one.trees().unwrap(), two.trees().unwrap());
     for error in [
         error(one.tree_with::<Circular<4>>("t", IndexKind::Volatile)),
         error(one.tree_with::<Circular<4>>("new", IndexKind::Volatile)),
         error(one.drop_tree("t")),
     ] {
-        assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+        assert!(matches!(error.kind, ErrorKind::ReadOnly), "{error}");
         scratch.named(&error);
     }
     assert!(one.check().unwrap().is_clean());
@@ -57,7 +57,7 @@ const CHILD: &str = "BRISTLECONE_TEST_CHILD";
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };
     let error = error(options().open(path));
-    println!("child: {} {error}", matches!(error, Error::InUse { .. }));
+    println!("child: {} {error}", matches!(error.kind, ErrorKind::InUse));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_read_only_file_is_named_and_can_be_read() {
     let before = scratch.bytes();
     for options in [options(), options().create(false)] {
         let error = error(options.open(&scratch.path));
-        assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+        assert!(matches!(error.kind, ErrorKind::ReadOnly), "{error}");
         scratch.named(&error);
     }
     let pool = options().read_only(true).open(&scratch.path).unwrap();
@@ -108,7 +108,7 @@ fn creating_at_the_same_time_loses_nothing() {
             move || {
                 let pool = match options().open(path) {
                     Ok(pool) => pool,
-                    Err(Error::InUse { .. }) => return false,
+                    Err(Error { kind: ErrorKind::InUse, .. }) => return false,
                     Err(error) => panic!("{error}"),
                 };
                 let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
@@ -136,8 +136,8 @@ fn a_capacity_out_of_range_names_the_range() {
     let (low, high) = (FIRST as u64 + 3 * 4096, FIRST as u64 + 256 * 4096);
     for asked in [0, 1, 4096, low - 1] {
         let error = error(options().capacity(asked).open(&scratch.path));
-        match &error {
-            Error::Capacity { asked: a, least, greatest, .. } => {
+        match &error.kind {
+            ErrorKind::Capacity { asked: a, least, greatest } => {
                 assert_eq!((*a, *least, *greatest), (asked, low, high))
             }
             other => panic!("{other}"),
@@ -147,7 +147,7 @@ fn a_capacity_out_of_range_names_the_range() {
         assert!(!scratch.path.exists(), "a file for {asked} bytes");
     }
     let error = error(Pool::options().capacity(u64::MAX).open(&scratch.path));
-    assert!(matches!(error, Error::Capacity { asked: u64::MAX, .. }), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Capacity { asked: u64::MAX, .. }), "{error}");
     assert!(!scratch.path.exists());
     options().capacity(low).open(&scratch.path).unwrap();
 }
@@ -166,21 +166,21 @@ fn impossible_options_are_named() {
         (options().max_trees(u32::MAX), u32::MAX.into()),
     ] {
         let error = error(options.open(&scratch.path));
-        assert!(matches!(error, Error::Option { given: g, .. } if g == given), "{error}");
+        assert!(matches!(error.kind, ErrorKind::Option { given: g, .. } if g == given), "{error}");
         assert!(error.to_string().contains(&given.to_string()), "{error}");
         assert!(!scratch.path.exists());
     }
     for extreme in [options().max_capacity(0), options().max_capacity(u64::MAX), Pool::options().max_capacity(1)] {
         match extreme.open(&scratch.path) {
             Ok(pool) => drop(pool),
-            Err(error) => assert!(matches!(error, Error::Capacity { .. }), "{error}"),
+            Err(error) => assert!(matches!(error.kind, ErrorKind::Capacity { .. }), "{error}"),
         }
         let _ = fs::remove_file(&scratch.path);
     }
     // A node that fits into no segment.
     let pool = options().segment_size(1024).create_on(zeroed(1 << 20)).unwrap();
     let error = error(pool.tree_with::<Circular<64>>("wide", IndexKind::Volatile));
-    assert!(matches!(error, Error::Option { given: 1024, .. }), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Option { given: 1024, .. }), "{error}");
     assert!(pool.trees().unwrap().is_empty());
 }
 
@@ -206,7 +206,7 @@ fn a_pool_grows_by_reopening() {
     drop(pool);
     let before = scratch.bytes();
     let error = error(options().capacity(1 << 30).open(&scratch.path));
-    assert!(matches!(error, Error::Capacity { asked, .. } if asked == 1 << 30), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Capacity { asked, .. } if asked == 1 << 30), "{error}");
     scratch.named(&error);
     assert!(before == scratch.bytes());
     scratch.unharmed();

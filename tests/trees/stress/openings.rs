@@ -3,7 +3,7 @@
 use super::{TIME, below, is_of, mark, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
 use bristlecone::papers::Circular;
-use bristlecone::{Error, IndexKind, PTree};
+use bristlecone::{Error, ErrorKind, IndexKind, PTree};
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
@@ -117,7 +117,10 @@ fn trees_made_and_dropped_by_all_leave_nothing_behind() {
                     while Instant::now() < stop {
                         if below(3) == 0 {
                             match pool.drop_tree("t") {
-                                Ok(()) | Err(Error::StillOpen { .. } | Error::NotFound { .. }) => {}
+                                Ok(())
+                                | Err(Error {
+                                    kind: ErrorKind::StillOpen { .. } | ErrorKind::NoSuchTree { .. }, ..
+                                }) => {}
                                 Err(error) => panic!("{error}"),
                             }
                         } else {

@@ -3,7 +3,7 @@
 use super::{GHOST, THREADS, TIME, below, is_of, mark, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{Error, IndexKind, Node, OneLine, PTree};
+use bristlecone::{ErrorKind, IndexKind, Node, OneLine, PTree};
 use std::thread;
 use std::time::Instant;
 
@@ -39,12 +39,15 @@ fn scramble<N: Node>(index: IndexKind) {
                         0 => tree.clear().unwrap(),
                         1 => match tree.bulk_load(load(None)) {
                             Ok(n) => assert_eq!(n, KEYS),
-                            Err(error) => assert!(matches!(error, Error::NotEmpty { .. }), "{error}"),
+                            Err(error) => assert!(matches!(error.kind, ErrorKind::NotEmpty { .. }), "{error}"),
                         },
                         2 => match tree.bulk_load(load(Some(0))) {
                             Ok(_) => panic!("loaded what was not sorted"),
                             Err(error) => {
-                                assert!(matches!(error, Error::NotEmpty { .. } | Error::Unsorted { .. }), "{error}");
+                                assert!(
+                                    matches!(error.kind, ErrorKind::NotEmpty { .. } | ErrorKind::Unsorted { .. }),
+                                    "{error}"
+                                );
                             }
                         },
                         3..=5 => (0..KEYS).for_each(|key| assert!(tree.remove(key).is_ok())),

@@ -2,7 +2,7 @@
 
 use crate::numbers::{Random, mix};
 use crate::shape::{Shape, with_type};
-use bristlecone::{Error, IndexKind, Map, Node, PTree, Pool, Result};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, PTree, Pool, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -145,7 +145,8 @@ pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn 
         Ok(Box::new(Of::<N> { pool: pool.clone(), index, numbers, records, own }))
     }
     let opened = with_type!(shape, [32], N => of::<N>(pool, shape.index.kind(), threads));
-    opened.unwrap_or_else(|| Err(Error::Option { what: "slots must be the usual ones", given: shape.slots.into() }))
+    let unusual = || ErrorKind::Option { what: "slots must be the usual ones", given: shape.slots.into() };
+    opened.unwrap_or_else(|| Err(Error::new(pool.stat().name, unusual())))
 }
 
 fn own_name(thread: usize) -> String {
@@ -158,7 +159,7 @@ impl<N: Node> Of<N> {
         if own.is_none() {
             *own = Some(self.pool.tree_with(&own_name(thread), self.index)?);
         }
-        own.as_ref().map_or_else(|| Err(Error::NotFound { what: own_name(thread) }), work)
+        work(own.as_ref().expect("opened"))
     }
 }
 
@@ -174,13 +175,13 @@ impl<N: Node> Trees for Of<N> {
             Op::OwnInsert(key, value) => self.with_own(thread, |own| own.insert(*key, *value).map(drop)),
             Op::OwnClear => self.with_own(thread, PTree::clear),
             Op::OwnLoad(n) => self.with_own(thread, |own| match own.bulk_load(loaded(*n)) {
-                Err(Error::NotEmpty { .. }) => Ok(()),
+                Err(Error { kind: ErrorKind::NotEmpty { .. }, .. }) => Ok(()),
                 other => other.map(drop),
             }),
             Op::OwnDrop => {
                 *self.own[thread].lock() = None;
                 match self.pool.drop_tree(&own_name(thread)) {
-                    Err(Error::NotFound { .. }) => Ok(()),
+                    Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => Ok(()),
                     other => other,
                 }
             }
