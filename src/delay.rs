@@ -11,7 +11,7 @@ pub(crate) enum Validation {
     /// That a node's version is the one it was read under.
     Version = 1,
     /// That the leaf to which the index leads owns the key.
-    Span = 2,
+    Range = 2,
     /// That a leaf which a writer locked owns the key.
     Owner = 3,
     /// That a leaf of which the index is told is still the one that a split made.

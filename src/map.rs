@@ -8,7 +8,7 @@ use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, Node, OneLine};
 use crate::pool::Pool;
 use crate::pool::records::Reading;
-use crate::tree::{Core, Range, Report};
+use crate::tree::{Range, Report, TreeState};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -44,19 +44,19 @@ use std::sync::Arc;
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 pub struct Map<K: Key, V: Value, N: Node = OneLine, M: Medium = Mapped> {
-    core: Arc<Core<N, M>>,
+    state: Arc<TreeState<N, M>>,
     types: PhantomData<fn(K) -> V>,
 }
 
 impl<K: Key, V: Value, N: Node, M: Medium> Clone for Map<K, V, N, M> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), types: PhantomData }
+        Self { state: Arc::clone(&self.state), types: PhantomData }
     }
 }
 
 impl<K: Key, V: Value, N: Node, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Map").field("name", &self.core.name).finish_non_exhaustive()
+        f.debug_struct("Map").field("name", &self.state.name).finish_non_exhaustive()
     }
 }
 
@@ -125,20 +125,20 @@ impl<M: Medium> Pool<M> {
             assert!(V::KIND.is_known(), "the kind of a value is that of one of this crate's values");
         }
         let kinds: (Kind, Kind) = (K::KIND, V::KIND);
-        let core = self.inner.named(Core::open(&self.inner, name, index, kinds))?;
-        Ok(Map { core, types: PhantomData })
+        let state = self.state.named(TreeState::open(&self.state, name, index, kinds))?;
+        Ok(Map { state, types: PhantomData })
     }
 }
 
 impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     /// The name it has in its pool.
     pub fn name(&self) -> &str {
-        &self.core.name
+        &self.state.name
     }
 
     /// The pool it lives in.
     pub fn pool(&self) -> Pool<M> {
-        Pool { inner: Arc::clone(&self.core.pool) }
+        Pool { state: Arc::clone(&self.state.pool) }
     }
 
     /// The value of a key.
@@ -147,7 +147,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// [`ErrorKind::Corrupt`] if the slot points to no record.
     pub fn get(&self, key: K) -> Result<Option<V>> {
-        Ok(self.core.named(self.core.value(key.encode()))?.map(V::decode))
+        Ok(self.state.named(self.state.value(key.encode()))?.map(V::decode))
     }
 
     /// Applies `read` to the value of a key, without making a `V` of it.
@@ -170,12 +170,12 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn get_with<R>(&self, key: K, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
-        self.core.named(self.core.value_with(key.encode(), |value| read(V::view(value))))
+        self.state.named(self.state.value_with(key.encode(), |value| read(V::view(value))))
     }
 
     /// Whether the key is there.
     pub fn contains_key(&self, key: K) -> bool {
-        self.core.get_with(key.encode(), |_| ()).is_some()
+        self.state.get_with(key.encode(), |_| ()).is_some()
     }
 
     /// Sets the value of a key; true if it had one before.
@@ -207,7 +207,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     }
 
     fn put(&self, key: K, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<Option<u64>> {
-        self.core.named(self.core.put(key.encode(), V::encode(value), wanted))
+        self.state.named(self.state.put(key.encode(), V::encode(value), wanted))
     }
 
     /// Removes a key; true if it was there.
@@ -216,7 +216,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// [`ErrorKind::Corrupt`]. Never for want of space.
     pub fn remove(&self, key: K) -> Result<bool> {
-        self.core.named(self.core.take(key.encode()))
+        self.state.named(self.state.take(key.encode()))
     }
 
     fn words(range: impl RangeBounds<K>) -> (Bound<u64>, Bound<u64>) {
@@ -231,7 +231,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     /// As [`PTree::range`](crate::PTree::range).
     #[track_caller]
     pub fn keys<R: RangeBounds<K>>(&self, range: R) -> impl DoubleEndedIterator<Item = K> + use<'_, K, V, N, M, R> {
-        Range::new(&self.core, Self::words(range)).map(|(key, _)| K::decode(key))
+        Range::new(&self.state, Self::words(range)).map(|(key, _)| K::decode(key))
     }
 
     /// The entries of a range, in ascending order, and in descending order from the other end.
@@ -250,8 +250,8 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     #[track_caller]
     pub fn range(&self, range: impl RangeBounds<K>) -> Entries<'_, K, V, N, M> {
         Entries {
-            core: &self.core,
-            range: Range::new(&self.core, Self::words(range)),
+            tree: &self.state,
+            range: Range::new(&self.state, Self::words(range)),
             front: None,
             back: None,
             types: PhantomData,
@@ -283,12 +283,12 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
 
     /// How many entries there are. See [`PTree::len`](crate::PTree::len).
     pub fn len(&self) -> u64 {
-        self.core.len()
+        self.state.len()
     }
 
     /// Whether there is no entry. See [`PTree::is_empty`](crate::PTree::is_empty).
     pub fn is_empty(&self) -> bool {
-        self.core.is_empty()
+        self.state.is_empty()
     }
 
     /// Removes everything at once, records included.
@@ -297,7 +297,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// As [`PTree::clear`](crate::PTree::clear).
     pub fn clear(&self) -> Result<()> {
-        self.core.named(self.core.clear())
+        self.state.named(self.state.clear())
     }
 
     /// Fills an empty map from entries in strictly ascending order of keys; returns how many.
@@ -307,23 +307,23 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     /// As [`PTree::bulk_load`](crate::PTree::bulk_load), and [`ErrorKind::RecordTooLong`].
     pub fn bulk_load<'v>(&self, entries: impl IntoIterator<Item = (K, V::Borrowed<'v>)>) -> Result<u64> {
         let entries = entries.into_iter().map(|(key, value)| (key.encode(), V::encode(value)));
-        self.core.named(self.core.bulk_load_values(entries))
+        self.state.named(self.state.bulk_load_values(entries))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if there was one.
     pub fn fault(&self) -> Option<Error> {
-        self.core.fault()
+        self.state.fault()
     }
 
     /// Checks every invariant of the map, records included. Nothing is changed. Other threads must not write meanwhile.
     pub fn check(&self) -> Report {
-        self.core.check()
+        self.state.check()
     }
 }
 
 /// The entries of a range of keys. See [`Map::range`].
 pub struct Entries<'m, K: Key, V: Value, N: Node, M: Medium> {
-    core: &'m Core<N, M>,
+    tree: &'m TreeState<N, M>,
     range: Range<'m, N, M>,
     /// Begun before the leaf was read whose entries come next from the left.
     front: Option<Reading<'m, M>>,
@@ -340,7 +340,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Entries<'_, K, V, N, M> {
         // Whichever reads: the one that began before this entry's leaf was read has not ended.
         let reading = self.front.as_ref().or(self.back.as_ref());
         let entry =
-            entry.map(|(key, word)| Ok((K::decode(key), V::decode(self.core.named(self.core.stored(word, reading))?))));
+            entry.map(|(key, word)| Ok((K::decode(key), V::decode(self.tree.named(self.tree.stored(word, reading))?))));
         let (front, back) = self.range.used_up();
         if front {
             self.front = None;
@@ -356,22 +356,22 @@ impl<K: Key, V: Value, N: Node, M: Medium> Iterator for Entries<'_, K, V, N, M> 
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (core, front) = (self.core, &mut self.front);
-        let entry = self.range.next_with(|| begin(core, front));
+        let (tree, front) = (self.tree, &mut self.front);
+        let entry = self.range.next_with(|| begin(tree, front));
         self.entry(entry)
     }
 }
 
 impl<K: Key, V: Value, N: Node, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let (core, back) = (self.core, &mut self.back);
-        let entry = self.range.next_back_with(|| begin(core, back));
+        let (tree, back) = (self.tree, &mut self.back);
+        let entry = self.range.next_back_with(|| begin(tree, back));
         self.entry(entry)
     }
 }
 
 /// Begins to read records anew: what a former reader held on to may be used again.
-fn begin<'m, N: Node, M: Medium>(core: &'m Core<N, M>, reading: &mut Option<Reading<'m, M>>) {
+fn begin<'m, N: Node, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
     *reading = None;
-    *reading = core.reading().map(Reading::staying);
+    *reading = tree.reading().map(Reading::staying);
 }

@@ -65,7 +65,7 @@ steps! {
     "Segments" {
         SegmentAssign: "Segments of a tree that nothing in it reaches.", "The tree's next walk frees or releases them.";
         SegmentRelease: "Segments that are still the tree's, and that nothing reaches.", "The tree's next walk releases them.";
-        SegmentForget: "Entries of a span that a crash cut short.", "The next open for writing clears them.";
+        SegmentForget: "Entries of an extent that a crash cut short.", "The next open for writing clears them.";
     }
     "Creating, dropping, opening and closing a tree" {
         RootFill: "A free entry.", "The next open releases its segments.";
@@ -75,7 +75,7 @@ steps! {
         RootIndex: "The old root of the index or the new one.", "Nothing to repair: both lead to every leaf, at worst along the chain.";
         RootOpen: "A tree that is still closed, and as its record says.", "Nothing to repair.";
         RootClose: "A tree that is still open.", "Nothing to repair: the next open walks the chain.";
-        CloseRecord: "A span that nothing points to.", "The tree's next walk releases it.";
+        CloseRecord: "An extent that nothing points to.", "The tree's next walk releases it.";
     }
     "Records" {
         RecordWrite: "Bytes in a block that no slot points to.", "The next walk counts the block as free.";

@@ -23,7 +23,7 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// Contestants
     #[arg(long, value_delimiter = ',', default_value = "one_line")]
-    layout: Vec<Kind>,
+    layout: Vec<LayoutArg>,
     /// Bytes of a sorted node's slots: 512, 1K, 2K or 4K
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "512", value_parser = parse::slots)]
     node_bytes: Vec<u32>,
@@ -99,7 +99,7 @@ pub(crate) struct Args {
 
 /// Kinds of contestants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum LayoutArg {
     #[value(name = "one_line", alias = "one-line")]
     OneLine,
     Linear,
@@ -119,15 +119,15 @@ impl Args {
     fn contestants(&self) -> Outcome<Vec<Contestant>> {
         let mut contestants = Vec::new();
         for &index in &self.index {
-            if self.layout.contains(&Kind::OneLine) {
+            if self.layout.contains(&LayoutArg::OneLine) {
                 contestants.push(Contestant::Tree(Shape::usual(Layout::OneLine, index)));
             }
             for &slots in &self.node_bytes {
                 for kind in &self.layout {
                     let layout = match kind {
-                        Kind::Linear => Layout::Linear,
-                        Kind::Circular => Layout::Circular,
-                        Kind::OneLine | Kind::BTreeMap => continue,
+                        LayoutArg::Linear => Layout::Linear,
+                        LayoutArg::Circular => Layout::Circular,
+                        LayoutArg::OneLine | LayoutArg::BTreeMap => continue,
                     };
                     contestants.push(Contestant::Tree(Shape { layout, slots, index }));
                 }
@@ -135,7 +135,7 @@ impl Args {
         }
         let peers = if self.peers.is_empty() { Vec::new() } else { peers::chosen(&self.peers)? };
         let is_peer = peers.iter().any(|peer| peer.name() == Contestant::BTreeMap.name());
-        if (self.vs_btreemap || self.layout.contains(&Kind::BTreeMap)) && !is_peer {
+        if (self.vs_btreemap || self.layout.contains(&LayoutArg::BTreeMap)) && !is_peer {
             contestants.push(Contestant::BTreeMap);
         }
         contestants.extend(peers.into_iter().map(Contestant::Peer));

@@ -1,6 +1,6 @@
 //! std's map as a subject, and what it takes to lend out a map that changes through `&mut` only.
 
-use crate::subject::Subject;
+use crate::ordered_map::OrderedMap;
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct Alone<T>(UnsafeCell<T>);
 
-// SAFETY: it is used in one thread at a time, because a `Subject` made of it says that it is not shared, and
+// SAFETY: it is used in one thread at a time, because an `OrderedMap` made of it says that it is not shared, and
 // `Phases::new` refuses such a subject for more than one thread.
 unsafe impl<T: Send> Sync for Alone<T> {}
 
@@ -32,7 +32,7 @@ impl<T> Alone<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Ordinary(Alone<BTreeMap<u64, u64>>);
 
-impl Subject for Ordinary {
+impl OrderedMap for Ordinary {
     fn is_shared(&self) -> bool {
         false
     }

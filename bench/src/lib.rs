@@ -19,6 +19,7 @@ mod keys;
 mod maps;
 mod media;
 mod mix;
+mod ordered_map;
 mod other;
 #[cfg(feature = "peers")]
 mod peers;
@@ -31,7 +32,6 @@ mod plan;
 mod reopen;
 mod report;
 mod shape;
-mod subject;
 mod tree;
 mod worker;
 

@@ -1,6 +1,7 @@
 //! What a contestant lies in: how it gets its pool, or its files.
 
 use crate::btreemap::Ordinary;
+use crate::ordered_map::OrderedMap;
 use crate::other::Other;
 use crate::out::Outcome;
 use crate::peers;
@@ -9,7 +10,6 @@ use crate::place::{Place, Site};
 use crate::plan::Contestant;
 use crate::scratch::Scratch;
 use crate::shape::{Shape, with_measured};
-use crate::subject::Subject;
 use crate::tree::Tree;
 use bristlecone::medium::{Counted, Domain, Dram, Mapped, Medium, Slowed};
 use bristlecone::{Options, Pool};
@@ -88,7 +88,11 @@ pub(crate) fn counted(shape: Shape, load: &Workload) -> Outcome<(Pool<Other>, Bo
 
 /// Opens a contestant that has its files at this path, and tells when its pool was open. One that is not there is
 /// created, with a pool of `capacity` bytes.
-pub(crate) fn open(contestant: Contestant, path: &Path, capacity: Option<u64>) -> Outcome<(Box<dyn Subject>, Instant)> {
+pub(crate) fn open(
+    contestant: Contestant,
+    path: &Path,
+    capacity: Option<u64>,
+) -> Outcome<(Box<dyn OrderedMap>, Instant)> {
     let shape = match contestant {
         Contestant::Tree(shape) => shape,
         Contestant::Peer(peer) if peer.is_store() => {
@@ -104,8 +108,8 @@ pub(crate) fn open(contestant: Contestant, path: &Path, capacity: Option<u64>) -
     };
     let pool_open = Instant::now();
     let index = shape.index.kind();
-    let tree: Option<Outcome<Box<dyn Subject>>> = with_measured!(shape, N => {
-        Tree::<N, Mapped>::open(&pool, index).map(|tree| -> Box<dyn Subject> { Box::new(tree) })
+    let tree: Option<Outcome<Box<dyn OrderedMap>>> = with_measured!(shape, N => {
+        Tree::<N, Mapped>::open(&pool, index).map(|tree| -> Box<dyn OrderedMap> { Box::new(tree) })
     });
     Ok((tree.ok_or_else(|| unknown(shape))??, pool_open))
 }

@@ -1,9 +1,9 @@
 //! What stands for the peers in a binary without them, so that nobody else has to ask.
 
+use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
 use crate::parse::Usage;
 use crate::phases::{Trial, Workload};
-use crate::subject::Subject;
 use std::path::Path;
 
 /// There is none.
@@ -29,7 +29,7 @@ pub(crate) fn chosen(_names: &[String]) -> Outcome<Vec<Peer>> {
     Err(Usage(build.to_owned()).into())
 }
 
-pub(crate) fn open(peer: Peer, _directory: &Path) -> Outcome<Box<dyn Subject>> {
+pub(crate) fn open(peer: Peer, _directory: &Path) -> Outcome<Box<dyn OrderedMap>> {
     match peer {}
 }
 

@@ -7,8 +7,8 @@ use crate::clock::{Tick, Work};
 use crate::keys::{Chooser, Pattern, Shuffled, Space};
 use crate::mix::Mix;
 use crate::numbers::{Keys, Random};
+use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
-use crate::subject::Subject;
 use std::hint::black_box;
 
 /// Entries of a batch.
@@ -57,7 +57,7 @@ pub(crate) struct Phases<S> {
     workers: Vec<Worker>,
 }
 
-impl<S: Subject> Phases<S> {
+impl<S: OrderedMap> Phases<S> {
     pub(crate) fn new(subject: S, load: &Workload) -> Self {
         assert!(subject.is_shared() || load.threads == 1, "for one thread only");
         let workers = (0..load.threads.into()).map(|first| Worker::new(load, first)).collect();
@@ -65,7 +65,7 @@ impl<S: Subject> Phases<S> {
     }
 }
 
-impl<S: Subject> Trial for Phases<S> {
+impl<S: OrderedMap> Trial for Phases<S> {
     fn fill(&mut self) {
         let threads = self.workers.len() as u64;
         for i in 0..self.n {
@@ -165,25 +165,25 @@ impl Worker {
     }
 
     #[inline]
-    fn insert(&mut self, subject: &impl Subject) {
+    fn insert(&mut self, subject: &impl OrderedMap) {
         let (key, value) = self.new_entry();
         subject.insert(key, value);
     }
 
     #[inline]
-    fn get(&mut self, subject: &impl Subject) {
+    fn get(&mut self, subject: &impl OrderedMap) {
         let key = self.existing();
         self.check(subject.get(key), key);
     }
 
     #[inline]
-    fn update(&mut self, subject: &impl Subject) {
+    fn update(&mut self, subject: &impl OrderedMap) {
         let key = self.existing();
         self.change(subject, key);
     }
 
     #[inline]
-    fn change(&mut self, subject: &impl Subject, key: u64) {
+    fn change(&mut self, subject: &impl OrderedMap, key: u64) {
         self.updates += 1;
         subject.update(key, Keys::value(key) ^ (self.updates & CHANGING));
     }
@@ -206,7 +206,7 @@ impl Worker {
     }
 
     /// One phase.
-    fn work(&mut self, subject: &impl Subject, mix: Mix, tick: &mut Tick) {
+    fn work(&mut self, subject: &impl OrderedMap, mix: Mix, tick: &mut Tick) {
         match mix {
             Mix::Insert => self.repeat(self.share, tick, |worker| worker.insert(subject)),
             Mix::Batch => self.batches(subject, tick),
@@ -250,7 +250,7 @@ impl Worker {
         }
     }
 
-    fn batches(&mut self, subject: &impl Subject, tick: &mut Tick) {
+    fn batches(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
         let mut entries = Vec::with_capacity(BATCH);
         let mut left = self.share;
         while left > 0 {
@@ -265,7 +265,7 @@ impl Worker {
 
     /// The next key is known only once the value before has arrived: what differs from the value that belongs to the
     /// key before goes into it. It is nothing, which no compiler or CPU knows.
-    fn dependent(&mut self, subject: &impl Subject, tick: &mut Tick) {
+    fn dependent(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
         let mut wrong = 0;
         self.repeat(self.share, tick, |worker| {
             let key = worker.existing() ^ wrong;
@@ -274,7 +274,7 @@ impl Worker {
         });
     }
 
-    fn groups(&mut self, subject: &impl Subject, tick: &mut Tick) {
+    fn groups(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
         let mut keys = [0; GROUP];
         for _ in 0..self.share.div_ceil(GROUP as u64) {
             keys.fill_with(|| self.existing());
@@ -287,27 +287,27 @@ impl Worker {
 
     /// One of its own latest keys.
     #[inline]
-    fn get_late(&mut self, subject: &impl Subject) {
+    fn get_late(&mut self, subject: &impl OrderedMap) {
         let back = self.chooser.back(self.end - self.start);
         let key = self.own(self.end - 1 - back);
         self.check(subject.get(key), key);
     }
 
     #[inline]
-    fn scan_some(&mut self, subject: &impl Subject) {
+    fn scan_some(&mut self, subject: &impl OrderedMap) {
         let from = self.existing();
         let limit = 1 + self.chooser.random().below(100);
         self.wrong += u64::from(subject.scan_some(from, limit) == 0);
     }
 
     #[inline]
-    fn read_and_update(&mut self, subject: &impl Subject) {
+    fn read_and_update(&mut self, subject: &impl OrderedMap) {
         let key = self.existing();
         self.check(subject.get(key), key);
         self.change(subject, key);
     }
 
-    fn mixed(&mut self, subject: &impl Subject, tick: &mut Tick) {
+    fn mixed(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
         self.repeat(self.share, tick, |worker| match worker.chooser.random().word() % 4 {
             0 => worker.insert(subject),
             1 => {

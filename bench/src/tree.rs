@@ -1,7 +1,7 @@
 //! The trees of this crate as subjects.
 
+use crate::ordered_map::{Fault, OrderedMap};
 use crate::out::Outcome;
-use crate::subject::{Fault, Subject};
 use bristlecone::medium::Medium;
 use bristlecone::{IndexKind, Node, PTree, Pool};
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl<N: Node, M: Medium> Tree<N, M> {
     }
 }
 
-impl<N: Node, M: Medium> Subject for Tree<N, M> {
+impl<N: Node, M: Medium> OrderedMap for Tree<N, M> {
     #[inline]
     fn insert(&self, key: u64, value: u64) {
         self.fault.note(self.tree.insert(key, value));

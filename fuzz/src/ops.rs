@@ -10,7 +10,7 @@
 
 use crate::Seeds;
 use crate::data::Data;
-use crate::trees::{self, Any, Bounds, Kind, Tree, holding, options, words_of, zeroed};
+use crate::trees::{self, Any, Bounds, TreeType, Tree, holding, options, words_of, zeroed};
 use bristlecone::{Error, ErrorKind, Pool, Result};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -23,8 +23,8 @@ const OPS: usize = 60;
 const NAMES: [&str; 2] = ["a", "b"];
 
 /// A tree and what it must hold.
-struct Subject {
-    kind: &'static Kind,
+struct Tested {
+    kind: &'static TreeType,
     records: bool,
     name: &'static str,
     tree: Option<Box<dyn Tree>>,
@@ -38,10 +38,10 @@ pub fn run(data: &[u8]) {
     let mut pool = options().create_on(zeroed(len)).unwrap();
     let subject = |(i, (kind, records))| {
         let kind = trees::kind(kind);
-        Subject { kind, records, name: NAMES[i], tree: None, model: Model::new() }
+        Tested { kind, records, name: NAMES[i], tree: None, model: Model::new() }
     };
     let kinds = [(first, second & 64 != 0), (second & 63, second & 128 != 0)];
-    let mut subjects: Vec<Subject> = kinds.into_iter().enumerate().map(subject).collect();
+    let mut subjects: Vec<Tested> = kinds.into_iter().enumerate().map(subject).collect();
     for _ in 0..OPS {
         if data.is_empty() {
             break;
@@ -86,7 +86,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(pool.stat().available, (len - trees::HEADER) / 1024 * 1024, "segments are lost");
 }
 
-impl Subject {
+impl Tested {
     /// Opens the tree if it is not open. False: there is no room to create it; one that was there can always be opened.
     fn open(&mut self, pool: &Pool<Any>) -> bool {
         if self.tree.is_none() {

@@ -251,13 +251,13 @@ impl<N: Node> Tree for Map<u64, Vec<u8>, N, Any> {
 }
 
 /// A kind of tree.
-pub(crate) struct Kind {
+pub(crate) struct TreeType {
     index: IndexKind,
     numbers: fn(&Pool<Any>, &str, IndexKind) -> Result<Box<dyn Tree>>,
     records: fn(&Pool<Any>, &str, IndexKind) -> Result<Box<dyn Tree>>,
 }
 
-impl Kind {
+impl TreeType {
     const fn of<N: Node>(index: IndexKind) -> Self {
         Self {
             index,
@@ -273,17 +273,17 @@ impl Kind {
 }
 
 /// Which of the kinds a byte stands for.
-pub(crate) fn kind(byte: u8) -> &'static Kind {
+pub(crate) fn kind(byte: u8) -> &'static TreeType {
     KINDS[usize::from(byte) % KINDS.len()]
 }
 
 macro_rules! kinds {
-    (@ [$($index:ident)*] $layout:ty) => { &[$(Kind::of::<$layout>(IndexKind::$index)),*] };
+    (@ [$($index:ident)*] $layout:ty) => { &[$(TreeType::of::<$layout>(IndexKind::$index)),*] };
     ($($layout:ty: $indexes:tt;)*) => { &[$(kinds!(@ $indexes $layout)),*] };
 }
 
 /// Every layout with every index that it goes with.
-const BY_LAYOUT: &[&[Kind]] = kinds! {
+const BY_LAYOUT: &[&[TreeType]] = kinds! {
     OneLine<7>: [Volatile Persistent Flat FlatFixed];
     Linear<4>: [Volatile Persistent];
     Circular<4>: [Volatile Persistent];
@@ -313,7 +313,7 @@ pub(crate) const KIND_COUNT: usize = {
 };
 
 /// The kinds in a row.
-const KINDS: [&Kind; KIND_COUNT] = {
+const KINDS: [&TreeType; KIND_COUNT] = {
     let mut kinds = [&BY_LAYOUT[0][0]; KIND_COUNT];
     let (mut n, mut i) = (0, 0);
     while i < BY_LAYOUT.len() {

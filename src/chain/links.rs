@@ -3,15 +3,15 @@
 use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::{KeyRange, LOW, Layout, NEXT, Node, Sizes, SizesOf};
-use crate::pool::Inner;
-use crate::pool::segments::{Entry, Kind};
+use crate::pool::PoolState;
+use crate::pool::segments::{SegmentEntry, SegmentKind};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// The nodes of one tree and kind, and how one leads to the next.
 pub(crate) struct Links<N: Node, M: Medium> {
-    pub(crate) pool: Arc<Inner<M>>,
-    class: Entry,
+    pub(crate) pool: Arc<PoolState<M>>,
+    class: SegmentEntry,
     layout: PhantomData<N>,
 }
 
@@ -19,14 +19,14 @@ impl<N: Node, M: Medium> Links<N, M> {
     /// How many sizes of blocks there are, each twice the one before it.
     pub(crate) const CLASSES: usize = SizesOf::<N>::CLASSES;
 
-    pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Self {
-        Self { pool, class: Entry::new(kind, tree, N::BYTES as u32), layout: PhantomData }
+    pub(crate) fn new(pool: Arc<PoolState<M>>, tree: u16, kind: SegmentKind) -> Self {
+        Self { pool, class: SegmentEntry::new(kind, tree, N::BYTES as u32), layout: PhantomData }
     }
 
     /// What the segments of its blocks are, of each size.
-    pub(crate) fn classes(&self) -> impl Iterator<Item = Entry> {
-        let Entry { kind, tree, unit } = self.class;
-        (0..Self::CLASSES).map(move |class| Entry::new(kind, tree, unit << class))
+    pub(crate) fn classes(&self) -> impl Iterator<Item = SegmentEntry> {
+        let SegmentEntry { kind, tree, unit } = self.class;
+        (0..Self::CLASSES).map(move |class| SegmentEntry::new(kind, tree, unit << class))
     }
 
     /// Which of the sizes a block has; `at` was accepted.
@@ -49,7 +49,7 @@ impl<N: Node, M: Medium> Links<N, M> {
     #[inline]
     pub(crate) fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
         // The unit is the class's anyway: said as a constant, it is what the compiler divides by.
-        let of_class = |class| Entry { unit: (N::BYTES as u32) << class, ..self.class };
+        let of_class = |class| SegmentEntry { unit: (N::BYTES as u32) << class, ..self.class };
         if (0..Self::CLASSES).any(|class| self.pool.segments.is_block(at, of_class(class))) {
             Ok(at)
         } else {

@@ -23,9 +23,9 @@ use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::shadow::Shadow;
 use crate::node::{Hints, Node, Shared};
-use crate::pool::Inner;
+use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
-use crate::pool::segments::Kind;
+use crate::pool::segments::SegmentKind;
 pub(crate) use allocation::For;
 use count::Count;
 pub(crate) use links::Links;
@@ -61,7 +61,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// # Errors
     ///
     /// [`Io`](crate::ErrorKind::Io): no address space for the shadows.
-    pub(crate) fn new(pool: Arc<Inner<M>>, tree: u16, kind: Kind) -> Result<Self, Fault> {
+    pub(crate) fn new(pool: Arc<PoolState<M>>, tree: u16, kind: SegmentKind) -> Result<Self, Fault> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
         let shadows = Shadows::new(segments.count(), (segments.size() / N::BYTES) as usize);

@@ -1,7 +1,7 @@
 //! What is checked, and how far.
 
-use super::place::Place;
-use super::subject::Values;
+use super::omission::Omission;
+use super::tree_type::Values;
 use crate::medium::{Event, Model, Step};
 use crate::node::IndexKind;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Campaign {
     /// Where [`controls`](Self::controls) plants bugs: in these steps; in all if there are none.
     pub steps: Vec<Step>,
     /// A planted bug: what is asked for here does not happen.
-    pub(super) left_out: Option<Place>,
+    pub(super) left_out: Option<Omission>,
 }
 
 impl Campaign {
@@ -58,6 +58,6 @@ impl Campaign {
 
     /// Whether the event is not the one that a planted bug leaves out.
     pub(super) fn happens(&self, event: &Event) -> bool {
-        self.left_out.is_none() || self.left_out != Place::of(event)
+        self.left_out.is_none() || self.left_out != Omission::of(event)
     }
 }

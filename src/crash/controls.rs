@@ -3,8 +3,8 @@
 use super::campaign::Campaign;
 use super::explore::Known;
 use super::history::{self, History};
-use super::place::{Kind, Place};
-use super::subject;
+use super::omission::{ControlKind, Omission};
+use super::tree_type::TreeType;
 use crate::medium::{Model, Step};
 use crate::node::Node;
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use std::time::Instant;
 #[non_exhaustive]
 pub struct Control {
     /// What was left out.
-    pub kind: Kind,
+    pub kind: ControlKind,
     /// Of which step.
     pub step: Step,
     /// The history that gave it away; `None` if none did: then it is not needed (as no order is under TSO), or not tested.
@@ -30,7 +30,7 @@ impl Campaign {
     /// there are also those that only recoveries pass; only for these, recoveries are cut. A history that goes wrong without
     /// a bug gives none away.
     pub fn controls<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
-        let tree = subject::Kind::of::<N>(self.index, self.values);
+        let tree = TreeType::of::<N>(self.index, self.values);
         let all;
         let histories = if histories.is_empty() {
             all = history::all(tree.slots);
@@ -50,7 +50,8 @@ impl Campaign {
                 }
             }
         }
-        let control = |(Place { step, kind }, caught_by): (Place, Option<String>)| Control { kind, step, caught_by };
+        let control =
+            |(Omission { step, kind }, caught_by): (Omission, Option<String>)| Control { kind, step, caught_by };
         caught_by.into_iter().map(control).collect()
     }
 
@@ -58,18 +59,18 @@ impl Campaign {
     /// of each history, what was looked at with one bug is known with the next.
     fn planted_in_histories(
         &self,
-        tree: subject::Kind,
+        tree: TreeType,
         histories: &[History],
         progress: &(dyn Fn(usize, usize) + Sync),
-    ) -> BTreeMap<Place, Option<String>> {
+    ) -> BTreeMap<Omission, Option<String>> {
         // Of each place, the first history that gives it away.
-        let first: Mutex<BTreeMap<Place, usize>> = Mutex::default();
+        let first: Mutex<BTreeMap<Omission, usize>> = Mutex::default();
         let start = Instant::now();
         self.each_of(histories, progress, |i, history| {
             let in_time = start.elapsed() < self.time;
             let Some(run) = in_time.then(|| self.run(tree, history).ok()).flatten() else { return };
             let mut known = Known::default();
-            let passed: BTreeSet<Place> = run.trace.iter().filter_map(Place::of).collect();
+            let passed: BTreeSet<Omission> = run.trace.iter().filter_map(Omission::of).collect();
             for place in passed.into_iter().filter(|&place| self.is_meant(place)) {
                 let found = *first.lock().entry(place).or_insert(usize::MAX) <= i;
                 if found || self.is_harmless(place) {
@@ -87,12 +88,12 @@ impl Campaign {
         first.map(|(place, i)| (place, histories.get(i).map(History::to_string))).collect()
     }
 
-    pub(super) fn is_meant(&self, place: Place) -> bool {
+    pub(super) fn is_meant(&self, place: Omission) -> bool {
         self.steps.is_empty() || self.steps.contains(&place.step)
     }
 
     /// Under TSO stores come in order anyway: the states are those of the tree without the bug.
-    fn is_harmless(&self, place: Place) -> bool {
-        self.model == Model::Tso && place.kind == Kind::Order
+    fn is_harmless(&self, place: Omission) -> bool {
+        self.model == Model::Tso && place.kind == ControlKind::Order
     }
 }

@@ -2,10 +2,10 @@
 
 use super::campaign::Campaign;
 use super::history::History;
+use super::omission::Omission;
 use super::outcome::{Outcome, Violation};
 use super::pending::Pending;
-use super::place::Place;
-use super::subject::Kind;
+use super::tree_type::TreeType;
 use super::verify::{self, Allowed, Recovery};
 use crate::medium::{Choice, Event, Line, Sim};
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Where a crash happens: how the state came to be, for messages and for going on from it.
 pub(super) struct Cut<'a> {
     pub(super) campaign: &'a Campaign,
-    pub(super) kind: Kind,
+    pub(super) tree_type: TreeType,
     pub(super) known: &'a Known,
     pub(super) history: &'a History,
     pub(super) cuts: Vec<usize>,
@@ -97,7 +97,7 @@ impl Cut<'_> {
     ) {
         let Execution { trace, from, in_flight, then: next, returned } = *execution;
         for (i, event) in trace.iter().enumerate().skip(from).filter(|(_, event)| self.campaign.happens(event)) {
-            outcome.passed.extend(Place::of(event));
+            outcome.passed.extend(Omission::of(event));
             if let Event::Fence(_) = event {
                 // What was decided later is open again. Nothing was stored to those lines yet.
                 let mut then = pending.clone();
@@ -152,7 +152,7 @@ impl Cut<'_> {
                 outcome.distinct += u64::from(new);
                 !new
             };
-            let verified = verify::state(self.kind, &sim, allowed, seed_of_rest, self.depth > 0, is_known);
+            let verified = verify::state(self.tree_type, &sim, allowed, seed_of_rest, self.depth > 0, is_known);
             path = sim.path();
             let decide = |&choice: &Choice| {
                 let (_, contents) = options.0.iter().find(|(line, _)| *line == choice.line)?;

@@ -1,6 +1,6 @@
 //! What a campaign found.
 
-use super::place::Place;
+use super::omission::Omission;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub struct Outcome {
     /// What went wrong.
     pub violations: Vec<Violation>,
     /// What was passed on the way.
-    pub(super) passed: BTreeSet<Place>,
+    pub(super) passed: BTreeSet<Omission>,
 }
 
 /// A crash state that was not recovered from as it must be.

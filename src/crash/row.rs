@@ -7,7 +7,7 @@ use super::campaign::Campaign;
 use super::history::{History, Op};
 use super::outcome::{Outcome, Violation};
 use super::pending::Pending;
-use super::subject::Kind;
+use super::tree_type::TreeType;
 use super::verify::{self, Entries, Failure, guarded, options, perform, same};
 use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{LineOptions, Sim};
@@ -47,7 +47,7 @@ impl Left {
 
 impl Campaign {
     /// Runs a history with crashes in it. Stops at the first state that is not right.
-    pub(super) fn row(&self, kind: Kind, history: &History) -> Outcome {
+    pub(super) fn row(&self, tree_type: TreeType, history: &History) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let nothing = vec![0; verify::POOL as usize / 8];
         let (before, kept) = (Entries::new(), Vec::new());
@@ -59,7 +59,7 @@ impl Campaign {
             let (ops, after) = rest.split_at(crash.unwrap_or(rest.len()));
             outcome.points += u64::from(crash.is_some());
             outcome.states += 1;
-            match guarded(|| self.life(kind, &left, ops, after.first().copied())) {
+            match guarded(|| self.life(tree_type, &left, ops, after.first().copied())) {
                 Ok(next) => left = next,
                 Err(what) => {
                     let (history, kept) = (history.to_string(), left.kept.join(" "));
@@ -74,7 +74,7 @@ impl Campaign {
     }
 
     /// Opens what a crash left, checks it, goes on with the history, and crashes again, or closes and opens in order.
-    fn life(&self, kind: Kind, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
+    fn life(&self, tree_type: TreeType, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
         let sim = Sim::crashed(&left.image, LineOptions::default(), Vec::new(), 0).with_whole_pairs(self.whole_pairs);
         let mut pool = match options().open_on(sim.clone()) {
             Err(Error { kind: ErrorKind::NotAPool { .. }, .. }) if left.unborn => options().create_on(sim.clone())?,
@@ -83,7 +83,7 @@ impl Campaign {
         if !left.unborn && pool.trees()?.is_empty() {
             return Err("the tree is gone".to_owned().into());
         }
-        let mut tree = kind.open(&pool)?;
+        let mut tree = tree_type.open(&pool)?;
         let mut model: Entries = tree.entries(false)?.into_iter().collect();
         if !left.allows(&model) {
             let (before, op) = (&left.before, left.in_flight);
@@ -101,7 +101,7 @@ impl Campaign {
                 drop(tree);
                 drop(pool);
                 pool = options().open_on(sim.clone())?;
-                tree = kind.open(&pool)?;
+                tree = tree_type.open(&pool)?;
                 continue;
             }
             match perform(op, &*tree) {
@@ -125,7 +125,7 @@ impl Campaign {
             drop(tree);
             drop(pool);
             pool = options().open_on(sim.clone())?;
-            tree = kind.open(&pool)?;
+            tree = tree_type.open(&pool)?;
             same("after closing and opening", &*tree, &model)?;
             return Ok(Left {
                 image: Vec::new(),
@@ -166,7 +166,7 @@ impl Random {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::crash::place::Place;
+    use crate::crash::omission::Omission;
     use crate::crash::{Values, history};
     use crate::medium::{Event, Model, Step};
     use crate::node::{Circular, IndexKind, Linear};
@@ -201,13 +201,14 @@ mod tests {
     #[test]
     fn crashes_in_a_row_find_what_was_left_out() {
         let histories = histories(60, 2);
-        let kind = Kind::of::<Linear<4>>(IndexKind::Volatile, Values::Numbers);
-        let run = campaign().run(kind, &history::random(1, 40, 4)).unwrap();
+        let tree_type = TreeType::of::<Linear<4>>(IndexKind::Volatile, Values::Numbers);
+        let run = campaign().run(tree_type, &history::random(1, 40, 4)).unwrap();
         let of_nodes = ["Sorted layouts: shifting", "Changing a chain"];
         let steps = Step::ALL.iter().copied().filter(|step| of_nodes.contains(&step.protocol())).collect();
         let in_nodes = Campaign { steps, ..campaign() };
         let flushes = run.trace.iter().filter(|event| matches!(event, Event::Flush { .. }));
-        let places: BTreeSet<Place> = flushes.filter_map(Place::of).filter(|&place| in_nodes.is_meant(place)).collect();
+        let places: BTreeSet<Omission> =
+            flushes.filter_map(Omission::of).filter(|&place| in_nodes.is_meant(place)).collect();
         assert!(places.len() > 2);
         for place in places {
             let faulty = Campaign { left_out: Some(place), ..campaign() };

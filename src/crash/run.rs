@@ -5,7 +5,7 @@ use super::explore::{Cut, Execution, Known};
 use super::history::{self, History, Op};
 use super::outcome::{Outcome, Violation};
 use super::pending::Pending;
-use super::subject::Kind;
+use super::tree_type::TreeType;
 use super::verify::{self, Run};
 use crate::medium::Sim;
 use crate::node::Node;
@@ -28,12 +28,12 @@ impl Campaign {
 
     /// These histories.
     pub fn histories<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        self.all_of(Kind::of::<N>(self.index, self.values), histories, &progress)
+        self.all_of(TreeType::of::<N>(self.index, self.values), histories, &progress)
     }
 
     pub(super) fn all_of(
         &self,
-        kind: Kind,
+        tree_type: TreeType,
         histories: &[History],
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Outcome {
@@ -41,7 +41,7 @@ impl Campaign {
         let start = Instant::now();
         self.each_of(histories, progress, |_, history| {
             if outcome.lock().violations.len() < self.violations && start.elapsed() < self.time {
-                let one = self.one_of(kind, history);
+                let one = self.one_of(tree_type, history);
                 outcome.lock().merge(one);
             }
         });
@@ -71,15 +71,15 @@ impl Campaign {
 
     /// One history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
     pub fn history<N: Node>(&self, history: &History) -> Outcome {
-        self.one_of(Kind::of::<N>(self.index, self.values), history)
+        self.one_of(TreeType::of::<N>(self.index, self.values), history)
     }
 
-    pub(super) fn one_of(&self, kind: Kind, history: &History) -> Outcome {
+    pub(super) fn one_of(&self, tree_type: TreeType, history: &History) -> Outcome {
         if history.0.iter().any(|op| matches!(op, Op::Crash(_))) {
-            return self.row(kind, history);
+            return self.row(tree_type, history);
         }
-        match self.run(kind, history) {
-            Ok(run) => self.cut(kind, history, &run, &Known::default()),
+        match self.run(tree_type, history) {
+            Ok(run) => self.cut(tree_type, history, &run, &Known::default()),
             // So it does without the bug.
             Err(_) if self.left_out.is_some() => Outcome::default(),
             Err(what) => {
@@ -90,17 +90,17 @@ impl Campaign {
         }
     }
 
-    pub(super) fn run(&self, kind: Kind, history: &History) -> Result<Run, String> {
-        verify::run(kind, history, Sim::zeroed(verify::POOL).with_whole_pairs(self.whole_pairs))
+    pub(super) fn run(&self, tree_type: TreeType, history: &History) -> Result<Run, String> {
+        verify::run(tree_type, history, Sim::zeroed(verify::POOL).with_whole_pairs(self.whole_pairs))
     }
 
     /// Cuts the last operation of a history that was run.
-    pub(super) fn cut(&self, kind: Kind, history: &History, run: &Run, known: &Known) -> Outcome {
+    pub(super) fn cut(&self, tree_type: TreeType, history: &History, run: &Run, known: &Known) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let Run { trace, from, in_flight, returned } = run;
         let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);
         trace[..*from].iter().filter(|event| self.happens(event)).for_each(|event| pending.apply(event));
-        let cut = Cut { campaign: self, kind, known, history, cuts: Vec::new(), depth: self.depth };
+        let cut = Cut { campaign: self, tree_type, known, history, cuts: Vec::new(), depth: self.depth };
         let execution = Execution { trace, from: *from, in_flight, then: None, returned };
         cut.every_point(pending, &[], &execution, &mut outcome);
         outcome

@@ -1,7 +1,7 @@
 //! Runs a history on the simulated medium, and checks what is left of it after a crash.
 
 use super::history::{History, Op};
-use super::subject::{Kind, Subject};
+use super::tree_type::{AnyTree, TreeType};
 use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{Choice, Event, Sim};
 use crate::pool::{Options, Pool};
@@ -57,13 +57,13 @@ pub(super) fn options() -> Options {
 }
 
 /// Runs a history on an empty medium; an error or a panic is reported in words.
-pub(super) fn run(kind: Kind, history: &History, sim: Sim) -> Result<Run, String> {
+pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Run, String> {
     guarded(|| {
         let mut model = Entries::new();
         let mut in_flight = None;
         let mut from = 0;
         let mut pool = options().create_on(sim.clone())?;
-        let mut tree = kind.open(&pool)?;
+        let mut tree = tree_type.open(&pool)?;
         for (i, &op) in history.0.iter().enumerate() {
             if i + 1 == history.0.len() {
                 from = sim.now();
@@ -74,7 +74,7 @@ pub(super) fn run(kind: Kind, history: &History, sim: Sim) -> Result<Run, String
                 drop(tree);
                 drop(pool);
                 pool = options().open_on(sim.clone())?;
-                tree = kind.open(&pool)?;
+                tree = tree_type.open(&pool)?;
             } else {
                 perform(op, &*tree)?;
             }
@@ -89,7 +89,7 @@ pub(super) fn run(kind: Kind, history: &History, sim: Sim) -> Result<Run, String
 }
 
 /// Does it to the tree, which stays open.
-pub(super) fn perform(op: Op, tree: &dyn Subject) -> Result<()> {
+pub(super) fn perform(op: Op, tree: &dyn AnyTree) -> Result<()> {
     match op {
         Op::Insert(key, value) => drop(tree.insert(key, value)?),
         Op::Remove(key) => drop(tree.remove(key)?),
@@ -107,7 +107,7 @@ pub(super) fn perform(op: Op, tree: &dyn Subject) -> Result<()> {
 /// Opens what a crash left, and checks it; `goes_on` with an operation after a repair. `None`: there is nothing more to do,
 /// for there is no pool, and that is right; or the state is `known`, as far as it was read and decided until then.
 pub(super) fn state(
-    kind: Kind,
+    tree_type: TreeType,
     sim: &Sim,
     allowed: &Allowed,
     seed: u64,
@@ -122,7 +122,7 @@ pub(super) fn state(
         if !allowed.unborn && pool.trees()?.is_empty() {
             return Err("the tree is gone".to_owned().into());
         }
-        let tree = kind.open(&pool)?;
+        let tree = tree_type.open(&pool)?;
         // Leaves are repaired when they are first touched: until all were, it is recovery.
         let found: Entries = tree.entries(false)?.into_iter().collect();
         let mut trace = sim.trace();
@@ -151,12 +151,12 @@ pub(super) fn state(
             None
         };
         let returned = Allowed::only(model.clone());
-        use_it(&*tree, kind.slots, &mut model)?;
+        use_it(&*tree, tree_type.slots, &mut model)?;
         same("after further use", &*tree, &model)?;
         drop(tree);
         drop(pool);
         let pool = options().open_on(sim.clone())?;
-        let tree = kind.open(&pool)?;
+        let tree = tree_type.open(&pool)?;
         same("after closing and opening", &*tree, &model)?;
         Ok(Some(Recovery { trace, then, returned }))
     })
@@ -179,7 +179,7 @@ fn next_operation(found: &Entries, events: usize) -> Option<Op> {
 }
 
 /// Enough inserts to split, enough removals to merge.
-fn use_it(tree: &dyn Subject, slots: u64, model: &mut Entries) -> Result<(), Failure> {
+fn use_it(tree: &dyn AnyTree, slots: u64, model: &mut Entries) -> Result<(), Failure> {
     for i in 0..slots + 2 {
         let key = i * 4 + 1;
         if tree.insert(key, i)? != model.insert(key, i).is_some() {
@@ -195,7 +195,7 @@ fn use_it(tree: &dyn Subject, slots: u64, model: &mut Entries) -> Result<(), Fai
     Ok(())
 }
 
-pub(super) fn same(when: &str, tree: &dyn Subject, model: &Entries) -> Result<(), Failure> {
+pub(super) fn same(when: &str, tree: &dyn AnyTree, model: &Entries) -> Result<(), Failure> {
     let entries = tree.entries(false)?;
     if !entries.iter().copied().eq(model.iter().map(|(&key, &value)| (key, value))) {
         return Err(format!("{when}: {entries:?}, expected {model:?}").into());
@@ -236,7 +236,7 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
         Ok(result) => result.map_err(|Failure(what)| what),
         Err(payload) => {
             let text = payload.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("of another kind");
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("of another tree_type");
             Err(format!("panic: {text}"))
         }
     }

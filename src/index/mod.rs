@@ -19,10 +19,10 @@ mod volatile;
 
 pub(crate) use in_memory::{InMemory, in_memory};
 #[cfg(all(test, loom))]
-pub(crate) use one_step::Separators;
-pub(crate) use persistent::{Upper, check as check_persistent};
+pub(crate) use one_step::VolatileIndex;
+pub(crate) use persistent::{PersistentIndex, check as check_persistent};
 pub(crate) use root::{Root, RootWord};
 pub(crate) use version::{Moved, Version, again};
 #[cfg(not(all(test, loom)))]
-pub(crate) use volatile::Separators;
-pub(crate) use volatile::{Bottom, GROUP, RUN, Source, Top, built as built_volatile, freeze};
+pub(crate) use volatile::VolatileIndex;
+pub(crate) use volatile::{Bottom, GROUP, RUN, Source, Top, built as built_volatile, image_of};

@@ -8,15 +8,15 @@ use std::io;
 use std::sync::Mutex;
 
 /// Separators and their leaves.
-pub(crate) struct Separators {
+pub(crate) struct VolatileIndex {
     leaves: Mutex<BTreeMap<u64, u64>>,
     /// What loom sees of an access.
     step: AtomicU64,
 }
 
-super::in_memory! { Separators }
+super::in_memory! { VolatileIndex }
 
-impl Separators {
+impl VolatileIndex {
     pub(crate) fn new(_most: u64) -> io::Result<Self> {
         Ok(Self { leaves: Mutex::default(), step: AtomicU64::new(0) })
     }
@@ -70,16 +70,17 @@ impl Separators {
     }
 
     pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
-        fn thaw(source: &Source, node: u64, height: u64) -> Option<BTreeMap<u64, u64>> {
+        fn load_nodes(source: &Source, node: u64, height: u64) -> Option<BTreeMap<u64, u64>> {
             let entries = source(node, height)?;
             if height == 0 {
                 return Some(entries.into_iter().collect());
             }
-            let below = entries.into_iter().map(|(_, child)| thaw(source, child, height - 1));
+            let below = entries.into_iter().map(|(_, child)| load_nodes(source, child, height - 1));
             below.collect::<Option<Vec<_>>>().map(|below| below.into_iter().flatten().collect())
         }
-        let thawed = if top.nodes == 0 { Some(BTreeMap::new()) } else { thaw(&source, top.nodes - 1, top.height) };
-        thawed.map(|thawed| self.write(|leaves| *leaves = thawed)).is_some()
+        let loaded =
+            if top.nodes == 0 { Some(BTreeMap::new()) } else { load_nodes(&source, top.nodes - 1, top.height) };
+        loaded.map(|loaded| self.write(|leaves| *leaves = loaded)).is_some()
     }
 
     pub(crate) fn is_lost(&self) -> bool {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) type Model = BTreeMap<u64, u64>;
 
 /// An index under trial.
-pub(crate) trait Subject: Sync {
+pub(crate) trait TestedIndex: Sync {
     fn post(&self, low: u64, leaf: u64);
     fn withdraw(&self, low: u64) -> Option<u64>;
     fn learn(&self, model: &Model);
@@ -40,12 +40,12 @@ impl Random {
 }
 
 /// An index of the first separator alone, which stays.
-pub(crate) fn begun<S: Subject>(index: S) -> (S, Model) {
+pub(crate) fn begun<S: TestedIndex>(index: S) -> (S, Model) {
     index.post(0, leaf_of(0));
     (index, Model::from([(0, leaf_of(0))]))
 }
 
-pub(crate) fn built<S: Subject>(index: S, lows: impl IntoIterator<Item = u64>) -> (S, Model) {
+pub(crate) fn built<S: TestedIndex>(index: S, lows: impl IntoIterator<Item = u64>) -> (S, Model) {
     let model: Model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
     index.learn(&model);
     (index, model)
@@ -60,7 +60,7 @@ pub(crate) fn remove_from(model: &mut Model, low: u64) -> Option<u64> {
     if low == 0 { None } else { model.remove(&low) }
 }
 
-pub(crate) fn same(index: &impl Subject, model: &Model) {
+pub(crate) fn same(index: &impl TestedIndex, model: &Model) {
     index.check().unwrap();
     assert!(index.all().into_iter().eq(model.iter().map(|(&low, &leaf)| (low, leaf))));
     assert_eq!(index.len(), model.len());
@@ -90,7 +90,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-pub(crate) fn does_what_a_map_does<S: Subject>(
+pub(crate) fn does_what_a_map_does<S: TestedIndex>(
     (index, mut model): (S, Model),
     ops: Vec<Op>,
 ) -> Result<(), TestCaseError> {
@@ -114,7 +114,7 @@ pub(crate) fn does_what_a_map_does<S: Subject>(
 }
 
 /// Up, down to a few, up, to nothing, in so many steps each; `most` is the range of the lows.
-pub(crate) fn grows_and_shrinks<S: Subject>((index, mut model): (S, Model), most: u64, steps: u32) {
+pub(crate) fn grows_and_shrinks<S: TestedIndex>((index, mut model): (S, Model), most: u64, steps: u32) {
     let mut random = Random(0x1234_5678_9abc_def1);
     // (range of keys, inserts in ten changes)
     for (range, inserts) in [(most, 9), (most, 1), (most / 60, 7), (most, 9), (most, 0)] {
@@ -138,7 +138,7 @@ pub(crate) fn grows_and_shrinks<S: Subject>((index, mut model): (S, Model), most
     same(&index, &model);
 }
 
-pub(crate) fn every_order_of_inserts_and_removes<S: Subject>(
+pub(crate) fn every_order_of_inserts_and_removes<S: TestedIndex>(
     begun: impl Fn() -> (S, Model),
     count: u64,
     check_emptied: impl Fn(&S),
@@ -173,7 +173,7 @@ pub(crate) fn every_order_of_inserts_and_removes<S: Subject>(
 }
 
 /// `width` is about how many separators a node has room for.
-pub(crate) fn all_keys_are_legal<S: Subject>(
+pub(crate) fn all_keys_are_legal<S: TestedIndex>(
     begun: impl Fn() -> (S, Model),
     built: impl Fn(std::ops::RangeInclusive<u64>) -> (S, Model),
     width: u64,
@@ -199,7 +199,7 @@ pub(crate) fn all_keys_are_legal<S: Subject>(
     }
 }
 
-pub(crate) fn an_empty_index_takes_the_first_separator_only(index: &impl Subject) {
+pub(crate) fn an_empty_index_takes_the_first_separator_only(index: &impl TestedIndex) {
     index.post(7, 70);
     assert_eq!((index.floor(9), index.len()), (None, 0));
     index.post(0, 1);
@@ -210,11 +210,11 @@ pub(crate) fn an_empty_index_takes_the_first_separator_only(index: &impl Subject
 
 /// Two writers, two readers. Every sixteenth low stays; the writers post and withdraw, each in their own half of the
 /// others. `churn` is what a writer does in one round.
-pub(crate) fn stress<S: Subject>(index: S, rounds: u64, span: u64, churn: impl Fn(&S, u64, &mut Random) + Sync) {
+pub(crate) fn stress<S: TestedIndex>(index: S, rounds: u64, keys: u64, churn: impl Fn(&S, u64, &mut Random) + Sync) {
     // A race is found when it is met once, and to watch for it takes long.
     let rounds = if cfg!(bristlecone_watched) { rounds.div_ceil(100) } else { rounds };
     let stays = |low: u64| low.is_multiple_of(16);
-    let (index, _) = built(index, (0..span).filter(|low| stays(*low)));
+    let (index, _) = built(index, (0..keys).filter(|low| stays(*low)));
     let (writing, start) = (AtomicUsize::new(2), Barrier::new(4));
     std::thread::scope(|threads| {
         for writer in 0..2 {
@@ -232,9 +232,9 @@ pub(crate) fn stress<S: Subject>(index: S, rounds: u64, span: u64, churn: impl F
                 let mut random = Random(reader + 77);
                 start.wait();
                 while writing.load(Ordering::Relaxed) > 0 {
-                    let key = random.below(span + 40);
+                    let key = random.below(keys + 40);
                     let leaf = index.floor(key).expect("low 0 stays");
-                    let least = key.min(span - 1) / 16 * 16;
+                    let least = key.min(keys - 1) / 16 * 16;
                     let found = (least..=key).any(|low| leaf == leaf_of(low));
                     assert!(found, "the floor of {key} is another's, though {least} stays");
                     let left = least.checked_sub(1).and_then(|key| index.floor(key));
@@ -247,15 +247,15 @@ pub(crate) fn stress<S: Subject>(index: S, rounds: u64, span: u64, churn: impl F
 }
 
 /// A low of that writer's half that does not stay.
-pub(crate) fn changing(span: u64, writer: u64, random: &mut Random) -> u64 {
-    random.below(span / 16) * 16 + 1 + random.below(7) * 2 + writer
+pub(crate) fn changing(keys: u64, writer: u64, random: &mut Random) -> u64 {
+    random.below(keys / 16) * 16 + 1 + random.below(7) * 2 + writer
 }
 
 /// `sixteens`: of the separators that stay.
-pub(crate) fn readers_never_miss_what_stays<S: Subject>(index: S, sixteens: u64, rounds: u64) {
-    let span = 16 * sixteens;
-    stress(index, rounds, span, |index, writer, random| {
-        let low = changing(span, writer, random);
+pub(crate) fn readers_never_miss_what_stays<S: TestedIndex>(index: S, sixteens: u64, rounds: u64) {
+    let keys = 16 * sixteens;
+    stress(index, rounds, keys, |index, writer, random| {
+        let low = changing(keys, writer, random);
         if random.below(2) == 0 {
             index.post(low, leaf_of(low));
         } else if let Some(leaf) = index.withdraw(low) {
@@ -265,28 +265,28 @@ pub(crate) fn readers_never_miss_what_stays<S: Subject>(index: S, sixteens: u64,
 }
 
 /// All that may be there is, and is not.
-pub(crate) fn readers_never_miss_while_nodes_come_and_go<S: Subject>(index: S, sixteens: u64, rounds: u64) {
-    let span = 16 * sixteens;
-    stress(index, rounds, span, |index, writer, _| {
-        let lows = (0..span).filter(|low| !low.is_multiple_of(16) && low % 2 == writer);
+pub(crate) fn readers_never_miss_while_nodes_come_and_go<S: TestedIndex>(index: S, sixteens: u64, rounds: u64) {
+    let keys = 16 * sixteens;
+    stress(index, rounds, keys, |index, writer, _| {
+        let lows = (0..keys).filter(|low| !low.is_multiple_of(16) && low % 2 == writer);
         lows.clone().for_each(|low| index.post(low, leaf_of(low)));
         lows.for_each(|low| assert_eq!(index.withdraw(low), Some(leaf_of(low))));
     });
 }
 
 /// One writer replaces everything, the other one posts and removes so many separators meanwhile.
-pub(crate) fn readers_never_miss_during_rebuilds<S: Subject>(index: S, sixteens: u64, rounds: u64, inserts: u64) {
-    let span = 16 * sixteens;
-    stress(index, rounds, span, |index, writer, random| {
+pub(crate) fn readers_never_miss_during_rebuilds<S: TestedIndex>(index: S, sixteens: u64, rounds: u64, inserts: u64) {
+    let keys = 16 * sixteens;
+    stress(index, rounds, keys, |index, writer, random| {
         if writer == 0 {
             let every = 1 + random.below(15);
-            let lows = (0..span).filter(|low| low % 16 == 0 || low % 16 == every);
+            let lows = (0..keys).filter(|low| low % 16 == 0 || low % 16 == every);
             index.learn(&lows.map(|low| (low, leaf_of(low))).collect());
         } else {
             for _ in 0..inserts {
-                let low = changing(span, 1, random);
+                let low = changing(keys, 1, random);
                 index.post(low, leaf_of(low));
-                index.withdraw(changing(span, 1, random));
+                index.withdraw(changing(keys, 1, random));
             }
         }
     });

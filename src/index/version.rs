@@ -14,7 +14,7 @@ pub(crate) enum Moved {
     /// Somebody wrote what was being read.
     Written,
     /// A node is still in the pool, or seemed to be, because somebody wrote.
-    Frozen,
+    NotLoaded,
 }
 
 /// Reads again while somebody writes. `None`: it was in vain, or a node is still in the pool.
@@ -23,7 +23,7 @@ pub(crate) fn again<R>(mut read: impl FnMut() -> Result<R, Moved>) -> Option<R> 
         match read() {
             Ok(found) => return Some(found),
             Err(Moved::Written) => spin_loop(),
-            Err(Moved::Frozen) => break,
+            Err(Moved::NotLoaded) => break,
         }
     }
     None

@@ -21,7 +21,7 @@
 
 mod arena;
 mod edit;
-mod frozen;
+mod image;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
@@ -34,11 +34,11 @@ use crate::arch::simd::{self, Compare, Search};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use arena::{Arena, Id};
 use edit::{Damaged, Edit, Writer};
-pub(crate) use frozen::{Bottom, Source, Top, freeze};
-use node::{FROZEN, WIDTH};
+pub(crate) use image::{Bottom, Source, Top, image_of};
+use node::{NOT_LOADED, WIDTH};
 use std::io;
 
-/// Levels of nodes of an index that [learns](Separators::learn) so many separators, and their bytes.
+/// Levels of nodes of an index that [learns](VolatileIndex::learn) so many separators, and their bytes.
 pub(crate) fn built(separators: usize) -> (u64, u64) {
     let bottom = Some(separators.div_ceil(node::FILL)).filter(|&nodes| nodes > 0);
     let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(node::FILL)));
@@ -52,7 +52,7 @@ pub(crate) const RUN: usize = 8;
 pub(crate) const GROUP: usize = 16;
 
 /// Separators and their leaves. See the [module](self).
-pub(crate) struct Separators {
+pub(crate) struct VolatileIndex {
     root: RootWord,
     len: AtomicUsize,
     arena: Arena,
@@ -60,15 +60,15 @@ pub(crate) struct Separators {
     lost: AtomicBool,
 }
 
-impl core::fmt::Debug for Separators {
+impl core::fmt::Debug for VolatileIndex {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Separators").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("VolatileIndex").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
-super::in_memory! { Separators }
+super::in_memory! { VolatileIndex }
 
-impl Separators {
+impl VolatileIndex {
     /// An index without separators, of which there may be so many.
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl Separators {
             return found;
         }
         let mut writer = self.writer.lock();
-        self.edit(&mut writer, |edit| edit.thaw(key));
+        self.edit(&mut writer, |edit| edit.load_nodes(key));
         self.try_floor(key).expect("nothing moves under the writer's lock")
     }
 
@@ -200,12 +200,12 @@ impl Separators {
     }
 
     fn walk(&self, writer: &Writer, id: Id, height: usize, least: u64, f: &mut impl FnMut(u64, u64)) -> bool {
-        let entries: Vec<(u64, u64)> = if id & FROZEN == 0 {
+        let entries: Vec<(u64, u64)> = if id & NOT_LOADED == 0 {
             let node = self.arena.node(id);
             (0..node.len()).map(|slot| node.entry(slot, least)).collect()
         } else {
-            let thawed = writer.source.as_ref().and_then(|source| source(id & !FROZEN, height as u64));
-            let Some(entries) = thawed.filter(|entries| entries[0].0 == least) else { return false };
+            let loaded = writer.source.as_ref().and_then(|source| source(id & !NOT_LOADED, height as u64));
+            let Some(entries) = loaded.filter(|entries| entries[0].0 == least) else { return false };
             entries
         };
         for (low, child) in entries {
@@ -221,7 +221,7 @@ impl Separators {
 
 /// The way from the root to the leaf of a key.
 struct Descent<'i, E> {
-    index: &'i Separators,
+    index: &'i VolatileIndex,
     key: u64,
     /// What is wanted of the slot that it ends at.
     end: E,
@@ -252,7 +252,7 @@ impl<R, E: Fn(&node::Node, usize) -> R> Search for Descent<'_, E> {
 
 /// The ways to the leaves of several keys.
 struct Descents<'i> {
-    index: &'i Separators,
+    index: &'i VolatileIndex,
     keys: &'i [u64],
 }
 

@@ -11,7 +11,7 @@ use super::check::check;
 use super::op::{Call, Op};
 use super::plan::{Plan, Random};
 use super::round::{entries_of, filled, is_sound, read_all, work};
-use super::subject::{Clock, Kind};
+use super::tree_type::{Clock, TreeType};
 use crate::crash::pending::{Pending, THREADS};
 use crate::error::Error;
 use crate::medium::{Event, Model, Sim, Step, number_thread};
@@ -31,12 +31,12 @@ fn segment(bytes: u64) -> u64 {
 
 /// Runs the round of a seed, and looks at what crashes leave of it. Returns how many operations were checked, or what was
 /// wrong. A planted bug: the fences of the steps `left_out` do nothing.
-pub(super) fn run(kind: Kind<Sim>, seed: u64, threads: usize, left_out: &[Step]) -> Result<u64, String> {
-    let plan = Plan::short(seed, threads.min(THREADS - 1), kind.slots, kind.records);
+pub(super) fn run(tree_type: TreeType<Sim>, seed: u64, threads: usize, left_out: &[Step]) -> Result<u64, String> {
+    let plan = Plan::short(seed, threads.min(THREADS - 1), tree_type.slots, tree_type.records);
     let failed = |error: Error| error.to_string();
-    let sim = Sim::zeroed(270 * segment(kind.bytes)).of_threads();
-    let pool = options(kind.bytes).create_on(sim.clone()).map_err(failed)?;
-    let tree = filled(kind, &pool, &plan).map_err(failed)?;
+    let sim = Sim::zeroed(270 * segment(tree_type.bytes)).of_threads();
+    let pool = options(tree_type.bytes).create_on(sim.clone()).map_err(failed)?;
+    let tree = filled(tree_type, &pool, &plan).map_err(failed)?;
     let from = sim.now();
     let clock = Clock::of(sim.clone());
     let calls = work(&plan, seed, &*tree, &clock, &|number| number_thread(number as u8 + 1))?;
@@ -60,7 +60,7 @@ pub(super) fn run(kind: Kind<Sim>, seed: u64, threads: usize, left_out: &[Step])
         // Of each line the least that is durable, or anything.
         let choice = random.one_of(&[0, 1, 1]) * (random.next() | 1);
         let crashed = Sim::crashed(&pending.image, pending.options(model), Vec::new(), choice);
-        state(kind, &plan, crashed, calls, &mut random)
+        state(tree_type, &plan, crashed, calls, &mut random)
             .map_err(|what| format!("a crash after {cut} of {} events ({model:?}): {what}", trace.len()))?;
     }
     Ok(checked)
@@ -75,10 +75,16 @@ fn until(cut: usize, call: &Call, clock: &Clock) -> Option<Call> {
 }
 
 /// Opens what a crash left, and checks it.
-fn state(kind: Kind<Sim>, plan: &Plan, sim: Sim, mut calls: Vec<Call>, random: &mut Random) -> Result<(), String> {
+fn state(
+    tree_type: TreeType<Sim>,
+    plan: &Plan,
+    sim: Sim,
+    mut calls: Vec<Call>,
+    random: &mut Random,
+) -> Result<(), String> {
     let failed = |error: Error| error.to_string();
-    let pool = options(kind.bytes).open_on(sim).map_err(failed)?;
-    let tree = kind.open(&pool).map_err(failed)?;
+    let pool = options(tree_type.bytes).open_on(sim).map_err(failed)?;
+    let tree = tree_type.open(&pool).map_err(failed)?;
     let last = calls.iter().map(|call| call.returned.as_ref().map_or(call.called, |(at, _)| *at)).max();
     let clock = Clock::after(last.unwrap_or_default());
     let read = read_all(plan, &*tree, &clock).map_err(failed)?;

@@ -27,9 +27,9 @@ mod explain;
 mod op;
 mod plan;
 mod round;
-mod subject;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod tree_type;
 
 use crate::crash::Values;
 use crate::medium::{Sim, Step};
@@ -40,7 +40,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use subject::Kind;
+use tree_type::TreeType;
 
 /// The fences before a leaf is unlocked.
 const OF_CHANGES: &[Step] = &[Step::Insert, Step::Update, Step::Remove];
@@ -50,7 +50,7 @@ const OF_CHANGES: &[Step] = &[Step::Insert, Step::Update, Step::Remove];
 pub struct Campaign {
     /// What messages call it.
     pub name: String,
-    /// The kind of index.
+    /// The tree_type of index.
     pub index: IndexKind,
     /// What the values are.
     pub values: Values,
@@ -129,21 +129,21 @@ pub enum Control {
 impl Campaign {
     /// Runs rounds until one goes wrong, or time is up; `progress` is told of each that ends, with what was found so far.
     pub fn run<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let kind = Kind::<Any>::of::<N>(self.index, self.values);
-        self.rounds_of(progress, &|seed| round::run(kind, seed, self.threads))
+        let tree_type = TreeType::<Any>::of::<N>(self.index, self.values);
+        self.rounds_of(progress, &|seed| round::run(tree_type, seed, self.threads))
     }
 
     /// The same on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found after recovery must
     /// be explained by the operations that had returned, and by any of those under way.
     pub fn durable<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let kind = Kind::<Sim>::of::<N>(self.index, self.values);
-        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, &[]))
+        let tree_type = TreeType::<Sim>::of::<N>(self.index, self.values);
+        self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, &[]))
     }
 
     /// The same with a planted bug: writers unlock before what they wrote is durable. A violation must be found.
     pub fn durable_control<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let kind = Kind::<Sim>::of::<N>(self.index, self.values);
-        self.rounds_of(progress, &|seed| durable::run(kind, seed, self.threads, OF_CHANGES))
+        let tree_type = TreeType::<Sim>::of::<N>(self.index, self.values);
+        self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, OF_CHANGES))
     }
 
     /// [`run`](Self::run) without one validation: a violation must be found.
@@ -151,7 +151,7 @@ impl Campaign {
     pub fn control<N: Node>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         crate::delay::leave_out(Some(match control {
             Control::Version => crate::delay::Validation::Version,
-            Control::Span => crate::delay::Validation::Span,
+            Control::Span => crate::delay::Validation::Range,
         }));
         let outcome = self.run::<N>(progress);
         crate::delay::leave_out(None);

@@ -3,7 +3,7 @@
 use super::check::{Entries, check};
 use super::op::{Answer, Call, Op, Scan, Way};
 use super::plan::{Opened, Plan};
-use super::subject::{Clock, Kind, Subject};
+use super::tree_type::{AnyTree, Clock, TreeType};
 use crate::delay;
 use crate::error::Error;
 use crate::medium::{Domain, Dram, Facts, Layer, Medium, Step, load_each};
@@ -80,8 +80,12 @@ fn capacity(bytes: u64) -> u64 {
 }
 
 /// A tree with what the plan begins with.
-pub(super) fn filled<M: Medium>(kind: Kind<M>, pool: &Pool<M>, plan: &Plan) -> Result<Box<dyn Subject>, Error> {
-    let tree = kind.open(pool)?;
+pub(super) fn filled<M: Medium>(
+    tree_type: TreeType<M>,
+    pool: &Pool<M>,
+    plan: &Plan,
+) -> Result<Box<dyn AnyTree>, Error> {
+    let tree = tree_type.open(pool)?;
     let clock = Clock::default();
     for (&key, &value) in &plan.before {
         tree.perform(&Op::Insert(key, value), &clock)?;
@@ -95,7 +99,7 @@ pub(super) fn filled<M: Medium>(kind: Kind<M>, pool: &Pool<M>, plan: &Plan) -> R
 pub(super) fn work(
     plan: &Plan,
     seed: u64,
-    tree: &dyn Subject,
+    tree: &dyn AnyTree,
     clock: &Clock,
     begin: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Call>, String> {
@@ -135,7 +139,7 @@ fn text_of(payload: &dyn std::any::Any) -> &str {
 }
 
 /// The whole tree, as one more thread reads it.
-pub(super) fn read_all(plan: &Plan, tree: &dyn Subject, clock: &Clock) -> Result<Vec<Call>, Error> {
+pub(super) fn read_all(plan: &Plan, tree: &dyn AnyTree, clock: &Clock) -> Result<Vec<Call>, Error> {
     let scan = |way| Op::Range(Scan { keys: (0, u64::MAX), way, limit: usize::MAX });
     let ops = [scan(Way::Up), scan(Way::Down), Op::MultiGet(plan.keys.clone())];
     ops.into_iter()
@@ -157,7 +161,7 @@ pub(super) fn entries_of(read: &[Call]) -> Entries {
 }
 
 /// When nobody is at work: all invariants hold, and the number of entries is right.
-pub(super) fn is_sound(tree: &dyn Subject, entries: &Entries) -> Result<(), String> {
+pub(super) fn is_sound(tree: &dyn AnyTree, entries: &Entries) -> Result<(), String> {
     if let Some(fault) = tree.fault() {
         return Err(format!("a reader came across damage: {fault}"));
     }
@@ -171,10 +175,10 @@ pub(super) fn is_sound(tree: &dyn Subject, entries: &Entries) -> Result<(), Stri
 }
 
 /// Runs the round of a seed. Returns how many operations it had, or what was wrong.
-pub(super) fn run(kind: Kind<Any>, seed: u64, threads: usize) -> Result<u64, String> {
-    let plan = Plan::new(seed, threads, kind.slots, kind.records);
+pub(super) fn run(tree_type: TreeType<Any>, seed: u64, threads: usize) -> Result<u64, String> {
+    let plan = Plan::new(seed, threads, tree_type.slots, tree_type.records);
     let failed = |error: Error| error.to_string();
-    let (pool, tree) = opened(kind, &plan).map_err(failed)?;
+    let (pool, tree) = opened(tree_type, &plan).map_err(failed)?;
     let clock = Clock::default();
     let mut calls = work(&plan, seed, &*tree, &clock, &|_| ())?;
     let read = read_all(&plan, &*tree, &clock).map_err(failed)?;
@@ -189,8 +193,8 @@ pub(super) fn run(kind: Kind<Any>, seed: u64, threads: usize) -> Result<u64, Str
     drop(tree);
     let closed = words_of(&pool);
     for (words, when) in [(crashed, "after a crash"), (closed, "after closing")] {
-        let pool = options(kind.bytes).open_on(holding(words, &plan)).map_err(failed)?;
-        let tree = kind.open(&pool).map_err(failed)?;
+        let pool = options(tree_type.bytes).open_on(holding(words, &plan)).map_err(failed)?;
+        let tree = tree_type.open(&pool).map_err(failed)?;
         let found = entries_of(&read_all(&plan, &*tree, &clock).map_err(failed)?);
         if found != entries {
             return Err(format!("{when} there is {found:?}, expected {entries:?}"));
@@ -200,10 +204,10 @@ pub(super) fn run(kind: Kind<Any>, seed: u64, threads: usize) -> Result<u64, Str
     Ok(calls.len() as u64)
 }
 
-fn opened(kind: Kind<Any>, plan: &Plan) -> Result<(Pool<Any>, Box<dyn Subject>), Error> {
-    let zeros = std::iter::repeat_n(0, capacity(kind.bytes) as usize / 8);
-    let pool = options(kind.bytes).create_on(holding(zeros, plan))?;
-    let tree = filled(kind, &pool, plan)?;
+fn opened(tree_type: TreeType<Any>, plan: &Plan) -> Result<(Pool<Any>, Box<dyn AnyTree>), Error> {
+    let zeros = std::iter::repeat_n(0, capacity(tree_type.bytes) as usize / 8);
+    let pool = options(tree_type.bytes).create_on(holding(zeros, plan))?;
+    let tree = filled(tree_type, &pool, plan)?;
     let words = match plan.opened {
         Opened::New => return Ok((pool, tree)),
         Opened::Closed => {
@@ -216,7 +220,7 @@ fn opened(kind: Kind<Any>, plan: &Plan) -> Result<(Pool<Any>, Box<dyn Subject>),
         }
         Opened::Crashed => words_of(&pool),
     };
-    let pool = options(kind.bytes).open_on(holding(words, plan))?;
-    let tree = kind.open(&pool)?;
+    let pool = options(tree_type.bytes).open_on(holding(words, plan))?;
+    let tree = tree_type.open(&pool)?;
     Ok((pool, tree))
 }

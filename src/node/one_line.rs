@@ -199,7 +199,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         lines
     }
 
-    /// Stores the marker of `span` into those of the slots whose key lies in `span`; tells which lines.
+    /// Stores the marker of `range` into those of the slots whose key lies in `range`; tells which lines.
     fn scrub<M: Medium>(m: &M, at: u64, slots: Slots, range: KeyRange) -> u64 {
         let mut lines = 0;
         for slot in each(slots).filter(|&slot| range.contains(m.load(key_at(at, slot)))) {

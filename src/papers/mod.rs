@@ -24,7 +24,7 @@ pub use append::Append;
 pub use cow_sip::{CowSip, crab};
 pub use decorated::Decorated;
 pub use fingerprinted::Fingerprinted;
-pub(crate) use flat::{FlatSeparators, Rebuilds, built as built_flat};
+pub(crate) use flat::{FlatIndex, Rebuilds, built as built_flat};
 pub use fptree::Fingerprint;
 pub use logged::Logged;
 pub use scanned::Scanned;

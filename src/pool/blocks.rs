@@ -10,7 +10,7 @@
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::pool::segments::{Entry, Kind, Places, Segments};
+use crate::pool::segments::{Places, SegmentEntry, SegmentKind, Segments};
 use crate::sync::Mutex;
 
 /// A block just taken.
@@ -24,7 +24,7 @@ pub(crate) struct Taken {
 
 /// The blocks of one tree, kind and size.
 pub(crate) struct Blocks {
-    class: Entry,
+    class: SegmentEntry,
     state: Mutex<State>,
 }
 
@@ -54,7 +54,7 @@ impl State {
 
 impl Blocks {
     /// A class without blocks.
-    pub(crate) fn new(class: Entry) -> Self {
+    pub(crate) fn new(class: SegmentEntry) -> Self {
         Self { class, state: Mutex::new(State::default()) }
     }
 
@@ -102,13 +102,13 @@ impl Blocks {
         (0..segments.size() / unit).map(move |i| start + i * unit)
     }
 
-    pub(crate) fn class(&self) -> Entry {
+    pub(crate) fn class(&self) -> SegmentEntry {
         self.class
     }
 
     /// A block for the caller alone. It is not the last one, in a class of nodes.
     pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
-        let reserve = if self.class.kind == Kind::Record { 0 } else { 1 };
+        let reserve = if self.class.kind == SegmentKind::Record { 0 } else { 1 };
         self.take_but(reserve, m, segments)
     }
 
@@ -197,7 +197,7 @@ mod tests {
         let geometry = Geometry { segment: 4096, limit: 8, trees: 4, capacity: 64 << 10 };
         let m = Dram::zeroed(geometry.capacity);
         let segments = Segments::open(&m, geometry).unwrap();
-        let blocks = Blocks::new(Entry::new(Kind::Leaf, 1, 256));
+        let blocks = Blocks::new(SegmentEntry::new(SegmentKind::Leaf, 1, 256));
         let at = blocks.take(&m, &segments).unwrap().at;
         let restored = |free: &[u64]| blocks.restore(&segments, free.iter().copied());
         assert!(restored(&[]) && restored(&[at]) && restored(&[at + 256, at, at + 512]));

@@ -25,9 +25,9 @@ use crate::sync::{Mutex, MutexGuard};
 use catalog::{Catalog, Found, Slot, Slots};
 use format::Superblock;
 use progress::Watch;
-use records::span;
-use roots::{Root, Shape};
-use segments::{Kind, Segments};
+use records::extent;
+use roots::{Root, Signature};
+use segments::{SegmentKind, Segments};
 use std::any::Any;
 use std::fmt;
 use std::path::Path;
@@ -60,23 +60,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 pub struct Pool<M: Medium = Mapped> {
-    pub(crate) inner: Arc<Inner<M>>,
+    pub(crate) state: Arc<PoolState<M>>,
 }
 
 impl<M: Medium> Clone for Pool<M> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self { state: Arc::clone(&self.state) }
     }
 }
 
 impl<M: Medium> fmt::Debug for Pool<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("name", &self.inner.medium.facts().name).finish_non_exhaustive()
+        f.debug_struct("Pool").field("name", &self.state.medium.facts().name).finish_non_exhaustive()
     }
 }
 
 /// Everything about an open pool.
-pub(crate) struct Inner<M: Medium> {
+pub(crate) struct PoolState<M: Medium> {
     // Before `medium`: dropping writes to it.
     superblock: Mutex<(Superblock, usize)>,
     pub(crate) segments: Segments,
@@ -114,27 +114,27 @@ impl Pool {
 impl<M: Medium> Pool<M> {
     /// What survives which crash.
     pub fn durability(&self) -> Domain {
-        self.inner.medium.facts().domain
+        self.state.medium.facts().domain
     }
 
     /// The medium, for its counters.
     pub fn medium(&self) -> &M {
-        &self.inner.medium
+        &self.state.medium
     }
 
     /// Figures about the pool.
     pub fn stat(&self) -> Stat {
-        let superblock = self.inner.superblock.lock().0;
+        let superblock = self.state.superblock.lock().0;
         Stat {
-            name: self.inner.medium.facts().name.to_owned(),
+            name: self.state.medium.facts().name.to_owned(),
             uuid: superblock.uuid,
             format: format::VERSION,
             capacity: superblock.geometry.capacity,
             segment: superblock.geometry.segment,
-            available: self.inner.segments.available(),
+            available: self.state.segments.available(),
             boots: superblock.boots(),
-            was_clean: self.inner.was_clean,
-            power_loss: superblock.outlived(self.inner.medium.facts().boot),
+            was_clean: self.state.was_clean,
+            power_loss: superblock.outlived(self.state.medium.facts().boot),
             durability: self.durability(),
         }
     }
@@ -145,11 +145,11 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::Corrupt`] if a root entry is damaged.
     pub fn trees(&self) -> Result<Vec<TreeInfo>> {
-        let inner = &*self.inner;
+        let state = &*self.state;
         // As long as a root entry is read: it may be another tree's by then.
-        let _slots = inner.still_roots();
-        let live = inner.named(inner.live())?;
-        Ok(live.into_iter().map(|root| inner.describe(root)).collect())
+        let _slots = state.still_roots();
+        let live = state.named(state.live())?;
+        Ok(live.into_iter().map(|root| state.describe(root)).collect())
     }
 
     /// Deletes a tree and gives its space back to the pool.
@@ -168,7 +168,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// The tree is there whole, or gone whole.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        self.inner.named(self.inner.drop_tree(name))
+        self.state.named(self.state.drop_tree(name))
     }
 
     /// Closes the pool in order, so that the next open is instant.
@@ -206,17 +206,17 @@ impl<M: Medium> Pool<M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn close(self) -> Result<()> {
-        self.inner.named(self.inner.owned())?;
-        let (name, trees) = (self.inner.medium.facts().name.to_owned(), self.inner.open_trees());
-        let closed = match Arc::into_inner(self.inner) {
-            Some(mut inner) => inner.close(),
+        self.state.named(self.state.owned())?;
+        let (name, trees) = (self.state.medium.facts().name.to_owned(), self.state.open_trees());
+        let closed = match Arc::into_inner(self.state) {
+            Some(mut state) => state.close(),
             None => Err(ErrorKind::StillOpen { trees }.into()),
         };
         closed.map_err(|fault| fault.of(name))
     }
 }
 
-impl<M: Medium> Inner<M> {
+impl<M: Medium> PoolState<M> {
     /// Reads the header of a pool. Nothing is stored before it is [taken possession of](Self::take).
     pub(crate) fn open(
         medium: M,
@@ -265,7 +265,7 @@ impl<M: Medium> Inner<M> {
         // From here on an orderly close may say that all is well.
         *self.in_use.get_mut() = true;
         // What a crash during the creation or the dropping of a tree left.
-        let dead = |entry: &segments::Entry| live.binary_search(&entry.tree).is_err();
+        let dead = |entry: &segments::SegmentEntry| live.binary_search(&entry.tree).is_err();
         let ownerless: Vec<u32> = self.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
         self.segments.release(&self.medium, ownerless, dead);
         Ok(())
@@ -448,7 +448,7 @@ impl<M: Medium> Inner<M> {
     pub(crate) fn tree(
         &self,
         name: &str,
-        shape: Shape,
+        signature: Signature,
         create: &dyn Fn(Root) -> Result<(Arc<OpenTree>, u64), Fault>,
         open_tree: &dyn Fn(Root) -> Result<Arc<OpenTree>, Fault>,
     ) -> Result<Arc<OpenTree>, Fault> {
@@ -458,7 +458,7 @@ impl<M: Medium> Inner<M> {
         let (root, is_new) = loop {
             match self.find_live(name)? {
                 Some(root) => {
-                    self.check_shape(root, shape)?;
+                    self.check_signature(root, signature)?;
                     match catalog::find(&slots, root.slot) {
                         Found::Free => break (root, false),
                         Found::Open(tree) => return Ok(tree),
@@ -479,7 +479,7 @@ impl<M: Medium> Inner<M> {
         if is_new {
             root.vacate(&self.medium);
             let (tree, head) = create(root).inspect_err(|_| self.release_tree(root.slot))?;
-            claim.publish(&tree, || root.create(&self.medium, name, shape, head));
+            claim.publish(&tree, || root.create(&self.medium, name, signature, head));
             Ok(tree)
         } else {
             let tree = open_tree(root)?;
@@ -489,14 +489,16 @@ impl<M: Medium> Inner<M> {
     }
 
     /// An existing tree is opened as what it is.
-    fn check_shape(&self, root: Root, expected: Shape) -> Result<(), Fault> {
-        let found = root.shape(&self.medium);
+    fn check_signature(&self, root: Root, expected: Signature) -> Result<(), Fault> {
+        let found = root.signature(&self.medium);
         let tree = || root.name(&self.medium);
-        let layout = |shape: Shape| {
-            let (layout, index) = crate::papers::registry::layout_names(shape.layout, shape.index);
-            format!("{layout}/{} with a {index} index", shape.slots)
+        let layout = |signature: Signature| {
+            let (layout, index) = crate::papers::registry::layout_names(signature.layout, signature.index);
+            format!("{layout}/{} with a {index} index", signature.slots)
         };
-        let kinds = |shape: Shape| format!("{} -> {}", key_kind_name(shape.keys), value_kind_name(shape.values));
+        let kinds = |signature: Signature| {
+            format!("{} -> {}", key_kind_name(signature.keys), value_kind_name(signature.values))
+        };
         if (found.layout, found.slots, found.index) != (expected.layout, expected.slots, expected.index) {
             return Err(
                 ErrorKind::LayoutMismatch { tree: tree(), found: layout(found), expected: layout(expected) }.into()
@@ -520,26 +522,27 @@ impl<M: Medium> Inner<M> {
     }
 
     pub(crate) fn describe(&self, root: Root) -> TreeInfo {
-        let shape = root.shape(&self.medium);
-        let (layout, index) = crate::papers::registry::layout_names(shape.layout, shape.index);
+        let signature = root.signature(&self.medium);
+        let (layout, index) = crate::papers::registry::layout_names(signature.layout, signature.index);
         let segments = self.segments.used().filter(|(_, entry)| entry.tree == root.slot).count() as u64;
         TreeInfo {
             name: root.name(&self.medium),
-            layout: format!("{layout}/{}", shape.slots),
-            slots: shape.slots,
+            layout: format!("{layout}/{}", signature.slots),
+            slots: signature.slots,
             index,
-            keys: key_kind_name(shape.keys),
-            values: value_kind_name(shape.values),
+            keys: key_kind_name(signature.keys),
+            values: value_kind_name(signature.values),
             bytes: segments * self.segments.size(),
             closed: root.closed(&self.medium).is_some(),
         }
     }
 
-    /// Stores words as a span of a tree's own; durable when it returns.
-    pub(crate) fn write_span(&self, tree: u16, words: &[u64]) -> Result<u64, Fault> {
+    /// Stores words as an extent of a tree's own; durable when it returns.
+    pub(crate) fn write_extent(&self, tree: u16, words: &[u64]) -> Result<u64, Fault> {
         let bytes = words.len() as u64 * 8;
         let count = bytes.div_ceil(self.segments.size()).max(1) as u32;
-        let (segment, _) = self.segments.assign(&self.medium, segments::Entry::new(Kind::Span, tree, count), count)?;
+        let (segment, _) =
+            self.segments.assign(&self.medium, segments::SegmentEntry::new(SegmentKind::Extent, tree, count), count)?;
         let at = self.segments.start(segment);
         for (i, &word) in words.iter().enumerate() {
             self.medium.store(at + i as u64 * 8, word);
@@ -551,8 +554,8 @@ impl<M: Medium> Inner<M> {
         Ok(at)
     }
 
-    /// The words of a span, if it is one of the tree's and large enough.
-    pub(crate) fn read_span(
+    /// The words of an extent, if it is one of the tree's and large enough.
+    pub(crate) fn read_extent(
         &self,
         tree: u16,
         at: u64,
@@ -561,8 +564,11 @@ impl<M: Medium> Inner<M> {
         let segment = self.segments.of(at).filter(|_| self.segments.within(at) == 0)?;
         let entry = self.segments.entry(segment)?;
         // As many segments as the table really has for it, so space is reserved for all that is read.
-        let there = || span(&self.segments, segment).len() as u64;
-        if entry.kind != Kind::Span || entry.tree != tree || u64::from(words) * 8 > there() * self.segments.size() {
+        let there = || extent(&self.segments, segment).len() as u64;
+        if entry.kind != SegmentKind::Extent
+            || entry.tree != tree
+            || u64::from(words) * 8 > there() * self.segments.size()
+        {
             return None;
         }
         Some((0..words).map(move |i| self.medium.load(at + u64::from(i) * 8)))
@@ -573,7 +579,7 @@ fn no_such_tree(name: &str) -> Fault {
     ErrorKind::NoSuchTree { tree: name.to_owned() }.into()
 }
 
-impl<M: Medium> Drop for Inner<M> {
+impl<M: Medium> Drop for PoolState<M> {
     fn drop(&mut self) {
         // Nobody is there to be told. What was not closed in order is found to be so by the next open.
         let _ = self.close();

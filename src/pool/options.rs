@@ -5,7 +5,7 @@ use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, Step, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
-use crate::pool::{Inner, Pool};
+use crate::pool::{Pool, PoolState};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -225,7 +225,7 @@ impl Options {
         match Mapped::conceive(path, geometry.capacity, BIRTH, Superblock::is_unborn) {
             Ok(medium) => {
                 let pool = self.create_in(self.taken(medium), true)?;
-                pool.inner.medium.is_born();
+                pool.state.medium.is_born();
                 if self.sync {
                     medium::sync_name(path);
                 }
@@ -238,16 +238,16 @@ impl Options {
     }
 
     fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>, Fault> {
-        let mut inner = self.inner(medium, superblock)?;
-        if !read_only && !inner.medium.facts().read_only {
-            inner.take()?;
+        let mut state = self.state(medium, superblock)?;
+        if !read_only && !state.medium.facts().read_only {
+            state.take()?;
         }
-        Ok(Pool { inner: Arc::new(inner) })
+        Ok(Pool { state: Arc::new(state) })
     }
 
     /// What is read of a pool before anything is stored.
-    pub(crate) fn inner<M: Medium>(&self, medium: M, superblock: (Superblock, usize)) -> Result<Inner<M>, Fault> {
-        Inner::open(medium, superblock, self.sync, self.watch.clone())
+    pub(crate) fn state<M: Medium>(&self, medium: M, superblock: (Superblock, usize)) -> Result<PoolState<M>, Fault> {
+        PoolState::open(medium, superblock, self.sync, self.watch.clone())
     }
 
     /// A mapping, in the domain that was asked for.

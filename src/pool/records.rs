@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A record lies in a block of the smallest class that holds it, four classes per doubling from 32 bytes up to a
-//! quarter of a segment; a longer one has adjacent segments of its own (a span).
+//! quarter of a segment; a longer one has adjacent segments of its own (an extent).
 //!
 //! A reader pins an epoch, finds the record's offset in a slot, and copies the record once, whatever happens to the slot
 //! meanwhile: what no slot points to any more is retired, and its space is used again when no reader can know it (see
@@ -21,7 +21,7 @@ use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::blocks::Blocks;
 use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
-use crate::pool::segments::{Entry, Kind, Segments};
+use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
 use crate::sync::{sleep, yield_now};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -50,11 +50,11 @@ pub(crate) struct Records {
 }
 
 /// Where a record lies, as the segment table has it.
-enum Place {
+enum Location {
     /// A block of the class of this number, with so many bytes.
     Block(u16, u64),
     /// From the first segment up to the end, with so many bytes.
-    Span(u32, u32, u64),
+    Extent(u32, u32, u64),
 }
 
 /// A record that no slot points to any more.
@@ -95,7 +95,7 @@ fn give_way(tries: u32) {
 
 impl Records {
     pub(crate) fn new(segments: &Segments, tree: u16) -> Self {
-        let class = |size| Blocks::new(Entry::new(Kind::Record, tree, size as u32));
+        let class = |size| Blocks::new(SegmentEntry::new(SegmentKind::Record, tree, size as u32));
         Self { tree, classes: class_sizes(segments.size()).map(class).collect(), epochs: Epochs::new() }
     }
 
@@ -103,12 +103,12 @@ impl Records {
         &self.classes
     }
 
-    /// Everything that `used` does not hold is free; spans among it go back to the pool.
+    /// Everything that `used` does not hold is free; extents among it go back to the pool.
     pub(crate) fn recover<M: Medium>(&self, m: &M, segments: &Segments, used: &HashSet<u64>) {
         for class in &self.classes {
             class.recover(segments, |at| used.contains(&at));
         }
-        release_spans(m, segments, self.tree, |at| used.contains(&at));
+        release_extents(m, segments, self.tree, |at| used.contains(&at));
     }
 
     /// Writes a record; durable when it returns.
@@ -149,7 +149,7 @@ impl Records {
             }
             None => {
                 let count = size.div_ceil(segments.size()) as u32;
-                let entry = Entry::new(Kind::Span, self.tree, count);
+                let entry = SegmentEntry::new(SegmentKind::Extent, self.tree, count);
                 let assign = || segments.assign(m, entry, count).map(|(segment, _)| segments.start(segment));
                 assign().or_else(|fault| self.patiently(m, segments, Epochs::is_awaited, fault, assign))
             }
@@ -219,20 +219,20 @@ impl Records {
 
     /// Where the record at `at` lies, if it can be one of this tree's.
     #[inline]
-    fn place(&self, segments: &Segments, at: u64) -> Option<Place> {
+    fn place(&self, segments: &Segments, at: u64) -> Option<Location> {
         let segment = segments.of(at)?;
-        let Entry { kind, unit, .. } = segments.entry(segment).filter(|entry| entry.tree == self.tree)?;
+        let SegmentEntry { kind, unit, .. } = segments.entry(segment).filter(|entry| entry.tree == self.tree)?;
         let (within, size) = (segments.within(at), segments.size());
         match kind {
-            Kind::Record => {
+            SegmentKind::Record => {
                 let (number, bytes) = (class_for(unit.into()), u64::from(unit));
                 let is_class = self.classes.get(number).is_some_and(|class| class.class().unit == unit);
                 let whole = is_class && within.is_multiple_of(bytes) && within + bytes <= size;
-                whole.then_some(Place::Block(number as u16, bytes))
+                whole.then_some(Location::Block(number as u16, bytes))
             }
-            Kind::Span => {
+            SegmentKind::Extent => {
                 let whole = unit >= 1 && unit <= segments.count() - segment && within == 0;
-                whole.then(|| Place::Span(segment, segment + unit, u64::from(unit) * size))
+                whole.then(|| Location::Extent(segment, segment + unit, u64::from(unit) * size))
             }
             _ => None,
         }
@@ -241,16 +241,16 @@ impl Records {
     /// The length of the record at `at`.
     fn len<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<u64, Broken> {
         let place = self.place(segments, at).ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
-        let (Place::Block(_, bytes) | Place::Span(.., bytes)) = place;
+        let (Location::Block(_, bytes) | Location::Extent(.., bytes)) = place;
         let len = m.load(at) & 0xffff_ffff;
         if len > (bytes - HEADER).min(RECORD_MAX) {
             return Err(Broken::new(at, "V2: record longer than its block"));
         }
-        if let Place::Span(segment, end, _) = place {
-            // Space is reserved for the segments that the span really has, and for no others.
-            let is_rest = |segment| segments.entry(segment).is_some_and(|entry| entry.kind == Kind::Rest);
+        if let Location::Extent(segment, end, _) = place {
+            // Space is reserved for the segments that the extent really has, and for no others.
+            let is_rest = |segment| segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest);
             if !(segment + 1..end).all(is_rest) {
-                return Err(Broken::new(at, "V1: a slot points to a span that is not whole"));
+                return Err(Broken::new(at, "V1: a slot points to an extent that is not whole"));
             }
         }
         Ok(len)
@@ -284,9 +284,9 @@ impl Records {
     #[inline]
     fn weigh(&self, segments: &Segments, at: u64) -> Option<(Retired, u64)> {
         Some(match self.place(segments, at)? {
-            Place::Block(class, bytes) => (Retired { at, class: Some(class) }, bytes),
+            Location::Block(class, bytes) => (Retired { at, class: Some(class) }, bytes),
             // All trees want segments.
-            Place::Span(.., bytes) => (Retired { at, class: None }, HEAVY.max(bytes)),
+            Location::Extent(.., bytes) => (Retired { at, class: None }, HEAVY.max(bytes)),
         })
     }
 
@@ -313,21 +313,23 @@ impl Records {
     }
 
     fn give_back<M: Medium>(&self, m: &M, segments: &Segments, records: &[Retired]) {
-        let mut spans = Vec::new();
+        let mut extents = Vec::new();
         for alike in records.chunk_by(|one, other| one.class == other.class) {
             delay();
             let offsets = alike.iter().map(|record| record.at);
             match alike[0].class {
                 Some(class) => self.classes[usize::from(class)].give_all(offsets),
                 // Of a damaged pool, a record of two slots may have been given back before.
-                None => spans.extend(offsets.filter_map(|at| self.place(segments, at)).flat_map(|place| match place {
-                    Place::Span(segment, ..) => span(segments, segment),
-                    Place::Block(..) => Vec::new(),
-                })),
+                None => {
+                    extents.extend(offsets.filter_map(|at| self.place(segments, at)).flat_map(|place| match place {
+                        Location::Extent(segment, ..) => extent(segments, segment),
+                        Location::Block(..) => Vec::new(),
+                    }))
+                }
             }
         }
-        if !spans.is_empty() {
-            segments.release(m, spans, |entry| entry.tree == self.tree);
+        if !extents.is_empty() {
+            segments.release(m, extents, |entry| entry.tree == self.tree);
         }
     }
 }
@@ -434,21 +436,21 @@ impl<M: Medium> Drop for Reading<'_, M> {
     }
 }
 
-/// The segments of a span.
-pub(crate) fn span(segments: &Segments, head: u32) -> Vec<u32> {
+/// The segments of an extent.
+pub(crate) fn extent(segments: &Segments, head: u32) -> Vec<u32> {
     let count = segments.entry(head).map_or(1, |entry| entry.unit);
     let rest = (head + 1..head.saturating_add(count))
-        .take_while(|&segment| segments.entry(segment).is_some_and(|entry| entry.kind == Kind::Rest));
+        .take_while(|&segment| segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest));
     std::iter::once(head).chain(rest).collect()
 }
 
-/// Gives all segments of a tree's spans back to the pool, except the spans that `used` knows.
-pub(crate) fn release_spans<M: Medium>(m: &M, segments: &Segments, tree: u16, used: impl Fn(u64) -> bool) {
-    let heads = segments.owned(tree, Kind::Span, 0).into_iter();
+/// Gives all segments of a tree's extents back to the pool, except the extents that `used` knows.
+pub(crate) fn release_extents<M: Medium>(m: &M, segments: &Segments, tree: u16, used: impl Fn(u64) -> bool) {
+    let heads = segments.owned(tree, SegmentKind::Extent, 0).into_iter();
     let (used, unused): (Vec<u32>, Vec<u32>) = heads.partition(|&head| used(segments.start(head)));
-    // Also those that follow no head: what a crash between the entries of one span leaves.
-    let kept: HashSet<u32> = used.into_iter().flat_map(|head| span(segments, head)).collect();
-    let rest = segments.owned(tree, Kind::Rest, 0).into_iter().filter(|segment| !kept.contains(segment));
+    // Also those that follow no head: what a crash between the entries of one extent leaves.
+    let kept: HashSet<u32> = used.into_iter().flat_map(|head| extent(segments, head)).collect();
+    let rest = segments.owned(tree, SegmentKind::Rest, 0).into_iter().filter(|segment| !kept.contains(segment));
     segments.release(m, unused.into_iter().chain(rest), |entry| entry.tree == tree);
 }
 

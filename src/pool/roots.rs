@@ -35,7 +35,7 @@ pub(crate) const NAME_MAX: usize = 120;
 
 /// What a tree is made of; fixed at its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct Signature {
     /// The node layout's tag.
     pub(crate) layout: u16,
     /// Slots in a node.
@@ -96,9 +96,9 @@ impl Root {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    pub(crate) fn shape<M: Medium>(&self, m: &M) -> Shape {
+    pub(crate) fn signature<M: Medium>(&self, m: &M) -> Signature {
         let (layout, kinds) = (m.load(self.at + LAYOUT), m.load(self.at + KINDS));
-        Shape {
+        Signature {
             layout: layout as u16,
             slots: (layout >> 16) as u32,
             index: (layout >> 48) as u16,
@@ -116,7 +116,7 @@ impl Root {
     }
 
     /// Makes the entry live.
-    pub(crate) fn create<M: Medium>(&self, m: &M, name: &str, shape: Shape, head: u64) {
+    pub(crate) fn create<M: Medium>(&self, m: &M, name: &str, signature: Signature, head: u64) {
         let mut bytes = [0; NAME_MAX];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         for (i, chunk) in bytes.as_chunks::<8>().0.iter().enumerate() {
@@ -124,9 +124,9 @@ impl Root {
         }
         m.store(
             self.at + LAYOUT,
-            u64::from(shape.layout) | u64::from(shape.slots) << 16 | u64::from(shape.index) << 48,
+            u64::from(signature.layout) | u64::from(signature.slots) << 16 | u64::from(signature.index) << 48,
         );
-        m.store(self.at + KINDS, u64::from(shape.keys) | u64::from(shape.values) << 32);
+        m.store(self.at + KINDS, u64::from(signature.keys) | u64::from(signature.values) << 32);
         m.store(self.at + HEAD, head);
         m.store(self.at + INDEX, 0);
         m.store(self.at + CLOSED, 0);

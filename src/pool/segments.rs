@@ -7,7 +7,7 @@
 //! Invariants:
 //! - **T1** An entry changes by one 8-byte store, and is durable before a block of its segment is used.
 //! - **T2** Segments are first used in ascending order: those from the first entry that is 0 on were never written to,
-//!   and hold zeros. (Some of the next [`AT_ONCE`] entries may name a span that a crash cut short: an open for writing
+//!   and hold zeros. (Some of the next [`AT_ONCE`] entries may name an extent that a crash cut short: an open for writing
 //!   clears them.)
 //! - **T3** A segment of nodes stays one until its tree is dropped (type-stable).
 
@@ -19,7 +19,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// What a segment holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum SegmentKind {
     /// Nothing, but it did once.
     Free = 1,
     /// Leaves of a tree.
@@ -29,12 +29,12 @@ pub(crate) enum Kind {
     /// Records of one size class.
     Record = 4,
     /// The first segment of a record, or of a close record, larger than a segment's classes; unit = segments.
-    Span = 5,
-    /// A further segment of a span.
+    Extent = 5,
+    /// A further segment of an extent.
     Rest = 6,
 }
 
-impl Kind {
+impl SegmentKind {
     #[inline]
     fn of(number: u8) -> Option<Self> {
         Some(match number {
@@ -42,7 +42,7 @@ impl Kind {
             2 => Self::Leaf,
             3 => Self::Inner,
             4 => Self::Record,
-            5 => Self::Span,
+            5 => Self::Extent,
             6 => Self::Rest,
             _ => return None,
         })
@@ -51,16 +51,16 @@ impl Kind {
 
 /// A decoded table entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) kind: Kind,
+pub(crate) struct SegmentEntry {
+    pub(crate) kind: SegmentKind,
     /// The root slot of the owning tree.
     pub(crate) tree: u16,
-    /// Bytes of a block; segments of a span.
+    /// Bytes of a block; segments of an extent.
     pub(crate) unit: u32,
 }
 
-impl Entry {
-    pub(crate) fn new(kind: Kind, tree: u16, unit: u32) -> Self {
+impl SegmentEntry {
+    pub(crate) fn new(kind: SegmentKind, tree: u16, unit: u32) -> Self {
         Self { kind, tree, unit }
     }
 
@@ -78,7 +78,7 @@ impl Entry {
         if (word & CHECK) >> 8 != check(word & !CHECK, segment) {
             return None;
         }
-        let kind = Kind::of(word as u8)?;
+        let kind = SegmentKind::of(word as u8)?;
         Some(Self { kind, tree: (word >> 16) as u16, unit: (word >> 32) as u32 })
     }
 }
@@ -91,7 +91,7 @@ fn check(word: u64, segment: u32) -> u64 {
     (word ^ u64::from(segment)).wrapping_add(0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
 }
 
-/// So many entries of a span become durable at once, in any order. Those of a longer one do so one part after the other:
+/// So many entries of an extent become durable at once, in any order. Those of a longer one do so one part after the other:
 /// this is how far an open for writing has to look for what a crash left.
 const AT_ONCE: u32 = 8192;
 
@@ -132,10 +132,10 @@ impl Segments {
             if word == 0 {
                 break;
             }
-            let Some(entry) = Entry::decode(word, segment) else {
+            let Some(entry) = SegmentEntry::decode(word, segment) else {
                 return Err(Broken::new(at, "T1: segment table entry").into());
             };
-            if entry.kind == Kind::Free {
+            if entry.kind == SegmentKind::Free {
                 free.push(segment);
             }
             in_memory.store(word, Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl Segments {
         Ok(Self { geometry, first: geometry.first(), shift, words, state })
     }
 
-    /// Clears the entries of segments that were never used, which a crash while a span was assigned may have left: they
+    /// Clears the entries of segments that were never used, which a crash while an extent was assigned may have left: they
     /// must not seem to be in use when those before them are.
     ///
     /// Of a page for which there is no space, nothing was ever written, and on a full disk a look at it may be deadly.
@@ -208,20 +208,22 @@ impl Segments {
 
     /// What a segment holds; `None` if it was never used.
     #[inline]
-    pub(crate) fn entry(&self, segment: u32) -> Option<Entry> {
+    pub(crate) fn entry(&self, segment: u32) -> Option<SegmentEntry> {
         let word = self.words.get(segment as usize)?.load(Ordering::Acquire);
-        if word == 0 { None } else { Entry::decode(word, segment) }
+        if word == 0 { None } else { SegmentEntry::decode(word, segment) }
     }
 
     /// Segments that hold, or held, something, with their entries.
-    pub(crate) fn used(&self) -> impl Iterator<Item = (u32, Entry)> {
+    pub(crate) fn used(&self) -> impl Iterator<Item = (u32, SegmentEntry)> {
         let unused = self.state.lock().unused;
-        (0..unused).filter_map(|segment| Some((segment, self.entry(segment)?))).filter(|(_, e)| e.kind != Kind::Free)
+        (0..unused)
+            .filter_map(|segment| Some((segment, self.entry(segment)?)))
+            .filter(|(_, e)| e.kind != SegmentKind::Free)
     }
 
     /// The segments of one tree and kind (and unit, unless it is 0).
-    pub(crate) fn owned(&self, tree: u16, kind: Kind, unit: u32) -> Vec<u32> {
-        let of_tree = |e: &Entry| e.tree == tree && e.kind == kind && (unit == 0 || e.unit == unit);
+    pub(crate) fn owned(&self, tree: u16, kind: SegmentKind, unit: u32) -> Vec<u32> {
+        let of_tree = |e: &SegmentEntry| e.tree == tree && e.kind == kind && (unit == 0 || e.unit == unit);
         self.used().filter(|(_, entry)| of_tree(entry)).map(|(segment, _)| segment).collect()
     }
 
@@ -232,7 +234,7 @@ impl Segments {
 
     /// True if `at` is the start of a block of exactly this entry's class.
     #[inline]
-    pub(crate) fn is_block(&self, at: u64, wanted: Entry) -> bool {
+    pub(crate) fn is_block(&self, at: u64, wanted: SegmentEntry) -> bool {
         let Some(segment) = self.of(at) else { return false };
         let within = self.within(at);
         let unit = u64::from(wanted.unit);
@@ -242,7 +244,7 @@ impl Segments {
     }
 
     /// Gives `count` adjacent segments to a tree. True with it if they hold zeros.
-    pub(crate) fn assign<M: Medium>(&self, m: &M, entry: Entry, count: u32) -> Result<(u32, bool), Fault> {
+    pub(crate) fn assign<M: Medium>(&self, m: &M, entry: SegmentEntry, count: u32) -> Result<(u32, bool), Fault> {
         let mut state = self.state.lock();
         let wanted = u64::from(count) * self.geometry.segment;
         let capacity = self.geometry.capacity;
@@ -267,7 +269,11 @@ impl Segments {
         for part in (0..count).step_by(AT_ONCE as usize) {
             let behind = count.min(part.saturating_add(AT_ONCE));
             for i in part..behind {
-                self.put(m, segment + i, if i == 0 { entry } else { Entry::new(Kind::Rest, entry.tree, 0) });
+                self.put(
+                    m,
+                    segment + i,
+                    if i == 0 { entry } else { SegmentEntry::new(SegmentKind::Rest, entry.tree, 0) },
+                );
             }
             m.flush(self.at(segment + part), u64::from(behind - part) * 8, Step::SegmentAssign);
             // The fence is for the next part (T2), and for other threads, which may take and commit blocks of the segment:
@@ -281,21 +287,22 @@ impl Segments {
     /// more.
     ///
     /// The entries are looked at under the lock under which segments are given out: in a damaged pool two threads may give
-    /// one span back, the second when it is another tree's by now.
+    /// one extent back, the second when it is another tree's by now.
     pub(crate) fn release<M: Medium>(
         &self,
         m: &M,
         segments: impl IntoIterator<Item = u32>,
-        is_own: impl Fn(&Entry) -> bool,
+        is_own: impl Fn(&SegmentEntry) -> bool,
     ) {
         let mut state = self.state.lock();
-        let own = |&segment: &u32| self.entry(segment).is_some_and(|entry| entry.kind != Kind::Free && is_own(&entry));
+        let own =
+            |&segment: &u32| self.entry(segment).is_some_and(|entry| entry.kind != SegmentKind::Free && is_own(&entry));
         let mut released: Vec<u32> = segments.into_iter().filter(own).collect();
         if released.is_empty() {
             return;
         }
         released.sort_unstable();
-        released.iter().for_each(|&segment| self.put(m, segment, Entry::new(Kind::Free, 0, 0)));
+        released.iter().for_each(|&segment| self.put(m, segment, SegmentEntry::new(SegmentKind::Free, 0, 0)));
         self.flush_entries(m, &released, Step::SegmentRelease);
         // Not later: after an orderly close there is no walk, and the slot of a dropped tree may be another's.
         m.fence(Step::SegmentRelease);
@@ -314,7 +321,7 @@ impl Segments {
         self.geometry.table() + u64::from(segment) * 8
     }
 
-    fn put<M: Medium>(&self, m: &M, segment: u32, entry: Entry) {
+    fn put<M: Medium>(&self, m: &M, segment: u32, entry: SegmentEntry) {
         let word = entry.encode(segment);
         m.store(self.at(segment), word);
         self.words[segment as usize].store(word, Ordering::Release);
@@ -356,7 +363,7 @@ fn run(descending: &[u32], count: u32) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::medium::{Counted, Dram};
-    use crate::pool::{Inner, Pool};
+    use crate::pool::{Pool, PoolState};
 
     fn table() -> (Dram, Segments) {
         let geometry = Geometry { segment: 4096, limit: 8, trees: 4, capacity: 64 << 10 };
@@ -368,14 +375,14 @@ mod tests {
     #[test]
     fn a_table_is_read_back_as_it_was_left() {
         let (m, segments) = table();
-        let leaf = Entry::new(Kind::Leaf, 3, 128);
+        let leaf = SegmentEntry::new(SegmentKind::Leaf, 3, 128);
         assert_eq!(segments.assign(&m, leaf, 1).unwrap(), (0, true));
-        assert_eq!(segments.assign(&m, Entry::new(Kind::Span, 3, 3), 3).unwrap(), (1, true));
+        assert_eq!(segments.assign(&m, SegmentEntry::new(SegmentKind::Extent, 3, 3), 3).unwrap(), (1, true));
         assert_eq!(segments.assign(&m, leaf, 1).unwrap(), (4, true));
         segments.release(&m, [1, 2, 3], |entry| entry.tree == 3);
         let again = Segments::open(&m, segments.geometry).unwrap();
-        assert_eq!(again.owned(3, Kind::Leaf, 128), [0, 4]);
-        assert_eq!(again.assign(&m, Entry::new(Kind::Span, 1, 2), 2).unwrap(), (1, false));
+        assert_eq!(again.owned(3, SegmentKind::Leaf, 128), [0, 4]);
+        assert_eq!(again.assign(&m, SegmentEntry::new(SegmentKind::Extent, 1, 2), 2).unwrap(), (1, false));
         assert_eq!(again.assign(&m, leaf, 1).unwrap(), (3, false));
         assert!(again.is_block(again.start(4) + 256, leaf));
         assert!(!again.is_block(again.start(4) + 64, leaf));
@@ -388,9 +395,9 @@ mod tests {
     fn only_what_is_its_own_does_a_tree_give_back() {
         let (m, segments) = table();
         let give_back = |tree| segments.release(&m, [0, 1, 7], |entry| entry.tree == tree);
-        segments.assign(&m, Entry::new(Kind::Span, 1, 2), 2).unwrap();
+        segments.assign(&m, SegmentEntry::new(SegmentKind::Extent, 1, 2), 2).unwrap();
         give_back(1);
-        let leaf = Entry::new(Kind::Leaf, 2, 128);
+        let leaf = SegmentEntry::new(SegmentKind::Leaf, 2, 128);
         assert_eq!(segments.assign(&m, leaf, 1).unwrap(), (0, false));
         let before = (m.words(), segments.available());
         // Once more, when one of them is another tree's, one is free, and one was never used.
@@ -403,7 +410,7 @@ mod tests {
     #[test]
     fn full_is_an_error_that_changes_nothing() {
         let (m, segments) = table();
-        let record = Entry::new(Kind::Record, 0, 64);
+        let record = SegmentEntry::new(SegmentKind::Record, 0, 64);
         while segments.available() > 4096 {
             segments.assign(&m, record, 1).unwrap();
         }
@@ -417,12 +424,12 @@ mod tests {
     #[test]
     fn what_a_cut_assignment_left_is_cleared() {
         let (m, segments) = table();
-        segments.assign(&m, Entry::new(Kind::Span, 0, 4), 4).unwrap();
+        segments.assign(&m, SegmentEntry::new(SegmentKind::Extent, 0, 4), 4).unwrap();
         // Of the four entries, the first did not become durable.
         m.store(segments.at(0), 0);
         let again = Segments::open(&m, segments.geometry).unwrap();
         again.clear_unused(&m).unwrap();
-        again.assign(&m, Entry::new(Kind::Leaf, 0, 64), 1).unwrap();
+        again.assign(&m, SegmentEntry::new(SegmentKind::Leaf, 0, 64), 1).unwrap();
         let third = Segments::open(&m, segments.geometry).unwrap();
         assert_eq!(third.used().count(), 1);
     }
@@ -435,7 +442,7 @@ mod tests {
         let m = Counted::new(Dram::zeroed(geometry.capacity));
         let segments = Segments::open(&m, geometry).unwrap();
         let before = m.counts();
-        segments.assign(&m, Entry::new(Kind::Span, 0, count), count).unwrap();
+        segments.assign(&m, SegmentEntry::new(SegmentKind::Extent, 0, count), count).unwrap();
         assert_eq!((m.counts() - before).fences, 3);
         // What a cut in the second part may leave is cleared: all of it but the first entry, which is 0.
         (AT_ONCE..=AT_ONCE).chain(2 * AT_ONCE..count).for_each(|segment| m.store(segments.at(segment), 0));
@@ -452,12 +459,12 @@ mod tests {
     #[test]
     fn a_span_has_no_more_than_the_segments_that_follow_it() {
         let pool = Pool::options().segment_size(4096).max_capacity(1 << 20).create_on(Dram::zeroed(1 << 20)).unwrap();
-        let Inner { segments, medium, .. } = &*pool.inner;
-        let (head, _) = segments.assign(medium, Entry::new(Kind::Span, 0, 2), 2).unwrap();
-        let words = |words| pool.inner.read_span(0, segments.start(head), words).map(|words| words.len());
+        let PoolState { segments, medium, .. } = &*pool.state;
+        let (head, _) = segments.assign(medium, SegmentEntry::new(SegmentKind::Extent, 0, 2), 2).unwrap();
+        let words = |words| pool.state.read_extent(0, segments.start(head), words).map(|words| words.len());
         assert_eq!([words(1024), words(1025)], [Some(1024), None]);
         // An entry that says more than the table has.
-        segments.put(medium, head, Entry::new(Kind::Span, 0, 100));
+        segments.put(medium, head, SegmentEntry::new(SegmentKind::Extent, 0, 100));
         assert_eq!([words(1024), words(1025)], [Some(1024), None]);
     }
 
@@ -472,7 +479,7 @@ mod tests {
     #[test]
     fn a_damaged_entry_is_named() {
         let (m, segments) = table();
-        segments.assign(&m, Entry::new(Kind::Leaf, 0, 64), 1).unwrap();
+        segments.assign(&m, SegmentEntry::new(SegmentKind::Leaf, 0, 64), 1).unwrap();
         let at = segments.geometry.table();
         for bit in 0..64 {
             let word = m.load(at);

@@ -1,6 +1,6 @@
 //! Inserting many entries under one fence.
 
-use super::{Change, Core};
+use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::Fault;
@@ -11,7 +11,7 @@ use crate::node::{Entry, Node, Renew, Space, SplitInPlace, Verb, last_of_each};
 /// A batch under way: leaves stay locked until what they were given is durable, so that no reader sees what a crash could
 /// take back.
 struct Batch<'t, N: Node, M: Medium> {
-    tree: &'t Core<N, M>,
+    tree: &'t TreeState<N, M>,
     /// From left to right.
     held: Vec<Held<'t, N>>,
     /// Leaves that splits made, with their lows: they are posted to the index when no leaf is locked.
@@ -28,7 +28,7 @@ struct Held<'t, N: Node> {
     dirty: u64,
 }
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Inserts entries in ascending order of their keys; of equal keys, the last one counts. Returns how many are new.
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64, Fault> {
         self.pool.owned()?;
@@ -39,7 +39,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
 /// Inserts entries whose keys ascend; returns how many are new.
 struct InsertAll<'t, N: Node, M: Medium> {
-    tree: &'t Core<N, M>,
+    tree: &'t TreeState<N, M>,
     entries: &'t [Entry],
 }
 

@@ -1,6 +1,6 @@
 //! Replacing all of a chain at once: bulk load and clear.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::Chain;
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, ErrorKind, Fault};
@@ -43,7 +43,7 @@ impl<N: Node, M: Medium> Drop for Draft<'_, N, M> {
     }
 }
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Entries per leaf of a loaded chain: a little stays empty for what comes.
     const FILL: usize = N::SLOTS - N::SLOTS / 16;
 

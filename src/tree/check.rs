@@ -1,6 +1,6 @@
 //! Checking a tree: every invariant of docs/design.md, without a store.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::{Chain, Links};
 use crate::error::{Broken, Fault, Result};
 use crate::index::{built_volatile, check_persistent};
@@ -9,9 +9,10 @@ use crate::node::{Checked, IndexKind, Layout, Node};
 use crate::papers::built_flat;
 use crate::papers::registry::with_layout;
 use crate::pool::blocks::Blocks;
-use crate::pool::records::{Records, span};
+use crate::pool::records::{Records, extent};
 use crate::pool::roots::Root;
-use crate::pool::{Inner, Pool, TreeInfo, segments};
+use crate::pool::segments::SegmentKind;
+use crate::pool::{Pool, PoolState, TreeInfo};
 use crate::sync::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Report {
     }
 }
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     pub(crate) fn check(&self) -> Report {
         let mut report = Report { trees: 1, ..Report::default() };
         let kind = self.directory.kind();
@@ -75,32 +76,32 @@ impl<N: Node, M: Medium> Core<N, M> {
         }
         self.check_free_records(&records, &mut report);
         let segments = &self.pool.segments;
-        let spans = segments.owned(self.root.slot, segments::Kind::Span, 0);
+        let extents = segments.owned(self.root.slot, SegmentKind::Extent, 0);
         let retired = self.records.as_ref().map_or_else(Vec::new, Records::retired);
         let image = self.image_at.load(Ordering::Relaxed);
         let lost = |head: &&u32| {
             let at = segments.start(**head);
             !records.contains(&at) && at != image && !retired.contains(&at)
         };
-        if let Some(&head) = spans.iter().find(lost) {
-            report.add(Broken::new(segments.start(head), "a span that no slot points to"));
+        if let Some(&head) = extents.iter().find(lost) {
+            report.add(Broken::new(segments.start(head), "an extent that no slot points to"));
         }
-        let whole: usize = spans.iter().map(|&head| span(segments, head).len()).sum();
-        if whole != spans.len() + segments.owned(self.root.slot, segments::Kind::Rest, 0).len() {
-            report.add(Broken::new(self.root.head_at(), "a part of no span"));
+        let whole: usize = extents.iter().map(|&head| extent(segments, head).len()).sum();
+        if whole != extents.len() + segments.owned(self.root.slot, SegmentKind::Rest, 0).len() {
+            report.add(Broken::new(self.root.head_at(), "a part of no extent"));
         }
         report
     }
 }
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Each block of records is in use, free or retired.
     fn check_free_records(&self, used: &HashSet<u64>, report: &mut Report) {
         let Some(records) = &self.records else { return };
         let segments = &self.pool.segments;
         let is_block = |at: &u64| {
             let entry = segments.of(*at).and_then(|segment| segments.entry(segment));
-            entry.is_some_and(|entry| entry.kind == segments::Kind::Record)
+            entry.is_some_and(|entry| entry.kind == SegmentKind::Record)
         };
         let mut free = HashSet::new();
         let retired = records.retired().into_iter().filter(is_block);
@@ -129,14 +130,14 @@ pub(crate) struct Used {
 
 /// Checks one tree as the pool holds it.
 pub(crate) fn check_tree<N: Node, M: Medium>(
-    pool: &Arc<Inner<M>>,
+    pool: &Arc<PoolState<M>>,
     root: Root,
     index: IndexKind,
     has_records: bool,
     report: &mut Report,
 ) -> Used {
     let m = &pool.medium;
-    let chain = Links::<N, M>::new(Arc::clone(pool), root.slot, segments::Kind::Leaf);
+    let chain = Links::<N, M>::new(Arc::clone(pool), root.slot, SegmentKind::Leaf);
     let records = has_records.then(|| Records::new(&pool.segments, root.slot));
     let mut used = Used::default();
     let mut leaves = Vec::new();
@@ -211,12 +212,12 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`Corrupt`](crate::ErrorKind::Corrupt) if not even the root entries can be read.
     pub fn check(&self) -> Result<Report> {
-        self.inner.named(self.check_all())
+        self.state.named(self.check_all())
     }
 
     pub(super) fn check_all(&self) -> Result<Report, Fault> {
         let mut report = Report::default();
-        for root in self.inner.live_roots()? {
+        for root in self.state.live_roots()? {
             self.check_root(root, &mut report);
         }
         Ok(report)
@@ -230,23 +231,23 @@ impl<M: Medium> Pool<M> {
     /// entries can be read.
     pub fn check_tree(&self, name: &str) -> Result<Report> {
         let mut report = Report::default();
-        let root = self.inner.named(self.inner.find(name))?;
+        let root = self.state.named(self.state.find(name))?;
         self.check_root(root, &mut report);
         Ok(report)
     }
 
     fn check_root(&self, root: Root, report: &mut Report) {
-        let inner = &self.inner;
-        let shape = root.shape(&inner.medium);
-        let records = crate::codec::is_record(shape.values);
-        let known = IndexKind::of(shape.index).and_then(|index| {
-            with_layout!(shape.layout, shape.slots, N => {
-                check_tree::<N, M>(inner, root, index, records, report);
+        let state = &self.state;
+        let signature = root.signature(&state.medium);
+        let records = crate::codec::is_record(signature.values);
+        let known = IndexKind::of(signature.index).and_then(|index| {
+            with_layout!(signature.layout, signature.slots, N => {
+                check_tree::<N, M>(state, root, index, records, report);
             })
         });
         match known {
             Some(()) => report.trees += 1,
-            None => report.unchecked.push(inner.describe(root)),
+            None => report.unchecked.push(state.describe(root)),
         }
     }
 }

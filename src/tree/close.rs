@@ -3,32 +3,32 @@
 //! ```text
 //! head     | words of the head | entries | classes | class 0: kind and unit, n, n free blocks | class 1 ... |
 //!          | nodes of the image, its height, its separators |
-//! image    of an index in memory: see `index/volatile/frozen.rs`
+//! image    of an index in memory: see `index/volatile/image.rs`
 //! ```
 //!
-//! A span of words, named with the CRC of its head by the root entry. Valid as long as the root entry names it (R2). The
+//! An extent of words, named with the CRC of its head by the root entry. Valid as long as the root entry names it (R2). The
 //! nodes of the image have checksums of their own and are read when somebody asks for them: so an open reads the head, and
-//! the span stays until the next close, which knows all nodes or copies them.
+//! the extent stays until the next close, which knows all nodes or copies them.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::Links;
 use crate::error::Fault;
 use crate::index::{Source, Top};
 use crate::medium::{Medium, Step};
 use crate::node::Node;
-use crate::pool::Inner;
+use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::format::crc;
-use crate::pool::records::span;
+use crate::pool::records::extent;
 use crate::pool::roots::Closed;
-use crate::pool::segments::Kind;
+use crate::pool::segments::SegmentKind;
 use crate::sync::Ordering;
 use std::sync::Arc;
 
 /// The number of entries, if nobody asked for it since a crash.
 const UNCOUNTED: u64 = u64::MAX;
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// All classes of blocks the tree has, in the order of the record.
     fn classes(&self) -> impl Iterator<Item = &Blocks> {
         let inner = self.directory.upper().into_iter().flat_map(|upper| upper.chain().blocks());
@@ -55,11 +55,11 @@ impl<N: Node, M: Medium> Core<N, M> {
         (words, head)
     }
 
-    /// Gives back the span of a close record, which was read, and is not named by the root entry any more, durably.
+    /// Gives back the extent of a close record, which was read, and is not named by the root entry any more, durably.
     fn release_close_record(&self, at: u64) {
         let segments = &self.pool.segments;
         let head = segments.of(at).expect("what was read lies in a segment");
-        segments.release(self.medium(), span(segments, head), |entry| entry.tree == self.root.slot);
+        segments.release(self.medium(), extent(segments, head), |entry| entry.tree == self.root.slot);
     }
 
     /// Takes over what a close record says. False if it cannot be believed: then the leaves have to be found.
@@ -67,7 +67,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// With the right checksums it is what a close wrote; offsets are checked all the same.
     pub(super) fn restore(&self, closed: Closed) -> bool {
         let segments = &self.pool.segments;
-        let Some(mut words) = self.pool.read_span(self.root.slot, closed.at, closed.words) else { return false };
+        let Some(mut words) = self.pool.read_extent(self.root.slot, closed.at, closed.words) else { return false };
         let Some(head) = words.clone().next().filter(|&head| head <= u64::from(closed.words)) else { return false };
         if crc(words.clone().take(head as usize)) != closed.crc {
             return false;
@@ -109,10 +109,10 @@ impl<N: Node, M: Medium> Core<N, M> {
 
     /// The nodes of an image that begins at `start`.
     fn image(&self, start: u64, top: Top) -> Source {
-        let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, Kind::Leaf);
+        let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, SegmentKind::Leaf);
         Box::new(move |number, height| {
             let word = |i: u64| links.medium().load(start + i * 8);
-            top.thaw((number, height), word, |at| links.accept(at, at).is_ok())
+            top.node((number, height), word, |at| links.accept(at, at).is_ok())
         })
     }
 
@@ -132,7 +132,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     fn close(&self) -> Result<(), Fault> {
         let (words, head) = self.close_record();
         let crc = crc(words[..head].iter().copied());
-        let at = self.pool.write_span(self.root.slot, &words)?;
+        let at = self.pool.write_extent(self.root.slot, &words)?;
         match self.image_at.load(Ordering::Relaxed) {
             0 => {}
             // Before the new record is named: an open from a record looks for no other. Crash: the tree is open.
@@ -148,7 +148,7 @@ fn class_word(class: &Blocks) -> u64 {
     u64::from(entry.unit) << 32 | entry.kind as u64
 }
 
-impl<N: Node, M: Medium> Drop for Core<N, M> {
+impl<N: Node, M: Medium> Drop for TreeState<N, M> {
     /// The last handle is gone: nobody reads or writes the tree any more.
     fn drop(&mut self) {
         // A child that came by `fork` has nothing to close, and may find any lock held by a thread that it has not.
@@ -169,7 +169,7 @@ impl<N: Node, M: Medium> Drop for Core<N, M> {
 }
 
 /// Says that a tree is closed when it goes.
-struct Closing<'p, M: Medium>(&'p Inner<M>, u16);
+struct Closing<'p, M: Medium>(&'p PoolState<M>, u16);
 
 impl<M: Medium> Drop for Closing<'_, M> {
     fn drop(&mut self) {

@@ -1,13 +1,13 @@
 //! Copy on write: a change by a copy of the leaf, in a layout whose [policy](crate::node::Policy) finds that cheaper.
 
-use super::Core;
+use super::TreeState;
 use super::replace::{Left, Parts, parts};
 use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Entry, InNode, Node};
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Makes a change by a copy of the leaf, if that costs less; else, or if somebody is in the way, gives the leaf back.
     #[inline(always)]
     pub(super) fn by_copy<'t>(

@@ -1,17 +1,17 @@
 //! The index of a tree, whichever kind it is of.
 
 use crate::error::Fault;
-use crate::index::{GROUP, InMemory, RUN, Separators, Source, Top, Upper, freeze};
+use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Top, VolatileIndex, image_of};
 use crate::medium::Medium;
 use crate::node::{IndexKind, Node};
-use crate::papers::{FlatSeparators, Rebuilds};
+use crate::papers::{FlatIndex, Rebuilds};
 
 /// Any kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
 #[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
 pub(crate) enum Directory<N: Node, M: Medium> {
-    Volatile(Separators),
-    Persistent(Upper<N::Inner, M>),
-    Flat(FlatSeparators),
+    Volatile(VolatileIndex),
+    Persistent(PersistentIndex<N::Inner, M>),
+    Flat(FlatIndex),
 }
 
 impl<N: Node, M: Medium> Directory<N, M> {
@@ -26,15 +26,15 @@ impl<N: Node, M: Medium> Directory<N, M> {
 
     /// For so many leaves at most.
     pub(crate) fn volatile(leaves: u64) -> std::io::Result<Self> {
-        Separators::new(leaves).map(Self::Volatile)
+        VolatileIndex::new(leaves).map(Self::Volatile)
     }
 
     /// For so many leaves at most.
     pub(crate) fn flat(leaves: u64, adaptive: bool) -> std::io::Result<Self> {
-        FlatSeparators::new(leaves, adaptive).map(Self::Flat)
+        FlatIndex::new(leaves, adaptive).map(Self::Flat)
     }
 
-    pub(crate) fn persistent(upper: Upper<N::Inner, M>) -> Self {
+    pub(crate) fn persistent(upper: PersistentIndex<N::Inner, M>) -> Self {
         Self::Persistent(upper)
     }
 
@@ -104,7 +104,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
 
     /// Forgets all leaves, durably, before the chain is replaced.
     pub(crate) fn reset(&self) -> Result<(), Fault> {
-        self.change(|memory| memory.learn(&[]), Upper::reset)
+        self.change(|memory| memory.learn(&[]), PersistentIndex::reset)
     }
 
     /// Learns all leaves of a chain, given in order; the head first.
@@ -116,7 +116,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
     fn change<R: Default>(
         &self,
         in_memory: impl FnOnce(&dyn InMemory),
-        in_pool: impl FnOnce(&Upper<N::Inner, M>) -> Result<R, Fault>,
+        in_pool: impl FnOnce(&PersistentIndex<N::Inner, M>) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
         match self {
             Self::Volatile(separators) => in_memory(separators),
@@ -137,7 +137,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         if !whole {
             leaves.clear();
         }
-        freeze(leaves)
+        image_of(leaves)
     }
 
     /// Takes over the image that an index of the same kind made, whose nodes `source` gives. False if it turns out to be
@@ -182,7 +182,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
     }
 
     /// The persistent index, if it is one.
-    pub(crate) fn upper(&self) -> Option<&Upper<N::Inner, M>> {
+    pub(crate) fn upper(&self) -> Option<&PersistentIndex<N::Inner, M>> {
         match self {
             Self::Volatile(_) | Self::Flat(_) => None,
             Self::Persistent(upper) => Some(upper),

@@ -1,6 +1,6 @@
 //! How many entries there are; after a crash, by looking at all leaves first.
 
-use super::Core;
+use super::TreeState;
 use super::walk::on_threads;
 use crate::error::Broken;
 use crate::medium::Medium;
@@ -14,7 +14,7 @@ const FEW: usize = if cfg!(test) { 500 } else { 10_000 };
 /// Parts into which a segment's leaves are divided, about: so that no thread is left alone with a long one.
 const PARTS: u64 = 4;
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// How many entries there were at some moment of the call. Touches all leaves if nobody has counted since a crash.
     pub(crate) fn len(&self) -> u64 {
         let count = &self.leaves.count;

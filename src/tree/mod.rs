@@ -39,7 +39,7 @@ use crate::node::{IndexKind, Node, OneLine};
 use crate::papers::Rebuilds;
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
-use crate::pool::{Inner, Pool};
+use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicU64, Ordering};
 use directory::Directory;
 use restructuring::Restructuring;
@@ -86,24 +86,24 @@ use std::time::Duration;
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 pub struct PTree<N: Node = OneLine, M: Medium = Mapped> {
-    pub(crate) core: Arc<Core<N, M>>,
+    pub(crate) state: Arc<TreeState<N, M>>,
 }
 
 impl<N: Node, M: Medium> Clone for PTree<N, M> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core) }
+        Self { state: Arc::clone(&self.state) }
     }
 }
 
 impl<N: Node, M: Medium> fmt::Debug for PTree<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PTree").field("name", &self.core.name).finish_non_exhaustive()
+        f.debug_struct("PTree").field("name", &self.state.name).finish_non_exhaustive()
     }
 }
 
 /// An open tree. There is one per tree and process, whatever the number of handles.
-pub(crate) struct Core<N: Node, M: Medium> {
-    pub(crate) pool: Arc<Inner<M>>,
+pub(crate) struct TreeState<N: Node, M: Medium> {
+    pub(crate) pool: Arc<PoolState<M>>,
     pub(crate) name: String,
     root: Root,
     pub(crate) leaves: Chain<N, M>,
@@ -120,7 +120,7 @@ pub(crate) struct Core<N: Node, M: Medium> {
     fault: OnceLock<Broken>,
 }
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     fn medium(&self) -> &M {
         &self.pool.medium
     }
@@ -219,24 +219,24 @@ impl<M: Medium> Pool<M> {
     /// ```
     pub fn tree_with<N: Node>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
         let kinds = (crate::codec::U64, crate::codec::U64);
-        Ok(PTree { core: self.inner.named(Core::open(&self.inner, name, index, kinds))? })
+        Ok(PTree { state: self.state.named(TreeState::open(&self.state, name, index, kinds))? })
     }
 }
 
 impl<N: Node, M: Medium> PTree<N, M> {
     /// The name it has in its pool.
     pub fn name(&self) -> &str {
-        &self.core.name
+        &self.state.name
     }
 
     /// The pool it lives in.
     pub fn pool(&self) -> Pool<M> {
-        Pool { inner: Arc::clone(&self.core.pool) }
+        Pool { state: Arc::clone(&self.state.pool) }
     }
 
     /// The kind of index that it has.
     pub fn index(&self) -> IndexKind {
-        self.core.directory.kind()
+        self.state.directory.kind()
     }
 
     /// The value of a key.
@@ -248,7 +248,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     /// The index, one shadow, and a binary search in one leaf. No lock is taken, nothing is flushed.
     #[inline]
     pub fn get(&self, key: u64) -> Option<u64> {
-        self.core.get(key)
+        self.state.get(key)
     }
 
     /// Whether the key is there.
@@ -266,7 +266,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     /// As `get` for each; sixteen keys at a time wait for memory together.
     pub fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
         let mut values = Vec::with_capacity(keys.len());
-        self.core.get_many_with(keys, |value| value, |value| values.push(value));
+        self.state.get_many_with(keys, |value| value, |value| values.push(value));
         values
     }
 
@@ -321,7 +321,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64> {
-        self.core.named(self.core.insert_batch(entries))
+        self.state.named(self.state.insert_batch(entries))
     }
 
     /// Sets the value of a key that is there; returns the value it had, or `None` if the key is not there.
@@ -392,7 +392,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
 
     #[inline]
     fn change(&self, key: u64, decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
-        self.core.named(self.core.change(key, decide))
+        self.state.named(self.state.change(key, decide))
     }
 
     /// The entries of a range of keys, in ascending order; [`Iterator::rev`] gives the descending one.
@@ -414,7 +414,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     /// One search, then from leaf to leaf; backwards, one search per leaf. The leaf ahead is asked for while one is read.
     #[track_caller]
     pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, N, M> {
-        Range::new(&self.core, range)
+        Range::new(&self.state, range)
     }
 
     /// The keys of a range, in ascending order, and in descending order from the other end.
@@ -424,7 +424,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     /// As [`range`](Self::range).
     #[track_caller]
     pub fn keys<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, M, R> {
-        Range::new(&self.core, range).map(|(key, _)| key)
+        Range::new(&self.state, range).map(|(key, _)| key)
     }
 
     /// All entries, in ascending order.
@@ -451,7 +451,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// A few looks at 32 counters. The first call after a crash reads all leaves, on all cores; others may write meanwhile.
     pub fn len(&self) -> u64 {
-        self.core.len()
+        self.state.len()
     }
 
     /// Whether there is no entry. While others write: whether there was none at some moment of the call.
@@ -460,18 +460,18 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// As [`first_key_value`](Self::first_key_value), and as [`len`](Self::len) if that finds nothing.
     pub fn is_empty(&self) -> bool {
-        self.core.is_empty()
+        self.state.is_empty()
     }
 
     /// Bytes of memory (DRAM) that the open tree takes: the shadows of its leaves, and its index.
     pub fn memory(&self) -> u64 {
-        self.core.leaves.memory() + self.core.directory.memory()
+        self.state.leaves.memory() + self.state.directory.memory()
     }
 
     /// How often a [`Flat`](IndexKind::Flat) index was built anew since the tree was opened, because a parent of leaves was full,
     /// and how long that took in all. Nothing, for other kinds of index.
     pub fn index_rebuilds(&self) -> (u64, Duration) {
-        let Rebuilds { count, nanoseconds } = self.core.directory.rebuilds();
+        let Rebuilds { count, nanoseconds } = self.state.directory.rebuilds();
         (count, Duration::from_nanos(nanoseconds))
     }
 
@@ -489,7 +489,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// Everything is there, or nothing is.
     pub fn clear(&self) -> Result<()> {
-        self.core.named(self.core.clear())
+        self.state.named(self.state.clear())
     }
 
     /// Fills an empty tree from entries in strictly ascending order of keys; returns how many.
@@ -507,18 +507,18 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// Everything is loaded, or nothing is.
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (u64, u64)>) -> Result<u64> {
-        self.core.named(self.core.bulk_load(entries.into_iter().map(Ok)))
+        self.state.named(self.state.bulk_load(entries.into_iter().map(Ok)))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if there was one.
     pub fn fault(&self) -> Option<Error> {
-        self.core.fault()
+        self.state.fault()
     }
 
     /// Checks every invariant of the tree, in the pool and in memory. Nothing is changed.
     ///
     /// Other threads must not write meanwhile, or the report is of no use.
     pub fn check(&self) -> Report {
-        self.core.check()
+        self.state.check()
     }
 }

@@ -1,26 +1,26 @@
 //! Opening a tree: from its close record, or by walking its leaves.
 
-use super::Core;
+use super::TreeState;
 use super::directory::Directory;
 use super::restructuring::Restructuring;
 use super::walk::Leaves;
 use crate::chain::Chain;
 use crate::codec::Kind;
 use crate::error::{ErrorKind, Fault};
-use crate::index::Upper;
+use crate::index::PersistentIndex;
 use crate::medium::{Medium, Step};
 use crate::node::{IndexKind, Node};
-use crate::pool::records::{Records, release_spans};
-use crate::pool::roots::{Root, Shape};
-use crate::pool::{Inner, segments};
+use crate::pool::records::{Records, release_extents};
+use crate::pool::roots::{Root, Signature};
+use crate::pool::{PoolState, segments};
 use crate::sync::{AtomicU64, Ordering};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Opens or creates the tree of this name. `keys` and `values` say what its words encode.
     pub(crate) fn open(
-        pool: &Arc<Inner<M>>,
+        pool: &Arc<PoolState<M>>,
         name: &str,
         index: IndexKind,
         (keys, values): (Kind, Kind),
@@ -29,7 +29,7 @@ impl<N: Node, M: Medium> Core<N, M> {
             let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
             return Err(ErrorKind::Option { what, given: pool.segments.size() }.into());
         }
-        let shape = Shape {
+        let signature = Signature {
             layout: N::LAYOUT,
             slots: N::SLOTS as u32,
             index: index as u16,
@@ -38,18 +38,18 @@ impl<N: Node, M: Medium> Core<N, M> {
         };
         let of = |root| Self::unopened(Arc::clone(pool), name, root, index, values.is_record);
         let create = |root| {
-            let core = of(root)?;
-            let head = core.lay_out()?;
+            let state = of(root)?;
+            let head = state.lay_out()?;
             // The one that laid it out knows which blocks hold zeros.
-            Ok((Arc::new(core) as _, head))
+            Ok((Arc::new(state) as _, head))
         };
         let recover = |root| {
-            let core = of(root)?;
-            core.recover()?;
-            Ok(Arc::new(core) as _)
+            let state = of(root)?;
+            state.recover()?;
+            Ok(Arc::new(state) as _)
         };
-        let open = pool.tree(name, shape, &create, &recover)?;
-        // The shape was found equal, so the type is the same.
+        let open = pool.tree(name, signature, &create, &recover)?;
+        // The signature was found equal, so the type is the same.
         open.downcast::<Self>().map_err(|_| {
             let (found, expected) = ("a tree open with other parameters", std::any::type_name::<Self>());
             ErrorKind::LayoutMismatch { tree: name.to_owned(), found: found.to_owned(), expected: expected.to_owned() }
@@ -57,18 +57,24 @@ impl<N: Node, M: Medium> Core<N, M> {
         })
     }
 
-    fn unopened(pool: Arc<Inner<M>>, name: &str, root: Root, index: IndexKind, records: bool) -> Result<Self, Fault> {
+    fn unopened(
+        pool: Arc<PoolState<M>>,
+        name: &str,
+        root: Root,
+        index: IndexKind,
+        records: bool,
+    ) -> Result<Self, Fault> {
         let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
         let directory = match index {
             IndexKind::Volatile => Directory::volatile(leaves).map_err(Fault::address_space)?,
             IndexKind::Flat => Directory::flat(leaves, true).map_err(Fault::address_space)?,
             IndexKind::FlatFixed => Directory::flat(leaves, false).map_err(Fault::address_space)?,
-            IndexKind::Persistent => Directory::persistent(Upper::open(Arc::clone(&pool), root)?),
+            IndexKind::Persistent => Directory::persistent(PersistentIndex::open(Arc::clone(&pool), root)?),
         };
         Ok(Self {
             name: name.to_owned(),
             root,
-            leaves: Chain::new(Arc::clone(&pool), root.slot, segments::Kind::Leaf)?,
+            leaves: Chain::new(Arc::clone(&pool), root.slot, segments::SegmentKind::Leaf)?,
             directory,
             head: AtomicU64::new(0),
             image_at: AtomicU64::new(0),
@@ -87,7 +93,7 @@ impl<N: Node, M: Medium> Core<N, M> {
                 self.root.set_closed(m, None);
                 if !self.restore(closed) {
                     // With this fence, the tree is open: it may differ from its record from here on (R2). The walk releases
-                    // the span, as one that nothing points to: what is damaged may name another one.
+                    // the extent, as one that nothing points to: what is damaged may name another one.
                     m.fence(Step::RootOpen);
                     self.walk(head)?;
                 }
@@ -113,7 +119,7 @@ impl<N: Node, M: Medium> Core<N, M> {
         match &self.records {
             Some(of_tree) => of_tree.recover(m, &self.pool.segments, &self.records_in(&listed, tail)?),
             // What a crash while closing left.
-            None => release_spans(m, &self.pool.segments, self.root.slot, |_| false),
+            None => release_extents(m, &self.pool.segments, self.root.slot, |_| false),
         }
         if let [(_, only)] = listed[..] {
             // A new tree, or one as small: it can as well be counted.

@@ -1,13 +1,13 @@
 //! Telling the index which leaves there are, and asking it which ones may go.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::Locked;
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::node::Node;
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Posts a leaf that a split made to the index.
     pub(super) fn post(&self, low: u64, at: u64) -> Result<(), Fault> {
         delay();

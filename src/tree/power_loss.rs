@@ -97,7 +97,7 @@ impl Options {
         }
         let (superblock, twin) = Superblock::read(&medium)?;
         superblock.check(&medium, false)?;
-        let pool = Pool { inner: Arc::new(self.inner(medium, (superblock, twin))?) };
+        let pool = Pool { state: Arc::new(self.state(medium, (superblock, twin))?) };
         let report = pool.check_all()?;
         if let Some(tree) = report.unchecked.first() {
             let (tree, layout) = (tree.name.clone(), tree.layout.clone());
@@ -106,9 +106,9 @@ impl Options {
         if let Some(&broken) = report.violations.first() {
             return Err(broken.into());
         }
-        let mut inner = Arc::into_inner(pool.inner).expect("nobody else has a handle");
-        inner.distrust(clear)?;
-        inner.take()?;
-        Ok((Pool { inner: Arc::new(inner) }, report))
+        let mut state = Arc::into_inner(pool.state).expect("nobody else has a handle");
+        state.distrust(clear)?;
+        state.take()?;
+        Ok((Pool { state: Arc::new(state) }, report))
     }
 }

@@ -1,6 +1,6 @@
 //! What threads may do to each other, one race at a time: the other thread's half is done by hand, or held where it is.
 
-use super::{Core, PTree};
+use super::{PTree, TreeState};
 use crate::IndexKind;
 use crate::chain::View;
 use crate::error::{Error, ErrorKind};
@@ -28,9 +28,9 @@ fn filled<N: Node>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
 }
 
 /// What readers know of all leaves.
-fn views<N: Node>(core: &Core<N, Dram>) -> Vec<View<'_, N>> {
-    let listed = core.find_leaves(core.head()).unwrap().listed;
-    listed.iter().map(|&(_, at)| core.leaves.view(at).unwrap().unwrap()).collect()
+fn views<N: Node>(state: &TreeState<N, Dram>) -> Vec<View<'_, N>> {
+    let listed = state.find_leaves(state.head()).unwrap().listed;
+    listed.iter().map(|&(_, at)| state.leaves.view(at).unwrap().unwrap()).collect()
 }
 
 /// A reader begins again only if what it read has changed.
@@ -38,8 +38,8 @@ fn views<N: Node>(core: &Core<N, Dram>) -> Vec<View<'_, N>> {
 fn writers_that_change_nothing_disturb_no_reader() {
     fn with<N: Node>(index: IndexKind) {
         let tree = filled::<N>(index, 200);
-        let core = &tree.core;
-        let known = views(core);
+        let state = &tree.state;
+        let known = views(state);
         let undisturbed = |what: &str| assert!(known.iter().all(View::validate), "{what} changed a version");
         assert_eq!(tree.compare_exchange(50, Some(9), Some(1)).unwrap(), Some(5));
         assert_eq!(tree.compare_exchange(51, Some(9), Some(1)).unwrap(), None);
@@ -51,10 +51,10 @@ fn writers_that_change_nothing_disturb_no_reader() {
         undisturbed("a removal of a missing key");
         assert!(tree.check().is_clean() && tree.len() == 200);
         undisturbed("a check");
-        core.close_record();
+        state.close_record();
         undisturbed("a close record");
         let last = known.last().unwrap();
-        core.directory.reset().unwrap();
+        state.directory.reset().unwrap();
         assert_eq!(tree.update(last.range.low(), 7).unwrap().unwrap() * 10, last.range.low());
         let (last, passed) = known.split_last().unwrap();
         assert!(passed.len() > 3 && passed.iter().all(View::validate), "a writer that walked past changed a version");
@@ -69,7 +69,7 @@ fn writers_that_change_nothing_disturb_no_reader() {
 #[test]
 fn a_lock_taken_for_a_moment_is_no_damage() {
     let tree = filled::<Circular<4>>(IndexKind::Persistent, 300);
-    let upper = tree.core.directory.upper().unwrap();
+    let upper = tree.state.directory.upper().unwrap();
     let level = |&at: &u64| upper.chain().level(at).unwrap();
     let top = upper.nodes().unwrap().into_iter().max_by_key(level).unwrap();
     let wait = |spins: usize| (0..spins).for_each(|_| std::hint::spin_loop());
@@ -97,8 +97,8 @@ fn a_lock_taken_for_a_moment_is_no_damage() {
 
 /// Makes a leaf in the middle of the chain one that left it, as long as `meanwhile` takes.
 fn without_a_leaf<N: Node>(tree: &PTree<N, Dram>, meanwhile: impl FnOnce(u64)) {
-    let leaves = &tree.core.leaves;
-    let (low, at) = tree.core.find_leaves(tree.core.head()).unwrap().listed[5];
+    let leaves = &tree.state.leaves;
+    let (low, at) = tree.state.find_leaves(tree.state.head()).unwrap().listed[5];
     let leaf = leaves.lock(at).unwrap().unwrap();
     let range = leaf.range();
     leaves.mark_dead(leaf);
@@ -114,7 +114,7 @@ fn starvation_is_no_damage() {
         let (begun, begins) = mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let _restructuring = tree.core.restructuring.lock();
+                let _restructuring = tree.state.restructuring.lock();
                 without_a_leaf(&tree, |low| {
                     begun.send(low).unwrap();
                     thread::sleep(Duration::from_millis(50));
@@ -142,7 +142,7 @@ fn a_broken_chain_is_an_error() {
         without_a_leaf(&tree, |low| {
             let is_corrupt = |result| matches!(result, Err(Error { kind: ErrorKind::Corrupt { .. }, .. }));
             assert!(is_corrupt(tree.insert(low, 1).map(drop)));
-            assert!(is_corrupt(tree.core.named(tree.core.rebalance(low))));
+            assert!(is_corrupt(tree.state.named(tree.state.rebalance(low))));
             assert!(tree.fault().is_none());
             assert_eq!(tree.get(low), None);
             assert!(tree.fault().is_some());
@@ -156,18 +156,18 @@ fn a_broken_chain_is_an_error() {
 #[test]
 fn two_leaves_that_own_a_key_are_an_error() {
     let tree = filled::<Append<3>>(IndexKind::Volatile, 200);
-    let core = &tree.core;
+    let state = &tree.state;
     let key = 1000;
     // An update takes two slots.
-    while core.leaves.has_room(&core.lock_owner(key).unwrap(), 2) {
+    while state.leaves.has_room(&state.lock_owner(key).unwrap(), 2) {
         tree.update(key, 1).unwrap();
     }
-    let full = core.lock_owner(key).unwrap();
-    let (range, next) = (full.range(), core.leaves.next(full.at).unwrap().unwrap());
+    let full = state.lock_owner(key).unwrap();
+    let (range, next) = (full.range(), state.leaves.next(full.at).unwrap().unwrap());
     drop(full);
-    let left = core.lock_owner(range.low() - 1).unwrap().at;
-    let twin = core.leaves.create(0, range, next, &[]).unwrap().at;
-    core.medium().store(left + NEXT, twin);
+    let left = state.lock_owner(range.low() - 1).unwrap().at;
+    let twin = state.leaves.create(0, range, next, &[]).unwrap().at;
+    state.medium().store(left + NEXT, twin);
     assert!(matches!(tree.update(key, 2), Err(Error { kind: ErrorKind::Corrupt { .. }, .. })));
 }
 
@@ -224,7 +224,7 @@ fn counting_after_a_crash_is_exact_while_others_write() {
         let before = filled::<N>(index, 3000);
         for round in 0..5 {
             let tree = crashed(&before);
-            assert!(!tree.core.leaves.count.is_whole());
+            assert!(!tree.state.leaves.count.is_whole());
             thread::scope(|scope| {
                 for number in 0..2 {
                     let tree = &tree;
@@ -242,7 +242,7 @@ fn counting_after_a_crash_is_exact_while_others_write() {
                     scope.spawn(move || assert!((1500..3500).contains(&tree.len())));
                 }
             });
-            assert!(tree.core.leaves.count.is_whole());
+            assert!(tree.state.leaves.count.is_whole());
             assert_eq!(tree.len(), tree.iter().count() as u64);
             assert!(tree.fault().is_none() && tree.check().is_clean());
         }
@@ -258,7 +258,7 @@ fn counting_after_a_crash_keeps_nobody_waiting() {
     let tree = crashed(&filled::<OneLine<7>>(IndexKind::Volatile, 3000));
     let (counted, counts) = mpsc::channel();
     thread::scope(|scope| {
-        let restructuring = tree.core.restructuring.lock();
+        let restructuring = tree.state.restructuring.lock();
         scope.spawn(|| counted.send(tree.len()).unwrap());
         let len = counts.recv_timeout(Duration::from_secs(20));
         drop(restructuring);

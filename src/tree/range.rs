@@ -1,6 +1,6 @@
 //! Ranges, forwards and backwards, a leaf at a time.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::View;
 use crate::delay::delay;
 use crate::index::RUN;
@@ -11,7 +11,7 @@ use std::ops::{Bound, RangeBounds};
 
 /// The entries of a range of keys. See [`PTree::range`](super::PTree::range).
 pub struct Range<'t, N: Node, M: Medium> {
-    tree: &'t Core<N, M>,
+    tree: &'t TreeState<N, M>,
     /// Keys not yet read from either end, inclusive; `None`: all were.
     unread: Option<(u64, u64)>,
     /// The leaves that probably come next from the left.
@@ -68,7 +68,7 @@ impl Ahead {
 }
 
 /// What a read leaf says of its place.
-struct Place {
+struct LeafRead {
     /// Whether it was the leaf that was expected.
     expected: bool,
     low: u64,
@@ -79,7 +79,7 @@ struct Place {
 
 impl<'t, N: Node, M: Medium> Range<'t, N, M> {
     #[track_caller]
-    pub(crate) fn new(tree: &'t Core<N, M>, range: impl RangeBounds<u64>) -> Self {
+    pub(crate) fn new(tree: &'t TreeState<N, M>, range: impl RangeBounds<u64>) -> Self {
         let (start, end) = (range.start_bound().cloned(), range.end_bound().cloned());
         let from = match start {
             Bound::Unbounded => Some(0),
@@ -102,7 +102,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
     /// nothing to the caller of a map.
     #[cold]
     #[track_caller]
-    fn check(tree: &'t Core<N, M>, bounds: (Bound<u64>, Bound<u64>)) {
+    fn check(tree: &'t TreeState<N, M>, bounds: (Bound<u64>, Bound<u64>)) {
         let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = bounds else {
             return;
         };
@@ -115,13 +115,13 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
 
     /// Reads what the leaf that owns `key` holds of the unread keys. `None`: the tree is damaged there.
     #[inline]
-    fn read(tree: &Core<N, M>, hint: u64, key: u64, unread: (u64, u64), ready: &mut Ready) -> Option<Place> {
+    fn read(tree: &TreeState<N, M>, hint: u64, key: u64, unread: (u64, u64), ready: &mut Ready) -> Option<LeafRead> {
         delay();
         let leaves = &tree.leaves;
         let mut read = |view: &View<'_, N>| {
             ready.rest = 0..leaves.entries_in(view, unread, &mut ready.entries);
             let (low, last) = (view.range.low(), view.range.high().wrapping_sub(1));
-            Place { expected: view.at == hint, low, last, next: leaves.next_of(view) }
+            LeafRead { expected: view.at == hint, low, last, next: leaves.next_of(view) }
         };
         let hinted = leaves.accept(hint, hint).ok();
         let at_once = hinted.and_then(|at| tree.with_owner_at_once(at, key, &mut read));
@@ -152,7 +152,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         self.ahead.read += 1;
         self.unread = None;
         let place = Self::read(self.tree, hint, from, (from, to), &mut self.front);
-        if let Some(Place { expected, last, next, .. }) = place
+        if let Some(LeafRead { expected, last, next, .. }) = place
             && last < to
         {
             self.unread = Some((last + 1, to));

@@ -1,13 +1,13 @@
 //! Merging nearly empty leaves with a neighbour, or sharing with it, where they stand.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Node, SplitInPlace};
 
-impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
+impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Merges the sparse leaf that owns the key with a neighbour, or shares with it.
     ///
     /// The right neighbour is preferred, as in Circ-Tree, or the left one, as in Crab-tree; the other one serves where that

@@ -1,7 +1,7 @@
 //! Leaves that only ever grow: new leaves take the place of one without room, or of one that is nearly empty.
 
 use super::replace::{Left, parts};
-use super::{Change, Core};
+use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
@@ -10,7 +10,7 @@ use crate::node::{Node, Renew};
 /// What points to a leaf, and the leaf.
 type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);
 
-impl<N: Node<Ops: Renew>, M: Medium> Core<N, M> {
+impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
     /// Makes room for `takes` slots in the leaf that owns the key. Where there is no space for that, it makes the change at
     /// once, and then returns the value that the key had.
     #[cold]

@@ -7,7 +7,7 @@
 //! `left` is the leaf on the left, or the root entry's `head`. The new leaves are locked until they are in the chain, and
 //! the index is told before that: so who comes from the index waits, and never finds that the leaf it knows is gone.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::{For, Locked};
 use crate::delay::delay;
 use crate::error::Fault;
@@ -31,7 +31,7 @@ pub(super) fn parts(entries: &[Entry], in_two: bool) -> Parts<'_> {
     if in_two { entries.split_at(entries.len() / 2) } else { (entries, &[]) }
 }
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Puts one leaf, or two, of so many lines in the place of `old`, or of `old` and its right neighbour `beyond`. Durable
     /// when it returns.
     ///

@@ -1,6 +1,6 @@
 //! From a key to its leaf, for readers and for writers.
 
-use super::{Core, Range};
+use super::{Range, TreeState};
 use crate::chain::{Locked, View};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Fault};
@@ -11,7 +11,7 @@ use crate::node::{KeyRange, LOW, Node};
 /// Lost races after which a reader takes the lock of its leaf, and a writer searches while no leaf can leave the chain.
 const PATIENCE: usize = 64;
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Where to start looking for a key.
     #[inline]
     fn start(&self, key: u64) -> u64 {
@@ -62,7 +62,7 @@ impl<N: Node, M: Medium> Core<N, M> {
     /// Reads in this leaf, if it owns the key and nobody writes to it: then it is the right one, however it was come by.
     #[inline(always)]
     pub(super) fn with_owner_at_once<R>(&self, at: u64, key: u64, read: impl FnOnce(&View<'_, N>) -> R) -> Option<R> {
-        let owns = |view: &View<'_, N>| view.range.contains(key) || is_left_out(Validation::Span);
+        let owns = |view: &View<'_, N>| view.range.contains(key) || is_left_out(Validation::Range);
         let view = self.leaves.view_at_once(at).filter(owns)?;
         let result = read(&view);
         view.validate().then_some(result)

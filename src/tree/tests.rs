@@ -3,7 +3,7 @@
 use super::PTree;
 use crate::medium::Dram;
 use crate::node::{Circular, Node, OneLine};
-use crate::pool::segments::Kind;
+use crate::pool::segments::SegmentKind;
 use crate::pool::{Options, Pool};
 use crate::{ErrorKind, IndexKind};
 use std::collections::BTreeMap;
@@ -95,12 +95,12 @@ fn trees_over_a_flat_index_do_what_maps_do() {
 fn a_flat_index_is_restored_from_its_image() {
     fn with<N: Node>(index: IndexKind) {
         let tree = filled::<N>(index, 4000);
-        let known = tree.core.directory.image();
+        let known = tree.state.directory.image();
         assert!(known.1.len > 500);
         let tree: PTree<N, Dram> = opened(closed(tree)).tree_with("t", index).unwrap();
-        assert_eq!(tree.core.directory.image(), known);
+        assert_eq!(tree.state.directory.image(), known);
         // The record stays, with what was not read of it, until the next close.
-        assert!(!tree.core.pool.segments.owned(tree.core.root.slot, Kind::Span, 0).is_empty());
+        assert!(!tree.state.pool.segments.owned(tree.state.root.slot, SegmentKind::Extent, 0).is_empty());
         assert_eq!((tree.len(), tree.index_rebuilds().0), (4000, 0));
         assert!((0..4000).all(|i| tree.get(scattered(i)) == Some(i)));
         assert!(tree.check().is_clean() && tree.memory() > 0);
@@ -113,7 +113,7 @@ fn a_flat_index_is_restored_from_its_image() {
 #[test]
 fn the_leaves_are_found_if_the_image_is_damaged() {
     let tree = filled::<OneLine<7>>(IndexKind::Flat, 2000);
-    let (known, root) = (tree.core.directory.image(), tree.core.root);
+    let (known, root) = (tree.state.directory.image(), tree.state.root);
     let words = closed(tree);
     let record = root.closed(&Dram::from_words(words.clone())).unwrap();
     let image = record.at + 8 * words[(record.at / 8) as usize];
@@ -122,7 +122,7 @@ fn the_leaves_are_found_if_the_image_is_damaged() {
         words[(at / 8) as usize] ^= 1 << 9;
         let tree: PTree<OneLine<7>, Dram> = opened(words).tree_with("t", IndexKind::Flat).unwrap();
         assert!((0..2000).all(|i| tree.get(scattered(i)) == Some(i)));
-        assert_eq!(tree.core.directory.image(), known);
+        assert_eq!(tree.state.directory.image(), known);
         assert!(tree.check().is_clean());
     }
 }

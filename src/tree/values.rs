@@ -1,13 +1,13 @@
 //! Values as the typed map stores them: words in their slots, or records that the slots point to.
 
-use super::{Change, Core};
+use super::{Change, TreeState};
 use crate::codec::{Encoded, Stored};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::node::Node;
 use crate::pool::records::Reading;
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Begins to read records; `None` if the values are in their slots.
     #[inline]
     pub(crate) fn reading(&self) -> Option<Reading<'_, M>> {
@@ -137,7 +137,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
 /// Records that no slot points to yet: freed if none ever will, be it for an error or a panic of the caller's iterator.
 struct Written<'c, N: Node, M: Medium> {
-    by: &'c Core<N, M>,
+    by: &'c TreeState<N, M>,
     records: Vec<u64>,
 }
 

@@ -4,12 +4,12 @@
 //! read in the order in which they lie, on all cores, and the chain is followed in memory: following it in the pool would
 //! wait for each leaf.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::Links;
 use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium};
 use crate::node::{LOW, NEXT, Node};
-use crate::pool::segments::{Kind, Places};
+use crate::pool::segments::{Places, SegmentKind};
 use crate::sync::{AtomicUsize, Ordering};
 use std::num::NonZero;
 use std::thread;
@@ -46,11 +46,11 @@ struct Numbered {
     blocks: usize,
 }
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// The leaves from `head` on, when nobody changes the tree. Checks N1 and N4; stores nothing.
     pub(super) fn find_leaves(&self, head: u64) -> Result<Leaves, Fault> {
         let segments = &self.pool.segments;
-        let owned = segments.owned(self.root.slot, Kind::Leaf, N::BYTES as u32);
+        let owned = segments.owned(self.root.slot, SegmentKind::Leaf, N::BYTES as u32);
         let blocks = (segments.size() / N::BYTES) as usize;
         let all = owned.len() * blocks;
         // Blocks of several sizes are not numbered.
@@ -191,10 +191,10 @@ mod tests {
     use crate::medium::{Dram, Medium};
     use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine};
     use crate::pool::Pool;
-    use crate::tree::{Core, PTree};
+    use crate::tree::{PTree, TreeState};
     use crate::{ErrorKind, IndexKind};
 
-    fn with_leaves<N: Node>(test: impl Fn(&Core<N, Dram>)) {
+    fn with_leaves<N: Node>(test: impl Fn(&TreeState<N, Dram>)) {
         let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(Dram::zeroed(2 << 20)).unwrap();
         let tree: PTree<N, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         for key in 0..4000u64 {
@@ -203,7 +203,7 @@ mod tests {
         for key in 0..2000u64 {
             tree.remove(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)).unwrap();
         }
-        test(&tree.core);
+        test(&tree.state);
     }
 
     #[test]
@@ -249,9 +249,9 @@ mod tests {
         words[image + 1..image + 1000].iter_mut().for_each(|word| *word ^= 1);
         let pool = options.open_on(Dram::from_words(words)).unwrap();
         let tree: PTree<OneLine<7>, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
-        assert!(!tree.core.directory.is_lost());
+        assert!(!tree.state.directory.is_lost());
         assert_eq!(tree.get(7), Some(7));
-        assert!(tree.core.directory.floor(7).is_some() && !tree.core.directory.is_lost());
+        assert!(tree.state.directory.floor(7).is_some() && !tree.state.directory.is_lost());
         assert!(!swept.load(Ordering::Relaxed));
         assert!(tree.iter().eq((0..8000).map(|key| (key, key))) && tree.check().is_clean());
     }
@@ -276,8 +276,8 @@ mod tests {
     }
 
     fn sweep_finds_what_following_finds<N: Node>() {
-        with_leaves::<N>(|core| {
-            let (found, followed) = (core.find_leaves(core.head()).unwrap(), core.follow(core.head()).unwrap());
+        with_leaves::<N>(|state| {
+            let (found, followed) = (state.find_leaves(state.head()).unwrap(), state.follow(state.head()).unwrap());
             assert!(found.listed.len() > 300);
             assert_eq!((found.listed, found.tail), (followed.listed, followed.tail));
         });
@@ -291,27 +291,29 @@ mod tests {
 
     #[test]
     fn a_sweep_says_what_is_broken() {
-        fn is_corrupt<N: Node>(damage: impl Fn(&Core<N, Dram>, u64)) {
-            with_leaves::<N>(|core| {
-                let at = core.find_leaves(core.head()).unwrap().listed[200].1;
-                let m = core.medium();
+        fn is_corrupt<N: Node>(damage: impl Fn(&TreeState<N, Dram>, u64)) {
+            with_leaves::<N>(|state| {
+                let at = state.find_leaves(state.head()).unwrap().listed[200].1;
+                let m = state.medium();
                 let words: Vec<u64> = (0..3).map(|i| m.load(at + 8 * i)).collect();
-                damage(core, at);
+                damage(state, at);
                 assert!(
-                    core.find_leaves(core.head()).is_err_and(|fault| matches!(fault.kind(), ErrorKind::Corrupt { .. }))
+                    state
+                        .find_leaves(state.head())
+                        .is_err_and(|fault| matches!(fault.kind(), ErrorKind::Corrupt { .. }))
                 );
                 words.iter().enumerate().for_each(|(i, &word)| m.store(at + 8 * i as u64, word));
             });
         }
-        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + NEXT, 0));
-        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + NEXT, at));
-        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + NEXT, at + 8));
-        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + NEXT, core.head()));
-        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + LOW, u64::MAX));
-        is_corrupt::<OneLine<7>>(|core, at| core.medium().store(at + LOW, 0));
-        is_corrupt::<Circular<4>>(|core, at| {
-            core.medium().store(at + 16, 7);
-            assert!(<Circular<4> as Node>::Ops::level(core.medium(), at).is_err());
+        is_corrupt::<OneLine<7>>(|state, at| state.medium().store(at + NEXT, 0));
+        is_corrupt::<OneLine<7>>(|state, at| state.medium().store(at + NEXT, at));
+        is_corrupt::<OneLine<7>>(|state, at| state.medium().store(at + NEXT, at + 8));
+        is_corrupt::<OneLine<7>>(|state, at| state.medium().store(at + NEXT, state.head()));
+        is_corrupt::<OneLine<7>>(|state, at| state.medium().store(at + LOW, u64::MAX));
+        is_corrupt::<OneLine<7>>(|state, at| state.medium().store(at + LOW, 0));
+        is_corrupt::<Circular<4>>(|state, at| {
+            state.medium().store(at + 16, 7);
+            assert!(<Circular<4> as Node>::Ops::level(state.medium(), at).is_err());
         });
     }
 }

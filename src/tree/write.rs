@@ -1,6 +1,6 @@
 //! Insert, update, remove and compare-and-exchange are one verb: find the owner, decide, do it.
 
-use super::Core;
+use super::TreeState;
 use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
@@ -17,7 +17,7 @@ pub(crate) enum Change {
     Remove,
 }
 
-impl<N: Node, M: Medium> Core<N, M> {
+impl<N: Node, M: Medium> TreeState<N, M> {
     /// Changes the entry of a key as `decide` says, given its value; returns that value. Durable when it returns.
     ///
     /// `decide` is asked again if the leaf had to be replaced first.
@@ -78,7 +78,7 @@ impl<N: Node, M: Medium> Core<N, M> {
 
 /// A change for which its leaf has no room.
 struct WithoutRoom<'t, 'd, N: Node, M: Medium, D> {
-    tree: &'t Core<N, M>,
+    tree: &'t TreeState<N, M>,
     leaf: Locked<'t, N>,
     key: u64,
     takes: usize,
@@ -114,7 +114,7 @@ impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for Witho
     }
 }
 
-impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
+impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Once in dozens of inserts, and not in the way of the others.
     #[cold]
     #[inline(never)]
@@ -132,7 +132,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Core<N, M> {
 
 /// What follows a removal that left a leaf nearly empty.
 struct Gather<'t, N: Node, M: Medium> {
-    tree: &'t Core<N, M>,
+    tree: &'t TreeState<N, M>,
     key: u64,
 }
 

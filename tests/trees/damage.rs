@@ -54,7 +54,7 @@ impl Layer for Traced {
 }
 
 /// What kind of tree an image holds, and what is done with it.
-trait Subject: Copy + Send + 'static {
+trait Exercise: Copy + Send + 'static {
     /// A pool in use, and the same pool closed.
     fn images(self) -> [Words; 2];
 
@@ -135,7 +135,7 @@ impl<N: Node + Copy> Tree<N> {
     }
 }
 
-impl<N: Node + Copy> Subject for Tree<N> {
+impl<N: Node + Copy> Exercise for Tree<N> {
     fn images(self) -> [Words; 2] {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
         let tree: PTree<N, Any> = pool.tree_with("t", self.0).unwrap();
@@ -236,7 +236,7 @@ impl<N: Node + Copy> Records<N> {
     }
 }
 
-impl<N: Node + Copy> Subject for Records<N> {
+impl<N: Node + Copy> Exercise for Records<N> {
     fn images(self) -> [Words; 2] {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
         let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0).unwrap();
@@ -327,7 +327,7 @@ struct Worker {
     at: Arc<Mutex<Option<(usize, Instant)>>>,
 }
 
-fn survives<S: Subject>(subject: S, faults: impl Fn(&Words, usize, Order) -> Vec<u64>) {
+fn survives<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Vec<u64>) {
     silence_panics();
     let images = Arc::new(subject.images());
     let mut cases = Vec::new();

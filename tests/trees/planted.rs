@@ -87,7 +87,7 @@ type Needless = (ControlKind, Step, &'static str);
 
 const OTHER_THREADS: &str = "for other threads: their fences do not wait for this thread's flush";
 const SPEED: &str = "for speed: what is not whole is found out, and the leaves are walked as after a crash";
-const NO_WALK: &str = "a segment that stays its tree's is lost after an orderly close only, and then only a span is";
+const NO_WALK: &str = "a segment that stays its tree's is lost after an orderly close only, and then only an extent is";
 const COST: &str = "for its cost alone, as in the paper: in use is what the chain reaches";
 const ONE_LINE: &str =
     "link and bitmap are in one line, and are written back once more when the bits of what moved are cleared";

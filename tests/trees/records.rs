@@ -314,10 +314,10 @@ fn a_wrong_close_record_takes_no_record_along() {
     map.insert(20, &long).unwrap();
     drop(map);
     let mut words = words_of(pool.medium());
-    let span = words.windows(2).position(|pair| pair == [0xa5a5_a5a5_a5a5_a5a5; 2]).unwrap() as u64 * 8 - 8;
+    let extent = words.windows(2).position(|pair| pair == [0xa5a5_a5a5_a5a5_a5a5; 2]).unwrap() as u64 * 8 - 8;
     let closed = 8192 / 8 + 5;
-    assert!(words[closed] > 0 && words[closed] != span);
-    words[closed] = span;
+    assert!(words[closed] > 0 && words[closed] != extent);
+    words[closed] = extent;
     let pool = options(256 << 10).open_on(holding(words)).unwrap();
     let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
     // Another tree takes all the space that there is.

@@ -5,9 +5,9 @@ use super::tree::Contestant;
 use super::work::{Crew, Step};
 use crate::clock::Tick;
 use crate::media;
+use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
 use crate::scratch::Scratch;
-use crate::subject::Subject;
 use bristlecone::Pool;
 use bristlecone::medium::{Mapped, Mapping};
 use std::fs::File;
@@ -18,13 +18,13 @@ use std::time::Instant;
 /// A tree, its pool, and where that is.
 pub(crate) struct Stage {
     // In the order in which they are to be dropped.
-    pub(crate) tree: Box<dyn Subject>,
+    pub(crate) tree: Box<dyn OrderedMap>,
     pub(crate) pool: Pool<Switched>,
     path: PathBuf,
     scratch: Scratch,
 }
 
-type Opened = (Box<dyn Subject>, Pool<Switched>);
+type Opened = (Box<dyn OrderedMap>, Pool<Switched>);
 
 /// Opens the pool, and in it the contestant's tree, which is made if it is not there.
 fn open(path: &Path, contestant: &Contestant, bytes: u32, switches: Switches) -> Outcome<Opened> {

@@ -3,8 +3,8 @@
 //! Behind a `dyn` trait, so that what measures is compiled once; the indirect call is the same for all.
 
 use super::medium::Switched;
+use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
-use crate::subject::Subject;
 use crate::tree::Tree;
 #[cfg(feature = "figures")]
 use bristlecone::papers::{
@@ -13,12 +13,12 @@ use bristlecone::papers::{
 use bristlecone::papers::{Circular, Linear, Scanned};
 use bristlecone::{IndexKind, Node, Pool};
 
-fn opened<N: Node>(pool: &Pool<Switched>, index: IndexKind) -> Outcome<Box<dyn Subject>> {
+fn opened<N: Node>(pool: &Pool<Switched>, index: IndexKind) -> Outcome<Box<dyn OrderedMap>> {
     Ok(Box::new(Tree::<N, Switched>::open(pool, index)?))
 }
 
 /// Opens a tree with nodes of so many bytes, or makes it.
-type Open = fn(&Pool<Switched>, u32) -> Outcome<Box<dyn Subject>>;
+type Open = fn(&Pool<Switched>, u32) -> Outcome<Box<dyn OrderedMap>>;
 
 /// One that a figure may name.
 pub(crate) struct Contestant {

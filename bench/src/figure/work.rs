@@ -3,8 +3,8 @@
 use crate::clock::{Tick, Work};
 use crate::keys::{Pattern, Shuffled, Space};
 use crate::numbers::{Keys, Random};
+use crate::ordered_map::OrderedMap;
 use crate::phases::{CHANGING, wrong_bits};
-use crate::subject::Subject;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,7 +78,7 @@ impl Zone {
 /// A tree, its keys, and those who work on it. Keys have numbers; of `t` threads, thread `i` has the numbers `i`, `i +
 /// t`, `i + 2 t`, ...
 pub(crate) struct Crew<'t> {
-    tree: &'t dyn Subject,
+    tree: &'t dyn OrderedMap,
     space: Space,
     n: u64,
     threads: u32,
@@ -88,7 +88,7 @@ pub(crate) struct Crew<'t> {
 }
 
 impl<'t> Crew<'t> {
-    pub(crate) fn new(tree: &'t dyn Subject, n: u64, threads: u32, seed: u64) -> Self {
+    pub(crate) fn new(tree: &'t dyn OrderedMap, n: u64, threads: u32, seed: u64) -> Self {
         assert!(tree.is_shared() || threads == 1, "for one thread only");
         let space = Space::new(Pattern::Uniform, seed);
         Self { tree, space, n, threads, seed, wrong: AtomicU64::new(0), watch: None }

@@ -13,10 +13,10 @@ mod store;
 mod volatile;
 
 use crate::btreemap::Ordinary;
+use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
 use crate::parse::Usage;
 use crate::phases::{Phases, Trial, Workload};
-use crate::subject::Subject;
 use std::path::Path;
 use store::Stored;
 
@@ -24,11 +24,11 @@ use store::Stored;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
     name: &'static str,
-    kind: Kind,
+    kind: PeerKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PeerKind {
     BTreeMap,
     RwLock,
     Brie,
@@ -51,26 +51,26 @@ enum Engine {
 }
 
 const PEERS: &[Peer] = &[
-    Peer { name: "btreemap", kind: Kind::BTreeMap },
-    Peer { name: "rwlock-btreemap", kind: Kind::RwLock },
-    Peer { name: "brie-tree", kind: Kind::Brie },
-    Peer { name: "congee", kind: Kind::Congee },
-    Peer { name: "scc-treeindex", kind: Kind::TreeIndex },
-    Peer { name: "crossbeam-skiplist", kind: Kind::SkipMap },
-    Peer { name: "redb", kind: Kind::Store(Engine::Redb, false) },
-    Peer { name: "lmdb", kind: Kind::Store(Engine::Lmdb, false) },
-    Peer { name: "fjall", kind: Kind::Store(Engine::Fjall, false) },
-    Peer { name: "sled", kind: Kind::Store(Engine::Sled, false) },
-    Peer { name: "sqlite", kind: Kind::Store(Engine::Sqlite, false) },
+    Peer { name: "btreemap", kind: PeerKind::BTreeMap },
+    Peer { name: "rwlock-btreemap", kind: PeerKind::RwLock },
+    Peer { name: "brie-tree", kind: PeerKind::Brie },
+    Peer { name: "congee", kind: PeerKind::Congee },
+    Peer { name: "scc-treeindex", kind: PeerKind::TreeIndex },
+    Peer { name: "crossbeam-skiplist", kind: PeerKind::SkipMap },
+    Peer { name: "redb", kind: PeerKind::Store(Engine::Redb, false) },
+    Peer { name: "lmdb", kind: PeerKind::Store(Engine::Lmdb, false) },
+    Peer { name: "fjall", kind: PeerKind::Store(Engine::Fjall, false) },
+    Peer { name: "sled", kind: PeerKind::Store(Engine::Sled, false) },
+    Peer { name: "sqlite", kind: PeerKind::Store(Engine::Sqlite, false) },
     #[cfg(feature = "peers-rocksdb")]
-    Peer { name: "rocksdb", kind: Kind::Store(Engine::RocksDb, false) },
-    Peer { name: "redb-sync", kind: Kind::Store(Engine::Redb, true) },
-    Peer { name: "lmdb-sync", kind: Kind::Store(Engine::Lmdb, true) },
-    Peer { name: "fjall-sync", kind: Kind::Store(Engine::Fjall, true) },
-    Peer { name: "sled-sync", kind: Kind::Store(Engine::Sled, true) },
-    Peer { name: "sqlite-sync", kind: Kind::Store(Engine::Sqlite, true) },
+    Peer { name: "rocksdb", kind: PeerKind::Store(Engine::RocksDb, false) },
+    Peer { name: "redb-sync", kind: PeerKind::Store(Engine::Redb, true) },
+    Peer { name: "lmdb-sync", kind: PeerKind::Store(Engine::Lmdb, true) },
+    Peer { name: "fjall-sync", kind: PeerKind::Store(Engine::Fjall, true) },
+    Peer { name: "sled-sync", kind: PeerKind::Store(Engine::Sled, true) },
+    Peer { name: "sqlite-sync", kind: PeerKind::Store(Engine::Sqlite, true) },
     #[cfg(feature = "peers-rocksdb")]
-    Peer { name: "rocksdb-sync", kind: Kind::Store(Engine::RocksDb, true) },
+    Peer { name: "rocksdb-sync", kind: PeerKind::Store(Engine::RocksDb, true) },
 ];
 
 impl Peer {
@@ -80,12 +80,12 @@ impl Peer {
 
     /// Whether it outlives a process.
     pub(crate) fn is_store(self) -> bool {
-        matches!(self.kind, Kind::Store(..))
+        matches!(self.kind, PeerKind::Store(..))
     }
 
     /// Whether several threads can use it.
     pub(crate) fn is_shared(self) -> bool {
-        !matches!(self.kind, Kind::BTreeMap | Kind::Brie)
+        !matches!(self.kind, PeerKind::BTreeMap | PeerKind::Brie)
     }
 }
 
@@ -94,10 +94,10 @@ pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
     let mut chosen: Vec<Peer> = Vec::new();
     for name in names {
         let belongs = |peer: &&Peer| match name.as_str() {
-            "all" => !matches!(peer.kind, Kind::Store(_, true)),
-            "volatile" => !matches!(peer.kind, Kind::Store(..)),
-            "stores" => matches!(peer.kind, Kind::Store(_, false)),
-            "synced" => matches!(peer.kind, Kind::Store(_, true)),
+            "all" => !matches!(peer.kind, PeerKind::Store(_, true)),
+            "volatile" => !matches!(peer.kind, PeerKind::Store(..)),
+            "stores" => matches!(peer.kind, PeerKind::Store(_, false)),
+            "synced" => matches!(peer.kind, PeerKind::Store(_, true)),
             name => peer.name == name,
         };
         let before = chosen.len();
@@ -126,13 +126,13 @@ pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
 macro_rules! with_peer {
     ($peer:expr, $directory:expr, $subject:ident => $body:expr) => {
         match $peer.kind {
-            Kind::BTreeMap => with_peer!(@ $subject = Ordinary::default(), $body),
-            Kind::RwLock => with_peer!(@ $subject = volatile::Locked::default(), $body),
-            Kind::Brie => with_peer!(@ $subject = volatile::Brie::default(), $body),
-            Kind::Congee => with_peer!(@ $subject = volatile::Art::default(), $body),
-            Kind::TreeIndex => with_peer!(@ $subject = volatile::Scc::default(), $body),
-            Kind::SkipMap => with_peer!(@ $subject = volatile::Skip::default(), $body),
-            Kind::Store(engine, synced) => match engine {
+            PeerKind::BTreeMap => with_peer!(@ $subject = Ordinary::default(), $body),
+            PeerKind::RwLock => with_peer!(@ $subject = volatile::Locked::default(), $body),
+            PeerKind::Brie => with_peer!(@ $subject = volatile::Brie::default(), $body),
+            PeerKind::Congee => with_peer!(@ $subject = volatile::Art::default(), $body),
+            PeerKind::TreeIndex => with_peer!(@ $subject = volatile::Scc::default(), $body),
+            PeerKind::SkipMap => with_peer!(@ $subject = volatile::Skip::default(), $body),
+            PeerKind::Store(engine, synced) => match engine {
                 Engine::Redb => with_peer!(@ $subject = Stored::<redb::Redb>::open($directory, synced)?, $body),
                 Engine::Lmdb => with_peer!(@ $subject = Stored::<lmdb::Lmdb>::open($directory, synced)?, $body),
                 Engine::Fjall => with_peer!(@ $subject = Stored::<fjall::Fjall>::open($directory, synced)?, $body),
@@ -150,7 +150,7 @@ macro_rules! with_peer {
 }
 
 /// An empty peer, or the store that has its files in this directory.
-pub(crate) fn open(peer: Peer, directory: &Path) -> Outcome<Box<dyn Subject>> {
+pub(crate) fn open(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap>> {
     Ok(with_peer!(peer, directory, subject => Box::new(subject)))
 }
 
@@ -166,7 +166,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Does the same to a subject and to a map, and compares.
-    fn compare(subject: &impl Subject) -> Outcome<()> {
+    fn compare(subject: &impl OrderedMap) -> Outcome<()> {
         let mut model = BTreeMap::new();
         let mut random = Random::new(1);
         let batch: Vec<(u64, u64)> = (0..500).map(|i| (i * 7 + 3, !i)).collect();

@@ -7,8 +7,8 @@
 //!
 //! A synced store waits for the disk after every batch, and after every thousandth write of the others.
 
+use crate::ordered_map::{Fault, OrderedMap};
 use crate::out::Outcome;
-use crate::subject::{Fault, Subject};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,7 +60,7 @@ impl<S: Store> Stored<S> {
     }
 }
 
-impl<S: Store> Subject for Stored<S> {
+impl<S: Store> OrderedMap for Stored<S> {
     fn insert(&self, key: u64, value: u64) {
         self.written(self.store.put(key, value));
     }

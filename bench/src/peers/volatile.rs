@@ -1,8 +1,8 @@
 //! Ordered maps in memory, which outlive nothing.
 
 use crate::btreemap::Alone;
+use crate::ordered_map::{Fault, OrderedMap};
 use crate::out::Outcome;
-use crate::subject::{Fault, Subject};
 use brie_tree::BTree;
 use brie_tree::nonmax::NonMaxU64;
 use congee::Congee;
@@ -26,7 +26,7 @@ fn give(entries: impl Iterator<Item = (u64, u64)>, mut each: impl FnMut(u64, u64
 #[derive(Default)]
 pub(crate) struct Locked(RwLock<BTreeMap<u64, u64>>);
 
-impl Subject for Locked {
+impl OrderedMap for Locked {
     #[inline]
     fn insert(&self, key: u64, value: u64) {
         self.0.write().insert(key, value);
@@ -78,7 +78,7 @@ impl Brie {
     }
 }
 
-impl Subject for Brie {
+impl OrderedMap for Brie {
     fn is_shared(&self) -> bool {
         false
     }
@@ -121,7 +121,7 @@ pub(crate) struct Art {
     fault: Fault,
 }
 
-impl Subject for Art {
+impl OrderedMap for Art {
     #[inline]
     fn insert(&self, key: u64, value: u64) {
         self.fault.note(self.tree.insert(key as usize, value as usize, &self.tree.pin()));
@@ -187,7 +187,7 @@ impl Subject for Art {
 #[derive(Default)]
 pub(crate) struct Scc(TreeIndex<u64, u64>);
 
-impl Subject for Scc {
+impl OrderedMap for Scc {
     #[inline]
     fn insert(&self, key: u64, value: u64) {
         self.0.upsert_sync(key, value);
@@ -231,7 +231,7 @@ impl Subject for Scc {
 #[derive(Default)]
 pub(crate) struct Skip(SkipMap<u64, u64>);
 
-impl Subject for Skip {
+impl OrderedMap for Skip {
     #[inline]
     fn insert(&self, key: u64, value: u64) {
         self.0.insert(key, value);

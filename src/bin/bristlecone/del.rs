@@ -1,14 +1,14 @@
 //! `del`: remove one key.
 
 use crate::out::Outcome;
-use crate::trees::Place;
+use crate::trees::TreeArgs;
 use std::process::ExitCode;
 
 /// Remove a key; exit 1 if it is not there
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    place: TreeArgs,
     /// The key, a decimal number
     key: u64,
 }

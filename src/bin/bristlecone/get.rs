@@ -1,7 +1,7 @@
 //! `get`: the value of one key.
 
 use crate::out::{self, Outcome};
-use crate::trees::Place;
+use crate::trees::TreeArgs;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    place: TreeArgs,
     /// The key, a decimal number
     key: u64,
 }

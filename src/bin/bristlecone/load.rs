@@ -4,7 +4,7 @@ use crate::lines::{Bad, LONGEST, Lines};
 use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
 use crate::shape::Shape;
-use crate::trees::{self, Place, Tree, Values};
+use crate::trees::{self, Tree, TreeArgs, Values};
 use bristlecone::{Error, ErrorKind, Pool, TreeInfo};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -21,7 +21,7 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    place: TreeArgs,
     /// The file, or - for the standard input
     file: PathBuf,
     /// How a new tree's nodes are laid out [default: one_line]

@@ -1,7 +1,7 @@
 //! `put`: set one key.
 
 use crate::out::Outcome;
-use crate::trees::Place;
+use crate::trees::TreeArgs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    place: TreeArgs,
     /// The key, a decimal number
     key: u64,
     /// The value: its bytes as they are, or a decimal number in a tree of numbers

@@ -2,7 +2,7 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::Usage;
-use crate::trees::{Place, Tree};
+use crate::trees::{Tree, TreeArgs};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    place: TreeArgs,
     /// The smallest key
     #[arg(long, value_name = "KEY", default_value_t = 0, hide_default_value = true)]
     from: u64,

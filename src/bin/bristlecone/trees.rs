@@ -169,7 +169,7 @@ fn known<M: Medium>(pool: &Pool<M>) -> Result<String> {
 
 /// The options that say which pool and which tree.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct TreeArgs {
     /// The pool file
     pub(crate) pool: std::path::PathBuf,
     /// The tree in it
@@ -177,7 +177,7 @@ pub(crate) struct Place {
     pub(crate) tree: String,
 }
 
-impl Place {
+impl TreeArgs {
     /// Opens the tree, lets `work` change it, and closes the pool in order.
     pub(crate) fn changing<T>(&self, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
         let pool = Pool::open(&self.pool)?;

@@ -26,7 +26,7 @@ mod crab_tree;
 use super::explore::next_path;
 use super::history::{History, Op};
 use super::pending::Pending;
-use super::subject::{Kind, Values};
+use super::tree_type::{TreeType, Values};
 use super::verify::{self, Allowed, Run};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
 use crate::node::{IndexKind, KeyRange, LOW, NEXT, Node, SLOT};
@@ -59,8 +59,8 @@ fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-fn numbers<N: Node>(index: IndexKind) -> Kind {
-    Kind::of::<N>(index, Values::Numbers)
+fn numbers<N: Node>(index: IndexKind) -> TreeType {
+    TreeType::of::<N>(index, Values::Numbers)
 }
 
 /// The insertion of one entry.
@@ -219,7 +219,7 @@ fn leaves<N: Node>(index: IndexKind, m: &Sim) -> String {
     let top = m.load(INDEX);
     if index == IndexKind::Persistent && top > 0 {
         let mut listed: Vec<u64> = (0..N::SLOTS as u64).map(|i| m.load(top + LINE + i * SLOT)).collect();
-        listed.retain(|&low| span(m, top).contains(low));
+        listed.retain(|&low| range_of(m, top).contains(low));
         listed.sort_unstable();
         let listed: Vec<String> = listed.iter().map(u64::to_string).collect();
         text = format!("[{}] ", listed.join(" "));
@@ -234,7 +234,7 @@ fn leaves<N: Node>(index: IndexKind, m: &Sim) -> String {
     text + &leaves.join(" | ")
 }
 
-fn span(m: &Sim, at: u64) -> KeyRange {
+fn range_of(m: &Sim, at: u64) -> KeyRange {
     let high = match m.load(at + NEXT) {
         0 => u64::MAX,
         next => m.load(next + LOW),
@@ -244,13 +244,13 @@ fn span(m: &Sim, at: u64) -> KeyRange {
 
 /// The slots of a leaf, as they are written above.
 fn slots<N: Node>(m: &Sim, at: u64) -> String {
-    let span = span(m, at);
+    let range = range_of(m, at);
     let slot = |i: u64| {
         let (key, value) = (m.load(at + LINE + i * SLOT), m.load(at + LINE + i * SLOT + 8));
         let letter = if value == 0 { String::new() } else { char::from(value as u8).to_string() };
-        if span.contains(key) {
+        if range.contains(key) {
             format!("{key}{letter}")
-        } else if key == span.marker() || key == 0 {
+        } else if key == range.marker() || key == 0 {
             format!("-{letter}")
         } else {
             format!("({key}{letter})")

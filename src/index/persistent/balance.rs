@@ -1,12 +1,12 @@
 //! Merging nearly empty nodes with a neighbour, or sharing with it.
 
-use super::Upper;
+use super::PersistentIndex;
 use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{InnerOps, Node};
 
-impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
+impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Merges the sparse node that owns the key with a neighbour of the same parent, or shares with it.
     pub(super) fn rebalance(&self, level: u16, key: u64) -> Result<(), Fault> {
         let Some(node) = self.lock(level, key)? else { return Ok(()) };

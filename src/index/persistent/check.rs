@@ -5,20 +5,20 @@ use crate::chain::Links;
 use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::{InnerOps, Layout, Node};
-use crate::pool::Inner;
+use crate::pool::PoolState;
 use crate::pool::roots::Root;
-use crate::pool::segments::Kind;
+use crate::pool::segments::SegmentKind;
 use std::sync::Arc;
 
 /// Every broken invariant of a persistent index, without a store; tells how many levels it has. `leaves` are the chain's,
 /// in order.
 pub(crate) fn check<N: Node<Ops: InnerOps>, M: Medium>(
-    pool: &Arc<Inner<M>>,
+    pool: &Arc<PoolState<M>>,
     root: Root,
     leaves: &[(u64, u64)],
     report: &mut dyn FnMut(Broken),
 ) -> u64 {
-    let links = Links::<N, M>::new(Arc::clone(pool), root.slot, Kind::Inner);
+    let links = Links::<N, M>::new(Arc::clone(pool), root.slot, SegmentKind::Inner);
     match top_of(&links, root) {
         Ok(Some(top)) => {
             check_levels(&links, top, leaves, report);

@@ -1,12 +1,12 @@
 //! Adding, changing and removing entries, and the levels that come and go with them.
 
-use super::{Top, Upper};
+use super::{PersistentIndex, Top};
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, KeyRange, Node};
 
-impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
+impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Adds the entry of a leaf that is in the chain.
     pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<(), Fault> {
         self.post_at(1, low, leaf)

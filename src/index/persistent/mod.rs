@@ -23,9 +23,9 @@ use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, LOW, Node};
-use crate::pool::Inner;
+use crate::pool::PoolState;
 use crate::pool::roots::Root;
-use crate::pool::segments::Kind;
+use crate::pool::segments::SegmentKind;
 use crate::sync::{AtomicU64, Ordering};
 pub(crate) use check::check;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 const LEVELS: u16 = 64;
 
 /// The levels above the leaves.
-pub(crate) struct Upper<N: Node<Ops: InnerOps>, M: Medium> {
+pub(crate) struct PersistentIndex<N: Node<Ops: InnerOps>, M: Medium> {
     chain: Chain<N, M>,
     root: Root,
     /// The topmost node and its level: offset 48, level 16; 0 = no inner nodes.
@@ -61,10 +61,10 @@ fn top_of<N: Node<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) ->
     Ok(Some(Top { at, level }))
 }
 
-impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
+impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// The index as the root entry names it. `repair` makes it fit the leaves.
-    pub(crate) fn open(pool: Arc<Inner<M>>, root: Root) -> Result<Self, Fault> {
-        let chain = Chain::new(pool, root.slot, Kind::Inner)?;
+    pub(crate) fn open(pool: Arc<PoolState<M>>, root: Root) -> Result<Self, Fault> {
+        let chain = Chain::new(pool, root.slot, SegmentKind::Inner)?;
         let top = top_of(&chain, root)?;
         let upper = Self { chain, root, top: AtomicU64::new(0) };
         upper.set_top(top);

@@ -1,6 +1,6 @@
 //! From a key to a leaf, or to an inner node.
 
-use super::{Top, Upper};
+use super::{PersistentIndex, Top};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
@@ -11,7 +11,7 @@ use crate::sync::spin_loop;
 /// Retries after which a reader leaves the index and walks the chain.
 const PATIENCE: usize = 64;
 
-impl<N: Node<Ops: InnerOps>, M: Medium> Upper<N, M> {
+impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// A leaf at or left of the key's; `None` if the index cannot tell.
     pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         // No separator is MAX, and no inner node owns it.

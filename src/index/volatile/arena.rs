@@ -3,7 +3,7 @@
 //!
 //! A node stays a node. So a reader that comes late meets a version that moved on, never foreign memory.
 
-use super::node::{FROZEN, Node};
+use super::node::{NOT_LOADED, Node};
 use crate::index::version::Moved;
 use crate::memory::Zeroed;
 use std::io;
@@ -26,7 +26,7 @@ impl Arena {
     /// none.
     #[inline]
     pub(super) fn get(&self, id: Id) -> Result<&Node, Moved> {
-        self.nodes.get(id as usize).ok_or(if id & FROZEN == 0 { Moved::Written } else { Moved::Frozen })
+        self.nodes.get(id as usize).ok_or(if id & NOT_LOADED == 0 { Moved::Written } else { Moved::NotLoaded })
     }
 
     /// The node of a name that the one writer read, or that was read under its lock.

@@ -1,8 +1,8 @@
 //! One change of the tree: what the writer does under its lock.
 
 use super::arena::{Arena, Id, Spare};
-use super::frozen::{Source, Top};
-use super::node::{FILL, FROZEN, Node, WIDTH};
+use super::image::{Source, Top};
+use super::node::{FILL, NOT_LOADED, Node, WIDTH};
 use crate::index::root::{Root, RootWord};
 
 /// What the writer keeps from one change to the next.
@@ -73,11 +73,11 @@ impl<'a> Edit<'a> {
     fn child(&mut self, id: Id, slot: usize, height: usize, least: u64) -> Result<Id, Damaged> {
         let parent = self.arena.node(id);
         let (low, child) = parent.entry(slot, least);
-        if child & FROZEN == 0 {
+        if child & NOT_LOADED == 0 {
             return Ok(child);
         }
         let source = self.writer.source.as_ref().ok_or(Damaged)?;
-        let entries = source(child & !FROZEN, height as u64 - 1).ok_or(Damaged)?;
+        let entries = source(child & !NOT_LOADED, height as u64 - 1).ok_or(Damaged)?;
         if entries[0].0 != low {
             return Err(Damaged);
         }
@@ -99,7 +99,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Takes the nodes from the pool that a search for the key passes.
-    pub(super) fn thaw(&mut self, key: u64) -> Result<(), Damaged> {
+    pub(super) fn load_nodes(&mut self, key: u64) -> Result<(), Damaged> {
         if let Some(root) = self.root.get() {
             self.descend(root, key)?;
         }
@@ -240,7 +240,7 @@ impl<'a> Edit<'a> {
             let children = parent.len();
             // The neighbours, unless they are still in the pool: those are full.
             let len_of = |slot: usize| match parent.child(slot) {
-                child if child & FROZEN == 0 => arena.node(child).len(),
+                child if child & NOT_LOADED == 0 => arena.node(child).len(),
                 _ => WIDTH,
             };
             let small = |left: &usize| len_of(*left) + len_of(left + 1) <= WIDTH / 2;
@@ -311,7 +311,7 @@ impl<'a> Edit<'a> {
             for id in level {
                 let node = self.arena.node(id);
                 if height > 0 {
-                    below.extend((0..node.len()).map(|slot| node.child(slot)).filter(|child| child & FROZEN == 0));
+                    below.extend((0..node.len()).map(|slot| node.child(slot)).filter(|child| child & NOT_LOADED == 0));
                 }
                 self.give(id);
                 self.close();

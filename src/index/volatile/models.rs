@@ -2,22 +2,22 @@
 //!
 //! With a negative control: a reader that checks no version must be found wrong.
 
-use super::{Separators, freeze};
+use super::{VolatileIndex, image_of};
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
 
 /// The floor as it is.
-fn model(setup: fn(&Separators), write: fn(&Separators), key: u64, may: &'static [u64]) {
-    run(setup, write, Separators::floor, key, may);
+fn model(setup: fn(&VolatileIndex), write: fn(&VolatileIndex), key: u64, may: &'static [u64]) {
+    run(setup, write, VolatileIndex::floor, key, may);
 }
 
 fn run(
-    setup: fn(&Separators),
-    write: fn(&Separators),
-    floor: fn(&Separators, u64) -> Option<u64>,
+    setup: fn(&VolatileIndex),
+    write: fn(&VolatileIndex),
+    floor: fn(&VolatileIndex, u64) -> Option<u64>,
     key: u64,
     may: &'static [u64],
 ) {
-    models::run(|| Separators::new(0).unwrap(), setup, write, Reader { floor, looks: 1 }, key, may);
+    models::run(|| VolatileIndex::new(0).unwrap(), setup, write, Reader { floor, looks: 1 }, key, may);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn loom_floor_against_an_emptied_node() {
 /// `[0] [50 60]` become `[0 60]`.
 #[test]
 fn loom_floor_against_a_merge() {
-    let setup = |index: &Separators| {
+    let setup = |index: &VolatileIndex| {
         post(index, &[0, 20, 30, 40, 50, 60]);
         withdraw(index, &[20, 30, 40]);
     };
@@ -62,7 +62,7 @@ fn loom_floor_against_a_merge() {
 /// As an emptied node, which then takes part in the first split.
 #[test]
 fn loom_floor_against_a_node_used_again() {
-    let write = |index: &Separators| {
+    let write = |index: &VolatileIndex| {
         withdraw(index, &[50]);
         post(index, &[15]);
     };
@@ -72,7 +72,7 @@ fn loom_floor_against_a_node_used_again() {
 /// The new root is a node that once was the root and held 50.
 #[test]
 fn loom_floor_against_a_root_used_again() {
-    let setup = |index: &Separators| {
+    let setup = |index: &VolatileIndex| {
         learn(index, &[0, 50]);
         learn(index, &[0, 20]);
     };
@@ -82,13 +82,13 @@ fn loom_floor_against_a_root_used_again() {
 /// The third tree uses the nodes of the first, others in the place of others.
 #[test]
 fn loom_floor_against_rebuilds() {
-    let lows = |index: &Separators| learn(index, &[0, 20, 30, 40, 50]);
-    let write = |index: &Separators| (0..2).for_each(|_| learn(index, &[0, 20, 30, 40, 50]));
+    let lows = |index: &VolatileIndex| learn(index, &[0, 20, 30, 40, 50]);
+    let write = |index: &VolatileIndex| (0..2).for_each(|_| learn(index, &[0, 20, 30, 40, 50]));
     model(lows, write, 55, &[50]);
 }
 
 /// A descent that believes whatever it reads.
-fn unchecked(index: &Separators, key: u64) -> Option<u64> {
+fn unchecked(index: &VolatileIndex, key: u64) -> Option<u64> {
     let root = index.root.get()?;
     let mut node = index.arena.get(root.id).ok()?;
     for _ in 0..root.height {
@@ -111,10 +111,10 @@ fn loom_unchecked_split_is_found_wrong() {
 
 /// `[0 20 30 40] [50]`, none of them taken from the pool yet: whoever comes first takes them.
 #[test]
-fn loom_floor_against_a_thaw() {
-    let setup = |index: &Separators| {
-        let (words, top) = freeze([0, 20, 30, 40, 50].map(|low| (low, leaf_of(low))).to_vec());
-        let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
+fn loom_floor_against_a_load() {
+    let setup = |index: &VolatileIndex| {
+        let (words, top) = image_of([0, 20, 30, 40, 50].map(|low| (low, leaf_of(low))).to_vec());
+        let source = move |node, height| top.node((node, height), |i| words[i as usize], |_| true);
         assert!(index.restore(top, Box::new(source)));
     };
     model(setup, |index| post(index, &[15]), 42, &[40]);

@@ -27,7 +27,7 @@ pub(super) const WIDTH: usize = simd::WORDS;
 pub(super) const FILL: usize = WIDTH - WIDTH / 8;
 
 /// Marks a child that is still in the pool: the rest is its number there.
-pub(super) const FROZEN: u64 = 1 << 63;
+pub(super) const NOT_LOADED: u64 = 1 << 63;
 
 /// Words in a line.
 const PER_LINE: usize = arch::LINE / size_of::<u64>();

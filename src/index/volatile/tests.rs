@@ -1,14 +1,14 @@
 use super::arena::Id;
 use super::node::WIDTH;
-use super::{Separators, freeze};
-use crate::index::trials::{self, Model, Random, Subject, floor_in, remove_from, same};
+use super::{VolatileIndex, image_of};
+use crate::index::trials::{self, Model, Random, TestedIndex, floor_in, remove_from, same};
 use proptest::prelude::*;
 
-fn empty() -> Separators {
-    Separators::new(1 << 20).unwrap()
+fn empty() -> VolatileIndex {
+    VolatileIndex::new(1 << 20).unwrap()
 }
 
-impl Subject for Separators {
+impl TestedIndex for VolatileIndex {
     fn post(&self, low: u64, leaf: u64) {
         self.post(low, leaf);
     }
@@ -40,16 +40,16 @@ impl Subject for Separators {
     }
 }
 
-fn begun() -> (Separators, Model) {
+fn begun() -> (VolatileIndex, Model) {
     trials::begun(empty())
 }
 
-fn built(lows: impl IntoIterator<Item = u64>) -> (Separators, Model) {
+fn built(lows: impl IntoIterator<Item = u64>) -> (VolatileIndex, Model) {
     trials::built(empty(), lows)
 }
 
-/// The shape of a subtree.
-struct Shape {
+/// The subtree of a subtree.
+struct Subtree {
     nodes: usize,
     separators: usize,
     /// The greatest separator.
@@ -57,10 +57,10 @@ struct Shape {
 }
 
 /// Invariants 1 and 2 below `id`, whose first separator is `least`.
-fn shape(index: &Separators, id: Id, height: usize, least: u64) -> Result<Shape, String> {
+fn subtree(index: &VolatileIndex, id: Id, height: usize, least: u64) -> Result<Subtree, String> {
     let node = index.arena.node(id);
     node.optimistic_read().map_err(|_| "a node was left open")?;
-    let mut all = Shape { nodes: 1, separators: 0, last: least };
+    let mut all = Subtree { nodes: 1, separators: 0, last: least };
     let mut before = None;
     for slot in 0..node.len() {
         let (low, child) = node.entry(slot, least);
@@ -72,42 +72,42 @@ fn shape(index: &Separators, id: Id, height: usize, least: u64) -> Result<Shape,
             all.last = low;
             continue;
         }
-        let below = shape(index, child, height - 1, low)?;
+        let below = subtree(index, child, height - 1, low)?;
         let children = index.arena.node(child).len();
         if before.replace(children).is_some_and(|before| before + children <= WIDTH / 2) {
             return Err("two neighbours hold half a node".into());
         }
-        all = Shape { nodes: all.nodes + below.nodes, separators: all.separators + below.separators, ..below };
+        all = Subtree { nodes: all.nodes + below.nodes, separators: all.separators + below.separators, ..below };
     }
     Ok(all)
 }
 
 /// The invariants that hold between any two changes; returns the nodes of the tree.
-fn check(index: &Separators) -> Result<usize, String> {
+fn check(index: &VolatileIndex) -> Result<usize, String> {
     let root = index.root.get();
-    let shape = match root {
-        None => Shape { nodes: 0, separators: 0, last: 0 },
+    let subtree = match root {
+        None => Subtree { nodes: 0, separators: 0, last: 0 },
         Some(root) if root.height > 0 && index.arena.node(root.id).len() == 1 => {
             return Err("a root of one child".into());
         }
-        Some(root) => shape(index, root.id, root.height, 0)?,
+        Some(root) => subtree(index, root.id, root.height, 0)?,
     };
-    if shape.separators != index.len() {
-        return Err(format!("{} separators, len() is {}", shape.separators, index.len()));
+    if subtree.separators != index.len() {
+        return Err(format!("{} separators, len() is {}", subtree.separators, index.len()));
     }
     let (spare, all) = {
         let writer = index.writer.lock();
         (writer.spare.len(), writer.spare.touched())
     };
-    if shape.nodes + spare != all {
-        return Err(format!("{} nodes in the tree and {spare} spare, of {all}", shape.nodes));
+    if subtree.nodes + spare != all {
+        return Err(format!("{} nodes in the tree and {spare} spare, of {all}", subtree.nodes));
     }
     let height = root.map_or(0, |root| root.height + 1);
-    let most = shape.separators * 5 / WIDTH + 3 * height;
-    if shape.nodes > most {
-        return Err(format!("{} nodes for {} separators", shape.nodes, shape.separators));
+    let most = subtree.separators * 5 / WIDTH + 3 * height;
+    if subtree.nodes > most {
+        return Err(format!("{} nodes for {} separators", subtree.nodes, subtree.separators));
     }
-    Ok(shape.nodes)
+    Ok(subtree.nodes)
 }
 
 proptest! {
@@ -230,8 +230,8 @@ fn thinned_out_nodes_merge() {
 /// The checker must fail for a tree that is wrong.
 #[test]
 fn check_finds_faults() {
-    type Fault = fn(&Separators);
-    let root = |index: &Separators| index.root.get().unwrap().id;
+    type Fault = fn(&VolatileIndex);
+    let root = |index: &VolatileIndex| index.root.get().unwrap().id;
     let faults: [(&str, Fault); 5] = [
         ("lows do not ascend", |index| {
             let root = index.arena.node(index.root.get().unwrap().id);
@@ -259,26 +259,26 @@ fn check_finds_faults() {
     }
 }
 
-fn all(index: &Separators) -> Option<Model> {
+fn all(index: &VolatileIndex) -> Option<Model> {
     let mut all = Model::new();
     index.for_each(|low, leaf| assert!(all.insert(low, leaf).is_none())).then_some(all)
 }
 
 /// An index that has its nodes still to take from an image; those that are `damaged` are not to be had.
-fn frozen(model: &Model, damaged: impl Fn(u64) -> bool + Send + Sync + 'static) -> Separators {
-    let (words, top) = freeze(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
+fn reopened(model: &Model, damaged: impl Fn(u64) -> bool + Send + Sync + 'static) -> VolatileIndex {
+    let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
     let index = empty();
-    let thaw = move |node| top.thaw(node, |i| words[i as usize], |_| true);
-    assert!(index.restore(top, Box::new(move |node, height| thaw((node, height)).filter(|_| !damaged(node)))));
+    let node_of = move |node| top.node(node, |i| words[i as usize], |_| true);
+    assert!(index.restore(top, Box::new(move |node, height| node_of((node, height)).filter(|_| !damaged(node)))));
     index
 }
 
 #[test]
-fn a_frozen_index_thaws_as_it_is_used() {
+fn an_index_is_loaded_as_it_is_used() {
     let mut random = Random(4242);
     for size in [1, 2, 28, 29, 28 * 28, 28 * 28 + 1, 23_000] {
         let (_, mut model) = built((0..size).map(|low| low * 5));
-        let mut index = frozen(&model, |_| false);
+        let mut index = reopened(&model, |_| false);
         assert_eq!((index.len(), all(&index).as_ref()), (model.len(), Some(&model)));
         for step in 0..4000 {
             let low = 1 + random.below(size * 5);
@@ -287,7 +287,7 @@ fn a_frozen_index_thaws_as_it_is_used() {
                     index.post(low, !low);
                     model.insert(low, !low);
                 }
-                // Whole stretches go, so that nodes run empty next to others that are still frozen.
+                // Whole stretches go, so that nodes run empty next to others that are still not loaded.
                 1 => (low..low + 60).for_each(|low| assert_eq!(index.withdraw(low), model.remove(&low))),
                 _ => assert_eq!(index.floor(low), floor_in(&model, low)),
             }
@@ -296,7 +296,7 @@ fn a_frozen_index_thaws_as_it_is_used() {
             }
             if step % 1500 == 1499 {
                 // Closed and opened in between.
-                index = frozen(&all(&index).unwrap(), |_| false);
+                index = reopened(&all(&index).unwrap(), |_| false);
             }
         }
         let wanted: Vec<u64> = (0..size * 5).step_by(7).collect();
@@ -310,13 +310,13 @@ fn a_frozen_index_thaws_as_it_is_used() {
 fn a_damaged_image_is_forgotten_when_it_is_found_out() {
     let (_, model) = built((0..2000).map(|low| low * 5));
     for damaged in [0, 1, 40, 71, 72] {
-        let uses: [fn(&Separators, u64); 3] = [
+        let uses: [fn(&VolatileIndex, u64); 3] = [
             |index, key| assert_eq!(index.floor(key), None),
             |index, key| index.post(key, 7),
             |index, key| assert_eq!(index.withdraw(key), None),
         ];
         for lose in uses {
-            let index = frozen(&model, move |node| node == damaged);
+            let index = reopened(&model, move |node| node == damaged);
             assert!(!index.is_lost() && all(&index).is_none());
             (0..10_000).step_by(3).take_while(|_| !index.is_lost()).for_each(|key| {
                 if floor_in(&model, key) != index.floor(key) {
@@ -335,11 +335,11 @@ fn a_damaged_image_is_forgotten_when_it_is_found_out() {
 
 #[test]
 fn no_flipped_bit_of_an_image_is_believed() {
-    let (words, top) = freeze((0..60).map(|low| (low * 3, low * 64)).collect());
+    let (words, top) = image_of((0..60).map(|low| (low * 3, low * 64)).collect());
     assert_eq!((top.nodes, top.height, top.len), (4, 1, 60));
     let all = words.len() as u64;
     assert!(top.fits(all) && !top.fits(all - 1) && !super::Top { len: u64::MAX, ..top }.fits(all));
-    let of = |words: &[u64], node| top.thaw(node, |i| words[i as usize], |at| at.is_multiple_of(64));
+    let of = |words: &[u64], node| top.node(node, |i| words[i as usize], |at| at.is_multiple_of(64));
     for node in [(0, 0), (1, 0), (2, 0), (3, 1)] {
         let sound = of(&words, node).unwrap();
         for bit in 0..words.len() * 64 {

@@ -1,9 +1,9 @@
 //! What the writer does under its lock.
 
-use super::frozen::Frozen;
-use super::half::{FAN, Shape, above, child, fork};
+use super::half::{FAN, Numbering, above, child, fork};
+use super::not_loaded::NotLoaded;
 use super::parent::{Parent, UNIT};
-use super::{FlatSeparators, Rebuilds};
+use super::{FlatIndex, Rebuilds};
 use crate::index::Root;
 use crate::sync::{Ordering, fence};
 use std::time::Instant;
@@ -13,14 +13,14 @@ use std::time::Instant;
 pub(super) struct Writer {
     /// Of the current nodes; if there are none, of those before.
     pub(super) generation: u64,
-    pub(super) shape: Shape,
+    pub(super) numbering: Numbering,
     /// For each inner node the number of parents below it that have leaves.
     pub(super) live: Vec<usize>,
     /// The most bytes that were ever used in each half.
     bytes: [u64; 2],
     pub(super) rebuilds: Rebuilds,
     /// Where nodes come from that are not made yet, if there may be any.
-    pub(super) frozen: Option<Frozen>,
+    pub(super) not_loaded: Option<NotLoaded>,
 }
 
 impl Writer {
@@ -29,19 +29,19 @@ impl Writer {
     }
 
     /// Begins a generation in which all parents have leaves.
-    pub(super) fn begin(&mut self, generation: u64, shape: Shape) {
-        let (inner, behind) = (shape.inner(), shape.first + shape.parents);
+    pub(super) fn begin(&mut self, generation: u64, numbering: Numbering) {
+        let (inner, behind) = (numbering.inner(), numbering.first + numbering.parents);
         self.live.clear();
         self.live.resize(inner, 0);
         for id in (0..inner).rev() {
             let children = child(id, 0)..child(id, FAN);
-            self.live[id] = if children.start >= shape.first {
+            self.live[id] = if children.start >= numbering.first {
                 children.end.min(behind) - children.start
             } else {
                 self.live[children.start.min(inner)..children.end.min(inner)].iter().sum()
             };
         }
-        (self.generation, self.shape) = (generation, shape);
+        (self.generation, self.numbering) = (generation, numbering);
     }
 
     /// Counts the bytes of nodes that were made.
@@ -51,10 +51,10 @@ impl Writer {
     }
 }
 
-impl FlatSeparators {
+impl FlatIndex {
     /// All parents, in order, none of which is still to be made.
     pub(super) fn parents<'s>(&'s self, writer: &Writer) -> impl Iterator<Item = Parent<'s>> + use<'s> {
-        let parents = self.root.get().map_or(0, |_| writer.shape.parents);
+        let parents = self.root.get().map_or(0, |_| writer.numbering.parents);
         let half = &self.halves[(writer.generation % 2) as usize];
         (0..parents).map(|ordinal| half.parent(ordinal).expect("all parents are there"))
     }
@@ -73,7 +73,7 @@ impl FlatSeparators {
         let Some(root) = self.root.get() else {
             return Some(low == 0 && self.learn_locked(writer, std::iter::once((low, leaf))) == 1);
         };
-        self.thaw(writer, low)?;
+        self.load_nodes(writer, low)?;
         let (_, parent, slot) = self.owner(root, low);
         let new = parent.low(slot) != low;
         if new && parent.len() == parent.room() {
@@ -88,7 +88,7 @@ impl FlatSeparators {
     /// Takes `low` out, unless it is 0; returns its leaf. `None` if the image is damaged.
     pub(super) fn withdraw_locked(&self, writer: &mut Writer, low: u64) -> Option<Option<u64>> {
         let Some(root) = self.root.get() else { return Some(None) };
-        self.thaw(writer, low)?;
+        self.load_nodes(writer, low)?;
         let (ordinal, parent, slot) = self.owner(root, low);
         let (found, leaf) = parent.entry(slot);
         if found != low || low == 0 {
@@ -100,12 +100,12 @@ impl FlatSeparators {
             let least = match parent.entries().next() {
                 Some((low, _)) => low - 1,
                 None => {
-                    let mut id = writer.shape.first + ordinal;
+                    let mut id = writer.numbering.first + ordinal;
                     while id > 0 {
                         (id, _) = above(id);
                         writer.live[id] -= 1;
                     }
-                    self.half(root).least(writer.shape, ordinal + 1)
+                    self.half(root).least(writer.numbering, ordinal + 1)
                 }
             };
             self.raise(root, writer, ordinal, least);
@@ -120,7 +120,7 @@ impl FlatSeparators {
     /// Where there is no leaf below an inner node, its own separator is enough. So it takes no more steps than two inner
     /// nodes of each level have children.
     fn raise(&self, root: Root, writer: &Writer, ordinal: usize, word: u64) {
-        let (half, first) = (self.half(root), writer.shape.first);
+        let (half, first) = (self.half(root), writer.numbering.first);
         let has_leaves = |id: usize| match id.checked_sub(first) {
             // Of those that are not made yet, none was emptied.
             Some(ordinal) => half.parent(ordinal).map_or(true, |parent| parent.len() > 0),
@@ -148,7 +148,7 @@ impl FlatSeparators {
             Some(each) if len > 0 => self.build(writer, len, each, pairs.map(|pair| (pair, 1))),
             _ => {
                 self.root.set(None);
-                writer.frozen = None;
+                writer.not_loaded = None;
             }
         }
         len
@@ -159,8 +159,8 @@ impl FlatSeparators {
         let start = Instant::now();
         let len = self.len();
         let Some(each) = self.halves[0].leaves_each(len) else { return Some(false) };
-        self.thaw_all(writer)?;
-        let parents = writer.shape.parents as u64;
+        self.load_all(writer)?;
+        let parents = writer.numbering.parents as u64;
         let posts: u64 = self.parents(writer).map(Parent::posts).sum();
         // What comes from a parent that took more than its share of posts gets a unit more than that had.
         let units = |parent: Parent<'_>| match parent.posts() * parents > posts {
@@ -186,23 +186,23 @@ impl FlatSeparators {
         fence(Ordering::Release);
         let generation = writer.generation + 1;
         let half = &self.halves[(generation % 2) as usize];
-        let shape = Shape::over(len.div_ceil(each));
+        let numbering = Numbering::over(len.div_ceil(each));
         let mut last = None;
         let mut entries = entries.take(len).inspect(|&((low, _), _)| {
             debug_assert!(last.replace(low).map_or(low == 0, |last| last < low), "separators must ascend from 0");
         });
         let mut start = 0;
-        for ordinal in 0..shape.parents {
+        for ordinal in 0..numbering.parents {
             let (entry, units) = entries.next().expect("as many as were promised");
             let rest = entries.by_ref().take(each - 1).map(|(entry, _)| entry);
-            half.make(shape, ordinal, entry.0, (start, units)).fill(std::iter::once(entry).chain(rest));
+            half.make(numbering, ordinal, entry.0, (start, units)).fill(std::iter::once(entry).chain(rest));
             start += units;
         }
-        half.end(shape);
-        writer.begin(generation, shape);
-        writer.frozen = None;
+        half.end(numbering);
+        writer.begin(generation, numbering);
+        writer.not_loaded = None;
         let bytes = &mut writer.bytes[(generation % 2) as usize];
-        *bytes = shape.bytes(start).max(*bytes);
-        self.root.set(Some(Root { id: generation, height: shape.levels }));
+        *bytes = numbering.bytes(start).max(*bytes);
+        self.root.set(Some(Root { id: generation, height: numbering.levels }));
     }
 }

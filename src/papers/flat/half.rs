@@ -36,7 +36,7 @@ pub(super) fn above(id: usize) -> (usize, usize) {
 
 /// The ids of nodes over so many parents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct Numbering {
     pub(super) parents: usize,
     /// Levels of inner nodes.
     pub(super) levels: usize,
@@ -44,7 +44,7 @@ pub(super) struct Shape {
     pub(super) first: usize,
 }
 
-impl Shape {
+impl Numbering {
     /// As few levels as will do.
     pub(super) fn over(parents: usize) -> Self {
         let (mut levels, mut first, mut most) = (0, 0, 1usize);
@@ -75,8 +75,8 @@ impl Shape {
 
 /// Levels of nodes that a rebuild of so many separators makes, and their bytes.
 pub(crate) fn built(separators: usize) -> (u64, u64) {
-    let shape = Shape::over(separators);
-    (shape.levels as u64 + u64::from(separators > 0), shape.bytes(separators))
+    let numbering = Numbering::over(separators);
+    (numbering.levels as u64 + u64::from(separators > 0), numbering.bytes(separators))
 }
 
 /// See the [module](self).
@@ -96,7 +96,7 @@ impl Half {
         let parents = most.clamp(1, MOST) as usize;
         let units = parents * if adaptive { SPREAD } else { 1 };
         Ok(Self {
-            inner: Zeroed::new(Shape::over(parents).inner() * UNIT)?,
+            inner: Zeroed::new(Numbering::over(parents).inner() * UNIT)?,
             places: Zeroed::new(parents)?,
             units: Zeroed::new(units * UNIT)?,
         })
@@ -134,7 +134,7 @@ impl Half {
     #[inline]
     pub(super) fn next(&self, id: usize, key: u64) -> Result<usize, Moved> {
         let words = self.inner.get(id * UNIT..).and_then(|words| words.first_chunk::<UNIT>());
-        let words = words.ok_or(Moved::Frozen)?;
+        let words = words.ok_or(Moved::NotLoaded)?;
         Ok(child(id, partition(UNIT, |at| words[at].load(Ordering::Relaxed) < key)))
     }
 
@@ -142,9 +142,9 @@ impl Half {
     /// not be made yet.
     #[inline]
     pub(super) fn parent(&self, ordinal: usize) -> Result<Parent<'_>, Moved> {
-        let place = self.places.get(ordinal).ok_or(Moved::Frozen)?.load(Ordering::Relaxed);
+        let place = self.places.get(ordinal).ok_or(Moved::NotLoaded)?.load(Ordering::Relaxed);
         let (start, units) = ((place & u64::from(u32::MAX)) as usize * UNIT, (place >> 32) as usize * UNIT);
-        self.units.get(start..start + units).and_then(Parent::new).ok_or(Moved::Frozen)
+        self.units.get(start..start + units).and_then(Parent::new).ok_or(Moved::NotLoaded)
     }
 
     // For the one writer.
@@ -156,8 +156,12 @@ impl Half {
     }
 
     /// The separator in front of a parent, in the form of its word. Not of the first.
-    pub(super) fn least(&self, shape: Shape, ordinal: usize) -> u64 {
-        if ordinal < shape.parents { self.separator(fork(shape.first + ordinal)).load(Ordering::Relaxed) } else { NONE }
+    pub(super) fn least(&self, numbering: Numbering, ordinal: usize) -> u64 {
+        if ordinal < numbering.parents {
+            self.separator(fork(numbering.first + ordinal)).load(Ordering::Relaxed)
+        } else {
+            NONE
+        }
     }
 
     /// Lets a separator rise.
@@ -168,9 +172,9 @@ impl Half {
     }
 
     /// Makes a parent of units that no other has, empty. Parents are made in order.
-    pub(super) fn make(&self, shape: Shape, ordinal: usize, low: u64, units: (usize, usize)) -> Parent<'_> {
+    pub(super) fn make(&self, numbering: Numbering, ordinal: usize, low: u64, units: (usize, usize)) -> Parent<'_> {
         if ordinal > 0 {
-            self.separator(fork(shape.first + ordinal)).store(low - 1, Ordering::Relaxed);
+            self.separator(fork(numbering.first + ordinal)).store(low - 1, Ordering::Relaxed);
         }
         self.place(ordinal, units)
     }
@@ -196,8 +200,8 @@ impl Half {
     }
 
     /// Once all parents are made: no separator is behind the last child of an inner node.
-    pub(super) fn end(&self, shape: Shape) {
-        let mut last = shape.first + shape.parents - 1;
+    pub(super) fn end(&self, numbering: Numbering) {
+        let mut last = numbering.first + numbering.parents - 1;
         while last > 0 {
             let (node, k) = above(last);
             self.inner[node * UNIT..][k..UNIT].iter().for_each(|word| word.store(NONE, Ordering::Relaxed));

@@ -42,14 +42,14 @@
 //! from here.
 
 mod edit;
-mod frozen;
 mod half;
+mod load;
 #[cfg(all(test, loom))]
 mod models;
+mod not_loaded;
 mod parent;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod thaw;
 
 use crate::index::{GROUP, Moved, RUN, Root, RootWord, Source, Top, again};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
@@ -70,7 +70,7 @@ pub(crate) struct Rebuilds {
 }
 
 /// Separators and their leaves. See the [module](self).
-pub(crate) struct FlatSeparators {
+pub(crate) struct FlatIndex {
     /// Of its fields, the height is the number of levels of inner nodes.
     root: RootWord,
     len: AtomicUsize,
@@ -81,15 +81,15 @@ pub(crate) struct FlatSeparators {
     lost: AtomicBool,
 }
 
-impl core::fmt::Debug for FlatSeparators {
+impl core::fmt::Debug for FlatIndex {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("FlatSeparators").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("FlatIndex").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
-crate::index::in_memory! { FlatSeparators }
+crate::index::in_memory! { FlatIndex }
 
-impl FlatSeparators {
+impl FlatIndex {
     /// An index without separators, of which there may be so many. If it is `adaptive`, parents that take more separators
     /// than others are enlarged when they are built anew.
     ///
@@ -143,7 +143,7 @@ impl FlatSeparators {
             return found;
         }
         let mut writer = self.writer.lock();
-        self.unless_damaged(&mut writer, |writer| self.thaw(writer, key));
+        self.unless_damaged(&mut writer, |writer| self.load_nodes(writer, key));
         self.try_floor(key).expect("nothing moves under the writer's lock")
     }
 
@@ -151,7 +151,7 @@ impl FlatSeparators {
     fn unless_damaged<R: Default>(&self, writer: &mut Writer, work: impl FnOnce(&mut Writer) -> Option<R>) -> R {
         work(writer).unwrap_or_else(|| {
             self.root.set(None);
-            writer.frozen = None;
+            writer.not_loaded = None;
             self.len.store(0, Ordering::Relaxed);
             self.lost.store(true, Ordering::Release);
             R::default()
@@ -202,9 +202,9 @@ impl FlatSeparators {
             Ok(found) => found,
             Err(Moved::Written) => None,
             // Or a scan would find nothing to ask ahead for, however often it came by.
-            Err(Moved::Frozen) => {
+            Err(Moved::NotLoaded) => {
                 let mut writer = self.writer.try_lock()?;
-                self.unless_damaged(&mut writer, |writer| self.thaw(writer, key));
+                self.unless_damaged(&mut writer, |writer| self.load_nodes(writer, key));
                 self.search(key, run).ok().flatten()
             }
         }
@@ -223,7 +223,7 @@ impl FlatSeparators {
         parent.version().validate(version)?;
         // Behind the fence.
         self.root.validate(root)?;
-        found.map(Some).ok_or(Moved::Frozen)
+        found.map(Some).ok_or(Moved::NotLoaded)
     }
 
     /// The nodes below a root.
@@ -271,12 +271,12 @@ impl FlatSeparators {
         let mut writer = self.writer.lock();
         let Some(root) = self.root.get() else { return true };
         let half = self.half(root);
-        (0..writer.shape.parents).all(|ordinal| match (half.parent(ordinal), &mut writer.frozen) {
+        (0..writer.numbering.parents).all(|ordinal| match (half.parent(ordinal), &mut writer.not_loaded) {
             (Ok(parent), _) => {
                 parent.entries().for_each(|(low, leaf)| f(low, leaf));
                 true
             }
-            (Err(_), Some(frozen)) => frozen
+            (Err(_), Some(not_loaded)) => not_loaded
                 .entries(ordinal)
                 .map(|entries| entries.into_iter().for_each(|(low, leaf)| f(low, leaf)))
                 .is_some(),

@@ -3,27 +3,27 @@
 //!
 //! With negative controls: readers that check less must be found wrong.
 
-use super::FlatSeparators;
-use crate::index::freeze;
+use super::FlatIndex;
+use crate::index::image_of;
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
 
 /// The floor as it is.
-fn model(setup: fn(&FlatSeparators), write: fn(&FlatSeparators), key: u64, may: &'static [u64]) {
-    run(setup, write, FlatSeparators::floor, key, may);
+fn model(setup: fn(&FlatIndex), write: fn(&FlatIndex), key: u64, may: &'static [u64]) {
+    run(setup, write, FlatIndex::floor, key, may);
 }
 
 fn run(
-    setup: fn(&FlatSeparators),
-    write: fn(&FlatSeparators),
-    floor: fn(&FlatSeparators, u64) -> Option<u64>,
+    setup: fn(&FlatIndex),
+    write: fn(&FlatIndex),
+    floor: fn(&FlatIndex, u64) -> Option<u64>,
     key: u64,
     may: &'static [u64],
 ) {
     models::run(new, setup, write, Reader { floor, looks: 2 }, key, may);
 }
 
-fn new() -> FlatSeparators {
-    FlatSeparators::new(5, false).unwrap()
+fn new() -> FlatIndex {
+    FlatIndex::new(5, false).unwrap()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn loom_floor_against_a_new_floor_and_a_spread() {
 /// `[0] [20 25]`, and the second parent begins with 25.
 #[test]
 fn loom_floor_against_a_risen_separator() {
-    let setup = |index: &FlatSeparators| {
+    let setup = |index: &FlatIndex| {
         learn(index, &[0, 20]);
         post(index, &[25]);
     };
@@ -60,7 +60,7 @@ fn loom_floor_against_a_risen_separator() {
 /// `[0] [20] [30]`, and the second parent has nothing; what then comes in its place is in the first.
 #[test]
 fn loom_floor_against_an_emptied_parent() {
-    let write = |index: &FlatSeparators| {
+    let write = |index: &FlatIndex| {
         withdraw(index, &[20]);
         post(index, &[22]);
     };
@@ -76,7 +76,7 @@ fn loom_floor_against_emptied_parents() {
 /// `[0] [20] [30]`, from left to right: two separators rise at last.
 #[test]
 fn loom_floor_against_separators_that_rise_together() {
-    let setup = |index: &FlatSeparators| {
+    let setup = |index: &FlatIndex| {
         learn(index, &[0, 20, 30]);
         withdraw(index, &[20]);
     };
@@ -86,26 +86,26 @@ fn loom_floor_against_separators_that_rise_together() {
 /// The new nodes are where those of the generation before the last were. One look says as much as two: there is one answer.
 #[test]
 fn loom_floor_against_a_half_used_again() {
-    let setup = |index: &FlatSeparators| learn(index, &[0, 20, 30]);
-    let write = |index: &FlatSeparators| {
+    let setup = |index: &FlatIndex| learn(index, &[0, 20, 30]);
+    let write = |index: &FlatIndex| {
         learn(index, &[0, 30]);
         learn(index, &[0, 10, 20, 30]);
     };
-    models::run(new, setup, write, Reader { floor: FlatSeparators::floor, looks: 1 }, 35, &[30]);
+    models::run(new, setup, write, Reader { floor: FlatIndex::floor, looks: 1 }, 35, &[30]);
 }
 
 /// `[0] [10] ... [80]` and `[90] [100] [110]` below one inner node each, of which the second is not made yet: whoever comes first
 /// makes what is on its way.
 #[test]
-fn loom_floor_against_a_thaw() {
-    fn model(write: fn(&FlatSeparators), key: u64, may: &'static [u64]) {
-        let setup = |index: &FlatSeparators| {
-            let (words, top) = freeze((0..12).map(|i| (i * 10, leaf_of(i * 10))).collect());
-            let source = move |node, height| top.thaw((node, height), |i| words[i as usize], |_| true);
+fn loom_floor_against_a_load() {
+    fn model(write: fn(&FlatIndex), key: u64, may: &'static [u64]) {
+        let setup = |index: &FlatIndex| {
+            let (words, top) = image_of((0..12).map(|i| (i * 10, leaf_of(i * 10))).collect());
+            let source = move |node, height| top.node((node, height), |i| words[i as usize], |_| true);
             assert!(index.restore(top, Box::new(source)));
         };
-        let new = || FlatSeparators::new(12, false).unwrap();
-        models::run(new, setup, write, Reader { floor: FlatSeparators::floor, looks: 1 }, key, may);
+        let new = || FlatIndex::new(12, false).unwrap();
+        models::run(new, setup, write, Reader { floor: FlatIndex::floor, looks: 1 }, key, may);
     }
     model(|index| post(index, &[105]), 107, &[100, 105]);
     model(|index| post(index, &[115]), 95, &[90]);
@@ -113,7 +113,7 @@ fn loom_floor_against_a_thaw() {
 }
 
 /// Reads what is there, whatever the version.
-fn unversioned(index: &FlatSeparators, key: u64) -> Option<u64> {
+fn unversioned(index: &FlatIndex, key: u64) -> Option<u64> {
     let root = index.root.get()?;
     let half = index.half(root);
     let parent = half.parent(half.ordinal(root.height, key).ok()?).ok()?;
@@ -121,7 +121,7 @@ fn unversioned(index: &FlatSeparators, key: u64) -> Option<u64> {
 }
 
 /// Reads the nodes of one generation as if they were those of another, if it comes late.
-fn unrooted(index: &FlatSeparators, key: u64) -> Option<u64> {
+fn unrooted(index: &FlatIndex, key: u64) -> Option<u64> {
     loop {
         let root = index.root.get()?;
         let half = index.half(root);
@@ -147,7 +147,7 @@ fn loom_unversioned_shift_is_found_wrong() {
 #[test]
 #[should_panic]
 fn loom_unrooted_half_is_found_wrong() {
-    let write = |index: &FlatSeparators| {
+    let write = |index: &FlatIndex| {
         learn(index, &[0, 30]);
         learn(index, &[0, 10, 20, 30]);
     };

@@ -1,12 +1,12 @@
-use super::FlatSeparators;
-use super::half::{FAN, Shape, above, child, fork};
+use super::FlatIndex;
+use super::half::{FAN, Numbering, above, child, fork};
 use super::parent::{PACKED, ROOM, UNIT};
-use crate::index::freeze;
-use crate::index::trials::{self, Model, Random, Subject, floor_in, leaf_of, remove_from, same};
+use crate::index::image_of;
+use crate::index::trials::{self, Model, Random, TestedIndex, floor_in, leaf_of, remove_from, same};
 use proptest::prelude::*;
 use std::cell::Cell;
 
-impl Subject for FlatSeparators {
+impl TestedIndex for FlatIndex {
     fn post(&self, low: u64, leaf: u64) {
         self.post(low, leaf);
     }
@@ -38,36 +38,38 @@ impl Subject for FlatSeparators {
     }
 }
 
-fn fixed() -> FlatSeparators {
-    FlatSeparators::new(1 << 17, false).unwrap()
+fn fixed() -> FlatIndex {
+    FlatIndex::new(1 << 17, false).unwrap()
 }
 
-fn adaptive() -> FlatSeparators {
-    FlatSeparators::new(1 << 17, true).unwrap()
+fn adaptive() -> FlatIndex {
+    FlatIndex::new(1 << 17, true).unwrap()
 }
 
-const BOTH: [fn() -> FlatSeparators; 2] = [fixed, adaptive];
+const BOTH: [fn() -> FlatIndex; 2] = [fixed, adaptive];
 
-fn built(lows: impl IntoIterator<Item = u64>) -> (FlatSeparators, Model) {
+fn built(lows: impl IntoIterator<Item = u64>) -> (FlatIndex, Model) {
     trials::built(fixed(), lows)
 }
 
 /// Invariants 1 to 3; returns the number of parents.
-fn check(index: &FlatSeparators) -> Result<usize, String> {
+fn check(index: &FlatIndex) -> Result<usize, String> {
     let mut writer = index.writer.lock();
-    index.thaw_all(&mut writer).ok_or("a damaged image")?;
+    index.load_all(&mut writer).ok_or("a damaged image")?;
     let Some(root) = index.root.get() else {
         return if index.len() == 0 { Ok(0) } else { Err("separators without a root".into()) };
     };
-    let (half, shape) = (index.half(root), writer.shape);
-    if (root.id, root.height) != (writer.generation, shape.levels) || Shape::over(shape.parents) != shape {
+    let (half, numbering) = (index.half(root), writer.numbering);
+    if (root.id, root.height) != (writer.generation, numbering.levels)
+        || Numbering::over(numbering.parents) != numbering
+    {
         return Err("the root is not the writer's".into());
     }
     let has_leaves = |ordinal: usize| half.parent(ordinal).is_ok_and(|parent| parent.len() > 0);
     // Whether some parent is below an inner node that has leaves below.
-    let mut live = vec![0; shape.inner()];
-    for ordinal in (0..shape.parents).filter(|&ordinal| has_leaves(ordinal)) {
-        let mut id = shape.first + ordinal;
+    let mut live = vec![0; numbering.inner()];
+    for ordinal in (0..numbering.parents).filter(|&ordinal| has_leaves(ordinal)) {
+        let mut id = numbering.first + ordinal;
         while id > 0 {
             id = above(id).0;
             live[id] += 1;
@@ -78,14 +80,14 @@ fn check(index: &FlatSeparators) -> Result<usize, String> {
     }
     let mut separators = 0;
     let mut next = u64::MAX;
-    for ordinal in (0..shape.parents).rev() {
+    for ordinal in (0..numbering.parents).rev() {
         let parent = half.parent(ordinal).map_err(|_| "a parent without a place")?;
         parent.version().optimistic_read().map_err(|_| "a parent was left open")?;
-        let least = if ordinal == 0 { u64::MAX } else { half.least(shape, ordinal) };
+        let least = if ordinal == 0 { u64::MAX } else { half.least(numbering, ordinal) };
         let lows: Vec<u64> = parent.entries().map(|(low, _)| low).collect();
         separators += lows.len();
         let Some(&last) = lows.last() else {
-            let hidden = std::iter::successors(Some(shape.first + ordinal), |&id| (id > 0).then(|| above(id).0))
+            let hidden = std::iter::successors(Some(numbering.first + ordinal), |&id| (id > 0).then(|| above(id).0))
                 .skip(1)
                 .any(|id| live[id] == 0);
             if least != next && !hidden {
@@ -103,14 +105,14 @@ fn check(index: &FlatSeparators) -> Result<usize, String> {
     }
     for (id, &live) in live.iter().enumerate() {
         let words: Vec<u64> = (1..FAN)
-            .filter(|&k| child(id, k) < shape.inner() || (shape.first..).contains(&child(id, k)))
+            .filter(|&k| child(id, k) < numbering.inner() || (numbering.first..).contains(&child(id, k)))
             .map(|k| half.separator(child(id, k)).load(std::sync::atomic::Ordering::Relaxed))
             .collect();
         if live > 0 && !words.is_sorted() {
             return Err("separators do not ascend".into());
         }
     }
-    if separators == index.len() { Ok(shape.parents) } else { Err(format!("{separators}, not {}", index.len())) }
+    if separators == index.len() { Ok(numbering.parents) } else { Err(format!("{separators}, not {}", index.len())) }
 }
 
 proptest! {
@@ -160,7 +162,7 @@ fn rebuilds_of_every_size() {
     for size in (0..1000).filter(|size| *size < 200 || size % 61 == 0 || size % FAN as u64 <= 1) {
         let (index, mut model) = built((0..size).map(|low| low * 5));
         assert_eq!(check(&index), Ok(model.len()));
-        Subject::learn(&again, &model);
+        TestedIndex::learn(&again, &model);
         same(&again, &model);
         for low in (0..size * 5).step_by(13) {
             index.post(low, 1);
@@ -220,7 +222,7 @@ fn a_full_parent_is_spread() {
 
 #[test]
 fn parents_that_grow_are_enlarged() {
-    let rebuilds = |empty: fn() -> FlatSeparators| {
+    let rebuilds = |empty: fn() -> FlatIndex| {
         let index = empty();
         let last = Cell::new(0);
         (0..3000).for_each(|low| index.post(low, leaf_of(low)));
@@ -237,7 +239,7 @@ fn parents_that_grow_are_enlarged() {
 
 #[test]
 fn parents_fall_back_to_one_size_if_there_is_no_room_for_larger_ones() {
-    let (index, mut model) = trials::begun(FlatSeparators::new(100, true).unwrap());
+    let (index, mut model) = trials::begun(FlatIndex::new(100, true).unwrap());
     for low in (0..100).chain((0..99).map(|i| 1000 - i)) {
         index.post(low, low);
         model.insert(low, low);
@@ -248,7 +250,7 @@ fn parents_fall_back_to_one_size_if_there_is_no_room_for_larger_ones() {
 #[test]
 fn what_there_is_no_room_for_is_left_out() {
     for empty in [false, true] {
-        let index = FlatSeparators::new(16, empty).unwrap();
+        let index = FlatIndex::new(16, empty).unwrap();
         index.post(0, leaf_of(0));
         for low in 1..200 {
             let before = index.len();
@@ -283,7 +285,7 @@ fn memory_is_bounded_by_the_largest_set() {
         }
         check(&index).unwrap();
     }
-    assert!(index.bytes() <= 2 * Shape::over(2000).bytes(2000));
+    assert!(index.bytes() <= 2 * Numbering::over(2000).bytes(2000));
 }
 
 #[test]
@@ -312,29 +314,31 @@ fn groups_are_found_side_by_side() {
 #[test]
 fn ids_lead_down_and_up() {
     for parents in [1, 2, FAN, FAN + 1, FAN * FAN, FAN * FAN + 1, 5000] {
-        let shape = Shape::over(parents);
-        assert!(FAN.pow(shape.levels as u32) >= parents);
-        assert!(shape.levels == 0 || FAN.pow(shape.levels as u32 - 1) < parents);
-        let last = shape.first + parents - 1;
-        assert!(last == 0 || above(last).0 + 1 == shape.inner());
+        let numbering = Numbering::over(parents);
+        assert!(FAN.pow(numbering.levels as u32) >= parents);
+        assert!(numbering.levels == 0 || FAN.pow(numbering.levels as u32 - 1) < parents);
+        let last = numbering.first + parents - 1;
+        assert!(last == 0 || above(last).0 + 1 == numbering.inner());
         for id in 1..=last {
             let (node, k) = above(id);
             assert_eq!(child(node, k), id);
         }
         for ordinal in 1..parents {
-            let id = fork(shape.first + ordinal);
+            let id = fork(numbering.first + ordinal);
             assert!(above(id).1 > 0);
             // It begins with that parent.
-            assert!(std::iter::successors(Some(id), |&id| Some(child(id, 0))).any(|id| id == shape.first + ordinal));
+            assert!(
+                std::iter::successors(Some(id), |&id| Some(child(id, 0))).any(|id| id == numbering.first + ordinal)
+            );
         }
     }
 }
 
 /// An index that begins with the image of these separators, of which the nodes that are `damaged` cannot be read.
-fn restored(index: FlatSeparators, model: &Model, damaged: fn(u64) -> bool) -> FlatSeparators {
-    let (words, top) = freeze(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
-    let thaw = move |node| top.thaw(node, |i| words[i as usize], |_| true);
-    assert!(index.restore(top, Box::new(move |node, height| thaw((node, height)).filter(|_| !damaged(node)))));
+fn restored(index: FlatIndex, model: &Model, damaged: fn(u64) -> bool) -> FlatIndex {
+    let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
+    let node_of = move |node| top.node(node, |i| words[i as usize], |_| true);
+    assert!(index.restore(top, Box::new(move |node, height| node_of((node, height)).filter(|_| !damaged(node)))));
     assert_eq!(index.len(), model.len());
     index
 }
@@ -370,7 +374,7 @@ fn a_restored_index_is_made_as_it_is_used() {
             }
             assert_eq!(index.floor(u64::MAX), floor_in(&model, u64::MAX));
             same(&index, &model);
-            assert_eq!(index.bytes(), Shape::over(count as usize).bytes(count as usize));
+            assert_eq!(index.bytes(), Numbering::over(count as usize).bytes(count as usize));
         }
     }
 }
@@ -380,19 +384,19 @@ fn a_restored_index_is_made_as_it_is_used() {
 fn a_restored_index_of_few_parents() {
     for count in 17..=32 {
         let mut model = multiples(count);
-        let index = restored(FlatSeparators::new(16, true).unwrap(), &model, |_| false);
+        let index = restored(FlatIndex::new(16, true).unwrap(), &model, |_| false);
         for key in (0..count * 5).rev() {
             assert_eq!(index.floor(key), floor_in(&model, key));
         }
         same(&index, &model);
-        let index = restored(FlatSeparators::new(16, false).unwrap(), &model, |_| false);
+        let index = restored(FlatIndex::new(16, false).unwrap(), &model, |_| false);
         for low in (40..100).rev() {
             assert_eq!(index.withdraw(low), remove_from(&mut model, low));
         }
         same(&index, &model);
     }
-    let index = FlatSeparators::new(16, true).unwrap();
-    let (_, top) = freeze(multiples(33).into_iter().collect());
+    let index = FlatIndex::new(16, true).unwrap();
+    let (_, top) = image_of(multiples(33).into_iter().collect());
     assert!(!index.restore(top, Box::new(|_, _| unreachable!("there is no room for it"))));
 }
 
@@ -457,16 +461,16 @@ fn a_restored_index_takes_every_change() {
 fn a_damaged_image_is_given_up() {
     let model = multiples(600);
     let top = |damaged: fn(u64) -> bool| {
-        let (words, top) = freeze(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
+        let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
         fixed().restore(
             top,
             Box::new(move |node, height| {
-                top.thaw((node, height), |i| words[i as usize], |_| true).filter(|_| !damaged(node))
+                top.node((node, height), |i| words[i as usize], |_| true).filter(|_| !damaged(node))
             }),
         )
     };
     assert!(!top(|node| node == 0) && top(|node| node > 21));
-    type Use = fn(&FlatSeparators);
+    type Use = fn(&FlatIndex);
     let uses: [Use; 5] = [
         |index| assert_eq!(index.run_at_once(2700), None),
         |index| assert_eq!(index.floor(2700), None),
@@ -483,11 +487,11 @@ fn a_damaged_image_is_given_up() {
         // Not the first leaf alone, which would hide that the others are to be learned.
         index.post(0, 1);
         assert!(index.is_lost() && index.len() == 0 && index.floor(77).is_none(), "{i}");
-        Subject::learn(&index, &model);
+        TestedIndex::learn(&index, &model);
         assert!(!index.is_lost());
         same(&index, &model);
     }
-    let (_, none) = freeze(Vec::new());
+    let (_, none) = image_of(Vec::new());
     assert!(!fixed().restore(none, Box::new(|_, _| None)));
 }
 
@@ -527,7 +531,7 @@ fn readers_never_miss_what_is_not_made_yet() {
 /// The checker must fail for an index that is wrong.
 #[test]
 fn check_finds_faults() {
-    type Fault = fn(&FlatSeparators);
+    type Fault = fn(&FlatIndex);
     let faults: [(&str, Fault); 6] = [
         ("lows do not ascend", |index| parent(index, 20).post(1, (7, 7), true)),
         ("left open", |index| assert!(parent(index, 20).version().open())),
@@ -535,12 +539,12 @@ fn check_finds_faults() {
         ("counted wrong", |index| parent(index, 20).remove(0)),
         ("owns something", |index| {
             index.withdraw(100);
-            let (root, shape) = (index.root.get().unwrap(), index.writer.lock().shape);
-            index.half(root).separator(fork(shape.first + 20)).store(99, std::sync::atomic::Ordering::Relaxed);
+            let (root, numbering) = (index.root.get().unwrap(), index.writer.lock().numbering);
+            index.half(root).separator(fork(numbering.first + 20)).store(99, std::sync::atomic::Ordering::Relaxed);
         }),
         ("not 200", |index| index.len.store(200, std::sync::atomic::Ordering::Relaxed)),
     ];
-    fn parent(index: &FlatSeparators, ordinal: usize) -> super::Parent<'_> {
+    fn parent(index: &FlatIndex, ordinal: usize) -> super::Parent<'_> {
         index.half(index.root.get().unwrap()).parent(ordinal).unwrap()
     }
     for (message, fault) in faults {

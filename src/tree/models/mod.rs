@@ -110,7 +110,7 @@ impl<N: Node> Model<N> {
             act(sound)();
             act(after)();
             // Not closed in order: that is not what is modelled, and takes long.
-            tree.core.note::<()>(Err(Broken::new(0, "the end")));
+            tree.state.note::<()>(Err(Broken::new(0, "the end")));
             drop(tree);
             assert!(!failed.load(Ordering::Relaxed), "found wrong");
         });
@@ -156,12 +156,12 @@ fn image<N: Node>(index: IndexKind, fill: Act<N>, closed: bool) -> Vec<u64> {
 
 /// Nothing is broken, and the index names leaves of the chain only.
 fn sound<N: Node>(tree: &Tree<N>) {
-    let core = &tree.core;
-    assert!(core.fault().is_none(), "{:?}", core.fault());
-    let report = core.check();
+    let state = &tree.state;
+    assert!(state.fault().is_none(), "{:?}", state.fault());
+    let report = state.check();
     assert!(report.is_clean(), "{:?}", report.violations);
-    if let Directory::Volatile(separators) = &core.directory {
-        let leaves = core.find_leaves(core.head()).unwrap().listed;
+    if let Directory::Volatile(separators) = &state.directory {
+        let leaves = state.find_leaves(state.head()).unwrap().listed;
         separators.for_each(|low, leaf| assert!(leaves.contains(&(low, leaf)), "{low} is not at {leaf}"));
     }
 }

@@ -82,8 +82,8 @@ fn loom_tree_persistent_unversioned_split_is_found_wrong() {
 /// and goes on to lock what is below; but that is no damage.
 #[test]
 fn loom_tree_first_touch_against_lock() {
-    let lock = |tree: &Of| assert!(tree.core.directory.may_withdraw(130).unwrap());
-    let floor = |tree: &Of| assert!(tree.core.directory.floor(40).is_some());
+    let lock = |tree: &Of| assert!(tree.state.directory.may_withdraw(130).unwrap());
+    let floor = |tree: &Of| assert!(tree.state.directory.floor(40).is_some());
     let mut model = at(two_inner_nodes, lock, floor);
     (model.closed, model.preemptions) = (true, 3);
     model.run();

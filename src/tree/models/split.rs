@@ -28,10 +28,10 @@ fn loom_tree_update_of_a_moved_key_unowned_is_found_wrong() {
 
 /// What a split leaves, of whose new leaf the index is not told yet.
 fn split_unposted(tree: &Of) {
-    let core = &tree.core;
-    let mut leaf = core.lock_owner(15).unwrap();
-    let right = core.leaves.insert_by_split(&mut leaf, 0, (15, 16)).unwrap();
-    core.leaves.count.add(1);
+    let state = &tree.state;
+    let mut leaf = state.lock_owner(15).unwrap();
+    let right = state.leaves.insert_by_split(&mut leaf, 0, (15, 16)).unwrap();
+    state.leaves.count.add(1);
     UNPOSTED.set((right.range().low(), right.at));
 }
 
@@ -42,7 +42,7 @@ thread_local! {
 
 fn post(tree: &Of) {
     let (low, at) = UNPOSTED.get();
-    tree.core.post(low, at).unwrap();
+    tree.state.post(low, at).unwrap();
 }
 
 /// `[10 15] [20]`: 20 goes, its leaf with it, and the block becomes that of another leaf.

@@ -121,7 +121,7 @@ fn kinds(args: &Args) -> impl Iterator<Item = (Layout, Index)> {
 }
 
 /// A pool, what its threads have put into it, and what it took.
-struct Subject {
+struct Victim {
     args: Args,
     pool: PathBuf,
     copy: PathBuf,
@@ -131,7 +131,7 @@ struct Subject {
     used: Vec<u64>,
 }
 
-impl Subject {
+impl Victim {
     fn new(args: &Args, (layout, index): (Layout, Index), scratch: &mut Scratch) -> Self {
         let name = format!("{}-{}", layout.name(), index.name());
         Self {
@@ -241,13 +241,13 @@ pub(crate) fn run(mut args: Args) -> Outcome {
     }
     args.seed.get_or_insert_with(numbers::seed);
     let mut scratch = Scratch::new(args.dir.as_deref())?;
-    let mut subjects: Vec<Subject> = kinds(&args).map(|kind| Subject::new(&args, kind, &mut scratch)).collect();
+    let mut victims: Vec<Victim> = kinds(&args).map(|kind| Victim::new(&args, kind, &mut scratch)).collect();
     let mut random = Random::new(args.seed());
     let mut found = Found::default();
     let start = Instant::now();
     for life in 0..args.rounds {
-        let subject = (life % subjects.len() as u64) as usize;
-        if let Err(error) = subjects[subject].round(life, &mut random, &mut found) {
+        let victim = (life % victims.len() as u64) as usize;
+        if let Err(error) = victims[victim].round(life, &mut random, &mut found) {
             let problems = vec![error.to_string()];
             found.wrong(life, "of the process", Wrong { problems, ..Wrong::default() });
             break;
@@ -257,14 +257,14 @@ pub(crate) fn run(mut args: Args) -> Outcome {
             break;
         }
     }
-    let leaked: u64 = subjects.iter().filter_map(Subject::leaked).sum();
+    let leaked: u64 = victims.iter().filter_map(Victim::leaked).sum();
     let (good, what) = match args.control {
         None => (found.wrong.is_nothing() && leaked == 0, "violations"),
         Some(Control::Missing) => (found.planted > 0 && found.wrong_rounds == found.planted, "the planted bug"),
         Some(Control::Early) => (found.wrong.lost > 0, "the planted bug"),
         Some(Control::Leak) => (leaked > 0, "the planted bug"),
     };
-    report(&args, &subjects, &found, leaked, start.elapsed())?;
+    report(&args, &victims, &found, leaked, start.elapsed())?;
     if good {
         return Ok(ExitCode::SUCCESS);
     }
@@ -273,15 +273,15 @@ pub(crate) fn run(mut args: Args) -> Outcome {
     Err(format!("{found} {what}: look at the pools in {kept}; repeat with --seed {}", args.seed()).into())
 }
 
-fn report(args: &Args, subjects: &[Subject], found: &Found, leaked: u64, took: Duration) -> Outcome<()> {
+fn report(args: &Args, victims: &[Victim], found: &Found, leaked: u64, took: Duration) -> Outcome<()> {
     let Found { kills, copies, acknowledged, wrong, .. } = found;
     if args.json {
-        let used = |subject: &Subject| {
+        let used = |victim: &Victim| {
             json!({
-                "layout": subject.args.shape().layout.name(),
-                "index": subject.args.shape().index.name(),
-                "kills": subject.kills,
-                "used_bytes": subject.halves().map(|(first, second)| [first, second]),
+                "layout": victim.args.shape().layout.name(),
+                "index": victim.args.shape().index.name(),
+                "kills": victim.kills,
+                "used_bytes": victim.halves().map(|(first, second)| [first, second]),
             })
         };
         out::json(&json!({
@@ -296,9 +296,9 @@ fn report(args: &Args, subjects: &[Subject], found: &Found, leaked: u64, took: D
             "invented": wrong.invented,
             "wrong_rounds": found.wrong_rounds,
             "leaked_bytes": leaked,
-            "measured_leaks": subjects.iter().any(|subject| subject.leaked().is_some()),
+            "measured_leaks": victims.iter().any(|victim| victim.leaked().is_some()),
             "problems": wrong.problems,
-            "pools": subjects.iter().map(used).collect::<Vec<_>>(),
+            "pools": victims.iter().map(used).collect::<Vec<_>>(),
             "seconds": out::rounded(took.as_secs_f64(), 3),
         }))?;
         return Ok(());

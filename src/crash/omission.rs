@@ -4,7 +4,7 @@ use crate::medium::{Event, Step};
 
 /// What is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ControlKind {
     /// An order point.
     Order,
     /// A flush.
@@ -13,7 +13,7 @@ pub enum Kind {
     Fence,
 }
 
-impl Kind {
+impl ControlKind {
     /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -26,18 +26,18 @@ impl Kind {
 
 /// All orders, flushes or fences of one step: what is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Omission {
     pub(super) step: Step,
-    pub(super) kind: Kind,
+    pub(super) kind: ControlKind,
 }
 
-impl Place {
+impl Omission {
     /// What an event is part of; `None` for stores.
     pub(super) fn of(event: &Event) -> Option<Self> {
         let (kind, step) = match *event {
-            Event::Order(step) => (Kind::Order, step),
-            Event::Flush { step, .. } => (Kind::Flush, step),
-            Event::Fence(step) => (Kind::Fence, step),
+            Event::Order(step) => (ControlKind::Order, step),
+            Event::Flush { step, .. } => (ControlKind::Flush, step),
+            Event::Fence(step) => (ControlKind::Fence, step),
             Event::Store { .. } | Event::Pair { .. } => return None,
         };
         Some(Self { step, kind })

@@ -8,64 +8,64 @@
 //! The writer makes what is on its way first. A separator that it raises, or looks at to know what a parent owns, is in an inner
 //! node above that parent: so it is made.
 
-use super::FlatSeparators;
+use super::FlatIndex;
 use super::edit::Writer;
-use super::frozen::{Frozen, Made};
-use super::half::Shape;
+use super::half::Numbering;
+use super::not_loaded::{Made, NotLoaded};
 use crate::index::{Root, Source, Top};
 
-impl FlatSeparators {
+impl FlatIndex {
     /// See [`restore`](Self::restore).
     pub(super) fn begin(&self, writer: &mut Writer, top: Top, source: Source) -> bool {
         let len = usize::try_from(top.len).unwrap_or(usize::MAX);
         let Some(each) = self.halves[0].leaves_each(len).filter(|_| len > 0 && writer.generation == 0) else {
             return false;
         };
-        let shape = Shape::over(len.div_ceil(each));
-        writer.begin(1, shape);
-        writer.frozen = Some(Frozen::new(top, source, len, each));
-        if self.thaw(writer, 0).is_none() {
+        let numbering = Numbering::over(len.div_ceil(each));
+        writer.begin(1, numbering);
+        writer.not_loaded = Some(NotLoaded::new(top, source, len, each));
+        if self.load_nodes(writer, 0).is_none() {
             *writer = Writer::default();
             return false;
         }
-        self.root.set(Some(Root { id: writer.generation, height: shape.levels }));
+        self.root.set(Some(Root { id: writer.generation, height: numbering.levels }));
         true
     }
 
     /// Makes what is on the way to a key. `None`: the image is damaged.
-    pub(super) fn thaw(&self, writer: &mut Writer, key: u64) -> Option<()> {
-        self.make(writer, |frozen, made| {
+    pub(super) fn load_nodes(&self, writer: &mut Writer, key: u64) -> Option<()> {
+        self.make(writer, |not_loaded, made| {
             let mut id = 0;
-            while id < made.shape.first {
-                frozen.make_inner(made, id)?;
+            while id < made.numbering.first {
+                not_loaded.make_inner(made, id)?;
                 id = made.half.next(id, key).ok()?;
             }
-            let ordinal = id - made.shape.first;
+            let ordinal = id - made.numbering.first;
             let most = made.most(ordinal);
-            frozen.make_parent(made, ordinal, most)?;
-            frozen.make_neighbours(made, ordinal)
+            not_loaded.make_parent(made, ordinal, most)?;
+            not_loaded.make_neighbours(made, ordinal)
         })
     }
 
     /// Makes all that is not made yet. `None`: the image is damaged.
-    pub(super) fn thaw_all(&self, writer: &mut Writer) -> Option<()> {
-        self.make(writer, |frozen, made| {
-            (0..made.shape.inner()).try_for_each(|id| frozen.make_inner(made, id))?;
-            (0..made.shape.parents).try_for_each(|ordinal| {
+    pub(super) fn load_all(&self, writer: &mut Writer) -> Option<()> {
+        self.make(writer, |not_loaded, made| {
+            (0..made.numbering.inner()).try_for_each(|id| not_loaded.make_inner(made, id))?;
+            (0..made.numbering.parents).try_for_each(|ordinal| {
                 let most = made.most(ordinal);
-                frozen.make_parent(made, ordinal, most)
+                not_loaded.make_parent(made, ordinal, most)
             })
         })?;
-        writer.frozen = None;
+        writer.not_loaded = None;
         Some(())
     }
 
     /// Makes nodes, if there may be any that are not, and counts them.
-    fn make(&self, writer: &mut Writer, work: impl FnOnce(&mut Frozen, &mut Made<'_>) -> Option<()>) -> Option<()> {
-        let Some(frozen) = &mut writer.frozen else { return Some(()) };
+    fn make(&self, writer: &mut Writer, work: impl FnOnce(&mut NotLoaded, &mut Made<'_>) -> Option<()>) -> Option<()> {
+        let Some(not_loaded) = &mut writer.not_loaded else { return Some(()) };
         let half = &self.halves[(writer.generation % 2) as usize];
-        let mut made = Made { half, shape: writer.shape, inner: 0, parents: 0 };
-        work(frozen, &mut made)?;
+        let mut made = Made { half, numbering: writer.numbering, inner: 0, parents: 0 };
+        work(not_loaded, &mut made)?;
         let Made { inner, parents, .. } = made;
         writer.made(inner, parents);
         Some(())

@@ -19,8 +19,8 @@ pub enum Values {
     Records,
 }
 
-/// An open tree, of whatever kind. A model's values are numbers.
-pub(super) trait Subject {
+/// An open tree, of whatever tree_type. A model's values are numbers.
+pub(super) trait AnyTree {
     /// True if the key had a value.
     fn insert(&self, key: u64, value: u64) -> Result<bool>;
     /// True if the key had a value.
@@ -33,38 +33,38 @@ pub(super) trait Subject {
     fn check(&self) -> Report;
 }
 
-type Open = fn(&Pool<Sim>, IndexKind) -> Result<Box<dyn Subject>>;
+type Open = fn(&Pool<Sim>, IndexKind) -> Result<Box<dyn AnyTree>>;
 
-/// A kind of tree: the rest of the checker does not know its types, and is compiled once.
+/// A tree_type of tree: the rest of the checker does not know its types, and is compiled once.
 #[derive(Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct TreeType {
     /// Entries that fit into a leaf.
     pub(super) slots: u64,
     open: Open,
     index: IndexKind,
 }
 
-impl Kind {
+impl TreeType {
     pub(super) fn of<N: Node>(index: IndexKind, values: Values) -> Self {
         let open = match values {
             Values::Numbers => {
-                |pool: &Pool<Sim>, index| Ok(Box::new(pool.tree_with::<N>(TREE, index)?) as Box<dyn Subject>)
+                |pool: &Pool<Sim>, index| Ok(Box::new(pool.tree_with::<N>(TREE, index)?) as Box<dyn AnyTree>)
             }
             Values::Records => |pool: &Pool<Sim>, index| {
-                Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(TREE, index)?) as Box<dyn Subject>)
+                Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(TREE, index)?) as Box<dyn AnyTree>)
             },
         };
         Self { slots: N::SLOTS as u64, open, index }
     }
 
     /// Opens the tree, or makes it.
-    pub(super) fn open(&self, pool: &Pool<Sim>) -> Result<Box<dyn Subject>> {
+    pub(super) fn open(&self, pool: &Pool<Sim>) -> Result<Box<dyn AnyTree>> {
         (self.open)(pool, self.index)
     }
 }
 
 /// Numbers in the slots.
-impl<N: Node> Subject for PTree<N, Sim> {
+impl<N: Node> AnyTree for PTree<N, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         Ok(self.insert(key, value)?.is_some())
     }
@@ -115,7 +115,7 @@ fn number(record_found: &[u8]) -> Result<u64> {
 }
 
 /// Records behind the slots.
-impl<N: Node> Subject for Map<u64, Vec<u8>, N, Sim> {
+impl<N: Node> AnyTree for Map<u64, Vec<u8>, N, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         self.insert(key, &record(value))
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// An error is kept for [`fault`](Self::fault): in a measurement there is none, and to look each time would be
 /// measured.
-pub(crate) trait Subject: Sync {
+pub(crate) trait OrderedMap: Sync {
     /// Whether several threads may use it at the same time. If not, whoever has it uses it in one thread only.
     fn is_shared(&self) -> bool {
         true

@@ -48,18 +48,18 @@ impl Clock {
     }
 }
 
-/// An open tree, of whatever kind.
-pub(super) trait Subject: Send + Sync {
+/// An open tree, of whatever tree_type.
+pub(super) trait AnyTree: Send + Sync {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer>;
     fn len(&self) -> u64;
     fn check(&self) -> Report;
     fn fault(&self) -> Option<Error>;
 }
 
-type Open<M> = fn(&Pool<M>, IndexKind) -> Result<Box<dyn Subject>>;
+type Open<M> = fn(&Pool<M>, IndexKind) -> Result<Box<dyn AnyTree>>;
 
-/// A kind of tree: the rest of the checker does not know its types, and is compiled once.
-pub(super) struct Kind<M: Medium> {
+/// A tree_type of tree: the rest of the checker does not know its types, and is compiled once.
+pub(super) struct TreeType<M: Medium> {
     /// Bytes of a leaf.
     pub(super) bytes: u64,
     pub(super) slots: u64,
@@ -69,30 +69,30 @@ pub(super) struct Kind<M: Medium> {
     index: IndexKind,
 }
 
-impl<M: Medium> Clone for Kind<M> {
+impl<M: Medium> Clone for TreeType<M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M: Medium> Copy for Kind<M> {}
+impl<M: Medium> Copy for TreeType<M> {}
 
-impl<M: Medium> Kind<M> {
+impl<M: Medium> TreeType<M> {
     pub(super) fn of<N: Node>(index: IndexKind, values: Values) -> Self {
         let records = values == Values::Records;
         let open = match values {
             Values::Numbers => {
-                |pool: &Pool<M>, index| Ok(Box::new(pool.tree_with::<N>(TREE, index)?) as Box<dyn Subject>)
+                |pool: &Pool<M>, index| Ok(Box::new(pool.tree_with::<N>(TREE, index)?) as Box<dyn AnyTree>)
             }
             Values::Records => {
-                |pool: &Pool<M>, index| Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(TREE, index)?) as Box<dyn Subject>)
+                |pool: &Pool<M>, index| Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(TREE, index)?) as Box<dyn AnyTree>)
             }
         };
         Self { bytes: N::BYTES, slots: N::SLOTS as u64, records, open, index }
     }
 
     /// Opens the tree, or makes it.
-    pub(super) fn open(&self, pool: &Pool<M>) -> Result<Box<dyn Subject>> {
+    pub(super) fn open(&self, pool: &Pool<M>) -> Result<Box<dyn AnyTree>> {
         (self.open)(pool, self.index)
     }
 }
@@ -125,7 +125,7 @@ fn loaded(result: Result<u64>) -> Result<Answer> {
 }
 
 /// Numbers in the slots.
-impl<N: Node, M: Medium> Subject for PTree<N, M> {
+impl<N: Node, M: Medium> AnyTree for PTree<N, M> {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer> {
         Ok(match op {
             Op::Get(key) => Answer::Old(self.get(*key)),
@@ -185,7 +185,7 @@ pub(super) fn value_of(key: u64, found: &[u8]) -> Result<u64> {
 }
 
 /// Records behind the slots.
-impl<N: Node, M: Medium> Subject for Map<u64, Vec<u8>, N, M> {
+impl<N: Node, M: Medium> AnyTree for Map<u64, Vec<u8>, N, M> {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer> {
         let get = |key: u64| self.get(key)?.map(|bytes| value_of(key, &bytes)).transpose();
         Ok(match op {

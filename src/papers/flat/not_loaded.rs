@@ -1,11 +1,11 @@
 //! What there is still to be made of the image of an orderly close.
 
-use super::half::{FAN, Half, Shape, child};
+use super::half::{FAN, Half, Numbering, child};
 use super::parent::UNIT;
 use crate::index::{Bottom, Source, Top};
 
 /// What there is still to be made.
-pub(super) struct Frozen {
+pub(super) struct NotLoaded {
     image: Bottom,
     /// Separators in the image.
     len: usize,
@@ -13,7 +13,7 @@ pub(super) struct Frozen {
     each: usize,
 }
 
-impl Frozen {
+impl NotLoaded {
     pub(super) fn new(top: Top, source: Source, len: usize, each: usize) -> Self {
         Self { image: Bottom::new(top, source), len, each }
     }
@@ -46,10 +46,12 @@ impl Frozen {
 
     /// Makes an inner node, if it is not made yet. `None`: it is damaged.
     pub(super) fn make_inner(&mut self, made: &mut Made<'_>, id: usize) -> Option<()> {
-        let Made { half, shape, .. } = *made;
+        let Made { half, numbering, .. } = *made;
         if half.is_blank(id) {
             let mut separators = Vec::with_capacity(UNIT);
-            for ordinal in (1..FAN).map(|k| shape.begins_with(child(id, k))).take_while(|&it| it < shape.parents) {
+            for ordinal in
+                (1..FAN).map(|k| numbering.begins_with(child(id, k))).take_while(|&it| it < numbering.parents)
+            {
                 separators.push(self.image.get(ordinal * self.each)?.0.checked_sub(1)?);
             }
             if !separators.is_sorted_by(|a, b| a < b) {
@@ -65,7 +67,7 @@ impl Frozen {
 /// Nodes of a half, and how many of them were made.
 pub(super) struct Made<'h> {
     pub(super) half: &'h Half,
-    pub(super) shape: Shape,
+    pub(super) numbering: Numbering,
     pub(super) inner: usize,
     pub(super) parents: usize,
 }
@@ -73,6 +75,6 @@ pub(super) struct Made<'h> {
 impl Made<'_> {
     /// The word of the separator behind a parent below inner nodes that are made.
     pub(super) fn most(&self, ordinal: usize) -> u64 {
-        self.half.least(self.shape, ordinal + 1)
+        self.half.least(self.numbering, ordinal + 1)
     }
 }

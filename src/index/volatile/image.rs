@@ -8,7 +8,7 @@
 //! The nodes of a level follow each other, the bottom first, the root last. A child is a leaf's offset in a bottom node,
 //! else the number of a node, which is less than its parent's.
 
-use super::node::{FILL, FROZEN};
+use super::node::{FILL, NOT_LOADED};
 use crate::pool::format::crc;
 
 /// Words of a node.
@@ -25,7 +25,7 @@ pub(crate) struct Top {
     pub(crate) len: u64,
 }
 
-/// Where frozen nodes come from: the entries of a node, given its number and height. `None`: it is damaged.
+/// Where nodes come from that are not loaded: the entries of a node, given its number and height. `None`: it is damaged.
 pub(crate) type Source = Box<dyn Fn(u64, u64) -> Option<Vec<(u64, u64)>> + Send + Sync>;
 
 fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
@@ -34,7 +34,7 @@ fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
 }
 
 /// The words of an image of these separators and their leaves, in order.
-pub(crate) fn freeze(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
+pub(crate) fn image_of(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
     let mut words = Vec::with_capacity(leaves.len() * 2 * (FILL + 1) / FILL + 4 * WORDS);
     let mut top = Top { nodes: 0, height: 0, len: leaves.len() as u64 };
     let mut level = leaves;
@@ -64,7 +64,7 @@ impl Top {
     }
 
     /// The entries of a node, for the tree; `word` gives the image's words. `None`: the node is damaged.
-    pub(crate) fn thaw(
+    pub(crate) fn node(
         self,
         (number, height): (u64, u64),
         word: impl Fn(u64) -> u64,
@@ -85,7 +85,7 @@ impl Top {
             && entries.is_sorted_by(|(a, _), (b, _)| a < b)
             && entries.iter().all(|&(_, child)| if height == 0 { is_leaf(child) } else { child < number });
         if height > 0 {
-            entries.iter_mut().for_each(|(_, child)| *child |= FROZEN);
+            entries.iter_mut().for_each(|(_, child)| *child |= NOT_LOADED);
         }
         sound.then_some(entries)
     }
