@@ -13,7 +13,6 @@ use std::ops::Deref;
 /// # Safety
 ///
 /// A value all of whose bytes are zero is valid, and equals [`zero`](Self::zero). Dropping a value does nothing.
-#[allow(unreachable_pub, reason = "layouts, whose trait is public, name it; older compilers do not see that")]
 pub unsafe trait Zero {
     /// That value.
     #[cfg_attr(not(loom), allow(dead_code, reason = "memory comes as zeros, but for the model checker"))]

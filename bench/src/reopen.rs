@@ -6,7 +6,7 @@ use crate::mix::Mix;
 use crate::numbers::{Keys, Random};
 use crate::out::{self, Outcome};
 use crate::parse::Usage;
-use crate::pipe::{End, Job};
+use crate::pipe::Job;
 use crate::place::Place;
 use crate::plan::{Contestant, Plan};
 use crate::scratch::Scratch;
@@ -116,12 +116,7 @@ fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<(Vec<R
     }
     for _ in 0..plan.repeat {
         (process.job.from, process.job.to) = (durable, u64::MAX);
-        let mut worker = process.start()?;
-        worker.wait_for(durable + BEFORE_THE_KILL)?;
-        let (end, acknowledged) = worker.kill()?;
-        if end != End::Killed {
-            return Err("the worker ended before it was killed".into());
-        }
+        let acknowledged = process.start()?.kill_at(durable + BEFORE_THE_KILL)?;
         let found = reopen(&process, acknowledged, &mut random)?;
         durable = acknowledged - found.lost;
         dirty.push(found);

@@ -250,7 +250,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _aid: &Prints, place: usize) -> u64 {
+    fn value<M: Medium>(m: &M, at: u64, _hints: &Prints, place: usize) -> u64 {
         m.load(value_at(at, place))
     }
 
@@ -284,7 +284,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     }
 
     #[inline]
-    fn update<M: Medium>(m: &M, at: u64, _aid: &Prints, place: usize, value: u64) {
+    fn update<M: Medium>(m: &M, at: u64, _hints: &Prints, place: usize, value: u64) {
         m.store(value_at(at, place), value);
         m.flush(value_at(at, place), 8, Step::OneLineUpdate);
     }

@@ -22,7 +22,8 @@ struct InOrder<'m, M: Medium> {
 
 impl<'m, M: Medium> InOrder<'m, M> {
     fn new<N: Sorted>(m: &'m M) -> Self {
-        Self { m, by_line: m.facts().writes_back, by_pairs: N::BY_PAIRS && m.facts().pairs_are_whole, line: None }
+        let facts = m.facts();
+        Self { m, by_line: facts.writes_back, by_pairs: N::BY_PAIRS && facts.pairs_are_whole, line: None }
     }
 
     /// Stores an entry on its way outwards: the value first. As long as the key is not there, the slot is empty, or the inner

@@ -66,7 +66,6 @@ impl Window {
 
 /// The end of the run towards which entries move to make room, and from which they come to close a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(unreachable_pub, reason = "layouts, whose trait is public, name it; older compilers do not see that")]
 pub enum Side {
     /// Towards the smaller keys.
     Left,
@@ -117,7 +116,6 @@ impl<P> Run<P> {
 }
 
 /// Where in its slots a run lies, and towards which side it shifts.
-#[allow(unreachable_pub, reason = "layouts, whose trait is public, name it; older compilers do not see that")]
 pub trait Geometry: 'static {
     /// The slot of the `i`-th entry of a run that starts at `base`; `i` may be -1 and one beyond the run.
     fn slot(base: usize, i: isize) -> usize;

@@ -149,7 +149,7 @@ impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _aid: &Log, place: usize) -> u64 {
+    fn value<M: Medium>(m: &M, at: u64, _hints: &Log, place: usize) -> u64 {
         m.load(key_at(at, place) + 8)
     }
 

@@ -27,6 +27,30 @@ pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
     fn position_of(base: usize, slot: usize) -> usize;
 }
 
+/// The nodes of a layout that gives `N` another search, with the tag and the name of this constant; all else is as in `N`.
+macro_rules! decorated_node {
+    ($layout:ident, $tag_and_name:ident) => {
+        impl<N: Decorated> $crate::node::Node for $layout<N> {
+            const LAYOUT: u16 = N::$tag_and_name.0;
+            const NAME: &'static str = N::$tag_and_name.1;
+            const SLOTS: usize = N::SLOTS;
+            const BYTES: u64 = N::BYTES;
+            const INDEX: $crate::node::IndexKind = $crate::node::IndexKind::Persistent;
+
+            type Ops = $crate::node::sorted_ops::SortedOps<Self>;
+            type Space = $crate::node::space::InPlace;
+            type Inner = Self;
+        }
+
+        impl<N: Decorated> $crate::node::sorted::Sorted for $layout<N> {
+            type Geometry = N::Geometry;
+            type Search = Self;
+            type Changes = $crate::node::shift::Shift;
+        }
+    };
+}
+pub(super) use decorated_node;
+
 macro_rules! decorated {
     ($($layout:ident: $sentinel:expr, $fingerprinted:expr, $scanned:expr, $position_of:expr;)*) => {
         $(decorated!(@ $layout: $sentinel, $fingerprinted, $scanned, $position_of; 4 8 16 32 64 128 256 512);)*

@@ -3,12 +3,9 @@
 use crate::arch::simd::{self, Bytes};
 use crate::medium::Medium;
 use crate::node::fingerprints::{Hash, each};
-use crate::node::shift::Shift;
-use crate::node::sorted::{Geometry, Search, Sorted, Window};
-use crate::node::sorted_ops::SortedOps;
-use crate::node::space::InPlace;
-use crate::node::{IndexKind, Node, slots};
-use crate::papers::decorated::Decorated;
+use crate::node::slots;
+use crate::node::sorted::{Geometry, Search, Window};
+use crate::papers::decorated::{Decorated, decorated_node};
 use crate::sync::Ordering;
 use core::ops::Range;
 use std::marker::PhantomData;
@@ -26,23 +23,7 @@ use std::marker::PhantomData;
 #[derive(Debug, Clone, Copy)]
 pub struct Fingerprinted<N>(PhantomData<N>);
 
-impl<N: Decorated> Node for Fingerprinted<N> {
-    const LAYOUT: u16 = N::FINGERPRINTED.0;
-    const NAME: &'static str = N::FINGERPRINTED.1;
-    const SLOTS: usize = N::SLOTS;
-    const BYTES: u64 = N::BYTES;
-    const INDEX: IndexKind = IndexKind::Persistent;
-
-    type Ops = SortedOps<Self>;
-    type Space = InPlace;
-    type Inner = Self;
-}
-
-impl<N: Decorated> Sorted for Fingerprinted<N> {
-    type Geometry = N::Geometry;
-    type Search = Self;
-    type Changes = Shift;
-}
+decorated_node!(Fingerprinted, FINGERPRINTED);
 
 impl<N: Decorated> Search for Fingerprinted<N> {
     type Probe = N::Prints;

@@ -117,7 +117,7 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _aid: &AtomicU64, place: usize) -> u64 {
+    fn value<M: Medium>(m: &M, at: u64, _hints: &AtomicU64, place: usize) -> u64 {
         m.load(value_at(at, place))
     }
 
@@ -159,7 +159,7 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         hints.store(used, Ordering::Relaxed);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, _aid: &AtomicU64, place: usize, value: u64) {
+    fn update<M: Medium>(m: &M, at: u64, _hints: &AtomicU64, place: usize, value: u64) {
         m.store(value_at(at, place), value);
         m.flush(value_at(at, place), 8, Step::BitmapUpdate);
     }

@@ -1,12 +1,9 @@
 //! Linear search on sorted layouts.
 
 use crate::medium::Medium;
-use crate::node::shift::Shift;
-use crate::node::sorted::{Geometry, Search, Sorted, Window};
-use crate::node::sorted_ops::SortedOps;
-use crate::node::space::InPlace;
-use crate::node::{IndexKind, Node, slots};
-use crate::papers::decorated::Decorated;
+use crate::node::slots;
+use crate::node::sorted::{Geometry, Search, Window};
+use crate::papers::decorated::{Decorated, decorated_node};
 use core::ops::Range;
 use std::marker::PhantomData;
 
@@ -19,23 +16,7 @@ use std::marker::PhantomData;
 #[derive(Debug, Clone, Copy)]
 pub struct Scanned<N>(PhantomData<N>);
 
-impl<N: Decorated> Node for Scanned<N> {
-    const LAYOUT: u16 = N::SCANNED.0;
-    const NAME: &'static str = N::SCANNED.1;
-    const SLOTS: usize = N::SLOTS;
-    const BYTES: u64 = N::BYTES;
-    const INDEX: IndexKind = IndexKind::Persistent;
-
-    type Ops = SortedOps<Self>;
-    type Space = InPlace;
-    type Inner = Self;
-}
-
-impl<N: Decorated> Sorted for Scanned<N> {
-    type Geometry = N::Geometry;
-    type Search = Self;
-    type Changes = Shift;
-}
+decorated_node!(Scanned, SCANNED);
 
 impl<N: Decorated> Search for Scanned<N> {
     type Probe = ();

@@ -1,12 +1,9 @@
 //! Sentinels: the first key of each line, side by side in DRAM, so that a search reads one line of slots.
 
 use crate::medium::Medium;
-use crate::node::shift::Shift;
-use crate::node::sorted::{Geometry, Search, Sorted, Window};
-use crate::node::sorted_ops::SortedOps;
-use crate::node::space::InPlace;
-use crate::node::{IndexKind, Node, PER_LINE, slots};
-use crate::papers::decorated::Decorated;
+use crate::node::sorted::{Geometry, Search, Window};
+use crate::node::{PER_LINE, slots};
+use crate::papers::decorated::{Decorated, decorated_node};
 use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 use core::ops::Range;
@@ -29,28 +26,12 @@ use std::marker::PhantomData;
 #[derive(Debug, Clone, Copy)]
 pub struct Sentinel<N>(PhantomData<N>);
 
-impl<N: Decorated> Node for Sentinel<N> {
-    const LAYOUT: u16 = N::SENTINEL.0;
-    const NAME: &'static str = N::SENTINEL.1;
-    const SLOTS: usize = N::SLOTS;
-    const BYTES: u64 = N::BYTES;
-    const INDEX: IndexKind = IndexKind::Persistent;
-
-    type Ops = SortedOps<Self>;
-    type Space = InPlace;
-    type Inner = Self;
-}
+decorated_node!(Sentinel, SENTINEL);
 
 /// How many of ascending words are not above `key`.
 #[inline]
 fn not_above(words: &[AtomicU64], key: u64) -> usize {
     partition(words.len(), |i| words[i].load(Ordering::Relaxed) <= key)
-}
-
-impl<N: Decorated> Sorted for Sentinel<N> {
-    type Geometry = N::Geometry;
-    type Search = Self;
-    type Changes = Shift;
 }
 
 impl<N: Decorated> Search for Sentinel<N> {

@@ -178,7 +178,7 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _aid: &Halves, place: usize) -> u64 {
+    fn value<M: Medium>(m: &M, at: u64, _hints: &Halves, place: usize) -> u64 {
         m.load(entry_at(at, place) + 8)
     }
 

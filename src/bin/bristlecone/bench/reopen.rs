@@ -3,7 +3,7 @@
 use super::Plan;
 use crate::numbers::Keys;
 use crate::out::Outcome;
-use crate::pipe::{End, Job};
+use crate::pipe::Job;
 use crate::scratch::Scratch;
 use crate::worker::{self, Reopened};
 use std::time::Duration;
@@ -46,13 +46,7 @@ pub(super) fn measure(plan: &Plan) -> Outcome<[Vec<Duration>; 2]> {
     }
     for _ in 0..plan.repeat {
         (process.job.from, process.job.to) = (durable, u64::MAX);
-        let mut worker = process.start()?;
-        worker.wait_for(durable + BEFORE_THE_KILL)?;
-        let (end, acknowledged) = worker.kill()?;
-        if end != End::Killed {
-            return Err("the process ended before it was killed".into());
-        }
-        durable = acknowledged;
+        durable = process.start()?.kill_at(durable + BEFORE_THE_KILL)?;
         killed.push(reopen(&process, durable)?);
         plan.bar.inc(1);
     }

@@ -102,6 +102,16 @@ impl Worker {
         self.end()
     }
 
+    /// Kills a worker that has more to do when the keys before `place` are acknowledged. Returns the place before which all keys
+    /// were in the end.
+    pub(crate) fn kill_at(mut self, place: u64) -> Outcome<u64> {
+        self.wait_for(place)?;
+        match self.kill()? {
+            (End::Killed, durable) => Ok(durable),
+            (End::Done, _) => Err("the worker ended before it was killed".into()),
+        }
+    }
+
     /// Waits until the worker has inserted all its keys and closed the pool.
     pub(crate) fn finish(mut self) -> Outcome<u64> {
         match self.end()? {
