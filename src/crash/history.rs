@@ -19,6 +19,15 @@ pub enum Op {
     Batch(u64),
     /// Close the pool in order and open it again.
     Reopen,
+    /// Drop the tree, and create it again.
+    Drop,
+    /// Create a pool over this one.
+    Anew,
+    /// Close the pool in order, and open it as one that the machine went down with.
+    AfterPowerLoss,
+    /// Close the tree in order, and open the pool as one whose process died when it gave an extent its segments: of the segment
+    /// table, entries are there, and not those before them.
+    CutExtent,
     /// Crash in the operation before, at the point and with the state that follow from this number, and open again. A
     /// history with crashes in it is run once: its last operation is not cut at every point.
     Crash(u64),
@@ -34,14 +43,23 @@ impl Op {
             Self::Remove(key) => {
                 model.remove(&key);
             }
-            Self::Clear => model.clear(),
+            Self::Clear | Self::Drop | Self::Anew => model.clear(),
             Self::BulkLoad(n) => {
                 if model.is_empty() {
                     model.extend(bulk(n));
                 }
             }
             Self::Batch(n) => model.extend(batch(n)),
-            Self::Reopen | Self::Crash(_) => {}
+            Self::Reopen | Self::AfterPowerLoss | Self::CutExtent | Self::Crash(_) => {}
+        }
+    }
+
+    /// What a crash during the operation may leave out.
+    pub(super) fn may_miss(self) -> Missing {
+        match self {
+            Self::Drop => Missing::Tree,
+            Self::Anew => Missing::Superblock,
+            _ => Missing::Nothing,
         }
     }
 
@@ -64,6 +82,18 @@ impl Op {
     }
 }
 
+/// What may be missing after a crash: this, and all before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Missing {
+    Nothing,
+    /// There is a pool without the tree.
+    Tree,
+    /// There is nothing but what the next creation takes for the remains of one.
+    Pool,
+    /// There is what was a pool, and is refused.
+    Superblock,
+}
+
 /// What `Op::Batch` inserts.
 pub(super) fn batch(n: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..n).map(|i| (4 * i + 3, i + 20))
@@ -83,6 +113,10 @@ impl fmt::Display for Op {
             Self::BulkLoad(n) => write!(f, "load{n}"),
             Self::Batch(n) => write!(f, "batch{n}"),
             Self::Reopen => write!(f, "reopen"),
+            Self::Drop => write!(f, "drop"),
+            Self::Anew => write!(f, "anew"),
+            Self::AfterPowerLoss => write!(f, "powerloss"),
+            Self::CutExtent => write!(f, "cutextent"),
             Self::Crash(n) => write!(f, "crash{n}"),
         }
     }
@@ -112,7 +146,12 @@ pub struct NoOp(String);
 
 impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, reopen or crashN", self.0)
+        write!(
+            f,
+            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, reopen, drop, anew, powerloss, cutextent or \
+             crashN",
+            self.0
+        )
     }
 }
 
@@ -127,6 +166,10 @@ impl FromStr for History {
             match word {
                 "clear" => Some(Op::Clear),
                 "reopen" => Some(Op::Reopen),
+                "drop" => Some(Op::Drop),
+                "anew" => Some(Op::Anew),
+                "powerloss" => Some(Op::AfterPowerLoss),
+                "cutextent" => Some(Op::CutExtent),
                 _ => {
                     if let Some(n) = word.strip_prefix("load") {
                         number(n).map(Op::BulkLoad)
@@ -159,6 +202,8 @@ pub(super) fn all(slots: u64) -> Vec<History> {
         for fill in fills(n) {
             histories.extend(every_op(n).map(|last| append(&fill, [last])));
         }
+        let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
+        histories.extend(OF_POOLS.map(|last| append(&fill, [last])));
     }
     // Sparse leaves: of several full ones only a few entries are left, so that removals merge and share.
     for kept in 1..=4 {
@@ -196,6 +241,9 @@ pub(super) fn all(slots: u64) -> Vec<History> {
     }
     histories
 }
+
+/// What is done to pools, and whole trees.
+const OF_POOLS: [Op; 3] = [Op::Drop, Op::Anew, Op::CutExtent];
 
 fn keys(n: u64) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
     (1..n as usize + 1).map(|i| i as u64 * 2)
@@ -268,8 +316,9 @@ mod tests {
         for history in all(4).into_iter().chain((0..100).map(|seed| random(seed, 40, 4))) {
             assert_eq!(history.to_string().parse::<History>().unwrap(), history);
         }
-        let crashes = "i5=1 crash7 crash0 r5";
-        assert_eq!(crashes.parse::<History>().unwrap().to_string(), crashes);
+        for rest in ["i5=1 crash7 crash0 r5", "drop anew powerloss cutextent"] {
+            assert_eq!(rest.parse::<History>().unwrap().to_string(), rest);
+        }
         assert!("i5".parse::<History>().is_err());
         assert!("x".parse::<History>().is_err());
     }

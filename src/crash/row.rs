@@ -4,11 +4,11 @@
 //! a crash leaves when it has been used, and crashed, again.
 
 use super::campaign::Campaign;
-use super::history::{History, Op};
+use super::history::{History, Missing, Op};
 use super::outcome::{Outcome, Violation};
 use super::pending::Pending;
 use super::tree_type::TreeType;
-use super::verify::{self, Entries, Failure, guarded, options, perform, same};
+use super::verify::{self, Entries, Failure, guarded, may_be_refused, of_pool, of_tree, options, same};
 use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{LineOptions, Sim};
 
@@ -18,8 +18,7 @@ struct Left {
     before: Entries,
     /// What was going on; `None`: what is `before` is there.
     in_flight: Option<Op>,
-    /// No pool at all, or no tree, is right too.
-    unborn: bool,
+    may_miss: Missing,
     /// Where it was cut, and what the lines kept, for messages.
     cut: usize,
     kept: Vec<String>,
@@ -51,7 +50,7 @@ impl Campaign {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let nothing = vec![0; verify::POOL as usize / 8];
         let (before, kept) = (Entries::new(), Vec::new());
-        let mut left = Left { image: nothing, before, in_flight: None, unborn: true, cut: 0, kept };
+        let mut left = Left { image: nothing, before, in_flight: None, may_miss: Missing::Pool, cut: 0, kept };
         let mut cuts = Vec::new();
         let mut rest = &history.0[..];
         loop {
@@ -77,10 +76,10 @@ impl Campaign {
     fn life(&self, tree_type: TreeType, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
         let sim = Sim::crashed(&left.image, LineOptions::default(), Vec::new(), 0).with_whole_pairs(self.whole_pairs);
         let mut pool = match options().open_on(sim.clone()) {
-            Err(Error { kind: ErrorKind::NotAPool { .. }, .. }) if left.unborn => options().create_on(sim.clone())?,
+            Err(error) if may_be_refused(&error, left.may_miss) => options().create_on(sim.clone())?,
             other => other?,
         };
-        if !left.unborn && pool.trees()?.is_empty() {
+        if left.may_miss < Missing::Tree && pool.trees()?.is_empty() {
             return Err("the tree is gone".to_owned().into());
         }
         let mut tree = tree_type.open(&pool)?;
@@ -97,14 +96,14 @@ impl Campaign {
             from = sim.now();
             before.clone_from(&model);
             in_flight = Some(op);
-            if matches!(op, Op::Reopen) {
+            let Some(done) = of_tree(op, &*tree) else {
                 drop(tree);
-                drop(pool);
-                pool = options().open_on(sim.clone())?;
+                pool = of_pool(op, pool, &sim)?;
                 tree = tree_type.open(&pool)?;
+                op.apply(&mut model);
                 continue;
-            }
-            match perform(op, &*tree) {
+            };
+            match done {
                 Ok(()) => op.apply(&mut model),
                 // Nothing is done, or a part of a batch.
                 Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {
@@ -131,7 +130,7 @@ impl Campaign {
                 image: Vec::new(),
                 before: model,
                 in_flight: None,
-                unborn: false,
+                may_miss: Missing::Nothing,
                 cut: 0,
                 kept: Vec::new(),
             });
@@ -143,11 +142,12 @@ impl Campaign {
         let mut pending = Pending::new(left.image.clone());
         trace[..cut].iter().filter(|event| self.happens(event)).for_each(|event| pending.apply(event));
         let (image, kept) = pending.crash(self.model, |below| random.below(below));
-        let unborn = left.unborn && ops.is_empty() && cut < trace.len();
+        // Without an operation, it is still what was cut before.
+        let mut may_miss = in_flight.map_or(left.may_miss, Op::may_miss);
         if cut == trace.len() {
-            (before, in_flight) = (model, None);
+            (before, in_flight, may_miss) = (model, None, Missing::Nothing);
         }
-        Ok(Left { image, before, in_flight, unborn, cut, kept })
+        Ok(Left { image, before, in_flight, may_miss, cut, kept })
     }
 }
 

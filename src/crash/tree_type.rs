@@ -8,7 +8,8 @@ use crate::node::{IndexKind, Node};
 use crate::pool::Pool;
 use crate::tree::{PTree, Report};
 
-const TREE: &str = "t";
+/// The name of the tree.
+pub(super) const TREE: &str = "t";
 
 /// What the values of the tree under test are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Values {
     Records,
 }
 
-/// An open tree, of whatever tree_type. A model's values are numbers.
+/// An open tree, of whatever kind. A model's values are numbers.
 pub(super) trait AnyTree {
     /// True if the key had a value.
     fn insert(&self, key: u64, value: u64) -> Result<bool>;
@@ -35,7 +36,7 @@ pub(super) trait AnyTree {
 
 type Open = fn(&Pool<Sim>, IndexKind) -> Result<Box<dyn AnyTree>>;
 
-/// A tree_type of tree: the rest of the checker does not know its types, and is compiled once.
+/// A kind of tree: the rest of the checker does not know its types, and is compiled once.
 #[derive(Clone, Copy)]
 pub(super) struct TreeType {
     /// Entries that fit into a leaf.

@@ -1,7 +1,7 @@
 //! Runs a history on the simulated medium, and checks what is left of it after a crash.
 
-use super::history::{History, Op};
-use super::tree_type::{AnyTree, TreeType};
+use super::history::{History, Missing, Op};
+use super::tree_type::{AnyTree, TREE, TreeType};
 use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{Choice, Event, Sim};
 use crate::pool::{Options, Pool};
@@ -20,13 +20,12 @@ pub(super) type Entries = BTreeMap<u64, u64>;
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Allowed {
     pub(super) contents: Vec<Entries>,
-    /// No pool at all, or no tree, is right too.
-    pub(super) unborn: bool,
+    pub(super) may_miss: Missing,
 }
 
 impl Allowed {
     pub(super) fn only(entries: Entries) -> Self {
-        Self { contents: vec![entries], unborn: false }
+        Self { contents: vec![entries], may_miss: Missing::Nothing }
     }
 }
 
@@ -60,48 +59,70 @@ pub(super) fn options() -> Options {
 pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Run, String> {
     guarded(|| {
         let mut model = Entries::new();
-        let mut in_flight = None;
+        // The creation of pool and tree.
+        let mut in_flight = Allowed { contents: vec![Entries::new()], may_miss: Missing::Pool };
         let mut from = 0;
         let mut pool = options().create_on(sim.clone())?;
         let mut tree = tree_type.open(&pool)?;
         for (i, &op) in history.0.iter().enumerate() {
             if i + 1 == history.0.len() {
                 from = sim.now();
-                in_flight = Some(op.in_flight(&model));
+                in_flight = Allowed { contents: op.in_flight(&model), may_miss: op.may_miss() };
             }
             op.apply(&mut model);
-            if matches!(op, Op::Reopen) {
+            if of_tree(op, &*tree).transpose()?.is_none() {
                 drop(tree);
-                drop(pool);
-                pool = options().open_on(sim.clone())?;
+                pool = of_pool(op, pool, &sim)?;
                 tree = tree_type.open(&pool)?;
-            } else {
-                perform(op, &*tree)?;
             }
         }
         // Before the handles go: closing is not part of the history.
         let trace = sim.trace();
         same("after the history", &*tree, &model)?;
-        let unborn = in_flight.is_none();
-        let contents = in_flight.unwrap_or_else(|| vec![model.clone()]);
-        Ok(Run { trace, from, in_flight: Allowed { contents, unborn }, returned: Allowed::only(model) })
+        Ok(Run { trace, from, in_flight, returned: Allowed::only(model) })
     })
 }
 
-/// Does it to the tree, which stays open.
-pub(super) fn perform(op: Op, tree: &dyn AnyTree) -> Result<()> {
-    match op {
-        Op::Insert(key, value) => drop(tree.insert(key, value)?),
-        Op::Remove(key) => drop(tree.remove(key)?),
-        Op::Clear => tree.clear()?,
+/// Does it to the tree, which stays open; `None` if it [is not done](of_pool) to an open tree.
+pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
+    Some(match op {
+        Op::Insert(key, value) => tree.insert(key, value).map(drop),
+        Op::Remove(key) => tree.remove(key).map(drop),
+        Op::Clear => tree.clear(),
         Op::BulkLoad(n) => match tree.bulk_load(n) {
-            Ok(_) | Err(Error { kind: ErrorKind::NotEmpty { .. }, .. }) => {}
-            Err(error) => return Err(error),
+            Err(Error { kind: ErrorKind::NotEmpty { .. }, .. }) => Ok(()),
+            loaded => loaded.map(drop),
         },
-        Op::Batch(n) => tree.insert_batch(n)?,
-        Op::Reopen | Op::Crash(_) => {}
+        Op::Batch(n) => tree.insert_batch(n),
+        Op::Crash(_) => Ok(()),
+        Op::Reopen | Op::Drop | Op::Anew | Op::AfterPowerLoss | Op::CutExtent => return None,
+    })
+}
+
+/// Does it to a pool whose tree was closed in order. The tree is to be opened, or created, again.
+pub(super) fn of_pool(op: Op, pool: Pool<Sim>, sim: &Sim) -> Result<Pool<Sim>> {
+    if op == Op::Drop {
+        return pool.drop_tree(TREE).map(|()| pool);
     }
-    Ok(())
+    drop(pool);
+    match op {
+        Op::Anew => options().create_on(sim.clone()),
+        Op::AfterPowerLoss => options().open_on_after_power_loss(sim.clone()).map(|(pool, _)| pool),
+        Op::CutExtent => {
+            crate::pool::cut_extent(sim).expect("it was closed in order");
+            options().open_on(sim.clone())
+        }
+        _ => options().open_on(sim.clone()),
+    }
+}
+
+/// Whether a crash may leave a pool, or what was one, that is refused like this.
+pub(super) fn may_be_refused(error: &Error, may_miss: Missing) -> bool {
+    match error.kind {
+        ErrorKind::NotAPool { .. } => may_miss >= Missing::Pool,
+        ErrorKind::Superblock { .. } => may_miss >= Missing::Superblock,
+        _ => false,
+    }
 }
 
 /// Opens what a crash left, and checks it; `goes_on` with an operation after a repair. `None`: there is nothing more to do,
@@ -116,10 +137,10 @@ pub(super) fn state(
 ) -> Result<Option<Recovery>, String> {
     guarded(|| {
         let pool = match options().open_on(sim.clone()) {
-            Err(Error { kind: ErrorKind::NotAPool { .. }, .. }) if allowed.unborn => return Ok(None),
+            Err(error) if may_be_refused(&error, allowed.may_miss) => return Ok(None),
             other => other?,
         };
-        if !allowed.unborn && pool.trees()?.is_empty() {
+        if allowed.may_miss < Missing::Tree && pool.trees()?.is_empty() {
             return Err("the tree is gone".to_owned().into());
         }
         let tree = tree_type.open(&pool)?;
@@ -142,9 +163,9 @@ pub(super) fn state(
             && let Some(next) = next_operation(&found, trace.len())
         {
             let from = trace.len();
-            let allowed = Allowed { contents: next.in_flight(&model), unborn: false };
+            let allowed = Allowed { contents: next.in_flight(&model), may_miss: next.may_miss() };
             next.apply(&mut model);
-            perform(next, &*tree)?;
+            of_tree(next, &*tree).transpose()?;
             trace = sim.trace();
             Some((from, allowed))
         } else {
@@ -236,7 +257,7 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
         Ok(result) => result.map_err(|Failure(what)| what),
         Err(payload) => {
             let text = payload.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("of another tree_type");
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("of another kind");
             Err(format!("panic: {text}"))
         }
     }

@@ -50,7 +50,7 @@ const OF_CHANGES: &[Step] = &[Step::Insert, Step::Update, Step::Remove];
 pub struct Campaign {
     /// What messages call it.
     pub name: String,
-    /// The tree_type of index.
+    /// The kind of index.
     pub index: IndexKind,
     /// What the values are.
     pub values: Values,

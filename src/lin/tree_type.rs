@@ -48,7 +48,7 @@ impl Clock {
     }
 }
 
-/// An open tree, of whatever tree_type.
+/// An open tree, of whatever kind.
 pub(super) trait AnyTree: Send + Sync {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer>;
     fn len(&self) -> u64;
@@ -58,7 +58,7 @@ pub(super) trait AnyTree: Send + Sync {
 
 type Open<M> = fn(&Pool<M>, IndexKind) -> Result<Box<dyn AnyTree>>;
 
-/// A tree_type of tree: the rest of the checker does not know its types, and is compiled once.
+/// A kind of tree: the rest of the checker does not know its types, and is compiled once.
 pub(super) struct TreeType<M: Medium> {
     /// Bytes of a leaf.
     pub(super) bytes: u64,

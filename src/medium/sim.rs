@@ -96,6 +96,8 @@ struct State {
     settled: Vec<Choice>,
     /// Decides beyond the path; 0 takes the first content of each line.
     seed: u64,
+    /// Whether what the seed decides are lines that are as old, or as new, as they may be.
+    only_whole: bool,
     trace: Vec<Event>,
     /// Of each event, which thread asked; `None`: there is but one.
     by: Option<Vec<u8>>,
@@ -124,7 +126,16 @@ impl Sim {
         let mut flags = vec![false; image.facts().len.div_ceil(LINE) as usize];
         undecided.0.iter().for_each(|&(line, _)| flags[(line / LINE) as usize] = true);
         let flags = flags.into_iter().map(AtomicBool::new).collect();
-        let state = State { undecided, path, decided: 0, settled: Vec::new(), seed, trace: Vec::new(), by: None };
+        let state = State {
+            undecided,
+            path,
+            decided: 0,
+            settled: Vec::new(),
+            seed,
+            only_whole: seed & 2 != 0,
+            trace: Vec::new(),
+            by: None,
+        };
         let shared = Shared { image, undecided: flags, state: Mutex::new(state) };
         Self { shared: Arc::new(shared), whole_pairs: false }
     }
@@ -204,7 +215,7 @@ impl Shared {
         let Some(position) = state.undecided.0.iter().position(|(of, _)| *of == line) else { return };
         let (_, contents) = state.undecided.0.swap_remove(position);
         if state.decided == state.path.len() {
-            let taken = if state.seed == 0 { 0 } else { state.random(contents.len()) };
+            let taken = if state.seed == 0 { 0 } else { state.content(contents.len()) };
             state.path.push(Choice { line, taken, of: contents.len(), when: 0 });
         }
         let when = state.trace.len();
@@ -232,6 +243,12 @@ impl State {
         if let Some(by) = &mut self.by {
             by.push(THREAD.get());
         }
+    }
+
+    /// One of the contents of a line. In every other run it is as old, or as new, as it may be: that several lines are whole is
+    /// what gives much away, and hardly ever happens if each content is as probable as the next.
+    fn content(&mut self, contents: usize) -> usize {
+        if self.only_whole { self.random(2) * (contents - 1) } else { self.random(contents) }
     }
 
     fn random(&mut self, below: usize) -> usize {

@@ -352,9 +352,9 @@ impl Superblock {
     /// are zero already.
     pub(crate) fn conceive<M: Medium>(m: &M) {
         if m.load(TWINS[1]) != 0 {
+            // No fence: until the next one there is the mark or the old pool, and nothing else has changed.
             m.store(TWINS[1], 0);
             m.flush(TWINS[1], 8, Step::HeaderClear);
-            m.fence(Step::HeaderClear);
         }
         m.store(TWINS[0], BIRTH);
         m.flush(TWINS[0], 8, Step::HeaderBirth);

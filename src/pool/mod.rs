@@ -575,6 +575,17 @@ impl<M: Medium> PoolState<M> {
     }
 }
 
+/// Leaves in a pool that was closed in order what a crash may when an extent is given its segments: a later entry of the segment
+/// table without the first.
+#[cfg(feature = "crash")]
+pub(crate) fn cut_extent<M: Medium>(m: &M) -> Result<(), Fault> {
+    let (mut superblock, twin) = Superblock::read(m)?;
+    superblock.distrust();
+    superblock.write(m, twin);
+    Segments::open(m, superblock.geometry)?.cut_extent(m);
+    Ok(())
+}
+
 fn no_such_tree(name: &str) -> Fault {
     ErrorKind::NoSuchTree { tree: name.to_owned() }.into()
 }

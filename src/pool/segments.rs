@@ -283,6 +283,18 @@ impl Segments {
         Ok((segment, fresh))
     }
 
+    /// Stores the first entry of a line behind the first that was never used, as a crash may leave it.
+    #[cfg(feature = "crash")]
+    pub(super) fn cut_extent<M: Medium>(&self, m: &M) {
+        let unused = self.state.lock().unused;
+        let in_next_line = |&segment: &u32| self.at(segment).is_multiple_of(LINE);
+        if let Some(segment) = (unused + 1..self.count()).find(in_next_line) {
+            m.store(self.at(segment), SegmentEntry::new(SegmentKind::Rest, 0, 0).encode(segment));
+            m.flush(self.at(segment), 8, Step::SegmentAssign);
+            m.fence(Step::SegmentAssign);
+        }
+    }
+
     /// Takes segments back, of those whose entries say that they are the caller's, by `is_own`. Nothing may refer to them any
     /// more.
     ///

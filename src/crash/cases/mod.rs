@@ -164,12 +164,12 @@ impl Scene {
         let made = leaves::<N>(index, &sim);
         assert_eq!(tree.check().unfinished, 0, "{made}");
         let from = sim.now();
-        verify::perform(op, &*tree).unwrap();
+        verify::of_tree(op, &*tree).expect("an operation of trees").unwrap();
         let trace = sim.trace();
         let mut model = found.clone();
         op.apply(&mut model);
         assert_eq!(tree.entries(false).unwrap(), Vec::from_iter(model.clone()), "{made}");
-        let in_flight = Allowed { contents: op.in_flight(found), unborn: false };
+        let in_flight = Allowed { contents: op.in_flight(found), may_miss: op.may_miss() };
         (made, Run { trace, from, in_flight, returned: Allowed::only(model) })
     }
 
