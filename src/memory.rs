@@ -19,19 +19,19 @@ pub unsafe trait Zero {
     fn zero() -> Self;
 }
 
-// SAFETY: it has no bytes.
+// SAFETY: it has no bytes and no destructor.
 unsafe impl Zero for () {
     fn zero() {}
 }
 
-// SAFETY: a number.
+// SAFETY: zero bytes are the number 0, and a number has no destructor.
 unsafe impl Zero for AtomicU64 {
     fn zero() -> Self {
         Self::new(0)
     }
 }
 
-// SAFETY: its elements are `Zero`.
+// SAFETY: an array is its elements, and each of them is `Zero`.
 unsafe impl<T: Zero, const N: usize> Zero for [T; N] {
     fn zero() -> Self {
         std::array::from_fn(|_| T::zero())
@@ -48,7 +48,7 @@ unsafe impl<T: Zero, const N: usize> Zero for [T; N] {
 #[derive(Debug)]
 pub struct Halves(AtomicU64);
 
-// SAFETY: a number.
+// SAFETY: zero bytes are the number 0, and a number has no destructor.
 unsafe impl Zero for Halves {
     fn zero() -> Self {
         Self(AtomicU64::new(0))

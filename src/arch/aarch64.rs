@@ -140,7 +140,7 @@ unsafe fn store_lse2(at: *mut [u64; 2], pair: Words) {
 /// `at` is mapped, writable and aligned to 16 bytes; the CPU has the instruction of `swap`.
 #[inline]
 unsafe fn load_by(swap: Swap, at: *const [u64; 2]) -> Words {
-    // SAFETY: as promised.
+    // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has the instruction.
     unsafe { swap(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
 }
 
@@ -151,7 +151,7 @@ unsafe fn load_by(swap: Swap, at: *const [u64; 2]) -> Words {
 unsafe fn store_by(swap: Swap, at: *mut [u64; 2], pair: Words) {
     let mut found = Words::from([0, 0]);
     loop {
-        // SAFETY: as promised.
+        // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has the instruction.
         let now = unsafe { swap(at, found, pair) };
         if now == found {
             return;

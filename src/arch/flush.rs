@@ -96,7 +96,7 @@ impl Flush {
     #[inline]
     pub unsafe fn lines(self, start: *const u8, len: usize) {
         if self != Self::None {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller promises that the instruction is available, and that the range is mapped.
             unsafe { cpu::flush_lines(self, start, len) }
         }
     }

@@ -91,7 +91,7 @@ pub fn compiler_barrier() {
 /// `at` points into ordinary mapped memory, never a device's.
 #[inline]
 pub unsafe fn prefetch(at: *const u8) {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the function of the CPU asks for what the caller promises.
     unsafe { cpu::prefetch(at) }
 }
 
@@ -124,7 +124,7 @@ pub fn prefetch_of<T>(value: &T) {
 #[inline]
 pub unsafe fn load_pair(at: *const [u64; 2]) -> [u64; 2] {
     debug_assert!(at.addr().is_multiple_of(16));
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the function of the CPU asks for what the caller promises.
     unsafe { cpu::load_pair(at) }.into()
 }
 
@@ -138,7 +138,7 @@ pub unsafe fn load_pair(at: *const [u64; 2]) -> [u64; 2] {
 #[inline]
 pub unsafe fn store_pair(at: *mut [u64; 2], pair: [u64; 2]) {
     debug_assert!(at.addr().is_multiple_of(16));
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the function of the CPU asks for what the caller promises.
     unsafe { cpu::store_pair(at, pair.into()) }
 }
 
@@ -157,7 +157,7 @@ pub unsafe fn store_pair(at: *mut [u64; 2], pair: [u64; 2]) {
 #[inline]
 pub unsafe fn cas_pair(at: *mut [u64; 2], current: [u64; 2], new: [u64; 2]) -> Result<[u64; 2], [u64; 2]> {
     debug_assert!(at.addr().is_multiple_of(16));
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the function of the CPU asks for what the caller promises.
     let found = <[u64; 2]>::from(unsafe { cpu::cas_pair(at, current.into(), new.into()) });
     if found == current { Ok(found) } else { Err(found) }
 }

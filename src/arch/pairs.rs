@@ -45,10 +45,10 @@ macro_rules! pairs {
         #[inline]
         pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
             $(if is(Method::$method) {
-                // SAFETY: the caller's promise; the CPU has what the method needs.
+                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the instructions of the method.
                 return unsafe { ($load)(at) };
             })*
-            // SAFETY: the caller's promise.
+            // SAFETY: `at` is as the caller promises, and every CPU has the instructions of the last method.
             unsafe { ($last_load)(at) }
         }
 
@@ -58,10 +58,10 @@ macro_rules! pairs {
         #[inline]
         pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
             $(if is(Method::$method) {
-                // SAFETY: the caller's promise; the CPU has what the method needs.
+                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the instructions of the method.
                 return unsafe { ($store)(at, pair) };
             })*
-            // SAFETY: the caller's promise.
+            // SAFETY: `at` is as the caller promises, and every CPU has the instructions of the last method.
             unsafe { ($last_store)(at, pair) }
         }
 
@@ -73,10 +73,10 @@ macro_rules! pairs {
         #[inline]
         pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
             $(if is(Method::$method) {
-                // SAFETY: the caller's promise; the CPU has what the method needs.
+                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the instructions of the method.
                 return unsafe { ($swap)(at, current, new) };
             })*
-            // SAFETY: the caller's promise.
+            // SAFETY: `at` is as the caller promises, and every CPU has the instructions of the last method.
             unsafe { ($last_swap)(at, current, new) }
         }
     };

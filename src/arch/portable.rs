@@ -54,7 +54,7 @@ pub(super) unsafe fn prefetch(_at: *const u8) {}
 ///
 /// That of [`super::load_pair`].
 pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is mapped, writable and aligned to 16 bytes, as the caller promises.
     let words = unsafe { words(at.cast_mut()) };
     let _held = Held::take(at);
     load(words)
@@ -64,7 +64,7 @@ pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
 ///
 /// That of [`super::store_pair`].
 pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is mapped, writable and aligned to 16 bytes, as the caller promises.
     let words = unsafe { words(at) };
     let _held = Held::take(at);
     store(words, pair);
@@ -76,7 +76,7 @@ pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
 ///
 /// That of [`super::cas_pair`].
 pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is mapped, writable and aligned to 16 bytes, as the caller promises.
     let words = unsafe { words(at) };
     let _held = Held::take(at);
     let found = load(words);
@@ -98,9 +98,9 @@ pub(super) fn pair_method() -> &'static str {
 unsafe fn words<'a>(at: *mut [u64; 2]) -> [&'a AtomicU64; 2] {
     let low = at.cast::<u64>();
     let high = low.wrapping_add(1);
-    // SAFETY: as promised.
+    // SAFETY: the first eight of the bytes are mapped and aligned, as the caller promises; all accesses to them are atomic.
     let low = unsafe { AtomicU64::from_ptr(low) };
-    // SAFETY: as promised.
+    // SAFETY: as for `low`, of the second eight.
     let high = unsafe { AtomicU64::from_ptr(high) };
     [low, high]
 }

@@ -138,7 +138,7 @@ unsafe fn store_avx(at: *mut [u64; 2], pair: Words) {
 /// `at` is mapped, writable and aligned to 16 bytes; the CPU has cmpxchg16b.
 #[inline]
 unsafe fn load_cx16(at: *const [u64; 2]) -> Words {
-    // SAFETY: as promised.
+    // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has cmpxchg16b.
     unsafe { bristlecone_cas128_x86_64(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
 }
 
@@ -149,7 +149,7 @@ unsafe fn load_cx16(at: *const [u64; 2]) -> Words {
 unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
     let mut found = Words::from([0, 0]);
     loop {
-        // SAFETY: as promised.
+        // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has cmpxchg16b.
         let now = unsafe { bristlecone_cas128_x86_64(at, found, pair) };
         if now == found {
             return;

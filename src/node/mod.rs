@@ -1,20 +1,8 @@
-//! Nodes: blocks of 16-byte slots, behind the two words that every layout begins with.
+//! Nodes: blocks of 16-byte slots, behind the two words that every layout begins with, `next` and `low`.
 //!
-//! ```text
-//! | next 8 | low 8 | what the layout says ...
-//! ```
-//!
-//! Invariants, true after every single 8-byte store that becomes durable (so in every crash state):
-//!
-//! - **N1** A node owns `[low, next.low)`; the last of a chain owns `[low, MAX)`; the node with `low` = MAX owns just
-//!   that key. `low` never changes while the block is in a chain.
-//! - **N2** A slot is empty if and only if its key lies outside the owned range. There is no count, no bitmap and no
-//!   reserved key or value.
-//! - **N3** The slots that are not empty are what the layout says: see [`sorted`] and [`one_line`].
-//! - **N4** Lows ascend strictly along a chain, so a walk ends whatever the bytes.
-//!
-//! What a node contains thus follows from its two words, its neighbour's `low` and its keys, at any time. What speeds up
-//! the search in it is kept in the volatile [`shadow`].
+//! The invariants N1 to N4 are in `docs/design.md`, section 3. They hold after every single 8-byte store that becomes durable, so
+//! in every crash state. What a node contains thus follows from its two words, its neighbour's `low` and its keys, at any time.
+//! What speeds up the search in it is kept in the volatile [`shadow`].
 
 pub(crate) mod circular;
 pub(crate) mod fingerprints;

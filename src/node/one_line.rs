@@ -1,34 +1,7 @@
 //! OneLine: unsorted leaves in which every change of an entry is one line and one fence.
 //!
-//! ```text
-//! line 0   | next 8 | low 8 | slot 0: key 8, value 8 | slot 1 | slot 2 |
-//! line 1   | slot 3 | slot 4 | slot 5 | slot 6 |
-//! line 2   | slot 7 | ...
-//! ```
-//!
-//! - **N3** The keys that are owned differ from each other.
-//!
-//! An empty slot holds any key that the leaf does not own (N2); nothing else says that it is empty. So
-//!
-//! - an insert stores the value, then the key, into an empty slot: the second store is the commit;
-//! - a removal stores the marker, `low - 1`, as the key;
-//! - an update stores the value;
-//! - a split empties the slots whose entries it moved by the store that links the new leaf, and by nothing else.
-//!
-//! Values are whole because the two stores of an insert go to one line, in order. Nothing is ever shifted, so nothing is
-//! ever to be repaired.
-//!
-//! # The shadow
-//!
-//! ```text
-//! | version lock 8 | low 8 | width 8 | fingerprints 39 | count 1 |     one line
-//! ```
-//!
-//! A fingerprint is a byte of the key's hash, 0 for an empty slot. All are compared in one step: that a key is not there
-//! is told from the shadow alone, in 9 of 10 cases, and which slot holds it in as many.
-//!
-//! An entry prefers a slot of its *home line*, which its hash names. So the line can be asked for together with the
-//! shadow, and a lookup waits for memory once.
+//! The lines of a leaf and of its shadow, the stores of each change, and why nothing is ever to be repaired are in
+//! `docs/design.md`, section 3.
 
 use crate::arch::simd::{self, Bytes};
 use crate::error::Broken;
@@ -83,7 +56,7 @@ const _: () = assert!(<OneLine as Node>::Inner::SLOTS == 32 && <OneLine<7> as No
 #[derive(Debug)]
 pub struct Prints([AtomicU64; WORDS]);
 
-// SAFETY: numbers.
+// SAFETY: it is made of numbers, of which zero bytes are 0, and which have no destructor.
 unsafe impl Zero for Prints {
     fn zero() -> Self {
         Self(Zero::zero())

@@ -224,7 +224,7 @@ pub(crate) struct Shadow<H> {
     pub(crate) hints: H,
 }
 
-// SAFETY: atomics and, by its own promise, hints: all of them may be zero.
+// SAFETY: it is made of numbers, of which zero bytes are 0, and of hints that are `Zero`.
 unsafe impl<H: Zero> Zero for Shadow<H> {
     fn zero() -> Self {
         let word = || AtomicU64::new(0);
@@ -296,7 +296,7 @@ mod tests {
 
     impl Guarded {
         fn add_one(&self) {
-            // SAFETY: as the caller says.
+            // SAFETY: nobody else accesses the number: the caller holds the lock, or plants a race that is to be found.
             unsafe { *self.1.get() += 1 }
         }
 

@@ -1,17 +1,7 @@
 //! Sorted nodes: one contiguous run of slots in ascending order, behind a header line.
 //!
-//! ```text
-//! line 0   | next 8 | low 8 | meta 8 | (unused)            |     meta: layout 16, level 16, "node" 32
-//! line 1   | slot 0: key 8, value 8 | slot 1 | slot 2 | slot 3 |
-//! line 2   | slot 4 | ...
-//! ```
-//!
-//! - **N3** The slots that are not empty form one contiguous run, in ascending order of keys, with at most one pair of
-//!   adjacent equal keys: the trace of an unfinished shift. Of such a pair the one nearer to the end of the run towards
-//!   which the layout was shifting counts ([`Side`]); the other one's value means nothing.
-//!
-//! `meta` never changes while the block is in a chain. Where the run starts and how long it is (the [`Window`]) is kept
-//! in the shadow.
+//! The lines of a node and the invariant N3 of sorted layouts are in `docs/design.md`, section 3. The word `meta` never changes
+//! while the block is in a chain. Where the run starts and how long it is (the [`Window`]) is kept in the shadow.
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
@@ -85,7 +75,7 @@ pub struct Run<P = ()> {
     pub(crate) probe: P,
 }
 
-// SAFETY: two numbers, and what is `Zero`.
+// SAFETY: it is made of two numbers, of which zero bytes are 0, and of a probe that is `Zero`.
 unsafe impl<P: Zero> Zero for Run<P> {
     fn zero() -> Self {
         Self { window: AtomicU32::new(0), level: AtomicU32::new(0), probe: P::zero() }

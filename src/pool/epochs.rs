@@ -1,20 +1,7 @@
 //! Epochs: when what readers may still know can be used again.
 //!
-//! A reader *pins* the current epoch for as long as it uses what it found. A writer that has made something unreachable
-//! *retires* it. What was retired in epoch `r` is *ripe*, and nobody's any more, from epoch `r + 2` on.
-//!
-//! ```text
-//! now      the current epoch; only grows
-//! readers  per shard of threads: pins of even epochs, pins of odd epochs
-//! retired  (epoch, what) in the order in which it was retired, under a lock
-//! ```
-//!
-//! Invariants:
-//! - **E1** The epoch goes from `e` to `e + 1` under the lock, when the pins of epoch `e - 1` were seen to be none.
-//! - **E2** A pin is counted before its reader sees that its epoch is still the current one.
-//! - **E3** What is retired was made unreachable before, and is marked with the epoch under the lock.
-//!
-//! Why that is enough, for a reader that pinned `p` and something that was retired in `r`:
+//! The protocol, step by step, and its invariants E1 to E3 are in `docs/design.md`, section 6. Here is why they are enough, for a
+//! reader that pinned `p` and something that was retired in `r`.
 //!
 //! - `p > r`. The reader saw that `p` is current, so all that came before the store of `p` came before its pin: the advance
 //!   beyond `r`, by the lock the retirement, and by E3 the store that made the thing unreachable. The reader does not find
@@ -24,13 +11,12 @@
 //!   that has to find none before `p + 2` (E1). That look finds the count, or one that came later: when it finds 0, the
 //!   reader has unpinned, and by release and acquire all that it read came before. So the epoch stays below `p + 2 <= r + 2`
 //!   as long as the pin is held; and when something is ripe, the loads of its readers *happen before* the stores of whoever
-//!   uses it again, which therefore needs no fence of its own.
+//!   uses it again, which therefore need no fence of their own.
 //!
 //! One epoch less is not enough: a reader of `r` does not keep the epoch from becoming `r + 1`.
 //!
-//! Nobody registers, so there may be any number of threads, and a pin may end on another thread than the one where it
-//! began. A reader that never unpins (a forgotten iterator) keeps everything retired from getting ripe, until the tree is
-//! closed.
+//! A pin may end on another thread than the one where it began. A reader that never unpins (a forgotten iterator) keeps
+//! everything retired from getting ripe, until the tree is closed.
 
 use crate::delay::delay;
 use crate::shards::{SHARDS, Shard, shard};

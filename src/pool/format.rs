@@ -1,33 +1,6 @@
-//! The superblock and the geometry that follows from it.
+//! The superblock, and the geometry that follows from it.
 //!
-//! ```text
-//! 0       superblock A ─┐ twins: the same content, written one after the other,
-//! 2048    eight lines   │ so that a torn write always leaves one whole
-//! 4096    superblock B ─┘ (between them: zeros, where `Costs::measure` measures)
-//! 8192    roots         one 256-byte entry per tree
-//!         segment table one word per segment
-//!         (padding up to a multiple of the segment size)
-//! first   segment 0, segment 1, ... up to the capacity
-//!
-//! superblock, 16 words in two lines:
-//! line 0  | magic | version, line, order | compat | ro-compat | incompat | uuid | uuid | segment size |
-//! line 1  | limit, trees | capacity | session | space | boot | marked | 0 | checksum |
-//!
-//! session: odd while the pool is in use, even when it was closed in order; it only grows, so it also tells the newer twin
-//! and, halved, how often the pool was opened
-//! space: what the medium said of its reserved space at the orderly close; while it says the same, all of it is there
-//! boot: the boot of the machine in which the pool was written to without being synced since; 0: nothing is at stake when the
-//! machine goes down, or it is not known
-//! marked: the same boot, once a superblock with it is known to be synced; else 0
-//! ```
-//!
-//! Invariants:
-//! - **S1** At least one twin has the magic and the right checksum, from the moment `create` returns.
-//! - **S2** Only words of line 1 change after creation; the twin that is older or damaged is written first.
-//! - **S3** While a pool is being created, twin A's first word reads [`BIRTH`] until twin B is durable. As long as it does,
-//!   B is not valid, and roots and table are zeros, the pool is unborn.
-//! - **S4** On an ordinary file, nothing but the superblock changes before a superblock with this boot is on the disk; and
-//!   `boot` is 0 only once everything is. (Unless syncing is turned off.)
+//! The map of the file, the words of the superblock and the invariants S1 to S4 are in `docs/design.md`, section 2.
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{LINE, MEASURED, Medium, Step};

@@ -1,20 +1,13 @@
 //! Records: byte values in the pool, reached by offset from a slot.
 //!
-//! ```text
-//! record  | length 32, CRC-32 of the bytes 32 | bytes, padded with zeros to whole words |
-//! ```
+//! The words of a record and the invariants V1 and V2 are in `docs/design.md`, section 2; when the space of a record is used
+//! again is in section 6.
 //!
-//! A record lies in a block of the smallest class that holds it, four classes per doubling from 32 bytes up to a
-//! quarter of a segment; a longer one has adjacent segments of its own (an extent).
+//! A record lies in a block of the smallest class that holds it, four classes per doubling from 32 bytes up to a quarter of a
+//! segment. A longer record has adjacent segments of its own (an extent).
 //!
-//! A reader pins an epoch, finds the record's offset in a slot, and copies the record once, whatever happens to the slot
-//! meanwhile: what no slot points to any more is retired, and its space is used again when no reader can know it (see
-//! [`epochs`](super::epochs)). What is retired is in no list of free blocks and needs none: after a crash it is free
-//! because no slot points to it, and before an orderly close all of it is given back.
-//!
-//! Invariants:
-//! - **V1** A record is durable before the slot that points to it is stored.
-//! - **V2** A record never changes while a slot points to it, nor while a reader holds an epoch in which one did.
+//! What is retired is in no list of free blocks and needs none: after a crash it is free because no slot points to it, and
+//! before an orderly close all of it is given back.
 
 use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault};

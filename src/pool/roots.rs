@@ -1,20 +1,6 @@
 //! Named roots: where each tree begins.
 //!
-//! ```text
-//! 0    state: 0 free, else "live" and the CRC of layout, kinds and name     ── commit of create and drop
-//! 8    layout: node layout 16, slots 32, index 16
-//! 16   kinds: of keys 32, of values 32
-//! 24   head: the leftmost leaf                                              ── commit of clear and bulk_load
-//! 32   index: the persistent index's root, 0 = none                         ── commit of growing and shrinking
-//! 40   closed: the close record, 0 = the tree was open since                ── commit of close and open
-//! 48   closed, its length in words 32, its CRC 32
-//! 56   length of the name
-//! 64   the name, up to 120 bytes
-//! ```
-//!
-//! Invariants:
-//! - **R1** `layout`, `kinds` and the name never change while the entry is live, and agree with the CRC in `state`.
-//! - **R2** `closed` is 0 whenever anything of the tree may differ from its close record.
+//! The words of a root entry, with what each of them commits, and the invariants R1 and R2 are in `docs/design.md`, section 2.
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};

@@ -1,15 +1,6 @@
 //! The segment table: the only allocation metadata that is persistent.
 //!
-//! ```text
-//! entry   | kind 8 | check 8 | tree 16 | unit 32 |     one word per segment, 0 = never used
-//! ```
-//!
-//! Invariants:
-//! - **T1** An entry changes by one 8-byte store, and is durable before a block of its segment is used.
-//! - **T2** Segments are first used in ascending order: those from the first entry that is 0 on were never written to,
-//!   and hold zeros. (Some of the next [`AT_ONCE`] entries may name an extent that a crash cut short: an open for writing
-//!   clears them.)
-//! - **T3** A segment of nodes stays one until its tree is dropped (type-stable).
+//! The word of an entry and the invariants T1 to T3 are in `docs/design.md`, section 2.
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{LINE, Medium, Step};

@@ -65,7 +65,7 @@ struct Avx512(());
 impl Compare for Avx512 {
     #[inline(always)]
     fn below(self, words: &Words, word: i64) -> usize {
-        // SAFETY: what the type says.
+        // SAFETY: a value of this type exists only on a CPU that has AVX-512 F and BW.
         unsafe { below_avx512(words, word) }
     }
 }
@@ -77,7 +77,7 @@ struct Avx2(());
 impl Compare for Avx2 {
     #[inline(always)]
     fn below(self, words: &Words, word: i64) -> usize {
-        // SAFETY: what the type says.
+        // SAFETY: a value of this type exists only on a CPU that has AVX2.
         unsafe { below_avx2(words, word) }
     }
 }
@@ -202,7 +202,7 @@ fn sorted_avx512(
     for i in 0..MOST / LANES {
         let [low, high] = [0, 1].map(|half| {
             let part = entries[i * LANES + half * LANES / 2..][..LANES / 2].as_flattened();
-            // SAFETY: four entries are eight words.
+            // SAFETY: the load reads eight words, and four entries are as many.
             unsafe { _mm512_loadu_epi64(part.as_ptr().cast()) }
         });
         let these = _mm512_permutex2var_epi64(low, evens, high);
@@ -211,7 +211,7 @@ fn sorted_avx512(
         // `count` is at most 32 before the last part, so that eight more fit.
         let target = keys[count..][..LANES].as_mut_ptr();
         let packed = _mm512_mask_compress_epi64(_mm512_set1_epi64(-1), inside, these);
-        // SAFETY: eight words.
+        // SAFETY: the store writes eight words, and `target` begins as many.
         unsafe { _mm512_storeu_epi64(target.cast(), packed) }
         let numbers = _mm512_add_epi64(_mm512_set1_epi64((i * LANES) as i64), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
         let numbers = _mm512_cvtepi64_epi8(_mm512_maskz_compress_epi64(inside, numbers));
@@ -240,7 +240,7 @@ const LANES: usize = 8;
 #[target_feature(enable = "avx512f,avx512bw,popcnt,bmi1")]
 fn ranks<const VECTORS: usize>(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
     let others: [__m512i; VECTORS] = core::array::from_fn(|i| {
-        // SAFETY: eight words.
+        // SAFETY: the load reads eight words, and the slice has as many.
         unsafe { _mm512_loadu_epi64(keys[i * LANES..][..LANES].as_ptr().cast()) }
     });
     let mut less = [_mm512_setzero_si512(); VECTORS];
@@ -275,7 +275,7 @@ pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, S
     if chosen() == AVX512 {
         check(
             |words, word| Avx512(()).below(words, word),
-            // SAFETY: just asked.
+            // SAFETY: `chosen` has found that the CPU has the instructions.
             |entries, wanted, keys, out| unsafe { sorted_avx512(entries, wanted, keys, out) },
         );
     }

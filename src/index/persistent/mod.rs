@@ -3,10 +3,7 @@
 //! An inner node's entries are the `low` and the offset of nodes one level below. Level 0 are the leaves; the tail leaf,
 //! which owns only the key MAX, is not listed, so that no separator is MAX.
 //!
-//! Invariants, in every crash state:
-//! - **I1** Every inner node's first entry has the node's `low` as its key.
-//! - **I2** An entry's child is in the chain of the level below; or it was to replace the node of the same `low` that is,
-//!   and was never committed. It was not recycled.
+//! The invariants I1 and I2 are in `docs/design.md`, section 4, and hold in every crash state.
 //!
 //! I2 follows from the order: an entry is withdrawn, or becomes that of the new node, before its child leaves the chain;
 //! and it is posted after its child entered. I1 follows from leaving the first child of a node alone: a node merges with, or is

@@ -50,7 +50,7 @@ pub(super) struct Node {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Node>() == 2 * WIDTH * 8);
 
-// SAFETY: numbers.
+// SAFETY: it is made of numbers, of which zero bytes are 0, and which have no destructor.
 unsafe impl Zero for Node {
     fn zero() -> Self {
         let zero = |_| AtomicU64::new(0);
