@@ -147,7 +147,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
     ///
     /// [`ErrorKind::Corrupt`] if the slot points to no record.
     pub fn get(&self, key: K) -> Result<Option<V>> {
-        Ok(self.state.named(self.state.value(key.encode()))?.map(V::decode))
+        self.state.named(self.state.value(key.encode()).map(|value| value.map(V::decode)))
     }
 
     /// Applies `read` to the value of a key, without making a `V` of it.
