@@ -1,12 +1,12 @@
 //! What the indexes in memory have in common.
 
-/// How an index in memory changes.
+/// The changes of an index in memory.
 pub(crate) trait InMemory {
     /// Adds a leaf, or replaces the one with this low.
     fn post(&self, low: u64, leaf: u64);
-    /// Forgets a leaf, which is returned; not the first.
+    /// Forgets the leaf with this low, unless it is the first one, and returns it.
     fn withdraw(&self, low: u64) -> Option<u64>;
-    /// Forgets all leaves, and learns these.
+    /// Forgets all leaves, then takes these.
     fn learn(&self, leaves: &[(u64, u64)]);
 }
 

@@ -1,8 +1,8 @@
-//! From key to leaf.
+//! The index: it leads from a key to a leaf.
 //!
-//! The index is only an accelerator: it may lag behind a split, because a search that lands too far left moves right
-//! along the chain, and a landing too far right is recognised by the leaf's own `low`. What it never does is to point to
-//! a block that a crash could find recycled: an entry is withdrawn, durably, before its leaf leaves the chain.
+//! The index is only an accelerator. It may lag behind a split, because a search that lands too far left moves right
+//! along the chain, and a search that lands too far right sees it by the leaf's own `low`. But it never points to a
+//! block that could be recycled when a crash happens: an entry is withdrawn, durably, before its leaf leaves the chain.
 
 mod in_memory;
 #[cfg(all(test, loom))]

@@ -1,4 +1,5 @@
-//! What the loom models of the indexes in memory have in common: one writer, and one reader who asks for the floor of a key.
+//! What the loom models of the indexes in memory have in common: one writer, and one reader that searches for the floor
+//! of a key.
 
 use super::InMemory;
 use loom::sync::Arc;
@@ -20,17 +21,17 @@ pub(crate) fn learn(index: &impl InMemory, lows: &[u64]) {
     index.learn(&lows.iter().map(|&low| (low, leaf_of(low))).collect::<Vec<_>>());
 }
 
-/// A reader who looks `looks` times, each time by `floor`.
+/// A reader that calls `floor` `looks` times.
 pub(crate) struct Reader<I> {
     pub(crate) floor: fn(&I, u64) -> Option<u64>,
     pub(crate) looks: usize,
 }
 
-/// After `setup`, `write` runs against the reader's looks for `key`, who must find one of the lows in `may`, and never one
-/// before that which the look before found.
+/// After `setup`, `write` runs while the reader searches for `key`. The reader must find one of the lows in `may`, and
+/// never one that comes before the one it found last.
 ///
-/// The writer is the thread that runs first: loom remembers one access per word, and would forget a reader's load of a
-/// word that the writer loads before it stores.
+/// The writer runs on the first thread. loom remembers one access per word, and would forget a reader's load of a word
+/// that the writer loads before it stores.
 pub(crate) fn run<I: Send + Sync + 'static>(
     new: fn() -> I,
     setup: fn(&I),

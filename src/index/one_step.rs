@@ -1,5 +1,5 @@
-//! In the models of trees, the volatile index: each access is one step, as the [models](super::volatile) of the real one show
-//! that it seems to be. So the models of trees need not go through what happens in it once more.
+//! The volatile index as the models of trees use it: each access is one step. The [models](super::volatile) of the real
+//! index show that its accesses appear to be one step, so the models of trees need not explore what happens inside it.
 
 use super::volatile::{GROUP, RUN, Source, Top};
 use crate::sync::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::Mutex;
 /// Separators and their leaves.
 pub(crate) struct VolatileIndex {
     leaves: Mutex<BTreeMap<u64, u64>>,
-    /// What loom sees of an access.
+    /// What loom sees of an access: each one reads or writes this word.
     step: AtomicU64,
 }
 
@@ -21,7 +21,7 @@ impl VolatileIndex {
         Ok(Self { leaves: Mutex::default(), step: AtomicU64::new(0) })
     }
 
-    /// A reader sees everything that was done before what it sees was posted.
+    /// Acquire: a reader that sees a posted leaf also sees everything that was done before it was posted.
     fn read<R>(&self, read: impl FnOnce(&BTreeMap<u64, u64>) -> R) -> R {
         self.step.fetch_add(0, Ordering::Acquire);
         read(&self.leaves.lock().unwrap())

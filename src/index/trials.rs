@@ -1,4 +1,4 @@
-//! What every index in memory is tried by.
+//! The tests that every index in memory must pass.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) type Model = BTreeMap<u64, u64>;
 
-/// An index under trial.
+/// An index under test.
 pub(crate) trait TestedIndex: Sync {
     fn post(&self, low: u64, leaf: u64);
     fn withdraw(&self, low: u64) -> Option<u64>;
@@ -15,11 +15,11 @@ pub(crate) trait TestedIndex: Sync {
     fn floor(&self, key: u64) -> Option<u64>;
     fn len(&self) -> usize;
     fn all(&self) -> Vec<(u64, u64)>;
-    /// The invariants that hold between any two changes; returns the nodes of the tree.
+    /// Checks the invariants that hold between any two changes; returns the number of nodes.
     fn check(&self) -> Result<usize, String>;
 }
 
-/// Of no pattern, and told by its low.
+/// Without a pattern, but determined by its low.
 pub(crate) fn leaf_of(low: u64) -> u64 {
     low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1
 }
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// An index of the first separator alone, which stays.
+/// An index with the first separator alone, which always stays.
 pub(crate) fn begun<S: TestedIndex>(index: S) -> (S, Model) {
     index.post(0, leaf_of(0));
     (index, Model::from([(0, leaf_of(0))]))
@@ -55,7 +55,7 @@ pub(crate) fn floor_in(model: &Model, key: u64) -> Option<u64> {
     model.range(..=key).next_back().map(|(_, &leaf)| leaf)
 }
 
-/// What a removal does to the model: the first separator stays.
+/// Removes from the model what the index would remove: the first separator stays.
 pub(crate) fn remove_from(model: &mut Model, low: u64) -> Option<u64> {
     if low == 0 { None } else { model.remove(&low) }
 }
@@ -74,7 +74,7 @@ pub(crate) fn same(index: &impl TestedIndex, model: &Model) {
 pub(crate) enum Op {
     Insert(u64, u64),
     Remove(u64),
-    /// So many separators from there on, so far apart.
+    /// The first separator, how many separators, and the distance between them.
     Rebuild(u64, u16, u16),
     Look(u64),
 }
@@ -113,7 +113,8 @@ pub(crate) fn does_what_a_map_does<S: TestedIndex>(
     Ok(())
 }
 
-/// Up, down to a few, up, to nothing, in so many steps each; `most` is the range of the lows.
+/// Grows, shrinks to a few separators, grows, and shrinks to nothing, in `steps` steps each; `most` is the range of the
+/// lows.
 pub(crate) fn grows_and_shrinks<S: TestedIndex>((index, mut model): (S, Model), most: u64, steps: u32) {
     let mut random = Random(0x1234_5678_9abc_def1);
     // (range of keys, inserts in ten changes)
@@ -192,7 +193,7 @@ pub(crate) fn all_keys_are_legal<S: TestedIndex>(
             same(&index, &model);
         }
     }
-    // And where each of them is the first or last of a full node.
+    // And at the first and last place of a full node.
     for around in [0, u64::MAX / 2 - width, u64::MAX - 3 * width - 1] {
         let (index, model) = built(around..=around + 3 * width);
         same(&index, &model);
@@ -208,10 +209,10 @@ pub(crate) fn an_empty_index_takes_the_first_separator_only(index: &impl TestedI
     assert_eq!((index.floor(9), index.len()), (None, 0));
 }
 
-/// Two writers, two readers. Every sixteenth low stays; the writers post and withdraw, each in their own half of the
-/// others. `churn` is what a writer does in one round.
+/// Two writers, two readers. Every sixteenth low stays; each writer posts and withdraws in its own half of the others.
+/// `churn` is what a writer does in one round.
 pub(crate) fn stress<S: TestedIndex>(index: S, rounds: u64, keys: u64, churn: impl Fn(&S, u64, &mut Random) + Sync) {
-    // A race is found when it is met once, and to watch for it takes long.
+    // One occurrence of a race is enough to find it, and watched runs are slow.
     let rounds = if cfg!(bristlecone_watched) { rounds.div_ceil(100) } else { rounds };
     let stays = |low: u64| low.is_multiple_of(16);
     let (index, _) = built(index, (0..keys).filter(|low| stays(*low)));
@@ -246,12 +247,12 @@ pub(crate) fn stress<S: TestedIndex>(index: S, rounds: u64, keys: u64, churn: im
     index.check().unwrap();
 }
 
-/// A low of that writer's half that does not stay.
+/// A low in this writer's half that does not stay.
 pub(crate) fn changing(keys: u64, writer: u64, random: &mut Random) -> u64 {
     random.below(keys / 16) * 16 + 1 + random.below(7) * 2 + writer
 }
 
-/// `sixteens`: of the separators that stay.
+/// `sixteens` is the number of separators that stay.
 pub(crate) fn readers_never_miss_what_stays<S: TestedIndex>(index: S, sixteens: u64, rounds: u64) {
     let keys = 16 * sixteens;
     stress(index, rounds, keys, |index, writer, random| {
@@ -264,7 +265,7 @@ pub(crate) fn readers_never_miss_what_stays<S: TestedIndex>(index: S, sixteens: 
     });
 }
 
-/// All that may be there is, and is not.
+/// Posts everything that may be posted, then withdraws it all.
 pub(crate) fn readers_never_miss_while_nodes_come_and_go<S: TestedIndex>(index: S, sixteens: u64, rounds: u64) {
     let keys = 16 * sixteens;
     stress(index, rounds, keys, |index, writer, _| {
@@ -274,7 +275,7 @@ pub(crate) fn readers_never_miss_while_nodes_come_and_go<S: TestedIndex>(index: 
     });
 }
 
-/// One writer replaces everything, the other one posts and removes so many separators meanwhile.
+/// One writer replaces everything; meanwhile the other one posts and withdraws `inserts` separators per round.
 pub(crate) fn readers_never_miss_during_rebuilds<S: TestedIndex>(index: S, sixteens: u64, rounds: u64, inserts: u64) {
     let keys = 16 * sixteens;
     stress(index, rounds, keys, |index, writer, random| {

@@ -1,23 +1,23 @@
-//! The version word of a node of an index in memory: a sequence lock with one writer. It is odd while the node is open, that
-//! is, being written.
+//! The version word of a node of an index in memory: a sequence lock with one writer. It is odd while the node is open,
+//! which means that it is being written.
 
 use crate::delay::delay;
 use crate::sync::{AtomicU64, Ordering, spin_loop};
 use crate::version;
 
-/// Failed reads before a reader takes the writer's lock.
+/// Failed tries after which a reader takes the writer's lock.
 const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Why a reader has to start again from the root.
 #[derive(Debug)]
 pub(crate) enum Moved {
-    /// Somebody wrote what was being read.
+    /// What was being read was written to.
     Written,
-    /// A node is still in the pool, or seemed to be, because somebody wrote.
+    /// A node is still in the pool, or seemed to be because of a concurrent write.
     NotLoaded,
 }
 
-/// Reads again while somebody writes. `None`: it was in vain, or a node is still in the pool.
+/// Repeats a read that a write interfered with. `None`: all tries failed, or a node is still in the pool.
 pub(crate) fn again<R>(mut read: impl FnMut() -> Result<R, Moved>) -> Option<R> {
     for _ in 0..TRIES {
         match read() {
@@ -34,7 +34,7 @@ pub(crate) fn again<R>(mut read: impl FnMut() -> Result<R, Moved>) -> Option<R> 
 pub(crate) struct Version<'n>(pub(crate) &'n AtomicU64);
 
 impl Version<'_> {
-    /// The version to read the node under.
+    /// The version under which to read the node.
     #[inline]
     pub(crate) fn optimistic_read(self) -> Result<u64, Moved> {
         let version = version::optimistic_read(self.0);
@@ -47,7 +47,7 @@ impl Version<'_> {
         if version::validate(self.0, version) { Ok(()) } else { Err(Moved::Written) }
     }
 
-    /// Turns readers away. Returns false if the node was open.
+    /// Keeps readers out. Returns false if the node was open.
     pub(crate) fn open(self) -> bool {
         let version = self.0.load(Ordering::Relaxed);
         let closed = version.is_multiple_of(2);
@@ -58,7 +58,7 @@ impl Version<'_> {
         closed
     }
 
-    /// Lets readers in, under a version they have not seen.
+    /// Lets readers in again, under a version they have not seen.
     pub(crate) fn close(self) {
         let version = self.0.load(Ordering::Relaxed);
         debug_assert!(!version.is_multiple_of(2));

@@ -1,23 +1,24 @@
 //! The volatile index: from separators (the lows of leaves) to leaves, in DRAM.
 //!
-//! It only speeds things up: the chain of leaves is the truth, and who gets a leaf from here checks the range the leaf
-//! owns. So it may lag behind splits; but what it answers was posted, and what stays posted is never missed.
+//! It is only an accelerator: the chain of leaves is the truth, and a caller that gets a leaf from here checks the
+//! range that the leaf owns. So the index may lag behind splits. But every leaf that it returns was posted, and a leaf
+//! that stays posted is never missed.
 //!
-//! A B+-tree of wide nodes, for one writer at a time and any number of readers that write nothing:
+//! It is a B+-tree of wide nodes, for one writer at a time and any number of readers, which write nothing:
 //!
-//! 1. Every node has a child; the lows ascend. In an inner node, the low of slot `i > 0` is the least separator under
-//!    child `i`. Slot 0 has none: its low is that of the node itself, which the parent knows; that of the first node of a
-//!    level is 0. So the first separator of a tree that is not empty is 0, and `floor` finds its answer in the one bottom
-//!    node it comes to.
+//! 1. Every node has a child; the lows ascend. In an inner node, the low of slot `i > 0` is the smallest separator
+//!    under child `i`. Slot 0 stores no low: its low is that of the node itself, which the parent knows; the low of the
+//!    first node of a level is 0. So the first separator of a tree that is not empty is 0, and `floor` finds its answer
+//!    in the one bottom node that it reaches.
 //! 2. Two neighbours under one parent hold more than `WIDTH / 2` entries together. So `n` separators take about
 //!    `n / (WIDTH / 4)` nodes at worst, whatever was inserted and removed before.
 //! 3. Nodes that leave the tree are used again, and freed only with the index. So the memory is that of the largest
-//!    tree there was (during `learn`, the old and the new one).
-//! 4. A change opens every node it writes or takes out of the tree, sets the root if need be, and then closes them all.
-//!    Readers go hand over hand: they read a child's version *before* they check the parent's. If the parent has not
-//!    changed by then, the version is of a time when the child was the right one, and every word read under it is, too.
-//!    If the child has been changed or used again before, its version comes from a `close`, behind the opening of the
-//!    parent in the same change or an earlier one: the check fails. So `floor` is linearizable.
+//!    tree there ever was (during `learn`, of the old and the new one).
+//! 4. A change opens every node that it writes to or takes out of the tree, sets the root if need be, and then closes
+//!    them all. Readers go hand over hand: they read a child's version *before* they check the parent's. If the parent
+//!    has not changed by then, the version is from a time when the child was the right one, and so is every word read
+//!    under it. If the child was changed or used again before, its version comes from a `close` that happened after the
+//!    parent was opened by the same change or an earlier one, so the check fails. Therefore `floor` is linearizable.
 
 mod arena;
 mod edit;
@@ -38,14 +39,14 @@ pub(crate) use image::{Bottom, Source, Top, image_of};
 use node::{NOT_LOADED, WIDTH};
 use std::io;
 
-/// Levels of nodes of an index that [learns](VolatileIndex::learn) so many separators, and their bytes.
+/// The number of levels of an index that [learns](VolatileIndex::learn) this many separators, and its bytes.
 pub(crate) fn built(separators: usize) -> (u64, u64) {
     let bottom = Some(separators.div_ceil(node::FILL)).filter(|&nodes| nodes > 0);
     let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(node::FILL)));
     levels.fold((0, 0), |(levels, bytes), nodes| (levels + 1, bytes + (nodes * size_of::<node::Node>()) as u64))
 }
 
-/// Leaves that a scan hears of at once.
+/// Leaves that a scan learns of at once.
 pub(crate) const RUN: usize = 8;
 
 /// Keys that are looked up side by side.
@@ -69,13 +70,13 @@ impl core::fmt::Debug for VolatileIndex {
 super::in_memory! { VolatileIndex }
 
 impl VolatileIndex {
-    /// An index without separators, of which there may be so many.
+    /// An index without separators, with room for `most`.
     ///
     /// # Errors
     ///
-    /// No address space for that.
+    /// There is not enough address space.
     pub(crate) fn new(most: u64) -> io::Result<Self> {
-        // By 2, and the levels above; while a tree is rebuilt there are two.
+        // Twice the bound of invariant 2: for the levels above, and for the second tree that exists during a rebuild.
         let nodes = usize::try_from(most / (WIDTH as u64).div_ceil(8)).unwrap_or(usize::MAX);
         let nodes = nodes.saturating_add(if cfg!(loom) { 10 } else { 64 });
         let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
@@ -101,7 +102,7 @@ impl VolatileIndex {
         }
     }
 
-    // Always inline: a result that is passed through memory and copied there costs 2 to 4 ns.
+    // Always inline: passing the result through memory costs 2 to 4 ns.
     #[inline(always)]
     fn try_floor(&self, key: u64) -> Result<Option<u64>, Moved> {
         simd::search(Descent { index: self, key, end: node::Node::child })
@@ -118,7 +119,7 @@ impl VolatileIndex {
         self.try_floor(key).expect("nothing moves under the writer's lock")
     }
 
-    /// Changes the tree; if it turns out to be damaged in the pool, forgets it.
+    /// Changes the tree. If the tree turns out to be damaged in the pool, forgets it.
     fn edit<R: Default>(&self, writer: &mut Writer, change: impl FnOnce(&mut Edit<'_>) -> Result<R, Damaged>) -> R {
         let mut edit = Edit::new(&self.arena, &self.root, writer);
         change(&mut edit).unwrap_or_else(|Damaged| {
@@ -129,12 +130,12 @@ impl VolatileIndex {
         })
     }
 
-    /// Whether the tree was damaged in the pool, and is forgotten: all leaves are to be learned anew.
+    /// Whether the tree was damaged in the pool and was forgotten: then all leaves must be learned anew.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// Takes over the image of an index, whose nodes `source` gives when they are asked for. False if it is damaged.
+    /// Takes over the image of an index. `source` reads its nodes when they are needed. False if the image is damaged.
     pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
         let mut writer = self.writer.lock();
         let restored = Edit::new(&self.arena, &self.root, &mut writer).restore(top, source);
@@ -148,23 +149,23 @@ impl VolatileIndex {
         self.try_floor(key).ok().flatten()
     }
 
-    /// The same for up to [`GROUP`] keys, side by side: while the memory answers for one, the others are asked for.
+    /// As `floor_at_once` for up to [`GROUP`] keys side by side, so that their memory accesses overlap.
     #[inline]
     pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
         simd::search(Descents { index: self, keys: &keys[..keys.len().min(GROUP)] })
     }
 
-    /// The leaf of the greatest separator `<= key` and some of those after it, if the first try finds them. The others are
-    /// for asking ahead only: they may be any words.
+    /// The leaf of the greatest separator `<= key` and some of those after it, if the first try finds them. The others
+    /// are only for prefetching: they may be any words.
     #[inline]
     pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
         simd::search(Descent { index: self, key, end: node::Node::run }).ok().flatten()
     }
 
-    /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0.
+    /// Posts the leaf of `low`, in place of the old one if there is one. An empty index takes only the low 0.
     pub(crate) fn post(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
-        // All leaves are to be learned, not one.
+        // A forgotten index must learn all leaves, so a single one is not posted.
         if self.is_lost() {
             return;
         }
@@ -173,7 +174,7 @@ impl VolatileIndex {
         }
     }
 
-    /// Takes `low` out, unless it is 0; returns its leaf.
+    /// Removes `low`, unless it is 0, and returns its leaf.
     pub(crate) fn withdraw(&self, low: u64) -> Option<u64> {
         let mut writer = self.writer.lock();
         let leaf = self.edit(&mut writer, |edit| edit.withdraw(low))?;
@@ -181,9 +182,10 @@ impl VolatileIndex {
         Some(leaf)
     }
 
-    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly from 0. Readers see the old or the new.
+    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly from 0. Readers see the old tree or
+    /// the new one.
     ///
-    /// `pairs` is drawn under the writer's lock: it must not call back.
+    /// `pairs` is iterated under the writer's lock, so it must not call back.
     pub(crate) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
         let mut writer = self.writer.lock();
         let len = Edit::new(&self.arena, &self.root, &mut writer).learn(pairs);
@@ -191,9 +193,9 @@ impl VolatileIndex {
         self.lost.store(false, Ordering::Release);
     }
 
-    /// Shows every separator and its leaf in order; false if a node that is still in the pool is damaged.
+    /// Passes every separator and its leaf to `f`, in order; false if a node that is still in the pool is damaged.
     ///
-    /// `f` is called under the writer's lock: it must not call back, except to read.
+    /// `f` is called under the writer's lock, so it must not call back, except to read.
     pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {
         let writer = self.writer.lock();
         self.root.get().is_none_or(|root| self.walk(&writer, root.id, root.height, 0, &mut f))
@@ -219,11 +221,11 @@ impl VolatileIndex {
     }
 }
 
-/// The way from the root to the leaf of a key.
+/// A descent from the root to the leaf of a key.
 struct Descent<'i, E> {
     index: &'i VolatileIndex,
     key: u64,
-    /// What is wanted of the slot that it ends at.
+    /// What to read of the slot at its end.
     end: E,
 }
 
@@ -250,7 +252,7 @@ impl<R, E: Fn(&node::Node, usize) -> R> Search for Descent<'_, E> {
     }
 }
 
-/// The ways to the leaves of several keys.
+/// The descents to the leaves of several keys.
 struct Descents<'i> {
     index: &'i VolatileIndex,
     keys: &'i [u64],
@@ -271,7 +273,7 @@ impl Search for Descents<'_> {
             Some((root.height, node, version))
         };
         let Some((height, node, version)) = begin() else { return found };
-        // A way that met a change ends: `None`.
+        // A descent that met a change ends: `None`.
         let mut ways = [Some((node, version)); GROUP];
         let mut children = [None; GROUP];
         for _ in 0..height {

@@ -1,4 +1,4 @@
-//! Merging nearly empty nodes with a neighbour, or sharing with it.
+//! Merging a nearly empty node with a neighbour, or sharing entries with it.
 
 use super::PersistentIndex;
 use crate::chain::Locked;
@@ -7,7 +7,8 @@ use crate::medium::Medium;
 use crate::node::{InnerOps, Node};
 
 impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
-    /// Merges the sparse node that owns the key with a neighbour of the same parent, or shares with it.
+    /// Merges the sparse node that owns the key with a neighbour under the same parent, or moves entries between the
+    /// two.
     pub(super) fn rebalance(&self, level: u16, key: u64) -> Result<(), Fault> {
         let Some(node) = self.lock(level, key)? else { return Ok(()) };
         let low = node.range().low();
@@ -30,7 +31,8 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     }
 
     fn join<'c>(&'c self, level: u16, mut left: Locked<'c, N>, right: Locked<'c, N>) -> Result<(), Fault> {
-        // Before it leaves the chain. Crash: the level above lags, a search moves right from the left neighbour.
+        // Withdrawn before the node leaves the chain. Crash: the level above lags, a search moves right from the left
+        // neighbour.
         self.withdraw_at(level + 1, right.range().low())?;
         let to_post = self.chain.join(&mut left, right, level)?;
         drop(left);

@@ -1,4 +1,4 @@
-//! Checking an index, without locks and without a store.
+//! Checking an index without taking locks and without storing anything.
 
 use super::{Top, top_of};
 use crate::chain::Links;
@@ -10,8 +10,8 @@ use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
 use std::sync::Arc;
 
-/// Every broken invariant of a persistent index, without a store; tells how many levels it has. `leaves` are the chain's,
-/// in order.
+/// Reports every broken invariant of a persistent index without storing anything, and returns how many levels it has.
+/// `leaves` are the leaves of the chain, in order.
 pub(crate) fn check<N: Node<Ops: InnerOps>, M: Medium>(
     pool: &Arc<PoolState<M>>,
     root: Root,
@@ -39,7 +39,7 @@ fn check_levels<N: Node<Ops: InnerOps>, M: Medium>(
     report: &mut dyn FnMut(Broken),
 ) {
     let m = links.medium();
-    // From the top down, without locks: a lock would repair.
+    // From the top down, without locks, because taking a lock would repair.
     let mut first = top.at;
     let mut levels = Vec::new();
     for level in (1..=top.level).rev() {

@@ -1,4 +1,4 @@
-//! Adding, changing and removing entries, and the levels that come and go with them.
+//! Adding, changing and removing entries, and adding and removing levels.
 
 use super::{PersistentIndex, Top};
 use crate::delay::delay;
@@ -34,7 +34,8 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         }
     }
 
-    /// Makes the entry of a leaf that is to be replaced, if there is one, that of the leaf that replaces it. True if there is.
+    /// Changes the entry of a leaf that is about to be replaced, if it has one, to name the new leaf. True if it had
+    /// one.
     pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool, Fault> {
         self.repoint_at(1, low, leaf)
     }
@@ -49,7 +50,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         Ok(false)
     }
 
-    /// A new topmost node over the chain of the level below, with its first and one further node.
+    /// Adds a topmost node over the chain of the level below, with its first node and one more as entries.
     fn grow(&self, level: u16, low: u64, child: u64) -> Result<(), Fault> {
         let m = self.chain.medium();
         let first = self.top().map_or_else(|| self.root.head(m), |top| top.at);
@@ -61,17 +62,17 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         Ok(())
     }
 
-    /// Whether a leaf may leave the chain: it is not the first child of its parent.
+    /// Whether a leaf may leave the chain: it must not be the first child of its parent.
     pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool, Fault> {
         self.may_withdraw_at(1, low)
     }
 
     pub(super) fn may_withdraw_at(&self, level: u16, low: u64) -> Result<bool, Fault> {
-        // Not listed is fine too: the index lags, there is nothing to withdraw.
+        // A leaf that is not listed may leave, too: the index lags, so there is nothing to withdraw.
         Ok(self.lock(level, low)?.is_none_or(|node| self.chain.search(&node, low) != Ok(0)))
     }
 
-    /// Forgets the entry of a leaf, if there is one. True if there was.
+    /// Removes the entry of a leaf, if it has one. True if it had one.
     pub(crate) fn withdraw(&self, low: u64) -> Result<bool, Fault> {
         self.withdraw_at(1, low)
     }
@@ -95,9 +96,9 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         Ok(true)
     }
 
-    /// Takes off the topmost node if it has a single child. True if it did.
+    /// Removes the topmost node if it has a single child. True if it did.
     ///
-    /// One level only: the child may be locked by the caller.
+    /// Removes one level only, because the caller may hold the child's lock.
     pub(super) fn shrink(&self) -> Result<bool, Fault> {
         let Some(top) = self.top() else { return Ok(false) };
         let Some(node) = self.chain.lock(top.at)? else { return Ok(false) };
@@ -115,7 +116,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         Ok(true)
     }
 
-    /// Forgets everything, durably.
+    /// Removes all inner nodes, durably.
     pub(crate) fn reset(&self) -> Result<(), Fault> {
         let Some(top) = self.top() else { return Ok(()) };
         let mut nodes = Vec::new();

@@ -1,13 +1,13 @@
-//! The persistent index: chains of inner nodes in the pool, in sorted nodes.
+//! The persistent index: chains of inner nodes in the pool, in a sorted layout.
 //!
-//! An inner node's entries are the `low` and the offset of nodes one level below. Level 0 are the leaves; the tail leaf,
-//! which owns only the key MAX, is not listed, so that no separator is MAX.
+//! An entry of an inner node is the `low` and the offset of a node one level below. Level 0 is the leaves. The tail
+//! leaf, which owns only the key MAX, is not listed, so no separator is MAX.
 //!
 //! The invariants I1 and I2 are in `docs/design.md`, section 4, and hold in every crash state.
 //!
-//! I2 follows from the order: an entry is withdrawn, or becomes that of the new node, before its child leaves the chain;
-//! and it is posted after its child entered. I1 follows from leaving the first child of a node alone: a node merges with, or is
-//! replaced by, its left neighbour only if both have the same parent, as in Circ-Tree.
+//! I2 follows from the order of the steps: an entry is withdrawn, or repointed to the new node, before its child leaves
+//! the chain; and it is posted after its child entered the chain. I1 holds because the first child of a node stays: a
+//! node merges with its left neighbour, or is replaced by it, only if both have the same parent, as in Circ-Tree.
 
 mod balance;
 mod check;
@@ -27,7 +27,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) use check::check;
 use std::sync::Arc;
 
-/// More levels than any tree has: nodes have four slots or more, and half of them are in use when a level is added.
+/// More levels than any tree has: nodes have at least four slots, and half of them are in use when a level is added.
 const LEVELS: u16 = 64;
 
 /// The levels above the leaves.
@@ -59,7 +59,7 @@ fn top_of<N: Node<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) ->
 }
 
 impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
-    /// The index as the root entry names it. `repair` makes it fit the leaves.
+    /// Opens the index that the root entry names. `repair` then makes it match the leaves.
     pub(crate) fn open(pool: Arc<PoolState<M>>, root: Root) -> Result<Self, Fault> {
         let chain = Chain::new(pool, root.slot, SegmentKind::Inner)?;
         let top = top_of(&chain, root)?;
@@ -83,13 +83,13 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         self.top.store(top.map_or(0, |top| top.at | u64::from(top.level) << 48), Ordering::Release);
     }
 
-    /// Publishes a new topmost node, durable already.
+    /// Publishes a new topmost node, which is durable already.
     fn set_root(&self, top: Option<Top>) {
         let m = self.chain.medium();
         delay();
         self.root.set_index(m, top.map_or(0, |top| top.at));
-        // Crash: the old root or the new one; both lead to every leaf, at worst through the chain. The fence is for other
-        // threads, which may reuse the old root's block: their own fences do not wait for this flush.
+        // Crash: the old root or the new one; both lead to every leaf, at worst through the chain. The fence is for
+        // other threads, which may reuse the old root's block: their own fences do not wait for this flush.
         m.fence(Step::IndexRoot);
         delay();
         self.set_top(top);

@@ -1,4 +1,4 @@
-//! Making an index fit its leaves again, after a crash.
+//! Making an index match its leaves again after a crash.
 
 use super::PersistentIndex;
 use crate::error::{Broken, Fault};
@@ -23,7 +23,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         Ok(nodes)
     }
 
-    /// All inner nodes: what recovery must not hand out again.
+    /// All inner nodes: the blocks that recovery must not hand out again.
     pub(crate) fn nodes(&self) -> Result<HashSet<u64>, Broken> {
         let mut all = HashSet::new();
         for level in 1..=self.top().map_or(0, |top| top.level) {
@@ -36,13 +36,13 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     ///
     /// Crash: each step is one of the ordinary verbs, so the next repair goes on from what this one left.
     pub(crate) fn repair(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
-        // Blocks first: repairing may need new ones.
+        // Blocks first, because the repair may need new ones.
         let used = self.nodes()?;
         let [blocks] = self.chain.blocks() else { unreachable!("inner nodes have one size") };
         blocks.recover_except(&self.chain.pool.segments, used.into_iter());
         let mut below = leaves.to_vec();
         let mut level = 1;
-        // One node needs no level above it.
+        // A level with one node needs no level above it.
         while below.len() > 1 || self.top().is_some_and(|top| top.level >= level) {
             self.repair_level(level, &below)?;
             below = self.level_nodes(level)?;
@@ -68,7 +68,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         }
         for &(low, child) in &listed {
             if below.binary_search(&(low, child)).is_err() {
-                // Its node was about to be replaced, or has been.
+                // The node of this entry was about to be replaced, or has been.
                 if let Ok(of_low) = below.binary_search_by_key(&low, |&(low, _)| low) {
                     self.repoint_at(level, low, below[of_low].1)?;
                     continue;
@@ -77,7 +77,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
                     let broken = Broken::new(self.root.index_at(), "I2: a node's first child left the chain");
                     return Err(broken.into());
                 }
-                // Only the entry goes: balance is for later.
+                // Only the entry is removed; balancing is left to later changes.
                 if let Some(mut node) = self.lock(level, low)?
                     && let Ok(i) = self.chain.search(&node, low)
                 {

@@ -8,17 +8,17 @@ use crate::medium::Medium;
 use crate::node::{InnerOps, Node};
 use crate::sync::spin_loop;
 
-/// Retries after which a reader leaves the index and walks the chain.
+/// Failed tries after which a reader leaves the index and walks the chain.
 const PATIENCE: usize = 64;
 
 impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
-    /// A leaf at or left of the key's; `None` if the index cannot tell.
+    /// A leaf that is, or lies left of, the one that owns the key; `None` if the index cannot tell.
     pub(crate) fn floor(&self, key: u64) -> Option<u64> {
-        // No separator is MAX, and no inner node owns it.
+        // No separator is MAX, and no inner node owns MAX.
         let key = key.min(u64::MAX - 1);
         for _ in 0..PATIENCE {
-            // Others may change the index meanwhile: what does not fit is a lost race, too. But without a topmost node there is
-            // nothing to be found.
+            // Other threads may change the index meanwhile, so an error may be a lost race as well. But without a
+            // topmost node there is nothing to find.
             if let Ok(Some(leaf)) = self.descend(self.top()?, 0, key) {
                 return Some(leaf);
             }
@@ -26,8 +26,9 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         None
     }
 
-    /// The node of `level` that owns the key, or the leaf it names. `None`: a node's lock was taken while it was read, which
-    /// says nothing. An error: the index does not lead there, which is damage if nobody changes it meanwhile.
+    /// Returns the node of `level` that owns the key; for level 0, the leaf that the index names for it. `None`: a node
+    /// was locked while it was read, which says nothing. An error: the index does not lead to the key, which is damage
+    /// if no other thread changes it meanwhile.
     fn descend(&self, top: Top, level: u16, key: u64) -> Result<Option<u64>, Broken> {
         let (mut at, mut here) = (top.at, top.level);
         let mut from = self.root.index_at();
@@ -49,7 +50,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
             let child = self.chain.child(&view, key);
             delay();
             if level > 0 {
-                // Who changes the index comes by more seldom than who searches, so it is held up more often.
+                // Changes descend less often than searches do, so they are delayed more often.
                 delay();
             }
             if !view.validate() {
@@ -64,8 +65,8 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         }
     }
 
-    /// The same for who changes the index, while nobody else does. A node may still be locked by another thread that touches
-    /// it first.
+    /// As `descend`, for a thread that changes the index while no other thread does. A node may still be locked, by
+    /// another thread that makes the first touch.
     pub(super) fn find(&self, top: Top, level: u16, key: u64) -> Result<u64, Broken> {
         loop {
             if let Some(at) = self.descend(top, level, key)? {
@@ -78,7 +79,7 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Locks the node of `level` that owns the key. `None` if there is no such level.
     pub(super) fn lock(&self, level: u16, key: u64) -> Result<Option<Locked<'_, N>>, Fault> {
         let Some(top) = self.top().filter(|top| top.level >= level) else { return Ok(None) };
-        // Changes are made by one thread at a time, so the node that is found stays.
+        // One thread at a time changes the index, so the node that was found stays.
         let at = self.find(top, level, key)?;
         delay();
         let lost = || Broken::new(at, "I2: the index leads to a node that left it");

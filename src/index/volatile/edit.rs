@@ -1,4 +1,4 @@
-//! One change of the tree: what the writer does under its lock.
+//! One change of the tree, made by the writer under its lock.
 
 use super::arena::{Arena, Id, Spare};
 use super::image::{Source, Top};
@@ -9,20 +9,20 @@ use crate::index::root::{Root, RootWord};
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) spare: Spare,
-    /// The nodes the change has opened.
+    /// The nodes that the change has opened.
     open: Vec<Id>,
-    /// From the root down: the node and the slot that leads on, or that holds the separator.
+    /// From the root down: each node, and the slot that leads on or that holds the separator.
     path: Vec<(Id, usize)>,
-    /// Where the nodes come from that are still in the pool.
+    /// Reads nodes that are still in the pool.
     pub(super) source: Option<Source>,
 }
 
-/// A node that is still in the pool is not what it was: the tree cannot be trusted.
+/// A node that is still in the pool is damaged: the tree cannot be trusted.
 #[derive(Debug)]
 pub(super) struct Damaged;
 
-/// A change under way. Nodes are opened as it meets them and closed all together, when it is dropped: a reader sees
-/// none of it or all of it.
+/// A change under way. It opens nodes as it meets them, and closes them all together when it is dropped, so a reader
+/// sees none or all of it.
 pub(super) struct Edit<'a> {
     arena: &'a Arena,
     root: &'a RootWord,
@@ -54,7 +54,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// A spare node with `entries`, open.
+    /// Takes a spare node and fills it with `entries`; it stays open.
     fn make(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> (Id, &'a Node) {
         let id = self.writer.spare.take();
         let node = self.open(id);
@@ -62,14 +62,15 @@ impl<'a> Edit<'a> {
         (id, node)
     }
 
-    /// Gives back a node that leaves the tree. Opening it moves its version: a reader that is in it must not go on to
+    /// Gives back a node that leaves the tree. Opening it changes its version: a reader that is in it must not go on to
     /// its children, which may have become something else.
     fn give(&mut self, id: Id) {
         self.open(id);
         self.writer.spare.give(id);
     }
 
-    /// The child of a slot of a node at this height, whose low (if the slot is 0) is `least`; taken from the pool if need be.
+    /// The child at a slot of a node at this height; it is loaded from the pool if need be. `least` is the low of slot
+    /// 0.
     fn child(&mut self, id: Id, slot: usize, height: usize, least: u64) -> Result<Id, Damaged> {
         let parent = self.arena.node(id);
         let (low, child) = parent.entry(slot, least);
@@ -86,7 +87,7 @@ impl<'a> Edit<'a> {
         Ok(child)
     }
 
-    /// Begins a tree with the root of an image. False if it is damaged.
+    /// Begins a tree with the root of an image. False if the image is damaged.
     pub(super) fn restore(&mut self, top: Top, source: Source) -> bool {
         let Some(entries) = top.nodes.checked_sub(1).and_then(|root| source(root, top.height)) else { return false };
         if entries[0].0 != 0 || self.root.get().is_some() {
@@ -98,7 +99,7 @@ impl<'a> Edit<'a> {
         true
     }
 
-    /// Takes the nodes from the pool that a search for the key passes.
+    /// Loads the nodes from the pool that a search for the key passes.
     pub(super) fn load_nodes(&mut self, key: u64) -> Result<(), Damaged> {
         if let Some(root) = self.root.get() {
             self.descend(root, key)?;
@@ -111,7 +112,7 @@ impl<'a> Edit<'a> {
         self.replace(None);
     }
 
-    /// Puts another tree, or none, in the place of the tree, of which nothing is left to be taken from the pool.
+    /// Replaces the tree by another one, or by none; nothing of the old tree is loaded from the pool any longer.
     fn replace(&mut self, root: Option<Root>) {
         let old = self.root.get();
         self.root.set(root);
@@ -121,7 +122,8 @@ impl<'a> Edit<'a> {
         self.writer.source = None;
     }
 
-    /// Notes the path to `low`; returns its end: the bottom node, the slot of the greatest separator `<= low`, and that.
+    /// Records the path to `low`; returns the bottom node, the slot of the greatest separator `<= low`, and that
+    /// separator.
     fn descend(&mut self, root: Root, low: u64) -> Result<(&'a Node, usize, u64), Damaged> {
         self.writer.path.clear();
         let (mut id, mut found) = (root.id, 0);
@@ -140,7 +142,7 @@ impl<'a> Edit<'a> {
         unreachable!("the last height is 0")
     }
 
-    /// Puts `low` in. True if it was not there, false if only its leaf was replaced, or if there is no tree to put it in.
+    /// Inserts `low`. True if it is new; false if only its leaf was replaced, or if there is no tree to insert it into.
     pub(super) fn post(&mut self, low: u64, leaf: u64) -> Result<bool, Damaged> {
         let Some(root) = self.root.get() else {
             if low > 0 {
@@ -170,7 +172,7 @@ impl<'a> Edit<'a> {
         Ok(true)
     }
 
-    /// Puts `entry` into slot `at`, not 0. If that splits the node, returns the entry of the new right one.
+    /// Inserts `entry` at slot `at`, not 0. If that splits the node, returns the entry of the new right node.
     fn put(&mut self, id: Id, at: usize, entry: (u64, u64)) -> Option<(u64, u64)> {
         let node = self.open(id);
         let len = node.len();
@@ -180,7 +182,7 @@ impl<'a> Edit<'a> {
         }
         let is_last = self.writer.path.last().is_none_or(|&(id, slot)| slot + 1 == self.arena.node(id).len());
         if at == WIDTH && is_last {
-            // Ascending inserts leave full nodes behind. (A neighbour to the right might be small as well.)
+            // Ascending inserts leave full nodes behind. (A neighbour to the right might be as small.)
             let (id, _) = self.make([entry].into_iter());
             return Some((entry.0, id));
         }
@@ -196,7 +198,7 @@ impl<'a> Edit<'a> {
         Some((low, id))
     }
 
-    /// Takes `low` out, unless it is the first of all; returns its leaf.
+    /// Removes `low`, unless it is the first separator of all, and returns its leaf.
     pub(super) fn withdraw(&mut self, low: u64) -> Result<Option<u64>, Damaged> {
         let Some(root) = self.root.get() else { return Ok(None) };
         let (bottom, slot, found) = self.descend(root, low)?;
@@ -204,8 +206,8 @@ impl<'a> Edit<'a> {
             return Ok(None);
         }
         let leaf = bottom.child(slot);
-        // A node with one child goes with it, and so does its entry in the parent. The node of the first separator of all
-        // has another one, or its parent has, or ...
+        // A node with one child is removed with it, and so is its entry in the parent. The loop ends, because an
+        // ancestor has another child: the first separator of all stays.
         loop {
             let (id, slot) = self.writer.path.pop().expect("the first separator of all stays");
             let node = self.open(id);
@@ -224,21 +226,21 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The node at the end of the path begins with `low` now: says so where an ancestor compares with it.
+    /// The node at the end of the path now begins with `low`: updates the ancestor that stores its low.
     fn relabel(&mut self, low: u64) {
         if let Some(&(id, slot)) = self.writer.path.iter().rfind(|(_, slot)| *slot > 0) {
             self.open(id).set_low(slot, low);
         }
     }
 
-    /// Keeps neighbours together above half a node, from the child at the end of the path, which has `len` entries,
-    /// upwards.
+    /// Keeps two neighbours together above half a node: starts with the child at the end of the path, which has `len`
+    /// entries, and goes upwards.
     fn merge(&mut self, mut len: usize) {
         while len < WIDTH / 2 {
             let Some((id, slot)) = self.writer.path.pop() else { return };
             let (parent, arena) = (self.arena.node(id), self.arena);
             let children = parent.len();
-            // The neighbours, unless they are still in the pool: those are full.
+            // The neighbours. Those that are still in the pool count as full.
             let len_of = |slot: usize| match parent.child(slot) {
                 child if child & NOT_LOADED == 0 => arena.node(child).len(),
                 _ => WIDTH,
@@ -259,7 +261,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Drops roots with one child.
+    /// Removes roots with one child.
     fn lower_root(&mut self) -> Result<(), Damaged> {
         while let Some(Root { id, height: height @ 1.. }) = self.root.get() {
             let node = self.arena.node(id);
@@ -273,7 +275,7 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Replaces the tree by one of `pairs`, which ascend strictly; returns their number.
+    /// Replaces the tree by one made of `pairs`, whose lows ascend strictly; returns their number.
     pub(super) fn learn(&mut self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
         let mut count = 0;
         let mut last = None;
@@ -290,20 +292,20 @@ impl<'a> Edit<'a> {
         count
     }
 
-    /// Nodes of `FILL` entries, the last one of less; returns their entries for the level above.
+    /// Makes nodes of `FILL` entries each, the last one with fewer; returns their entries for the level above.
     fn level(&mut self, entries: impl ExactSizeIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
         let mut above = Vec::with_capacity(entries.len().div_ceil(FILL));
         let mut entries = entries.peekable();
         while let Some(&(low, _)) = entries.peek() {
             let (id, _) = self.make(entries.by_ref().take(FILL));
-            self.close(); // no tree has it yet
+            self.close(); // no tree contains it yet
             above.push((low, id));
         }
         above
     }
 
-    /// Gives back a tree that is the root no more, from the top down: when a child may become something else, the
-    /// version of its parent has moved.
+    /// Gives back a tree that is no longer the root, from the top down: before a child can become something else, the
+    /// version of its parent has changed.
     fn give_tree(&mut self, root: Root) {
         let mut level = vec![root.id];
         for height in (0..=root.height).rev() {

@@ -1,31 +1,31 @@
-//! The index as an orderly close leaves it in the pool: nodes that are taken up one by one when somebody asks for them, so
-//! that opening takes no longer for a large tree than for a small one.
+//! The image of an index that an orderly close leaves in the pool. Its nodes are loaded one by one when they are first
+//! needed, so that opening a large tree takes no longer than opening a small one.
 //!
 //! ```text
 //! node n    | count 32, CRC-32 of all the rest with n and the height 32 | low, child | low, child | ...     57 words
 //! ```
 //!
-//! The nodes of a level follow each other, the bottom first, the root last. A child is a leaf's offset in a bottom node,
-//! else the number of a node, which is less than its parent's.
+//! The nodes of a level follow each other, the bottom level first, the root last. In a bottom node, a child is a leaf's
+//! offset; in other nodes it is the number of a node, which is less than its parent's.
 
 use super::node::{FILL, NOT_LOADED};
 use crate::pool::format::crc;
 
-/// Words of a node.
+/// Words per node.
 const WORDS: usize = 1 + 2 * FILL;
 
-/// Where an image begins and how much there is of it.
+/// The size of an image and where a search in it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Top {
-    /// Nodes; the last one is the root.
+    /// How many nodes there are; the last one is the root.
     pub(crate) nodes: u64,
     /// Steps from the root to the bottom.
     pub(crate) height: u64,
-    /// Separators.
+    /// How many separators there are.
     pub(crate) len: u64,
 }
 
-/// Where nodes come from that are not loaded: the entries of a node, given its number and height. `None`: it is damaged.
+/// Reads a node that is not loaded: returns its entries, given its number and height. `None`: it is damaged.
 pub(crate) type Source = Box<dyn Fn(u64, u64) -> Option<Vec<(u64, u64)>> + Send + Sync>;
 
 fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
@@ -33,7 +33,7 @@ fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
     u64::from(crc([number, height].into_iter().chain(words)))
 }
 
-/// The words of an image of these separators and their leaves, in order.
+/// The words of an image of these separators and their leaves, which are in order.
 pub(crate) fn image_of(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
     let mut words = Vec::with_capacity(leaves.len() * 2 * (FILL + 1) / FILL + 4 * WORDS);
     let mut top = Top { nodes: 0, height: 0, len: leaves.len() as u64 };
@@ -58,12 +58,12 @@ pub(crate) fn image_of(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
 }
 
 impl Top {
-    /// Whether an image of so many words can hold as much as this says.
+    /// Whether an image with these fields can be made of `words` words.
     pub(crate) fn fits(self, words: u64) -> bool {
         self.nodes.checked_mul(WORDS as u64) == Some(words) && self.len.div_ceil(FILL as u64) <= self.nodes
     }
 
-    /// The entries of a node, for the tree; `word` gives the image's words. `None`: the node is damaged.
+    /// The entries of a node, for the tree; `word` reads a word of the image. `None`: the node is damaged.
     pub(crate) fn node(
         self,
         (number, height): (u64, u64),
@@ -91,7 +91,7 @@ impl Top {
     }
 }
 
-/// The separators of an image and their leaves, by number. Those of one node, one after the other, are read once.
+/// The separators of an image and their leaves, by number. A node is read once while consecutive numbers fall into it.
 pub(crate) struct Bottom {
     top: Top,
     source: Source,
@@ -104,15 +104,15 @@ impl Bottom {
         Self { top, source, node: None }
     }
 
-    /// The numbers that are in one node with this one: the first, and the first behind them.
+    /// The range of the numbers that share a node with this one: the first, and the first behind them.
     pub(crate) fn beside(number: usize) -> (usize, usize) {
         let first = number / FILL * FILL;
         (first, first + FILL)
     }
 
-    /// `None`: its node is damaged, or there are fewer.
+    /// `None`: its node is damaged, or there are not as many.
     pub(crate) fn get(&mut self, number: usize) -> Option<(u64, u64)> {
-        // The bottom comes first.
+        // The bottom level comes first in the image.
         let node = (number / FILL) as u64;
         if node >= self.top.len.div_ceil(FILL as u64) {
             return None;

@@ -1,11 +1,11 @@
-//! loom models: nodes of four entries, one writer, one reader. What the reader sees was posted; what stays, it finds.
+//! loom models: nodes of four entries, one writer, one reader. What the reader finds was posted; what stays, it finds.
 //!
-//! With a negative control: a reader that checks no version must be found wrong.
+//! There is a negative control: a reader that checks no version must be found wrong.
 
 use super::{VolatileIndex, image_of};
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
 
-/// The floor as it is.
+/// Runs a model with the real `floor`.
 fn model(setup: fn(&VolatileIndex), write: fn(&VolatileIndex), key: u64, may: &'static [u64]) {
     run(setup, write, VolatileIndex::floor, key, may);
 }
@@ -31,19 +31,19 @@ fn loom_floor_against_the_first_split() {
     model(|index| post(index, &[0, 20, 30, 40]), |index| post(index, &[15]), 35, &[30]);
 }
 
-/// `[0 20 30 40] [50]`, and 40 moves to a new node between.
+/// `[0 20 30 40] [50]`: 40 moves to a new node between the two.
 #[test]
 fn loom_floor_against_a_split() {
     model(|index| post(index, &[0, 20, 30, 40, 50]), |index| post(index, &[15]), 42, &[40]);
 }
 
-/// `[0 20 30 40] [50 60]`, and the second node begins with 60.
+/// `[0 20 30 40] [50 60]`: the second node begins with 60 afterwards.
 #[test]
 fn loom_floor_against_a_new_least() {
     model(|index| post(index, &[0, 20, 30, 40, 50, 60]), |index| withdraw(index, &[50]), 55, &[50, 40]);
 }
 
-/// `[0 20 30 40] [50]`, and 50 goes with its node, and that with the root.
+/// `[0 20 30 40] [50]`: 50 is removed with its node, and the old root goes, too.
 #[test]
 fn loom_floor_against_an_emptied_node() {
     model(|index| post(index, &[0, 20, 30, 40, 50]), |index| withdraw(index, &[50]), 55, &[50, 40]);
@@ -59,7 +59,7 @@ fn loom_floor_against_a_merge() {
     model(setup, |index| withdraw(index, &[50]), 65, &[60]);
 }
 
-/// As an emptied node, which then takes part in the first split.
+/// As with an emptied node, which then takes part in the first split.
 #[test]
 fn loom_floor_against_a_node_used_again() {
     let write = |index: &VolatileIndex| {
@@ -79,7 +79,7 @@ fn loom_floor_against_a_root_used_again() {
     model(setup, |index| learn(index, &[0, 30]), 55, &[20, 30]);
 }
 
-/// The third tree uses the nodes of the first, others in the place of others.
+/// The third tree uses the nodes of the first, but in different places.
 #[test]
 fn loom_floor_against_rebuilds() {
     let lows = |index: &VolatileIndex| learn(index, &[0, 20, 30, 40, 50]);
@@ -87,7 +87,7 @@ fn loom_floor_against_rebuilds() {
     model(lows, write, 55, &[50]);
 }
 
-/// A descent that believes whatever it reads.
+/// A descent that checks nothing.
 fn unchecked(index: &VolatileIndex, key: u64) -> Option<u64> {
     let root = index.root.get()?;
     let mut node = index.arena.get(root.id).ok()?;
@@ -109,7 +109,7 @@ fn loom_unchecked_split_is_found_wrong() {
     run(|index| post(index, &[0, 20, 30, 40, 50]), |index| post(index, &[15]), unchecked, 42, &[40]);
 }
 
-/// `[0 20 30 40] [50]`, none of them taken from the pool yet: whoever comes first takes them.
+/// `[0 20 30 40] [50]`, and no node is loaded from the pool yet: the first thread that needs one loads it.
 #[test]
 fn loom_floor_against_a_load() {
     let setup = |index: &VolatileIndex| {

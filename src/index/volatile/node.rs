@@ -5,13 +5,13 @@
 //! children  4 lines: | slot 0 | slot 1 | ... | slot 31 |
 //! ```
 //!
-//! The word of a slot is its low less one, with the sign bit turned, so that `low <= key` reads `word < key'` as signed
-//! numbers, which is what CPUs compare eight at a time; slots behind the last one hold [`PAD`], which is below no key.
-//! So a search counts words below the key and needs no length. Slot 0 has no separator: who enters a node has a key that
-//! is not below the low of slot 0, which the parent knows.
+//! The word of a slot is its low minus one, with the sign bit flipped, so that `low <= key` becomes `word < key'` for
+//! signed numbers, which CPUs compare eight at a time. Slots behind the last one hold [`PAD`], which is below no key.
+//! So a search counts the words below the key and needs no length. Slot 0 has no separator: a search enters a node only
+//! with a key that is not below the low of slot 0, which the parent knows.
 //!
-//! A search reads four lines of words at once, and then one of children. [`Node::touch`] asks for the latter, too, where
-//! they may be far.
+//! A search reads four lines of words at once, and then one line of children. [`Node::touch`] prefetches the children,
+//! too, where they may be far away.
 
 use super::RUN;
 use crate::arch;
@@ -23,10 +23,10 @@ use crate::sync::{AtomicU64, Ordering};
 /// The most children of a node.
 pub(super) const WIDTH: usize = simd::WORDS;
 
-/// Entries of a node that is built in bulk: the first inserts find room.
+/// Entries of a node that is built in bulk: it leaves room for the first inserts.
 pub(super) const FILL: usize = WIDTH - WIDTH / 8;
 
-/// Marks a child that is still in the pool: the rest is its number there.
+/// Marks a child that is still in the pool; the other bits are its number in the image.
 pub(super) const NOT_LOADED: u64 = 1 << 63;
 
 /// Words in a line.
@@ -35,7 +35,7 @@ const PER_LINE: usize = arch::LINE / size_of::<u64>();
 /// The word of an empty slot.
 const PAD: u64 = i64::MAX as u64;
 
-/// The bit that makes signed numbers compare as unsigned ones.
+/// The sign bit. Flipping it makes signed comparison order unsigned numbers.
 const SIGN: u64 = 1 << 63;
 
 /// See the [module](self). Its words change only between [`open`](Node::open) and [`close`](Node::close).
@@ -50,7 +50,7 @@ pub(super) struct Node {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Node>() == 2 * WIDTH * 8);
 
-// SAFETY: it is made of numbers, of which zero bytes are 0, and which have no destructor.
+// SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.
 unsafe impl Zero for Node {
     fn zero() -> Self {
         let zero = |_| AtomicU64::new(0);
@@ -59,14 +59,12 @@ unsafe impl Zero for Node {
 }
 
 impl Node {
-    // The version.
-
     #[inline]
     fn version(&self) -> Version<'_> {
         Version(&self.words[0])
     }
 
-    /// The version to read the node under.
+    /// The version under which to read the node.
     #[inline]
     pub(super) fn optimistic_read(&self) -> Result<u64, Moved> {
         self.version().optimistic_read()
@@ -78,28 +76,26 @@ impl Node {
         self.version().validate(version)
     }
 
-    /// Turns readers away. Returns false if the node was open.
+    /// Keeps readers out. Returns false if the node was open.
     pub(super) fn open(&self) -> bool {
         self.version().open()
     }
 
-    /// Lets readers in, under a version they have not seen.
+    /// Lets readers in again, under a version they have not seen.
     pub(super) fn close(&self) {
         self.version().close();
     }
 
-    // Reading.
-
-    /// Asks for the children while the words are compared.
+    /// Prefetches the children while the words are compared.
     #[inline(always)]
     pub(super) fn touch(&self) {
-        // Four instructions: of an iterator in steps the compiler makes a loop.
+        // This compiles to four instructions; a stepped iterator would compile to a loop.
         for line in self.children.as_chunks::<PER_LINE>().0 {
             arch::prefetch_of(line);
         }
     }
 
-    /// Asks for all lines.
+    /// Prefetches all lines.
     #[inline(always)]
     pub(super) fn touch_all(&self) {
         for line in self.words.as_chunks::<PER_LINE>().0 {
@@ -116,7 +112,7 @@ impl Node {
     /// As [`slot`](Self::slot).
     #[inline(always)]
     pub(super) fn slot_of(&self, key: u64, compare: impl Compare) -> usize {
-        // Less than WIDTH by itself: the mask tells the compiler.
+        // The result is less than WIDTH anyway; the remainder tells the compiler so.
         compare.below(&self.words, (key ^ SIGN).cast_signed()) % WIDTH
     }
 
@@ -126,13 +122,13 @@ impl Node {
         self.child(self.slot_of(key, compare))
     }
 
-    /// The child of a slot, and those of the slots behind it, be they in use or not; 0 behind the last.
+    /// The child at a slot and those at the slots behind it, in use or not; 0 behind the last slot.
     #[inline]
     pub(super) fn run(&self, slot: usize) -> [u64; RUN] {
         core::array::from_fn(|i| self.children.get(slot + i).map_or(0, |child| child.load(Ordering::Relaxed)))
     }
 
-    /// The low of a slot but 0.
+    /// The low of a slot other than 0.
     #[inline]
     pub(super) fn low(&self, slot: usize) -> u64 {
         debug_assert!(slot > 0);
@@ -144,19 +140,19 @@ impl Node {
         self.children[slot].load(Ordering::Relaxed)
     }
 
-    /// Low and child of a slot, given the low of slot 0.
+    /// Low and child of a slot. `least` is the low of slot 0.
     pub(super) fn entry(&self, slot: usize, least: u64) -> (u64, u64) {
         (if slot == 0 { least } else { self.low(slot) }, self.child(slot))
     }
 
-    /// The number of children, if there is one at all.
+    /// The number of children, which is at least one.
     pub(super) fn len(&self) -> usize {
         simd::below(&self.words, PAD.cast_signed()) + 1
     }
 
-    // Writing: for the one writer, while the node is open.
+    // Writing: only by the one writer, while the node is open.
 
-    /// Of a slot but 0. No low is 0.
+    /// Sets the low of a slot other than 0. The low is never 0.
     pub(super) fn set_low(&self, slot: usize, low: u64) {
         debug_assert!(low > 0);
         self.set_word(slot, low.wrapping_sub(1) ^ SIGN);
@@ -171,7 +167,7 @@ impl Node {
         self.words[slot].store(word, Ordering::Relaxed);
     }
 
-    /// The low is of no account for slot 0.
+    /// The low is ignored for slot 0.
     fn set(&self, slot: usize, (low, child): (u64, u64)) {
         if slot > 0 {
             self.set_low(slot, low);
@@ -179,12 +175,12 @@ impl Node {
         self.set_child(slot, child);
     }
 
-    /// Makes `entries`, at most [`WIDTH`] and at least one, all the node holds.
+    /// Makes `entries`, at least one and at most [`WIDTH`], the whole content of the node.
     pub(super) fn fill(&self, entries: impl Iterator<Item = (u64, u64)>) {
         self.truncate(self.append(0, entries));
     }
 
-    /// Puts `entries` behind the first `len`; returns how many there are now.
+    /// Puts `entries` behind the first `len`; returns how many there are then.
     pub(super) fn append(&self, mut len: usize, entries: impl Iterator<Item = (u64, u64)>) -> usize {
         for entry in entries {
             self.set(len, entry);
@@ -200,7 +196,7 @@ impl Node {
         }
     }
 
-    /// Puts `entry` into slot `at`, not 0, of a node of `len < WIDTH` children.
+    /// Inserts `entry` at slot `at`, not 0, of a node with `len < WIDTH` children.
     pub(super) fn insert(&self, at: usize, len: usize, entry: (u64, u64)) {
         for slot in (at..len).rev() {
             self.set(slot + 1, self.entry(slot, 0));
@@ -208,7 +204,7 @@ impl Node {
         self.set(at, entry);
     }
 
-    /// Takes slot `at` out of a node of `len` children, more than one.
+    /// Removes slot `at` from a node with `len` children, more than one.
     pub(super) fn remove(&self, at: usize, len: usize) {
         for slot in at + 1..len {
             self.set(slot - 1, self.entry(slot, 0));

@@ -48,7 +48,7 @@ fn built(lows: impl IntoIterator<Item = u64>) -> (VolatileIndex, Model) {
     trials::built(empty(), lows)
 }
 
-/// The subtree of a subtree.
+/// What `subtree` finds below a node.
 struct Subtree {
     nodes: usize,
     separators: usize,
@@ -56,7 +56,7 @@ struct Subtree {
     last: u64,
 }
 
-/// Invariants 1 and 2 below `id`, whose first separator is `least`.
+/// Checks invariants 1 and 2 below `id`, whose first separator is `least`.
 fn subtree(index: &VolatileIndex, id: Id, height: usize, least: u64) -> Result<Subtree, String> {
     let node = index.arena.node(id);
     node.optimistic_read().map_err(|_| "a node was left open")?;
@@ -82,7 +82,7 @@ fn subtree(index: &VolatileIndex, id: Id, height: usize, least: u64) -> Result<S
     Ok(all)
 }
 
-/// The invariants that hold between any two changes; returns the nodes of the tree.
+/// Checks the invariants that hold between any two changes; returns the number of nodes.
 fn check(index: &VolatileIndex) -> Result<usize, String> {
     let root = index.root.get();
     let subtree = match root {
@@ -142,7 +142,7 @@ fn readers_never_miss_what_stays() {
     trials::readers_never_miss_what_stays(empty(), 500, if cfg!(miri) { 20 } else { 1_000_000 });
 }
 
-/// Filling and emptying a few nodes at a time splits, merges and uses again as often as can be.
+/// Filling and emptying a few nodes at a time splits, merges and reuses nodes as often as possible.
 #[test]
 fn readers_never_miss_while_nodes_come_and_go() {
     let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (40, 1500) };
@@ -182,7 +182,7 @@ fn rebuilds_of_every_size() {
         let (index, mut model) = built((0..size).map(|low| low * 5));
         again.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
         same(&again, &model);
-        // What was built in bulk goes on as if it had grown.
+        // A tree that was built in bulk behaves as if it had grown.
         for low in (0..size * 5).step_by(13) {
             index.post(low, 1);
             model.insert(low, 1);
@@ -202,7 +202,7 @@ fn memory_is_bounded_by_the_largest_tree() {
         match round % 3 {
             0 => index.learn((0..20_000u32).map(|low| (low.into(), 0))),
             1 => (1..20_000).for_each(|low| assert!(index.withdraw(low).is_some())),
-            // A window that moves: nodes come at one end and go at the other.
+            // A moving window: nodes are added at one end and removed at the other.
             _ => (0..60_000).for_each(|low| {
                 index.post(low, low);
                 index.withdraw(low.saturating_sub(10_000 + random.below(10_000)));
@@ -227,7 +227,7 @@ fn thinned_out_nodes_merge() {
     assert!(check(&index).unwrap() * 10 < before);
 }
 
-/// The checker must fail for a tree that is wrong.
+/// The checker must find the fault in a damaged tree.
 #[test]
 fn check_finds_faults() {
     type Fault = fn(&VolatileIndex);
@@ -264,7 +264,7 @@ fn all(index: &VolatileIndex) -> Option<Model> {
     index.for_each(|low, leaf| assert!(all.insert(low, leaf).is_none())).then_some(all)
 }
 
-/// An index that has its nodes still to take from an image; those that are `damaged` are not to be had.
+/// An index whose nodes are all still in an image; those that are `damaged` cannot be read.
 fn reopened(model: &Model, damaged: impl Fn(u64) -> bool + Send + Sync + 'static) -> VolatileIndex {
     let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
     let index = empty();
@@ -287,7 +287,7 @@ fn an_index_is_loaded_as_it_is_used() {
                     index.post(low, !low);
                     model.insert(low, !low);
                 }
-                // Whole stretches go, so that nodes run empty next to others that are still not loaded.
+                // Whole stretches are removed, so that nodes run empty next to others that are not loaded yet.
                 1 => (low..low + 60).for_each(|low| assert_eq!(index.withdraw(low), model.remove(&low))),
                 _ => assert_eq!(index.floor(low), floor_in(&model, low)),
             }
