@@ -10,18 +10,18 @@ use core::hint::select_unpredictable;
 use core::ops::Range;
 use std::marker::PhantomData;
 
-/// A node whose slots form a ring: inserts and removals move the smaller half of the entries, as in Circ-Tree.
+/// A node whose slots form a ring: inserts and removals move the smaller part of the entries, as in Circ-Tree.
 ///
 /// # Which of an equal pair counts
 ///
 /// A shift moves entries of one half of the run only, outwards to make room and inwards to close a gap. In both cases
-/// the outer copy is the whole one, so the half in which the pair lies tells which one counts. The three
-/// `side_of_...` functions agree on where the halves part: a pair at `a`, `a + 1` of a run of `r` slots stems from
+/// the outer copy is the whole one, so the half in which the pair lies tells which one counts. The three `side_of_...`
+/// functions agree on where the halves meet. A pair at `a`, `a + 1` of a run of `r` slots comes from
 ///
-/// - an insert at `i` of `n = r - 1` entries: to the left for `2i < n`, then `a + 1 <= i`, so `2(a + 1) < r - 1`; to the
-///   right for `2i >= n`, then `a >= i`, so `2a >= r - 1`;
-/// - a removal at `i` of `n = r` entries: from the left for `2i < n - 1`, then `a + 1 <= i`, so `2(a + 1) < r - 1`; from
-///   the right for `2i >= n - 1`, then `a >= i`, so `2a >= r - 1`.
+/// - an insert at `i` of `n = r - 1` entries: to the left for `2i < n`, then `a + 1 <= i`, so `2(a + 1) < r - 1`; to
+///   the right for `2i >= n`, then `a >= i`, so `2a >= r - 1`;
+/// - a removal at `i` of `n = r` entries: from the left for `2i < n - 1`, then `a + 1 <= i`, so `2(a + 1) < r - 1`;
+///   from the right for `2i >= n - 1`, then `a >= i`, so `2a >= r - 1`.
 ///
 /// # Source
 ///
@@ -53,7 +53,7 @@ impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
     type Changes = Shift;
 }
 
-/// The circular nodes of an index over leaves `N` of another layout.
+/// The circular nodes of an index over leaves `N`, which have another layout.
 pub struct CircularOver<N>(PhantomData<N>);
 
 impl<N: Node> Node for CircularOver<N> {
@@ -74,7 +74,7 @@ impl<N: Node> Sorted for CircularOver<N> {
     type Changes = Shift;
 }
 
-/// A run in the ring of the slots of `N`, a power of two of them.
+/// A run in the ring of the slots of `N`, whose number is a power of two.
 pub struct CircularRun<N>(PhantomData<N>);
 
 impl<N: Node> Geometry for CircularRun<N> {
@@ -88,7 +88,7 @@ impl<N: Node> Geometry for CircularRun<N> {
         let before = |slot: usize| Self::slot(slot, -1);
         let all_full = (0..N::SLOTS).all(full);
         let starts = |slot: &usize| {
-            // A full ring starts behind its one descent, any other run behind an empty slot.
+            // A full ring starts after its only descent, any other run after an empty slot.
             if all_full { key(before(*slot)) > key(*slot) } else { full(*slot) && !full(before(*slot)) }
         };
         let mut bases = (0..N::SLOTS).filter(starts);
@@ -121,8 +121,8 @@ impl<N: Node> Search for CircularRun<N> {
     fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
         let (base, len) = (usize::from(run.base), run.len());
         let before_wrap = N::SLOTS - base;
-        // A run that wraps is two ascending segments; that from slot 0 on holds the greater keys. Which one it is cannot be
-        // predicted, so there is no branch.
+        // A run that wraps is two ascending segments, and the one from slot 0 on holds the greater keys. Which of them
+        // has the key cannot be predicted, so there is no branch.
         let wraps = len > before_wrap;
         let upper = wraps & (key >= slots::key(m, at, 0));
         let skipped = select_unpredictable(upper, before_wrap, 0);

@@ -1,13 +1,13 @@
-//! The nodes of a persistent index: what they need beside the operations of leaves.
+//! The nodes of a persistent index: what they need in addition to the operations of leaves.
 
 use super::sorted::Sorted;
 use super::sorted_ops::SortedOps;
 use super::space::SplitInPlace;
 
-/// The operations of nodes that can be inner ones. Their places are positions in ascending order of keys, and they say in
-/// the pool which level they have.
+/// The operations of nodes that can be inner nodes. Their places are positions in ascending order of keys, and their
+/// level is stored in the pool.
 pub trait InnerOps: SplitInPlace {
-    /// Levels above the leaves, as the hints have it.
+    /// Levels above the leaves, according to the hints.
     fn level_of(hints: &Self::Hints) -> u16;
 }
 

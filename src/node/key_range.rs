@@ -8,7 +8,7 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// From `low` up to, not including, `high`; `low` = MAX owns MAX.
+    /// The range from `low` up to, but not including, `high`; the node with `low` = MAX owns MAX.
     pub(crate) fn new(low: u64, high: u64) -> Self {
         Self { low, width: if low == u64::MAX { 1 } else { high.saturating_sub(low) } }
     }
@@ -22,7 +22,7 @@ impl KeyRange {
         self.low
     }
 
-    /// The smallest key beyond; 0 for the node that owns MAX.
+    /// The first key beyond the range; 0 for the node that owns MAX.
     pub fn high(self) -> u64 {
         self.low.wrapping_add(self.width)
     }
@@ -31,13 +31,13 @@ impl KeyRange {
         self.width
     }
 
-    /// Whether the key is owned: one subtraction and one comparison.
+    /// Whether the node owns the key: one subtraction and one comparison.
     #[inline]
     pub fn contains(self, key: u64) -> bool {
         key.wrapping_sub(self.low) < self.width
     }
 
-    /// A key that is never owned by a node with this `low`, whatever its right neighbour.
+    /// A key that a node with this `low` never owns, whatever its right neighbour is.
     #[inline]
     pub(crate) fn marker(self) -> u64 {
         self.low.wrapping_sub(1)

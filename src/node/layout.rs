@@ -1,4 +1,4 @@
-//! What the chain and the tree ask of every layout.
+//! The interface that every layout offers to the chain and the tree.
 
 use super::{Entry, KeyRange, Node, PREFETCHED};
 use crate::error::Broken;
@@ -7,28 +7,29 @@ use crate::memory::Zero;
 
 /// The operations of a layout on one node: a block at `at`, with its search hints in the shadow.
 ///
-/// A *place* names an entry of one node, until the node changes; for an entry that is not there, it names where the entry
-/// would go. The caller holds the node's lock, except for `prefetch`, `search`, `lookup`, `value` and `entries`: these may
-/// see a torn state, and their results are then thrown away.
+/// A *place* names an entry of one node until the node changes. For an entry that is not there, it names where the
+/// entry would go. The caller holds the node's lock, except for `prefetch`, `search`, `lookup`, `value` and `entries`:
+/// these may see a torn state, and then their results are discarded.
 ///
-/// Changes are flushed as far as their last store; the caller fences (`Crash:` comments take that fence for granted).
+/// Changes flush everything up to and including their last store; the caller fences (`Crash:` comments assume that
+/// fence).
 pub trait Layout: Send + Sync + Sized + 'static {
     /// The layout whose operations these are.
     type Node: Node;
 
-    /// What speeds up a search in a node. It lies in DRAM, and is changed by the one who holds the node's lock.
+    /// What speeds up a search in a node. It lies in DRAM, and is changed only under the node's lock.
     type Hints: Zero + Send + Sync;
 
-    /// The level that the node says it has; an error for what is no node of the layout. Leaves that do not say what they
-    /// are have level 0: the kind of their segment says the rest.
+    /// The level that the node stores; an error if the block is not a node of the layout. Leaves that do not store a
+    /// level have level 0: the kind of their segment tells that they are leaves.
     fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
         Ok(0)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     fn len(hints: &Self::Hints) -> usize;
 
-    /// Hints that the key is about to be looked for.
+    /// Prefetches the node, because the key is about to be looked up.
     #[inline]
     fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
         m.hint(at, Self::Node::BYTES.min(PREFETCHED), Hint::Soon);
@@ -46,11 +47,11 @@ pub trait Layout: Send + Sync + Sized + 'static {
     /// The value at a place.
     fn value<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: usize) -> u64;
 
-    /// Puts the entries with keys in `from..=to` at the start of `out`, in ascending order, and returns their number. What
-    /// was in `out` is overwritten or stays; `out` grows if it is too short.
+    /// Writes the entries with keys in `from..=to` to the start of `out`, in ascending order, and returns their number.
+    /// What was in `out` is overwritten or stays; `out` grows if it is too short.
     fn entries<M: Medium>(m: &M, at: u64, hints: &Self::Hints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize;
 
-    /// Writes a whole node into a block that nothing points to, and flushes it. The entries ascend.
+    /// Writes a whole node into a block that nothing points to, and flushes it. The entries are in ascending order.
     ///
     /// `zeroed` says that the block holds zeros, durably.
     fn fill<M: Medium>(m: &M, at: u64, hints: &Self::Hints, new: New, entries: &[Entry], zeroed: bool);
@@ -67,12 +68,12 @@ pub trait Layout: Send + Sync + Sized + 'static {
     /// Finishes what a crash interrupted, durably, and makes the hints.
     fn recover<M: Medium>(m: &M, at: u64, hints: &Self::Hints, range: KeyRange) -> Result<(), Broken>;
 
-    /// Reports every broken invariant, without a store. Returns `None` if the entries cannot be told; one of the reports
-    /// then says why.
+    /// Reports every broken invariant, without storing anything. Returns `None` if the entries cannot be determined;
+    /// one of the reports then says why.
     fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
 }
 
-/// What a check of one node found, besides broken invariants.
+/// What a check of one node found, apart from broken invariants.
 pub struct Checked {
     /// The entries, in order.
     pub entries: Vec<Entry>,
@@ -80,7 +81,7 @@ pub struct Checked {
     pub pair: Option<usize>,
 }
 
-/// What a [check](Layout::check) finds; as an error, what is broken.
+/// Runs a [check](Layout::check) and returns what it found; as an error, the first broken invariant.
 pub(crate) fn sound<L: Layout, M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Checked, Broken> {
     let mut broken = None;
     let checked = L::check(m, at, range, &mut |found| broken = broken.take().or(Some(found)));
@@ -98,16 +99,16 @@ pub struct New {
     pub level: u16,
     /// The smallest key owned.
     pub low: u64,
-    /// Lines that it may use, if not all nodes have as many.
+    /// The number of lines that it may use, if that is not the same for all nodes.
     pub lines: u32,
     /// The right neighbour, 0 = none.
     pub next: u64,
 }
 
-/// What the tree does with the whole nodes of a layout.
+/// What the tree does with whole nodes of a layout.
 pub struct Policy {
-    /// Whether a change costs less by a copy of the node than in place, given what the medium costs, the number of entries
-    /// and the change. `None`: no change is made by a copy.
+    /// Whether a change costs less as a copy of the node than in place, given the costs of the medium, the number of
+    /// entries and the change. `None`: no change is made by a copy.
     pub copy_pays: Option<CopyPays>,
     /// Offset of the word that says, durably, whether the block is in use. `None`: there is no such word.
     pub in_use_at: Option<u64>,
@@ -119,7 +120,7 @@ pub struct Policy {
 pub(crate) type CopyPays = fn(&dyn Fn() -> Costs, usize, InNode) -> bool;
 
 impl Policy {
-    /// Changes are made in place, and blocks are in use when the chain reaches them.
+    /// Changes are made in place, and a block is in use if the chain reaches it.
     pub(crate) const USUAL: Self = Self { copy_pays: None, in_use_at: None, merges_left: false };
 }
 
@@ -128,6 +129,6 @@ impl Policy {
 pub enum InNode {
     /// A new entry at this place.
     Insert(usize),
-    /// The entry at this place goes.
+    /// The entry at this place is removed.
     Remove(usize),
 }

@@ -10,10 +10,10 @@ use core::ops::Range;
 use std::marker::PhantomData;
 
 /// A node of `SLOTS` entries from slot 0 on, as in FAST+FAIR: inserts shift to the right, removals to the left, line by
-/// line in order.
+/// line and in order.
 ///
-/// Where FAST+FAIR ends the run with a null pointer, and takes equal neighbouring *values* for the trace of a shift,
-/// here the owned range tells which slots are empty and equal *keys* are the trace: so values are free.
+/// FAST+FAIR ends the run with a null pointer, and takes equal neighbouring *values* for the trace of a shift. Here the
+/// owned range tells which slots are empty, and equal *keys* are the trace, so any value may be stored.
 ///
 /// # Source
 ///
@@ -42,7 +42,7 @@ impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
     type Changes = Shift;
 }
 
-/// The linear nodes of an index over leaves `N` of another layout.
+/// The linear nodes of an index over leaves `N`, which have another layout.
 pub struct LinearOver<N>(PhantomData<N>);
 
 impl<N: Node> Node for LinearOver<N> {
@@ -63,7 +63,7 @@ impl<N: Node> Sorted for LinearOver<N> {
     type Changes = Shift;
 }
 
-/// A run from slot 0 on, of which a binary search finds the keys.
+/// A run from slot 0 on, which is searched by binary search.
 pub enum LinearRun {}
 
 impl Geometry for LinearRun {

@@ -1,8 +1,8 @@
 //! Nodes: blocks of 16-byte slots, behind the two words that every layout begins with, `next` and `low`.
 //!
-//! The invariants N1 to N4 are in `docs/design.md`, section 3. They hold after every single 8-byte store that becomes durable, so
-//! in every crash state. What a node contains thus follows from its two words, its neighbour's `low` and its keys, at any time.
-//! What speeds up the search in it is kept in the volatile [`shadow`].
+//! The invariants N1 to N4 are in `docs/design.md`, section 3. They hold after every single 8-byte store that becomes
+//! durable, so they hold in every crash state. So the content of a node always follows from its two words, its
+//! neighbour's `low` and its keys. The search hints are kept in the volatile [`shadow`].
 
 pub(crate) mod circular;
 pub(crate) mod fingerprints;
@@ -48,11 +48,11 @@ pub(crate) const SLOT: u64 = 16;
 /// Slots in a line.
 pub(crate) const PER_LINE: usize = (LINE / SLOT) as usize;
 
-/// Fewer slots than this make no tree: with two, a full inner node splits into one entry and two, at every level and with
-/// every insert at its end. The models of single leaves do with two.
+/// The fewest slots that a tree works with: with two, a full inner node would split into one entry and two, at every
+/// level and with every insert at its end. The models of single leaves work with two.
 pub(crate) const LEAST_SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// Bytes of a node that are asked for ahead: of larger nodes, a search reads few lines.
+/// Bytes of a node that are prefetched: in larger nodes, a search reads few lines.
 pub(crate) const PREFETCHED: u64 = 16 * LINE;
 
 /// A node layout: where its entries lie, how they are found, and how one of them changes.
@@ -63,24 +63,24 @@ pub trait Node: Send + Sync + Sized + 'static {
     const LAYOUT: u16;
     /// The name in messages and on the command line.
     const NAME: &'static str;
-    /// Entries that fit.
+    /// The number of entries that fit.
     const SLOTS: usize;
-    /// Bytes of a block: whole lines.
+    /// The size of a block in bytes: whole lines.
     const BYTES: u64;
-    /// The kind of index that a tree gets if nothing else is said: the one of the layout's paper.
+    /// The kind of index that a tree gets by default: the one of the layout's paper.
     const INDEX: IndexKind;
 
     /// The operations on one node.
     #[doc(hidden)]
     type Ops: Layout<Node = Self>;
 
-    /// What happens to a node that has no room.
+    /// What happens to a node without room.
     #[doc(hidden)]
     type Space: Space<Self::Ops>;
 
-    /// The nodes of a persistent index over such leaves, about as large as the leaves, so that a small tree has several of
-    /// them. The layout chooses it, because an inner node in the pool carries the tag of its own layout, and the trees of
-    /// the papers have inner nodes of their leaves' layout.
+    /// The nodes of a persistent index over such leaves, about as large as the leaves, so that a small tree has several
+    /// of them. The layout chooses them, because an inner node in the pool carries the tag of its own layout, and the
+    /// trees of the papers have inner nodes with the layout of their leaves.
     #[doc(hidden)]
     type Inner: Node<Ops: InnerOps>;
 
@@ -89,14 +89,14 @@ pub trait Node: Send + Sync + Sized + 'static {
     const POLICY: Policy = Policy::USUAL;
 }
 
-/// What speeds up a search in a node of a layout.
+/// The search hints of a node.
 pub(crate) type Hints<N> = <<N as Node>::Ops as Layout>::Hints;
-/// How large the nodes of a layout are.
+/// The sizes of the nodes of a layout.
 pub(crate) type SizesOf<N> = <<N as Node>::Space as Space<<N as Node>::Ops>>::Sizes;
 /// What all nodes of a tree share.
 pub(crate) type Shared<N> = <SizesOf<N> as Sizes<<N as Node>::Ops>>::Shared;
 
-/// Of the pairs with equal keys the last, in the order of the keys.
+/// Keeps the last of the pairs with the same key; the result is in the order of the keys.
 pub(crate) fn last_of_each<T: Copy>(mut pairs: Vec<(u64, T)>) -> Vec<(u64, T)> {
     pairs.sort_by_key(|&(key, _)| key);
     pairs.dedup_by(|later, kept| {
@@ -109,12 +109,13 @@ pub(crate) fn last_of_each<T: Copy>(mut pairs: Vec<(u64, T)>) -> Vec<(u64, T)> {
     pairs
 }
 
-/// Makes `next` the right neighbour; durable when it returns. The commit of every structural change.
+/// Makes `next` the right neighbour; durable when it returns. This is the commit of every structural change.
 pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
     delay();
     m.store(at + NEXT, next);
     delay();
     m.flush(at + NEXT, 8, Step::Link);
-    // What the store moved out of the owned range is empty by N2; what it moved into the range was prefilled.
+    // Entries that the store moved out of the owned range are empty slots by N2; entries that it moved in were
+    // prefilled.
     m.fence(Step::Link);
 }

@@ -1,7 +1,7 @@
-//! loom models of the version lock, and of a reader against an insert, a removal and a split in leaves of two or three
-//! slots.
+//! loom models of the version lock, and of a reader that runs beside an insert, a removal and a split in leaves of two
+//! or three slots.
 //!
-//! Each comes with a negative control: the same reader without the check of the version must be found wrong.
+//! Each has a negative control: the same reader without the check of the version must be found wrong.
 
 use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
@@ -11,7 +11,7 @@ use crate::node::{Circular, Entry, Hints, KeyRange, LOW, Linear, NEXT, Node, One
 use loom::sync::Arc;
 use loom::thread;
 
-/// A leaf that owns every key but MAX, and room for one to its right.
+/// A leaf that owns every key except MAX, and room for a second leaf to its right.
 struct Leaf<N: Node> {
     m: Dram,
     shadow: Shadow<Hints<N>>,
@@ -47,7 +47,7 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
         self.shadow.lock.unlock(was, Leave::Ready);
     }
 
-    /// Moves these entries, the greatest, to the right.
+    /// Moves these entries, which are the greatest, to the right leaf.
     fn split(&self, moved: &[Entry]) {
         let (at, border) = (N::BYTES, moved[0].0);
         let was = self.shadow.lock.lock();
@@ -62,7 +62,7 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
         self.shadow.lock.unlock(was, Leave::Ready);
     }
 
-    /// One try; `None` if a version changed. Without `checked`, what was read is believed.
+    /// One try; `None` if a version changed. If not `checked`, what was read is accepted without validation.
     fn get(&self, key: u64, checked: bool) -> Option<Option<u64>> {
         let (mut shadow, mut at) = (&self.shadow, 0);
         loop {
@@ -83,8 +83,8 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
     }
 }
 
-/// The reader is the spawned thread: the model checker compares an access with the last one to the same word only, and
-/// would not see that a writer which loads a word before it stores to it races with an earlier load.
+/// The reader is the spawned thread. loom compares an access only with the last one to the same word, so with the roles
+/// swapped it would miss that a writer which loads a word before it stores to it races with an earlier load.
 fn reading<N: Node<Ops: SplitInPlace>>(
     leaf: &Arc<Leaf<N>>,
     read: impl FnOnce(&Leaf<N>) + 'static,
@@ -139,9 +139,9 @@ fn reader_against_remove<N: Node<Ops: SplitInPlace>>(checked: bool) {
     });
 }
 
-/// Keys that move to a new leaf are found, here or there.
+/// Keys that move to a new leaf are found in one of the two leaves.
 fn reader_against_split<N: Node<Ops: SplitInPlace>>(checked: bool) {
-    // Every interleaving of so many steps would take hours.
+    // Exploring every interleaving of so many steps would take hours.
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));
     builder.check(move || {

@@ -1,7 +1,7 @@
 //! OneLine: unsorted leaves in which every change of an entry is one line and one fence.
 //!
-//! The lines of a leaf and of its shadow, the stores of each change, and why nothing is ever to be repaired are in
-//! `docs/design.md`, section 3.
+//! `docs/design.md`, section 3, has the lines of a leaf and of its shadow, the stores of each change, and the reason
+//! why nothing ever needs repair.
 
 use crate::arch::simd::{self, Bytes};
 use crate::error::Broken;
@@ -19,15 +19,15 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// # Source
 ///
-/// Bristlecone's own. Fingerprints are those of FPTree (Oukid et al., SIGMOD 2016); that a change touches one line, those
-/// of LB+-Tree (Liu, Chen, Wang, VLDB 2020), here without a bitmap in the header.
+/// Bristlecone's own. The fingerprints are those of FPTree (Oukid et al., SIGMOD 2016). That a change touches one line
+/// is from LB+-Tree (Liu, Chen, Wang, VLDB 2020), but here there is no bitmap in the header.
 #[derive(Debug, Clone, Copy)]
 pub struct OneLine<const SLOTS: usize = 39>;
 
 /// Words in a line.
 const WORDS_OF_LINE: usize = LINE as usize / 8;
 
-/// The most slots: as many as the shadow's line has fingerprints.
+/// The most slots: as many fingerprints as fit into the shadow's line.
 const MOST: usize = 39;
 
 /// Words of fingerprints in the shadow; the last byte is the count.
@@ -49,14 +49,14 @@ impl<const SLOTS: usize> Node for OneLine<SLOTS> {
     type Inner = CircularOver<Self>;
 }
 
-// Pools have inner nodes of this size.
+// Existing pools have inner nodes of this size.
 const _: () = assert!(<OneLine as Node>::Inner::SLOTS == 32 && <OneLine<7> as Node>::Inner::SLOTS == 4);
 
 /// The fingerprints and the count.
 #[derive(Debug)]
 pub struct Prints([AtomicU64; WORDS]);
 
-// SAFETY: it is made of numbers, of which zero bytes are 0, and which have no destructor.
+// SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.
 unsafe impl Zero for Prints {
     fn zero() -> Self {
         Self(Zero::zero())
@@ -76,21 +76,21 @@ impl Prints {
         (self.0[WORDS - 1].load(Ordering::Relaxed) >> 56) as usize
     }
 
-    /// Notes an entry in an empty slot.
+    /// Records an entry in an empty slot.
     #[inline]
     fn fill(&self, slot: usize, print: u8) {
         self.set_byte(slot, print);
         self.set_byte(MOST, (self.count() + 1) as u8);
     }
 
-    /// Notes that a slot is empty now.
+    /// Records that a slot is now empty.
     #[inline]
     fn vacate(&self, slot: usize) {
         self.set_byte(slot, 0);
         self.set_byte(MOST, (self.count() - 1) as u8);
     }
 
-    /// Changes several at once.
+    /// Changes several fingerprints at once.
     fn edit(&self, change: impl FnOnce(&mut [u8; MOST])) {
         let mut bytes = [0; WORDS * 8];
         for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
@@ -108,7 +108,7 @@ impl Prints {
 
 #[inline]
 fn key_at(at: u64, slot: usize) -> u64 {
-    // Slots follow the two words of the header, which are as long as one.
+    // The slots follow the two words of the header, which are as long as one slot.
     at + SLOT + slot as u64 * SLOT
 }
 
@@ -121,7 +121,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     const LINES: usize = (SLOTS + 1) / PER_LINE;
     const ALL: Slots = (1 << SLOTS) - 1;
 
-    /// The slots whose fingerprint is this one.
+    /// The slots with this fingerprint.
     #[inline]
     fn matching(prints: &Prints, print: u8) -> Slots {
         simd::equal(&prints.0 as &Bytes, print) & Self::ALL
@@ -139,7 +139,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         (0b1111 << (line * PER_LINE)) >> 1
     }
 
-    /// An empty slot for a key: in its home line, else in the next line that has one. `empty` is not empty.
+    /// An empty slot for a key: in its home line, or in the next line that has one. `empty` has at least one slot.
     #[inline]
     fn choose(empty: Slots, hash: Hash) -> usize {
         let home = Self::of_line(hash.line(Self::LINES));
@@ -151,11 +151,12 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         } else {
             empty
         };
-        // A damaged shadow has no empty slot: then any.
+        // With a damaged shadow there may be no empty slot: then any slot will do.
         (choice.trailing_zeros() as usize).min(SLOTS - 1)
     }
 
-    /// Stores entries into empty slots that nobody sees yet; tells which lines. The prints are noted.
+    /// Stores entries into empty slots that no reader sees yet, and records their fingerprints; returns the lines it
+    /// wrote to.
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
         let mut empty = !Self::used(prints) & Self::ALL;
         let mut lines = 0;
@@ -172,7 +173,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         lines
     }
 
-    /// Stores the marker of `range` into those of the slots whose key lies in `range`; tells which lines.
+    /// Stores the marker of `range` into those of the slots whose key lies in `range`; returns the lines it wrote to.
     fn scrub<M: Medium>(m: &M, at: u64, slots: Slots, range: KeyRange) -> u64 {
         let mut lines = 0;
         for slot in each(slots).filter(|&slot| range.contains(m.load(key_at(at, slot)))) {
@@ -196,7 +197,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     }
 }
 
-/// A place is a slot.
+/// A place is a slot number.
 impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     type Node = Self;
     type Hints = Prints;
@@ -229,7 +230,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
 
     #[inline]
     fn entries<M: Medium>(m: &M, at: u64, hints: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
-        // The header comes first, as if it were an entry.
+        // The header is read as the first pair, as if it were an entry.
         let mut pairs: Pairs = [[0; 2]; simd::MOST];
         m.load_words(at, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
         unsorted::sorted_entries(&pairs, Self::used(hints) << 1, keys, out)
@@ -240,7 +241,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
         let mut lines = 1 | Self::scatter(m, at, hints, entries);
-        // N2: zeros are empty slots, unless the leaf owns 0.
+        // N2: a slot of zeros is empty, unless the leaf owns 0.
         if !zeroed || low == 0 {
             for slot in each(!Self::used(hints) & Self::ALL) {
                 m.store(key_at(at, slot), low.wrapping_sub(1));
@@ -296,7 +297,7 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
     fn prefill<M: Medium>(m: &M, at: u64, hints: &Prints, wider: KeyRange, entries: &[Entry]) {
         let scattered = Self::scatter(m, at, hints, entries);
         let scrubbed = Self::scrub(m, at, !Self::used(hints) & Self::ALL, wider);
-        // Crash: copies that the leaf does not own, so empty slots.
+        // Crash: copies that the leaf does not own, so they are empty slots.
         Self::flush_lines(m, at, scattered | scrubbed, Step::NodePrefill);
     }
 
@@ -304,14 +305,14 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
         let used = Self::used(hints);
         hints.edit(|prints| {
             for slot in each(used) {
-                // Not a branch: half of them go, whichever.
+                // No branch, because about half of the slots go, in no predictable order.
                 let stays = m.load(key_at(at, slot)) < border;
                 prints[slot] = if stays { prints[slot] } else { 0 };
             }
         });
     }
 
-    /// Each change is whole by itself, so they may become durable in any order.
+    /// Each change is whole by itself, so the changes may become durable in any order.
     fn put<M: Medium>(m: &M, at: u64, hints: &Prints, place: Result<usize, usize>, entry: Entry) -> u64 {
         let (Ok(slot) | Err(slot)) = place;
         match place {

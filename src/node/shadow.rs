@@ -1,5 +1,5 @@
-//! The volatile companion of a block: version lock, owned range, and the search hints of its layout. Never stored, always
-//! rebuildable.
+//! The volatile companion of a block: version lock, owned range, and the search hints of its layout. It is never
+//! stored, and can always be rebuilt.
 
 use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
@@ -10,9 +10,9 @@ use crate::version;
 const LOCKED: u64 = 1;
 /// The shadow's fields describe the node.
 const READY: u64 = 2;
-/// The block is in no chain any more.
+/// The block is no longer in a chain.
 const DEAD: u64 = 4;
-/// The node began with a key beyond all of its left neighbour's: if it fills up in the same way, the keys ascend.
+/// The node began with a key beyond all keys of its left neighbour. If it fills up in the same way, the keys ascend.
 const APPENDED: u64 = 8;
 const VERSION: u64 = 16;
 
@@ -26,14 +26,14 @@ const VERSION: u64 = 16;
 /// |---|---|---|
 /// | unlocked, any | locked, the rest unchanged | `lock`, for this thread or for one that sleeps for it |
 /// | locked | locked, with the next version, ready (appended as before) | `make_ready` |
-/// | locked | unlocked: as it was before `lock`; or with the next version, ready (appended as before) or dead | `unlock` |
+/// | locked | unlocked: as before `lock`; or with the next version, ready (appended as before) or dead | `unlock` |
 ///
-/// A reader notes the word when it is unlocked, reads, and accepts what it read if the word is still the same. A writer
-/// unlocks only after its fence, so no reader returns what a crash could take back.
+/// A reader notes the word while it is unlocked, reads, and accepts what it read if the word is still the same. A
+/// writer unlocks only after its fence, so no reader returns what a crash could take back.
 #[derive(Debug)]
 pub(crate) struct VersionLock(AtomicU64);
 
-/// What the lock word was.
+/// The value of the lock word while it was unlocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 
@@ -43,7 +43,7 @@ impl Version {
         self.0 & READY != 0
     }
 
-    /// Ready, and nobody writes to it.
+    /// The node is ready, and no thread writes to it.
     #[inline]
     pub(crate) fn is_quiet(self) -> bool {
         self.0 & (READY | LOCKED) == READY
@@ -54,12 +54,13 @@ impl Version {
         self.0 & DEAD != 0
     }
 
-    /// The node was begun by a split for an ascending key.
+    /// The node was created by a split for ascending keys.
     pub(crate) fn is_appended(self) -> bool {
         self.0 & APPENDED != 0
     }
 
-    /// The same, of a node that is begun in this way: what its first writer unlocks it with.
+    /// The same version with the mark for a node that begins in this way: the value with which its first writer unlocks
+    /// it.
     pub(crate) fn appended(self) -> Self {
         Self(self.0 | APPENDED)
     }
@@ -81,7 +82,7 @@ pub(crate) enum Leave {
     Unchanged,
 }
 
-/// Waiting for a lock: spinning, longer each time, as long as some changes of a leaf take; then sleeping.
+/// Waiting for a lock. The thread spins, longer each time, for as long as some changes of a leaf take; then it sleeps.
 #[derive(Default)]
 struct Wait {
     spins: u32,
@@ -89,7 +90,7 @@ struct Wait {
 }
 
 impl Wait {
-    /// Pauses before the word is looked at again, at most; and how often a thread spins.
+    /// At most this many pauses before the word is looked at again; and how often a thread spins.
     const PAUSES: u32 = 64;
     const SPINS: u32 = if cfg!(loom) { 0 } else { 12 };
 
@@ -111,7 +112,7 @@ impl VersionLock {
         Version(self.0.load(Ordering::Acquire))
     }
 
-    /// The version to read under; waits while a writer is at work.
+    /// The version under which to read; waits while the word is locked.
     #[inline]
     pub(crate) fn optimistic_read(&self) -> Version {
         let word = version::optimistic_read(&self.0);
@@ -141,7 +142,7 @@ impl VersionLock {
         version::validate(&self.0, version.0) || is_left_out(Validation::Version)
     }
 
-    /// Waits for the lock and takes it; tells what the word was.
+    /// Waits for the lock and takes it; returns what the word was.
     #[inline]
     pub(crate) fn lock(&self) -> Version {
         let was = Version(self.0.load(Ordering::Relaxed));
@@ -153,7 +154,7 @@ impl VersionLock {
         let mut wait = Wait::default();
         loop {
             let was = Version(self.0.load(Ordering::Relaxed));
-            // A thread that has slept for it too long comes first.
+            // A thread that has slept for the lock for too long comes first.
             if was.0 & LOCKED == 0 && self.try_lock(was) && !hand_over(self.address()) {
                 return was;
             }
@@ -163,7 +164,7 @@ impl VersionLock {
         }
     }
 
-    /// Takes the lock at once, if the word is ready and not locked, and no thread sleeps that might come first.
+    /// Takes the lock at once, if the word is ready and not locked, and no sleeping thread might come first.
     #[inline(always)]
     pub(crate) fn lock_at_once(&self) -> Option<Version> {
         let was = self.peek();
@@ -174,7 +175,7 @@ impl VersionLock {
         std::ptr::from_ref(&self.0).addr()
     }
 
-    /// What the word was that another thread has locked for this one.
+    /// The value of the word before another thread locked it for this one.
     fn taken_over(&self) -> Version {
         let word = self.0.load(Ordering::Acquire);
         // As in `try_lock`.
@@ -182,7 +183,7 @@ impl VersionLock {
         Version(word & !LOCKED)
     }
 
-    /// Takes the lock if the word, which was not locked, is still the same.
+    /// Takes the lock if the word is still `was`, which is not locked.
     #[inline(always)]
     #[must_use]
     pub(crate) fn try_lock(&self, was: Version) -> bool {
@@ -194,14 +195,15 @@ impl VersionLock {
         locked
     }
 
-    /// Says under the lock that the block is a node from now on; returns what the word is to be if nothing else changes.
+    /// Marks the block as a node; the caller holds the lock. Returns the value with which to unlock if nothing else
+    /// changes.
     pub(crate) fn make_ready(&self, was: Version) -> Version {
         let ready = was.next(READY | was.0 & APPENDED);
         self.0.store(ready.0 | LOCKED, Ordering::Release);
         ready
     }
 
-    /// Releases the lock under a new version, if anything changed.
+    /// Releases the lock, under a new version if anything changed.
     #[inline]
     pub(crate) fn unlock(&self, was: Version, leave: Leave) {
         delay();
@@ -214,7 +216,7 @@ impl VersionLock {
     }
 }
 
-/// A block's shadow: half a line, or a line, with what the layout adds. All zeros: nobody has looked at the block.
+/// A block's shadow: half a line, or a line, with the hints of the layout. All zeros: the block was not touched yet.
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(C, align(32)))]
 pub(crate) struct Shadow<H> {
@@ -224,7 +226,7 @@ pub(crate) struct Shadow<H> {
     pub(crate) hints: H,
 }
 
-// SAFETY: it is made of numbers, of which zero bytes are 0, and of hints that are `Zero`.
+// SAFETY: the type consists of numbers, for which zero bytes are the value 0, and of hints that are `Zero`.
 unsafe impl<H: Zero> Zero for Shadow<H> {
     fn zero() -> Self {
         let word = || AtomicU64::new(0);
@@ -238,7 +240,7 @@ impl<H> Shadow<H> {
         KeyRange::from_parts(self.low.load(Ordering::Relaxed), self.width.load(Ordering::Relaxed))
     }
 
-    /// Under the lock only.
+    /// Only under the lock.
     pub(crate) fn set_range(&self, range: KeyRange) {
         self.low.store(range.low(), Ordering::Relaxed);
         self.width.store(range.width(), Ordering::Relaxed);
@@ -252,7 +254,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::time::{Duration, Instant};
 
-    /// How often one thread locks and unlocks, with nearly no time in between, until another one gets through.
+    /// Returns how often one thread locks and unlocks, with nearly no time in between, until another thread gets
+    /// through.
     fn waits(get_through: fn(&VersionLock)) -> usize {
         let lock = VersionLock(AtomicU64::new(READY));
         let (waits, through) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -284,11 +287,11 @@ mod tests {
     fn nobody_starves(get_through: fn(&VersionLock)) {
         let mut times: Vec<usize> = (0..11).map(|_| waits(get_through)).collect();
         times.sort_unstable();
-        // The processor may have been busy with something else in some of them.
+        // In some of the runs the processor may have been busy with something else.
         assert!(times[5] < 20, "{times:?}");
     }
 
-    /// A number that is no atomic.
+    /// A number that is not atomic.
     struct Guarded(VersionLock, UnsafeCell<u64>);
 
     // SAFETY: the number is accessed under the lock, or by a planted bug.
@@ -296,7 +299,8 @@ mod tests {
 
     impl Guarded {
         fn add_one(&self) {
-            // SAFETY: nobody else accesses the number: the caller holds the lock, or plants a race that is to be found.
+            // SAFETY: no other thread accesses the number: the caller holds the lock, or plants a race that must be
+            // found.
             unsafe { *self.1.get() += 1 }
         }
 
@@ -309,8 +313,8 @@ mod tests {
 
     const TURNS: usize = 40;
 
-    /// What two threads make of a number in turn, one of them under the lock. Whose turn it is orders nothing else. (Both
-    /// threads are there until the end: of one that has ended ThreadSanitizer may have forgotten what it did.)
+    /// The sum after two threads add to a number in turns, one of them under the lock. The word that says whose turn it
+    /// is orders nothing else. (Both threads exist until the end: ThreadSanitizer may forget what an ended thread did.)
     fn sum_of_two(other: fn(&Guarded)) -> u64 {
         let number = Guarded(VersionLock(AtomicU64::new(READY)), UnsafeCell::new(0));
         let turn = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Changes by shifting: entries move one by one, in stores that become durable in order.
+//! Changes by shifting: entries move one by one, by stores that become durable in order.
 
 use super::slots::{self, key, key_at, value_at};
 use crate::error::Broken;
@@ -9,13 +9,15 @@ use crate::node::{Entry, KeyRange};
 
 /// Stores that become durable in the order they are made.
 ///
-/// Within a line an order point is enough; a change of line waits until the line left behind is durable. So after a crash
-/// the medium holds the effect of a prefix of the stores, which is what all `Crash:` arguments about shifts build on.
+/// Within a line an order point is enough. Before a store goes to another line, the line left behind is made durable.
+/// So after a crash the medium holds the effect of a prefix of the stores, and all `Crash:` arguments about shifts rely
+/// on this.
 struct InOrder<'m, M: Medium> {
     m: &'m M,
-    /// Where order points alone are enough, lines need not be told apart: that saves a branch that is hard to predict.
+    /// False where order points alone are enough: then lines are not told apart, which saves a branch that is hard to
+    /// predict.
     by_line: bool,
-    /// An entry is one store: on a medium that keeps pairs together.
+    /// True on a medium that keeps pairs whole: then an entry is one store.
     by_pairs: bool,
     line: Option<u64>,
 }
@@ -26,8 +28,8 @@ impl<'m, M: Medium> InOrder<'m, M> {
         Self { m, by_line: facts.writes_back, by_pairs: N::BY_PAIRS && facts.pairs_are_whole, line: None }
     }
 
-    /// Stores an entry on its way outwards: the value first. As long as the key is not there, the slot is empty, or the inner
-    /// one of an equal pair.
+    /// Stores an entry that moves outwards: the value first. Until the key is stored, the slot is empty, or it is the
+    /// inner one of an equal pair.
     #[inline(always)]
     fn store_outwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
         if self.by_pairs {
@@ -37,7 +39,8 @@ impl<'m, M: Medium> InOrder<'m, M> {
         self.then_store(key_at(at, slot), key, Step::ShiftOutwardsKey);
     }
 
-    /// Stores an entry on its way inwards: the key first. It makes an equal pair of which the source, the outer one, counts.
+    /// Stores an entry that moves inwards: the key first. This makes an equal pair, of which the source, the outer one,
+    /// counts.
     #[inline(always)]
     fn store_inwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
         if self.by_pairs {
@@ -53,14 +56,14 @@ impl<'m, M: Medium> InOrder<'m, M> {
         self.m.store(at, value);
     }
 
-    /// Two words that a crash leaves whole.
+    /// Stores two words that a crash leaves whole.
     #[inline]
     fn store_pair(&mut self, at: u64, pair: [u64; 2], step: Step) {
         self.turn_to(at, step);
         self.m.store_pair(at, pair);
     }
 
-    /// Puts what comes in order after what was stored.
+    /// Orders the stores that follow, to the line of `at`, after those that were made.
     #[inline]
     fn turn_to(&mut self, at: u64, step: Step) {
         let line = if self.by_line { at & !(LINE - 1) } else { 0 };
@@ -75,7 +78,7 @@ impl<'m, M: Medium> InOrder<'m, M> {
         }
     }
 
-    /// A store to the line of the last one.
+    /// Stores to the line of the last store.
     #[inline]
     fn then_store(&self, at: u64, value: u64, step: Step) {
         self.m.order(step);
@@ -90,7 +93,7 @@ impl<'m, M: Medium> InOrder<'m, M> {
     }
 }
 
-/// A run that changes by shifting entries to make room and to close gaps, as FAST+FAIR and Circ-Tree do.
+/// A run that changes by shifting entries to make room and to close gaps, as in FAST+FAIR and Circ-Tree.
 pub enum Shift {}
 
 impl<N: Sorted> Changes<N> for Shift {
@@ -105,8 +108,8 @@ impl<N: Sorted> Changes<N> for Shift {
         let mut in_order = InOrder::new::<N>(m);
         let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
         let i = i as isize;
-        // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one is
-        // whole (N3); the next open closes the gap. Or the new key is there: then so is all else.
+        // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one
+        // is whole (N3); the next open closes the gap. Or the new key is there: then so is everything else.
         match N::Geometry::side_of_insert(i as usize, len) {
             Side::Right => {
                 for j in (i..len as isize).rev() {
@@ -161,8 +164,8 @@ fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, range: KeyRange, window: Wind
     let mut in_order = InOrder::new::<N>(m);
     let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
     let i = i as isize;
-    // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key went with the
-    // first store.
+    // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key was
+    // overwritten by the first store.
     match side {
         Side::Right => {
             let last = len as isize - 1;

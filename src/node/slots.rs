@@ -1,4 +1,4 @@
-//! The slots of sorted nodes: reading them, filling them, checking them. How entries shift is told in [`shift`](super::shift).
+//! The slots of sorted nodes: reading, filling and checking them. [`shift`](super::shift) describes how entries shift.
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
@@ -44,7 +44,7 @@ pub(crate) fn search<M: Medium>(m: &M, at: u64, first: usize, len: usize, wanted
     let mut left = len as u64;
     while left > 1 {
         let half = left / 2;
-        // The greatest key not above the wanted one stays in `low ..`.
+        // The greatest key that is not above the wanted one stays in `low ..`.
         low = select_unpredictable(m.load(keys + (low + half) * SLOT) <= wanted, low + half, low);
         left -= half;
     }
@@ -75,7 +75,7 @@ pub(crate) fn fill<N: Sorted, M: Medium>(
     for (slot, &(key, value)) in entries.iter().enumerate() {
         m.store_pair(key_at(at, slot), [key, value]);
     }
-    // N2: zeros are empty slots, unless the node owns 0.
+    // N2: a slot of zeros is empty, unless the node owns 0.
     if zeroed && low > 0 {
         m.flush(at, HEADER + count as u64 * SLOT, Step::NodeFill);
     } else {
@@ -88,7 +88,7 @@ pub(crate) fn fill<N: Sorted, M: Medium>(
 }
 
 /// Copies entries behind the run, where they are still outside the owned range, and empties every other slot whose key
-/// lies in `wider`, the range that is to be owned. Flushed; the caller fences and commits.
+/// lies in `wider`, the range that will be owned. Flushed; the caller fences and commits.
 pub(crate) fn prefill<N: Sorted, M: Medium>(
     m: &M,
     at: u64,
@@ -113,7 +113,7 @@ pub(crate) fn prefill<N: Sorted, M: Medium>(
     for i in len..N::SLOTS {
         let slot = N::Geometry::slot(base, i as isize);
         if wider.contains(key(m, at, slot)) {
-            // What a split left behind would come back with the range.
+            // Keys that a split left behind would otherwise come back with the wider range.
             touch(slot);
             m.store(key_at(at, slot), wider.marker());
         }
@@ -124,7 +124,8 @@ pub(crate) fn prefill<N: Sorted, M: Medium>(
     Window::new(base, len)
 }
 
-/// What the bytes of a node say, without a store: its window, and the position of the equal pair if there is one.
+/// Reads from the bytes of a node, without storing anything: its window, and the position of the equal pair if there is
+/// one.
 pub(crate) fn inspect<N: Sorted, M: Medium>(
     m: &M,
     at: u64,
@@ -153,7 +154,7 @@ pub(crate) fn inspect<N: Sorted, M: Medium>(
     Ok((Window::new(base, len), pair))
 }
 
-/// Every broken invariant of one node, without a store.
+/// Reports every broken invariant of one node, without storing anything.
 pub(crate) fn check<N: Sorted, M: Medium>(
     m: &M,
     at: u64,

@@ -1,7 +1,8 @@
 //! Sorted nodes: one contiguous run of slots in ascending order, behind a header line.
 //!
-//! The lines of a node and the invariant N3 of sorted layouts are in `docs/design.md`, section 3. The word `meta` never changes
-//! while the block is in a chain. Where the run starts and how long it is (the [`Window`]) is kept in the shadow.
+//! The lines of a node and the invariant N3 of sorted layouts are in `docs/design.md`, section 3. The word `meta` never
+//! changes while the block is in a chain. The [`Window`], which is where the run starts and how long it is, is kept in
+//! the shadow.
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
@@ -11,19 +12,19 @@ use crate::node::{Entry, KeyRange, Node, SLOT};
 use crate::sync::{AtomicU32, Ordering};
 use core::ops::Range;
 
-/// Offset of the word that says what the block is.
+/// Offset of the word that holds the layout, the level and a magic number.
 pub(crate) const META: u64 = 16;
 const NODE: u64 = 0x6e6f_6465 << 32;
 /// Bytes of the header: one line.
 pub(crate) const HEADER: u64 = LINE;
 
-/// Bytes of a node of so many slots.
+/// Bytes of a node with this many slots.
 pub(crate) const fn bytes(slots: usize) -> u64 {
     (HEADER + slots as u64 * SLOT).next_multiple_of(LINE)
 }
 
-/// How many slots the inner nodes have over leaves of so many bytes of another layout: a power of two, about as large. The
-/// smallest leaves, which are for tests, have as small inner nodes.
+/// The number of slots of the inner nodes over leaves of another layout with this many bytes: a power of two, about as
+/// large as the leaves. The smallest leaves, which are for tests, have inner nodes that are as small.
 pub(crate) const fn slots_over(bytes: u64) -> usize {
     if bytes <= 4 * LINE { 4 } else { 1 << (bytes / SLOT).ilog2() }
 }
@@ -33,12 +34,12 @@ pub(crate) fn meta<N: Node>(level: u16) -> u64 {
     u64::from(N::LAYOUT) | u64::from(level) << 16 | NODE
 }
 
-/// Where in its slots a node's run lies.
+/// The slots of a node that its run takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
     /// The slot of the smallest key.
     pub base: u16,
-    /// How many entries.
+    /// The number of entries.
     pub count: u16,
 }
 
@@ -47,14 +48,14 @@ impl Window {
         Self { base: base as u16, count: count as u16 }
     }
 
-    /// How many entries.
+    /// The number of entries.
     #[inline]
     pub(crate) fn len(self) -> usize {
         self.count.into()
     }
 }
 
-/// The end of the run towards which entries move to make room, and from which they come to close a gap.
+/// The end of the run towards which entries move to make room, and from which they move to close a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Towards the smaller keys.
@@ -63,7 +64,7 @@ pub enum Side {
     Right,
 }
 
-/// What a sorted node keeps in its shadow: the window, the level, and what its search probes before the slots.
+/// What a sorted node keeps in its shadow: the window, the level, and what its search probes before it reads slots.
 ///
 /// ```text
 /// window: | count 16 | base 16 |
@@ -75,7 +76,7 @@ pub struct Run<P = ()> {
     pub(crate) probe: P,
 }
 
-// SAFETY: it is made of two numbers, of which zero bytes are 0, and of a probe that is `Zero`.
+// SAFETY: the type consists of two numbers, for which zero bytes are the value 0, and of a probe that is `Zero`.
 unsafe impl<P: Zero> Zero for Run<P> {
     fn zero() -> Self {
         Self { window: AtomicU32::new(0), level: AtomicU32::new(0), probe: P::zero() }
@@ -105,18 +106,18 @@ impl<P> Run<P> {
     }
 }
 
-/// Where in its slots a run lies, and towards which side it shifts.
+/// Where in its slots a run lies, and to which side it shifts.
 pub trait Geometry: 'static {
     /// The slot of the `i`-th entry of a run that starts at `base`; `i` may be -1 and one beyond the run.
     fn slot(base: usize, i: isize) -> usize;
 
-    /// Where the run starts, given the keys of all slots; `None` if those that are owned form no run.
+    /// The slot where the run starts, given the keys of all slots; `None` if the owned keys form no run.
     fn base(key: impl Fn(usize) -> u64, range: KeyRange) -> Option<usize>;
 
     /// The side for position `i` of a run of `len` entries.
     ///
-    /// The same answer decides, after a crash, which one of the equal pair at `i`, `i + 1` counts. So an insert that
-    /// starts with `len - 1` entries, and a removal that starts with `len`, must both have shifted towards it.
+    /// After a crash, the same answer decides which one of the equal pair at `i`, `i + 1` counts. So an insert that
+    /// starts with `len - 1` entries, and a removal that starts with `len`, must both have shifted towards this side.
     fn side_of_pair(i: usize, len: usize) -> Side;
 
     /// The side towards which an insert at position `i` of `len` entries shifts.
@@ -126,10 +127,10 @@ pub trait Geometry: 'static {
     fn side_of_remove(i: usize, len: usize) -> Side;
 }
 
-/// A sorted layout: how its run lies, how it is searched, and how it changes. [`SortedOps`](super::SortedOps) is the rest,
-/// which all of them have in common.
+/// A sorted layout: where its run lies, how it is searched, and how it changes. [`SortedOps`](super::SortedOps) has the
+/// rest, which all sorted layouts share.
 pub trait Sorted: Node {
-    /// How the run lies.
+    /// Where the run lies.
     type Geometry: Geometry;
 
     /// How a key is found in the run.
@@ -138,16 +139,16 @@ pub trait Sorted: Node {
     /// How the run changes.
     type Changes: Changes<Self>;
 
-    /// Whether a shift moves key and value by one store of 16 bytes, on a medium that keeps them together.
+    /// Whether a shift moves key and value by one store of 16 bytes, on a medium that keeps pairs whole.
     const BY_PAIRS: bool = false;
 }
 
 /// How a key is found in a run.
 pub trait Search: Send + Sync + 'static {
-    /// What is looked at before the slots: in DRAM, made from the keys.
+    /// What is looked at before the slots: it lies in DRAM and is made from the keys.
     type Probe: Zero + Send + Sync;
 
-    /// Bytes of slots that are asked for when the node is about to be searched.
+    /// Bytes of slots that are prefetched when the node is about to be searched.
     const PREFETCHED: u64 = super::PREFETCHED;
 
     /// The position of the key in the run; as an error, the position of the first greater key.
@@ -159,13 +160,15 @@ pub trait Search: Send + Sync + 'static {
         Self::find(m, at, run, probe, key).ok()
     }
 
-    /// The keys at these positions may have changed: makes what is probed of them anew.
+    /// Rebuilds what is probed for the keys at these positions, which may have changed.
     fn changed<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, positions: Range<usize>);
 }
 
-/// How a run changes. Each change is durable before the next one of the node begins: N3 allows one pair of equal keys.
+/// How a run changes. Each change is durable before the next change of the node begins, because N3 allows one pair of
+/// equal keys.
 ///
-/// The names are those of [`Layout`](super::Layout), one floor below: these know the window, and not the search hints.
+/// The names are those of [`Layout`](super::Layout), one floor below: these methods know the window, but not the search
+/// hints.
 pub trait Changes<N: Sorted> {
     /// Writes a whole node; flushed.
     fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window;

@@ -8,7 +8,7 @@ use crate::node::space::SplitInPlace;
 use crate::node::{Entry, KeyRange, slots};
 use std::marker::PhantomData;
 
-/// The operations of the sorted layout `N`: they keep its window, and what its search probes, in step with its slots.
+/// The operations of the sorted layout `N`: they keep its window and its search probe in step with its slots.
 pub struct SortedOps<N>(PhantomData<fn() -> N>);
 
 type Probe<N> = <<N as Sorted>::Search as Search>::Probe;

@@ -1,31 +1,31 @@
-//! What happens to a node that has no room: it is split in place, or new nodes take its place.
+//! What happens to a node without room: it is split in place, or new nodes take its place.
 //!
-//! A layout names one of two types, [`InPlace`] or [`Renewal`], and implements the trait that goes with it. A verb of the
-//! tree that differs between the two is a [`Verb`]: the compiler chooses its method by the type.
+//! A layout names one of two types, [`InPlace`] or [`Renewal`], and implements the trait that goes with it. A verb of
+//! the tree that differs between the two is a [`Verb`]: its method is chosen by the type, at compile time.
 
 use super::layout::Layout;
 use super::{Entry, KeyRange, Node};
 use crate::medium::{LINE, Medium, Step};
 
-/// What happens to a node that has no room.
+/// What happens to a node without room.
 pub trait Space<L: Layout> {
     /// How large nodes are.
     type Sizes: Sizes<L>;
 
-    /// The slots that changes take of a node.
+    /// The slots that changes of a node take.
     const TAKES: Takes;
 
-    /// How many slots are taken, by entries or by what is left of them.
+    /// The number of slots that are taken, by entries or by remains of old ones.
     fn taken(hints: &L::Hints) -> usize;
 
     /// Whether a node is so empty that it should be merged.
     fn is_sparse(hints: &L::Hints) -> bool;
 
-    /// Runs a verb as the layout wants it.
+    /// Runs the algorithm of the verb that the layout needs.
     fn run<V: Verb<L>>(verb: V) -> V::Output;
 }
 
-/// A verb that is one algorithm for nodes that are split in place, and another one for nodes that are renewed.
+/// A verb with one algorithm for nodes that are split in place, and another one for nodes that are renewed.
 pub trait Verb<L: Layout>: Sized {
     /// What it returns.
     type Output;
@@ -44,28 +44,29 @@ pub trait Verb<L: Layout>: Sized {
 /// A node without room is split; a nearly empty one is merged with its neighbour. All nodes have one size.
 pub enum InPlace {}
 
-/// New nodes, with all that is worth keeping, take the place of a node without room, or of a nearly empty one.
+/// New nodes, with everything that is worth keeping, take the place of a node without room, or of a nearly empty one.
 pub enum Renewal {}
 
 /// The operations of layouts whose nodes are split and merged in place.
 pub trait SplitInPlace: Layout {
-    /// Adds entries beyond the owned range, where they are still empty slots, and overwrites every other empty slot whose
-    /// key lies in `wider`, the range that is to be owned: what a split left behind would come back. Flushed.
+    /// Adds entries beyond the owned range, where they are still empty slots. Overwrites every other empty slot whose
+    /// key lies in `wider`, the range that will be owned: keys that a split left behind would otherwise come back.
+    /// Flushed.
     fn prefill<M: Medium>(m: &M, at: u64, hints: &Self::Hints, wider: KeyRange, entries: &[Entry]);
 
-    /// Forgets the entries from `border` on, which the node does not own any more. If it stores anything, that is durable
-    /// when it returns.
+    /// Forgets the entries from `border` on, which the node no longer owns. If it stores anything, that is durable when
+    /// it returns.
     fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Self::Hints, border: u64);
 
-    /// Inserts an entry, or replaces the value of one, as a search says where. Returns, by bits, the lines of the node that
-    /// the caller must still flush: a layout whose changes may become durable in any order leaves them to the caller, who
-    /// flushes each line once.
+    /// Inserts an entry or replaces the value of one, at the place that a search returned. Returns, as bits, the lines
+    /// of the node that the caller must still flush: a layout whose changes may become durable in any order leaves the
+    /// flushes to the caller, which flushes each line once.
     fn put<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: Result<usize, usize>, entry: Entry) -> u64 {
         match place {
             Ok(place) => Self::update(m, at, hints, place, entry.1),
             Err(place) => Self::insert(m, at, hints, place, entry),
         }
-        // The next change in the node must find this one durable.
+        // The next change of the node must find this one durable.
         m.fence(Step::BatchChange);
         0
     }
@@ -79,16 +80,16 @@ pub trait Renew: Layout {
     /// The slots that an update and a removal take.
     const TAKES: Takes;
 
-    /// How many slots are taken, by entries or by what is left of them.
+    /// The number of slots that are taken, by entries or by remains of old ones.
     fn taken(hints: &Self::Hints) -> usize;
 }
 
-/// Slots that changes take; none where what was before stays where it is.
+/// The slots that changes take; 0 for a change that is made in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Takes {
-    /// Slots for another value.
+    /// Slots that a change of a value takes.
     pub update: usize,
-    /// Slots for a removal.
+    /// Slots that a removal takes.
     pub remove: usize,
 }
 
@@ -124,9 +125,9 @@ impl<L: Renew> Space<L> for Renewal {
         L::taken(hints)
     }
 
-    /// A quarter full or less, and worth to be collected: what removals left behind takes half of the node, or four times
-    /// what the entries take. So an emptied node is always sparse, and a node that stays nearly empty is not renewed at each
-    /// removal.
+    /// A quarter full or less, and worth collecting: what removals left behind takes half of the node, or four times
+    /// what the entries take. So an emptied node is always sparse, and a node that stays nearly empty is not renewed at
+    /// each removal.
     fn is_sparse(hints: &L::Hints) -> bool {
         let (len, taken, slots) = (L::len(hints), L::taken(hints), L::Sizes::slots(hints));
         len * 4 <= slots && (taken * 2 >= slots || taken >= len * 4)
@@ -138,30 +139,30 @@ impl<L: Renew> Space<L> for Renewal {
     }
 }
 
-/// How large the nodes of a layout are.
+/// The sizes of the nodes of a layout.
 pub trait Sizes<L: Layout> {
     /// What all nodes of a tree share, in DRAM: what is measured and counted to choose a size.
     type Shared: Default + Send + Sync;
 
-    /// How many sizes of blocks there are, each twice the one before it.
+    /// The number of block sizes, each twice the one before it.
     const CLASSES: usize;
 
-    /// Bytes that the node says it has; 0 if it does not say.
+    /// The size in bytes that the node stores; 0 if it stores none.
     fn bytes<M: Medium>(m: &M, at: u64) -> u64;
 
-    /// How many slots a node has in all.
+    /// The number of slots that a node has in all.
     fn slots(hints: &L::Hints) -> usize;
 
-    /// How many lines a node has.
+    /// The number of lines that a node has.
     fn lines(hints: &L::Hints) -> u32;
 
-    /// How many lines the new nodes get that replace this one, `most` or less.
+    /// The number of lines that the new nodes get which replace this one: at most `most`.
     fn resize<M: Medium>(m: &M, hints: &L::Hints, shared: &Self::Shared, most: u32) -> u32;
 
-    /// A new node is one of so many that replace `of`.
+    /// Prepares the hints of a new node, which is one of `heirs` nodes that replace `of`.
     fn inherit(hints: &L::Hints, of: &L::Hints, heirs: usize);
 
-    /// A search was made in the node.
+    /// Notes that the node was searched.
     fn searched(hints: &L::Hints, shared: &Self::Shared);
 }
 

@@ -1,4 +1,4 @@
-//! What leaves that do not sort their entries have in common.
+//! What leaves with unsorted entries have in common.
 
 use super::layout::Checked;
 use super::{Entry, fingerprints::Slots};
@@ -6,11 +6,11 @@ use crate::arch::simd;
 use crate::error::Broken;
 use crate::medium::Medium;
 
-/// The pairs of a leaf, entries or not.
+/// The pairs of a leaf, whether they are entries or not.
 pub(crate) type Pairs = [[u64; 2]; simd::MOST];
 
-/// Puts those of the `used` pairs whose keys lie in `from..=to` at the start of `out`, in ascending order, and returns their
-/// number.
+/// Writes those of the `used` pairs whose keys lie in `from..=to` to the start of `out`, in ascending order, and
+/// returns their number.
 #[inline]
 pub(crate) fn sorted_entries(pairs: &Pairs, used: Slots, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
     if out.len() < simd::MOST {
@@ -20,7 +20,7 @@ pub(crate) fn sorted_entries(pairs: &Pairs, used: Slots, keys: (u64, u64), out: 
     simd::sorted(pairs, used, keys, out)
 }
 
-/// The keys of these slots, which differ, in ascending order with their slots.
+/// The keys of these slots in ascending order, with their slots; an error if a key is there twice.
 pub(crate) fn distinct_keys<M: Medium>(
     m: &M,
     slots: impl Iterator<Item = usize>,
@@ -34,12 +34,12 @@ pub(crate) fn distinct_keys<M: Medium>(
     }
 }
 
-/// A key that is in another slot, too.
+/// A key that is also in another slot.
 pub(crate) fn key_twice(at: u64) -> Broken {
     Broken::new(at, "N3: a key twice in a leaf")
 }
 
-/// The entries of the slots of these keys.
+/// The entries at these keys and slots.
 pub(crate) fn checked<M: Medium>(m: &M, keys: Vec<(u64, usize)>, value_at: impl Fn(usize) -> u64) -> Checked {
     Checked { entries: keys.into_iter().map(|(key, slot)| (key, m.load(value_at(slot)))).collect(), pair: None }
 }
