@@ -1,14 +1,14 @@
-//! NV-Tree's workload-adaptive scheme: how many lines the leaves get that replace a full one.
+//! NV-Tree's workload-adaptive scheme: how many lines the leaves get that replace a full leaf.
 //!
-//! A leaf that is written more than read gets larger, so that it is replaced less often; one that is read more gets
-//! smaller, so that a search in it is shorter. By how much, and which leaves, is the strategy; where it would not pay any
-//! more is told by a model of the costs.
+//! A leaf that is written more than read becomes larger, so that it is replaced less often. One that is read more than
+//! written becomes smaller, so that a search in it is shorter. The strategy decides which leaves change and by how
+//! much. A cost model decides where a change would no longer pay.
 
 use crate::medium::Costs;
 use crate::memory::Halves;
 use crate::sync::{AtomicU64, Ordering};
 
-/// How the size of leaves follows what is done with them.
+/// How the size of leaves follows what happens to them.
 ///
 /// # Source
 ///
@@ -21,11 +21,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// Whether reads and writes are counted at all.
     const COUNTS: bool = true;
 
-    /// What a full leaf is replaced by.
+    /// How the leaves that replace a full one differ from it in size.
     fn resize(leaf: Seen) -> Resize;
 }
 
-/// What was seen of a leaf.
+/// What was observed about a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// It was written more than read.
@@ -39,11 +39,11 @@ pub struct Seen {
 /// How a size changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resize {
-    /// Not at all.
+    /// The same number of lines.
     Keep,
-    /// A line less.
+    /// One line less.
     Shrink,
-    /// A line more.
+    /// One line more.
     Grow,
     /// Twice as many lines.
     Double,
@@ -57,11 +57,11 @@ pub struct Fixed;
 #[derive(Debug, Clone, Copy)]
 pub struct Conservative;
 
-/// Whatever is written more than read gets twice as large.
+/// Every leaf that is written more than read doubles.
 #[derive(Debug, Clone, Copy)]
 pub struct Aggressive;
 
-/// Twice as large where most is written, small steps elsewhere.
+/// Leaves with the most writes double; others change in small steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Balanced;
 
@@ -126,17 +126,17 @@ fn words(tally: &Halves) -> (u64, u64) {
     (reads as u64, writes as u64)
 }
 
-/// Searches until so many elements were written.
+/// The searches during which this many elements are written.
 fn searches(elements: u64, tally: &Halves) -> u64 {
     let (reads, writes) = words(tally);
     elements * (reads + writes) / writes.max(1)
 }
 
-/// So much does one leaf count among those before it.
+/// One leaf counts this small a part of the average: one in `RECENT`.
 const RECENT: u64 = 64;
 
 impl Workload {
-    /// A leaf with this tally is replaced. Tells how it compares with the average.
+    /// Called when a leaf with this tally is replaced. Returns how the leaf compares with the average.
     pub(crate) fn compare(&self, tally: &Halves) -> Seen {
         let follow = |average: &AtomicU64, now: u64| {
             let (before, now) = (average.load(Ordering::Relaxed), now << 16);
@@ -152,14 +152,15 @@ impl Workload {
     }
 }
 
-/// The model of section 5.4: nanoseconds to read, and to write, a leaf of so many lines.
+/// The model of section 5.4: nanoseconds to read and to write a leaf with a given number of lines.
 ///
-/// Two terms differ from the paper's. It counts searches by readers only; here a write counts as one, too, which it begins
-/// with. And it takes it that a leaf larger by one line saves a whole split; here that saves its share of one. As the paper has
-/// it, leaves that are only written to grow as far as they can, and searching them costs more than all splits.
+/// Two terms differ from the paper's. The paper counts only the searches of readers; here a write counts as a search,
+/// too, because it begins with one. And the paper assumes that a leaf larger by one line saves a whole split; here it
+/// saves its share of a split. With the paper's terms, leaves that are only written to grow as far as they can, and
+/// searching them costs more than all splits.
 struct Model {
     costs: Costs,
-    /// Elements in a line.
+    /// Elements per line.
     per_line: u64,
 }
 
@@ -172,12 +173,12 @@ impl Model {
         u64::from(self.costs.round) + lines.saturating_sub(1) * u64::from(self.costs.line)
     }
 
-    /// A split of a leaf of so many lines.
+    /// The cost of splitting a leaf with this many lines.
     fn split(&self, lines: u64) -> u64 {
         self.read(lines) + 2 * self.write(lines / 2)
     }
 
-    /// Equation 1 against 2: what growing saves, of splits, against what the longer searches cost until the next one.
+    /// Equation 1 against 2: what growing saves in splits, against what the longer searches cost until the next split.
     fn growing_pays(&self, old: u64, new: u64, tally: &Halves) -> bool {
         let searched = searches((new - old) * self.per_line, tally);
         self.split(old) * (new - old) / old > searched * self.read(old) * 2
@@ -190,7 +191,7 @@ impl Model {
     }
 }
 
-/// Lines of the leaves that replace one of `old` lines; Algorithm 3, within `least..=most`.
+/// The number of lines of the leaves that replace one with `old` lines: Algorithm 3, within `least..=most`.
 pub(crate) fn lines<S: Strategy>(
     (old, least, most): (u64, u64, u64),
     per_line: u64,
@@ -228,7 +229,7 @@ mod tests {
         let all = [false, true]
             .into_iter()
             .flat_map(|w| [false, true].into_iter().flat_map(move |hw| [false, true].map(move |hr| seen(w, hw, hr))));
-        // Read-intensive: cold, hot read, hot write, both; then write-intensive.
+        // Read-intensive: cold, hot read, hot write, both; then write-intensive in the same order.
         let expected: [(Resize, Resize, Resize); 8] = [
             (Keep, Keep, Keep),
             (Shrink, Keep, Shrink),
@@ -251,7 +252,7 @@ mod tests {
         let (written, read) = (Halves::zero(), Halves::zero());
         written.add(0, 100);
         read.add(100_000, 10);
-        // Searches cost more than splits, or, on slow memory, less; up to some size.
+        // Searches cost more than splits, or less on slow memory; up to some size.
         assert_eq!(lines::<Aggressive>((16, 4, 512), 3, COSTS, &written, &workload), 16);
         assert_eq!(lines::<Aggressive>((4, 4, 512), 3, COSTS, &written, &workload), 8);
         let slow = Costs { round: 3000, line: 3000, ..COSTS };
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!(lines::<Balanced>((16, 4, 512), 3, COSTS, &read, &workload), 15);
         assert_eq!(lines::<Balanced>((4, 4, 512), 3, COSTS, &read, &workload), 4);
         assert_eq!(lines::<Fixed>((16, 4, 512), 3, slow, &written, &workload), 16);
-        // Read as often as written: half as far.
+        // Read as often as written: the leaf grows half as far.
         let both = Halves::zero();
         both.add(99, 100);
         assert_eq!(lines::<Aggressive>((64, 4, 512), 3, slow, &both, &workload), 128);

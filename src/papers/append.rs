@@ -1,4 +1,4 @@
-//! NV-Tree's leaves: a log of what was inserted and removed.
+//! NV-Tree's leaves: a log of inserts and removals.
 //!
 //! ```text
 //! line 0   | next 8 | low 8 | lines 8 | count 8 | (unused)          |
@@ -6,10 +6,12 @@
 //! line 2   | signs 8 | (unused) 8 | element 3: key, value | 4 | 5   |
 //! ```
 //!
-//! - **N3** Of the first `count` elements, the last one of a key tells: an entry, or that it was removed. All keys are owned.
+//! - **N3** Among the first `count` elements, the last one with a key decides: it is the entry, or says that the key
+//!   was removed. All keys are owned.
 //!
-//! Every change appends: an insert one element, a removal a negative one, an update both. The store of `count` commits. A
-//! full leaf is replaced by new ones with what is still there; how large they are is told by [`adaptive`](super::adaptive).
+//! Every change appends: an insert one element, a removal a negative one, an update both. The store of `count` commits.
+//! A full leaf is replaced by new ones with what is still valid; [`adaptive`](super::adaptive) decides how large they
+//! are.
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
@@ -22,20 +24,21 @@ use crate::papers::adaptive::{self, Balanced, Strategy, Workload};
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
-/// An append-only leaf, of `LINES` lines at first (8, 16, 32, 64 or 128): two lines flushed and two fences per change.
+/// An append-only leaf, with `LINES` lines at first (8, 16, 32, 64 or 128): two lines flushed and two fences per
+/// change.
 ///
 /// # Source
 ///
-/// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile Memory",
-/// IEEE Transactions on Computers 2015: sections 4.3 and 4.4; `S` is section 5.
+/// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile
+/// Memory", IEEE Transactions on Computers 2015: sections 4.3 and 4.4; `S` is section 5.
 #[derive(Debug, Clone, Copy)]
 pub struct Append<const LINES: usize = 16, S = Balanced>(PhantomData<S>);
 
 const SIZE: u64 = 16;
 const COUNT: u64 = 24;
-/// Elements in a line.
+/// Elements per line.
 const PER_LINE: usize = 3;
-/// Lines below which a leaf does not shrink.
+/// A leaf never shrinks below this many lines.
 const LEAST: u64 = 3;
 
 impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
@@ -50,21 +53,21 @@ impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
     type Inner = LinearOver<Self>;
 }
 
-// Pools have inner nodes of these sizes.
+// Existing pools have inner nodes of these sizes.
 const _: () = assert!(<Append<16> as Node>::Inner::SLOTS == 64 && <Append<128> as Node>::Inner::SLOTS == 512);
 const _: () = assert!(<Append<3> as Node>::Inner::SLOTS == 4 && <Append<8> as Node>::Inner::SLOTS == 32);
 
-/// What is known of a leaf.
+/// The search hints of a leaf.
 #[derive(Debug)]
 pub struct Log {
-    /// Entries, and elements.
+    /// The number of entries, and of elements.
     census: Halves,
-    /// Reads, and writes: a guess, since two threads may count at once.
+    /// The number of reads, and of writes: an estimate, since two threads may count at once.
     tally: Halves,
     lines: AtomicU64,
 }
 
-// SAFETY: it is made of numbers, of which zero bytes are 0, and which have no destructor.
+// SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.
 unsafe impl Zero for Log {
     fn zero() -> Self {
         Self { census: Halves::zero(), tally: Halves::zero(), lines: AtomicU64::zero() }
@@ -87,10 +90,10 @@ fn is_negative<M: Medium>(m: &M, at: u64, i: usize) -> bool {
     m.load(line_of(at, i)) >> (i % PER_LINE) & 1 == 1
 }
 
-/// Writes element `i`, which is not seen yet.
+/// Writes element `i`, which no reader sees yet.
 fn write<M: Medium>(m: &M, at: u64, i: usize, (key, value): Entry, negative: bool) {
     let bit = i % PER_LINE;
-    // The signs behind are those of elements that are not there.
+    // The signs behind it belong to elements that do not exist.
     let before = m.load(line_of(at, i)) & ((1 << bit) - 1);
     m.store(line_of(at, i), before | u64::from(negative) << bit);
     m.store_pair(key_at(at, i), [key, value]);
@@ -130,7 +133,7 @@ impl<const LINES: usize, S: Strategy> Append<LINES, S> {
     }
 }
 
-/// A place is the number of an element.
+/// A place is an element number.
 impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
     type Node = Self;
     type Hints = Log;
@@ -200,7 +203,7 @@ impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
 
     fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let (lines, count) = (Self::stored_size(m, at), m.load(at + COUNT));
-        // That the block has as many lines was looked at before.
+        // That the block has this many lines was checked before.
         if lines < LEAST || count > Self::capacity(lines) as u64 {
             report(Broken::new(at + COUNT, "N3: more elements than fit"));
             return None;
@@ -229,7 +232,7 @@ impl<const LINES: usize, S: Strategy> Renew for Append<LINES, S> {
 impl<const LINES: usize, S: Strategy> Sizes<Self> for Append<LINES, S> {
     type Shared = Workload;
 
-    /// Up to 32 times as large.
+    /// The largest class is 32 times as large as the smallest.
     const CLASSES: usize = if S::COUNTS { 6 } else { 1 };
 
     fn bytes<M: Medium>(m: &M, at: u64) -> u64 {

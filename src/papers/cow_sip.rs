@@ -1,4 +1,4 @@
-//! Crab-tree's leaves: each change by a copy of the node, or by a shift in place, whichever costs less.
+//! Crab-tree's leaves: each change is a copy of the node, or a shift in place, whichever costs less.
 
 use crate::medium::Costs;
 use crate::node::layout::Policy;
@@ -9,31 +9,31 @@ use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
 use crate::node::{InNode, IndexKind, LEAST_SLOTS, Node, PER_LINE};
 
-/// What a [`CowSip`] does beside Crab-tree's basic scheme.
+/// What a [`CowSip`] does in addition to Crab-tree's basic scheme.
 pub mod crab {
-    /// Blocks come from the tree's own space. Without it, each one that is taken or given back is noted in the pool,
-    /// durably, as an allocator of persistent memory does.
+    /// Blocks come from the tree's own space. Without it, each block that is taken or given back is recorded in the
+    /// pool, durably, as an allocator of persistent memory does.
     pub const OWN_SPACE: u8 = 1;
-    /// An insert into the lower half of a node makes a copy, whatever the costs.
+    /// An insert into the lower half of a node makes a copy, whatever it costs.
     pub const PROBE: u8 = 2;
-    /// A shift moves key and value by one store of 16 bytes, on a medium that keeps these together.
+    /// A shift moves key and value by one store of 16 bytes, on a medium that keeps pairs whole.
     pub const PAIRS: u8 = 4;
     /// All of these: `Crab_opt`.
     pub const OPT: u8 = OWN_SPACE | PROBE | PAIRS;
-    /// Every change makes a copy, unless somebody is in the way.
+    /// Every change makes a copy, unless another thread is in the way.
     pub const COPY_ONLY: u8 = 8;
     /// No change makes a copy.
     pub const SHIFT_ONLY: u8 = 16;
 }
 
-/// A sorted node of `SLOTS` entries from slot 0 on, changed by copy on write or by shifting in place.
+/// A sorted node of `SLOTS` entries from slot 0 on, which changes by copy on write or by shifting in place.
 ///
-/// A copy costs two rounds of flushes, however many lines it has: the new node, and the pointer in its left neighbour, which
-/// commits. A shift costs a round for each line that it touches. Which is cheaper follows from the position, and from
-/// [what the medium costs](crate::medium::Costs).
+/// A copy costs two rounds of flushes, however many lines it has: one for the new node, and one for the pointer in its
+/// left neighbour, which commits. A shift costs one round for each line that it touches. Which is cheaper follows from
+/// the position, and from [what the medium costs](crate::medium::Costs).
 ///
-/// Where Crab-tree counts the entries in a word that commits a shift, here the keys alone tell the run: that is a round
-/// less, and what its recovery finds by the count (section 4.5) is found by the one equal pair.
+/// Crab-tree counts the entries in a word that commits a shift. Here the keys alone determine the run. That saves a
+/// round, and what Crab-tree's recovery finds by the count (section 4.5) is found by the one equal pair.
 ///
 /// # Source
 ///
@@ -42,7 +42,7 @@ pub mod crab {
 #[derive(Debug, Clone, Copy)]
 pub struct CowSip<const SLOTS: usize, const OPTIONS: u8 = 0>;
 
-/// What a copy costs besides flushes, nanoseconds: a block, two entries of the index, an allocation.
+/// What a copy costs besides flushes, in nanoseconds: a block, two entries of the index, an allocation.
 const COPYING: usize = 150;
 
 /// The word of the header that says whether the block is in use.
@@ -53,14 +53,15 @@ impl<const SLOTS: usize, const OPTIONS: u8> CowSip<SLOTS, OPTIONS> {
         OPTIONS & option != 0
     }
 
-    /// Whether a change of a node of `len` entries costs less by a copy.
+    /// Whether a change of a node with `len` entries costs less as a copy.
     fn copy_pays(costs: &dyn Fn() -> Costs, len: usize, change: InNode) -> bool {
-        // Slots that a shift writes to, the run's length after it, and whether it is an insert into the lower half.
+        // The slots that a shift writes to, the length of the run after it, and whether the change is in the lower
+        // half.
         let (written, after, low) = match change {
             InNode::Insert(place) => (place..len + 1, len + 1, place * 2 <= len),
             InNode::Remove(place) => (place..len, len - 1, place * 2 <= len),
         };
-        // A full node splits. What then goes to its right half is copied anyway, with the new entry.
+        // A full node splits. Entries that then go to its right half are copied anyway, with the new entry.
         if len == SLOTS && matches!(change, InNode::Insert(place) if place > len / 2) {
             return false;
         }

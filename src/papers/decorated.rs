@@ -1,4 +1,4 @@
-//! Which sorted layouts can be given another search, and how large what it probes is.
+//! Which sorted layouts can have another search, and how large its probe is.
 
 use crate::arch::simd::Bytes;
 use crate::memory::Zero;
@@ -7,9 +7,9 @@ use crate::node::{Circular, Linear, PER_LINE};
 use crate::sync::AtomicU64;
 
 /// A sorted layout that [`Sentinel`](super::Sentinel), [`Fingerprinted`](super::Fingerprinted) and
-/// [`Scanned`](super::Scanned) can be put upon.
+/// [`Scanned`](super::Scanned) can wrap.
 ///
-/// The pool holds the same nodes with and without; but a tree is what it was created as.
+/// The pool holds the same nodes with and without them, but a tree keeps the layout that it was created with.
 pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
     /// Tag and name with sentinels.
     const SENTINEL: (u16, &'static str);
@@ -18,16 +18,17 @@ pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
     /// Tag and name when searched linearly.
     const SCANNED: (u16, &'static str);
 
-    /// A key for each line.
+    /// One key for each line.
     type Sentinels: Zero + AsRef<[AtomicU64]> + Send + Sync;
-    /// A byte for each slot.
+    /// One byte for each slot.
     type Prints: Zero + AsRef<[Bytes]> + Send + Sync;
 
-    /// The position in a run from `base` on that a slot would have.
+    /// The position that a slot would have in a run from `base` on.
     fn position_of(base: usize, slot: usize) -> usize;
 }
 
-/// The nodes of a layout that gives `N` another search, with the tag and the name of this constant; all else is as in `N`.
+/// The nodes of a layout that gives `N` another search, with the tag and the name of this constant; everything else is
+/// as in `N`.
 macro_rules! decorated_node {
     ($layout:ident, $tag_and_name:ident) => {
         impl<N: Decorated> $crate::node::Node for $layout<N> {

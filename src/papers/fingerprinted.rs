@@ -10,15 +10,15 @@ use crate::sync::Ordering;
 use core::ops::Range;
 use std::marker::PhantomData;
 
-/// A sorted layout, `N`, with a byte of each key's hash in DRAM: a search compares all of them, and looks at the slots
-/// whose bytes are equal.
+/// A sorted layout, `N`, with one byte of each key's hash in DRAM: a search compares all bytes, and looks at the slots
+/// whose bytes match.
 ///
-/// Like sentinels, the bytes are never flushed. They tell where a key is, but not where it would go: an insert searches
-/// twice.
+/// Like sentinels, the bytes are never flushed. They tell where a key is, but not where it would go, so an insert
+/// searches twice.
 ///
 /// # Source
 ///
-/// FPTree's fingerprints (Oukid et al., SIGMOD 2016), as Ye and Wang put them on FAST+FAIR and Circ-Tree to compare
+/// FPTree's fingerprints (Oukid et al., SIGMOD 2016), as Ye and Wang add them to FAST+FAIR and Circ-Tree for comparison
 /// ("Boosting the Search Performance of B+-tree for Non-volatile Memory with Sentinels", 2021, section IV).
 #[derive(Debug, Clone, Copy)]
 pub struct Fingerprinted<N>(PhantomData<N>);
@@ -28,7 +28,7 @@ decorated_node!(Fingerprinted, FINGERPRINTED);
 impl<N: Decorated> Search for Fingerprinted<N> {
     type Probe = N::Prints;
 
-    /// A search reads the lines whose fingerprints match.
+    /// A search reads only the lines whose fingerprints match.
     const PREFETCHED: u64 = 0;
 
     fn find<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Result<usize, usize> {
@@ -43,7 +43,7 @@ impl<N: Decorated> Search for Fingerprinted<N> {
         let print = Hash::of(key).print();
         for (first, bytes) in (0..).step_by(size_of::<Bytes>()).zip(prints.as_ref()) {
             for slot in each(simd::equal(bytes, print)).map(|i| first + i) {
-                // What was in a slot before it became empty is still there.
+                // An empty slot may still have the fingerprint of its last entry.
                 let position = N::position_of(run.base.into(), slot);
                 if position < run.len() && slots::key(m, at, slot) == key {
                     return Some(position);

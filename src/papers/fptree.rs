@@ -6,11 +6,12 @@
 //! line 2   | slot 4 | ...
 //! ```
 //!
-//! - **N3** A slot holds an entry if its bit is set and its key is owned. The keys of these differ, and their fingerprints
-//!   are those of the keys. (So N2 holds for slots whose bit is set; of the others the keys mean nothing.)
+//! - **N3** A slot holds an entry if its bit is set and its key is owned. The keys of these slots differ, and their
+//!   fingerprints are those of the keys. (So N2 holds for slots whose bit is set; the keys of other slots mean
+//!   nothing.)
 //!
-//! The store of the bitmap commits: an insert, a removal, the entries that a merge adds. What a split leaves behind is not
-//! owned any more; its bits are cleared before its slots are used again.
+//! The store of the bitmap commits an insert, a removal, and the entries that a merge adds. Entries that a split leaves
+//! behind are no longer owned; their bits are cleared before their slots are used again.
 
 use crate::arch::simd;
 use crate::error::Broken;
@@ -23,15 +24,16 @@ use crate::node::unsorted::{self, Pairs};
 use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, PER_LINE, SLOT, slots, sorted};
 use crate::sync::{AtomicU64, Ordering};
 
-/// An unsorted leaf of `SLOTS` entries, 32 at most: two lines flushed and two fences per insert, one of each per update and
-/// removal.
+/// An unsorted leaf of `SLOTS` entries, 32 at most: two lines flushed and two fences per insert, one of each per update
+/// and removal.
 ///
-/// An update replaces the value in its slot, where FPTree writes a second entry and swaps two bits: values here are words.
+/// An update replaces the value in its slot, because values are words here; FPTree writes a second entry and swaps two
+/// bits.
 ///
 /// # Source
 ///
-/// Oukid, Lasperas, Nica, Willhalm, Lehner: "FPTree: A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class
-/// Memory", SIGMOD 2016, in the size in which Circ-Tree's section 6.1 compares with it.
+/// Oukid, Lasperas, Nica, Willhalm, Lehner: "FPTree: A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage
+/// Class Memory", SIGMOD 2016, in the size that Circ-Tree's section 6.1 compares with.
 #[derive(Debug, Clone, Copy)]
 pub struct Fingerprint<const SLOTS: usize = 32>;
 
@@ -58,7 +60,7 @@ impl<const SLOTS: usize> Node for Fingerprint<SLOTS> {
 impl<const SLOTS: usize> Fingerprint<SLOTS> {
     const ALL: Slots = (1 << SLOTS) - 1;
 
-    /// The slots whose fingerprint is this one.
+    /// The slots with this fingerprint.
     #[inline]
     fn matching<M: Medium>(m: &M, at: u64, print: u8) -> Slots {
         let mut words = [0; MOST / 8];
@@ -76,7 +78,7 @@ impl<const SLOTS: usize> Fingerprint<SLOTS> {
         m.store(word, m.load(word) & !(0xff << shift) | u64::from(print) << shift);
     }
 
-    /// The slots that hold an entry, from the medium.
+    /// The slots that hold an entry, read from the medium.
     fn owned<M: Medium>(m: &M, at: u64, range: KeyRange) -> impl Iterator<Item = usize> {
         each(m.load(at + BITMAP) & Self::ALL).filter(move |&slot| range.contains(slots::key(m, at, slot)))
     }
@@ -89,7 +91,7 @@ impl<const SLOTS: usize> Fingerprint<SLOTS> {
     }
 }
 
-/// A place is a slot.
+/// A place is a slot number.
 impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     type Node = Self;
     /// The slots that hold an entry.
@@ -111,7 +113,7 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
         let candidates = Self::matching(m, at, Hash::of(key).print()) & used;
         match each(candidates).find(|&slot| slots::key(m, at, slot) == key) {
             Some(slot) => Ok(slot),
-            // A damaged or torn bitmap has no empty slot: then any.
+            // A damaged or torn bitmap may have no empty slot: then any slot will do.
             None => Err(((!used).trailing_zeros() as usize).min(SLOTS - 1)),
         }
     }
@@ -192,7 +194,7 @@ impl<const SLOTS: usize> Layout for Fingerprint<SLOTS> {
     }
 }
 
-/// A batch changes one entry after the other: the bitmap says nothing about the order in which its bits came.
+/// A batch changes one entry after the other, because the bitmap does not record the order in which its bits were set.
 impl<const SLOTS: usize> SplitInPlace for Fingerprint<SLOTS> {
     fn prefill<M: Medium>(m: &M, at: u64, hints: &AtomicU64, _wider: KeyRange, entries: &[Entry]) {
         let mut used = hints.load(Ordering::Relaxed);
@@ -206,11 +208,11 @@ impl<const SLOTS: usize> SplitInPlace for Fingerprint<SLOTS> {
         }
         each(lines).for_each(|line| m.flush(key_at(at, line * PER_LINE), LINE, Step::BitmapPrefill));
         if lines != 0 {
-            // The slots may hold keys that are owned, so the bits must wait.
+            // The slots may hold keys that are owned, so the bits must wait for the entries.
             m.fence(Step::BitmapPrefill);
         }
-        // Crash: entries that are not owned yet. Bits that a split left behind go with the store. No flush: the link that
-        // commits is in this line, and comes after the caller's fence.
+        // Crash: entries that are not owned yet. The same store clears the bits that a split left behind. No flush: the
+        // link that commits is in this line, and comes after the caller's fence.
         m.store(at + BITMAP, used);
         hints.store(used, Ordering::Relaxed);
     }
@@ -219,7 +221,7 @@ impl<const SLOTS: usize> SplitInPlace for Fingerprint<SLOTS> {
         let stays = each(hints.load(Ordering::Relaxed)).filter(|&slot| slots::key(m, at, slot) < border);
         let used = stays.fold(0, |used, slot| used | 1 << slot);
         // Crash: the bits of slots that are not owned; the next recovery clears them. They must be clear before one of
-        // these slots is written to, or the entry would be there before it is whole.
+        // these slots is written to; otherwise the entry would be there before it is whole.
         Self::commit(m, at, used);
         hints.store(used, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@
 //! line n   | log of slot 0 | ...
 //! ```
 //!
-//! While `log` is not 0, the log tells what the node holds, and the slots mean nothing.
+//! While `log` is not 0, the log holds the content of the node, and the slots mean nothing.
 
 use crate::error::Broken;
 use crate::medium::{Medium, Step};
@@ -21,12 +21,12 @@ use crate::node::space::InPlace;
 use crate::node::{Entry, IndexKind, KeyRange, LEAST_SLOTS, Node, SLOT};
 use core::ops::Range;
 
-/// A sorted node of `SLOTS` entries from slot 0 on, each change of which is preceded by a copy of all entries into a log.
+/// A sorted node of `SLOTS` entries from slot 0 on. Before each change, all entries are copied to a log.
 ///
 /// # Source
 ///
-/// LCB+-Tree, the log-based baseline of NV-Tree (Yang et al., IEEE Transactions on Computers 2015, section 3.1): "before
-/// modifying a node, its original copy is logged and flushed. The modified part of it is then flushed."
+/// LCB+-Tree, the log-based baseline of NV-Tree (Yang et al., IEEE Transactions on Computers 2015, section 3.1):
+/// "before modifying a node, its original copy is logged and flushed. The modified part of it is then flushed."
 #[derive(Debug, Clone, Copy)]
 pub struct Logged<const SLOTS: usize>;
 
@@ -49,12 +49,12 @@ impl<const SLOTS: usize> Node for Logged<SLOTS> {
 }
 
 impl<const SLOTS: usize> Logged<SLOTS> {
-    /// Where slot `i` is logged.
+    /// Offset of the log entry for slot `i`.
     fn log_at(at: u64, i: usize) -> u64 {
         key_at(at, SLOTS + i)
     }
 
-    /// Copies the run into the log, makes the change, and forgets the log. The last line is flushed, not fenced.
+    /// Copies the run to the log, makes the change, and clears the log. The last line is flushed, not fenced.
     fn logged<M: Medium>(m: &M, at: u64, run: Window, changed: Range<usize>, change: impl FnOnce()) {
         for i in 0..run.len() {
             m.store_pair(Self::log_at(at, i), [slots::key(m, at, i), m.load(value_at(at, i))]);
@@ -73,7 +73,7 @@ impl<const SLOTS: usize> Logged<SLOTS> {
         m.flush(at + LOG, 8, Step::LogForget);
     }
 
-    /// The entries that count, if that are those of the log.
+    /// The entries of the log, if the log counts.
     fn in_log<M: Medium>(m: &M, at: u64) -> Result<Option<Vec<Entry>>, Broken> {
         let Some(count) = m.load(at + LOG).checked_sub(1) else { return Ok(None) };
         if count > SLOTS as u64 {
@@ -91,7 +91,8 @@ impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
 }
 
 impl<const SLOTS: usize> Changes<Self> for Logged<SLOTS> {
-    /// A block that was something else may have any word where the log's is. It is flushed with the header.
+    /// A block that was used for something else may have any word where the log word is. The word is flushed with the
+    /// header.
     fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window {
         m.store(at + LOG, 0);
         slots::fill::<Self, M>(m, at, new, entries, zeroed)
@@ -130,13 +131,13 @@ impl<const SLOTS: usize> Changes<Self> for Logged<SLOTS> {
             }
             let count = entries.len();
             if count < SLOTS {
-                // An insert may have come as far as here.
+                // An interrupted insert may have written to this slot.
                 m.store(key_at(at, count), range.marker());
             }
             m.flush(key_at(at, 0), SLOTS.min(count + 1) as u64 * SLOT, Step::LogUndo);
             m.fence(Step::LogUndo);
-            // Crash, until the line is written back: the log counts once more. It is what the slots hold, and so is what the next
-            // change logs; a merge or a split writes the same line back, after a fence.
+            // Crash, until the line is written back: the log counts once more. It equals what the slots hold, and so
+            // does the log of the next change; a merge or a split writes the same line back, after a fence.
             m.store(at + LOG, 0);
         }
         <Shift as Changes<Self>>::recover(m, at, range)

@@ -1,9 +1,10 @@
-//! The published trees, each by its name: the layout of its nodes, in the size and with the kind of index of its paper.
+//! The published trees by name: each is the layout of its nodes, in the size and with the kind of index of its paper.
 //!
-//! A name stands for a layout: `pool.tree_of::<CircTree>("t")` opens a `PTree<CircTree>` with the index of the paper. Another
-//! kind of index is named when a tree is opened, `pool.tree_with::<CircTree>("t", IndexKind::Volatile)`; another size of
-//! nodes is another type, `Circular<256>`. On [`Dram`](crate::medium::Dram), with an index in memory, they are the papers'
-//! volatile baselines: [`CircTree`] is `Volatile_circ` there, [`FastFair`] is `Volatile_std` (Circ-Tree, section 6.1).
+//! A name stands for a layout: `pool.tree_of::<CircTree>("t")` opens a `PTree<CircTree>` with the index of the paper.
+//! Another kind of index is chosen when a tree is opened: `pool.tree_with::<CircTree>("t", IndexKind::Volatile)`.
+//! Another node size is another type: `Circular<256>`. On [`Dram`](crate::medium::Dram), with an index in memory, they
+//! are the papers' volatile baselines: [`CircTree`] is `Volatile_circ` there, [`FastFair`] is `Volatile_std`
+//! (Circ-Tree, section 6.1).
 
 mod adaptive;
 mod append;
@@ -39,7 +40,7 @@ pub use versioned::Versioned;
 /// IEEE Transactions on Computers.
 pub type CircTree = Circular<64>;
 
-/// Circ-Tree with a linear search from the base of a node on (`Circ-Tree_ls` in its section 6.1).
+/// Circ-Tree with a linear search from the base of a node (`Circ-Tree_ls` in its section 6.1).
 pub type CircTreeLs = Scanned<Circular<64>>;
 
 /// FAST+FAIR: linear nodes, which shift to the right.
@@ -69,8 +70,8 @@ pub type FastFairFingerprinted = Fingerprinted<Linear<64>>;
 ///
 /// # Source
 ///
-/// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile Memory",
-/// IEEE Transactions on Computers 2015.
+/// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile
+/// Memory", IEEE Transactions on Computers 2015.
 pub type NvTree = Append<16>;
 
 /// NV-Tree without the workload-adaptive scheme (`NV-Tree'` in its section 6).
@@ -87,21 +88,21 @@ pub type CrabTree = CowSip<64>;
 /// Crab-tree with the three options of its section 5 (`Crab_opt`).
 pub type CrabOpt = CowSip<64, { crab::OPT }>;
 
-/// Crab-tree that always copies (section 6.3).
+/// Crab-tree with copies only (section 6.3).
 pub type CowOnly = CowSip<64, { crab::COPY_ONLY }>;
 
-/// Crab-tree that always shifts in place (section 6.3).
+/// Crab-tree with shifts in place only (section 6.3).
 pub type SipOnly = CowSip<64, { crab::SHIFT_ONLY }>;
 
-/// FPTree: unsorted leaves with a bitmap and fingerprints, of 512 bytes as in Circ-Tree's comparison.
+/// FPTree: unsorted leaves of 512 bytes with a bitmap and fingerprints, as in Circ-Tree's comparison.
 ///
 /// # Source
 ///
-/// Oukid, Lasperas, Nica, Willhalm, Lehner: "FPTree: A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class
-/// Memory", SIGMOD 2016.
+/// Oukid, Lasperas, Nica, Willhalm, Lehner: "FPTree: A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage
+/// Class Memory", SIGMOD 2016.
 pub type FpTree = Fingerprint<32>;
 
-/// LCB+-Tree: every change of a node is preceded by a copy of it into a log.
+/// LCB+-Tree: before every change, a node is copied to a log.
 ///
 /// # Source
 ///
@@ -112,6 +113,6 @@ pub type LcbTree = Logged<64>;
 ///
 /// # Source
 ///
-/// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile Byte-Addressable
-/// Memory", FAST 2011, as in NV-Tree's section 3.1.
+/// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile
+/// Byte-Addressable Memory", FAST 2011, as in NV-Tree's section 3.1.
 pub type CddsTree = Versioned<32>;

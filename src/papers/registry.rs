@@ -1,11 +1,11 @@
-//! The layouts that there are: from the numbers in a pool to types.
+//! The list of all layouts: from the numbers in a pool to types.
 //!
-//! A new layout is one line in [`layouts`]. Two layouts with one tag do not compile.
+//! A new layout is one line in [`layouts`]. Two layouts with the same tag do not compile.
 
 use super::*;
 use crate::node::{IndexKind, Node, OneLine};
 
-/// Calls a macro with all layouts: one type of each tag, of whatever size, and the types of this tag that
+/// Calls a macro with all layouts: for each tag one type of any size, and the types with this tag that
 /// [`Pool::check`](crate::Pool::check) knows.
 macro_rules! layouts {
     ($then:ident!($($before:tt)*)) => {
@@ -42,7 +42,7 @@ macro_rules! layouts {
 }
 pub(crate) use layouts;
 
-/// Runs `$body` with `$n` standing for the layout of a tag and a number of slots; `None` for one that is not listed.
+/// Runs `$body` with `$n` as the layout with a tag and a number of slots; `None` for one that is not listed.
 macro_rules! with_layout {
     ($layout:expr, $slots:expr, $n:ident => $body:expr) => {{
         #[allow(clippy::wildcard_imports, reason = "the names in the list")]

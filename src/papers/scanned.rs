@@ -7,11 +7,11 @@ use crate::papers::decorated::{Decorated, decorated_node};
 use core::ops::Range;
 use std::marker::PhantomData;
 
-/// A sorted layout, `N`, whose search looks at one key after the other, from the least one on.
+/// A sorted layout, `N`, with a linear search, which starts at the smallest key.
 ///
 /// # Source
 ///
-/// FAST+FAIR (Hwang et al., FAST 2018), whose readers want it; and on a circular node the variant `Circ-Tree_ls` of
+/// FAST+FAIR (Hwang et al., FAST 2018), whose readers need it. On a circular node it is the variant `Circ-Tree_ls` of
 /// Circ-Tree's section 6.1, which pays for the jump from the last line to the first.
 #[derive(Debug, Clone, Copy)]
 pub struct Scanned<N>(PhantomData<N>);

@@ -9,7 +9,7 @@ use crate::sync::{AtomicU64, Ordering};
 use core::ops::Range;
 use std::marker::PhantomData;
 
-/// A sorted layout, `N`, whose search asks an array of the lines' first keys which line to read.
+/// A sorted layout, `N`, whose search finds out which line to read from an array of the lines' first keys.
 ///
 /// ```text
 /// sentinels (shadow)   | 10 | 50 | 90 | 130 |                search 140: the last line
@@ -17,8 +17,8 @@ use std::marker::PhantomData;
 /// ```
 ///
 /// The array is never flushed: it is made from the slots when a node is first touched, and follows every shift. In a
-/// circular node it is a ring, too: the first line of the run needs no sentinel, since what is less than all others is
-/// there or nowhere.
+/// circular node it is a ring, too. The first line of the run needs no sentinel, since a key that is less than all
+/// sentinels is in that line or nowhere.
 ///
 /// # Source
 ///
@@ -28,7 +28,7 @@ pub struct Sentinel<N>(PhantomData<N>);
 
 decorated_node!(Sentinel, SENTINEL);
 
-/// How many of ascending words are not above `key`.
+/// The number of words that are not above `key`; the words ascend.
 #[inline]
 fn not_above(words: &[AtomicU64], key: u64) -> usize {
     partition(words.len(), |i| words[i].load(Ordering::Relaxed) <= key)
@@ -37,14 +37,15 @@ fn not_above(words: &[AtomicU64], key: u64) -> usize {
 impl<N: Decorated> Search for Sentinel<N> {
     type Probe = N::Sentinels;
 
-    /// A search reads one line, and does not know yet which.
+    /// A search reads one line, but it is not known yet which one.
     const PREFETCHED: u64 = 0;
 
     #[inline]
     fn find<M: Medium>(m: &M, at: u64, run: Window, sentinels: &N::Sentinels, key: u64) -> Result<usize, usize> {
         let sentinels = sentinels.as_ref();
         let (base, len) = (usize::from(run.base), run.len());
-        // The run's first line, of which it may have only a part, and how many begin after it.
+        // The number of entries in the run's first line, which may be only a part of it, and the number of lines after
+        // it.
         let first = (PER_LINE - base % PER_LINE).min(len);
         let lines = (len - first).div_ceil(PER_LINE);
         let next = base / PER_LINE + 1;

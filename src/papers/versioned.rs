@@ -1,4 +1,4 @@
-//! CDDS-Tree's leaves: sorted entries that say from when to when they were there.
+//! CDDS-Tree's leaves: sorted entries that store from which version to which version they are valid.
 //!
 //! ```text
 //! line 0   | next 8 | low 8 | commit 8 | (unused)          |     commit: count 32, version 32
@@ -6,12 +6,12 @@
 //! line 2   | entry 2 | entry 3 | ...
 //! ```
 //!
-//! - **N3** An entry among the first `count` is there at version `v` if `start <= v < end`. With those that are there no
-//!   more, keys ascend, and of one key only the last entry may be there.
+//! - **N3** An entry among the first `count` is valid at version `v` if `start <= v < end`. Ended entries included,
+//!   keys ascend, and among the entries with one key only the last one may be valid.
 //!
-//! A change marks what it adds and what it ends with the next version, and commits by the store of that version. Whatever
-//! a cut leaves of it has a version that never was: recovery takes it back. Entries that have ended stay until their leaf
-//! is replaced by new ones.
+//! A change marks what it adds and what it ends with the next version, and commits by storing that version. What an
+//! interrupted change leaves has a version that was never committed, and recovery takes it back. Ended entries stay
+//! until their leaf is replaced by new ones.
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
@@ -24,19 +24,19 @@ use crate::search::partition;
 
 /// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.
 ///
-/// Versions are counted per leaf, where CDDS-Tree counts them for the whole tree: writers do not wait for each other.
+/// Versions are counted per leaf, so writers do not wait for each other; CDDS-Tree counts them for the whole tree.
 ///
 /// # Source
 ///
-/// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile Byte-Addressable
-/// Memory", FAST 2011, as the baseline of NV-Tree (Yang et al., 2015, section 3.1).
+/// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile
+/// Byte-Addressable Memory", FAST 2011, as the baseline of NV-Tree (Yang et al., 2015, section 3.1).
 #[derive(Debug, Clone, Copy)]
 pub struct Versioned<const SLOTS: usize = 32>;
 
 const COMMIT: u64 = 16;
 /// Bytes of an entry.
 const ENTRY: u64 = 32;
-/// The end of what is there, and the start of what is not whole yet.
+/// The end of an entry that is valid, and the start of one that is not whole yet.
 const NEVER: u64 = u64::MAX;
 
 impl<const SLOTS: usize> Node for Versioned<SLOTS> {
@@ -54,7 +54,7 @@ impl<const SLOTS: usize> Node for Versioned<SLOTS> {
     type Inner = Linear<SLOTS>;
 }
 
-/// The word that commits.
+/// The word that commits a change.
 #[derive(Debug, Clone, Copy)]
 struct Commit {
     version: u64,
@@ -95,7 +95,7 @@ impl Versions {
         Self { key, value, start, end }
     }
 
-    /// Durable when it returns, as CDDS-Tree flushes each entry.
+    /// Durable when it returns: CDDS-Tree flushes each entry.
     fn store<M: Medium>(self, m: &M, at: u64, i: usize) {
         let to = entry_at(at, i);
         m.store(to + 16, NEVER);
@@ -105,7 +105,7 @@ impl Versions {
         m.order(Step::VersionedStart);
         m.store(to + 16, self.start);
         m.flush(to, ENTRY, Step::VersionedEntry);
-        // What was here before is further on, or was not there.
+        // What was here before was moved one further, or was not valid.
         m.fence(Step::VersionedEntry);
     }
 
@@ -127,7 +127,7 @@ fn end<M: Medium>(m: &M, at: u64, i: usize, version: u64) {
 }
 
 impl<const SLOTS: usize> Versioned<SLOTS> {
-    /// The first entry that is not one, or that the next one is, too: where a shift was cut.
+    /// The first entry that is not whole, or that equals the next one: the place where a shift was interrupted.
     fn gap<M: Medium>(m: &M, at: u64, Commit { version, count }: Commit) -> Option<usize> {
         (0..count).find(|&i| {
             let entry = Versions::load(m, at, i);
@@ -135,12 +135,12 @@ impl<const SLOTS: usize> Versioned<SLOTS> {
         })
     }
 
-    /// What is there and what was, in order; with the position of the gap left out.
+    /// Valid and ended entries, in order, without the entry at the gap.
     fn all<M: Medium>(m: &M, at: u64, commit: Commit) -> impl Iterator<Item = Versions> {
         let gap = Self::gap(m, at, commit).unwrap_or(commit.count);
         let positions = (0..=commit.count).filter(move |&i| i != gap).take(commit.count);
         let ended = move |entry: Versions| {
-            // An end that was not committed.
+            // An end that was not committed does not count.
             Versions { end: if entry.end > commit.version { NEVER } else { entry.end }, ..entry }
         };
         positions.map(move |i| ended(Versions::load(m, at, i.min(SLOTS - 1))))
@@ -148,8 +148,8 @@ impl<const SLOTS: usize> Versioned<SLOTS> {
 
     /// Makes room at position `i` and stores the entry there, line by line.
     fn shift_in<M: Medium>(m: &M, at: u64, commit: Commit, i: usize, new: Versions) {
-        // Crash, at any of these: one entry is there twice, or the place of the new one is one that starts never. Recovery
-        // closes the gap.
+        // Crash, at any of these: one entry is there twice, or the place of the new entry holds one whose start is
+        // `NEVER`. Recovery closes the gap.
         for j in (i..commit.count).rev() {
             Versions::load(m, at, j).store(m, at, j + 1);
         }
@@ -157,10 +157,10 @@ impl<const SLOTS: usize> Versioned<SLOTS> {
     }
 }
 
-/// A place is a position, of what is there and what was.
+/// A place is a position among valid and ended entries.
 impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
     type Node = Self;
-    /// How many entries are there; and with those that have ended.
+    /// The number of valid entries; and the number of all entries, ended ones included.
     type Hints = Halves;
 
     #[inline]
@@ -232,7 +232,7 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
     fn recover<M: Medium>(m: &M, at: u64, hints: &Halves, range: KeyRange) -> Result<(), Broken> {
         let there = sound::<Self, M>(m, at, range)?.entries.len();
         let commit = Commit::load(m, at);
-        // Ends first: where they lie, for an entry that is written anew is not whole for a moment.
+        // Ends first, where the entries lie now, because an entry that is rewritten is not whole for a moment.
         for i in 0..SLOTS.min(commit.count + 1) {
             let entry = Versions::load(m, at, i);
             if entry.start <= commit.version && entry.end > commit.version && entry.end != NEVER {
@@ -240,7 +240,7 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
             }
         }
         if let Some(gap) = Self::gap(m, at, commit) {
-            // Crash: the gap is one further on.
+            // Crash: the gap is one position further on.
             for i in (gap..commit.count).take_while(|&i| i + 1 < SLOTS) {
                 Versions::load(m, at, i + 1).store(m, at, i);
             }

@@ -11,15 +11,15 @@ use std::time::Instant;
 /// What the writer keeps from one change to the next.
 #[derive(Default)]
 pub(super) struct Writer {
-    /// Of the current nodes; if there are none, of those before.
+    /// The generation of the current nodes, or of the last ones if there are none.
     pub(super) generation: u64,
     pub(super) numbering: Numbering,
     /// For each inner node the number of parents below it that have leaves.
     pub(super) live: Vec<usize>,
-    /// The most bytes that were ever used in each half.
+    /// The most bytes that were ever in use in each half.
     bytes: [u64; 2],
     pub(super) rebuilds: Rebuilds,
-    /// Where nodes come from that are not made yet, if there may be any.
+    /// The source of nodes that are not made yet, if there are any.
     pub(super) not_loaded: Option<NotLoaded>,
 }
 
@@ -44,7 +44,7 @@ impl Writer {
         (self.generation, self.numbering) = (generation, numbering);
     }
 
-    /// Counts the bytes of nodes that were made.
+    /// Adds the bytes of nodes that were made.
     pub(super) fn made(&mut self, inner: usize, parents: usize) {
         let words = (inner + parents) * UNIT + parents;
         self.bytes[(self.generation % 2) as usize] += (words * size_of::<u64>()) as u64;
@@ -52,14 +52,14 @@ impl Writer {
 }
 
 impl FlatIndex {
-    /// All parents, in order, none of which is still to be made.
+    /// All parents, in order; all of them must be made.
     pub(super) fn parents<'s>(&'s self, writer: &Writer) -> impl Iterator<Item = Parent<'s>> + use<'s> {
         let parents = self.root.get().map_or(0, |_| writer.numbering.parents);
         let half = &self.halves[(writer.generation % 2) as usize];
         (0..parents).map(|ordinal| half.parent(ordinal).expect("all parents are there"))
     }
 
-    /// The parent that owns the low, and the slot of the greatest low up to it.
+    /// The parent that owns the low, and the slot of the greatest low that is not above it.
     fn owner(&self, root: Root, low: u64) -> (usize, Parent<'_>, usize) {
         let half = self.half(root);
         let ordinal = half.ordinal(root.height, low).expect("all inner nodes are there");
@@ -67,7 +67,7 @@ impl FlatIndex {
         (ordinal, parent, parent.slot(low).expect("what owns a low has one that is not greater"))
     }
 
-    /// Puts `low` in. True if it was not there; false if only its leaf was replaced, or if there is no room; `None` if the
+    /// Inserts `low`. True if it is new; false if only its leaf was replaced, or if there is no room; `None` if the
     /// image is damaged.
     pub(super) fn post_locked(&self, writer: &mut Writer, low: u64, leaf: u64) -> Option<bool> {
         let Some(root) = self.root.get() else {
@@ -85,7 +85,7 @@ impl FlatIndex {
         Some(new)
     }
 
-    /// Takes `low` out, unless it is 0; returns its leaf. `None` if the image is damaged.
+    /// Removes `low`, unless it is 0, and returns its leaf. `None` if the image is damaged.
     pub(super) fn withdraw_locked(&self, writer: &mut Writer, low: u64) -> Option<Option<u64>> {
         let Some(root) = self.root.get() else { return Some(None) };
         self.load_nodes(writer, low)?;
@@ -114,15 +114,16 @@ impl FlatIndex {
         Some(Some(leaf))
     }
 
-    /// Raises the separator in front of a parent, and of those before it that have no leaves: whoever came to them would
-    /// find nothing. From right to left, so that separators ascend all the time.
+    /// Raises the separator in front of a parent, and the separators in front of the parents before it that have no
+    /// leaves, because a search that came to those would find nothing. It goes from right to left, so that separators
+    /// ascend all the time.
     ///
-    /// Where there is no leaf below an inner node, its own separator is enough. So it takes no more steps than two inner
-    /// nodes of each level have children.
+    /// If there is no leaf below an inner node, raising the node's own separator is enough. So the number of steps is
+    /// at most the number of children of two inner nodes on each level.
     fn raise(&self, root: Root, writer: &Writer, ordinal: usize, word: u64) {
         let (half, first) = (self.half(root), writer.numbering.first);
         let has_leaves = |id: usize| match id.checked_sub(first) {
-            // Of those that are not made yet, none was emptied.
+            // No parent that is not made yet was emptied.
             Some(ordinal) => half.parent(ordinal).map_or(true, |parent| parent.len() > 0),
             None => writer.live[id] > 0,
         };
@@ -130,7 +131,8 @@ impl FlatIndex {
         loop {
             id = fork(id);
             half.raise(id, word);
-            // The node to the left; or, if there are leaves below that, the largest at its end that has none.
+            // The node to the left; if there are leaves below that one, the largest node at its right end that has
+            // none.
             id -= 1;
             while has_leaves(id) {
                 if id >= first {
@@ -141,7 +143,7 @@ impl FlatIndex {
         }
     }
 
-    /// Replaces everything by `pairs`, or by as many of them as there is room for; returns their number.
+    /// Replaces everything by `pairs`, or by as many of them as there is room for; returns how many it took.
     pub(super) fn learn_locked(&self, writer: &mut Writer, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
         let len = pairs.len().min(self.halves[0].most_leaves());
         match self.halves[0].leaves_each(len) {
@@ -162,7 +164,7 @@ impl FlatIndex {
         self.load_all(writer)?;
         let parents = writer.numbering.parents as u64;
         let posts: u64 = self.parents(writer).map(Parent::posts).sum();
-        // What comes from a parent that took more than its share of posts gets a unit more than that had.
+        // Entries from a parent that took more than its share of posts get one unit more than that parent had.
         let units = |parent: Parent<'_>| match parent.posts() * parents > posts {
             true => parent.units() + 1,
             false => 1,
@@ -179,10 +181,11 @@ impl FlatIndex {
         Some(true)
     }
 
-    /// Makes the nodes of the next generation from `len` entries and the units of their parents, with `each` of them in a
-    /// parent, and then the root.
+    /// Makes the nodes of the next generation from `len` entries and the units of their parents, with `each` entries
+    /// per parent, and then the root.
     fn build(&self, writer: &mut Writer, len: usize, each: usize, entries: impl Iterator<Item = ((u64, u64), usize)>) {
-        // Who sees a word of the new nodes sees that the root no longer leads to those that were here.
+        // A reader that sees a word of the new nodes also sees that the root no longer leads to the nodes that were
+        // here.
         fence(Ordering::Release);
         let generation = writer.generation + 1;
         let half = &self.halves[(generation % 2) as usize];

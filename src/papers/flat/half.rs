@@ -1,7 +1,7 @@
-//! One set of nodes: where they are, and the way from the root to a parent.
+//! One set of nodes: where they lie, and the way from the root to a parent.
 //!
-//! Readers may come late, when the set is being written for another generation. So whatever they read leads to some words
-//! of the same arrays, or nowhere.
+//! A reader may come late, while the set is being written for another generation. So whatever it reads leads to some
+//! words of the same arrays, or nowhere.
 
 use super::parent::{PACKED, Parent, UNIT};
 use crate::index::Moved;
@@ -13,11 +13,11 @@ use std::io;
 /// Children of an inner node.
 pub(super) const FAN: usize = UNIT + 1;
 
-/// Units in a half for each parent that there may be, if some are enlarged.
+/// Units in a half per parent, if some parents are enlarged.
 const SPREAD: usize = 4;
 
-/// The most parents there may be, be there ever so many leaves: 128 GiB of them in each half. Beyond that, each begins with
-/// more than one leaf.
+/// The most parents, however many leaves there are: they take 128 GiB in each half. Beyond that, each parent begins
+/// with more than one leaf.
 const MOST: u64 = 1 << 27;
 
 /// The word of a separator that is above all keys.
@@ -29,12 +29,12 @@ pub(super) fn child(id: usize, k: usize) -> usize {
     id * FAN + 1 + k
 }
 
-/// The inner node of which `id` is child `k`, and `k`. Not of the root.
+/// The inner node of which `id` is child `k`, and `k`. Not for the root.
 pub(super) fn above(id: usize) -> (usize, usize) {
     ((id - 1) / FAN, (id - 1) % FAN)
 }
 
-/// The ids of nodes over so many parents.
+/// The ids of the nodes above and including a number of parents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Numbering {
     pub(super) parents: usize,
@@ -45,7 +45,7 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    /// As few levels as will do.
+    /// With as few levels as possible.
     pub(super) fn over(parents: usize) -> Self {
         let (mut levels, mut first, mut most) = (0, 0, 1usize);
         while most < parents {
@@ -54,7 +54,7 @@ impl Numbering {
         Self { parents, levels, first }
     }
 
-    /// Ids of inner nodes that are in use: all below this number.
+    /// The number of inner nodes' ids that are in use: all ids below it.
     pub(super) fn inner(self) -> usize {
         if self.levels == 0 { 0 } else { above(self.first).0 + self.parents.div_ceil(FAN) }
     }
@@ -67,13 +67,13 @@ impl Numbering {
         id - self.first
     }
 
-    /// Bytes of the nodes, if the parents have so many units.
+    /// The size of the nodes in bytes, if the parents have this many units.
     pub(super) fn bytes(self, units: usize) -> u64 {
         (((self.inner() + units) * UNIT + self.parents) * size_of::<u64>()) as u64
     }
 }
 
-/// Levels of nodes that a rebuild of so many separators makes, and their bytes.
+/// The number of levels that a rebuild with this many separators makes, and the size of the nodes in bytes.
 pub(crate) fn built(separators: usize) -> (u64, u64) {
     let numbering = Numbering::over(separators);
     (numbering.levels as u64 + u64::from(separators > 0), numbering.bytes(separators))
@@ -81,17 +81,17 @@ pub(crate) fn built(separators: usize) -> (u64, u64) {
 
 /// See the [module](self).
 pub(super) struct Half {
-    /// [`UNIT`] words for each inner node, in the order of ids. The word of a separator is its low less one, so that
-    /// `low <= key` reads `word < key`, which [`NONE`] never is.
+    /// [`UNIT`] words for each inner node, in the order of ids. The word of a separator is its low minus one, so that
+    /// `low <= key` becomes `word < key`, which is never true for [`NONE`].
     inner: Zeroed<AtomicU64>,
-    /// For each parent its first unit in the lower half of a word, the number of its units in the upper one.
+    /// For each parent: its first unit in the lower half of a word, the number of its units in the upper half.
     places: Zeroed<AtomicU64>,
-    /// The parents.
+    /// The units of the parents.
     units: Zeroed<AtomicU64>,
 }
 
 impl Half {
-    /// For so many leaves at most.
+    /// With room for `most` leaves.
     pub(super) fn new(most: u64, adaptive: bool) -> io::Result<Self> {
         let parents = most.clamp(1, MOST) as usize;
         let units = parents * if adaptive { SPREAD } else { 1 };
@@ -102,7 +102,7 @@ impl Half {
         })
     }
 
-    /// How many leaves each parent begins with when there are so many; `None`: that is more than there is room for.
+    /// How many leaves each parent begins with if there are this many; `None` if there is not enough room.
     pub(super) fn leaves_each(&self, leaves: usize) -> Option<usize> {
         Some(leaves.div_ceil(self.places.len()).max(1)).filter(|&each| each <= PACKED)
     }
@@ -112,14 +112,12 @@ impl Half {
         self.places.len() * PACKED
     }
 
-    /// Whether there is room for parents of so many units.
+    /// Whether there is room for parents with this many units in all.
     pub(super) fn has_room(&self, units: usize) -> bool {
         units <= self.units.len() / UNIT
     }
 
-    // Reading.
-
-    /// The ordinal of the parent that owns the key, below so many levels of inner nodes.
+    /// The ordinal of the parent that owns the key, below this many levels of inner nodes.
     #[inline]
     pub(super) fn ordinal(&self, levels: usize, key: u64) -> Result<usize, Moved> {
         let (mut id, mut first) = (0, 0);
@@ -138,8 +136,8 @@ impl Half {
         Ok(child(id, partition(UNIT, |at| words[at].load(Ordering::Relaxed) < key)))
     }
 
-    /// A parent. If the ordinal was read while somebody wrote, there is perhaps none, or it is another's words; and it may
-    /// not be made yet.
+    /// A parent. If the ordinal was read during a write, there may be no such parent, or its words may belong to
+    /// another one; and the parent may not be made yet.
     #[inline]
     pub(super) fn parent(&self, ordinal: usize) -> Result<Parent<'_>, Moved> {
         let place = self.places.get(ordinal).ok_or(Moved::NotLoaded)?.load(Ordering::Relaxed);
@@ -147,15 +145,15 @@ impl Half {
         self.units.get(start..start + units).and_then(Parent::new).ok_or(Moved::NotLoaded)
     }
 
-    // For the one writer.
+    // Only for the one writer.
 
-    /// The word of the separator in front of a node; not of the first of its inner node.
+    /// The word of the separator in front of a node; not for the first child of an inner node.
     pub(super) fn separator(&self, id: usize) -> &AtomicU64 {
         let (node, k) = above(id);
         &self.inner[node * UNIT + k - 1]
     }
 
-    /// The separator in front of a parent, in the form of its word. Not of the first.
+    /// The separator in front of a parent, in the form of its word; not for the first parent.
     pub(super) fn least(&self, numbering: Numbering, ordinal: usize) -> u64 {
         if ordinal < numbering.parents {
             self.separator(fork(numbering.first + ordinal)).load(Ordering::Relaxed)
@@ -164,14 +162,14 @@ impl Half {
         }
     }
 
-    /// Lets a separator rise.
+    /// Raises a separator.
     pub(super) fn raise(&self, id: usize, word: u64) {
         let separator = self.separator(id);
         debug_assert!(separator.load(Ordering::Relaxed) <= word);
         separator.store(word, Ordering::Relaxed);
     }
 
-    /// Makes a parent of units that no other has, empty. Parents are made in order.
+    /// Makes an empty parent from units that no other parent has. Parents are made in order.
     pub(super) fn make(&self, numbering: Numbering, ordinal: usize, low: u64, units: (usize, usize)) -> Parent<'_> {
         if ordinal > 0 {
             self.separator(fork(numbering.first + ordinal)).store(low - 1, Ordering::Relaxed);
@@ -179,18 +177,18 @@ impl Half {
         self.place(ordinal, units)
     }
 
-    /// Gives a parent its units: which is the first, and how many.
+    /// Gives a parent its units: the first one, and how many.
     pub(super) fn place(&self, ordinal: usize, (start, units): (usize, usize)) -> Parent<'_> {
         self.places[ordinal].store(start as u64 | (units as u64) << 32, Ordering::Relaxed);
         self.parent(ordinal).expect("a parent has a unit")
     }
 
-    /// Whether an inner node was never written: the word of the last separator of one that was is above 0.
+    /// Whether an inner node was never written. The word of its last separator is above 0 once it was.
     pub(super) fn is_blank(&self, id: usize) -> bool {
         self.inner[(id + 1) * UNIT - 1].load(Ordering::Relaxed) == 0
     }
 
-    /// Makes an inner node that is blank: the words of its separators, of which there may be fewer than there is room for.
+    /// Makes an inner node that is blank, with these words of separators, which may be fewer than there is room for.
     pub(super) fn separate(&self, id: usize, separators: &[u64]) {
         let none = std::iter::repeat(&NONE);
         let words = self.inner[id * UNIT..][..UNIT].iter();
@@ -199,7 +197,7 @@ impl Half {
             .for_each(|(word, &separator)| word.store(separator, Ordering::Relaxed));
     }
 
-    /// Once all parents are made: no separator is behind the last child of an inner node.
+    /// To be called when all parents are made: sets the separators behind the last child of each inner node to `NONE`.
     pub(super) fn end(&self, numbering: Numbering) {
         let mut last = numbering.first + numbering.parents - 1;
         while last > 0 {
@@ -210,8 +208,8 @@ impl Half {
     }
 }
 
-/// The node, this one or one above it, that begins with the same parent and is not the first of its inner node: the
-/// separator in front of the one is that of the other. Not of the first nodes of their levels.
+/// The lowest node, from this one upwards, that begins with the same parent and is not the first child of its inner
+/// node: both nodes have the same separator in front. Not for the first nodes of their levels.
 pub(super) fn fork(mut id: usize) -> usize {
     while let (node, 0) = above(id) {
         id = node;

@@ -1,12 +1,12 @@
-//! Taking over the image of an orderly close: nodes are made from it one by one, when somebody comes to them.
+//! Taking over the image of an orderly close: nodes are made from it one by one, when they are first needed.
 //!
-//! In the image, separators follow each other, so which of them a node begins with follows from its number. A node that was not
-//! made yet is all zeros. The separators of an inner node then are too low, which they may be at any time: who goes by
-//! them comes too far right, to a parent whose lows are above the key, or that is not made, and starts again. At last a
-//! reader takes the writer's lock, and makes what is on its way.
+//! In the image, separators follow each other, so the number of a node tells which separators it begins with. A node
+//! that is not made yet is all zeros. The separators of such an inner node are too low, which is allowed at any time: a
+//! search that follows them comes too far right, to a parent whose lows are above the key, or that is not made, and
+//! starts again. After some tries a reader takes the writer's lock, and makes the nodes on its way.
 //!
-//! The writer makes what is on its way first. A separator that it raises, or looks at to know what a parent owns, is in an inner
-//! node above that parent: so it is made.
+//! The writer makes the nodes on its way first. A separator that it raises, or reads to know what a parent owns, is in
+//! an inner node above that parent, so that inner node is made.
 
 use super::FlatIndex;
 use super::edit::Writer;
@@ -32,7 +32,7 @@ impl FlatIndex {
         true
     }
 
-    /// Makes what is on the way to a key. `None`: the image is damaged.
+    /// Makes the nodes on the way to a key. `None`: the image is damaged.
     pub(super) fn load_nodes(&self, writer: &mut Writer, key: u64) -> Option<()> {
         self.make(writer, |not_loaded, made| {
             let mut id = 0;
@@ -47,7 +47,7 @@ impl FlatIndex {
         })
     }
 
-    /// Makes all that is not made yet. `None`: the image is damaged.
+    /// Makes all nodes that are not made yet. `None`: the image is damaged.
     pub(super) fn load_all(&self, writer: &mut Writer) -> Option<()> {
         self.make(writer, |not_loaded, made| {
             (0..made.numbering.inner()).try_for_each(|id| not_loaded.make_inner(made, id))?;
@@ -60,7 +60,7 @@ impl FlatIndex {
         Some(())
     }
 
-    /// Makes nodes, if there may be any that are not, and counts them.
+    /// Runs `work`, which makes nodes, if there may be any that are not made, and counts them.
     fn make(&self, writer: &mut Writer, work: impl FnOnce(&mut NotLoaded, &mut Made<'_>) -> Option<()>) -> Option<()> {
         let Some(not_loaded) = &mut writer.not_loaded else { return Some(()) };
         let half = &self.halves[(writer.generation % 2) as usize];

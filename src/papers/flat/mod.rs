@@ -1,5 +1,5 @@
-//! The flat index: from separators (the lows of leaves) to leaves, in DRAM, in nodes without pointers. The counterpart of
-//! the [volatile index](crate::index), which it can stand in for.
+//! The flat index: from separators (the lows of leaves) to leaves, in DRAM, in nodes without pointers. It can take the
+//! place of the [volatile index](crate::index).
 //!
 //! ```text
 //! inner   ids 0, 1, 2 ... | root | level 1 | level 2 | ...      a node: 2m separators; child k of node i: i (2m + 1) + 1 + k
@@ -7,39 +7,41 @@
 //! units   | parent | parent | a parent that was enlarged | ...  a parent: version, length, lows and leaves
 //! ```
 //!
-//! The parents of leaves have the ids behind those of the inner nodes; the id less that of the first one is the ordinal.
-//! Separators are compared within a node by binary search. All of this is there twice, in two [halves](half::Half): what
-//! does not fit into its parent any more is spread over new nodes in the other half, with one leaf in each parent, while
-//! searches go on in this one.
+//! The ids of the parents of leaves follow those of the inner nodes; a parent's id minus that of the first parent is
+//! its ordinal. Within a node, separators are searched by binary search. All of this exists twice, in two
+//! [halves](half::Half). When a leaf does not fit into its parent, all leaves are spread over new nodes in the other
+//! half, with one leaf in each parent, while searches go on in this half.
 //!
-//! For one writer at a time and any number of readers that write nothing. `s(p)` is the separator in front of parent `p`,
-//! which is in the one inner node where the ways to `p - 1` and to `p` part:
+//! The index is for one writer at a time and any number of readers, which write nothing. `s(p)` is the separator in
+//! front of parent `p`. It is in the one inner node where the ways to `p - 1` and to `p` part:
 //!
-//! 1. While a generation lasts, no node comes or goes, no place changes, and separators only rise. In every inner node they
-//!    ascend (not strictly); those behind the last child are above all keys.
-//! 2. A parent that has leaves owns the lows from `s(p)`, which is the first it has, up to the next separator. The first
-//!    parent owns from 0, and has the separator 0 as long as there is any.
-//! 3. A parent that has none owns nothing: its separator equals the next one, and it gets no leaf again. (In an inner node
-//!    below which there is no leaf at all, separators may be lower: the one in front of that node leads past it.)
+//! 1. Within a generation, no node is added or removed, no place changes, and separators only rise. In every inner node
+//!    they ascend (not strictly); those behind the last child are above all keys.
+//! 2. A parent with leaves owns the lows from `s(p)`, which is the first low it has, up to the next separator. The
+//!    first parent owns the lows from 0, and has the separator 0 as long as there is any.
+//! 3. A parent without leaves owns nothing: its separator equals the next one, and it never gets a leaf again. (In an
+//!    inner node below which there is no leaf at all, separators may be lower: the one in front of that node leads past
+//!    it.)
 //! 4. Every parent has room for more than what a rebuild puts into it.
 //!
-//! A separator rises when the first leaf of its parent is taken out: what the parent owned of it goes to the left. Who
-//! still saw the lower one comes to a parent that has no low `<=` its key, and starts again.
+//! A separator rises when the first leaf of its parent is removed: the range between the old and the new separator goes
+//! to the left. A reader that still saw the lower separator comes to a parent that has no low `<=` its key, and starts
+//! again.
 //!
-//! Why `floor` is linearizable: let `low` be the greatest in the parent that is `<= key`, while the parent has the version
-//! that is read before it and checked behind it. All that time, nothing in the parent is between `low` and the key; what is
-//! further left is below `s(p) <= low`, by 2; and what is further right is not below a separator that was above the key
-//! before, and by 1 still is. So `low` is the floor at every moment between. All of this belongs to one generation: a half
-//! is written anew only behind a change of the root word, which holds the number of the generation and is checked last. As
-//! to what came before and after: a writer opens a parent before it takes a low out, and raises separators before it
-//! closes it. Who saw a risen separator, or something that was put further left because of it, finds the parent open, or
-//! the low gone.
+//! Why `floor` is linearizable: let `low` be the greatest low in the parent that is `<= key`, while the parent has the
+//! version that is read before the search in it and checked after it. All that time, no low in the parent is between
+//! `low` and the key. Lows further left are below `s(p) <= low`, by 2. Lows further right are not below a separator
+//! that was above the key before, and by 1 still is. So `low` is the floor at every moment in between. All of this
+//! belongs to one generation: a half is rewritten only after a change of the root word, which holds the number of the
+//! generation and is checked last. As to what came before and after: a writer opens a parent before it removes a low,
+//! and raises separators before it closes the parent. A reader that saw a risen separator, or a low that was put
+//! further left because of it, finds the parent open, or the low gone.
 //!
 //! # Source
 //!
-//! Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-Adaptive Tree Structure for Non-Volatile Memory",
-//! IEEE Transactions on Computers 65 (2016). It does not say how parents lose leaves; that separators rise is
-//! from here.
+//! Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-Adaptive Tree Structure for Non-Volatile
+//! Memory", IEEE Transactions on Computers 65 (2016). The paper does not say how parents lose leaves; rising separators
+//! are this crate's own.
 
 mod edit;
 mod half;
@@ -60,18 +62,18 @@ use std::io;
 
 pub(crate) use half::built;
 
-/// Rebuilds because a parent was full.
+/// Rebuilds that happened because a parent was full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rebuilds {
     /// How many there were.
     pub(crate) count: u64,
-    /// What they took in all.
+    /// The time that they took in all.
     pub(crate) nanoseconds: u64,
 }
 
 /// Separators and their leaves. See the [module](self).
 pub(crate) struct FlatIndex {
-    /// Of its fields, the height is the number of levels of inner nodes.
+    /// Its height is the number of levels of inner nodes.
     root: RootWord,
     len: AtomicUsize,
     /// The nodes of even and of odd generations.
@@ -90,12 +92,12 @@ impl core::fmt::Debug for FlatIndex {
 crate::index::in_memory! { FlatIndex }
 
 impl FlatIndex {
-    /// An index without separators, of which there may be so many. If it is `adaptive`, parents that take more separators
-    /// than others are enlarged when they are built anew.
+    /// An index without separators, with room for `most`. If it is `adaptive`, parents that take more separators than
+    /// others are enlarged by a rebuild.
     ///
     /// # Errors
     ///
-    /// No address space for that.
+    /// There is not enough address space.
     pub(crate) fn new(most: u64, adaptive: bool) -> io::Result<Self> {
         let halves = [Half::new(most, adaptive)?, Half::new(most, adaptive)?];
         let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
@@ -117,7 +119,7 @@ impl FlatIndex {
         self.adaptive
     }
 
-    /// What rebuilding has cost so far.
+    /// The number of rebuilds so far, and what they cost.
     pub(crate) fn rebuilds(&self) -> Rebuilds {
         self.writer.lock().rebuilds
     }
@@ -147,7 +149,7 @@ impl FlatIndex {
         self.try_floor(key).expect("nothing moves under the writer's lock")
     }
 
-    /// Does something to the nodes; if the image that they are made from turns out to be damaged, forgets them.
+    /// Does some work on the nodes. If the image that they are made from turns out to be damaged, forgets them.
     fn unless_damaged<R: Default>(&self, writer: &mut Writer, work: impl FnOnce(&mut Writer) -> Option<R>) -> R {
         work(writer).unwrap_or_else(|| {
             self.root.set(None);
@@ -158,13 +160,13 @@ impl FlatIndex {
         })
     }
 
-    /// Whether an image turned out to be damaged, and all is forgotten: the leaves are to be learned anew.
+    /// Whether an image turned out to be damaged and everything was forgotten: then all leaves must be learned anew.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// Takes over the image of an index, which `source` gives when it is asked for, while there is nothing else yet. False if
-    /// it is damaged, or too large.
+    /// Takes over the image of an index while this one is still empty. `source` reads the image's nodes when they are
+    /// needed. False if the image is damaged, or too large.
     pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
         let mut writer = self.writer.lock();
         let restored = self.begin(&mut writer, top, source);
@@ -173,25 +175,25 @@ impl FlatIndex {
     }
 
     /// The leaf of the greatest separator `<= key`, if the first try finds it.
-    // Never inline: who uses another index is not to be in its way.
+    // Never inline, so that it does not slow down callers with another index.
     #[inline(never)]
     pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
         self.try_floor(key).ok().flatten()
     }
 
-    /// The same for up to [`GROUP`] keys. None of the searches depends on another: the CPU has several under way.
+    /// As `floor_at_once` for up to [`GROUP`] keys. The searches do not depend on each other, so the CPU overlaps them.
     #[inline(never)]
     pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
         core::array::from_fn(|i| self.floor_at_once(*keys.get(i)?))
     }
 
-    /// The leaf of the greatest separator `<= key` and some of those after it, if the first try finds them. The others are
-    /// for asking ahead only: they may be any words.
+    /// The leaf of the greatest separator `<= key` and some of those after it, if the first try finds them. The others
+    /// are only for prefetching: they may be any words.
     #[inline]
     pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
         let run = |half: &Half, ordinal: usize, parent: Parent<'_>, slot: usize| {
             let here = (slot..parent.len()).map(|slot| parent.leaf(slot));
-            // Not further than that: behind many parents without leaves there is nothing worth asking for.
+            // No further than that: behind many parents without leaves there is nothing worth prefetching.
             let right = (ordinal + 1..ordinal + RUN).map_while(|ordinal| half.parent(ordinal).ok());
             let behind = right.flat_map(|parent| (0..parent.len()).map(move |slot| parent.leaf(slot)));
             let mut run = [0; RUN];
@@ -201,7 +203,7 @@ impl FlatIndex {
         match self.search(key, run) {
             Ok(found) => found,
             Err(Moved::Written) => None,
-            // Or a scan would find nothing to ask ahead for, however often it came by.
+            // Otherwise a scan would find nothing to prefetch, however often it came by.
             Err(Moved::NotLoaded) => {
                 let mut writer = self.writer.try_lock()?;
                 self.unless_damaged(&mut writer, |writer| self.load_nodes(writer, key));
@@ -210,8 +212,8 @@ impl FlatIndex {
         }
     }
 
-    /// Goes to the parent and the slot of the greatest separator `<= key`; `end` may see a torn state, and what it returns
-    /// is then thrown away.
+    /// Goes to the parent and the slot of the greatest separator `<= key`. `end` may see a torn state, and then its
+    /// result is discarded.
     #[inline]
     fn search<R>(&self, key: u64, end: impl Fn(&Half, usize, Parent<'_>, usize) -> R) -> Result<Option<R>, Moved> {
         let Some(root) = self.root.get() else { return Ok(None) };
@@ -221,7 +223,7 @@ impl FlatIndex {
         let version = parent.version().optimistic_read()?;
         let found = parent.slot(key).map(|slot| end(half, ordinal, parent, slot));
         parent.version().validate(version)?;
-        // Behind the fence.
+        // After the fence.
         self.root.validate(root)?;
         found.map(Some).ok_or(Moved::NotLoaded)
     }
@@ -232,11 +234,11 @@ impl FlatIndex {
         &self.halves[(root.id % 2) as usize]
     }
 
-    /// Posts the leaf of `low`, in place of another if there is one. An empty index takes no low but 0. If there is no
-    /// room, nothing happens: then the index lags.
+    /// Posts the leaf of `low`, in place of the old one if there is one. An empty index takes only the low 0. If there
+    /// is no room, nothing happens: then the index lags.
     pub(crate) fn post(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
-        // All leaves are to be learned, not one.
+        // A forgotten index must learn all leaves, so a single one is not posted.
         if self.is_lost() {
             return;
         }
@@ -245,7 +247,7 @@ impl FlatIndex {
         }
     }
 
-    /// Takes `low` out, unless it is 0; returns its leaf.
+    /// Removes `low`, unless it is 0, and returns its leaf.
     pub(crate) fn withdraw(&self, low: u64) -> Option<u64> {
         let mut writer = self.writer.lock();
         let leaf = self.unless_damaged(&mut writer, |writer| self.withdraw_locked(writer, low))?;
@@ -253,10 +255,10 @@ impl FlatIndex {
         Some(leaf)
     }
 
-    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly from 0. Readers see the old or the new.
-    /// If there are more than there is room for, the last ones are left out.
+    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly from 0. Readers see the old index or
+    /// the new one. If there is not enough room, the last pairs are left out.
     ///
-    /// `pairs` is drawn under the writer's lock: it must not call back.
+    /// `pairs` is iterated under the writer's lock, so it must not call back.
     pub(crate) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
         let mut writer = self.writer.lock();
         let len = self.learn_locked(&mut writer, pairs);
@@ -264,9 +266,9 @@ impl FlatIndex {
         self.lost.store(false, Ordering::Release);
     }
 
-    /// Shows every separator and its leaf in order; false if what is still in the image is damaged.
+    /// Passes every separator and its leaf to `f`, in order; false if the part that is still in the image is damaged.
     ///
-    /// `f` is called under the writer's lock: it must not call back.
+    /// `f` is called under the writer's lock, so it must not call back.
     pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {
         let mut writer = self.writer.lock();
         let Some(root) = self.root.get() else { return true };

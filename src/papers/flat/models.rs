@@ -1,13 +1,13 @@
-//! loom models: nodes of eight words, one writer, one reader, who may look twice. What the reader sees was posted; what stays,
-//! it finds; and it sees changes in their order.
+//! loom models: nodes of eight words, one writer, and one reader, which may look twice. What the reader finds was
+//! posted; what stays, it finds; and it sees changes in their order.
 //!
-//! With negative controls: readers that check less must be found wrong.
+//! There are negative controls: readers that check less must be found wrong.
 
 use super::FlatIndex;
 use crate::index::image_of;
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
 
-/// The floor as it is.
+/// Runs a model with the real `floor`.
 fn model(setup: fn(&FlatIndex), write: fn(&FlatIndex), key: u64, may: &'static [u64]) {
     run(setup, write, FlatIndex::floor, key, may);
 }
@@ -47,7 +47,7 @@ fn loom_floor_against_a_new_floor_and_a_spread() {
     model(|index| post(index, &[0, 20, 30]), |index| post(index, &[15]), 17, &[0, 15]);
 }
 
-/// `[0] [20 25]`, and the second parent begins with 25.
+/// `[0] [20 25]`: the second parent begins with 25 afterwards.
 #[test]
 fn loom_floor_against_a_risen_separator() {
     let setup = |index: &FlatIndex| {
@@ -57,7 +57,7 @@ fn loom_floor_against_a_risen_separator() {
     model(setup, |index| withdraw(index, &[20]), 22, &[20, 0]);
 }
 
-/// `[0] [20] [30]`, and the second parent has nothing; what then comes in its place is in the first.
+/// `[0] [20] [30]`: the second parent becomes empty; what then comes in its place is in the first.
 #[test]
 fn loom_floor_against_an_emptied_parent() {
     let write = |index: &FlatIndex| {
@@ -67,13 +67,13 @@ fn loom_floor_against_an_emptied_parent() {
     model(|index| learn(index, &[0, 20, 30]), write, 25, &[20, 0, 22]);
 }
 
-/// `[0] [20] [30]`, from right to left.
+/// `[0] [20] [30]`: parents become empty from right to left.
 #[test]
 fn loom_floor_against_emptied_parents() {
     model(|index| learn(index, &[0, 20, 30]), |index| withdraw(index, &[30, 20]), 35, &[30, 20, 0]);
 }
 
-/// `[0] [20] [30]`, from left to right: two separators rise at last.
+/// `[0] [20] [30]`: parents become empty from left to right, so two separators rise at the end.
 #[test]
 fn loom_floor_against_separators_that_rise_together() {
     let setup = |index: &FlatIndex| {
@@ -83,7 +83,8 @@ fn loom_floor_against_separators_that_rise_together() {
     model(setup, |index| withdraw(index, &[30]), 35, &[30, 0]);
 }
 
-/// The new nodes are where those of the generation before the last were. One look says as much as two: there is one answer.
+/// The new nodes lie where those of the generation before the last lay. One look is enough, because there is one
+/// answer.
 #[test]
 fn loom_floor_against_a_half_used_again() {
     let setup = |index: &FlatIndex| learn(index, &[0, 20, 30]);
@@ -94,8 +95,8 @@ fn loom_floor_against_a_half_used_again() {
     models::run(new, setup, write, Reader { floor: FlatIndex::floor, looks: 1 }, 35, &[30]);
 }
 
-/// `[0] [10] ... [80]` and `[90] [100] [110]` below one inner node each, of which the second is not made yet: whoever comes first
-/// makes what is on its way.
+/// `[0] [10] ... [80]` and `[90] [100] [110]` below one inner node each, of which the second is not made yet: the first
+/// thread that needs nodes makes those on its way.
 #[test]
 fn loom_floor_against_a_load() {
     fn model(write: fn(&FlatIndex), key: u64, may: &'static [u64]) {
@@ -112,7 +113,7 @@ fn loom_floor_against_a_load() {
     model(|index| withdraw(index, &[100]), 115, &[110]);
 }
 
-/// Reads what is there, whatever the version.
+/// Reads without checking versions.
 fn unversioned(index: &FlatIndex, key: u64) -> Option<u64> {
     let root = index.root.get()?;
     let half = index.half(root);
@@ -120,7 +121,7 @@ fn unversioned(index: &FlatIndex, key: u64) -> Option<u64> {
     Some(parent.leaf(parent.slot(key)?))
 }
 
-/// Reads the nodes of one generation as if they were those of another, if it comes late.
+/// A late read takes the nodes of one generation for those of another.
 fn unrooted(index: &FlatIndex, key: u64) -> Option<u64> {
     loop {
         let root = index.root.get()?;

@@ -1,15 +1,15 @@
-//! What there is still to be made of the image of an orderly close.
+//! The part of an image of an orderly close that is not made into nodes yet.
 
 use super::half::{FAN, Half, Numbering, child};
 use super::parent::UNIT;
 use crate::index::{Bottom, Source, Top};
 
-/// What there is still to be made.
+/// The part of an image that is still to be made.
 pub(super) struct NotLoaded {
     image: Bottom,
-    /// Separators in the image.
+    /// The number of separators in the image.
     len: usize,
-    /// Leaves that each parent begins with.
+    /// How many leaves each parent begins with.
     each: usize,
 }
 
@@ -18,7 +18,7 @@ impl NotLoaded {
         Self { image: Bottom::new(top, source), len, each }
     }
 
-    /// What a parent begins with. `None`: it is damaged.
+    /// The first entries of a parent. `None`: the image is damaged.
     pub(super) fn entries(&mut self, ordinal: usize) -> Option<Vec<(u64, u64)>> {
         let first = ordinal * self.each;
         let entries: Option<Vec<_>> =
@@ -26,7 +26,8 @@ impl NotLoaded {
         entries.filter(|entries| entries.is_sorted_by(|(a, _), (b, _)| a < b) && (ordinal > 0 || entries[0].0 == 0))
     }
 
-    /// Makes a parent, if it is not made yet, whose lows are up to the word of a separator. `None`: it is damaged.
+    /// Makes a parent, if it is not made yet; its lows must not be above `most`, the word of a separator. `None`: the
+    /// image is damaged.
     pub(super) fn make_parent(&mut self, made: &mut Made<'_>, ordinal: usize, most: u64) -> Option<()> {
         if made.half.parent(ordinal).is_err() {
             let entries = self.entries(ordinal).filter(|entries| entries.iter().all(|&(low, _)| low <= most))?;
@@ -36,15 +37,16 @@ impl NotLoaded {
         Some(())
     }
 
-    /// Makes the parents whose leaves are in one node of the image with those of this one, for they are at hand; but not one
-    /// that may be followed by those of another node, because that these ascend was not seen.
+    /// Makes the parents whose leaves are in the same node of the image as those of this parent, because that node has
+    /// been read already. It leaves out a parent that may be followed by leaves of another node of the image, because
+    /// it was not checked that these ascend.
     pub(super) fn make_neighbours(&mut self, made: &mut Made<'_>, ordinal: usize) -> Option<()> {
         let (first, behind) = Bottom::beside(ordinal * self.each);
         let mut ordinals = first.div_ceil(self.each)..(behind - 1).min(self.len) / self.each;
         ordinals.try_for_each(|ordinal| self.make_parent(made, ordinal, u64::MAX))
     }
 
-    /// Makes an inner node, if it is not made yet. `None`: it is damaged.
+    /// Makes an inner node, if it is not made yet. `None`: the image is damaged.
     pub(super) fn make_inner(&mut self, made: &mut Made<'_>, id: usize) -> Option<()> {
         let Made { half, numbering, .. } = *made;
         if half.is_blank(id) {
@@ -64,7 +66,7 @@ impl NotLoaded {
     }
 }
 
-/// Nodes of a half, and how many of them were made.
+/// The nodes of a half, and how many of them were made.
 pub(super) struct Made<'h> {
     pub(super) half: &'h Half,
     pub(super) numbering: Numbering,
@@ -73,7 +75,7 @@ pub(super) struct Made<'h> {
 }
 
 impl Made<'_> {
-    /// The word of the separator behind a parent below inner nodes that are made.
+    /// The word of the separator behind a parent whose inner nodes are made.
     pub(super) fn most(&self, ordinal: usize) -> u64 {
         self.half.least(self.numbering, ordinal + 1)
     }

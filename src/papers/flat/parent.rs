@@ -1,11 +1,11 @@
-//! The parent of some leaves: their lows, in order, and where they are, under one version word.
+//! The parent of some leaves: their lows, in order, and their offsets, under one version word.
 //!
 //! ```text
 //! | version | length, posts | low 0 | leaf 0 | low 1 | leaf 1 | ... | low n - 1 | leaf n - 1 |
 //! ```
 //!
-//! In a parent of `k` units there is room for `n = k UNIT / 2 - 1`. Only the first ones, `length` of them, mean anything: so
-//! a new parent is one line to write and to read.
+//! A parent with `k` units has room for `n = k UNIT / 2 - 1` leaves. Only the first `length` slots count, so a new
+//! parent takes one line to write and to read.
 
 use crate::index::Version;
 use crate::search::partition;
@@ -14,13 +14,13 @@ use crate::sync::{AtomicU64, Ordering};
 /// Separators of an inner node, and words of a parent that is not enlarged: 1 KiB.
 pub(super) const UNIT: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
 
-/// Words in front of the first low.
+/// Words before the first low.
 const HEAD: usize = 2;
 
 /// Leaves of the smallest parent.
 pub(super) const ROOM: usize = (UNIT - HEAD) / 2;
 
-/// The most leaves that a rebuild puts into a parent: where there is not room enough for parents of one.
+/// The most leaves that a rebuild puts into a parent, when there is not enough room for one parent per leaf.
 pub(super) const PACKED: usize = ROOM.div_ceil(2);
 
 const _: () = assert!(PACKED < ROOM);
@@ -32,7 +32,7 @@ pub(super) struct Parent<'h> {
 }
 
 impl<'h> Parent<'h> {
-    /// In so many units of words, if there are any.
+    /// A parent in these words, if they are at least one unit.
     #[inline]
     pub(super) fn new(words: &'h [AtomicU64]) -> Option<Self> {
         (words.len() >= UNIT).then_some(Self { words })
@@ -42,8 +42,6 @@ impl<'h> Parent<'h> {
     pub(super) fn version(self) -> Version<'h> {
         Version(&self.words[0])
     }
-
-    // Reading.
 
     /// The most leaves.
     #[inline]
@@ -59,11 +57,11 @@ impl<'h> Parent<'h> {
     #[inline]
     pub(super) fn len(self) -> usize {
         let length = self.words[1].load(Ordering::Relaxed) & u64::from(u32::MAX);
-        // While it is written, it may be any number.
+        // While the parent is being written, it may be any number.
         (length as usize).min(self.room())
     }
 
-    /// How many posts it took since it was made.
+    /// How many leaves were posted to the parent since it was made.
     pub(super) fn posts(self) -> u64 {
         self.words[1].load(Ordering::Relaxed) >> 32
     }
@@ -88,12 +86,12 @@ impl<'h> Parent<'h> {
         (self.low(slot), self.leaf(slot))
     }
 
-    /// What is in its slots, in order.
+    /// The entries in its slots, in order.
     pub(super) fn entries(self) -> impl Iterator<Item = (u64, u64)> + use<'h> {
         (0..self.len()).map(move |slot| self.entry(slot))
     }
 
-    // Writing: for the one writer.
+    // Writing: only by the one writer.
 
     fn set(self, slot: usize, (low, leaf): (u64, u64)) {
         self.words[HEAD + 2 * slot].store(low, Ordering::Relaxed);
@@ -104,14 +102,15 @@ impl<'h> Parent<'h> {
         self.words[1].store(len as u64 | posts.min(u64::from(u32::MAX)) << 32, Ordering::Relaxed);
     }
 
-    /// Makes `entries` all it holds, while no root leads to it. What its words were before does not matter.
+    /// Makes `entries` the whole content, while no root leads to the parent. The old content of its words does not
+    /// matter.
     pub(super) fn fill(self, entries: impl Iterator<Item = (u64, u64)>) {
         let len = entries.enumerate().map(|(slot, entry)| self.set(slot, entry)).count();
         self.set_len(len, 0);
         self.words[0].store(0, Ordering::Relaxed);
     }
 
-    /// Makes `entries` all it holds, where there was nothing.
+    /// Makes `entries` the whole content of an empty parent.
     pub(super) fn learn(self, entries: &[(u64, u64)]) {
         self.version().open();
         entries.iter().enumerate().for_each(|(slot, &entry)| self.set(slot, entry));
@@ -119,7 +118,8 @@ impl<'h> Parent<'h> {
         self.version().close();
     }
 
-    /// Puts `entry` into slot `at`, in place of the one that has the same low, or before those behind it if it is `new`.
+    /// Puts `entry` into slot `at`: if it is `new`, before the entries from there on, otherwise in place of the one
+    /// with the same low.
     pub(super) fn post(self, at: usize, entry: (u64, u64), new: bool) {
         let len = self.len();
         if new {
@@ -131,7 +131,7 @@ impl<'h> Parent<'h> {
         self.set_len(len + usize::from(new), self.posts() + 1);
     }
 
-    /// Takes slot `at` out.
+    /// Removes slot `at`.
     pub(super) fn remove(self, at: usize) {
         let len = self.len();
         for slot in at + 1..len {

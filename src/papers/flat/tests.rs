@@ -52,7 +52,7 @@ fn built(lows: impl IntoIterator<Item = u64>) -> (FlatIndex, Model) {
     trials::built(fixed(), lows)
 }
 
-/// Invariants 1 to 3; returns the number of parents.
+/// Checks invariants 1 to 3; returns the number of parents.
 fn check(index: &FlatIndex) -> Result<usize, String> {
     let mut writer = index.writer.lock();
     index.load_all(&mut writer).ok_or("a damaged image")?;
@@ -173,7 +173,7 @@ fn rebuilds_of_every_size() {
     }
 }
 
-/// Whole inner nodes run empty, of several levels, from either side and from within.
+/// Whole inner nodes run empty, on several levels, from either side and from the middle.
 #[test]
 fn stretches_without_leaves() {
     const COUNT: u64 = 2 * (FAN * FAN * FAN) as u64;
@@ -193,7 +193,7 @@ fn stretches_without_leaves() {
                 }
             }
             same(&index, &model);
-            // What comes back is put into the parents that are left, as long as there is room.
+            // Posted again, the lows go to the remaining parents, as long as there is room.
             for low in stretch().step_by(50) {
                 index.post(low, 7);
                 model.insert(low, 7);
@@ -212,7 +212,7 @@ fn a_full_parent_is_spread() {
     }
     assert_eq!((index.rebuilds().count, check(&index)), (1, Ok(ROOM)));
     assert!(index.rebuilds().nanoseconds > 0);
-    // The other parents take theirs without another one.
+    // The other parents take theirs without another rebuild.
     for low in 0..ROOM as u64 - 1 {
         index.post((low + 1) << 40, 1);
         index.withdraw((low + 1) << 40);
@@ -256,14 +256,14 @@ fn what_there_is_no_room_for_is_left_out() {
             let before = index.len();
             index.post(low, leaf_of(low));
             assert!(index.len() == before + 1 || before > 16 * PACKED);
-            // It lags: no leaf that was not posted, none too far right.
+            // The index lags: every leaf that it returns was posted, and none lies too far right.
             let found = index.floor(low).unwrap();
             assert!((0..=low).any(|low| found == leaf_of(low)));
         }
         check(&index).unwrap();
         let len = index.len();
         assert!((16 * PACKED..200).contains(&len));
-        // There is room again.
+        // Now there is room again.
         assert!((1..150).filter_map(|low| index.withdraw(low)).count() > 20);
         index.post(10, leaf_of(10));
         assert_eq!(index.floor(12), Some(leaf_of(10)));
@@ -334,7 +334,7 @@ fn ids_lead_down_and_up() {
     }
 }
 
-/// An index that begins with the image of these separators, of which the nodes that are `damaged` cannot be read.
+/// An index that begins with the image of these separators; those of its nodes that are `damaged` cannot be read.
 fn restored(index: FlatIndex, model: &Model, damaged: fn(u64) -> bool) -> FlatIndex {
     let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
     let node_of = move |node| top.node(node, |i| words[i as usize], |_| true);
@@ -357,7 +357,7 @@ fn a_restored_index_is_made_as_it_is_used() {
             let first = index.bytes();
             assert!(index.all().into_iter().eq(model.clone()));
             assert_eq!(index.bytes(), first, "to show it does not take it up");
-            // From either end, and all over: each key before anything near it was asked for.
+            // From either end, and in any order: each key is searched for before anything near it was.
             for backwards in [false, true] {
                 let index = fresh();
                 for i in 0..count * 5 {
@@ -379,7 +379,7 @@ fn a_restored_index_is_made_as_it_is_used() {
     }
 }
 
-/// Of parents that begin with two leaves, because there is room for no more parents.
+/// The parents begin with two leaves, because there is room for no more parents.
 #[test]
 fn a_restored_index_of_few_parents() {
     for count in 17..=32 {
@@ -423,7 +423,7 @@ fn a_restored_index_is_changed_before_it_is_made() {
         let index = restored(BOTH[seed as usize % 2](), &model, |_| false);
         let mut random = Random(seed);
         let most = model.len() as u64 * 5;
-        // Mostly removals: of stretches, so that parents and inner nodes run empty beside those that are not made.
+        // Mostly removals of whole stretches, so that parents and inner nodes run empty beside those that are not made.
         for _ in 0..40 {
             let from = random.below(most);
             for low in from..(from + random.below(200)).min(most) {
@@ -446,7 +446,7 @@ fn a_restored_index_takes_every_change() {
         let model = multiples(700);
         trials::grows_and_shrinks((restored(empty(), &model, |_| false), model), 4000, 4000);
     }
-    // Full parents, of which the others are not made.
+    // Full parents, while the others are not made.
     let mut model = multiples(100);
     let index = restored(fixed(), &model, |_| false);
     for low in (0..500).rev() {
@@ -456,7 +456,7 @@ fn a_restored_index_takes_every_change() {
     same(&index, &model);
 }
 
-/// Bottom nodes of 28 separators; the nodes above the bottom are not asked for.
+/// The bottom nodes have 28 separators; the nodes above the bottom are not read.
 #[test]
 fn a_damaged_image_is_given_up() {
     let model = multiples(600);
@@ -476,7 +476,7 @@ fn a_damaged_image_is_given_up() {
         |index| assert_eq!(index.floor(2700), None),
         |index| index.post(2701, 1),
         |index| assert_eq!(index.withdraw(2700), None),
-        // To spread the leaves of a full parent, all are needed.
+        // Spreading the leaves of a full parent needs all of them.
         |index| (0..30).for_each(|low| index.post(low, 1)),
     ];
     for (i, of) in uses.into_iter().enumerate() {
@@ -484,7 +484,7 @@ fn a_damaged_image_is_given_up() {
         assert_eq!(index.floor(77), floor_in(&model, 77));
         assert!(!index.is_lost() && !index.for_each(|_, _| ()));
         of(&index);
-        // Not the first leaf alone, which would hide that the others are to be learned.
+        // Not even the first leaf, which would hide that the others must be learned.
         index.post(0, 1);
         assert!(index.is_lost() && index.len() == 0 && index.floor(77).is_none(), "{i}");
         TestedIndex::learn(&index, &model);
@@ -528,7 +528,7 @@ fn readers_never_miss_what_is_not_made_yet() {
     }
 }
 
-/// The checker must fail for an index that is wrong.
+/// The checker must find the fault in a damaged index.
 #[test]
 fn check_finds_faults() {
     type Fault = fn(&FlatIndex);
@@ -563,7 +563,7 @@ fn readers_never_miss_what_stays() {
     }
 }
 
-/// Parents fill up and run empty, so that everything is spread as often as can be.
+/// Parents fill up and run empty, so that rebuilds happen as often as possible.
 #[test]
 fn readers_never_miss_while_parents_fill_and_empty() {
     let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (20, 1000) };
