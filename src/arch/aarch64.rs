@@ -1,4 +1,4 @@
-//! aarch64: `dc cvadp` and its elders, `dsb`, and pairs by `ldp`, `casp` or `ldxp`.
+//! aarch64: `dc cvadp` and its predecessors, `dsb`, and pairs by `ldp`, `casp` or `ldxp`.
 
 use super::flush::{each_line, foreign};
 use super::pairs::pairs;
@@ -6,8 +6,8 @@ use super::{Flush, Found, LINE, Words};
 use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
 
-/// Whether programs may clean lines and read `CTR_EL0`: they may under Linux (`SCTLR_EL1.UCI` and `.UCT` are set, or
-/// the kernel does it for them), and other systems do not say.
+/// Whether programs may clean lines and read `CTR_EL0`. They may under Linux (`SCTLR_EL1.UCI` and `.UCT` are set, or
+/// the kernel does it for them); for other systems it is not known.
 const MAY_CLEAN: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 /// Whether the CPU has the instruction.
@@ -20,8 +20,8 @@ pub(super) fn available(flush: Flush) -> bool {
     }
 }
 
-/// Writes back every line that overlaps the range. The first two are written as `sys`, the form of `dc` that every
-/// assembler knows.
+/// Writes back every line that overlaps the range. The first two instructions are written as `sys`, the form of `dc`
+/// that every assembler knows.
 ///
 /// # Safety
 ///
@@ -45,7 +45,7 @@ pub(super) unsafe fn flush_lines(flush: Flush, start: *const u8, len: usize) {
     }
 }
 
-/// `CTR_EL0.DminLine`: the smallest line of any data cache, as the power of two of 4-byte words. Linux gives the same
+/// `CTR_EL0.DminLine`: the smallest line of any data cache, as a power of two of 4-byte words. Linux gives the same
 /// answer on every core.
 pub(super) fn line_size() -> usize {
     if !MAY_CLEAN {
@@ -57,28 +57,28 @@ pub(super) fn line_size() -> usize {
     4 << (ctr >> 16 & 0xf)
 }
 
-/// Waits for every clean before it, out to the memory.
+/// Waits until all earlier cleans have reached memory.
 #[inline]
 pub(super) fn fence() {
     // SAFETY: no operands; a barrier for the compiler because it may touch any memory.
     unsafe { asm!("dsb sy", options(nostack, preserves_flags)) }
 }
 
-/// Stores before stores, for the cores that share memory.
+/// Orders earlier stores before later stores, for the cores that share memory.
 #[inline]
 pub(super) fn order() {
     // SAFETY: as for `fence`.
     unsafe { asm!("dmb ishst /* order */", options(nostack, preserves_flags)) }
 }
 
-/// Empty, but may touch any memory as far as the compiler knows.
+/// Contains no instruction, but for the compiler it may touch any memory.
 #[inline]
 pub(super) fn compiler_barrier() {
     // SAFETY: no instruction at all.
     unsafe { asm!("/* order */", options(nostack, preserves_flags)) }
 }
 
-/// Into all caches.
+/// Prefetches into all caches.
 ///
 /// # Safety
 ///
@@ -89,8 +89,8 @@ pub(super) unsafe fn prefetch(at: *const u8) {
     unsafe { asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
 }
 
-// A plain `ldp` is torn by a concurrent `stxp` or `casp` unless the CPU has LSE2, so the other two methods load with what
-// they store with.
+// A plain `ldp` is torn by a concurrent `stxp` or `casp` unless the CPU has LSE2, so the other two methods load with
+// the instructions that they store with.
 pairs! {
     Lse2 "lse2" if has_lse() && is_aarch64_feature_detected!("lse2") =>
         load_lse2, store_lse2, bristlecone_cas128_aarch64_lse;
@@ -133,7 +133,7 @@ unsafe fn store_lse2(at: *mut [u64; 2], pair: Words) {
     unsafe { asm!("stp {}, {}, [{}]", in(reg) low, in(reg) high, in(reg) at, options(nostack, preserves_flags)) }
 }
 
-/// A swap of zero for zero, or of nothing: returns what is there.
+/// A swap of zero for zero, or no swap at all: returns the current value.
 ///
 /// # Safety
 ///
@@ -160,7 +160,7 @@ unsafe fn store_by(swap: Swap, at: *mut [u64; 2], pair: Words) {
     }
 }
 
-/// Compares and swaps; returns what was there. In `cas128_aarch64.S`.
+/// Compares and swaps; returns the old value. In `cas128_aarch64.S`.
 type Swap = unsafe extern "C" fn(at: *mut [u64; 2], current: Words, new: Words) -> Words;
 
 unsafe extern "C" {
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(available(Flush::DcCvac), MAY_CLEAN);
     }
 
-    /// The methods for lesser CPUs, whichever is chosen here.
+    /// Tests the methods for older CPUs, whichever method is chosen here.
     #[test]
     fn casp_and_ldxp_alone_do_not_tear() {
         let swaps: [(bool, Swap); 2] =

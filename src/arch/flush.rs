@@ -10,8 +10,8 @@ const VARIABLE: &str = "BRISTLECONE_FLUSH";
 /// An instruction that starts the write-back of a line. [`fence`](super::fence) waits for it.
 ///
 /// Measured on a Zen 4 with DRAM: a store, `clwb` and `sfence` take 142 to 176 ns together; four lines before one
-/// `sfence` 168 ns, sixteen lines 195 ns; one line with `clflushopt` or `clflush` 200 to 320 ns. The number of rounds
-/// counts, the number of lines within a round hardly does.
+/// `sfence` 168 ns, sixteen lines 195 ns; one line with `clflushopt` or `clflush` 200 to 320 ns. So the number of
+/// rounds matters; the number of lines within a round hardly does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Flush {
@@ -26,14 +26,14 @@ pub enum Flush {
     /// aarch64 `dc cvap` (`FEAT_DPB`): cleans the line to the point of persistence.
     DcCvap,
     /// aarch64 `dc cvac`: cleans the line to the point of coherency. Durable only where that point is the memory; the
-    /// architecture promises it for the two above alone. On every aarch64 CPU.
+    /// architecture promises durability only for the two above. On every aarch64 CPU.
     DcCvac,
     /// Nothing is written back, and nothing becomes durable. On every CPU.
     None,
 }
 
 impl Flush {
-    /// All of them, on this CPU or not; for each CPU the best first.
+    /// All of them, whether this CPU has them or not; for each CPU the best first.
     pub const ALL: [Self; 7] =
         [Self::Clwb, Self::ClflushOpt, Self::Clflush, Self::DcCvadp, Self::DcCvap, Self::DcCvac, Self::None];
 
@@ -42,14 +42,14 @@ impl Flush {
         Self::ALL.into_iter().find(|flush| flush.available()).unwrap_or(Self::None)
     }
 
-    /// The one this process uses: detected, or forced by `BRISTLECONE_FLUSH`, on the first call.
+    /// The one that this process uses: detected, or forced by `BRISTLECONE_FLUSH`, on the first call.
     pub fn chosen() -> Self {
         static CHOSEN: OnceLock<Flush> = OnceLock::new();
         *CHOSEN.get_or_init(|| Self::chosen_from(std::env::var(VARIABLE).ok().as_deref()))
     }
 
-    /// What [`chosen`](Self::chosen) is for a value of `BRISTLECONE_FLUSH`. A name that is unknown, or that this CPU
-    /// cannot run, is ignored.
+    /// What [`chosen`](Self::chosen) returns for a value of `BRISTLECONE_FLUSH`. A name that is unknown, or that this
+    /// CPU cannot run, is ignored.
     pub fn chosen_from(wanted: Option<&str>) -> Self {
         wanted.and_then(Self::from_name).filter(|flush| flush.available()).unwrap_or_else(Self::detect)
     }
@@ -77,18 +77,19 @@ impl Flush {
         self == Self::None || cpu::available(self)
     }
 
-    /// Whether it always takes the line out of the cache, so that the next access misses.
+    /// Whether it always evicts the line from the cache, so that the next access misses.
     pub const fn evicts(self) -> bool {
         matches!(self, Self::ClflushOpt | Self::Clflush)
     }
 
-    /// Starts the write-back of every line that overlaps the `len` bytes at `start`. Nothing for an empty range.
+    /// Starts the write-back of every line that overlaps the `len` bytes at `start`. Does nothing for an empty range.
     ///
-    /// A compiler barrier for each line. Durable after the next [`fence`](super::fence) of the same thread.
+    /// A compiler barrier for each line. The lines are durable after the next [`fence`](super::fence) of the same
+    /// thread.
     ///
     /// # Panics
     ///
-    /// If the instruction is another architecture's.
+    /// If the instruction belongs to another architecture.
     ///
     /// # Safety
     ///
@@ -132,7 +133,7 @@ fn each_line_of(size: usize, start: *const u8, len: usize, mut write_back: impl 
     }
 }
 
-/// An instruction that this architecture does not have: not flushing in silence would lose data.
+/// An instruction that this architecture does not have: silently not flushing would lose data.
 #[cold]
 #[inline(never)]
 pub(super) fn foreign(flush: Flush) -> ! {
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Against the definition: a line counts if one of its bytes is in the range.
+    /// Compared with the definition: a line counts if one of its bytes is in the range.
     #[test]
     fn the_loop_visits_each_overlapping_line_once_and_no_other() {
         let step = if cfg!(miri) { 61 } else { 1 };
@@ -187,7 +188,8 @@ mod tests {
     #[cfg(not(all(bristlecone_asm, target_arch = "x86_64")))]
     #[should_panic(expected = "no `clwb`")]
     fn a_foreign_instruction_is_refused() {
-        // SAFETY: not available, which is what is tested; nothing of the range is touched before the panic.
+        // SAFETY: the instruction is not available, which is what is tested; nothing of the range is touched before the
+        // panic.
         unsafe { Flush::Clwb.lines(core::ptr::without_provenance(64), 1) }
     }
 
@@ -195,7 +197,8 @@ mod tests {
     #[cfg(all(bristlecone_asm, target_arch = "x86_64"))]
     #[should_panic(expected = "no `cvac`")]
     fn a_foreign_instruction_is_refused() {
-        // SAFETY: not available, which is what is tested; nothing of the range is touched before the panic.
+        // SAFETY: the instruction is not available, which is what is tested; nothing of the range is touched before the
+        // panic.
         unsafe { Flush::DcCvac.lines(core::ptr::without_provenance(64), 1) }
     }
 }

@@ -1,12 +1,12 @@
 //! Instructions: write a line back, wait for it, order stores, move sixteen bytes at once.
 //!
-//! Floor 0: it imports nothing of the crate. [`Flush`] names the instructions that write lines back; the functions here
-//! are the same on every CPU and say what they promise. How a CPU keeps the promise is in one file each, `x86_64.rs`,
-//! `aarch64.rs` and `portable.rs`, which export the same names in the same order, so that a diff between two of them is
-//! the review.
+//! Floor 0: it imports nothing from the crate. [`Flush`] names the instructions that write lines back; the functions
+//! here are the same on every CPU and document what they promise. How a CPU keeps the promise is in one file each,
+//! `x86_64.rs`, `aarch64.rs` and `portable.rs`. They export the same names in the same order, so that a diff between
+//! two of them can serve as a review.
 //!
-//! The portable file serves every other CPU and system, and the checkers that cannot see through assembler. It has no
-//! instruction that writes a line back ([`Flush::None`]): what is stored there survives the process, never the power.
+//! The portable file is for every other CPU and system, and for the checkers that cannot see through assembler. It has
+//! no instruction that writes a line back ([`Flush::None`]): stores survive the process, but never a power loss.
 
 mod flush;
 pub(crate) mod simd;
@@ -24,7 +24,7 @@ mod x86_64;
 #[cfg(all(bristlecone_asm, target_arch = "x86_64"))]
 use x86_64 as cpu;
 
-// Built everywhere: it is checked everywhere, and the other files may fall back to parts of it.
+// Built everywhere, because it is checked everywhere, and the other files may fall back to parts of it.
 #[cfg_attr(bristlecone_asm, allow(dead_code))]
 mod portable;
 #[cfg(not(bristlecone_asm))]
@@ -40,12 +40,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The unit of write-back that the layouts are designed for, in bytes.
 ///
-/// The CPU's own unit is [`line_size`]. Where it is larger, two stores to one `LINE` still share a line.
+/// The CPU's own unit is [`line_size`]. Where that is larger, two stores to one `LINE` still share a line.
 pub const LINE: usize = 64;
 
 /// The number of bytes that this CPU writes back together.
 ///
-/// From CPUID leaf 1 on x86-64, `CTR_EL0.DminLine` on aarch64, where it is not always 64; [`LINE`] elsewhere.
+/// From CPUID leaf 1 on x86-64; from `CTR_EL0.DminLine` on aarch64, where it is not always 64; [`LINE`] elsewhere.
 #[inline]
 pub fn line_size() -> usize {
     static SIZE: Found = Found::new();
@@ -55,20 +55,21 @@ pub fn line_size() -> usize {
     })
 }
 
-/// Waits until every line that this thread flushed before is durable. A compiler barrier too.
+/// Waits until every line that this thread flushed before is durable. Also a compiler barrier.
 ///
 /// - x86-64: `sfence`. No later store is visible before the lines have reached the memory controller, which is inside
 ///   the persistence domain. Alone, with nothing to wait for, 0.3 ns on a Zen 4.
-/// - aarch64: `dsb sy`. A `dmb` only orders, it does not wait for a clean; completion of a clean needs a `dsb` for both
-///   loads and stores; and `sy`, the full system, because memory lies outside the inner shareable domain of the cores.
+/// - aarch64: `dsb sy`. A `dmb` only orders, and does not wait for a clean; completion of a clean needs a `dsb` for
+///   both loads and stores; and it needs `sy`, the full system, because memory lies outside the inner shareable domain
+///   of the cores.
 /// - portable: a sequentially consistent fence, which makes nothing durable.
 #[inline]
 pub fn fence() {
     cpu::fence();
 }
 
-/// Keeps the stores before it before the stores after it, for other cores and within a line for the medium. A compiler
-/// barrier too.
+/// Keeps earlier stores before later stores, for other cores and, within a line, for the medium. Also a compiler
+/// barrier.
 ///
 /// - x86-64: no instruction, stores are not reordered with stores.
 /// - aarch64: `dmb ishst`.
@@ -84,23 +85,23 @@ pub fn compiler_barrier() {
     cpu::compiler_barrier();
 }
 
-/// Asks for the line at `at` to be brought near, to be read. A hint; nothing in the portable code.
+/// Prefetches the line at `at` for reading. A hint; does nothing in the portable code.
 ///
 /// # Safety
 ///
-/// `at` points into ordinary mapped memory, never a device's.
+/// `at` points into ordinary mapped memory, never into a device's memory.
 #[inline]
 pub unsafe fn prefetch(at: *const u8) {
-    // SAFETY: the function of the CPU asks for what the caller promises.
+    // SAFETY: the CPU's function requires what the caller promises.
     unsafe { cpu::prefetch(at) }
 }
 
-/// Asks for the lines of `value`, sixteen at most, to be brought near, to be read.
+/// Prefetches the lines of `value`, sixteen at most, for reading.
 #[inline]
 pub fn prefetch_of<T>(value: &T) {
     const LINE: usize = 64;
     for line in (0..size_of::<T>().min(16 * LINE)).step_by(LINE) {
-        // SAFETY: what a reference points to is no device's.
+        // SAFETY: a reference never points to a device's memory.
         unsafe { prefetch(core::ptr::from_ref(value).wrapping_byte_add(line).cast()) }
     }
 }
@@ -111,7 +112,7 @@ pub fn prefetch_of<T>(value: &T) {
 ///
 /// Atomic with respect to [`store_pair`] and [`cas_pair`], and to 8-byte stores to one of the words, except when
 /// [`pair_method`] is `"locks"`: there an 8-byte store that races with a swap may be lost, so words that are swapped
-/// are to be written as pairs only. Atomic 8-byte loads of one word are always allowed.
+/// must be written as pairs only. Atomic 8-byte loads of one word are always allowed.
 ///
 /// - x86-64: `vmovdqa`, atomic on every known CPU with AVX (0.5 ns on a Zen 4), else `cmpxchg16b` (4 ns).
 /// - aarch64: `ldp`, atomic with LSE2 only, else `caspal`, else `ldaxp` and `stlxp`.
@@ -124,7 +125,7 @@ pub fn prefetch_of<T>(value: &T) {
 #[inline]
 pub unsafe fn load_pair(at: *const [u64; 2]) -> [u64; 2] {
     debug_assert!(at.addr().is_multiple_of(16));
-    // SAFETY: the function of the CPU asks for what the caller promises.
+    // SAFETY: the CPU's function requires what the caller promises.
     unsafe { cpu::load_pair(at) }.into()
 }
 
@@ -138,14 +139,14 @@ pub unsafe fn load_pair(at: *const [u64; 2]) -> [u64; 2] {
 #[inline]
 pub unsafe fn store_pair(at: *mut [u64; 2], pair: [u64; 2]) {
     debug_assert!(at.addr().is_multiple_of(16));
-    // SAFETY: the function of the CPU asks for what the caller promises.
+    // SAFETY: the CPU's function requires what the caller promises.
     unsafe { cpu::store_pair(at, pair.into()) }
 }
 
 /// Replaces sixteen bytes by `new` if they are `current`, in one step for other cores; acquire and release.
 ///
-/// The result is what was there: `Ok(current)` if replaced, else `Err` of the other value. It never fails without
-/// cause. Methods and limits are those of [`load_pair`]; a crash may tear it, as [`store_pair`].
+/// The result is the old value: `Ok(current)` if it was replaced, else `Err` with the other value. It never fails
+/// spuriously. Methods and limits are those of [`load_pair`]; a crash may tear it, as with [`store_pair`].
 ///
 /// # Errors
 ///
@@ -157,15 +158,16 @@ pub unsafe fn store_pair(at: *mut [u64; 2], pair: [u64; 2]) {
 #[inline]
 pub unsafe fn cas_pair(at: *mut [u64; 2], current: [u64; 2], new: [u64; 2]) -> Result<[u64; 2], [u64; 2]> {
     debug_assert!(at.addr().is_multiple_of(16));
-    // SAFETY: the function of the CPU asks for what the caller promises.
+    // SAFETY: the CPU's function requires what the caller promises.
     let found = <[u64; 2]>::from(unsafe { cpu::cas_pair(at, current.into(), new.into()) });
     if found == current { Ok(found) } else { Err(found) }
 }
 
-/// How this process moves pairs: `"avx"` or `"cx16"` on x86-64; `"lse2"`, `"lse"` or `"llsc"` on aarch64; else `"locks"`.
+/// How this process moves pairs: `"avx"` or `"cx16"` on x86-64; `"lse2"`, `"lse"` or `"llsc"` on aarch64; else
+/// `"locks"`.
 ///
-/// The best that the CPU has, or the one that `BRISTLECONE_PAIR` names, if the CPU has it: `cx16` moves entries as Crab-tree's
-/// section 5 prints it, by `cmpxchg16b`.
+/// It is the best method that the CPU has, or the one that `BRISTLECONE_PAIR` names, if the CPU has it: `cx16` moves
+/// entries by `cmpxchg16b`, as Crab-tree's section 5 prints it.
 pub fn pair_method() -> &'static str {
     cpu::pair_method()
 }
@@ -192,7 +194,7 @@ impl From<Words> for [u64; 2] {
     }
 }
 
-/// A fact about the CPU, looked up on first use: 0 until then. Threads that look it up at once find the same.
+/// A fact about the CPU, which is looked up on first use: 0 until then. Threads that look it up at once find the same.
 struct Found(AtomicUsize);
 
 impl Found {

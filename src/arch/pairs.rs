@@ -1,12 +1,14 @@
-//! What a CPU's table of methods to move pairs is made into.
+//! Turns a CPU's table of methods for moving pairs into functions.
 
-/// The environment variable that forces a method, by its name: for tests, and to measure a paper's instruction.
+/// The environment variable that forces a method by its name: for tests, and to measure a paper's instruction.
 pub(super) const VARIABLE: &str = "BRISTLECONE_PAIR";
 
-/// Makes of a table what an architecture's file exports: `load_pair`, `store_pair`, `cas_pair` and `pair_method`.
+/// Turns a table into the functions that an architecture's file exports: `load_pair`, `store_pair`, `cas_pair` and
+/// `pair_method`.
 ///
-/// A row is a method: its name, what the CPU must have, and the functions that load, store, and compare and swap. The first
-/// one that the CPU has is chosen on first use, unless the environment names another that it has. The last row needs nothing.
+/// A row is a method: its name, what the CPU must have, and the functions that load, store, and compare and swap. The
+/// first method that the CPU has is chosen on first use, unless the environment names another one that it has. The last
+/// row has no requirement.
 macro_rules! pairs {
     ($($method:ident $name:literal if $available:expr => $load:expr, $store:expr, $swap:expr;)*
         _ $last:literal => $last_load:expr, $last_store:expr, $last_swap:expr;) => {
@@ -45,7 +47,7 @@ macro_rules! pairs {
         #[inline]
         pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
             $(if is(Method::$method) {
-                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the instructions of the method.
+                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the method's instructions.
                 return unsafe { ($load)(at) };
             })*
             // SAFETY: `at` is as the caller promises, and every CPU has the instructions of the last method.
@@ -58,14 +60,14 @@ macro_rules! pairs {
         #[inline]
         pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
             $(if is(Method::$method) {
-                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the instructions of the method.
+                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the method's instructions.
                 return unsafe { ($store)(at, pair) };
             })*
             // SAFETY: `at` is as the caller promises, and every CPU has the instructions of the last method.
             unsafe { ($last_store)(at, pair) }
         }
 
-        /// Returns what was there.
+        /// Returns the old value.
         ///
         /// # Safety
         ///
@@ -73,7 +75,7 @@ macro_rules! pairs {
         #[inline]
         pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
             $(if is(Method::$method) {
-                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the instructions of the method.
+                // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the method's instructions.
                 return unsafe { ($swap)(at, current, new) };
             })*
             // SAFETY: `at` is as the caller promises, and every CPU has the instructions of the last method.

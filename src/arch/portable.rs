@@ -1,4 +1,4 @@
-//! Every other CPU and system, and the checkers: no write-back, standard fences, and pairs behind spin locks.
+//! For every other CPU and system, and for the checkers: no write-back, standard fences, and pairs behind spin locks.
 
 use super::flush::foreign;
 use super::{Flush, LINE, Words};
@@ -9,7 +9,7 @@ pub(super) fn available(_flush: Flush) -> bool {
     false
 }
 
-/// Never called: nothing is available.
+/// Never called, because no instruction is available.
 ///
 /// # Safety
 ///
@@ -19,30 +19,30 @@ pub(super) unsafe fn flush_lines(flush: Flush, _start: *const u8, _len: usize) {
     foreign(flush)
 }
 
-/// Unknown: the design's.
+/// The line size is unknown, so this is the one that the layouts are designed for.
 pub(super) fn line_size() -> usize {
     LINE
 }
 
-/// Nothing was flushed, so there is nothing to wait for: the strongest order there is.
+/// Nothing was flushed, so there is nothing to wait for; this is the strongest order there is.
 #[inline]
 pub(super) fn fence() {
     atomic_fence(Ordering::SeqCst);
 }
 
-/// Stores before stores.
+/// Orders earlier stores before later stores.
 #[inline]
 pub(super) fn order() {
     atomic_fence(Ordering::Release);
 }
 
-/// For the compiler only.
+/// A barrier for the compiler only.
 #[inline]
 pub(super) fn compiler_barrier() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// No hint.
+/// Does nothing: there is no portable prefetch.
 ///
 /// # Safety
 ///
@@ -70,7 +70,7 @@ pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
     store(words, pair);
 }
 
-/// Returns what was there.
+/// Returns the old value.
 ///
 /// # Safety
 ///
@@ -90,7 +90,7 @@ pub(super) fn pair_method() -> &'static str {
     "locks"
 }
 
-/// The two words at `at`. Atomic, so that others may load one of them meanwhile.
+/// The two words at `at`, as atomics, so that other threads may load one of them meanwhile.
 ///
 /// # Safety
 ///
@@ -98,9 +98,9 @@ pub(super) fn pair_method() -> &'static str {
 unsafe fn words<'a>(at: *mut [u64; 2]) -> [&'a AtomicU64; 2] {
     let low = at.cast::<u64>();
     let high = low.wrapping_add(1);
-    // SAFETY: the first eight of the bytes are mapped and aligned, as the caller promises; all accesses to them are atomic.
+    // SAFETY: the first eight bytes are mapped and aligned, as the caller promises; all accesses to them are atomic.
     let low = unsafe { AtomicU64::from_ptr(low) };
-    // SAFETY: as for `low`, of the second eight.
+    // SAFETY: as for `low`, for the second eight bytes.
     let high = unsafe { AtomicU64::from_ptr(high) };
     [low, high]
 }
@@ -114,11 +114,11 @@ fn store([low, high]: [&AtomicU64; 2], pair: Words) {
     high.store(pair.high, Ordering::Relaxed);
 }
 
-/// Each lock has a line to itself.
+/// Each lock has its own line.
 #[repr(align(64))]
 struct Lock(AtomicBool);
 
-/// One lock for all pairs whose addresses agree modulo 1 KiB. That is less than a page, so two mappings of one file
+/// One lock for all pairs whose addresses are equal modulo 1 KiB. That is less than a page, so two mappings of one file
 /// agree on the lock.
 static LOCKS: [Lock; 64] = [const { Lock(AtomicBool::new(false)) }; 64];
 
@@ -130,7 +130,7 @@ impl Held {
         let lock = &LOCKS[at.addr() / 16 % LOCKS.len()].0;
         let mut tries = 0u32;
         while lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            // The holder may have lost the processor.
+            // The holder may have been descheduled.
             tries += 1;
             if tries.is_multiple_of(64) || cfg!(miri) { std::thread::yield_now() } else { core::hint::spin_loop() }
         }

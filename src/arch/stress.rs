@@ -6,20 +6,20 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test looks: in this time it finds what plain stores tear, on two busy cores.
+/// How long a test looks: long enough to find the tearing of plain stores, on two busy cores.
 const TIME: Duration = Duration::from_millis(300);
 
-/// Operations between two looks at the clock.
+/// Operations between two reads of the clock.
 const ROUNDS: u64 = if cfg!(miri) { 20 } else { 50_000 };
 
-/// Held by the test that runs: two at once would leave neither the cores it needs.
+/// Held by the running test: two at once would take the cores from each other.
 static CORES: Mutex<()> = Mutex::new(());
 
-/// A pair in memory, aligned as pair operations want it.
+/// A pair in memory, aligned as pair operations require.
 #[repr(C, align(16))]
 pub(crate) struct Pair(UnsafeCell<[u64; 2]>);
 
-// SAFETY: the tests access the bytes by the pair operations and by atomics only.
+// SAFETY: the tests access the bytes only by the pair operations and by atomics.
 unsafe impl Sync for Pair {}
 
 impl Pair {
@@ -32,7 +32,7 @@ impl Pair {
     }
 }
 
-/// The `n`-th of the pairs that are written: each half tells the other.
+/// The `n`-th of the pairs that are written: each half determines the other.
 pub(crate) const fn whole(n: u64) -> [u64; 2] {
     [n, !n]
 }
@@ -77,7 +77,7 @@ pub(crate) fn does_not_tear(
     assert_eq!(torn, None, "a torn pair");
 }
 
-/// Two threads count in one pair for a while, by swaps that return what was there: none may be lost, none may be torn.
+/// Two threads count in one pair for a while, by swaps that return the old value: none may be lost, none may be torn.
 pub(crate) fn swaps_lose_nothing(swap: impl Fn(*mut [u64; 2], [u64; 2], [u64; 2]) -> [u64; 2] + Sync) {
     let _cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let pair = Pair::new(whole(0));

@@ -1,4 +1,4 @@
-//! x86-64: `clwb` and its elders, `sfence`, and pairs by `vmovdqa` or `cmpxchg16b`.
+//! x86-64: `clwb` and its predecessors, `sfence`, and pairs by `vmovdqa` or `cmpxchg16b`.
 
 use super::flush::{each_line, foreign};
 use super::pairs::pairs;
@@ -52,20 +52,20 @@ pub(super) fn fence() {
     unsafe { asm!("sfence", options(nostack, preserves_flags)) }
 }
 
-/// Stores are not reordered with stores.
+/// The CPU does not reorder stores with stores, so a compiler barrier is enough.
 #[inline]
 pub(super) fn order() {
     compiler_barrier();
 }
 
-/// Empty, but may touch any memory as far as the compiler knows.
+/// Contains no instruction, but for the compiler it may touch any memory.
 #[inline]
 pub(super) fn compiler_barrier() {
     // SAFETY: no instruction at all.
     unsafe { asm!("/* order */", options(nostack, preserves_flags)) }
 }
 
-/// Into all caches.
+/// Prefetches into all caches.
 ///
 /// # Safety
 ///
@@ -79,7 +79,7 @@ pub(super) unsafe fn prefetch(at: *const u8) {
 pairs! {
     Avx "avx" if has_cx16() && has_avx() => load_avx, store_avx, bristlecone_cas128_x86_64;
     Cx16 "cx16" if has_cx16() => load_cx16, store_cx16, bristlecone_cas128_x86_64;
-    // x86-64 without cmpxchg16b, before 2006.
+    // For x86-64 CPUs without cmpxchg16b, made before 2006.
     _ "locks" => portable::load_pair, portable::store_pair, portable::cas_pair;
 }
 
@@ -91,8 +91,8 @@ fn has_avx() -> bool {
     std::arch::is_x86_feature_detected!("avx") && aligned_vectors_are_atomic()
 }
 
-/// Whether the maker promises that aligned 16-byte vector moves are atomic on its CPUs with AVX: Intel, AMD (and Hygon,
-/// which builds AMD's), Zhaoxin (and Centaur, before it).
+/// Whether the manufacturer promises that aligned 16-byte vector moves are atomic on its CPUs with AVX: Intel, AMD (and
+/// Hygon, which builds AMD's), Zhaoxin (and Centaur, before it).
 fn aligned_vectors_are_atomic() -> bool {
     let maker = cpuid(0);
     let maker = [maker.ebx, maker.edx, maker.ecx].map(u32::to_le_bytes);
@@ -131,7 +131,7 @@ unsafe fn store_avx(at: *mut [u64; 2], pair: Words) {
     }
 }
 
-/// A swap of zero for zero, or of nothing: returns what is there.
+/// A swap of zero for zero, or no swap at all: returns the current value.
 ///
 /// # Safety
 ///
@@ -159,7 +159,7 @@ unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
 }
 
 unsafe extern "C" {
-    /// Compares and swaps; returns what was there. In `cas128_x86_64.S`.
+    /// Compares and swaps; returns the old value. In `cas128_x86_64.S`.
     fn bristlecone_cas128_x86_64(at: *mut [u64; 2], current: Words, new: Words) -> Words;
 }
 
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(line_size(), 64);
     }
 
-    /// The method for CPUs without AVX, which is rarely the one chosen.
+    /// Tests the method for CPUs without AVX, which is rarely the chosen one.
     #[test]
     fn cmpxchg16b_alone_does_not_tear() {
         if !has_cx16() {

@@ -17,7 +17,7 @@ pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
 fn equal_words([a, b, c, d, e]: [u64; 5], byte: u8) -> u64 {
     let wanted = vdupq_n_u8(byte);
     let pair = |low, high| vcombine_u8(vcreate_u8(low), vcreate_u8(high));
-    // One bit of each byte, then the bytes of eight neighbours added up.
+    // One bit of each byte, then the sum of the bytes of eight neighbours.
     let bits = pair(0x8040_2010_0804_0201, 0x8040_2010_0804_0201);
     let which = |bytes| vandq_u8(vceqq_u8(bytes, wanted), bits);
     let (first, second, third) = (which(pair(a, b)), which(pair(c, d)), which(pair(e, !0)));

@@ -1,9 +1,10 @@
 //! Comparing many words, or bytes, in one step: the search kernels of nodes.
 //!
-//! What is compared is shared memory, so it is passed as atomics, and read as relaxed loads would: a vector load is some
-//! interleaving of the loads of its words. Callers find out by a version whether what they read belongs together.
+//! The words that are compared are shared memory, so they are passed as atomics and read as if by relaxed loads: a
+//! vector load is some interleaving of the loads of its words. Callers find out by a version whether the words that
+//! they read belong together.
 //!
-//! One file per CPU, with the same names in the same order; where one has no better way, it takes the portable one.
+//! There is one file per CPU, with the same names in the same order; a file without a better way uses the portable one.
 
 #[cfg(all(bristlecone_asm, not(loom), target_arch = "aarch64"))]
 mod aarch64;
@@ -15,7 +16,7 @@ mod x86_64;
 #[cfg(all(bristlecone_asm, not(loom), target_arch = "x86_64"))]
 use x86_64 as cpu;
 
-// Built everywhere: it is checked everywhere, and the other files may fall back to parts of it.
+// Built everywhere, because it is checked everywhere, and the other files may fall back to parts of it.
 #[cfg_attr(all(bristlecone_asm, not(loom)), allow(dead_code))]
 mod portable;
 #[cfg(any(loom, not(bristlecone_asm)))]
@@ -23,52 +24,52 @@ use portable as cpu;
 
 use crate::sync::AtomicU64;
 
-/// Forty bytes, eight to a word, the least significant one first.
+/// Forty bytes, eight per word, the least significant one first.
 pub(crate) type Bytes = [AtomicU64; 5];
 
-/// How many words are searched together: four lines. (A loom model must do with less.)
+/// How many words are searched together: four lines. (A loom model has to use fewer.)
 pub(crate) const WORDS: usize = if cfg!(loom) { 4 } else { 32 };
 
-/// These words.
+/// The words that are searched together.
 pub(crate) type Words = [AtomicU64; WORDS];
 
 /// The most entries that [`sorted`] sorts.
 pub(crate) const MOST: usize = 40;
 
-/// Which of the bytes equal this one: bit `i` for byte `i`.
+/// Which of the bytes equal this byte: bit `i` for byte `i`.
 #[inline(always)]
 pub(crate) fn equal(bytes: &Bytes, byte: u8) -> u64 {
     cpu::equal(bytes, byte)
 }
 
-/// Which of the eight bytes of a word equal this one: bit `i` for byte `i`, the least significant one first.
+/// Which of the eight bytes of a word equal this byte: bit `i` for byte `i`, the least significant one first.
 #[inline]
 pub(crate) fn equal_in_word(word: u64, byte: u8) -> u64 {
     portable::equal_in_word(word, byte)
 }
 
-/// A way to compare words. Whoever has one has the instructions for it.
+/// A way to compare words. A value of such a type exists only if the CPU has the instructions for it.
 pub(crate) trait Compare: Copy {
-    /// How many of the words, but for the first, are less than this one, as signed numbers.
+    /// How many of the words, except the first, are less than this one, as signed numbers.
     fn below(self, words: &Words, word: i64) -> usize;
 }
 
-/// Something that compares words, compiled for each way to do so.
+/// A search that compares words, compiled for each way to do so.
 pub(crate) trait Search {
     /// What it finds.
     type Found;
 
-    /// Does it.
+    /// Runs the search.
     fn by(self, compare: impl Compare) -> Self::Found;
 }
 
-/// Does it in the best way that the CPU has: one look at which that is, for as many comparisons as there are.
+/// Runs the search in the best way that the CPU has. The way is looked up once, however many comparisons there are.
 #[inline(always)]
 pub(crate) fn search<S: Search>(search: S) -> S::Found {
     cpu::search(search)
 }
 
-/// How many of the words, but for the first, are less than this one, as signed numbers.
+/// How many of the words, except the first, are less than this one, as signed numbers.
 pub(crate) fn below(words: &Words, word: i64) -> usize {
     struct Once<'w>(&'w Words, i64);
 
@@ -83,8 +84,8 @@ pub(crate) fn below(words: &Words, word: i64) -> usize {
     search(Once(words, word))
 }
 
-/// Of forty entries, those that are `wanted` (bit `i` for entry `i`) and have a key in `from..=to`, in ascending order;
-/// tells how many. If two keys are equal, one of the entries is lost and what is left in its place is any.
+/// Sorts those of forty entries that are `wanted` (bit `i` for entry `i`) and have a key in `from..=to`, in ascending
+/// order; returns how many. If two keys are equal, one of the entries is lost, and its place has an arbitrary content.
 #[inline]
 pub(crate) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
     cpu::sorted(entries, wanted & ((1 << MOST) - 1), keys, out)
@@ -156,7 +157,7 @@ mod tests {
             let count = sorted(&entries, wanted & ((1 << MOST) - 1), keys, &mut out);
             assert_eq!(out[..count], expected);
         }
-        // A torn read may find a key twice: no panic.
+        // A torn read may find a key twice; this must not panic.
         sorted(&[[7, 7]; MOST], (1 << MOST) - 1, (0, u64::MAX), &mut [(0, 0); MOST]);
     }
 

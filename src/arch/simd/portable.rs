@@ -1,4 +1,4 @@
-//! Every other CPU, and the checkers.
+//! For every other CPU, and for the checkers.
 
 use super::{Bytes, Compare, MOST, Search, Words};
 use crate::sync::Ordering;
@@ -15,7 +15,7 @@ pub(super) fn equal_in_word(word: u64, byte: u8) -> u64 {
     let differs = word ^ (u64::from(byte) * 0x0101_0101_0101_0101);
     // The upper bit of each byte that is zero, without carries from one byte to the next.
     let zero = !(((differs & LOW) + LOW) | differs | LOW);
-    // The eight upper bits side by side, the first byte's lowest.
+    // The eight upper bits side by side, with that of the first byte lowest.
     (zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
@@ -24,8 +24,8 @@ pub(super) fn equal_in_word(word: u64, byte: u8) -> u64 {
 pub(super) struct Portable;
 
 impl Compare for Portable {
-    /// All are loaded at once and no branch depends on them: faster than binary search, which waits for one after the
-    /// other.
+    /// All words are loaded at once and no branch depends on them. This is faster than binary search, which waits for
+    /// one load after the other.
     #[inline]
     fn below(self, words: &Words, word: i64) -> usize {
         words[1..].iter().map(|other| usize::from(other.load(Ordering::Relaxed).cast_signed() < word)).sum()
@@ -46,7 +46,7 @@ pub(super) fn sorted(
     let mut count = 0;
     for (i, &[key, value]) in entries.iter().enumerate() {
         out[count] = (key, value);
-        // Not a branch: which ones are wanted cannot be predicted.
+        // No branch, because it cannot be predicted which ones are wanted.
         count += usize::from((wanted >> i & 1 == 1) & (from <= key) & (key <= to));
         if count == MOST {
             break;

@@ -1,7 +1,7 @@
 //! x86-64: SSE2, which every such CPU has, for bytes; AVX-512 or AVX2 for words.
 //!
-//! What reads shared memory is assembler, because a vector load through a reference would be a data race. Of the
-//! AVX-512 registers the assembler takes 16 and up: that they are in use slows down no code in the older encoding.
+//! Code that reads shared memory is assembler, because a vector load through a reference would be a data race. The
+//! assembler uses only the AVX-512 registers from 16 up: their use does not slow down code in the older encoding.
 
 use super::{Bytes, Compare, MOST, Search, Words, portable};
 use crate::arch::Found;
@@ -91,7 +91,7 @@ pub(super) fn search<S: Search>(search: S) -> S::Found {
     }
 }
 
-/// Out of the way of the others.
+/// Out of line, so that it does not get in the way of the faster methods.
 #[cold]
 #[inline(never)]
 fn otherwise<S: Search>(search: S) -> S::Found {
@@ -184,8 +184,8 @@ pub(super) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), 
     }
 }
 
-/// By rank: how many of the wanted keys are less says where an entry goes. Each key is compared with eight others at once,
-/// and no branch depends on them.
+/// Sorts by rank: the number of wanted keys that are less than a key says where its entry goes. Each key is compared
+/// with eight others at once, and no branch depends on them.
 #[target_feature(enable = "avx512f,avx512bw,popcnt,bmi1")]
 fn sorted_avx512(
     entries: &[[u64; 2]; MOST],
@@ -195,7 +195,7 @@ fn sorted_avx512(
 ) -> usize {
     let (from, to) = (_mm512_set1_epi64(from.cast_signed()), _mm512_set1_epi64(to.cast_signed()));
     let evens = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
-    // The wanted ones side by side; what is behind them is greater than every key, or as great.
+    // The wanted keys side by side; the words behind them are never less than a key.
     let mut keys = [u64::MAX; MOST];
     let mut places = [0u8; MOST];
     let mut count = 0;
@@ -208,10 +208,10 @@ fn sorted_avx512(
         let these = _mm512_permutex2var_epi64(low, evens, high);
         let wanted = (wanted >> (i * LANES)) as u8;
         let inside = _mm512_mask_cmpge_epu64_mask(_mm512_mask_cmple_epu64_mask(wanted, these, to), these, from);
-        // `count` is at most 32 before the last part, so that eight more fit.
+        // `count` is at most 32 before the last part, so eight more fit.
         let target = keys[count..][..LANES].as_mut_ptr();
         let packed = _mm512_mask_compress_epi64(_mm512_set1_epi64(-1), inside, these);
-        // SAFETY: the store writes eight words, and `target` begins as many.
+        // SAFETY: the store writes eight words, and `target` has room for as many.
         unsafe { _mm512_storeu_epi64(target.cast(), packed) }
         let numbers = _mm512_add_epi64(_mm512_set1_epi64((i * LANES) as i64), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
         let numbers = _mm512_cvtepi64_epi8(_mm512_maskz_compress_epi64(inside, numbers));
@@ -232,10 +232,10 @@ fn sorted_avx512(
     count
 }
 
-/// Keys in a vector.
+/// Keys per vector.
 const LANES: usize = 8;
 
-/// How many of the keys in so many vectors are less than each of the first `count`.
+/// How many of the keys in `VECTORS` vectors are less than each of the first `count`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,popcnt,bmi1")]
 fn ranks<const VECTORS: usize>(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
@@ -269,7 +269,7 @@ pub(super) fn method() -> &'static str {
 #[cfg(test)]
 type Sorted = fn(&[[u64; 2]; MOST], u64, (u64, u64), &mut [(u64, u64); MOST]) -> usize;
 
-/// Shows the kernels of each method that the CPU has, chosen or not.
+/// Passes the kernels of each method that the CPU has to `check`, whether it is chosen or not.
 #[cfg(test)]
 pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, Sorted)) {
     if chosen() == AVX512 {
