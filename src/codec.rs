@@ -1,12 +1,12 @@
-//! What the words of a tree encode: kinds of keys and of values.
+//! The encoding of keys and values as words of a tree, and the kinds of keys and values.
 
 /// A kind of key or value, as a root entry names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kind {
-    /// The number in the pool.
+    /// The number that is stored in the pool.
     pub tag: u32,
-    /// The name in messages.
+    /// The name that messages use.
     pub name: &'static str,
     /// Whether the word is the offset of a record.
     pub is_record: bool,
@@ -17,7 +17,8 @@ impl Kind {
         Self { tag, name, is_record: false }
     }
 
-    /// Whether it is one of the crate's, unchanged: the pool knows a kind by its number alone, and takes the rest from here.
+    /// Whether it is one of the crate's kinds, unchanged. The pool stores the number of a kind only, and takes the rest
+    /// from here.
     pub(crate) const fn is_known(self) -> bool {
         let mut i = 0;
         while i < KINDS.len() {
@@ -73,52 +74,52 @@ pub(crate) fn is_record(tag: u32) -> bool {
 
 /// A key with an order-preserving encoding in eight bytes: `a < b` if and only if `a.encode() < b.encode()`.
 pub trait Key: Copy + Ord {
-    /// How the pool names it: the kind of one of this crate's keys. [`Pool::map`](crate::Pool::map) does not compile with
-    /// another one.
+    /// The kind that the pool stores for this type. It must be the kind of one of this crate's keys:
+    /// [`Pool::map`](crate::Pool::map) does not compile with any other.
     const KIND: Kind;
 
     /// The word of a key.
     fn encode(self) -> u64;
 
-    /// The key of a word. A word that encodes no key, which only a damaged pool holds, gives some key.
+    /// The key of a word. A word that encodes no key, which only a damaged pool holds, is decoded to an arbitrary key.
     fn decode(word: u64) -> Self;
 }
 
 /// A value that a [`Map`](crate::Map) can hold: inline in its slot, or as a record.
 pub trait Value: Sized + 'static {
-    /// How the pool names it: the kind of one of this crate's values. [`Pool::map`](crate::Pool::map) does not compile with
-    /// another one.
+    /// The kind that the pool stores for this type. It must be the kind of one of this crate's values:
+    /// [`Pool::map`](crate::Pool::map) does not compile with any other.
     const KIND: Kind;
 
-    /// What `insert` takes.
+    /// The type that `insert` takes.
     type Borrowed<'v>: Copy;
 
-    /// The word of an inline value, or the bytes of a record, as the kind says. What the kind does not say is refused with
-    /// [`KindMismatch`](crate::ErrorKind::KindMismatch).
+    /// The word of an inline value, or the bytes of a record, as the kind requires. A value of the wrong form is
+    /// refused with [`KindMismatch`](crate::ErrorKind::KindMismatch).
     fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v>;
 
     /// The value of a word or of bytes.
     fn decode(encoded: Stored) -> Self;
 
-    /// The same, lent: what [`Map::get_with`](crate::Map::get_with) shows.
+    /// The same, borrowed: what [`Map::get_with`](crate::Map::get_with) passes to its closure.
     fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v>;
 }
 
 /// A value on its way into the pool.
 #[derive(Debug, Clone, Copy)]
 pub enum Encoded<'v> {
-    /// It fits into the slot.
+    /// A value that fits into the slot.
     Word(u64),
-    /// It becomes a record.
+    /// A value that becomes a record.
     Bytes(&'v [u8]),
 }
 
 /// A value on its way out of the pool.
 #[derive(Debug, Clone)]
 pub enum Stored {
-    /// It was in the slot.
+    /// A value that was in the slot.
     Word(u64),
-    /// It was a record.
+    /// A value that was a record.
     Bytes(Vec<u8>),
 }
 
@@ -190,7 +191,7 @@ keys! {
     u32, 2, |k| k.into(), |w| w as Self;
     u16, 3, |k| k.into(), |w| w as Self;
     u8, 4, |k| k.into(), |w| w as Self;
-    // Flipping the sign bit of the widened integer makes the order of words that of integers.
+    // Flipping the sign bit of the widened integer makes words compare as the integers do.
     i64, 5, |k| k as u64 ^ SIGN, |w| (w ^ SIGN) as Self;
     i32, 6, |k| i64::from(k) as u64 ^ SIGN, |w| (w ^ SIGN) as Self;
     i16, 7, |k| i64::from(k) as u64 ^ SIGN, |w| (w ^ SIGN) as Self;
@@ -227,7 +228,7 @@ impl Value for Vec<u8> {
     fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
         match encoded {
             Encoded::Bytes(bytes) => bytes,
-            // No word is the value of such a map.
+            // A map of byte strings has no inline values.
             Encoded::Word(_) => &[],
         }
     }

@@ -1,11 +1,11 @@
-//! Delay points: in a build with `--cfg bristlecone_delays`, a thread that was [seeded](seed) waits a little now and then
-//! where threads race, so that what happens once in a billion times happens once in a thousand. In any other build they
-//! are nothing, and so are the [validations](Validation) that a negative control leaves out.
+//! Delay points. In a build with `--cfg bristlecone_delays`, a [seeded](seed) thread sometimes waits where threads
+//! race, so that a race that would happen once in a billion times happens once in a thousand. In any other build they
+//! do nothing, and no [validation](Validation) is left out.
 //!
-//! Most points do nothing most of the time; for each seed, some of them are hot and hold threads up often. A point that a
-//! thread has seldom passed holds it up more often than one that it passes all the time.
+//! Most points do nothing most of the time. For each seed, some of them are hot and delay threads often. A point that a
+//! thread has seldom passed delays it more often than one that it passes all the time.
 
-/// A check that readers rely on, which a negative control of the linearizability checker leaves out.
+/// A check that readers rely on. A negative control of the linearizability checker leaves it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Validation {
     /// That a node's version is the one it was read under.
@@ -14,11 +14,11 @@ pub(crate) enum Validation {
     Range = 2,
     /// That a leaf which a writer locked owns the key.
     Owner = 3,
-    /// That a leaf of which the index is told is still the one that a split made.
+    /// That a leaf that is posted to the index is still the one that a split made.
     Posted = 4,
-    /// That a leaf which a writer locked is in the chain.
+    /// That a leaf which a writer locked is still in the chain.
     Dead = 5,
-    /// That a leaf which is in no chain yet is not looked into.
+    /// That a leaf which is not yet in a chain is not read.
     Hidden = 6,
     /// That a tree is not opened while it is being closed.
     Settled = 7,
@@ -26,29 +26,30 @@ pub(crate) enum Validation {
 
 #[cfg(not(any(bristlecone_delays, loom)))]
 mod points {
-    /// Nothing.
+    /// Does nothing.
     #[inline(always)]
     pub(crate) fn delay() {}
 
-    /// Nothing is left out.
+    /// Always false: no validation is left out.
     #[inline(always)]
     pub(crate) fn is_left_out(_: super::Validation) -> bool {
         false
     }
 }
 
-/// The models have no use for delays.
+/// The models do not need delays.
 #[cfg(loom)]
 mod points {
     use super::Validation;
     use std::cell::Cell;
 
     thread_local! {
-        /// The validation that is left out. The threads of a model are one to the system, and each test has its own.
+        /// The validation that is left out. To the system, all threads of a model are one thread, and each test has its
+        /// own.
         static LEFT_OUT: Cell<Option<Validation>> = const { Cell::new(None) };
     }
 
-    /// Nothing.
+    /// Does nothing.
     #[inline(always)]
     pub(crate) fn delay() {}
 
@@ -70,7 +71,7 @@ mod points {
     pub(crate) use super::waits::pause as delay;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// The validation that is left out; 0: none.
+    /// The validation that is left out; 0 means none.
     static LEFT_OUT: AtomicU8 = AtomicU8::new(0);
 
     /// Leaves out a validation, in all threads.
@@ -79,7 +80,8 @@ mod points {
         LEFT_OUT.store(validation.map_or(0, |validation| validation as u8), Ordering::Relaxed);
     }
 
-    /// Whether this validation is left out now: every other time, so that what goes in circles without it comes to an end.
+    /// Whether this validation is left out now. It is left out every other time, so that a loop that relies on it still
+    /// ends.
     #[inline]
     pub(crate) fn is_left_out(validation: Validation) -> bool {
         LEFT_OUT.load(Ordering::Relaxed) == validation as u8 && super::waits::draw() & 1 != 0
@@ -93,29 +95,30 @@ mod waits {
     use std::thread;
     use std::time::Duration;
 
-    /// One point in so many is hot.
+    /// One in this many points is hot.
     const HOT: u64 = 8;
-    /// So often a thread passes a point seldom; and so often it passes one for the first time, nearly.
+    /// A point counts as seldom passed up to `SELDOM` passes, and as new up to `FIRST` passes.
     const SELDOM: u16 = 24;
     const FIRST: u16 = 4;
-    /// Points are told apart by so many hashes.
+    /// Points are told apart by hashes, of which there are this many.
     const PLACES: usize = 1024;
 
     thread_local! {
-        /// Where the points are hot; and the state of the thread's random numbers, 0 for a thread that never waits.
+        /// Which points are hot, and the state of the thread's random numbers. The state is 0 for a thread that never
+        /// waits.
         static THREAD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-        /// How often the thread has passed points, by their hashes.
+        /// How often the thread has passed each point, by the point's hash.
         static PASSED: [Cell<u16>; PLACES] = const { [const { Cell::new(0) }; PLACES] };
     }
 
-    /// From now on, this thread waits now and then: its own way for each `thread`, at points that `round` chooses.
+    /// From now on, this thread sometimes waits: in its own way for each `thread`, at points that `round` chooses.
     #[cfg(feature = "crash")]
     pub(crate) fn seed(round: u64, thread: u64) {
         THREAD.set((mix(round), mix(round ^ thread.rotate_left(32)) | 1));
         PASSED.with(|passed| passed.iter().for_each(|of_place| of_place.set(0)));
     }
 
-    /// Lets other threads go ahead here, now and then.
+    /// Sometimes lets other threads go ahead here.
     #[inline]
     #[track_caller]
     pub(crate) fn pause() {

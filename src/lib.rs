@@ -1,9 +1,10 @@
 //! Persistent B+-trees that outlive crashes: a safe API over unsafe persistent nodes.
 //!
-//! A [`Pool`] is one file, mapped; it holds named trees. A [`PTree`] is an ordered map from `u64` to `u64`, a [`Map`] one
-//! between Rust types. Every change is durable when the method returns, in the sense of [`Pool::durability`]: on an
-//! ordinary file it survives the process (`kill -9` included), on persistent memory (DAX) also the machine and its
-//! power. A change in flight is there whole, or not at all.
+//! A [`Pool`] is one mapped file that holds named trees. A [`PTree`] is an ordered map from `u64` to `u64`, and a
+//! [`Map`] is an ordered map between Rust types. Every change is durable when the method returns, in the sense of
+//! [`Pool::durability`]: on an ordinary file it survives the death of the process (`kill -9` included), and on
+//! persistent memory (DAX) also a crash of the machine and a loss of power. A change in flight at a crash is there
+//! whole, or not at all.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -22,14 +23,14 @@
 //!
 //! # Layouts
 //!
-//! One generic tree, [`PTree<N, M>`](PTree): `N` is the layout of its nodes, [`OneLine`] if nothing else is said, `M` the
-//! [`medium`]. What kind of index it has is said when it is opened: [`IndexKind`]. The trees of the [`papers`] are layouts:
-//! [`CircTree`](papers::CircTree), [`FastFair`](papers::FastFair), [`NvTree`](papers::NvTree) and so on.
+//! There is one generic tree, [`PTree<N, M>`](PTree). `N` is the layout of its nodes ([`OneLine`] by default) and `M`
+//! is the [`medium`]. The kind of index is chosen when the tree is opened: [`IndexKind`]. The trees of the [`papers`]
+//! are layouts: [`CircTree`](papers::CircTree), [`FastFair`](papers::FastFair), [`NvTree`](papers::NvTree) and so on.
 //!
 //! # Floors
 //!
-//! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), node (layouts), pool
-//! (file format), chain (split, merge), index, tree, [`Map`]. `docs/design.md` in the repository is normative.
+//! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), node (layouts),
+//! pool (file format), chain (split, merge), index, tree, [`Map`]. `docs/design.md` in the repository is normative.
 //!
 //! # Features
 //!

@@ -1,4 +1,4 @@
-//! The typed ordered map: keys and values of Rust types over a tree of words.
+//! The typed ordered map: Rust types as keys and values, over a tree of words.
 
 use crate::codec::{Key, Kind, Value};
 #[cfg(doc)]
@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 /// An ordered map from `K` to `V` that outlives crashes.
 ///
-/// Keys are of any type with an order-preserving encoding in eight bytes ([`Key`]); values of at most eight bytes lie in
-/// their slots, byte strings (`Vec<u8>`, up to 1 GiB) in records of the same pool ([`Value`]).
+/// A key is of any type with an order-preserving encoding in eight bytes ([`Key`]). A value of at most eight bytes lies
+/// in its slot. A byte string (`Vec<u8>`, up to 1 GiB) lies in a record of the same pool ([`Value`]).
 ///
 /// # Crash consistency
 ///
-/// As [`PTree`](crate::PTree). A record is durable before the slot that points to it, so a value is there whole.
+/// As [`PTree`](crate::PTree). A record is durable before the slot that points to it, so a value is always there whole.
 ///
 /// # Complexity
 ///
-/// As `PTree`; a record costs its own lines and one fence more.
+/// As `PTree`; a record adds the flushes of its own lines and one fence.
 ///
 /// # Examples
 ///
@@ -69,7 +69,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// Types of one's own are of the kind of one of this crate's types. A kind that is made up does not compile:
+    /// Your own types use the kind of one of this crate's types. A made-up kind does not compile:
     ///
     /// ```compile_fail,E0080
     /// use bristlecone::{Encoded, Kind, Map, Pool, Stored, Value};
@@ -105,7 +105,8 @@ impl<M: Medium> Pool<M> {
         self.map_of(name)
     }
 
-    /// Opens, or creates, a map with nodes of another layout, and the kind of index that [goes with it](Node::INDEX).
+    /// Opens or creates a map with nodes of another layout, and with the kind of index that
+    /// [goes with it](Node::INDEX).
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl<M: Medium> Pool<M> {
         self.map_with(name, N::INDEX)
     }
 
-    /// Opens, or creates, a map with nodes of another layout and another kind of index.
+    /// Opens or creates a map with nodes of another layout and another kind of index.
     ///
     /// # Errors
     ///
@@ -131,12 +132,12 @@ impl<M: Medium> Pool<M> {
 }
 
 impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
-    /// The name it has in its pool.
+    /// The map's name in its pool.
     pub fn name(&self) -> &str {
         &self.state.name
     }
 
-    /// The pool it lives in.
+    /// The pool that holds the map.
     pub fn pool(&self) -> Pool<M> {
         Pool { state: Arc::clone(&self.state.pool) }
     }
@@ -150,10 +151,10 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         self.state.named(self.state.value(key.encode()).map(|value| value.map(V::decode)))
     }
 
-    /// Applies `read` to the value of a key, without making a `V` of it.
+    /// Applies `read` to the value of a key, without building a `V`.
     ///
-    /// `read` sees a copy of the bytes, on the stack if they are few (up to 1 KiB). It is called once, or not at all, and may
-    /// use the map.
+    /// `read` sees a copy of the bytes, which is on the stack if they are few (up to 1 KiB). It is called at most once,
+    /// and may use the map.
     ///
     /// # Errors
     ///
@@ -178,17 +179,18 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         self.state.get_with(key.encode(), |_| ()).is_some()
     }
 
-    /// Sets the value of a key; true if it had one before.
+    /// Sets the value of a key. Returns true if the key had a value before.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`]. Nothing has changed then. A value of bytes is
-    /// written before the one that it replaces is given back: in a full pool, remove the key first.
+    /// [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`]. In these cases nothing has
+    /// changed. A byte string is written before the one that it replaces is given back: in a full pool, remove the key
+    /// first.
     pub fn insert(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |_| true).map(|old| old.is_some())
     }
 
-    /// Sets the value of a key that is there; true if it is.
+    /// Sets the value of a key that is there. Returns true if it is there.
     ///
     /// # Errors
     ///
@@ -197,7 +199,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         self.put(key, value, |old| old.is_some()).map(|old| old.is_some())
     }
 
-    /// Sets the value of a key that is not there; true if it was not.
+    /// Sets the value of a key that is not there. Returns true if it was not there.
     ///
     /// # Errors
     ///
@@ -210,11 +212,11 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         self.state.named(self.state.put(key.encode(), V::encode(value), wanted))
     }
 
-    /// Removes a key; true if it was there.
+    /// Removes a key. Returns true if it was there.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`]. Never for want of space.
+    /// [`ErrorKind::Corrupt`]. It never fails for want of space.
     pub fn remove(&self, key: K) -> Result<bool> {
         self.state.named(self.state.take(key.encode()))
     }
@@ -224,7 +226,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         (word(range.start_bound()), word(range.end_bound()))
     }
 
-    /// The keys of a range, in ascending order, and in descending order from the other end.
+    /// The keys of a range, in ascending order; from the other end, in descending order.
     ///
     /// # Panics
     ///
@@ -234,15 +236,16 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         Range::new(&self.state, Self::words(range)).map(|(key, _)| K::decode(key))
     }
 
-    /// The entries of a range, in ascending order, and in descending order from the other end.
+    /// The entries of a range, in ascending order; from the other end, in descending order.
     ///
-    /// What [`PTree::range`](crate::PTree::range) guarantees while other threads write holds here, too: strict order, no key
-    /// twice, nothing missed that is there throughout, nothing shown that never was. Each leaf is read at one instant: a
-    /// value is the one its key had then, though others may have replaced or removed it since.
+    /// The guarantees of [`PTree::range`](crate::PTree::range) while other threads write hold here too: strict order,
+    /// no key twice, no entry missed that is there throughout, no entry shown that never was. Each leaf is read at one
+    /// instant. A value is the one that its key had then, even if another thread has replaced or removed it since.
     ///
-    /// As long as the entries of a leaf are not used up, byte strings that are replaced or removed meanwhile keep their
-    /// space. So an iterator that is put aside half-way may let changes fail in a pool that is nearly full: with
-    /// [`ErrorKind::OutOfSpace`], after some seconds; on its own thread, where waiting would be in vain, at once.
+    /// Until all entries of a leaf are consumed, byte strings that are replaced or removed meanwhile keep their space.
+    /// So in a nearly full pool, changes may fail while an iterator is put aside half-way. They fail with
+    /// [`ErrorKind::OutOfSpace`] after some seconds; on the iterator's own thread, where waiting would be in vain, at
+    /// once.
     ///
     /// # Panics
     ///
@@ -281,17 +284,17 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         self.iter().next_back().transpose()
     }
 
-    /// How many entries there are. See [`PTree::len`](crate::PTree::len).
+    /// The number of entries. See [`PTree::len`](crate::PTree::len).
     pub fn len(&self) -> u64 {
         self.state.len()
     }
 
-    /// Whether there is no entry. See [`PTree::is_empty`](crate::PTree::is_empty).
+    /// Whether there are no entries. See [`PTree::is_empty`](crate::PTree::is_empty).
     pub fn is_empty(&self) -> bool {
         self.state.is_empty()
     }
 
-    /// Removes everything at once, records included.
+    /// Removes all entries at once, and their records.
     ///
     /// # Errors
     ///
@@ -300,7 +303,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         self.state.named(self.state.clear())
     }
 
-    /// Fills an empty map from entries in strictly ascending order of keys; returns how many.
+    /// Fills an empty map with entries in strictly ascending order of keys. Returns the number of entries.
     ///
     /// # Errors
     ///
@@ -310,12 +313,13 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
         self.state.named(self.state.bulk_load_values(entries))
     }
 
-    /// The first broken invariant that a method without a `Result` came across, if there was one.
+    /// The first broken invariant that a method without a `Result` came across, if any.
     pub fn fault(&self) -> Option<Error> {
         self.state.fault()
     }
 
-    /// Checks every invariant of the map, records included. Nothing is changed. Other threads must not write meanwhile.
+    /// Checks every invariant of the map, including its records. It changes nothing. Other threads must not write
+    /// meanwhile.
     pub fn check(&self) -> Report {
         self.state.check()
     }
@@ -325,19 +329,19 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
 pub struct Entries<'m, K: Key, V: Value, N: Node, M: Medium> {
     tree: &'m TreeState<N, M>,
     range: Range<'m, N, M>,
-    /// Begun before the leaf was read whose entries come next from the left.
+    /// Reads the records of the entries that come next from the left. It began before their leaf was read.
     front: Option<Reading<'m, M>>,
-    /// The same from the right.
+    /// The same for the entries from the right.
     back: Option<Reading<'m, M>>,
     types: Types<K, V>,
 }
 
-/// What a map is of, and nothing of it in memory.
+/// Ties an iterator to its types without storing any of them.
 type Types<K, V> = PhantomData<fn() -> (K, V)>;
 
 impl<K: Key, V: Value, N: Node, M: Medium> Entries<'_, K, V, N, M> {
     fn entry(&mut self, entry: Option<(u64, u64)>) -> Option<Result<(K, V)>> {
-        // Whichever reads: the one that began before this entry's leaf was read has not ended.
+        // Either reading will do: the one that began before this entry's leaf was read is still held.
         let reading = self.front.as_ref().or(self.back.as_ref());
         let entry =
             entry.map(|(key, word)| Ok((K::decode(key), V::decode(self.tree.named(self.tree.stored(word, reading))?))));
@@ -370,7 +374,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> DoubleEndedIterator for Entries<'_, K
     }
 }
 
-/// Begins to read records anew: what a former reader held on to may be used again.
+/// Starts a new reading of records. What the previous one kept may be used again.
 fn begin<'m, N: Node, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
     *reading = None;
     *reading = tree.reading().map(Reading::staying);

@@ -1,14 +1,14 @@
-//! Volatile memory that holds zeros until it is written to: asked for once, taken as it is touched, in huge pages where
-//! the system gives them.
+//! Volatile memory that holds zeros until it is written to. It is requested once and backed by pages as it is touched,
+//! in huge pages where the system provides them.
 //!
-//! An array for all that may ever be needed costs address space only, and finds an element by one multiplication. It
-//! begins at a line.
+//! An array for everything that may ever be needed only costs address space, and its elements are found with one
+//! multiplication. It starts at a line boundary.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 use std::ops::Deref;
 
-/// Types of which a value may consist of zero bytes.
+/// Types that have a value consisting of zero bytes only.
 ///
 /// # Safety
 ///
@@ -38,13 +38,13 @@ unsafe impl<T: Zero, const N: usize> Zero for [T; N] {
     }
 }
 
-/// Two numbers in one word, which belong together.
+/// Two numbers in one word that belong together.
 ///
 /// ```text
 /// | 32 | 32 |
 /// ```
 ///
-/// There is no lock: of two threads that change it at once, one may be lost.
+/// There is no lock: if two threads change it at once, one change may be lost.
 #[derive(Debug)]
 pub struct Halves(AtomicU64);
 
@@ -56,20 +56,20 @@ unsafe impl Zero for Halves {
 }
 
 impl Halves {
-    /// Both.
+    /// Both numbers.
     #[inline]
     pub(crate) fn get(&self) -> (usize, usize) {
         let word = self.0.load(Ordering::Relaxed);
         ((word >> 32) as usize, word as u32 as usize)
     }
 
-    /// Replaces both; of greater numbers the lower 32 bits count.
+    /// Replaces both numbers. Only their lower 32 bits are kept.
     #[inline]
     pub(crate) fn set(&self, one: usize, other: usize) {
         self.0.store((one as u64) << 32 | u64::from(other as u32), Ordering::Relaxed);
     }
 
-    /// Adds to both.
+    /// Adds to both numbers.
     #[inline]
     pub(crate) fn add(&self, one: usize, other: usize) {
         let (to_one, to_other) = self.get();
@@ -83,7 +83,8 @@ mod imp {
     use std::io;
     use std::ptr::NonNull;
 
-    /// Up to so many bytes the allocator is asked: a mapping costs two system calls, and its ends are not watched.
+    /// Arrays of up to this many bytes come from the allocator: a mapping costs two system calls, and the memory
+    /// checkers do not watch its ends.
     const SMALL: usize = if cfg!(bristlecone_watched) { 1 << 30 } else { 256 << 10 };
 
     enum Owner {
@@ -117,7 +118,7 @@ mod imp {
                 bytes => {
                     let map = memmap2::MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
                     let map = memmap2::MmapRaw::from(map);
-                    // Only a hint.
+                    // This is only a hint.
                     #[cfg(target_os = "linux")]
                     let _ = map.advise(memmap2::Advice::HugePage);
                     (NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?.cast(), Owner::Map { _map: map })
@@ -130,8 +131,8 @@ mod imp {
     impl<T> Array<T> {
         #[inline]
         pub(super) fn elements(&self) -> &[T] {
-            // SAFETY: `len` elements, aligned (the heap's by the layout, a mapping's to a page), zero at first, which is a
-            // value by `Zero`; alive as long as `self`, and never handed out for writing.
+            // SAFETY: these are `len` elements. They are aligned (the heap's by the layout, a mapping's to a page) and zero
+            // at first, which is a value by `Zero`. They live as long as `self` and are never handed out for writing.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }
@@ -146,7 +147,7 @@ mod imp {
     }
 }
 
-/// What the model checker can see through: elements made one by one.
+/// What the model checker can see into: elements that are made one by one.
 #[cfg(loom)]
 mod imp {
     use std::io;
@@ -166,15 +167,15 @@ mod imp {
     }
 }
 
-/// An array of zeros, to be shared and written to through its elements' own means.
+/// A shared array that starts as zeros and is written to through the interior mutability of its elements.
 pub(crate) struct Zeroed<T>(imp::Array<T>);
 
 impl<T: Zero> Zeroed<T> {
-    /// So many zeros.
+    /// An array of `len` zeros.
     ///
     /// # Errors
     ///
-    /// The system has not so much address space for the process.
+    /// The system does not have that much address space for the process.
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         imp::Array::new(len).map(Self)
     }

@@ -1,7 +1,7 @@
 //! Binary search without branches.
 
-/// How many of `len` things, of which those that satisfy `is_left` come first, satisfy it. Which way each step goes cannot
-/// be predicted, and the things are near: so no branch depends on them.
+/// Returns how many of `len` items satisfy `is_left`; those that do come first. The outcome of a step cannot be
+/// predicted and the items are close together in memory, so no branch depends on a comparison.
 #[inline]
 pub(crate) fn partition(mut len: usize, is_left: impl Fn(usize) -> bool) -> usize {
     let mut from = 0;

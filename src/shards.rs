@@ -1,11 +1,11 @@
-//! Words that many threads write to without disturbing each other: a thread writes to those of its shard.
+//! Words that many threads write to without disturbing each other, because each thread writes to its own shard.
 
 use std::cell::Cell;
 
-/// So many threads write without disturbing each other.
+/// The number of threads that can write without disturbing each other.
 pub(crate) const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// A shard, in a line of its own (two, for CPUs that fetch lines in pairs).
+/// A shard in a line of its own (in two lines, for CPUs that fetch lines in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Shard<T>(pub(crate) T);

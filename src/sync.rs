@@ -1,4 +1,4 @@
-//! The only file that knows loom: atomics, fences, locks and spinning, from std or from the model checker.
+//! The only file that knows loom: atomics, fences, locks and spinning, either from std or from the model checker.
 
 #[cfg(not(loom))]
 mod parking;
@@ -10,7 +10,7 @@ mod imp {
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use parking_lot::{Mutex, MutexGuard};
 
-    /// Where threads wait for what another one does under a mutex.
+    /// A condition variable that is used with the mutexes of this module.
     #[derive(Debug)]
     pub(crate) struct Condvar(parking_lot::Condvar);
 
@@ -29,23 +29,23 @@ mod imp {
         }
     }
 
-    /// A number that no other running thread has; not 0.
+    /// A number that no other running thread has. It is not 0.
     pub(crate) fn thread_number() -> u64 {
         thread_local!(static HERE: u8 = const { 0 });
         HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
     }
 
-    /// Gives the processor away: called by a spin that has gone on for long.
+    /// Yields the processor. Called by a spin that has gone on for long.
     pub(crate) fn yield_now() {
         std::thread::yield_now();
     }
 
-    /// Waits, where giving the processor away did not help.
+    /// Sleeps, when yielding the processor did not help.
     pub(crate) fn sleep(time: std::time::Duration) {
         std::thread::sleep(time);
     }
 
-    /// Between sequentially consistent accesses: they are in one order as it is.
+    /// Goes between sequentially consistent accesses. Nothing is needed here: they already have one total order.
     #[inline(always)]
     pub(crate) fn sequentially_consistent() {}
 }
@@ -59,21 +59,23 @@ mod imp {
     use std::cell::Cell;
 
     thread_local! {
-        /// The threads of a model are one to the system, and each test has its own.
+        /// To the system, all threads of a model are one thread, and each test has its own.
         static SEQUENTIAL: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// From now on, what this thread's models load is what was stored last: there are fewer executions of such a model by
-    /// orders of magnitude, since any other load is as many branches as there are stores that it may see.
+    /// From now on, each load of this thread's models sees the store that came last. Such a model has orders of
+    /// magnitude fewer executions, since otherwise a load branches into as many executions as there are stores that it
+    /// may see.
     ///
-    /// A load is then an exchange that fails. So loom also takes it for something that depends on the loads before it; of those
-    /// it remembers one for each word, and would forget a reader's when a writer loads the word before it stores.
+    /// A load is then a compare-exchange that fails, so loom also treats it as dependent on the loads before it. Of
+    /// these, loom remembers only one for each word: with plain loads, it would forget a reader's load when a writer
+    /// loads the word before it stores.
     #[cfg(test)]
     pub(crate) fn set_sequential(sequential: bool) {
         SEQUENTIAL.set(sequential);
     }
 
-    /// No number has this value. (If a flag has the value that stands for it, it keeps it.)
+    /// A value that no number has. (If a flag has the value used here, the exchange keeps it.)
     const NEVER: u64 = 0x6c6f_6f6d_6c6f_6f6d;
 
     macro_rules! atomics {
@@ -140,7 +142,7 @@ mod imp {
         AtomicUsize: usize, NEVER as usize, fetch_add fetch_sub;
     }
 
-    /// A number that no other running thread has; not 0.
+    /// A number that no other running thread has. It is not 0.
     pub(crate) fn thread_number() -> u64 {
         use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
         BuildHasherDefault::<DefaultHasher>::default().hash_one(loom::thread::current().id()) | 1
@@ -169,13 +171,13 @@ mod imp {
         yield_now();
     }
 
-    /// Between sequentially consistent accesses: loom takes them for acquiring and releasing ones, and knows this order
-    /// from fences only.
+    /// Goes between sequentially consistent accesses. Loom treats these as acquire and release accesses, and takes
+    /// their total order from fences only.
     pub(crate) fn sequentially_consistent() {
         fence(Ordering::SeqCst);
     }
 
-    /// Sleeping is giving the processor away.
+    /// In a model, to sleep is to yield the processor.
     #[derive(Default)]
     pub(crate) struct Sleep;
 

@@ -1,16 +1,16 @@
-//! Optimistic reads, as of a sequence lock: what both version words share, that of a node in the pool ([`VersionLock`]) and
-//! that of a node of an index in memory.
+//! Optimistic reads, as in a sequence lock. This is what both version words have in common: that of a node in the pool
+//! ([`VersionLock`]) and that of a node of an index in memory.
 //!
-//! A reader takes the word ([`optimistic_read`]), reads, and believes what it read if the word is still the same
-//! ([`validate`]). A writer first makes the word another one ([`announce`]), then stores, then gives the word a value that it
-//! never had.
+//! A reader loads the word ([`optimistic_read`]), reads, and accepts what it read if the word is still the same
+//! ([`validate`]). A writer first changes the word ([`announce`]), then stores, and then gives the word a value that it
+//! never had before.
 //!
 //! [`VersionLock`]: crate::node::shadow::VersionLock
 
 use crate::delay::delay;
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// The word to read under.
+/// The version word to read under.
 #[inline(always)]
 pub(crate) fn optimistic_read(word: &AtomicU64) -> u64 {
     let version = word.load(Ordering::Acquire);
@@ -23,12 +23,12 @@ pub(crate) fn optimistic_read(word: &AtomicU64) -> u64 {
 #[must_use]
 pub(crate) fn validate(word: &AtomicU64, version: u64) -> bool {
     delay();
-    // Pairs with the fence in `announce`: a load above that saw a writer's store makes the load below see its word.
+    // Pairs with the fence in `announce`: if a load above saw a writer's store, the load below sees the writer's word.
     fence(Ordering::Acquire);
     word.load(Ordering::Relaxed) == version
 }
 
-/// The word that a writer stored just now, which turns readers away, is seen before any store that follows.
+/// Makes the word that the writer has just stored, which turns readers away, visible before all stores that follow.
 #[inline(always)]
 pub(crate) fn announce() {
     fence(Ordering::Release);

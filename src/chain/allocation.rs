@@ -1,4 +1,4 @@
-//! Blocks for nodes: taken, filled, published, given back.
+//! Blocks for nodes: how they are taken, filled, published and given back.
 
 use super::{Chain, Locked};
 use crate::delay::delay;
@@ -11,15 +11,16 @@ use crate::pool::blocks::Taken;
 /// What a block is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum For {
-    /// For one node more.
+    /// For an additional node.
     Growth,
-    /// For a node in the place of one whose block, of the same size, is given back before the tree's mutex is.
+    /// For a node that replaces another one. The replaced node's block has the same size and is given back before the
+    /// tree's mutex is released.
     Exchange,
 }
 
 impl<N: Node, M: Medium> Chain<N, M> {
-    /// Takes a block of the smallest size and fills it with entries, which ascend; flushed, not fenced. Locked until
-    /// dropped; nothing points to it.
+    /// Takes a block of the smallest size and fills it with `entries`, which ascend. The block is flushed, but not
+    /// fenced. The node is locked until it is dropped, and nothing points to it.
     pub(crate) fn create(
         &self,
         level: u16,
@@ -30,17 +31,17 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.create_of((N::BYTES / LINE) as u32, For::Growth, level, range, next, entries)
     }
 
-    /// The size of the blocks for a node of so many lines.
+    /// The class of blocks for a node of `lines` lines.
     fn class_for(lines: u32) -> usize {
         (u64::from(lines) * LINE).div_ceil(N::BYTES).next_power_of_two().trailing_zeros() as usize
     }
 
-    /// What a block for so many lines is taken for, if this node is given back for it.
+    /// The purpose of a block of `lines` lines that is taken to replace `node`.
     pub(crate) fn in_place_of(&self, node: &Locked<'_, N>, lines: u32) -> For {
         if self.class_of(node.at) == Self::class_for(lines) { For::Exchange } else { For::Growth }
     }
 
-    /// The same, in a block that has so many lines.
+    /// As [`create`](Self::create), in a block that has room for `lines` lines.
     pub(crate) fn create_of(
         &self,
         lines: u32,
@@ -53,7 +54,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.fill(self.take(lines, purpose)?, lines, level, range, next, entries)
     }
 
-    /// Takes a block for a node of the smallest size, to be [filled](Self::fill_first) or [given back](Self::give_back).
+    /// Takes a block for a node of the smallest size, to [fill](Self::fill_first) or to [give back](Self::give_back).
     pub(crate) fn take_first(&self) -> Result<Taken, Fault> {
         self.take((N::BYTES / LINE) as u32, For::Growth)
     }
@@ -63,7 +64,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.blocks[self.class_of(block.at)].give(block.at);
     }
 
-    /// As [`create`](Self::create), of a leaf, in a block that was taken before.
+    /// As [`create`](Self::create), for a leaf, in a block that was taken before.
     pub(crate) fn fill_first(
         &self,
         block: Taken,
@@ -93,7 +94,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ) -> Result<Locked<'_, N>, Fault> {
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
-            // A close record may call anything free, so a block may be free twice. The thread that asks may hold the lock.
+            // A damaged close record may list any block as free, so one block may be handed out twice. This thread may
+            // itself hold the lock of that block.
             return Err(Broken::new(block.at, "R2: a block in use is called free").into());
         }
         let was = shadow.lock.make_ready(shadow.lock.lock());
@@ -105,12 +107,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
     }
 
-    /// Leaves a node as one that is in no chain, perhaps until it is [published](Self::publish).
+    /// Marks a node as one that is in no chain. It may be [published](Self::publish) later.
     pub(crate) fn mark_dead(&self, mut node: Locked<'_, N>) {
         node.leave = Leave::Dead;
     }
 
-    /// Makes a node that was marked dead one of the chain.
+    /// Makes a node that was marked dead part of the chain.
     pub(crate) fn publish(&self, at: u64, range: KeyRange) {
         let shadow = self.shadow(at);
         let was = shadow.lock.lock();
@@ -119,7 +121,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         shadow.lock.unlock(was, Leave::Ready);
     }
 
-    /// Gives back a node that is in no chain: not yet, or not any more, durably.
+    /// Gives back a node that is not in a chain yet, or that has durably left it.
     pub(crate) fn free(&self, node: Locked<'_, N>) {
         let at = node.at;
         self.mark_dead(node);
@@ -132,13 +134,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.blocks[self.class_of(at)].give(at);
     }
 
-    /// Notes in a block, durably, whether it is in use, for a layout that wants that.
+    /// Notes in a block, durably, whether it is in use, for layouts that ask for it.
     fn note_use(&self, at: u64, in_use: bool) {
         let Some(word) = N::POLICY.in_use_at else { return };
         let m = self.medium();
         m.store(at + word, in_use.into());
         m.flush(at + word, 8, Step::BlockNote);
-        // Crash: what is in use is what the chain reaches, whatever is noted here.
+        // Crash: which blocks are in use is decided by what the chain reaches, whatever is noted here.
         m.fence(Step::BlockNote);
     }
 }

@@ -1,58 +1,60 @@
-//! How many entries there are, without a word that all threads write to.
+//! The number of entries, kept without a word that all threads write to.
 
 use crate::delay::delay;
 use crate::shards::{SHARDS, Shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 
-/// Looks after which a sum need not be exact any more.
+/// After this many looks, a sum need no longer be exact.
 const LOOKS: usize = if cfg!(loom) { 2 } else { 1000 };
 
-/// What one shard counts. Both only grow.
+/// The counters of one shard. Both only grow.
 #[derive(Default)]
 struct Part {
     added: AtomicU64,
     removed: AtomicU64,
 }
 
-/// The number of entries of a chain, additions less removals, which each change adjusts under the lock of its node.
+/// The number of entries of a chain: additions minus removals. Each change adjusts it under the lock of its node.
 ///
-/// The shards are read one after the other, so a sum over them is of no instant. But both sums only grow. So additions less
-/// removals, the removals read first, are not less than the number in between; with the additions read first, they are not
-/// more. The number changes in steps of one (a batch is as good as its entries one after the other). So if a difference of
-/// the first kind is not above one of the second kind, the tree had that number of entries between the two.
+/// The shards are read one after the other, so a sum over them does not belong to a single instant. But both sums only
+/// grow. If the removals are read first, additions minus removals is an upper bound of the number at any moment between
+/// the two reads. If the additions are read first, it is a lower bound. The number changes in steps of one (a batch
+/// counts like its entries one after the other). So if an upper bound is not above a lower bound, the tree had that
+/// number of entries at some moment between the two.
 ///
-/// After a crash nobody knows the number. Then each node counts when it is first touched, before anything changes in it:
-/// when all were touched, the sum is right.
+/// After a crash the number is unknown. Each node then adds its entries when it is first touched, before anything
+/// changes in it. Once all nodes were touched, the sum is right.
 #[derive(Default)]
 pub(crate) struct Count {
     shards: [Shard<Part>; SHARDS],
-    /// Odd while the number is set anew.
+    /// Odd while the number is being set.
     era: AtomicU64,
     is_whole: AtomicBool,
 }
 
 impl Count {
-    /// Counts so many more; under the lock of their node.
+    /// Adds `entries` to the number. The caller holds the lock of their node.
     #[inline]
     pub(crate) fn add(&self, entries: u64) {
         self.shards[shard()].0.added.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// Counts one less; under the lock of its node.
+    /// Subtracts one. The caller holds the lock of the entry's node.
     #[inline]
     pub(crate) fn sub_one(&self) {
-        // Release: who sees the removal sees the addition.
+        // Release: a thread that sees the removal also sees the addition.
         self.shards[shard()].0.removed.fetch_add(1, Ordering::Release);
     }
 
-    /// A node was touched for the first time, and has so many entries. (When all have counted, none is left to be touched.)
+    /// Adds the entries of a node that was touched for the first time. (Once the count is whole, every node has been
+    /// touched.)
     pub(crate) fn touched(&self, entries: u64) {
         if !self.is_whole() {
             self.add(entries);
         }
     }
 
-    /// Knows the number. When nobody changes the chain.
+    /// Sets the number. Nobody may change the chain meanwhile.
     pub(crate) fn set(&self, entries: u64) {
         let era = self.era.load(Ordering::Relaxed);
         self.era.store(era + 1, Ordering::Relaxed);
@@ -66,7 +68,8 @@ impl Count {
         self.era.store(era + 2, Ordering::Release);
     }
 
-    /// Forgets the number: each node counts when it is touched. Before any is.
+    /// Forgets the number, so that each node counts when it is first touched. Must be called before any node is
+    /// touched.
     pub(crate) fn forget(&self) {
         self.set(0);
         self.is_whole.store(false, Ordering::Release);
@@ -77,13 +80,14 @@ impl Count {
         self.is_whole.load(Ordering::Acquire)
     }
 
-    /// All nodes were touched.
+    /// Notes that all nodes were touched.
     pub(crate) fn complete(&self) {
         self.is_whole.store(true, Ordering::Release);
     }
 
-    /// The number at some moment of the call; 0 only if it was 0 at one. If others count so fast that [`LOOKS`] looks do not
-    /// tell, a number that is too great by at most what they added during the quietest look.
+    /// The number at some moment during the call. It is 0 only if the number was 0 at some moment. If other threads
+    /// count so fast that [`LOOKS`] looks do not settle it, the result is too high by at most what they added during
+    /// the quietest look.
     pub(crate) fn sum(&self) -> u64 {
         loop {
             let era = self.era.load(Ordering::Acquire);
@@ -100,7 +104,7 @@ impl Count {
 
     /// `between` is called before each look at a shard.
     fn sum_of_era(&self, between: impl Fn()) -> u64 {
-        // Acquire: one sum is read after the other.
+        // Acquire: the two sums must be read one after the other.
         let sum = |of: fn(&Part) -> &AtomicU64| -> u64 {
             let look = |Shard(part): &Shard<Part>| {
                 between();
@@ -108,7 +112,7 @@ impl Count {
             };
             self.shards.iter().map(look).fold(0, u64::wrapping_add)
         };
-        // Signed: of the additions of one moment and the removals of a later one, those may be more.
+        // Signed: removals that are read later than the additions may exceed them.
         let (mut most, mut least) = (i64::MAX, i64::MIN);
         let mut removed = sum(|part| &part.removed);
         for _ in 0..LOOKS {
@@ -144,7 +148,8 @@ mod tests {
         assert_eq!((count.sum(), count.is_whole()), (4005, true));
     }
 
-    /// While the shards are read, an entry is added in one and removed in another, between any two looks at a shard.
+    /// While the shards are read, an entry is added in one shard and removed in another, before each possible look at a
+    /// shard.
     #[test]
     fn a_sum_is_a_number_that_there_was() {
         for (of, (to, from)) in (0..2).flat_map(|of| (0..SHARDS * SHARDS).map(move |i| (of, (i / SHARDS, i % SHARDS))))
@@ -163,7 +168,7 @@ mod tests {
         }
     }
 
-    /// The same without an end: there is no moment to be told, but nothing wraps.
+    /// The same without end: no exact number can be told, but nothing wraps.
     #[test]
     fn a_sum_never_wraps() {
         for (to, from) in (0..SHARDS * SHARDS).map(|i| (i / SHARDS, i % SHARDS)) {

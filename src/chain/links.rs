@@ -1,4 +1,4 @@
-//! The links of a chain, as the medium has them: what a walk needs, without locks.
+//! The links of a chain as they are on the medium: what a walk needs, without locks.
 
 use crate::error::Broken;
 use crate::medium::Medium;
@@ -8,7 +8,7 @@ use crate::pool::segments::{SegmentEntry, SegmentKind};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The nodes of one tree and kind, and how one leads to the next.
+/// The nodes of one tree and kind, and the links between them.
 pub(crate) struct Links<N: Node, M: Medium> {
     pub(crate) pool: Arc<PoolState<M>>,
     class: SegmentEntry,
@@ -16,20 +16,20 @@ pub(crate) struct Links<N: Node, M: Medium> {
 }
 
 impl<N: Node, M: Medium> Links<N, M> {
-    /// How many sizes of blocks there are, each twice the one before it.
+    /// The number of block sizes. Each size is twice the one before it.
     pub(crate) const CLASSES: usize = SizesOf::<N>::CLASSES;
 
     pub(crate) fn new(pool: Arc<PoolState<M>>, tree: u16, kind: SegmentKind) -> Self {
         Self { pool, class: SegmentEntry::new(kind, tree, N::BYTES as u32), layout: PhantomData }
     }
 
-    /// What the segments of its blocks are, of each size.
+    /// The segment entries of its blocks, one for each size.
     pub(crate) fn classes(&self) -> impl Iterator<Item = SegmentEntry> {
         let SegmentEntry { kind, tree, unit } = self.class;
         (0..Self::CLASSES).map(move |class| SegmentEntry::new(kind, tree, unit << class))
     }
 
-    /// Which of the sizes a block has; `at` was accepted.
+    /// The index of a block's size. `at` must have been accepted.
     #[inline]
     pub(crate) fn class_of(&self, at: u64) -> usize {
         if Self::CLASSES == 1 {
@@ -48,7 +48,7 @@ impl<N: Node, M: Medium> Links<N, M> {
     /// Accepts an offset that was read from the medium as one of this chain's blocks.
     #[inline]
     pub(crate) fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
-        // The unit is the class's anyway: said as a constant, it is what the compiler divides by.
+        // The unit equals the class's anyway. As a constant, it lets the compiler optimise the division.
         let of_class = |class| SegmentEntry { unit: (N::BYTES as u32) << class, ..self.class };
         if (0..Self::CLASSES).any(|class| self.pool.segments.is_block(at, of_class(class))) {
             Ok(at)
@@ -59,7 +59,8 @@ impl<N: Node, M: Medium> Links<N, M> {
 
     /// The right neighbour, [accepted](Self::accept); `None` at the end of the chain.
     ///
-    /// Its low is greater: so whoever goes right, or locks one node after the other, comes to an end whatever the bytes.
+    /// Its low is checked to be greater. So a thread that moves right, or locks one node after the other, always
+    /// terminates, even on damaged bytes.
     pub(crate) fn next(&self, at: u64) -> Result<Option<u64>, Broken> {
         let m = self.medium();
         let next = match m.load(at + NEXT) {
@@ -72,7 +73,7 @@ impl<N: Node, M: Medium> Links<N, M> {
         Ok(Some(next))
     }
 
-    /// What a node owns, from the medium: its `low` and its neighbour's.
+    /// The range that a node owns, read from the medium: its `low` and its neighbour's.
     pub(crate) fn range_of(&self, at: u64) -> Result<KeyRange, Broken> {
         let low = self.medium().load(at + LOW);
         let Some(next) = self.next(at)? else { return Ok(KeyRange::new(low, u64::MAX)) };
@@ -82,7 +83,7 @@ impl<N: Node, M: Medium> Links<N, M> {
         Ok(KeyRange::new(low, self.medium().load(next + LOW)))
     }
 
-    /// Whether a node has no more bytes than its block.
+    /// Checks that a node is not longer than its block.
     pub(crate) fn fits(&self, at: u64) -> Result<(), Broken> {
         if SizesOf::<N>::bytes(self.medium(), at) <= N::BYTES << self.class_of(at) {
             Ok(())

@@ -1,4 +1,4 @@
-//! Reading a node under a version, and locking it.
+//! Reading a node under a version, and locking a node.
 
 use super::Chain;
 use crate::delay::{Validation, delay, is_left_out};
@@ -7,17 +7,17 @@ use crate::medium::Medium;
 use crate::node::shadow::{Leave, Shadow, Version};
 use crate::node::{Hints, InnerOps, KeyRange, Layout, Node};
 
-/// What a reader knows of a node: valid as long as [`validate`](Self::validate) says so.
+/// What a reader knows of a node. It is valid as long as [`validate`](Self::validate) says so.
 pub(crate) struct View<'c, N: Node> {
     pub(super) shadow: &'c Shadow<Hints<N>>,
     version: Version,
     pub(crate) at: u64,
-    /// What it owns.
+    /// The range that the node owns.
     pub(crate) range: KeyRange,
 }
 
 impl<N: Node> View<'_, N> {
-    /// Whether everything read through this view, and from the medium since, belongs together.
+    /// Whether everything that was read through this view, and from the medium since, belongs to one version.
     #[inline]
     #[must_use]
     pub(crate) fn validate(&self) -> bool {
@@ -25,13 +25,13 @@ impl<N: Node> View<'_, N> {
     }
 }
 
-/// A node locked by a writer. Dropping it publishes what changed and unlocks.
+/// A node locked by a writer. Dropping it publishes the changes and unlocks the node.
 ///
-/// A verb that changes the node says so itself ([`change`](Self::change)). A node that nobody changed is left under its old
-/// version: what readers have seen of it still holds.
+/// A verb that changes the node says so itself ([`change`](Self::change)). A node that was not changed keeps its old
+/// version, so what readers have read of it stays valid.
 ///
-/// What is known of the node stays in its shadow, where the lock lets one thread change it: a copy in here would be moved
-/// from frame to frame.
+/// The node's volatile state stays in its shadow, where only the holder of the lock may change it. A copy in this
+/// struct would be moved from frame to frame.
 pub(crate) struct Locked<'c, N: Node> {
     pub(super) shadow: &'c Shadow<Hints<N>>,
     pub(super) was: Version,
@@ -40,18 +40,19 @@ pub(crate) struct Locked<'c, N: Node> {
 }
 
 impl<'c, N: Node> Locked<'c, N> {
-    /// What a reader would see.
+    /// The view that a reader would have.
     pub(crate) fn view(&self) -> View<'c, N> {
         View { shadow: self.shadow, version: self.was, at: self.at, range: self.range() }
     }
 
-    /// The node is about to change: its readers are to begin again. Every verb that stores to it begins with this.
+    /// Notes that the node is about to change, so that its readers start again. Every verb that stores to the node
+    /// calls this first.
     #[inline(always)]
     pub(super) fn change(&mut self) {
         self.leave = Leave::Ready;
     }
 
-    /// What it owns.
+    /// The range that the node owns.
     #[inline]
     pub(crate) fn range(&self) -> KeyRange {
         self.shadow.range()
@@ -70,7 +71,7 @@ impl<N: Node> Drop for Locked<'_, N> {
 }
 
 impl<N: Node, M: Medium> Chain<N, M> {
-    /// What is known of a node. `None`: it left the chain.
+    /// A view of a node; `None` if it left the chain.
     #[inline]
     pub(crate) fn view(&self, at: u64) -> Result<Option<View<'_, N>>, Broken> {
         let shadow = self.shadow(at);
@@ -86,7 +87,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
-    /// What is known of a node, if it is ready and nobody writes to it.
+    /// A view of a node, if it is ready and nobody writes to it.
     #[inline(always)]
     pub(crate) fn view_at_once(&self, at: u64) -> Option<View<'_, N>> {
         let shadow = self.shadow(at);
@@ -101,22 +102,22 @@ impl<N: Node, M: Medium> Chain<N, M> {
         shadow.lock.lock_at_once().map(|was| Locked { shadow, was, leave: Leave::Unchanged, at })
     }
 
-    /// Reads a node that nobody has looked at since open, which `was` says. If another thread is faster its lock is not
-    /// taken: a node that is ready is locked by nobody but those who may change it.
+    /// Recovers a node that was not touched since the open; `was` is the version that says so. If another thread is
+    /// faster, this one does not take the lock: a ready node is only locked by threads that may change it.
     #[cold]
     fn first_touch(&self, at: u64, was: Version) -> Result<(), Broken> {
         delay();
         let shadow = self.shadow(at);
         if shadow.lock.try_lock(was) {
             let touched = self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })?;
-            // Others find the node locked by one who is not to change it.
+            // Here other threads find the node locked by a thread that will not change it.
             delay();
             drop(touched);
         }
         Ok(())
     }
 
-    /// Locks a node for writing. `None`: it left the chain.
+    /// Locks a node for writing; `None` if it left the chain.
     #[inline]
     pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_, N>>, Broken> {
         let shadow = self.shadow(at);
@@ -133,28 +134,29 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let range = self.range_of(locked.at)?;
         self.fits(locked.at)?;
         if self.medium().forked() {
-            // What recovery finishes is for the process that opened the pool.
+            // Only the process that opened the pool may finish recovery.
             return Err(Broken::new(locked.at, "a node that was not read before the fork"));
         }
         N::Ops::recover(self.medium(), locked.at, &locked.shadow.hints, range)?;
         self.count.touched(N::Ops::len(&locked.shadow.hints) as u64);
         locked.set_range(range);
-        // At once: this thread may ask for a block next, and in a damaged pool get this one (see `fill`).
+        // Make it ready at once. This thread may take a block next, and in a damaged pool it may get this very one (see
+        // `fill`).
         locked.was = locked.shadow.lock.make_ready(locked.was);
         Ok(Some(locked))
     }
 
-    /// Locks the right neighbour. `None`: there is none, or it left the chain.
+    /// Locks the right neighbour; `None` if there is none, or if it left the chain.
     pub(crate) fn lock_next(&self, node: &Locked<'_, N>) -> Result<Option<Locked<'_, N>>, Broken> {
         self.next(node.at)?.map_or(Ok(None), |next| self.lock(next))
     }
 }
 
 impl<N: Node<Ops: InnerOps>, M: Medium> Chain<N, M> {
-    /// As [`view`](Self::view); `None` too if the node is of another level.
+    /// As [`view`](Self::view), but also `None` if the node is of another level.
     ///
-    /// In a damaged pool, one level may name a node of another. A thread that has locked that one must not wait for it: so
-    /// the level is looked at first.
+    /// In a damaged pool, a level may name a node of another level. A thread that has locked that node must not wait
+    /// for it, so the level is checked first.
     #[inline]
     pub(crate) fn view_of_level(&self, at: u64, level: u16) -> Result<Option<View<'_, N>>, Broken> {
         let shadow = self.shadow(at);

@@ -1,7 +1,7 @@
 //! The nodes of one tree and kind, linked into chains, and the one rule by which chains change.
 //!
-//! **A node owns `[low, next.low)`, and `low` never changes.** So every structural change commits with one 8-byte store,
-//! to the `next` word of the node on the left:
+//! **A node owns `[low, next.low)`, and `low` never changes.** So every structural change commits with one 8-byte
+//! store, to the `next` word of the node on the left:
 //!
 //! | change | prepare (invisible) | commit |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! | merge right into left | prefill left with right's entries, beyond what left owns | `left.next = right.next` |
 //! | redistribute | fill a new right node; prefill left with what moves left | `left.next = new right` |
 //!
-//! Nothing is left to do afterwards: by N2 what left does not own any more *is* empty.
+//! Nothing is left to do afterwards: by N2, the slots that left no longer owns *are* empty.
 
 mod allocation;
 mod count;
@@ -37,15 +37,15 @@ use std::sync::Arc;
 /// The nodes of one tree and kind.
 pub(crate) struct Chain<N: Node, M: Medium> {
     links: Links<N, M>,
-    /// Of each size.
+    /// One for each size.
     blocks: Box<[Blocks]>,
     shadows: Shadows<Hints<N>>,
     shared: Shared<N>,
-    /// Of the entries.
+    /// The number of entries.
     pub(crate) count: Count,
 }
 
-/// A chain is its links, with what it takes to change them.
+/// A chain is its links, together with the state that is needed to change them.
 impl<N: Node, M: Medium> Deref for Chain<N, M> {
     type Target = Links<N, M>;
 
@@ -60,7 +60,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ///
     /// # Errors
     ///
-    /// [`Io`](crate::ErrorKind::Io): no address space for the shadows.
+    /// [`Io`](crate::ErrorKind::Io): there is no address space for the shadows.
     pub(crate) fn new(pool: Arc<PoolState<M>>, tree: u16, kind: SegmentKind) -> Result<Self, Fault> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
@@ -77,17 +77,17 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Bytes of a node's shadow.
     pub(crate) const SHADOW: u64 = size_of::<Shadow<Hints<N>>>() as u64;
 
-    /// Bytes of memory that the shadows take.
+    /// Bytes of memory that the shadows of all blocks take.
     pub(crate) fn memory(&self) -> u64 {
         self.blocks.iter().map(|blocks| blocks.total(&self.pool.segments)).sum::<u64>() * Self::SHADOW
     }
 
-    /// Its blocks, of each size.
+    /// The blocks of the chain, one class for each size.
     pub(crate) fn blocks(&self) -> &[Blocks] {
         &self.blocks
     }
 
-    /// The shadow of a block of this chain; `at` was accepted.
+    /// The shadow of a block of this chain. `at` must have been accepted.
     #[inline(always)]
     fn shadow(&self, at: u64) -> &Shadow<Hints<N>> {
         let segments = &self.pool.segments;

@@ -1,4 +1,4 @@
-//! Split, merge and redistribute: prepare out of sight, then commit by one store to `left.next`.
+//! Split, merge and redistribute: prepare where no reader sees it, then commit with one store to `left.next`.
 
 use super::{Chain, For, Locked};
 use crate::error::Fault;
@@ -6,12 +6,12 @@ use crate::medium::{Medium, Step};
 use crate::node::{Entry, KeyRange, NEXT, Node, SplitInPlace};
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
-    /// Inserts `new` into a full node by splitting it. Returns the right node, of which the index is to be told. Durable
-    /// when it returns.
+    /// Inserts `new` into a full node by splitting it. Returns the right node, which the caller must post to the index.
+    /// The change is durable when this returns.
     ///
     /// # Complexity
     ///
-    /// The lines of the right half and two headers, and two fences; and an insert, if `new` belongs to the left half.
+    /// The lines of the right half and two headers, and two fences. If `new` belongs to the left half, also an insert.
     pub(crate) fn insert_by_split<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
@@ -25,8 +25,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok(right)
     }
 
-    /// The same within a batch: what is inserted into the left half is durable when the lines that are returned with the
-    /// right node, by bits, are flushed and fenced. The first line of the left node, which has the link, is durable.
+    /// The same within a batch. The entry that goes into the left half is durable once the returned lines (a bitmask)
+    /// are flushed and fenced. The first line of the left node, which holds the link, is already durable.
     pub(crate) fn put_by_split<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
@@ -38,12 +38,13 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok((right, dirty))
     }
 
-    /// Splits a full node; `new` goes along if it belongs to the right half. If not, its place in the left half is returned
-    /// with the right node.
+    /// Splits a full node. If `new` belongs to the right half, it is inserted there. Otherwise its place in the left
+    /// half is returned with the right node.
     ///
-    /// In the middle, unless keys ascend or descend: then what is full stays full. They ascend if `new` lies beyond all
-    /// others at the end of the chain, or in a node that was begun in that way: the right node begins with `new`. They
-    /// descend if it lies before all others at the start of the chain: all others move.
+    /// The split is in the middle, unless keys ascend or descend; then the full node stays full. Keys ascend if `new`
+    /// lies beyond all others at the end of the chain, or in a node that was itself begun by an ascending split: the
+    /// right node begins with `new`. Keys descend if `new` lies before all others at the start of the chain: all others
+    /// move to the right.
     fn split<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
@@ -81,10 +82,10 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok((right, place))
     }
 
-    /// Makes one node of two neighbours, or two of even size. Durable when it returns.
+    /// Merges two neighbours into one node, or evens out their sizes. The change is durable when this returns.
     ///
-    /// The index has forgotten the right node, durably. Returns the one that the index is to be told of now, if there is one:
-    /// its low, and where it is.
+    /// The caller must have durably withdrawn the right node from the index. Returns the low and the offset of the
+    /// right node that must be posted to the index now, if there is one.
     pub(crate) fn join<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
@@ -98,22 +99,22 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let (low, at) = (right.range().low(), right.at);
         match self.redistribute(left, right, level) {
             Ok(new) => Ok(Some((new.range().low(), new.at))),
-            // No space to share: everything stays where it was.
+            // There is no space to redistribute: everything stays where it was.
             Err(fault) if fault.is_out_of_space() => Ok(Some((low, at))),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether two neighbours fit into one node, with room left for a quarter.
+    /// Whether two neighbours fit into one node, with a quarter of its slots left free.
     fn fit_in_one(&self, left: &Locked<'_, N>, right: &Locked<'_, N>) -> bool {
         (self.len(left) + self.len(right)) * 4 <= N::SLOTS * 3
     }
 
-    /// Moves all of right into left and frees right. Durable when it returns.
+    /// Moves all entries of right into left and frees right. The change is durable when this returns.
     ///
     /// # Complexity
     ///
-    /// The lines of the entries copied and one header; two fences.
+    /// The lines of the entries copied, one header, and two fences.
     fn merge(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) {
         let m = self.medium();
         let wider = KeyRange::new(left.range().low(), right.range().high());
@@ -124,8 +125,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         self.unlink(left, right);
     }
 
-    /// Shares the entries of two neighbours evenly: right is replaced by a new node with another `low`. Durable when it
-    /// returns.
+    /// Redistributes the entries of two neighbours evenly: right is replaced by a new node with another `low`. The
+    /// change is durable when this returns.
     ///
     /// # Complexity
     ///
@@ -159,8 +160,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 }
 
 impl<N: Node, M: Medium> Chain<N, M> {
-    /// Takes the right neighbour out of the chain and frees it. What is worth keeping of it is in left already. Durable when
-    /// it returns.
+    /// Takes the right neighbour out of the chain and frees it. The entries of it that must be kept are already in
+    /// left. The change is durable when this returns.
     ///
     /// # Complexity
     ///

@@ -1,4 +1,5 @@
-//! Shadows by block: one array for all segments that the pool may ever have, of which only what is touched is real.
+//! Shadows by block: one array for all segments that the pool may ever have. Only the parts that are touched take
+//! memory.
 
 use crate::memory::{Zero, Zeroed};
 use crate::node::shadow::Shadow;
@@ -7,12 +8,12 @@ use std::io;
 /// All shadows of a chain.
 pub(crate) struct Shadows<H> {
     of: Zeroed<Shadow<H>>,
-    /// Blocks in a segment.
+    /// Blocks per segment.
     blocks: usize,
 }
 
 impl<H: Zero> Shadows<H> {
-    /// For so many segments of so many blocks.
+    /// Shadows for `segments` segments of `blocks` blocks each.
     pub(crate) fn new(segments: u32, blocks: usize) -> io::Result<Self> {
         let len = blocks.checked_mul(segments as usize).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { of: Zeroed::new(len)?, blocks })

@@ -1,4 +1,4 @@
-//! The verbs on one node, as a reader sees it or as a writer has locked it.
+//! The verbs on one node, as seen by a reader or as locked by a writer.
 
 use super::{Chain, Locked, View};
 use crate::arch;
@@ -6,14 +6,14 @@ use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::{Entry, InNode, InnerOps, Layout, NEXT, Node, PREFETCHED, Sizes, SizesOf, Space, SplitInPlace, link};
 
 impl<N: Node, M: Medium> Chain<N, M> {
-    /// Hints that a node is about to be searched for a key.
+    /// Prefetches the parts of a node that a search for `key` will read.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64, key: u64) {
         arch::prefetch_of(self.shadow(at));
         N::Ops::prefetch(self.medium(), at, key);
     }
 
-    /// Hints that all of a node is about to be read. `at` need not be the offset of one.
+    /// Prefetches all of a node that is about to be read. `at` need not be the offset of a node.
     pub(crate) fn prefetch_all(&self, at: u64) {
         if self.accept(at, at).is_ok() {
             arch::prefetch_of(self.shadow(at));
@@ -32,38 +32,39 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Some(N::Ops::value(m, view.at, hints, place))
     }
 
-    /// Puts the entries with keys in `from..=to` at the start of `out`, in ascending order; tells how many.
+    /// Writes the entries with keys in `from..=to` to the start of `out`, in ascending order, and returns how many
+    /// there are.
     #[inline]
     pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         N::Ops::entries(self.medium(), view.at, &view.shadow.hints, keys, out)
     }
 
-    /// The right neighbour, not accepted yet.
+    /// The right neighbour, not yet accepted.
     #[inline]
     pub(crate) fn next_of(&self, view: &View<'_, N>) -> u64 {
         self.medium().load(view.at + NEXT)
     }
 
-    // The verbs on one locked node. Those that change it return with their effect durable.
+    // The verbs on one locked node. The effect of those that change it is durable when they return.
 
     #[inline]
     pub(crate) fn len(&self, node: &Locked<'_, N>) -> usize {
         N::Ops::len(&node.shadow.hints)
     }
 
-    /// How many slots are taken, by entries or by what is left of them.
+    /// The number of slots that are taken, by live entries or by remains of entries.
     #[inline]
     pub(crate) fn taken(&self, node: &Locked<'_, N>) -> usize {
         N::Space::taken(&node.shadow.hints)
     }
 
-    /// How many slots there are in all.
+    /// The number of all slots.
     #[inline]
     pub(crate) fn slots(&self, node: &Locked<'_, N>) -> usize {
         SizesOf::<N>::slots(&node.shadow.hints)
     }
 
-    /// Whether so many slots are not taken.
+    /// Whether at least `slots` slots are not taken.
     #[inline]
     pub(crate) fn has_room(&self, node: &Locked<'_, N>, slots: usize) -> bool {
         self.taken(node) + slots <= self.slots(node)
@@ -81,19 +82,19 @@ impl<N: Node, M: Medium> Chain<N, M> {
         N::POLICY.copy_pays.is_some_and(|pays| pays(&|| self.medium().costs(), self.len(node), change))
     }
 
-    /// Passes on what is known of the use of a node to one of so many that replace it.
+    /// Passes on the usage statistics of a node to one of the `heirs` nodes that replace it.
     pub(crate) fn inherit(&self, new: &Locked<'_, N>, of: &Locked<'_, N>, heirs: usize) {
         SizesOf::<N>::inherit(&new.shadow.hints, &of.shadow.hints, heirs);
     }
 
-    /// How many lines it has.
+    /// The number of lines of the node.
     pub(crate) fn lines(&self, node: &Locked<'_, N>) -> u32 {
         SizesOf::<N>::lines(&node.shadow.hints)
     }
 
-    /// How many lines the nodes get that are to replace this one.
+    /// The number of lines for the nodes that are to replace this one.
     pub(crate) fn resize(&self, node: &Locked<'_, N>) -> u32 {
-        // Those of the largest block that a segment has room for.
+        // Limited by the largest block that fits into a segment.
         let most = (N::BYTES << (self.pool.segments.size() / N::BYTES).ilog2()) / LINE;
         SizesOf::<N>::resize(self.medium(), &node.shadow.hints, &self.shared, most as u32)
     }
@@ -129,13 +130,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.medium().fence(Step::Remove);
     }
 
-    /// Makes another node the right neighbour, which commits what was prepared; flushed, not fenced.
+    /// Makes another node the right neighbour, which commits what was prepared. Flushed, but not fenced.
     pub(crate) fn link(&self, node: &mut Locked<'_, N>, right: u64) {
         node.change();
         link(self.medium(), node.at, right);
     }
 
-    /// All entries, in order.
+    /// All entries, in ascending order.
     pub(crate) fn entries(&self, node: &Locked<'_, N>) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(N::SLOTS + 1);
         let count = N::Ops::entries(self.medium(), node.at, &node.shadow.hints, (0, u64::MAX), &mut entries);
@@ -145,14 +146,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
 }
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
-    /// Inserts an entry, or replaces the value of one, as a search says where. Durable when the lines that are returned, by
-    /// bits, are [flushed](Self::flush_lines) and fenced: until then, the node stays locked.
+    /// Inserts an entry or replaces its value, at the place that a search returned. The change is durable once the
+    /// returned lines (a bitmask) are [flushed](Self::flush_lines) and fenced. The node must stay locked until then.
     pub(crate) fn put(&self, node: &mut Locked<'_, N>, place: Result<usize, usize>, entry: Entry) -> u64 {
         node.change();
         N::Ops::put(self.medium(), node.at, &node.shadow.hints, place, entry)
     }
 
-    /// Flushes these lines of a node, by bits.
+    /// Flushes the lines of a node that are set in the bitmask.
     pub(crate) fn flush_lines(&self, node: &Locked<'_, N>, lines: u64) {
         let m = self.medium();
         (0..u64::BITS.into())
@@ -162,7 +163,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 }
 
 impl<N: Node<Ops: InnerOps>, M: Medium> Chain<N, M> {
-    /// The child whose separator is the greatest not above the key.
+    /// The child of the greatest separator that is not above the key.
     pub(crate) fn child(&self, view: &View<'_, N>, key: u64) -> Option<u64> {
         let (m, hints) = (self.medium(), &view.shadow.hints);
         let place = match N::Ops::search(m, view.at, hints, key) {

@@ -1,11 +1,11 @@
-//! Blocks of one class: which are free is known in DRAM only, so taking one costs no flush.
+//! Blocks of one class. Which of them are free is known in DRAM only, so taking one costs no flush.
 //!
 //! After a crash, the blocks that a tree reaches are in use and all others are free. Nothing can leak.
 //!
-//! A class of nodes keeps one free block back, from its first segment on: for a node that takes the place of another. What
-//! removes or updates may have to replace a node, on a full disk too. It replaces one at a time, because it holds the
-//! tree's mutex for that, and the node that it replaces refills the reserve. So a class never needs more than one block
-//! for it, and which one that is need not be said: it is the last one.
+//! A class of nodes keeps one free block back, from its first segment on, for a node that replaces another one. A
+//! removal or an update may have to replace a node even when the disk is full. It replaces one node at a time, because
+//! it holds the tree's mutex, and the block of the replaced node refills the reserve. So a class never needs more than
+//! one reserved block. No particular block is reserved: the reserve is whichever block is left last.
 
 use crate::delay::delay;
 use crate::error::Fault;
@@ -13,12 +13,12 @@ use crate::medium::Medium;
 use crate::pool::segments::{Places, SegmentEntry, SegmentKind, Segments};
 use crate::sync::Mutex;
 
-/// A block just taken.
+/// A block that was just taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// Its offset.
     pub(crate) at: u64,
-    /// True if it holds zeros, durably.
+    /// True if it durably holds zeros.
     pub(crate) zeroed: bool,
 }
 
@@ -30,23 +30,23 @@ pub(crate) struct Blocks {
 
 #[derive(Default)]
 struct State {
-    /// Blocks given back, or found unused at open.
+    /// Blocks that were given back, or found unused at open.
     free: Vec<u64>,
-    /// Blocks from `next` on are not yet handed out, in the newest segment.
+    /// Blocks from `next` to `end`, in the newest segment, have not been handed out yet.
     next: u64,
     end: u64,
     zeroed: bool,
-    /// What was left of the segment before: handed out last.
+    /// A block left over from the previous segment, which is handed out last.
     left: Option<u64>,
 }
 
 impl State {
-    /// How many blocks are not yet handed out in the newest segment.
+    /// The number of blocks of the newest segment that have not been handed out yet.
     fn fresh(&self, unit: u64) -> usize {
         ((self.end - self.next) / unit) as usize
     }
 
-    /// How many blocks there are to be had.
+    /// The number of blocks that can be taken without another segment.
     fn available(&self, unit: u64) -> usize {
         self.free.len() + self.fresh(unit) + usize::from(self.left.is_some())
     }
@@ -58,34 +58,35 @@ impl Blocks {
         Self { class, state: Mutex::new(State::default()) }
     }
 
-    /// The class's blocks are those of its segments; the free ones are those that `used` denies.
+    /// Finds the class's blocks from its segments. The free ones are those for which `used` returns false.
     pub(crate) fn recover(&self, segments: &Segments, mut used: impl FnMut(u64) -> bool) {
         let mut state = self.state.lock();
         *state = State::default();
         for segment in segments.owned(self.class.tree, self.class.kind, self.class.unit) {
             state.free.extend(self.blocks_of(segments, segment).filter(|&at| !used(at)));
         }
-        // Popped from the end: lowest first.
+        // Blocks are popped from the end, so the lowest offset comes last.
         state.free.reverse();
     }
 
-    /// The class's blocks are those of its segments; the free ones are all others than these.
+    /// Finds the class's blocks from its segments. The free ones are all that are not in `used`.
     pub(crate) fn recover_except(&self, segments: &Segments, used: impl Iterator<Item = u64>) {
         let per_segment = (segments.size() / u64::from(self.class.unit)) as usize;
         let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
         let place = Places::new(&owned);
-        // By the class's own segments: those of all others may be many.
+        // Numbered within the class's own segments, because the segments of all other classes may be many.
         let number = |at: u64| {
             let place = segments.of(at).and_then(|segment| place.of(segment)).expect("a block lies in a segment");
             place * per_segment + (segments.within(at) / u64::from(self.class.unit)) as usize
         };
         let mut is_used = vec![false; owned.len() * per_segment];
-        // There may be blocks of other sizes among them.
+        // `used` may also contain blocks of other sizes.
         used.filter(|&at| segments.is_block(at, self.class)).for_each(|at| is_used[number(at)] = true);
         self.recover(segments, |at| is_used[number(at)]);
     }
 
-    /// The class's free blocks are known. False if they cannot be: what is no block, or is free twice, would be two nodes.
+    /// Sets the class's free blocks. Returns false if the list cannot be right: an offset that is no block, or that is
+    /// free twice, would end up in two nodes.
     #[must_use]
     pub(crate) fn restore(&self, segments: &Segments, free: impl Iterator<Item = u64>) -> bool {
         let free: Vec<u64> = free.collect();
@@ -106,18 +107,19 @@ impl Blocks {
         self.class
     }
 
-    /// A block for the caller alone. It is not the last one, in a class of nodes.
+    /// A block for the caller alone. In a class of nodes, it never takes the last free one.
     pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         let reserve = if self.class.kind == SegmentKind::Record { 0 } else { 1 };
         self.take_but(reserve, m, segments)
     }
 
-    /// A block for the caller alone, who holds the tree's mutex until another one of the class was given back for it.
+    /// A block for the caller alone, who holds the tree's mutex until another block of the class was given back in
+    /// exchange.
     pub(crate) fn take_in_exchange<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         self.take_but(0, m, segments)
     }
 
-    /// The same, with so many left free.
+    /// The same, but leaves `reserve` blocks free.
     fn take_but<M: Medium>(&self, reserve: usize, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         delay();
         let mut state = self.state.lock();
@@ -145,7 +147,7 @@ impl Blocks {
         Ok(Taken { at, zeroed: state.zeroed })
     }
 
-    /// A block for the caller alone, if that takes no further segment.
+    /// A block for the caller alone, if one can be had without taking another segment.
     pub(crate) fn take_at_hand(&self) -> Option<Taken> {
         delay();
         let mut state = self.state.lock();
@@ -171,7 +173,7 @@ impl Blocks {
         self.state.lock().free.extend(blocks);
     }
 
-    /// All blocks that are free now.
+    /// All blocks that are currently free.
     pub(crate) fn free(&self) -> Vec<u64> {
         let state = self.state.lock();
         let unit = u64::from(self.class.unit);
@@ -179,7 +181,7 @@ impl Blocks {
         state.free.iter().copied().chain(state.left).chain(fresh.map(|i| state.next + i * unit)).collect()
     }
 
-    /// How many blocks there are, free ones included.
+    /// The number of all blocks, including free ones.
     pub(crate) fn total(&self, segments: &Segments) -> u64 {
         let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit).len() as u64;
         owned * (segments.size() / u64::from(self.class.unit))

@@ -1,4 +1,4 @@
-//! The catalogue: which trees are open, and which are just being opened, created, closed or dropped.
+//! The catalogue: which trees are open, and which are being opened, created, closed or dropped.
 //!
 //! ```text
 //! (none) ── claim ──> claimed ── publish ──> open ── last handle goes ──> closing ── closed ──> (none)
@@ -6,8 +6,9 @@
 //!    └── the claim goes ─┘   it failed, panicked, or dropped the tree
 //! ```
 //!
-//! A slot of the roots is in one of these states. Whoever wants a tree that is claimed or closing waits until it is not;
-//! nobody else does. Root entries change under the catalogue's lock, so who holds it reads them whole.
+//! Each slot of the roots is in one of these states. A thread that wants a tree whose slot is claimed or closing waits
+//! until it is neither; no other thread waits. Root entries change under the catalogue's lock, so a thread that holds
+//! the lock reads them whole.
 
 use crate::delay::{Validation, is_left_out};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -17,33 +18,33 @@ use std::sync::{Arc, Weak};
 /// The states of all slots.
 pub(crate) struct Catalog<T: ?Sized> {
     slots: Mutex<Slots<T>>,
-    /// A slot is no more claimed, or no more closing.
+    /// Signalled when a slot is no longer claimed, or no longer closing.
     settled: Condvar,
 }
 
-/// The slots that are in use, under the lock.
+/// The slots that are in use. Accessed under the lock.
 pub(crate) type Slots<T> = HashMap<u16, Slot<T>>;
 
 /// The state of a slot.
 pub(crate) enum Slot<T: ?Sized> {
-    /// One thread is at work on it. Until a tree that is created has its root entry, its name is here.
+    /// One thread is working on it. A tree that is being created has its name here until it has its root entry.
     Claimed(Option<Box<str>>),
-    /// Open; or closing, if there is no handle any more.
+    /// Open, or closing if there are no handles left.
     Open(Weak<T>),
 }
 
-/// What a slot is to who wants its tree.
+/// What a thread that wants a tree finds in its slot.
 pub(crate) enum Found<T: ?Sized> {
-    /// Nobody has it.
+    /// No thread has it.
     Free,
-    /// Somebody has it open.
+    /// The tree is open.
     Open(Arc<T>),
-    /// It has to be waited for.
+    /// The thread must wait.
     Unsettled,
 }
 
 impl<T: ?Sized> Catalog<T> {
-    /// Nothing is open.
+    /// A catalogue in which nothing is open.
     pub(crate) fn new() -> Self {
         Self { slots: Mutex::new(HashMap::new()), settled: Condvar::new() }
     }
@@ -52,21 +53,21 @@ impl<T: ?Sized> Catalog<T> {
         self.slots.lock()
     }
 
-    /// Waits until some slot has settled.
+    /// Waits until a slot has settled.
     pub(crate) fn wait<'c>(&self, slots: MutexGuard<'c, Slots<T>>) -> MutexGuard<'c, Slots<T>> {
         self.settled.wait(slots)
     }
 
-    /// Claims a slot that nobody has, for a tree to be created if there is a name.
+    /// Claims a free slot. If there is a name, the slot is for a tree to be created.
     pub(crate) fn claim<'c>(&'c self, slots: &mut Slots<T>, slot: u16, creating: Option<&str>) -> Claim<'c, T> {
         slots.insert(slot, Slot::Claimed(creating.map(Into::into)));
         Claim { catalog: self, slot }
     }
 
-    /// The last handle is gone, and the tree is closed.
+    /// Notes that the last handle is gone and the tree is closed.
     pub(crate) fn closed(&self, slot: u16) {
         let mut slots = self.slots.lock();
-        // A tree that was never published is its claim's.
+        // A tree that was never published still belongs to its claim.
         if matches!(slots.get(&slot), Some(Slot::Open(tree)) if tree.strong_count() == 0) {
             slots.remove(&slot);
             self.settled.notify_all();
@@ -74,7 +75,8 @@ impl<T: ?Sized> Catalog<T> {
     }
 }
 
-/// What a slot is now. A handle that it returns must outlive the guard of the slots: the last one of a tree locks them.
+/// The current state of a slot. A returned handle must outlive the guard of the slots, because dropping the last handle
+/// of a tree locks them.
 pub(crate) fn find<T: ?Sized>(slots: &Slots<T>, slot: u16) -> Found<T> {
     match slots.get(&slot) {
         None => Found::Free,
@@ -87,19 +89,21 @@ pub(crate) fn find<T: ?Sized>(slots: &Slots<T>, slot: u16) -> Found<T> {
     }
 }
 
-/// Whether a tree of this name is just being created.
+/// Whether a tree of this name is being created.
 pub(crate) fn is_creating<T: ?Sized>(slots: &Slots<T>, name: &str) -> bool {
     slots.values().any(|slot| matches!(slot, Slot::Claimed(Some(claimed)) if **claimed == *name))
 }
 
-/// A slot that one thread is at work on. Free again when it goes, be it for an error or a panic, unless a tree was published.
+/// A slot that one thread is working on. Unless a tree was published, dropping the claim frees the slot, also after an
+/// error or a panic.
 pub(crate) struct Claim<'c, T: ?Sized> {
     catalog: &'c Catalog<T>,
     slot: u16,
 }
 
 impl<T: ?Sized> Claim<'_, T> {
-    /// The tree is open: who waits for it gets it. `create` makes its root entry, if it has none.
+    /// Publishes the tree as open, so that threads waiting for it get it. `create` makes its root entry, if it has
+    /// none.
     pub(crate) fn publish(self, tree: &Arc<T>, create: impl FnOnce()) {
         let mut slots = self.catalog.slots.lock();
         create();

@@ -1,38 +1,39 @@
-//! Where threads sleep that wait for a lock word: a queue for each address, outside of the words.
+//! Where threads that wait for a lock word sleep: one queue for each address, outside of the words.
 //!
-//! Who unlocks does nothing for the sleepers: it stays a plain store. Who locks looks at one counter first. If anybody sleeps
-//! for the word since more than a [slice](SLICE) of time, it hands the word that it has locked over to the thread that has
-//! slept longest, and waits itself: so nobody starves, neither a reader nor a writer, however often the others lock. (Not at
-//! once, because a thread that wakes up costs as much as dozens of changes of a leaf.)
+//! A thread that unlocks does nothing for the sleepers, so unlocking stays a plain store. A thread that locks first
+//! looks at one counter. If a thread has slept for the word for longer than a [slice](SLICE) of time, the locking
+//! thread hands the lock that it has just taken over to the thread that has slept longest, and waits itself. So no
+//! reader or writer starves, however often other threads lock. (The handover is not immediate, because waking a thread
+//! costs as much as dozens of changes of a leaf.)
 //!
-//! If nobody locks the word any more, the sleepers find that out by themselves: they sleep for a limited time, which is never
-//! much longer than they have waited already.
+//! If nobody locks the word again, the sleepers find that out by themselves: each sleep is limited to a time that is
+//! never much longer than the thread has already waited.
 
 use parking_lot_core::{DEFAULT_PARK_TOKEN, ParkResult, UnparkToken, park, unpark_one};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long others may lock a word over and over while a thread sleeps for it.
+/// How long other threads may lock a word over and over while a thread sleeps for it.
 const SLICE: Duration = Duration::from_micros(250);
-/// How long the first sleep lasts at most; each one is twice as long as the one before, up to [`LONGEST`]. Who sleeps again
-/// has lost its place in the queue.
+/// The longest duration of the first sleep. Each sleep may last twice as long as the one before, up to [`LONGEST`]. A
+/// thread that sleeps again has lost its place in the queue.
 const SHORTEST: Duration = Duration::from_micros(100);
 const LONGEST: Duration = Duration::from_millis(4);
-/// So many groups of words, by their addresses.
+/// The number of groups into which words are hashed by address.
 const GROUPS: usize = 64;
 
-/// What the sleeper is told who is handed the lock.
+/// Tells a sleeper that it was handed the lock.
 const HANDED_OVER: UnparkToken = UnparkToken(1);
 
-/// In lines of its own: everybody who locks reads it, and nobody writes to it as long as nobody waits long.
+/// In lines of its own: every thread that locks reads it, and nobody writes to it as long as nobody waits long.
 #[repr(align(128))]
 struct Sleepers(AtomicU32);
 
-/// All threads that sleep, or are about to.
+/// The number of threads that sleep or are about to.
 static SLEEPERS: Sleepers = Sleepers(AtomicU32::new(0));
 
-/// Words with one clock.
+/// Words that share one clock.
 struct Group {
     sleepers: AtomicU32,
     /// When the next sleeper is to be woken, in nanoseconds of [`now`].
@@ -50,7 +51,7 @@ fn now() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// Whether a thread sleeps for any word; one that is about to may be missed.
+/// Whether any thread sleeps for any word. A thread that is just about to sleep may be missed.
 #[inline(always)]
 pub(crate) fn anyone_sleeps() -> bool {
     SLEEPERS.0.load(Ordering::Relaxed) != 0
@@ -59,12 +60,13 @@ pub(crate) fn anyone_sleeps() -> bool {
 /// A thread that waits for a word.
 #[derive(Default)]
 pub(crate) struct Sleep {
-    /// How often it has slept.
+    /// The number of times it has slept.
     times: u32,
 }
 
 impl Sleep {
-    /// Sleeps for a while, if the word at this address is locked. True if the lock was handed over to this thread.
+    /// Sleeps for a while if the word at this address is locked. Returns true if the lock was handed over to this
+    /// thread.
     #[cold]
     pub(crate) fn sleep(&mut self, word: usize, is_locked: impl FnOnce() -> bool) -> bool {
         let group = group(word);
@@ -74,8 +76,8 @@ impl Sleep {
             group.due.store(now() + SLICE.as_nanos() as u64, Ordering::Relaxed);
         }
         SLEEPERS.0.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the address is that of the caller's word, which nobody else uses as a key; what is called under the
-        // queue's lock neither panics nor parks.
+        // SAFETY: the address is that of the caller's word, which nobody else uses as a key. The callbacks that run
+        // under the queue's lock neither panic nor park.
         let result =
             unsafe { park(word, is_locked, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, Some(Instant::now() + longest)) };
         SLEEPERS.0.fetch_sub(1, Ordering::Relaxed);
@@ -84,7 +86,8 @@ impl Sleep {
     }
 }
 
-/// Hands a word that this thread has locked over to the thread that has slept longest for it, if it is time. False if not.
+/// If it is time, hands the lock of this word, which this thread holds, over to the thread that has slept longest for
+/// it. Returns false if it did not.
 pub(crate) fn hand_over(word: usize) -> bool {
     let group = group(word);
     if group.sleepers.load(Ordering::Relaxed) == 0 || now() < group.due.load(Ordering::Relaxed) {
@@ -93,8 +96,8 @@ pub(crate) fn hand_over(word: usize) -> bool {
     // SAFETY: as in `sleep`.
     let woken = unsafe { unpark_one(word, |_| HANDED_OVER) }.unparked_threads > 0;
     if woken {
-        // Whoever is next waits for a slice again. Not if nobody slept for this word, but for another one of the group: that one
-        // is perhaps locked more seldom.
+        // The next sleeper waits for a whole slice again. The clock is not reset if nobody slept for this word but for
+        // another one of the group, because that one may be locked less often.
         group.due.store(now() + SLICE.as_nanos() as u64, Ordering::Relaxed);
     }
     woken
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// However often other words of its group are locked, for which nobody sleeps.
+    /// This holds however often other words of its group are locked for which nobody sleeps.
     #[test]
     fn who_sleeps_long_is_handed_the_lock() {
         let words: Vec<AtomicU32> = (0..1000).map(|_| AtomicU32::new(0)).collect();
@@ -126,7 +129,7 @@ mod tests {
                 }
                 let handed_over = !hand_over(other) && hand_over(wanted);
                 if !handed_over {
-                    // It was awake, or wants a processor to say so.
+                    // The sleeper was awake, or still needs a processor to start sleeping.
                     std::thread::sleep(SLICE);
                 }
                 handed_over
