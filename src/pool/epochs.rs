@@ -1,22 +1,23 @@
-//! Epochs: when what readers may still know can be used again.
+//! Epochs: when the space of something that readers may still know can be used again.
 //!
-//! The protocol, step by step, and its invariants E1 to E3 are in `docs/design.md`, section 6. Here is why they are enough, for a
-//! reader that pinned `p` and something that was retired in `r`.
+//! The protocol, step by step, and its invariants E1 to E3 are in `docs/design.md`, section 6. Here is why they are
+//! enough, for a reader that pinned `p` and an item that was retired in `r`.
 //!
-//! - `p > r`. The reader saw that `p` is current, so all that came before the store of `p` came before its pin: the advance
-//!   beyond `r`, by the lock the retirement, and by E3 the store that made the thing unreachable. The reader does not find
-//!   it.
-//! - `p <= r`. The reader may find it. In the order of the sequentially consistent accesses, its count comes before its
-//!   second look at the epoch, which found `p` (E2), so before the store of `p + 1`, so before the look at the pins of `p`
-//!   that has to find none before `p + 2` (E1). That look finds the count, or one that came later: when it finds 0, the
-//!   reader has unpinned, and by release and acquire all that it read came before. So the epoch stays below `p + 2 <= r + 2`
-//!   as long as the pin is held; and when something is ripe, the loads of its readers *happen before* the stores of whoever
-//!   uses it again, which therefore need no fence of their own.
+//! - `p > r`. The reader saw that `p` was current, so everything before the store of `p` came before its pin: the
+//!   advance beyond `r`; therefore, by the lock, the retirement; and therefore, by E3, the store that made the item
+//!   unreachable. The reader does not find it.
+//! - `p <= r`. The reader may find the item. In the total order of the sequentially consistent accesses, its count
+//!   comes before its second look at the epoch, which found `p` (E2). That look comes before the store of `p + 1`, and
+//!   so before the look at the pins of `p` that must find none before `p + 2` (E1). That look sees the count or a later
+//!   value. When it sees 0, the reader has unpinned, and by release and acquire everything that the reader read came
+//!   before. So the epoch stays below `p + 2 <= r + 2` as long as the pin is held. When the item is ripe, the loads of
+//!   its readers *happen before* the stores of the thread that uses its space again. Those stores therefore need no
+//!   fence of their own.
 //!
 //! One epoch less is not enough: a reader of `r` does not keep the epoch from becoming `r + 1`.
 //!
 //! A pin may end on another thread than the one where it began. A reader that never unpins (a forgotten iterator) keeps
-//! everything retired from getting ripe, until the tree is closed.
+//! everything retired from ripening until the tree is closed.
 
 use crate::delay::delay;
 use crate::shards::{SHARDS, Shard, shard};
@@ -25,11 +26,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 thread_local! {
-    /// What each reader that stays holds, if it began on this thread, wherever it ends; and the thread itself.
+    /// Shared by the thread itself and by each staying reader that began on it, on whatever thread that reader ends.
     static HERE: Arc<()> = Arc::new(());
 }
 
-/// Says, as long as it is held, that a reader has begun on this thread that outlasts a call.
+/// As long as it is held, a reader that outlasts a call exists which began on this thread.
 #[derive(Debug)]
 pub(crate) struct Staying {
     _here: Option<Arc<()>>,
@@ -37,26 +38,27 @@ pub(crate) struct Staying {
 
 impl Staying {
     pub(crate) fn here() -> Self {
-        // A thread that ends has nothing left to write.
+        // A thread that is ending has nothing left to write.
         Self { _here: HERE.try_with(Arc::clone).ok() }
     }
 }
 
-/// Whether a reader has begun on this thread that outlasts a call, and has not ended: it may have gone to another thread.
+/// Whether a reader that outlasts a call has begun on this thread and has not ended. It may have moved to another
+/// thread.
 pub(crate) fn reads_here() -> bool {
     HERE.try_with(|here| Arc::strong_count(here) > 1).unwrap_or(false)
 }
 
-/// So many epochs after its retirement, something is ripe.
+/// The number of epochs after its retirement at which an item is ripe.
 const GRACE: u64 = 2;
 
-/// So many retired bytes are looked after at once. What weighs as much is [awaited](Pin::leave).
+/// When this many bytes are retired, ripe items are collected at once. An item of this weight is [awaited](Pin::leave).
 pub(crate) const HEAVY: u64 = 64 << 10;
 
-/// Everything retired weighs at least this much.
+/// Each retired item counts for at least this many bytes.
 const LIGHT: u64 = HEAVY / 64;
 
-/// The epochs of one tree, and what was retired in them.
+/// The epochs of one tree, and the items that were retired in them.
 pub(crate) struct Epochs<T> {
     clock: Shard<Clock>,
     /// Pins of even and of odd epochs.
@@ -64,27 +66,27 @@ pub(crate) struct Epochs<T> {
     retired: Mutex<Retired<T>>,
 }
 
-/// What every pin reads, and few write.
+/// Every pin reads it, and few threads write to it.
 #[derive(Default)]
 struct Clock {
     now: AtomicU64,
-    /// Whether something heavy is retired and not ripe.
+    /// Whether something heavy is retired and not yet ripe.
     awaited: AtomicBool,
 }
 
 struct Retired<T> {
-    /// With their epochs, which ascend.
+    /// The items with their epochs, which ascend.
     items: VecDeque<(u64, T)>,
-    /// How much was retired since somebody looked whether anything is ripe.
+    /// How many bytes were retired since somebody last looked for ripe items.
     weight: u64,
-    /// When everything heavy is ripe.
+    /// The epoch in which everything heavy will be ripe.
     awaited: u64,
 }
 
-/// A reader's hold on an epoch: nothing that it may know is used again while it lasts.
+/// A reader's hold on an epoch. While it lasts, nothing that the reader may know is used again.
 pub(crate) struct Pin<'e> {
     clock: &'e Clock,
-    /// Where it is counted.
+    /// The counter that counts it.
     count: &'e AtomicU64,
     /// The oldest epoch that it may have kept from ending.
     since: u64,
@@ -96,7 +98,7 @@ impl<T> Epochs<T> {
         Self { clock: Shard::default(), readers: Box::default(), retired: Mutex::new(retired) }
     }
 
-    /// Holds on to the current epoch.
+    /// Pins the current epoch.
     #[inline]
     pub(crate) fn pin(&self) -> Pin<'_> {
         self.pin_in(shard())
@@ -118,13 +120,14 @@ impl<T> Epochs<T> {
             if now == epoch {
                 return Pin { clock, count, since };
             }
-            // Whoever looked at the counts meanwhile may have found this one: `since` remembers it.
+            // A thread that looked at the counts meanwhile may have found this one. `since` remembers that.
             count.fetch_sub(1, Ordering::SeqCst);
             epoch = now;
         }
     }
 
-    /// Takes what nothing leads to any more, with how many bytes it weighs; returns what is ripe, now and then.
+    /// Retires items that nothing leads to any more; each comes with its weight in bytes. Sometimes returns items that
+    /// are ripe.
     pub(crate) fn retire(&self, items: impl IntoIterator<Item = (T, u64)>) -> Vec<T> {
         let mut retired = self.retired.lock();
         let now = self.clock.0.now.load(Ordering::Relaxed);
@@ -138,12 +141,12 @@ impl<T> Epochs<T> {
         if retired.weight < HEAVY { Vec::new() } else { self.ripen(&mut retired, GRACE) }
     }
 
-    /// What is ripe.
+    /// The items that are ripe.
     pub(crate) fn collect(&self) -> Vec<T> {
         self.collect_after(GRACE)
     }
 
-    /// What would be ripe if things had to wait for so many epochs.
+    /// The items that would be ripe if they had to wait for `grace` epochs.
     pub(super) fn collect_after(&self, grace: u64) -> Vec<T> {
         self.ripen(&mut self.retired.lock(), grace)
     }
@@ -151,7 +154,8 @@ impl<T> Epochs<T> {
     fn ripen(&self, retired: &mut Retired<T>, grace: u64) -> Vec<T> {
         let clock = &self.clock.0;
         retired.weight = 0;
-        // Before the counts are looked at: a reader who is not seen to have left sees that it is awaited (see `leave`).
+        // This comes before the look at the counts: a reader that is not seen to have left then sees that it is awaited
+        // (see `leave`).
         clock.awaited.store(retired.awaited > clock.now.load(Ordering::Relaxed), Ordering::SeqCst);
         let last = retired.items.back().map_or(0, |&(epoch, _)| epoch + grace);
         let mut now = clock.now.load(Ordering::Relaxed);
@@ -165,10 +169,10 @@ impl<T> Epochs<T> {
         retired.items.drain(..ripe).map(|(_, item)| item).collect()
     }
 
-    /// Ends the epoch `now` if nobody holds the one before it. Under the lock.
+    /// Ends the epoch `now` if no pin holds the one before it. The caller holds the lock.
     fn advance(&self, now: u64) -> bool {
         sequentially_consistent();
-        // The epoch before has the parity of the one after.
+        // The previous epoch and the next one have the same parity.
         let of_last = |shard: &Shard<[AtomicU64; 2]>| shard.0[(now + 1) as usize % 2].load(Ordering::SeqCst);
         let ends = self.readers.iter().all(|shard| of_last(shard) == 0);
         delay();
@@ -178,34 +182,35 @@ impl<T> Epochs<T> {
         ends
     }
 
-    /// Whether anything is retired and was not given out.
+    /// Whether anything is retired and was not yet returned as ripe.
     pub(crate) fn has_retired(&self) -> bool {
         !self.retired.lock().items.is_empty()
     }
 
-    /// Whether a reader keeps something heavy.
+    /// Whether something heavy waits for readers to leave.
     pub(crate) fn is_awaited(&self) -> bool {
         self.clock.0.awaited.load(Ordering::SeqCst)
     }
 
-    /// Everything retired: there is no reader, because a pin borrows the epochs.
+    /// All retired items. There are no readers, because a pin borrows the epochs.
     pub(crate) fn take_retired(&mut self) -> Vec<T> {
         self.retired.lock().items.drain(..).map(|(_, item)| item).collect()
     }
 }
 
 impl<T: Clone> Epochs<T> {
-    /// What is retired now.
+    /// The items that are currently retired.
     pub(crate) fn retired(&self) -> Vec<T> {
         self.retired.lock().items.iter().map(|(_, item)| item.clone()).collect()
     }
 }
 
 impl Pin<'_> {
-    /// Lets go; true if something heavy waits and this pin may have been in its way: then the caller is to
-    /// [collect](Epochs::collect), because perhaps nobody else comes by.
+    /// Ends the pin. Returns true if something heavy waits and this pin may have been in its way. The caller must then
+    /// [collect](Epochs::collect), because perhaps no other thread will.
     ///
-    /// Either whoever looked at the counts saw that this pin is gone, or this looks after it said that it waits.
+    /// Either the thread that looked at the counts saw that this pin is gone, or this pin looks at `awaited` after that
+    /// thread has set it.
     #[inline]
     #[must_use]
     pub(crate) fn leave(self) -> bool {

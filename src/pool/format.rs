@@ -7,9 +7,9 @@ use crate::medium::{LINE, MEASURED, Medium, Step};
 
 /// "BRISTLEC" in the file's first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"BRISTLEC");
-/// In the magic's place while a pool is being created.
+/// It stands in the magic's place while a pool is being created.
 pub(crate) const BIRTH: u64 = u64::from_le_bytes(*b"BRISTLE?");
-/// The format this crate writes, and the newest it reads.
+/// The format version that this crate writes, and the newest one that it reads.
 pub(crate) const VERSION: u64 = 1;
 
 const COMPAT: u64 = 0;
@@ -20,21 +20,21 @@ const TWINS: [u64; 2] = [0, 4096];
 const WORDS: usize = 16;
 const BYTES: u64 = WORDS as u64 * 8;
 const ROOTS: u64 = 8192;
-// What costs are measured on belongs to nobody else.
+// The lines on which costs are measured belong to nothing else.
 const _: () = assert!(MEASURED.start >= TWINS[0] + BYTES && MEASURED.end <= TWINS[1]);
 /// Bytes of one tree's root entry.
 pub(crate) const ROOT_BYTES: u64 = 256;
 
-/// The sizes chosen when a pool is created. They never change, but for the capacity, which only grows.
+/// The sizes that are chosen when a pool is created. They never change, except for the capacity, which only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// Bytes in a segment: a power of two.
     pub(crate) segment: u64,
-    /// How many segments the table has room for.
+    /// The number of segments that the table has room for.
     pub(crate) limit: u32,
-    /// How many trees the directory has room for.
+    /// The number of trees that the directory has room for.
     pub(crate) trees: u32,
-    /// Bytes in the pool: of the header and of the segments that may be used.
+    /// Bytes in the pool: the header, and the segments that may be used.
     pub(crate) capacity: u64,
 }
 
@@ -57,7 +57,7 @@ impl Geometry {
         (self.table() + u64::from(self.limit) * 8).next_multiple_of(self.segment.max(4096))
     }
 
-    /// Segments that the capacity has room for.
+    /// The number of segments that the capacity has room for.
     pub(crate) fn segments(&self) -> u32 {
         (self.capacity.saturating_sub(self.first()) / self.segment).min(u64::from(self.limit)) as u32
     }
@@ -72,7 +72,7 @@ impl Geometry {
         self.first() + u64::from(self.limit) * self.segment
     }
 
-    /// Checks what the caller, or a file, asks for.
+    /// Checks the sizes that the caller, or a file, asks for.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         if !self.segment.is_power_of_two() || !Self::SEGMENTS.contains(&self.segment) {
             return Err(ErrorKind::Option {
@@ -115,7 +115,7 @@ pub(crate) struct Superblock {
     ro_compat: u64,
 }
 
-/// Why one twin cannot be used.
+/// The reason why one twin cannot be used.
 enum Bad {
     Unborn,
     OtherOrder,
@@ -127,7 +127,7 @@ enum Bad {
 
 impl Superblock {
     pub(crate) fn new(geometry: Geometry) -> Self {
-        // Unique, not secret: the standard library seeds its hashers from the system's random source.
+        // The UUID must be unique, not secret. The standard library seeds its hashers from the system's random source.
         let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
         let uuid = [random(), random()];
         Self { geometry, uuid, session: 0, space: 0, boot: 0, marked: 0, compat: COMPAT, ro_compat: RO_COMPAT }
@@ -138,12 +138,13 @@ impl Superblock {
         self.session.is_multiple_of(2)
     }
 
-    /// How often the pool was opened for writing.
+    /// The number of times that the pool was opened for writing.
     pub(crate) fn boots(&self) -> u64 {
         self.session.div_ceil(2)
     }
 
-    /// The pool is in use from now on, in this boot; 0 if nothing is at stake when the machine goes down.
+    /// Marks the pool as in use from now on, in this boot. `boot` is 0 if nothing is at stake when the machine goes
+    /// down.
     pub(crate) fn opened(&mut self, boot: u64) {
         self.session = self.session.wrapping_add(if self.is_clean() { 1 } else { 2 });
         if !self.is_marked(boot) {
@@ -151,22 +152,22 @@ impl Superblock {
         }
     }
 
-    /// Whether the machine has gone down since the pool was written to and not synced.
+    /// Whether the machine has gone down since the pool was written to and before it was synced.
     pub(crate) fn outlived(&self, boot: u64) -> bool {
         self.boot != 0 && boot != 0 && self.boot != boot
     }
 
-    /// Whether a crash of the machine leaves a superblock that names this boot.
+    /// Whether the superblock on the disk already names this boot.
     pub(crate) fn is_marked(&self, boot: u64) -> bool {
         self.boot == boot && self.marked == boot
     }
 
-    /// The superblock was synced since the pool was [opened](Self::opened).
+    /// Notes that the superblock was synced since the pool was [opened](Self::opened).
     pub(crate) fn mark(&mut self) {
         self.marked = self.boot;
     }
 
-    /// Takes back what an orderly close said: it may have been said of other bytes than those that are there.
+    /// Takes back what an orderly close recorded: the bytes that are there may not be those that it described.
     pub(crate) fn distrust(&mut self) {
         self.session |= 1;
         self.space = 0;
@@ -177,7 +178,7 @@ impl Superblock {
         self.is_clean() && space != 0 && space == self.space
     }
 
-    /// The pool is closed in order; everything else may have been synced.
+    /// Marks the pool as closed in order. `synced` says whether everything else was synced.
     pub(crate) fn closed(&mut self, space: u64, synced: bool) {
         self.space = space;
         if synced {
@@ -188,7 +189,7 @@ impl Superblock {
 
     /// Whether the medium can hold such a pool, and this crate may use it.
     pub(crate) fn check<M: Medium>(&self, m: &M, read_only: bool) -> Result<(), Fault> {
-        // A valid checksum with impossible sizes is damage, or malice.
+        // Impossible sizes under a valid checksum are damage, or malice.
         self.geometry.check().map_err(|_| Broken::new(56, "S1: impossible geometry"))?;
         let unknown = self.ro_compat & !RO_COMPAT;
         if !read_only && unknown != 0 {
@@ -259,22 +260,22 @@ impl Superblock {
         })
     }
 
-    /// Whether the first bytes of a file are those of a pool whose creation was cut (S3): nothing but the mark, and perhaps a
-    /// part of twin B. With anything else it was a pool once, and is damaged.
+    /// Whether the first bytes of a file are those of a pool whose creation was cut (S3): nothing but the mark, and
+    /// perhaps a part of twin B. If there is anything else, the file was a pool once and is damaged.
     pub(crate) fn is_unborn(head: &[u8]) -> bool {
         let (words, _) = head.as_chunks::<8>();
         words.first().is_some_and(|&word| u64::from_le_bytes(word) == BIRTH)
             && Self::is_blank(words.len() as u64 * 8, |at| u64::from_le_bytes(words[at as usize / 8]))
     }
 
-    /// Whether nothing was ever written to `len` bytes, but for the twins, of which B is not valid.
+    /// Whether nothing was ever written to `len` bytes, except for the twins, of which B is not valid.
     fn is_blank(len: u64, load: impl Fn(u64) -> u64) -> bool {
         let twin = TWINS[1]..TWINS[1] + BYTES;
         let whole = len >= twin.end && Self::decode(&std::array::from_fn(|i| load(twin.start + i as u64 * 8))).is_ok();
         !whole && (BYTES..len).step_by(8).filter(|at| !twin.contains(at)).all(|at| load(at) == 0)
     }
 
-    /// Reads both twins and takes the newer valid one; also says which one that was.
+    /// Reads both twins and returns the newer valid one, with its number.
     pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize), Fault> {
         if m.facts().len < TWINS[1] + BYTES {
             return Err(ErrorKind::NotAPool { found: "a file too short for a superblock" }.into());
@@ -292,7 +293,7 @@ impl Superblock {
             }
             (Err(a), Err(b)) => [a, b],
         };
-        // Neither is usable: report what tells most.
+        // Neither twin is usable: report the most informative reason.
         let mut report = ErrorKind::NotAPool { found: "no magic number" };
         for bad in bad {
             match bad {
@@ -308,7 +309,7 @@ impl Superblock {
         Err(report.into())
     }
 
-    /// Replaces both twins; `current` is the one that was read. Returns with both durable.
+    /// Replaces both twins. `current` is the one that was read. Both are durable when this returns.
     pub(crate) fn write<M: Medium>(&self, m: &M, current: usize) {
         let words = self.encode();
         for twin in [1 - current, current] {
@@ -321,11 +322,12 @@ impl Superblock {
         }
     }
 
-    /// Marks a new pool's header as unborn; the first [`write`](Self::write) gives birth to it. The roots and the table
-    /// are zero already.
+    /// Marks a new pool's header as unborn; the first [`write`](Self::write) makes it a pool. The roots and the table
+    /// are already zero.
     pub(crate) fn conceive<M: Medium>(m: &M) {
         if m.load(TWINS[1]) != 0 {
-            // No fence: until the next one there is the mark or the old pool, and nothing else has changed.
+            // This needs no fence: until the next one there is either the mark or the old pool, and nothing else has
+            // changed.
             m.store(TWINS[1], 0);
             m.flush(TWINS[1], 8, Step::HeaderClear);
         }
@@ -335,7 +337,7 @@ impl Superblock {
     }
 }
 
-/// A checksum of words: CRC-32 of their bytes, and its complement so that zeros never look valid.
+/// A checksum of words: the CRC-32 of their bytes, together with its complement, so that zeros never look valid.
 pub(crate) fn checksum(words: &[u64]) -> u64 {
     let crc = u64::from(crc(words.iter().copied()));
     crc | (!crc) << 32
@@ -343,7 +345,7 @@ pub(crate) fn checksum(words: &[u64]) -> u64 {
 
 /// CRC-32 of the words' bytes.
 pub(crate) fn crc(words: impl IntoIterator<Item = u64>) -> u32 {
-    // Large pieces: the checksum's fast path wants more than a word at a time.
+    // Hash in large pieces: the checksum's fast path needs more than a word at a time.
     let mut piece = [0; 4096];
     let mut filled = 0;
     let mut hasher = crc32fast::Hasher::new();

@@ -1,8 +1,8 @@
-//! What a pool and its trees are, for reports.
+//! Descriptions of pools and trees, for reports.
 
 use crate::medium::Domain;
 
-/// What an open pool is, for reports.
+/// A description of an open pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stat {
@@ -12,24 +12,24 @@ pub struct Stat {
     pub uuid: [u64; 2],
     /// The on-media format.
     pub format: u64,
-    /// Bytes there may be.
+    /// The greatest size of the pool, in bytes.
     pub capacity: u64,
     /// Bytes in a segment.
     pub segment: u64,
-    /// Bytes not yet given to a tree.
+    /// Bytes not yet assigned to a tree.
     pub available: u64,
-    /// How often the pool was opened for writing.
+    /// The number of times that the pool was opened for writing.
     pub boots: u64,
-    /// Whether it had been closed in order before this open.
+    /// Whether the pool had been closed in order before this open.
     pub was_clean: bool,
-    /// Whether the machine went down before all changes were on the disk: the pool opens for reading only, or
+    /// Whether the machine went down before all changes were on the disk. Such a pool only opens for reading, or
     /// [after a check](crate::Options::open_after_power_loss).
     pub power_loss: bool,
-    /// What a crash takes away.
+    /// The durability domain, which says which crashes changes survive.
     pub durability: Domain,
 }
 
-/// What a tree in a pool is, without opening it.
+/// A description of a tree in a pool, which is available without opening the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreeInfo {
@@ -41,11 +41,11 @@ pub struct TreeInfo {
     pub slots: u32,
     /// Its kind of index.
     pub index: &'static str,
-    /// What the keys are.
+    /// The kind of the keys.
     pub keys: &'static str,
-    /// What the values are.
+    /// The kind of the values.
     pub values: &'static str,
-    /// Bytes of segments it has.
+    /// Bytes of all segments that belong to the tree.
     pub bytes: u64,
     /// Whether its close record is valid.
     pub closed: bool,

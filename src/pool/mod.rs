@@ -36,15 +36,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open pool.
 ///
-/// A handle: cloning it is cheap, and trees keep their pool open. When the last handle goes, or at
-/// [`close`](Self::close), the pool is closed in order, which makes the next open instant. A process that dies instead
-/// loses nothing that was acknowledged; the next open then walks the trees.
+/// It is a handle: cloning it is cheap, and trees keep their pool open. The pool is closed in order when the last
+/// handle is dropped, or by [`close`](Self::close). The next open is then instant. If the process dies instead, no
+/// acknowledged change is lost, but the next open walks the trees.
 ///
-/// A process that came by `fork` from the one that opened the pool does not have it: changes are refused with
-/// [`ErrorKind::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. What it reads is made of
-/// what was there at the fork and of what the other process has changed since: answers may be wrong, and a read may wait
-/// for ever for a lock that another thread held at the fork, but nothing is undefined. As long as such a process keeps
-/// its handles, the pool stays locked. So fork before opening, or exec.
+/// A child process that was created by `fork` does not own the pool that its parent opened. In the child, changes are
+/// refused with [`ErrorKind::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. Reads
+/// in the child mix what was there at the fork with what the parent has changed since. Answers may be wrong, and a read
+/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. As long as such
+/// a child keeps its handles, the pool stays locked. So fork before opening, or exec.
 ///
 /// # Examples
 ///
@@ -77,17 +77,17 @@ impl<M: Medium> fmt::Debug for Pool<M> {
 
 /// Everything about an open pool.
 pub(crate) struct PoolState<M: Medium> {
-    // Before `medium`: dropping writes to it.
+    // Declared before `medium`, because dropping it writes to the medium.
     superblock: Mutex<(Superblock, usize)>,
     pub(crate) segments: Segments,
-    /// The open trees by root slot. Its lock is the one under which roots are created and deleted.
+    /// The open trees by root slot. Roots are created and deleted under its lock.
     catalog: Catalog<OpenTree>,
     was_clean: bool,
-    /// Whether the pool was declared in use, and is to be closed; or is only read.
+    /// Whether the pool was declared in use and must be closed. If not, it is only read.
     in_use: AtomicBool,
     /// Whether an ordinary file is synced when the pool is opened and closed.
     sync: bool,
-    /// Wants to hear how far the opening of a tree is.
+    /// The callback that reports the progress of opening a tree.
     pub(crate) watch: Option<Watch>,
     pub(crate) medium: M,
 }
@@ -96,7 +96,7 @@ pub(crate) struct PoolState<M: Medium> {
 type OpenTree = dyn Any + Send + Sync;
 
 impl Pool {
-    /// The options to create or open a pool with.
+    /// The options for creating or opening a pool.
     pub fn options() -> Options {
         Options::default()
     }
@@ -112,7 +112,7 @@ impl Pool {
 }
 
 impl<M: Medium> Pool<M> {
-    /// What survives which crash.
+    /// The durability domain, which says which crashes changes survive.
     pub fn durability(&self) -> Domain {
         self.state.medium.facts().domain
     }
@@ -139,14 +139,14 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// The trees there are, in no particular order.
+    /// All trees in the pool, in no particular order.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Corrupt`] if a root entry is damaged.
     pub fn trees(&self) -> Result<Vec<TreeInfo>> {
         let state = &*self.state;
-        // As long as a root entry is read: it may be another tree's by then.
+        // Held as long as root entries are read: otherwise an entry could become another tree's meanwhile.
         let _slots = state.still_roots();
         let live = state.named(state.live())?;
         Ok(live.into_iter().map(|root| state.describe(root)).collect())
@@ -156,31 +156,31 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoSuchTree`]; [`ErrorKind::StillOpen`] while a handle to the tree is alive; [`ErrorKind::TreeName`];
-    /// [`ErrorKind::ReadOnly`]; [`ErrorKind::Forked`]; [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::NoSuchTree`]; [`ErrorKind::StillOpen`] while a handle to the tree is alive;
+    /// [`ErrorKind::TreeName`]; [`ErrorKind::ReadOnly`]; [`ErrorKind::Forked`]; [`ErrorKind::Corrupt`].
     ///
     /// # Complexity
     ///
-    /// One line flushed and one fence, after which the tree is gone; then the lines of the segment table that name its
-    /// segments, eight to a line, and another fence.
+    /// One line flushed and one fence, after which the tree is gone. Then the lines of the segment table that name its
+    /// segments (eight entries to a line), and another fence.
     ///
     /// # Crash consistency
     ///
-    /// The tree is there whole, or gone whole.
+    /// The tree is there whole, or is gone.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
         self.state.named(self.state.drop_tree(name))
     }
 
     /// Closes the pool in order, so that the next open is instant.
     ///
-    /// Dropping the last handle does the same, but cannot report an error. On an ordinary file it waits until everything is
-    /// on the disk ([`Options::sync`]). Trees are handles to their pool: drop them first.
+    /// Dropping the last handle does the same, but cannot report an error. On an ordinary file, this waits until
+    /// everything is on the disk ([`Options::sync`]). Trees are handles to their pool: drop them first.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the system cannot write to the disk: the pool is left as if the process had been killed.
-    /// [`ErrorKind::StillOpen`] if trees or other handles are alive; the pool stays open through them, and the last one closes
-    /// it. [`ErrorKind::Forked`].
+    /// [`ErrorKind::Io`] if the system cannot write to the disk; the pool is left as if the process had been killed.
+    /// [`ErrorKind::StillOpen`] if trees or other handles are alive; the pool stays open through them, and dropping the
+    /// last one closes it. [`ErrorKind::Forked`].
     ///
     /// # Examples
     ///
@@ -217,7 +217,7 @@ impl<M: Medium> Pool<M> {
 }
 
 impl<M: Medium> PoolState<M> {
-    /// Reads the header of a pool. Nothing is stored before it is [taken possession of](Self::take).
+    /// Reads the header of a pool. Nothing is stored before [`take`](Self::take).
     pub(crate) fn open(
         medium: M,
         (superblock, twin): (Superblock, usize),
@@ -239,12 +239,12 @@ impl<M: Medium> PoolState<M> {
         })
     }
 
-    /// Takes possession of a pool: declares it in use.
+    /// Takes possession of a pool by marking it as in use.
     pub(crate) fn take(&mut self) -> Result<(), Fault> {
         let live: Vec<u16> = self.live_roots()?.into_iter().map(|root| root.slot).collect();
         let superblock = self.superblock.lock().0;
         let geometry = superblock.geometry;
-        // Holes where the pool is in use could fault when the disk is full.
+        // Where the pool is in use, holes in the file could fault when the disk is full.
         if !superblock.has_its_space(self.medium.space()) {
             let (table, first) = (geometry.table(), geometry.first());
             let used = (self.segments.high_water() - first) / geometry.segment;
@@ -254,24 +254,25 @@ impl<M: Medium> PoolState<M> {
         let boot = if self.loses_the_machine() { self.medium.facts().boot } else { 0 };
         self.update(|superblock| superblock.opened(boot));
         if !superblock.is_marked(boot) && self.sync {
-            // Before anything else changes. Crash of the machine, until here: the pool as it was, or one that was in use and
-            // did not change; after it, one that says of itself that it may have lost something.
+            // This comes before anything else changes. Crash of the machine, until here: the pool is as it was, or was
+            // in use and did not change. Crash of the machine, after it: the pool itself says that it may have lost
+            // something.
             self.synced()?;
             self.update(Superblock::mark);
         }
         if !self.was_clean {
             self.segments.clear_unused(&self.medium)?;
         }
-        // From here on an orderly close may say that all is well.
+        // From here on, an orderly close may record that all is well.
         *self.in_use.get_mut() = true;
-        // What a crash during the creation or the dropping of a tree left.
+        // These segments are left by a crash during the creation or the dropping of a tree.
         let dead = |entry: &segments::SegmentEntry| live.binary_search(&entry.tree).is_err();
         let ownerless: Vec<u32> = self.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
         self.segments.release(&self.medium, ownerless, dead);
         Ok(())
     }
 
-    /// Whether a crash of the machine takes away what was not synced.
+    /// Whether a crash of the machine loses what was not synced.
     fn loses_the_machine(&self) -> bool {
         self.medium.facts().domain == Domain::Process
     }
@@ -280,10 +281,10 @@ impl<M: Medium> PoolState<M> {
         self.medium.sync().map_err(Fault::io("sync"))
     }
 
-    /// Forgets everything that orderly closes said, of the pool and of its trees: after a crash of the machine it may have
-    /// been said of other bytes than those that are there.
+    /// Forgets everything that orderly closes recorded about the pool and its trees. After a crash of the machine, the
+    /// bytes that are there may not be those that they described.
     ///
-    /// `clear` makes zeros of everything from an offset on: of what the table calls never used (T2).
+    /// `clear` zeroes everything from an offset on, which is all that the table calls never used (T2).
     pub(crate) fn distrust(&mut self, clear: impl FnOnce(&M, u64) -> std::io::Result<()>) -> Result<(), Fault> {
         for root in self.live_roots()? {
             root.set_closed(&self.medium, None);
@@ -296,7 +297,7 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
-    /// Closes the pool in order, once. Trees hold the pool, so all of them are closed by now.
+    /// Closes the pool in order, at most once. Trees hold the pool, so all of them are closed by now.
     fn close(&mut self) -> Result<(), Fault> {
         if !std::mem::take(self.in_use.get_mut()) {
             return Ok(());
@@ -304,7 +305,8 @@ impl<M: Medium> PoolState<M> {
         self.owned()?;
         let synced = self.sync && self.loses_the_machine();
         if synced {
-            // Crash of the machine, until here: the pool names the boot that ended. Then it is whole without that.
+            // Crash of the machine, until here: the pool names the boot that ended. After it, the pool is whole and
+            // need not.
             self.synced()?;
         }
         let space = self.medium.space();
@@ -327,14 +329,14 @@ impl<M: Medium> PoolState<M> {
         superblock.write(&self.medium, *twin);
     }
 
-    /// Names the pool in what goes wrong. Every result passes here once, where it leaves the crate.
+    /// Adds the name of the pool to a fault. Every result passes through here once, where it leaves the crate.
     #[inline]
     pub(crate) fn named<T>(&self, result: Result<T, Fault>) -> Result<T> {
         result.map_err(|fault| self.error(fault))
     }
 
-    /// What a fault means to the caller. What is broken where the pool is another process's, which changes it, says nothing of
-    /// the pool.
+    /// The error that the caller gets for a fault. If the pool belongs to another process, which changes it, damage
+    /// that was found says nothing about the pool.
     #[cold]
     pub(crate) fn error(&self, fault: Fault) -> Error {
         let fault = match self.owned() {
@@ -360,9 +362,9 @@ impl<M: Medium> PoolState<M> {
         (0..geometry.trees as u16).map(move |slot| Root::new(&geometry, slot))
     }
 
-    /// While it is held, no root is created or deleted.
+    /// While the result is held, no root is created or deleted.
     fn still_roots(&self) -> Option<MutexGuard<'_, Slots<OpenTree>>> {
-        // A child that came by `fork` may find the lock held by a thread that it has not.
+        // In a forked child, the lock may be held by a thread that exists only in the parent.
         self.owned().is_ok().then(|| self.catalog.lock())
     }
 
@@ -379,13 +381,13 @@ impl<M: Medium> PoolState<M> {
         self.roots().filter(is_open).map(|root| root.name(&self.medium)).collect()
     }
 
-    /// The root of the tree of this name.
+    /// The root of the tree with this name.
     pub(crate) fn find(&self, name: &str) -> Result<Root, Fault> {
         let _slots = self.still_roots();
         self.find_live(name)?.ok_or_else(|| no_such_tree(name))
     }
 
-    /// Deletes the tree of this name. See [`Pool::drop_tree`].
+    /// Deletes the tree with this name. See [`Pool::drop_tree`].
     fn drop_tree(&self, name: &str) -> Result<(), Fault> {
         self.writable()?;
         roots::check_name(name)?;
@@ -411,7 +413,7 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
-    // For those who hold the catalogue's lock.
+    // The caller of the following functions holds the catalogue's lock.
 
     fn live(&self) -> Result<Vec<Root>, Fault> {
         let mut live = Vec::new();
@@ -427,7 +429,7 @@ impl<M: Medium> PoolState<M> {
         Ok(self.live()?.into_iter().find(|root| root.name(&self.medium) == name))
     }
 
-    /// A root for a new tree. `None`: somebody is just making one free, perhaps.
+    /// A free root for a new tree. `None` means that another thread may just be freeing one.
     fn free_root(&self, slots: &Slots<OpenTree>) -> Result<Option<Root>, Fault> {
         let mut limit = 0;
         let mut unsettled = false;
@@ -441,10 +443,10 @@ impl<M: Medium> PoolState<M> {
         if unsettled { Ok(None) } else { Err(ErrorKind::TooManyTrees { limit }.into()) }
     }
 
-    /// Opens the tree of this name, creating it if need be; or finds it open already. Only who wants a tree that somebody else
-    /// is just opening, creating, closing or dropping waits for that.
+    /// Opens the tree with this name, creates it if necessary, or returns it if it is already open. A caller only waits
+    /// if another thread is opening, creating, closing or dropping the same tree.
     ///
-    /// `create` makes an empty tree for a free root, and tells its head; `open_tree` takes possession of one that is there.
+    /// `create` makes an empty tree for a free root and returns its head; `open_tree` takes over an existing one.
     pub(crate) fn tree(
         &self,
         name: &str,
@@ -488,7 +490,7 @@ impl<M: Medium> PoolState<M> {
         }
     }
 
-    /// An existing tree is opened as what it is.
+    /// Checks that an existing tree is opened as what it is.
     fn check_signature(&self, root: Root, expected: Signature) -> Result<(), Fault> {
         let found = root.signature(&self.medium);
         let tree = || root.name(&self.medium);
@@ -510,7 +512,7 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
-    /// A tree is closed: it may be opened again.
+    /// Notes that a tree is closed, so that it may be opened again.
     pub(crate) fn closed(&self, slot: u16) {
         self.catalog.closed(slot);
     }
@@ -537,7 +539,7 @@ impl<M: Medium> PoolState<M> {
         }
     }
 
-    /// Stores words as an extent of a tree's own; durable when it returns.
+    /// Stores words as an extent of the given tree. Durable when it returns.
     pub(crate) fn write_extent(&self, tree: u16, words: &[u64]) -> Result<u64, Fault> {
         let bytes = words.len() as u64 * 8;
         let count = bytes.div_ceil(self.segments.size()).max(1) as u32;
@@ -547,14 +549,14 @@ impl<M: Medium> PoolState<M> {
         for (i, &word) in words.iter().enumerate() {
             self.medium.store(at + i as u64 * 8, word);
         }
-        // What is not whole of it would be found out by the checksums, and the leaves be looked for as after a crash: this is
-        // for an open that need not.
+        // An incomplete extent would be detected by the checksums, and then the leaves would be found as after a crash.
+        // The flush saves the next open that work.
         self.medium.flush(at, bytes, Step::CloseRecord);
         self.medium.fence(Step::CloseRecord);
         Ok(at)
     }
 
-    /// The words of an extent, if it is one of the tree's and large enough.
+    /// The words of an extent, if it belongs to the tree and is large enough.
     pub(crate) fn read_extent(
         &self,
         tree: u16,
@@ -563,7 +565,7 @@ impl<M: Medium> PoolState<M> {
     ) -> Option<impl ExactSizeIterator<Item = u64> + Clone> {
         let segment = self.segments.of(at).filter(|_| self.segments.within(at) == 0)?;
         let entry = self.segments.entry(segment)?;
-        // As many segments as the table really has for it, so space is reserved for all that is read.
+        // Only segments that the table really has for it count, so space is reserved for everything that is read.
         let there = || extent(&self.segments, segment).len() as u64;
         if entry.kind != SegmentKind::Extent
             || entry.tree != tree
@@ -575,8 +577,8 @@ impl<M: Medium> PoolState<M> {
     }
 }
 
-/// Leaves in a pool that was closed in order what a crash may when an extent is given its segments: a later entry of the segment
-/// table without the first.
+/// Leaves in a pool that was closed in order what a crash may leave while an extent is assigned its segments: a later
+/// entry of the segment table without the first.
 #[cfg(feature = "crash")]
 pub(crate) fn cut_extent<M: Medium>(m: &M) -> Result<(), Fault> {
     let (mut superblock, twin) = Superblock::read(m)?;
@@ -592,7 +594,7 @@ fn no_such_tree(name: &str) -> Fault {
 
 impl<M: Medium> Drop for PoolState<M> {
     fn drop(&mut self) {
-        // Nobody is there to be told. What was not closed in order is found to be so by the next open.
+        // There is nobody to report an error to. The next open will see that the pool was not closed in order.
         let _ = self.close();
     }
 }

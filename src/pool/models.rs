@@ -1,8 +1,8 @@
-//! loom models of epochs, and of a reader of records against one who replaces a record, gives the old one back and uses
-//! its block again.
+//! loom models of epochs, and of a reader of records against a thread that replaces a record, gives the old one back
+//! and uses its block again.
 //!
-//! Each promise has negative controls: without the pin, with a grace of one epoch, and where a wait is announced too late,
-//! the models must find the error.
+//! Each promise has negative controls, in which the models must find an error: without the pin, with a grace of one
+//! epoch, and where a wait is announced too late.
 
 use super::epochs::Epochs;
 use super::format::Geometry;
@@ -20,7 +20,7 @@ use loom::thread;
 enum Without {
     Nothing,
     Pin,
-    /// Of the two epochs that something retired waits.
+    /// The second of the two epochs for which a retired item waits.
     SecondEpoch,
 }
 
@@ -30,14 +30,15 @@ impl Without {
     }
 }
 
-/// Few preemptions find what the negative controls leave out; every interleaving would take hours.
+/// A few preemptions suffice to find what the negative controls leave out. Exploring all interleavings would take
+/// hours.
 fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(check);
 }
 
-/// A pool of one class of records, of 32 bytes, four to a segment; and a leaf of one slot.
+/// A pool with one class of records of 32 bytes, four to a segment, and a leaf of one slot.
 struct Leaf {
     m: Dram,
     segments: Segments,
@@ -61,7 +62,7 @@ impl Leaf {
         Self { m, segments, records, shadow: Shadow::zero(), slot: AtomicU64::new(first) }
     }
 
-    /// Replaces the record, as a map does.
+    /// Replaces the record in the same way as a map does.
     fn replace(&self, bytes: &[u8], without: Without) {
         let new = self.records.write(&self.m, &self.segments, bytes).unwrap();
         let was = self.shadow.lock.lock();
@@ -73,12 +74,13 @@ impl Leaf {
         self.records.collect_after(&self.m, &self.segments, without.grace());
     }
 
-    /// A record of another key.
+    /// Writes a record of another key.
     fn add(&self, bytes: &[u8]) {
         self.records.write(&self.m, &self.segments, bytes).unwrap();
     }
 
-    /// Reads the record, as a map does. Once: a reader whose slot changes while it is looked at gives up here.
+    /// Reads the record in the same way as a map does, but only once: if the slot changes meanwhile, this reader gives
+    /// up.
     fn get(&self, without: Without) -> Option<Vec<u8>> {
         let reading = self.records.reading(&self.m, &self.segments);
         let reading = if without == Without::Pin { reading.unpinned() } else { reading };
@@ -88,7 +90,8 @@ impl Leaf {
     }
 }
 
-/// A record is read whole, and as the one that the slot pointed to, while it is replaced and its block used again.
+/// A reader gets a whole record, and one that the slot pointed to, while the record is replaced and its block used
+/// again.
 fn reader_against_reuse(without: Without) {
     model(3, move || {
         let leaf = Arc::new(Leaf::new());
@@ -101,7 +104,7 @@ fn reader_against_reuse(without: Without) {
             })
         };
         leaf.replace(&SECOND, without);
-        // Into the block of the first, if it was given back.
+        // This takes the block of the first record, if it was given back.
         leaf.add(&OTHER);
         reader.join().unwrap();
     });
@@ -124,7 +127,7 @@ fn loom_a_record_used_again_after_one_epoch_is_found_wrong() {
     reader_against_reuse(Without::SecondEpoch);
 }
 
-/// Something behind a pointer: what is ripe is overwritten.
+/// Items behind a pointer. Ripe items are overwritten.
 struct Thing {
     epochs: Epochs<usize>,
     pointer: AtomicU64,
@@ -143,7 +146,7 @@ impl Thing {
     fn read(&self, shard: usize) {
         let pin = self.epochs.pin_in(shard);
         let thing = self.pointer.load(Ordering::Acquire) as usize;
-        // Others may advance the epoch here, once.
+        // Other threads may advance the epoch here, once.
         assert_eq!(self.things[thing].load(Ordering::Relaxed), GOOD);
         let _ = pin.leave();
     }
@@ -157,7 +160,7 @@ impl Thing {
     }
 }
 
-/// Two readers of two shards, and two retirements: the second collects what the first had to leave.
+/// Two readers in two shards, and two retirements: the second one collects what the first one had to leave.
 fn readers_against_retirements(grace: u64) {
     model(2, move || {
         let thing = Arc::new(Thing::new());
@@ -182,7 +185,8 @@ fn loom_a_grace_of_one_epoch_is_found_wrong() {
     readers_against_retirements(1);
 }
 
-/// Whatever is heavy comes back when the last reader leaves, without anybody else: `leave` says who has to collect it.
+/// A heavy item is collected when the last reader leaves, without help from another thread: `leave` says who must
+/// collect.
 fn last_reader_collects(heeds: bool) {
     model(3, move || {
         let epochs = Arc::new(Epochs::new());

@@ -1,4 +1,4 @@
-//! How a pool is created and opened.
+//! Options for creating and opening pools.
 
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, Step, lines};
@@ -39,7 +39,7 @@ pub struct Options {
     watch: Option<Watch>,
 }
 
-/// The capacity to which a pool may be grown, unless another is asked for, and the most segments it is in.
+/// The default for the greatest capacity, and the greatest number of segments that the default allows.
 const GREATEST: (u64, u64) = (1 << 40, 1 << 19);
 
 impl Default for Options {
@@ -59,51 +59,52 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Bytes that the name of a tree may have.
+    /// The greatest length of a tree's name, in bytes.
     pub const MAX_TREE_NAME: usize = NAME_MAX;
 
-    /// Bytes the pool may come to. The file is sparse: only what is used takes space.
+    /// The size that the pool may reach, in bytes. The file is sparse: only what is used takes space.
     ///
-    /// For an existing pool, a larger capacity makes it grow; a smaller one changes nothing. Default for a new pool:
-    /// 1 GiB, or the [greatest](Self::max_capacity) if that is less.
+    /// For an existing pool, a larger capacity makes it grow; a smaller one changes nothing. The default for a new pool
+    /// is 1 GiB, or the [greatest capacity](Self::max_capacity) if that is less.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
         self
     }
 
-    /// Bytes the pool may ever be grown to, for a new pool.
+    /// For a new pool: the greatest size that it may ever be grown to, in bytes.
     ///
-    /// The table of segments has an entry of 8 bytes for each, in front of the first: `max_capacity / segment_size * 8`
-    /// bytes of the capacity. Of these, what is used takes space. Default: 524,288 segments, whose table is 4 MiB, but no
-    /// more than 1 TiB: that is 1 TiB for segments of 2 MiB and more, and 32 GiB for segments of 64 KiB.
+    /// The segment table has an entry of 8 bytes for each segment and lies in front of the first one. It takes
+    /// `max_capacity / segment_size * 8` bytes of the capacity, of which only the used part takes space. The default is
+    /// 524,288 segments, whose table is 4 MiB, but at most 1 TiB. That is 1 TiB for segments of 2 MiB and more, and 32
+    /// GiB for segments of 64 KiB.
     pub fn max_capacity(mut self, bytes: u64) -> Self {
         self.greatest = Some(bytes);
         self
     }
 
-    /// Bytes of a segment, for a new pool: a power of two from 1 KiB to 1 GiB. A tree takes space by segments.
-    /// Default: 2 MiB.
+    /// For a new pool: the size of a segment in bytes, a power of two from 1 KiB to 1 GiB. A tree takes space in whole
+    /// segments. Default: 2 MiB.
     pub fn segment_size(mut self, bytes: u64) -> Self {
         self.segment = bytes;
         self
     }
 
-    /// How many trees a new pool has room for. Default: 64.
+    /// For a new pool: the number of trees that it has room for. Default: 64.
     pub fn max_trees(mut self, trees: u32) -> Self {
         self.trees = trees;
         self
     }
 
-    /// Whether to create a pool where there is none (no file, or an empty one). Default: true.
+    /// Whether to create a pool if there is none (no file, or an empty one). Default: true.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Opens for reading only: nothing is repaired, trees cannot be opened, but listed and
-    /// [checked](Pool::check). Default: false.
+    /// Opens for reading only: nothing is repaired. Trees can be listed and [checked](Pool::check), but not opened.
+    /// Default: false.
     ///
-    /// To read the trees of a file that is not to be changed, or cannot be, open a [copy in memory](Mapping::Copy):
+    /// To read the trees of a file that must not or cannot be changed, open a [copy in memory](Mapping::Copy):
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -124,30 +125,34 @@ impl Options {
         self
     }
 
-    /// Takes files for what they are not: flushes and fences as this domain wants them, whatever the file system.
+    /// Overrides the durability domain: flushes and fences are made as this domain requires, whatever the file system
+    /// is.
     ///
     /// For tests and measurements: a wrong domain costs time or durability, and [`Pool::durability`] repeats it. The
-    /// environment variable `BRISTLECONE_DOMAIN` does the same from outside. Default: what the mapping of the file tells.
+    /// environment variable `BRISTLECONE_DOMAIN` does the same from outside. The default is what the mapping of the
+    /// file tells.
     pub fn domain(mut self, domain: Domain) -> Self {
         self.domain = Some(domain);
         self
     }
 
-    /// Whether a pool on an ordinary file is written to the disk when it is opened (one page that says so) and when it is
-    /// closed (everything). Default: true.
+    /// Whether a pool on an ordinary file is written to the disk when it is opened (one page, which marks it as in use)
+    /// and when it is closed (everything). Default: true.
     ///
-    /// Then a pool that was closed survives the machine, and one that was open when the machine went down is refused
-    /// with [`ErrorKind::PowerLoss`]. Without it, opening and closing wait for no disk; a pool that was used that way is
-    /// refused after any restart of the machine, or may come back with changes missing and not know it. Where a domain
-    /// survives the machine nothing is synced in any case.
+    /// With it, a pool that was closed survives a crash of the machine, and a pool that was open when the machine went
+    /// down is refused with [`ErrorKind::PowerLoss`]. Without it, opening and closing do not wait for the disk. But a
+    /// pool that was used that way is refused after any restart of the machine, or may come back with changes missing
+    /// and not know it. In a domain that survives a crash of the machine, nothing is synced in any case.
     pub fn sync(mut self, sync: bool) -> Self {
         self.sync = sync;
         self
     }
 
-    /// Calls `watch` now and then while a tree is opened after a crash, which takes in proportion to the number of its leaves.
+    /// Calls `watch` from time to time while a tree is opened after a crash. Such an open takes time in proportion to
+    /// the number of leaves.
     ///
-    /// From any thread, with locks held: it must not use the pool nor fork, and should be quick. Default: nobody is told.
+    /// `watch` is called on any thread, with locks held. It must not use the pool or fork, and it should be quick. By
+    /// default, progress is not reported.
     pub fn progress(mut self, watch: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
         self.watch = Some(Watch::new(watch));
         self
@@ -158,7 +163,7 @@ impl Options {
         let (most, segments) = GREATEST;
         let greatest = self.greatest.unwrap_or(self.segment.saturating_mul(segments).min(most));
         if self.segment != 0 {
-            // Whoever asks for more than the limit means it.
+            // If more than the limit is asked for, that is what the caller wants.
             let greatest = greatest.max(self.capacity.unwrap_or(0));
             geometry.limit = u32::try_from(greatest.div_ceil(self.segment)).unwrap_or(u32::MAX).max(3);
         }
@@ -171,16 +176,17 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::NotFound`]: no file, and creating is not allowed.
-    /// - [`ErrorKind::NotAPool`], [`ErrorKind::NotAFile`], [`ErrorKind::Version`], [`ErrorKind::Features`], [`ErrorKind::Superblock`],
-    ///   [`ErrorKind::Truncated`], [`ErrorKind::Corrupt`]: the file cannot be used; it is left as it is.
+    /// [`ErrorKind::NotFound`]: there is no file, and creating one is not allowed.
+    /// - [`ErrorKind::NotAPool`], [`ErrorKind::NotAFile`], [`ErrorKind::Version`], [`ErrorKind::Features`],
+    ///   [`ErrorKind::Superblock`], [`ErrorKind::Truncated`], [`ErrorKind::Corrupt`]: the file cannot be used, and is left
+    ///   as it is.
     /// - [`ErrorKind::InUse`]: another opener holds the lock.
     /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
     /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open; see
     ///   [`open_after_power_loss`](Self::open_after_power_loss).
     /// - [`ErrorKind::Capacity`], [`ErrorKind::Option`]: no pool can have these sizes.
     /// - [`ErrorKind::OutOfSpace`]: the disk is full.
-    /// - [`ErrorKind::Io`]: anything else the system says.
+    /// - [`ErrorKind::Io`]: any other error of the system.
     ///
     /// # Complexity
     ///

@@ -1,21 +1,21 @@
-//! Who wants to hear how far an opening is.
+//! Reporting how far the opening of a tree has come.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How far the opening of a tree is.
+/// How far the opening of a tree has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress<'t> {
     /// The tree's name.
     pub tree: &'t str,
-    /// Blocks of leaves that were looked at.
+    /// The number of blocks of leaves that were looked at.
     pub done: u64,
-    /// Of so many.
+    /// The number of all blocks of leaves to look at.
     pub of: u64,
 }
 
-/// What [`Options::progress`](crate::Options::progress) was given.
+/// The callback that was passed to [`Options::progress`](crate::Options::progress).
 #[derive(Clone)]
 pub(crate) struct Watch(Arc<dyn Fn(Progress<'_>) + Send + Sync>);
 

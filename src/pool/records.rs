@@ -1,13 +1,13 @@
 //! Records: byte values in the pool, reached by offset from a slot.
 //!
-//! The words of a record and the invariants V1 and V2 are in `docs/design.md`, section 2; when the space of a record is used
-//! again is in section 6.
+//! The words of a record and the invariants V1 and V2 are in `docs/design.md`, section 2. Section 6 says when the space
+//! of a record is used again.
 //!
-//! A record lies in a block of the smallest class that holds it, four classes per doubling from 32 bytes up to a quarter of a
-//! segment. A longer record has adjacent segments of its own (an extent).
+//! A record lies in a block of the smallest class that holds it. There are four classes per doubling, from 32 bytes up
+//! to a quarter of a segment. A longer record has adjacent segments of its own (an extent).
 //!
-//! What is retired is in no list of free blocks and needs none: after a crash it is free because no slot points to it, and
-//! before an orderly close all of it is given back.
+//! Retired records are in no list of free blocks and need none: after a crash they are free because no slot points to
+//! them, and before an orderly close all of them are given back.
 
 use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault};
@@ -24,12 +24,13 @@ pub(crate) const RECORD_MAX: u64 = 1 << 30;
 const HEADER: u64 = 8;
 const SMALLEST: u64 = 32;
 
-/// How often, without space, a writer gives way to readers, which may have lost their processor; and how often, after that,
-/// it sleeps, and how long each time. A thread that itself reads would wait in vain, unless it reads another tree.
+/// When there is no space, a writer first yields this often, for readers that may have lost their processor. After that
+/// it sleeps this often, for a [`NAP`] each time. A thread that is itself reading would wait in vain, unless it reads
+/// another tree, so it sleeps less often.
 const YIELDS: u32 = 64;
 const SLEEPS: u32 = 3000;
 const SLEEPS_OF_READER: u32 = 30;
-/// Of them, before a class takes another segment.
+/// The number of these sleeps before a class takes another segment.
 const SLEEPS_BEFORE_GROWTH: u32 = 8;
 const NAP: Duration = Duration::from_millis(1);
 
@@ -42,11 +43,11 @@ pub(crate) struct Records {
     epochs: Epochs<Retired>,
 }
 
-/// Where a record lies, as the segment table has it.
+/// Where a record lies, according to the segment table.
 enum Location {
-    /// A block of the class of this number, with so many bytes.
+    /// A block of the class with this number, and its size in bytes.
     Block(u16, u64),
-    /// From the first segment up to the end, with so many bytes.
+    /// The first segment, the end of the segments, and the size in bytes.
     Extent(u32, u32, u64),
 }
 
@@ -54,13 +55,13 @@ enum Location {
 #[derive(Debug, Clone, Copy)]
 struct Retired {
     at: u64,
-    /// The number of its class; `None` if it has segments of its own.
+    /// The number of its class; `None` if the record has segments of its own.
     class: Option<u16>,
 }
 
-/// Words that are copied at a time.
+/// The number of words that are copied at a time.
 const PIECE: usize = 32;
-/// Bytes for which a [reader](Reading::with) has room at hand, in words.
+/// The sizes in bytes of the stack buffers of a [reader](Reading::with).
 const SHORT: u64 = 128;
 const LONGER: u64 = 1024;
 
@@ -72,7 +73,7 @@ fn class_sizes(segment: u64) -> impl Iterator<Item = u64> {
         .take_while(move |&size| size <= segment / 4)
 }
 
-/// The number of the smallest class for so many bytes, if there are classes of that size.
+/// The number of the smallest class that holds `size` bytes, if there are classes of that size.
 #[inline]
 fn class_for(size: u64) -> usize {
     let size = size.max(SMALLEST);
@@ -81,7 +82,7 @@ fn class_for(size: u64) -> usize {
     (u64::from(doublings) * 4 + (size - (SMALLEST << doublings)).div_ceil(quarter)) as usize
 }
 
-/// Lets readers run, after so many tries.
+/// Lets readers run. `tries` says how often this was already done.
 fn give_way(tries: u32) {
     if tries < YIELDS { yield_now() } else { sleep(NAP) }
 }
@@ -96,7 +97,7 @@ impl Records {
         &self.classes
     }
 
-    /// Everything that `used` does not hold is free; extents among it go back to the pool.
+    /// Frees everything that is not in `used`. Unused extents go back to the pool.
     pub(crate) fn recover<M: Medium>(&self, m: &M, segments: &Segments, used: &HashSet<u64>) {
         for class in &self.classes {
             class.recover(segments, |at| used.contains(&at));
@@ -104,7 +105,7 @@ impl Records {
         release_extents(m, segments, self.tree, |at| used.contains(&at));
     }
 
-    /// Writes a record; durable when it returns.
+    /// Writes a record. It is durable when this returns.
     pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, bytes: &[u8]) -> Result<u64, Fault> {
         let len = bytes.len() as u64;
         if len > RECORD_MAX {
@@ -113,7 +114,8 @@ impl Records {
         let size = HEADER + len.next_multiple_of(8);
         let at = self.take(m, segments, size)?;
         delay();
-        // No fence before the first store: whoever read from this block had left before it was given back (see `epochs`).
+        // This needs no fence before the first store: every reader of this block had left before it was given back (see
+        // `epochs`).
         m.store(at, len | u64::from(crc32fast::hash(bytes)) << 32);
         for (i, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
@@ -125,7 +127,7 @@ impl Records {
         Ok(at)
     }
 
-    /// A place for so many bytes. What was retired is looked at before the pool is asked for more.
+    /// Finds space for a record of `size` bytes. Retired records are collected before the pool is asked for more.
     fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64, Fault> {
         let class = self.classes.get(class_for(size));
         if let Some(block) = class.and_then(Blocks::take_at_hand) {
@@ -149,8 +151,8 @@ impl Records {
         }
     }
 
-    /// A block of what was retired, if readers leave soon. A class never gives a segment back, so while a reader is not
-    /// running, its writers would turn the pool into segments of the classes that they use.
+    /// Takes a block that was retired, if readers leave soon. A class never gives a segment back. So while a reader is
+    /// not running, its writers would turn the pool into segments of the classes that they use.
     fn take_of_retired<M: Medium>(&self, m: &M, segments: &Segments, class: &Blocks) -> Option<u64> {
         let most = if reads_here() { 0 } else { YIELDS + SLEEPS_BEFORE_GROWTH };
         for tries in 0..most {
@@ -166,8 +168,8 @@ impl Records {
         None
     }
 
-    /// Does again what failed with `fault`, for a while, if that was for want of space and as long as there is hope that readers
-    /// leave and space comes back.
+    /// Retries for a while what failed with `fault`, if it failed for want of space and as long as there is hope that
+    /// readers leave and space comes back.
     #[cold]
     fn patiently<M: Medium, T>(
         &self,
@@ -187,7 +189,7 @@ impl Records {
         result
     }
 
-    /// Lets readers run, if there is hope after so many tries.
+    /// Lets readers run, if there is still hope after this many tries.
     fn gave_way<M: Medium>(&self, m: &M, segments: &Segments, hope: fn(&Epochs<Retired>) -> bool, tries: u32) -> bool {
         let most = YIELDS + if reads_here() { SLEEPS_OF_READER } else { SLEEPS };
         let is_hope = tries < most && hope(&self.epochs);
@@ -198,8 +200,8 @@ impl Records {
         is_hope
     }
 
-    /// Does again what failed with `fault` and may want segments for something else than a record, as long as some of this
-    /// tree's are about to come back.
+    /// Retries what failed with `fault` and may need segments for something other than a record, as long as segments of
+    /// this tree are about to come back.
     pub(crate) fn with_space<M: Medium, T>(
         &self,
         m: &M,
@@ -210,7 +212,7 @@ impl Records {
         self.patiently(m, segments, Epochs::is_awaited, fault, attempt)
     }
 
-    /// Where the record at `at` lies, if it can be one of this tree's.
+    /// The location of the record at `at`, if it can be a record of this tree.
     #[inline]
     fn place(&self, segments: &Segments, at: u64) -> Option<Location> {
         let segment = segments.of(at)?;
@@ -240,7 +242,7 @@ impl Records {
             return Err(Broken::new(at, "V2: record longer than its block"));
         }
         if let Location::Extent(segment, end, _) = place {
-            // Space is reserved for the segments that the extent really has, and for no others.
+            // Space is reserved only for the segments that the extent really has.
             let is_rest = |segment| segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest);
             if !(segment + 1..end).all(is_rest) {
                 return Err(Broken::new(at, "V1: a slot points to an extent that is not whole"));
@@ -249,20 +251,20 @@ impl Records {
         Ok(len)
     }
 
-    /// Begins to read records: those that slots point to from now on stay as they are until it ends.
+    /// Starts a reading. Records that slots point to from now on stay as they are until it ends.
     #[inline]
     pub(crate) fn reading<'r, M: Medium>(&'r self, m: &'r M, segments: &'r Segments) -> Reading<'r, M> {
         Reading { records: self, m, segments, pin: Some(self.epochs.pin()), staying: None }
     }
 
-    /// Gives the space of a record back to which no slot ever pointed.
+    /// Gives back the space of a record to which no slot ever pointed.
     pub(crate) fn discard<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
         if let Some((record, _)) = self.weigh(segments, at) {
             self.give_back(m, segments, &[record]);
         }
     }
 
-    /// Takes records to which no slot points any more, durably. Readers may still know them.
+    /// Retires records to which, durably, no slot points any more. Readers may still know them.
     #[inline]
     pub(crate) fn retire<M: Medium>(&self, m: &M, segments: &Segments, records: impl IntoIterator<Item = u64>) {
         delay();
@@ -273,34 +275,35 @@ impl Records {
         }
     }
 
-    /// A record to retire, with its bytes. `None` if it is damaged and nowhere: whatever is there, it is somebody else's.
+    /// A record to retire, and its weight in bytes. `None` if the offset is damaged and no record can be there: the
+    /// space then belongs to something else.
     #[inline]
     fn weigh(&self, segments: &Segments, at: u64) -> Option<(Retired, u64)> {
         Some(match self.place(segments, at)? {
             Location::Block(class, bytes) => (Retired { at, class: Some(class) }, bytes),
-            // All trees want segments.
+            // Extents count as heavy, because all trees need segments.
             Location::Extent(.., bytes) => (Retired { at, class: None }, HEAVY.max(bytes)),
         })
     }
 
-    /// Gives the space back that no reader can know any more.
+    /// Gives back the space that no reader can know any more.
     pub(crate) fn collect<M: Medium>(&self, m: &M, segments: &Segments) {
         self.give_back(m, segments, &self.epochs.collect());
     }
 
-    /// Gives back what nobody could know if things had to wait for so many epochs.
+    /// Gives back what no reader could know if records had to wait for `grace` epochs.
     #[cfg(all(test, loom))]
     pub(super) fn collect_after<M: Medium>(&self, m: &M, segments: &Segments, grace: u64) {
         self.give_back(m, segments, &self.epochs.collect_after(grace));
     }
 
-    /// Gives all space back that was retired; by its borrow, when nobody reads.
+    /// Gives back all retired space. The exclusive borrow ensures that nobody reads.
     pub(crate) fn settle<M: Medium>(&mut self, m: &M, segments: &Segments) {
         let retired = self.epochs.take_retired();
         self.give_back(m, segments, &retired);
     }
 
-    /// The records that are retired now.
+    /// The records that are currently retired.
     pub(crate) fn retired(&self) -> Vec<u64> {
         self.epochs.retired().into_iter().map(|record| record.at).collect()
     }
@@ -312,7 +315,7 @@ impl Records {
             let offsets = alike.iter().map(|record| record.at);
             match alike[0].class {
                 Some(class) => self.classes[usize::from(class)].give_all(offsets),
-                // Of a damaged pool, a record of two slots may have been given back before.
+                // In a damaged pool, a record that two slots point to may have been given back before.
                 None => {
                     extents.extend(offsets.filter_map(|at| self.place(segments, at)).flat_map(|place| match place {
                         Location::Extent(segment, ..) => extent(segments, segment),
@@ -327,31 +330,32 @@ impl Records {
     }
 }
 
-/// A reader of records. As long as it lasts, no record is used again to which a slot pointed when it began, or since.
+/// A reader of records. While it lasts, the space of a record is not used again if a slot pointed to that record when
+/// the reader began, or later.
 pub(crate) struct Reading<'r, M: Medium> {
     records: &'r Records,
     m: &'r M,
     segments: &'r Segments,
-    /// There until it is dropped.
+    /// Present until the reader is dropped.
     pin: Option<Pin<'r>>,
-    /// If it outlasts a call.
+    /// Present if the reader outlasts a call.
     staying: Option<Staying>,
 }
 
 impl<M: Medium> Reading<'_, M> {
-    /// For one that outlasts a call: writers on this thread do not wait long for it.
+    /// Marks a reader as one that outlasts a call. Writers on this thread do not wait long for it.
     pub(crate) fn staying(mut self) -> Self {
         self.staying = Some(Staying::here());
         self
     }
 
-    /// The bytes of the record at `at`, to which a slot points, or did when this reader had begun.
+    /// The bytes of the record at `at`. A slot points to it, or did so after this reader had begun.
     pub(crate) fn read(&self, at: u64) -> Result<Vec<u8>, Broken> {
         let len = self.records.len(self.m, self.segments, at)?;
         delay();
         let room = len.next_multiple_of(8) as usize;
         if len <= SHORT {
-            // An allocation of zeros takes twice as long.
+            // Allocating zeros would take twice as long.
             let bytes = &mut [0; SHORT as usize][..room];
             self.copy(at + HEADER, bytes);
             return Ok(bytes[..len as usize].to_vec());
@@ -362,15 +366,16 @@ impl<M: Medium> Reading<'_, M> {
         Ok(bytes)
     }
 
-    /// A reader that holds on to nothing.
+    /// A reader without a pin.
     #[cfg(all(test, loom))]
     pub(super) fn unpinned(mut self) -> Self {
         self.pin = None;
         self
     }
 
-    /// Applies `read` to the bytes of the record at `at`, when this reader has ended: to a copy, on the stack if it is short.
-    /// No reference to the pool, where another slot of a damaged tree, or another process, could change the bytes.
+    /// Ends this reader and applies `read` to a copy of the bytes of the record at `at`. The copy is on the stack if
+    /// the record is short. `read` gets no reference to the pool, where the bytes could be changed through another slot
+    /// of a damaged tree, or by another process.
     pub(crate) fn with<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, Broken> {
         let len = self.records.len(self.m, self.segments, at)?;
         delay();
@@ -403,7 +408,7 @@ impl<M: Medium> Reading<'_, M> {
     /// Checks the record's length and checksum.
     pub(crate) fn check(&self, at: u64) -> Result<(), Broken> {
         let len = self.records.len(self.m, self.segments, at)?;
-        // Piece by piece: a damaged pool may say that records are long without having the bytes.
+        // Read piece by piece: in a damaged pool, a record may claim a length for which there are no bytes.
         let mut hasher = crc32fast::Hasher::new();
         let mut piece = [0; 4096];
         for from in (0..len).step_by(piece.len()) {
@@ -422,7 +427,7 @@ impl<M: Medium> Reading<'_, M> {
 impl<M: Medium> Drop for Reading<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        // Not in a child that came by `fork`: the pool is its parent's.
+        // Not in a forked child: the pool belongs to its parent.
         if self.pin.take().is_some_and(Pin::leave) && !self.m.forked() {
             self.records.collect(self.m, self.segments);
         }
@@ -437,11 +442,11 @@ pub(crate) fn extent(segments: &Segments, head: u32) -> Vec<u32> {
     std::iter::once(head).chain(rest).collect()
 }
 
-/// Gives all segments of a tree's extents back to the pool, except the extents that `used` knows.
+/// Gives all segments of a tree's extents back to the pool, except for the extents in `used`.
 pub(crate) fn release_extents<M: Medium>(m: &M, segments: &Segments, tree: u16, used: impl Fn(u64) -> bool) {
     let heads = segments.owned(tree, SegmentKind::Extent, 0).into_iter();
     let (used, unused): (Vec<u32>, Vec<u32>) = heads.partition(|&head| used(segments.start(head)));
-    // Also those that follow no head: what a crash between the entries of one extent leaves.
+    // This includes segments that follow no head: a crash between the entries of one extent leaves them.
     let kept: HashSet<u32> = used.into_iter().flat_map(|head| extent(segments, head)).collect();
     let rest = segments.owned(tree, SegmentKind::Rest, 0).into_iter().filter(|segment| !kept.contains(segment));
     segments.release(m, unused.into_iter().chain(rest), |entry| entry.tree == tree);
@@ -481,7 +486,7 @@ mod tests {
             records.reading(&m, &segments).check(at).unwrap();
             records.retire(&m, &segments, [at]);
         }
-        // Everything was given back, so it fits again and again.
+        // Everything was given back, so the record fits again and again.
         for _ in 0..100 {
             let at = records.write(&m, &segments, &[7; 60_000]).unwrap();
             records.discard(&m, &segments, at);
@@ -497,7 +502,7 @@ mod tests {
         std::thread::scope(|scope| {
             let elsewhere = scope.spawn(|| {
                 let own = begin();
-                // Ends here, which is as good as at home.
+                // Ending here is as good as ending on the thread where it began.
                 drop(one);
                 assert!(reads_here());
                 drop(own);
@@ -508,7 +513,7 @@ mod tests {
         assert!(reads_here());
         drop(another);
         assert!(!reads_here());
-        // Nor is one that never ends anybody's when its thread has.
+        // A reader that never ends no longer counts for any thread once its thread has ended.
         std::thread::scope(|scope| drop(scope.spawn(|| std::mem::forget(begin()))));
         assert!(!reads_here());
     }

@@ -1,6 +1,7 @@
 //! Named roots: where each tree begins.
 //!
-//! The words of a root entry, with what each of them commits, and the invariants R1 and R2 are in `docs/design.md`, section 2.
+//! The words of a root entry, what each of them commits, and the invariants R1 and R2 are in `docs/design.md`, section
+//! 2.
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
@@ -16,10 +17,10 @@ const CLOSED: u64 = 40;
 const CLOSED_META: u64 = 48;
 const NAME_LEN: u64 = 56;
 const NAME: u64 = 64;
-/// Bytes that a name may have.
+/// The greatest length of a name, in bytes.
 pub(crate) const NAME_MAX: usize = 120;
 
-/// What a tree is made of; fixed at its creation.
+/// The types that a tree consists of. They are fixed when the tree is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Signature {
     /// The node layout's tag.
@@ -28,9 +29,9 @@ pub(crate) struct Signature {
     pub(crate) slots: u32,
     /// The index's tag.
     pub(crate) index: u16,
-    /// What the keys encode.
+    /// The kind of the keys.
     pub(crate) keys: u32,
-    /// What the values encode.
+    /// The kind of the values.
     pub(crate) values: u32,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Closed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Root {
     at: u64,
-    /// Which entry: the tree's number, by which its segments know it.
+    /// The number of the entry. It is also the tree's number in the segment table.
     pub(crate) slot: u16,
 }
 
@@ -64,7 +65,7 @@ impl Root {
         LIVE | u64::from(crc(fixed.into_iter().chain(self.name_words(m)))) << 32
     }
 
-    /// True if the entry holds a tree.
+    /// Whether the entry holds a tree.
     pub(crate) fn is_live<M: Medium>(&self, m: &M) -> Result<bool, Broken> {
         let state = m.load(self.at + STATE);
         if state == 0 {
@@ -93,9 +94,9 @@ impl Root {
         }
     }
 
-    /// Forgets what an earlier tree left in a free entry.
+    /// Clears what an earlier tree left in a free entry.
     pub(crate) fn vacate<M: Medium>(&self, m: &M) {
-        // Crash: a free entry. No flush: `create` flushes these words.
+        // Crash: a free entry. This needs no flush, because `create` flushes these words.
         for word in [HEAD, INDEX, CLOSED] {
             m.store(self.at + word, 0);
         }
@@ -135,7 +136,7 @@ impl Root {
         m.load(self.at + HEAD)
     }
 
-    /// Where `head` lies, for messages.
+    /// The offset of `head`, for messages.
     pub(crate) fn head_at(&self) -> u64 {
         self.at + HEAD
     }
@@ -169,11 +170,12 @@ impl Root {
         }
     }
 
-    /// Declares the tree open (`None`) or closed, with a durable close record. Flushed; the caller fences before it changes
-    /// anything of an open tree.
+    /// Declares the tree open (`None`), or closed with a durable close record. This flushes; the caller must fence
+    /// before it changes anything of an open tree.
     pub(crate) fn set_closed<M: Medium>(&self, m: &M, closed: Option<Closed>) {
         if let Some(Closed { words, crc, .. }) = closed {
-            // Crash, with only one of the two words: what lies at one record's place has not the other's checksum.
+            // Crash, with only one of the two words: what lies at one record's place does not have the other's
+            // checksum.
             m.store(self.at + CLOSED_META, u64::from(words) | u64::from(crc) << 32);
         }
         m.store(self.at + CLOSED, closed.map_or(0, |c| c.at));

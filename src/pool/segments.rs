@@ -1,4 +1,4 @@
-//! The segment table: the only allocation metadata that is persistent.
+//! The segment table: the only persistent allocation metadata.
 //!
 //! The word of an entry and the invariants T1 to T3 are in `docs/design.md`, section 2.
 
@@ -11,7 +11,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 /// What a segment holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SegmentKind {
-    /// Nothing, but it did once.
+    /// Nothing now, but it held something once.
     Free = 1,
     /// Leaves of a tree.
     Leaf = 2,
@@ -19,7 +19,8 @@ pub(crate) enum SegmentKind {
     Inner = 3,
     /// Records of one size class.
     Record = 4,
-    /// The first segment of a record, or of a close record, larger than a segment's classes; unit = segments.
+    /// The first segment of a close record, or of a record that is too long for the size classes. The unit is the
+    /// number of segments.
     Extent = 5,
     /// A further segment of an extent.
     Rest = 6,
@@ -46,7 +47,7 @@ pub(crate) struct SegmentEntry {
     pub(crate) kind: SegmentKind,
     /// The root slot of the owning tree.
     pub(crate) tree: u16,
-    /// Bytes of a block; segments of an extent.
+    /// The size of a block in bytes; for an extent, the number of its segments.
     pub(crate) unit: u32,
 }
 
@@ -55,7 +56,7 @@ impl SegmentEntry {
         Self { kind, tree, unit }
     }
 
-    /// The word without its check.
+    /// The word without its check bits.
     #[inline]
     fn bare(self) -> u64 {
         self.kind as u64 | u64::from(self.tree) << 16 | u64::from(self.unit) << 32
@@ -74,16 +75,16 @@ impl SegmentEntry {
     }
 }
 
-/// Where in the word the check is.
+/// The bits of the word that hold the check.
 const CHECK: u64 = 0xff00;
 
-/// Eight bits that depend on all others and on the place.
+/// Eight bits that depend on all other bits and on the number of the segment.
 fn check(word: u64, segment: u32) -> u64 {
     (word ^ u64::from(segment)).wrapping_add(0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
 }
 
-/// So many entries of an extent become durable at once, in any order. Those of a longer one do so one part after the other:
-/// this is how far an open for writing has to look for what a crash left.
+/// This many entries of an extent become durable at once, in any order. The entries of a longer extent become durable
+/// one part after the other. This limits how far an open for writing must look for what a crash left.
 const AT_ONCE: u32 = 8192;
 
 /// The table, with a copy in DRAM of the part that is in use.
@@ -91,16 +92,16 @@ pub(crate) struct Segments {
     geometry: Geometry,
     first: u64,
     shift: u32,
-    /// Entry words as validated at open and as assigned since. There is one for each segment that the pool may have,
-    /// which only costs address space: a file may say that it has many.
+    /// Entry words as validated at the open and as assigned since. There is one for each segment that the pool may
+    /// have. A file may claim to have many, but that only costs address space.
     words: Zeroed<AtomicU64>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Segments from here on were never used.
+    /// Segments from this one on were never used.
     unused: u32,
-    /// Used once, free now; descending, so that the lowest is popped first.
+    /// Segments that were used once and are free now. They descend, so that the lowest is popped first.
     free: Vec<u32>,
 }
 
@@ -138,10 +139,10 @@ impl Segments {
         Ok(Self { geometry, first: geometry.first(), shift, words, state })
     }
 
-    /// Clears the entries of segments that were never used, which a crash while an extent was assigned may have left: they
-    /// must not seem to be in use when those before them are.
+    /// Clears the entries of segments that were never used. A crash while an extent was assigned may have left them,
+    /// and they must not appear to be in use once those before them are.
     ///
-    /// Of a page for which there is no space, nothing was ever written, and on a full disk a look at it may be deadly.
+    /// A page for which there is no space was never written to, and reading it on a full disk may kill the process.
     pub(crate) fn clear_unused<M: Medium>(&self, m: &M) -> Result<(), Fault> {
         const PAGE: u64 = 4096;
         let unused = self.state.lock().unused;
@@ -197,14 +198,14 @@ impl Segments {
         (at - self.first) & (self.geometry.segment - 1)
     }
 
-    /// What a segment holds; `None` if it was never used.
+    /// The entry of a segment; `None` if the segment was never used.
     #[inline]
     pub(crate) fn entry(&self, segment: u32) -> Option<SegmentEntry> {
         let word = self.words.get(segment as usize)?.load(Ordering::Acquire);
         if word == 0 { None } else { SegmentEntry::decode(word, segment) }
     }
 
-    /// Segments that hold, or held, something, with their entries.
+    /// Segments that are in use, with their entries.
     pub(crate) fn used(&self) -> impl Iterator<Item = (u32, SegmentEntry)> {
         let unused = self.state.lock().unused;
         (0..unused)
@@ -218,29 +219,29 @@ impl Segments {
         self.used().filter(|(_, entry)| of_tree(entry)).map(|(segment, _)| segment).collect()
     }
 
-    /// Bytes up to the end of the last segment ever used: what must be reserved.
+    /// The offset of the end of the last segment ever used. Space must be reserved up to there.
     pub(crate) fn high_water(&self) -> u64 {
         self.start(self.state.lock().unused)
     }
 
-    /// True if `at` is the start of a block of exactly this entry's class.
+    /// Whether `at` is the start of a block of exactly this class.
     #[inline]
     pub(crate) fn is_block(&self, at: u64, wanted: SegmentEntry) -> bool {
         let Some(segment) = self.of(at) else { return false };
         let within = self.within(at);
         let unit = u64::from(wanted.unit);
-        // The check was looked at when the entry was read.
+        // The check bits were verified when the entry was read.
         let word = self.words[segment as usize].load(Ordering::Acquire) & !CHECK;
         word == wanted.bare() && within.is_multiple_of(unit) && within + unit <= self.geometry.segment
     }
 
-    /// Gives `count` adjacent segments to a tree. True with it if they hold zeros.
+    /// Assigns `count` adjacent segments to a tree. Also returns whether they hold zeros.
     pub(crate) fn assign<M: Medium>(&self, m: &M, entry: SegmentEntry, count: u32) -> Result<(u32, bool), Fault> {
         let mut state = self.state.lock();
         let wanted = u64::from(count) * self.geometry.segment;
         let capacity = self.geometry.capacity;
         let (segment, fresh) = if let Some(position) = run(&state.free, count) {
-            // `free` descends: the run's lowest segment is its last element.
+            // `free` descends, so the run's lowest segment is its last element.
             let segment = state.free[position + count as usize - 1];
             state.free.drain(position..position + count as usize);
             (segment, false)
@@ -249,7 +250,7 @@ impl Segments {
                 return Err(ErrorKind::OutOfSpace { wanted, capacity, source: None }.into());
             }
             let segment = state.unused;
-            // Space first, for the segments and for the table up to the 0 that ends it.
+            // Reserve space first: for the segments, and for the table up to the 0 that ends it.
             let table = self.geometry.table();
             let entries = u64::from(segment + count + 1).min(u64::from(self.geometry.limit)) * 8;
             m.reserve(table, entries).map_err(Fault::space(wanted, capacity))?;
@@ -267,14 +268,14 @@ impl Segments {
                 );
             }
             m.flush(self.at(segment + part), u64::from(behind - part) * 8, Step::SegmentAssign);
-            // The fence is for the next part (T2), and for other threads, which may take and commit blocks of the segment:
-            // their own fences do not wait for this flush.
+            // The fence is for the next part (T2), and for other threads that may take and commit blocks of the
+            // segment: their own fences do not wait for this flush.
             m.fence(Step::SegmentAssign);
         }
         Ok((segment, fresh))
     }
 
-    /// Stores the first entry of a line behind the first that was never used, as a crash may leave it.
+    /// Stores an entry beyond the first segment that was never used, at the start of a line, as a crash may leave it.
     #[cfg(feature = "crash")]
     pub(super) fn cut_extent<M: Medium>(&self, m: &M) {
         let unused = self.state.lock().unused;
@@ -286,11 +287,11 @@ impl Segments {
         }
     }
 
-    /// Takes segments back, of those whose entries say that they are the caller's, by `is_own`. Nothing may refer to them any
-    /// more.
+    /// Takes back those segments whose entries say, according to `is_own`, that they are the caller's. Nothing may
+    /// refer to them any more.
     ///
-    /// The entries are looked at under the lock under which segments are given out: in a damaged pool two threads may give
-    /// one extent back, the second when it is another tree's by now.
+    /// The entries are checked under the same lock under which segments are assigned. In a damaged pool, two threads
+    /// may give back the same extent, and by the second time it may already belong to another tree.
     pub(crate) fn release<M: Medium>(
         &self,
         m: &M,
@@ -307,19 +308,20 @@ impl Segments {
         released.sort_unstable();
         released.iter().for_each(|&segment| self.put(m, segment, SegmentEntry::new(SegmentKind::Free, 0, 0)));
         self.flush_entries(m, &released, Step::SegmentRelease);
-        // Not later: after an orderly close there is no walk, and the slot of a dropped tree may be another's.
+        // This must not be later: after an orderly close there is no walk, and the slot of a dropped tree may become
+        // another's.
         m.fence(Step::SegmentRelease);
         state.free.extend(released);
         state.tidy();
     }
 
-    /// Flushes the entries of segments, which ascend: each line once.
+    /// Flushes the entries of segments, which ascend. Each line is flushed once.
     fn flush_entries<M: Medium>(&self, m: &M, segments: &[u32], step: Step) {
         let same_line = |&a: &u32, &b: &u32| self.at(a) / LINE == self.at(b) / LINE;
         segments.chunk_by(same_line).for_each(|entries| m.flush(self.at(entries[0]), 8, step));
     }
 
-    /// Where a segment's entry lies.
+    /// The offset of a segment's entry.
     fn at(&self, segment: u32) -> u64 {
         self.geometry.table() + u64::from(segment) * 8
     }
@@ -330,16 +332,16 @@ impl Segments {
         self.words[segment as usize].store(word, Ordering::Release);
     }
 
-    /// Bytes not yet given to any tree.
+    /// Bytes not yet assigned to any tree.
     pub(crate) fn available(&self) -> u64 {
         let state = self.state.lock();
         (u64::from(self.count() - state.unused) + state.free.len() as u64) * self.geometry.segment
     }
 }
 
-/// Where segments are in an ascending list of some of them.
+/// The positions of segments in an ascending list.
 pub(crate) struct Places {
-    /// By segment, up to the last one of the list: the place behind that, or 0.
+    /// For each segment up to the last one of the list: its position plus one, or 0 if it is not in the list.
     behind: Vec<u32>,
 }
 
@@ -350,7 +352,7 @@ impl Places {
         Self { behind }
     }
 
-    /// The place of a segment; `None` if it is not in the list.
+    /// The position of a segment; `None` if it is not in the list.
     #[inline]
     pub(crate) fn of(&self, segment: u32) -> Option<usize> {
         (self.behind.get(segment as usize)?.checked_sub(1)).map(|place| place as usize)
@@ -403,7 +405,7 @@ mod tests {
         let leaf = SegmentEntry::new(SegmentKind::Leaf, 2, 128);
         assert_eq!(segments.assign(&m, leaf, 1).unwrap(), (0, false));
         let before = (m.words(), segments.available());
-        // Once more, when one of them is another tree's, one is free, and one was never used.
+        // Give back again, when one segment is another tree's, one is free, and one was never used.
         give_back(1);
         give_back(0);
         assert_eq!(before, (m.words(), segments.available()));
@@ -428,7 +430,7 @@ mod tests {
     fn what_a_cut_assignment_left_is_cleared() {
         let (m, segments) = table();
         segments.assign(&m, SegmentEntry::new(SegmentKind::Extent, 0, 4), 4).unwrap();
-        // Of the four entries, the first did not become durable.
+        // The first of the four entries did not become durable.
         m.store(segments.at(0), 0);
         let again = Segments::open(&m, segments.geometry).unwrap();
         again.clear_unused(&m).unwrap();
@@ -447,13 +449,14 @@ mod tests {
         let before = m.counts();
         segments.assign(&m, SegmentEntry::new(SegmentKind::Extent, 0, count), count).unwrap();
         assert_eq!((m.counts() - before).fences, 3);
-        // What a cut in the second part may leave is cleared: all of it but the first entry, which is 0.
+        // Everything that a cut in the second part may leave is cleared: all of that part but the first entry, which is
+        // 0.
         (AT_ONCE..=AT_ONCE).chain(2 * AT_ONCE..count).for_each(|segment| m.store(segments.at(segment), 0));
         let again = Segments::open(&m, geometry).unwrap();
         assert_eq!(again.used().count() as u32, AT_ONCE);
         again.clear_unused(&m).unwrap();
         assert!((AT_ONCE..count).all(|segment| m.load(again.at(segment)) == 0));
-        // Not further than that: the rest of the table is not even read.
+        // No further than that: the rest of the table is not even read.
         m.store(again.at(count), 7);
         again.clear_unused(&m).unwrap();
         assert_eq!(m.load(again.at(count)), 7);
@@ -466,7 +469,7 @@ mod tests {
         let (head, _) = segments.assign(medium, SegmentEntry::new(SegmentKind::Extent, 0, 2), 2).unwrap();
         let words = |words| pool.state.read_extent(0, segments.start(head), words).map(|words| words.len());
         assert_eq!([words(1024), words(1025)], [Some(1024), None]);
-        // An entry that says more than the table has.
+        // The entry claims more segments than the table has.
         segments.put(medium, head, SegmentEntry::new(SegmentKind::Extent, 0, 100));
         assert_eq!([words(1024), words(1025)], [Some(1024), None]);
     }
