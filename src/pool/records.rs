@@ -24,9 +24,9 @@ pub(crate) const RECORD_MAX: u64 = 1 << 30;
 const HEADER: u64 = 8;
 const SMALLEST: u64 = 32;
 
-/// When there is no space, a writer first yields this often, for readers that may have lost their processor. After that
-/// it sleeps this often, for a [`NAP`] each time. A thread that is itself reading would wait in vain, unless it reads
-/// another tree, so it sleeps less often.
+/// When there is no space, a writer first yields `YIELDS` times, for readers that may have lost their processor. Then it
+/// sleeps `SLEEPS` times, for a [`NAP`] each. A thread that is itself reading would wait in vain, unless it reads
+/// another tree: it sleeps `SLEEPS_OF_READER` times.
 const YIELDS: u32 = 64;
 const SLEEPS: u32 = 3000;
 const SLEEPS_OF_READER: u32 = 30;

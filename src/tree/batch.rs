@@ -8,23 +8,23 @@ use crate::index::GROUP;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, Node, Renew, Space, SplitInPlace, Verb, last_of_each};
 
-/// A batch under way: leaves stay locked until what they were given is durable, so that no reader sees what a crash could
+/// A batch under way. Its leaves stay locked until their changes are durable, so that no reader sees what a crash could
 /// take back.
 struct Batch<'t, N: Node, M: Medium> {
     tree: &'t TreeState<N, M>,
     /// From left to right.
     held: Vec<Held<'t, N>>,
-    /// Leaves that splits made, with their lows: they are posted to the index when no leaf is locked.
+    /// Leaves that splits made, with their lows. They are posted to the index once no leaf is locked.
     to_post: Vec<(u64, u64)>,
     inserted: u64,
-    /// Of them, those that the tree has counted.
+    /// How many of the inserted entries were already added to the tree's count.
     counted: u64,
 }
 
 /// A leaf of a batch.
 struct Held<'t, N: Node> {
     leaf: Locked<'t, N>,
-    /// Its lines that are still to be flushed, by bits.
+    /// The lines that must still be flushed, as a bitmask.
     dirty: u64,
 }
 
@@ -37,7 +37,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 }
 
-/// Inserts entries whose keys ascend; returns how many are new.
+/// Inserts entries whose keys ascend. Returns how many are new.
 struct InsertAll<'t, N: Node, M: Medium> {
     tree: &'t TreeState<N, M>,
     entries: &'t [Entry],
@@ -60,7 +60,8 @@ impl<N: Node, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
         result.map(|()| batch.inserted)
     }
 
-    /// One after the other: making room wants to have no leaf locked, and nothing is saved where each change needs its fences.
+    /// Inserts one entry after the other: making room requires that no leaf is locked, and nothing is saved where each
+    /// change needs its own fences.
     fn renewed(self) -> Result<u64, Fault>
     where
         N::Ops: Renew,
@@ -91,7 +92,7 @@ impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         match leaves.search(leaf, entry.0) {
             Err(_) if !leaves.has_room(leaf, 1) => {
                 let (right, put) = leaves.put_by_split(leaf, 0, entry)?;
-                // The link is in the first line, and was flushed and fenced with all of it.
+                // The first line holds the link. The split has flushed and fenced all of it.
                 *dirty = *dirty & !1 | put;
                 self.to_post.push((right.range().low(), right.at));
                 self.held.insert(i + 1, Held { leaf: right, dirty: 0 });
@@ -105,9 +106,9 @@ impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         Ok(())
     }
 
-    /// Which of the held leaves owns the key: another one, if need be, to the right of all others.
+    /// Returns which of the held leaves owns the key. If none does, locks another one, to the right of all others.
     fn hold(&mut self, hint: Option<u64>, key: u64) -> Result<usize, Fault> {
-        // Keys ascend, and a split leaves two.
+        // Keys ascend, but a split leaves two leaves that may own the next one.
         if let Some(i) = self.held.iter().rposition(|held| held.leaf.range().low() <= key)
             && self.held[i].leaf.range().contains(key)
         {
@@ -116,7 +117,8 @@ impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         let leaf = match hint.and_then(|at| self.tree.lock_owner_at_once(at, key)) {
             Some(leaf) => leaf,
             None => {
-                // Whoever has the leaf may wait for one of ours: nobody waits with a lock in hand for one to the left.
+                // The thread that holds the leaf may wait for one of ours. Nobody waits for a leaf to the left while
+                // holding a lock.
                 self.settle();
                 self.tree.lock_owner(key)?
             }
@@ -143,10 +145,10 @@ impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
 }
 
 impl<N: Node, M: Medium> Batch<'_, N, M> {
-    /// Counts what is new, and lets others see it.
+    /// Counts the new entries and makes them visible to other threads.
     fn publish(&mut self) {
         let new = self.inserted - std::mem::replace(&mut self.counted, self.inserted);
-        // Under their locks: without any, somebody may be counting anew.
+        // Counted while the leaves are locked: without any locks, another thread may be setting the count.
         if new > 0 {
             self.tree.leaves.count.add(new);
         }
@@ -155,7 +157,7 @@ impl<N: Node, M: Medium> Batch<'_, N, M> {
 }
 
 impl<N: Node, M: Medium> Drop for Batch<'_, N, M> {
-    /// If the medium has panicked, what was inserted is there all the same.
+    /// If the medium has panicked, the inserted entries are there all the same.
     fn drop(&mut self) {
         self.publish();
     }

@@ -9,13 +9,13 @@ use crate::node::{Entry, KeyRange, Node};
 use crate::pool::blocks::Taken;
 use crate::sync::Ordering;
 
-/// A chain that nothing points to yet. Dropped before it is published, be it for an error or a panic of the caller's
-/// iterator, it gives its blocks back.
+/// A chain that nothing points to yet. If it is dropped before it is published, because of an error or a panic of the
+/// caller's iterator, it gives its blocks back.
 struct Draft<'t, N: Node, M: Medium> {
     chain: &'t Chain<N, M>,
-    /// Lows and offsets, from left to right, the tail included.
+    /// Lows and offsets, from left to right, including the tail.
     leaves: Vec<(u64, u64)>,
-    /// The leaf that comes next: it is written when the block of its right neighbour is known.
+    /// The next leaf. It is written once the block of its right neighbour is known.
     pending: Option<Pending>,
     entries: u64,
     published: bool,
@@ -44,14 +44,14 @@ impl<N: Node, M: Medium> Drop for Draft<'_, N, M> {
 }
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Entries per leaf of a loaded chain: a little stays empty for what comes.
+    /// Entries per leaf of a loaded chain. A few slots stay empty for later inserts.
     const FILL: usize = N::SLOTS - N::SLOTS / 16;
 
     pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Entry, Fault>>) -> Result<u64, Fault> {
         if self.has_entry() {
             return Err(ErrorKind::NotEmpty { tree: self.name.clone() }.into());
         }
-        // Before any lock is taken: drawing the entries may call anything, this tree included.
+        // Before any lock is taken: drawing the entries may run any code, which may use this tree.
         self.publish(self.draft(entries)?, true)
     }
 
@@ -59,8 +59,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.publish(self.draft(std::iter::empty())?, false).map(drop)
     }
 
-    /// Lays out the empty chain of a tree that is just created; returns its head. Durable when it returns; nothing points to
-    /// it.
+    /// Writes the empty chain of a tree that is just being created, and returns its head. It is durable when this
+    /// returns, and nothing points to it.
     pub(super) fn lay_out(&self) -> Result<u64, Fault> {
         let mut draft = self.draft(std::iter::empty())?;
         let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
@@ -70,7 +70,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok(self.head())
     }
 
-    /// Writes a chain of leaves and its tail. Durable when it returns; nothing points to it.
+    /// Writes a chain of leaves and its tail. It is durable when this returns, and nothing points to it.
     fn draft(&self, entries: impl Iterator<Item = Result<Entry, Fault>>) -> Result<Draft<'_, N, M>, Fault> {
         let m = self.medium();
         let mut draft = Draft::new(&self.leaves);
@@ -84,7 +84,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             }
             draft.entries += 1;
             if key == u64::MAX {
-                // It can only be the last one.
+                // This can only be the last entry.
                 tail = Some((key, value));
                 continue;
             }
@@ -94,7 +94,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             chunk.push((key, value));
         }
         self.append(&mut draft, chunk)?;
-        // It asks last whose pool it is: nothing is drawn any more.
+        // This checks once more who owns the pool. After it, no more entries are drawn.
         self.append_from(&mut draft, u64::MAX, tail.into_iter().collect())?;
         self.write_pending(&mut draft, 0)?;
         // Crash: leaves that nothing points to.
@@ -108,7 +108,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 
     fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: Vec<Entry>) -> Result<(), Fault> {
-        // Here, because drawing the entries may call anything.
+        // Checked here, because drawing the entries may run any code.
         self.pool.owned()?;
         let block = self.leaves.take_first()?;
         let written = self.write_pending(draft, block.at);
@@ -116,19 +116,19 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         written
     }
 
-    /// Writes the leaf that waits for the offset of its right neighbour; flushed, not fenced.
+    /// Writes the leaf that waits for the offset of its right neighbour. Flushed, but not fenced.
     fn write_pending(&self, draft: &mut Draft<'_, N, M>, next: u64) -> Result<(), Fault> {
         let Some(Pending { low, block, entries }) = draft.pending.take() else { return Ok(()) };
         let leaf = self.leaves.fill_first(block, KeyRange::new(low, u64::MAX), next, &entries)?;
         draft.leaves.push((low, leaf.at));
-        // A late reader may still know the block as another leaf: it must not look into this one yet.
+        // A late reader may still know the block as another leaf. It must not read this one yet.
         if !is_left_out(Validation::Hidden) {
             self.leaves.mark_dead(leaf);
         }
         Ok(())
     }
 
-    /// Makes a draft the tree's chain; returns how many entries it has.
+    /// Makes a draft the tree's chain. Returns the number of its entries.
     fn publish(&self, mut draft: Draft<'_, N, M>, only_if_empty: bool) -> Result<u64, Fault> {
         let _restructuring = self.restructuring.lock();
         self.replace(&mut draft, only_if_empty)?;
@@ -137,13 +137,14 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok(draft.entries)
     }
 
-    /// Puts a draft in the place of the tree's chain, whose leaves are locked meanwhile. The caller holds `restructuring`.
+    /// Replaces the tree's chain by a draft. All leaves of the old chain are locked meanwhile. The caller holds
+    /// `restructuring`.
     fn replace(&self, draft: &mut Draft<'_, N, M>, only_if_empty: bool) -> Result<(), Fault> {
         let m = self.medium();
         let mut old = Vec::new();
         let mut at = Some(self.head());
         while let Some(here) = at {
-            // Leaves leave the chain under `restructuring` only.
+            // Leaves only leave the chain under `restructuring`.
             let leaf = self.leaves.lock(here)?;
             let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain"))?;
             if only_if_empty && self.leaves.len(&leaf) > 0 {
@@ -166,9 +167,9 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok(())
     }
 
-    /// Makes a draft that is in its place, or nothing is yet, the chain that threads find.
+    /// Makes a draft the chain that threads find. The root entry already names it, or does not exist yet.
     fn take_over(&self, draft: &Draft<'_, N, M>) {
-        // Before the new leaves can be written to.
+        // This comes before the new leaves can be written to.
         self.leaves.count.set(draft.entries);
         let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
         for (&(low, at), high) in draft.leaves.iter().zip(highs) {

@@ -1,4 +1,4 @@
-//! Checking a tree: every invariant of docs/design.md, without a store.
+//! Checking a tree: verifies every invariant of docs/design.md, without storing anything.
 
 use super::TreeState;
 use crate::chain::{Chain, Links};
@@ -21,34 +21,35 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Trees looked at.
+    /// The number of trees that were checked.
     pub trees: u64,
-    /// Leaves looked at.
+    /// The number of leaves that were checked.
     pub leaves: u64,
-    /// Entries found.
+    /// The number of entries found.
     pub entries: u64,
-    /// Levels that a search passes, the leaves included; of several trees, the most. An index in memory is taken as an
-    /// open builds it.
+    /// The number of levels that a search passes, including the leaves; for several trees, the greatest. An index in
+    /// memory is taken as an open builds it.
     pub height: u64,
     /// Bytes of memory that an open tree takes for its shadows and its index in memory, as an open builds it.
     pub memory: u64,
-    /// Leaves with the trace of an interrupted shift: legal, and finished by the next open for writing.
+    /// The number of leaves with the trace of an interrupted shift. This is legal, and the next open for writing
+    /// finishes it.
     pub unfinished: u64,
-    /// Every broken invariant, with the offset.
+    /// Every broken invariant, with its offset.
     pub violations: Vec<Broken>,
-    /// Trees that were not looked at, because [`Pool::check`] does not know their layout with this number of slots. Open them
-    /// with their types, and [`PTree::check`](crate::PTree::check) or [`Map::check`](crate::Map::check) does.
+    /// Trees that were not checked, because [`Pool::check`] does not know their layout with this number of slots. Open
+    /// them with their types and use [`PTree::check`](crate::PTree::check) or [`Map::check`](crate::Map::check).
     pub unchecked: Vec<TreeInfo>,
 }
 
 impl Report {
-    /// Whether no invariant is broken in what was looked at.
+    /// Whether no invariant is broken in what was checked.
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty()
     }
 
     fn add(&mut self, broken: Broken) {
-        // A damaged pool can break one invariant in every slot; nobody reads on after this many.
+        // A damaged pool can break one invariant in every slot, and nobody reads more than this many.
         if self.violations.len() < 1000 {
             self.violations.push(broken);
         }
@@ -64,7 +65,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         if report.is_clean() && report.entries != self.len() {
             report.add(Broken::new(self.root.head_at(), "the number of entries is not what is counted"));
         }
-        // What is free in memory is not in use in the pool, and nothing is lost in between.
+        // A block that is free in memory must not be in use in the pool, and each block must be one of the two.
         let blocks = self.leaves.blocks();
         let free: HashSet<u64> = blocks.iter().flat_map(Blocks::free).collect();
         if let Some(&both) = free.intersection(&used).next() {
@@ -95,7 +96,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 }
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Each block of records is in use, free or retired.
+    /// Checks that each block of records is either in use, free or retired.
     fn check_free_records(&self, used: &HashSet<u64>, report: &mut Report) {
         let Some(records) = &self.records else { return };
         let segments = &self.pool.segments;
@@ -121,14 +122,14 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 }
 
-/// What a tree has in use.
+/// The blocks that a tree has in use.
 #[derive(Default)]
 pub(crate) struct Used {
     leaves: HashSet<u64>,
     records: HashSet<u64>,
 }
 
-/// Checks one tree as the pool holds it.
+/// Checks one tree as it lies in the pool.
 pub(crate) fn check_tree<N: Node, M: Medium>(
     pool: &Arc<PoolState<M>>,
     root: Root,
@@ -201,12 +202,12 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
 }
 
 impl<M: Medium> Pool<M> {
-    /// Checks the trees of the pool. Nothing is changed.
+    /// Checks the trees of the pool. It changes nothing.
     ///
-    /// It knows the layouts with the numbers of slots that the aliases have, and `Linear` and `Circular` with powers of two up
-    /// to 512; trees with other ones are [named](Report::unchecked).
+    /// It knows the layouts with the numbers of slots that the aliases have, and `Linear` and `Circular` with powers of
+    /// two up to 512. Other trees are [listed](Report::unchecked).
     ///
-    /// Meant for pools open for reading only, or for trees that are not being written to.
+    /// It is meant for pools that are open for reading only, or for trees that are not being written to.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The close record: what an orderly close knows, so that the next open need not find it out.
+//! The close record: what an orderly close knows, so that the next open need not find it out again.
 //!
 //! ```text
 //! head     | words of the head | entries | classes | class 0: kind and unit, n, n free blocks | class 1 ... |
@@ -6,9 +6,9 @@
 //! image    of an index in memory: see `index/volatile/image.rs`
 //! ```
 //!
-//! An extent of words, named with the CRC of its head by the root entry. Valid as long as the root entry names it (R2). The
-//! nodes of the image have checksums of their own and are read when somebody asks for them: so an open reads the head, and
-//! the extent stays until the next close, which knows all nodes or copies them.
+//! The record is an extent of words, which the root entry names with the CRC of its head. It is valid as long as the
+//! root entry names it (R2). The nodes of the image have checksums of their own and are read on demand. So an open only
+//! reads the head, and the extent stays until the next close, which knows all nodes or copies them.
 
 use super::TreeState;
 use crate::chain::Links;
@@ -25,18 +25,18 @@ use crate::pool::segments::SegmentKind;
 use crate::sync::Ordering;
 use std::sync::Arc;
 
-/// The number of entries, if nobody asked for it since a crash.
+/// Stands for the number of entries if nobody has asked for it since a crash.
 const UNCOUNTED: u64 = u64::MAX;
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// All classes of blocks the tree has, in the order of the record.
+    /// All classes of blocks that the tree has, in the order of the record.
     fn classes(&self) -> impl Iterator<Item = &Blocks> {
         let inner = self.directory.upper().into_iter().flat_map(|upper| upper.chain().blocks());
         let records = self.records.iter().flat_map(|records| records.classes());
         self.leaves.blocks().iter().chain(inner).chain(records)
     }
 
-    /// The words of the record, and how many of them are its head.
+    /// The words of the record, and the number of words in its head.
     pub(super) fn close_record(&self) -> (Vec<u64>, usize) {
         let count = &self.leaves.count;
         let len = if count.is_whole() { count.sum() } else { UNCOUNTED };
@@ -55,16 +55,16 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         (words, head)
     }
 
-    /// Gives back the extent of a close record, which was read, and is not named by the root entry any more, durably.
+    /// Gives back the extent of a close record that was read and that the root entry, durably, no longer names.
     fn release_close_record(&self, at: u64) {
         let segments = &self.pool.segments;
         let head = segments.of(at).expect("what was read lies in a segment");
         segments.release(self.medium(), extent(segments, head), |entry| entry.tree == self.root.slot);
     }
 
-    /// Takes over what a close record says. False if it cannot be believed: then the leaves have to be found.
+    /// Takes over the content of a close record. Returns false if it cannot be trusted; then the leaves must be found.
     ///
-    /// With the right checksums it is what a close wrote; offsets are checked all the same.
+    /// If the checksums are right, a close wrote it. Offsets are checked all the same.
     pub(super) fn restore(&self, closed: Closed) -> bool {
         let segments = &self.pool.segments;
         let Some(mut words) = self.pool.read_extent(self.root.slot, closed.at, closed.words) else { return false };
@@ -107,7 +107,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         true
     }
 
-    /// The nodes of an image that begins at `start`.
+    /// The nodes of an image that starts at `start`.
     fn image(&self, start: u64, top: Top) -> Source {
         let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, SegmentKind::Leaf);
         Box::new(move |number, height| {
@@ -116,14 +116,15 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         })
     }
 
-    /// Finds all leaves anew if the index turned out to be damaged. Not while somebody else changes it, who may be the
-    /// caller: then the search goes on from the head of the chain.
+    /// Finds all leaves again if the index turned out to be damaged. It does nothing if a thread is changing the index,
+    /// which may be the caller itself: the search then continues from the head of the chain.
     #[cold]
     pub(super) fn relearn(&self) {
         if let Some(_restructuring) = self.restructuring.try_lock()
             && self.directory.is_lost()
         {
-            // One after the other: others may split leaves meanwhile, and then the headers of all blocks do not fit together.
+            // Follow the chain: other threads may split leaves meanwhile, and then the headers of all blocks do not fit
+            // together.
             let learned = self.follow(self.head()).and_then(|leaves| self.directory.learn(&leaves.listed));
             self.lag(learned);
         }
@@ -135,7 +136,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         let at = self.pool.write_extent(self.root.slot, &words)?;
         match self.image_at.load(Ordering::Relaxed) {
             0 => {}
-            // Before the new record is named: an open from a record looks for no other. Crash: the tree is open.
+            // Before the new record is named, because an open from a record looks for no other. Crash: the tree is
+            // open.
             old => self.release_close_record(old),
         }
         self.root.set_closed(self.medium(), Some(Closed { at, words: words.len() as u32, crc }));
@@ -149,26 +151,26 @@ fn class_word(class: &Blocks) -> u64 {
 }
 
 impl<N: Node, M: Medium> Drop for TreeState<N, M> {
-    /// The last handle is gone: nobody reads or writes the tree any more.
+    /// Runs when the last handle is dropped: nobody reads or writes the tree any more.
     fn drop(&mut self) {
-        // A child that came by `fork` has nothing to close, and may find any lock held by a thread that it has not.
+        // A forked child has nothing to close, and any lock may be held by a thread that exists only in the parent.
         if self.pool.owned().is_err() {
             return;
         }
-        // Those who wait for the tree are told, even if closing it panics.
+        // Threads that wait for the tree are woken even if closing it panics.
         let _closed = Closing(&self.pool, self.root.slot);
         if self.head() != 0 && self.fault.get().is_none() && !std::thread::panicking() {
             if let Some(records) = &mut self.records {
-                // What is retired is in no list of free blocks yet.
+                // Retired records are in no list of free blocks yet.
                 records.settle(&self.pool.medium, &self.pool.segments);
             }
-            // Without a record, because the pool is full, the next open finds the leaves.
+            // If there is no record because the pool is full, the next open finds the leaves.
             let _ = self.close();
         }
     }
 }
 
-/// Says that a tree is closed when it goes.
+/// Reports the tree as closed when it is dropped.
 struct Closing<'p, M: Medium>(&'p PoolState<M>, u16);
 
 impl<M: Medium> Drop for Closing<'_, M> {

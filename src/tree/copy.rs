@@ -1,4 +1,5 @@
-//! Copy on write: a change by a copy of the leaf, in a layout whose [policy](crate::node::Policy) finds that cheaper.
+//! Copy on write: makes a change by copying the leaf, in a layout whose [policy](crate::node::Policy) finds that
+//! cheaper.
 
 use super::TreeState;
 use super::replace::{Left, Parts, parts};
@@ -8,7 +9,8 @@ use crate::medium::Medium;
 use crate::node::{Entry, InNode, Node};
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Makes a change by a copy of the leaf, if that costs less; else, or if somebody is in the way, gives the leaf back.
+    /// Makes a change by copying the leaf, if that costs less. Otherwise, or if another thread is in the way, returns
+    /// the leaf.
     #[inline(always)]
     pub(super) fn by_copy<'t>(
         &'t self,
@@ -28,7 +30,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             InNode::Remove(_) => drop(entries.remove(i)),
         }
         let removed = matches!(change, InNode::Remove(_));
-        // A nearly empty leaf merges: in place.
+        // A nearly empty leaf merges, and that is done in place.
         if removed && entries.len() * 4 <= N::SLOTS {
             return Ok(Some(leaf));
         }
@@ -37,7 +39,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.copy(leaf, parts(&entries, in_two), || if removed { count.sub_one() } else { count.add(1) })
     }
 
-    /// Replaces a leaf by one or two, without waiting for anybody: that could be for ever, with a lock in hand.
+    /// Replaces a leaf by one or two leaves without waiting for any thread: with a lock held, the wait could last
+    /// forever.
     fn copy<'t>(
         &'t self,
         old: Locked<'t, N>,
@@ -60,7 +63,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         let lines = self.leaves.lines(&old);
         match self.replace_leaf(left, old, None, parts, lines, count) {
             Ok(()) => Ok(None),
-            // In place there may be room.
+            // There may be room for the change in place.
             Err((old, fault)) if fault.is_out_of_space() => Ok(Some(old)),
             Err((_, fault)) => Err(fault),
         }

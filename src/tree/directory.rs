@@ -1,4 +1,4 @@
-//! The index of a tree, whichever kind it is of.
+//! The index of a tree, of whichever kind it is.
 
 use crate::error::Fault;
 use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Top, VolatileIndex, image_of};
@@ -6,7 +6,7 @@ use crate::medium::Medium;
 use crate::node::{IndexKind, Node};
 use crate::papers::{FlatIndex, Rebuilds};
 
-/// Any kind of index, in use. Changes are made by one thread at a time: the tree sees to that.
+/// An index of any kind, in use. The tree ensures that only one thread changes it at a time.
 #[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
 pub(crate) enum Directory<N: Node, M: Medium> {
     Volatile(VolatileIndex),
@@ -24,12 +24,12 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// For so many leaves at most.
+    /// An index for at most `leaves` leaves.
     pub(crate) fn volatile(leaves: u64) -> std::io::Result<Self> {
         VolatileIndex::new(leaves).map(Self::Volatile)
     }
 
-    /// For so many leaves at most.
+    /// An index for at most `leaves` leaves.
     pub(crate) fn flat(leaves: u64, adaptive: bool) -> std::io::Result<Self> {
         FlatIndex::new(leaves, adaptive).map(Self::Flat)
     }
@@ -38,7 +38,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         Self::Persistent(upper)
     }
 
-    /// A leaf at which to start looking for a key; `None` means at the head.
+    /// A leaf from which to start the search for a key; `None` means to start at the head.
     #[inline]
     pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         match self {
@@ -48,7 +48,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// The same, if an index in memory finds it at the first try.
+    /// The same, but only if an index in memory finds it on the first try.
     #[inline(always)]
     pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
         match self {
@@ -68,7 +68,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// The leaf and probably those after it, if an index in memory finds it at the first try.
+    /// The leaf and probably those after it, if an index in memory finds it on the first try.
     #[inline]
     pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
         match self {
@@ -78,13 +78,13 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// Adds a leaf. If it fails the index lags, which is no harm.
+    /// Adds a leaf. If this fails, the index lags, which does no harm.
     pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<(), Fault> {
         self.change(|memory| memory.post(low, leaf), |upper| upper.post(low, leaf))
     }
 
-    /// Makes another leaf that of `low`, durably, before it takes the other's place in the chain. True if that took a fence,
-    /// with which all that was flushed before is durable, too.
+    /// Replaces the leaf of `low` by another one, durably, before that leaf replaces it in the chain. Returns true if
+    /// this took a fence, which also makes everything flushed before it durable.
     pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool, Fault> {
         self.change(|memory| memory.post(low, leaf), |upper| upper.repoint(low, leaf))
     }
@@ -94,7 +94,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         self.upper().map_or(Ok(true), |upper| upper.may_withdraw(low))
     }
 
-    /// Forgets a leaf, durably, before it leaves the chain. True as [`repoint`](Self::repoint).
+    /// Forgets a leaf, durably, before it leaves the chain. Returns true as [`repoint`](Self::repoint) does.
     pub(crate) fn withdraw(&self, low: u64) -> Result<bool, Fault> {
         let forget = |memory: &dyn InMemory| {
             memory.withdraw(low);
@@ -107,12 +107,12 @@ impl<N: Node, M: Medium> Directory<N, M> {
         self.change(|memory| memory.learn(&[]), PersistentIndex::reset)
     }
 
-    /// Learns all leaves of a chain, given in order; the head first.
+    /// Learns all leaves of a chain, given in order with the head first.
     pub(crate) fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
         self.change(|memory| memory.learn(leaves), |upper| upper.repair(leaves))
     }
 
-    /// Changes the index that there is.
+    /// Changes the index, of whichever kind it is.
     fn change<R: Default>(
         &self,
         in_memory: impl FnOnce(&dyn InMemory),
@@ -126,7 +126,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         Ok(R::default())
     }
 
-    /// An image of all leaves that an index in memory knows; of none if it cannot tell.
+    /// An image of all leaves that an index in memory knows. It has no leaves if the index cannot tell.
     pub(crate) fn image(&self) -> (Vec<u64>, Top) {
         let mut leaves = Vec::new();
         let whole = match self {
@@ -140,8 +140,8 @@ impl<N: Node, M: Medium> Directory<N, M> {
         image_of(leaves)
     }
 
-    /// Takes over the image that an index of the same kind made, whose nodes `source` gives. False if it turns out to be
-    /// damaged.
+    /// Takes over the image that an index of the same kind made; `source` provides its nodes. Returns false if the
+    /// image turns out to be damaged.
     pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
         match self {
             Self::Volatile(separators) => separators.restore(top, source),
@@ -150,12 +150,12 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// Whether nodes are still to be taken from the image when it is [restored](Self::restore).
+    /// Whether nodes are still taken from the image after it was [restored](Self::restore).
     pub(crate) fn keeps_image(&self) -> bool {
         !matches!(self, Self::Persistent(_))
     }
 
-    /// Whether an index in memory turned out to be damaged in the pool, and has to learn all leaves anew.
+    /// Whether an index in memory turned out to be damaged in the pool, so that it must learn all leaves again.
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Self::Volatile(separators) => separators.is_lost(),
@@ -164,7 +164,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// What a flat index has spent on being built anew.
+    /// What a flat index has spent on rebuilds.
     pub(crate) fn rebuilds(&self) -> Rebuilds {
         match self {
             Self::Volatile(_) | Self::Persistent(_) => Rebuilds::default(),
@@ -172,7 +172,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the index takes.
     pub(crate) fn memory(&self) -> u64 {
         match self {
             Self::Volatile(separators) => separators.bytes(),
@@ -181,7 +181,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// The persistent index, if it is one.
+    /// The persistent index, if the index is one.
     pub(crate) fn upper(&self) -> Option<&PersistentIndex<N::Inner, M>> {
         match self {
             Self::Volatile(_) | Self::Flat(_) => None,

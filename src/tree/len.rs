@@ -1,4 +1,4 @@
-//! How many entries there are; after a crash, by looking at all leaves first.
+//! The number of entries. After a crash, all leaves must be touched first.
 
 use super::TreeState;
 use super::walk::on_threads;
@@ -9,13 +9,14 @@ use crate::sync::{AtomicUsize, Ordering};
 use std::num::NonZero;
 use std::sync::OnceLock;
 
-/// Blocks below which one thread is as fast as several.
+/// With fewer blocks than this, one thread is as fast as several.
 const FEW: usize = if cfg!(test) { 500 } else { 10_000 };
-/// Parts into which a segment's leaves are divided, about: so that no thread is left alone with a long one.
+/// The approximate number of parts into which a segment's leaves are divided, so that no thread is left alone with a
+/// long part.
 const PARTS: u64 = 4;
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// How many entries there were at some moment of the call. Touches all leaves if nobody has counted since a crash.
+    /// The number of entries at some moment during the call. Touches all leaves if nobody has counted since a crash.
     pub(crate) fn len(&self) -> u64 {
         let count = &self.leaves.count;
         if !count.is_whole() {
@@ -25,16 +26,18 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         count.sum()
     }
 
-    /// Whether there was no entry at some moment of the call.
+    /// Whether there were no entries at some moment during the call.
     pub(crate) fn is_empty(&self) -> bool {
-        // An entry that is inserted behind the search while another one is removed ahead of it is missed, but it counts.
+        // The search misses an entry that is inserted behind it while another one is removed ahead of it, but the count
+        // does not.
         !self.has_entry() && self.len() == 0
     }
 
-    /// Touches all leaves, on all cores, while others may write.
+    /// Touches all leaves, on all cores, while other threads may write.
     ///
-    /// The owner of a key that was touched once stays so: what becomes of it by a split or a merge, or takes its place, is
-    /// touched when it enters the chain. So when the owner of each key was touched at some time, all leaves are.
+    /// Once the owner of a key was touched, the key always has an owner that was touched: a leaf that results from a
+    /// split or a merge, or that replaces another one, is touched when it enters the chain. So when the owner of each
+    /// key was touched at some time, all leaves are.
     #[cold]
     fn touch_all(&self) -> Result<(), Broken> {
         let starts = self.starts();
@@ -54,7 +57,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok(())
     }
 
-    /// Keys that divide all keys into parts with about as many leaves each; the first is 0. Any keys would do.
+    /// Keys that divide all keys into parts with about equally many leaves. The first is 0. Any keys would do.
     fn starts(&self) -> Vec<u64> {
         let segments = &self.pool.segments;
         let classes = self.leaves.classes();
@@ -68,7 +71,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             for (segment, unit) in units {
                 let all = segments.size() / unit;
                 let some = (0..all).step_by(all.div_ceil(PARTS) as usize);
-                // What is there may be no leaf (any more): a key all the same.
+                // The block may not be a leaf, or no longer, but any word will do as a key.
                 starts.extend(some.map(|i| self.medium().load(segments.start(segment) + i * unit + LOW)));
             }
             starts.sort_unstable();
@@ -77,20 +80,20 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         starts
     }
 
-    /// Touches the leaves that own the keys from `key` on, up to `end` or to the last.
+    /// Touches the leaves that own the keys from `key` on, up to `end` or to the last leaf.
     fn touch(&self, mut key: u64, end: Option<u64>) -> Result<(), Broken> {
         let leaves = &self.leaves;
         let mut next = 0;
         let mut known = 0;
         while end.is_none_or(|end| key < end) {
             if known == 0 {
-                // Ask for some at once.
+                // Prefetch several leaves at once.
                 let ahead = self.directory.run_at_once(key).unwrap_or_default();
                 ahead.iter().for_each(|&at| leaves.prefetch_all(at));
                 known = ahead.iter().filter(|&&at| at != 0).count().max(1);
             }
             known -= 1;
-            // The right neighbour, if it still is one: then it was in the chain, and no search is needed.
+            // If the next block is still the right neighbour, it was in the chain, and no search is needed.
             let neighbour = leaves.accept(next, next).ok().map(|at| leaves.view(at)).transpose()?.flatten();
             let neighbour = neighbour.filter(|view| view.range.contains(key));
             let at_once = neighbour.and_then(|view| {

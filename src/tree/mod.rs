@@ -50,23 +50,23 @@ use std::time::Duration;
 
 /// An ordered map from `u64` to `u64` that outlives crashes.
 ///
-/// `N` is the layout of the nodes, `M` what the pool is kept on. All keys and all values are legal: 0, `u64::MAX`, repeated
-/// values. A handle: cloning it is cheap, it is `Send` and `Sync`, and all methods take
+/// `N` is the layout of the nodes, and `M` is the medium that holds the pool. All keys and all values are legal: 0,
+/// `u64::MAX`, repeated values. It is a handle: cloning it is cheap, it is `Send` and `Sync`, and all methods take
 /// `&self`.
 ///
-/// Method names are those of `BTreeMap` where the meaning is the same.
+/// Methods are named as in `BTreeMap` where the meaning is the same.
 ///
 /// # Crash consistency
 ///
-/// Every method that changes the tree is durable when it returns, in the sense of [`Pool::durability`]. A change in flight
-/// at the crash is there whole, or not at all. No reader ever returns what a crash could take back.
+/// Every change is durable when its method returns, in the sense of [`Pool::durability`]. A change in flight at a crash
+/// is there whole, or not at all. No reader ever returns what a crash could take back.
 ///
 /// # Complexity
 ///
-/// A [`OneLine`] leaf, the default: one line flushed and one fence per insert, update or removal; one insert in about 27
-/// splits a leaf, which flushes about ten lines and fences twice. With `n` entries in a sorted leaf of `s` slots, four slots to
-/// a line: a linear leaf moves about `n / 2` entries per insert or removal, a circular one about `n / 4`. A run of `k` slots
-/// touches `(k + 3) / 4` lines on average; each is flushed once, with one fence.
+/// A [`OneLine`] leaf, the default: one line flushed and one fence per insert, update or removal. One insert in about
+/// 27 splits a leaf, which flushes about ten lines and fences twice. In a sorted leaf with `n` entries, four slots to a
+/// line, a linear leaf moves about `n / 2` entries per insert or removal, and a circular one about `n / 4`. A run of
+/// `k` slots touches `(k + 3) / 4` lines on average; each is flushed once, with one fence.
 ///
 /// # Examples
 ///
@@ -101,7 +101,7 @@ impl<N: Node, M: Medium> fmt::Debug for PTree<N, M> {
     }
 }
 
-/// An open tree. There is one per tree and process, whatever the number of handles.
+/// An open tree. There is one for each tree and process, whatever the number of handles.
 pub(crate) struct TreeState<N: Node, M: Medium> {
     pub(crate) pool: Arc<PoolState<M>>,
     pub(crate) name: String,
@@ -110,13 +110,13 @@ pub(crate) struct TreeState<N: Node, M: Medium> {
     directory: Directory<N, M>,
     /// The leftmost leaf.
     head: AtomicU64,
-    /// The close record whose image the index takes its nodes from; 0: none.
+    /// The close record from whose image the index takes its nodes; 0 means none.
     image_at: AtomicU64,
     /// Present if the values are records.
     pub(crate) records: Option<Records>,
     /// Held while the index changes or nodes leave a chain. Taken before any leaf is locked.
     restructuring: Restructuring,
-    /// The first broken invariant a reader came across.
+    /// The first broken invariant that a reader came across.
     fault: OnceLock<Broken>,
 }
 
@@ -129,7 +129,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.head.load(Ordering::Acquire)
     }
 
-    /// Notes what a method without a `Result` found broken.
+    /// Notes damage that a method without a `Result` found.
     fn note<T: Default>(&self, result: Result<T, Broken>) -> T {
         result.unwrap_or_else(|broken| {
             let _ = self.fault.set(broken);
@@ -141,7 +141,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.fault.get().map(|&broken| self.pool.error(broken.into()))
     }
 
-    /// Names the pool in what goes wrong, where a result leaves the crate.
+    /// Adds the name of the pool to a fault, where a result leaves the crate.
     #[inline]
     pub(crate) fn named<T>(&self, result: Result<T, Fault>) -> Result<T> {
         self.pool.named(result)
@@ -151,27 +151,29 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 impl<M: Medium> Pool<M> {
     /// Opens the tree of this name, or creates an empty one.
     ///
-    /// Opening it twice gives two handles to the same tree.
+    /// Opening a tree twice gives two handles to the same tree.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::LayoutMismatch`], [`ErrorKind::KindMismatch`]: the tree exists and is another kind of tree.
-    /// [`ErrorKind::TreeName`], [`ErrorKind::TooManyTrees`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`],
-    /// [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::TreeName`], [`ErrorKind::TooManyTrees`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`],
+    /// [`ErrorKind::Forked`], [`ErrorKind::Corrupt`].
     ///
     /// # Complexity
     ///
-    /// After an orderly close, in proportion to the number of free blocks; nothing of the leaves is read. After a crash, the
-    /// headers of all leaves are read, by all cores; if the values are records, all leaves.
+    /// After an orderly close, in proportion to the number of free blocks; no leaf is read. After a crash, the headers
+    /// of all leaves are read, on all cores. If the values are records, all leaves are read.
     ///
     /// # Crash consistency
     ///
-    /// A new tree is there, empty, or not at all. A crash while an existing tree is recovered leaves it to the next open.
+    /// A new tree is there, empty, or not at all. If a crash interrupts the recovery of an existing tree, the next open
+    /// recovers it.
     pub fn tree(&self, name: &str) -> Result<PTree<OneLine, M>> {
         self.tree_of(name)
     }
 
-    /// Opens, or creates, a tree with nodes of another layout, and the kind of index that [goes with it](Node::INDEX).
+    /// Opens or creates a tree with nodes of another layout, and with the kind of index that
+    /// [goes with it](Node::INDEX).
     ///
     /// # Errors
     ///
@@ -196,7 +198,7 @@ impl<M: Medium> Pool<M> {
         self.tree_with(name, N::INDEX)
     }
 
-    /// Opens, or creates, a tree with nodes of another layout and another kind of index.
+    /// Opens or creates a tree with nodes of another layout and another kind of index.
     ///
     /// # Errors
     ///
@@ -224,28 +226,29 @@ impl<M: Medium> Pool<M> {
 }
 
 impl<N: Node, M: Medium> PTree<N, M> {
-    /// The name it has in its pool.
+    /// The tree's name in its pool.
     pub fn name(&self) -> &str {
         &self.state.name
     }
 
-    /// The pool it lives in.
+    /// The pool that holds the tree.
     pub fn pool(&self) -> Pool<M> {
         Pool { state: Arc::clone(&self.state.pool) }
     }
 
-    /// The kind of index that it has.
+    /// The tree's kind of index.
     pub fn index(&self) -> IndexKind {
         self.state.directory.kind()
     }
 
     /// The value of a key.
     ///
-    /// If the pool is damaged where the key would be, the answer is `None` and [`fault`](Self::fault) tells.
+    /// If the pool is damaged where the key would be, the result is `None`, and [`fault`](Self::fault) returns the
+    /// damage.
     ///
     /// # Complexity
     ///
-    /// The index, one shadow, and a binary search in one leaf. No lock is taken, nothing is flushed.
+    /// The index, one shadow, and a binary search in one leaf. No lock is taken and nothing is flushed.
     #[inline]
     pub fn get(&self, key: u64) -> Option<u64> {
         self.state.get(key)
@@ -257,58 +260,62 @@ impl<N: Node, M: Medium> PTree<N, M> {
         self.get(key).is_some()
     }
 
-    /// The values of several keys, in the order of the keys: faster than one [`get`](Self::get) after the other.
+    /// The values of several keys, in the order of the keys. This is faster than one [`get`](Self::get) after the
+    /// other.
     ///
-    /// Each value is one that the key had during the call; they need not be of one instant.
+    /// Each value is one that the key had during the call. The values need not belong to one instant.
     ///
     /// # Complexity
     ///
-    /// As `get` for each; sixteen keys at a time wait for memory together.
+    /// As `get` for each key, but the cache misses of sixteen keys at a time overlap.
     pub fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
         let mut values = Vec::with_capacity(keys.len());
         self.state.get_many_with(keys, |value| value, |value| values.push(value));
         values
     }
 
-    /// Sets the value of a key; returns the value it had.
+    /// Sets the value of a key. Returns the value that it had.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OutOfSpace`] if a leaf had to be split and there is no room for another; [`ErrorKind::Corrupt`]. In both
-    /// cases nothing has changed.
+    /// [`ErrorKind::OutOfSpace`] if a leaf had to be split and there was no room for another one;
+    /// [`ErrorKind::Corrupt`]. In both cases nothing has changed.
     ///
     /// # Complexity
     ///
-    /// The lines of the entries that move (none in `OneLine` leaves) and of the new one, each flushed and fenced once; one
-    /// line and one fence if the key was there. One insert in about `0.7 s` splits: half a leaf and two headers more, and
-    /// two fences.
+    /// The lines of the entries that move (none in `OneLine` leaves) and of the new entry, each flushed and fenced
+    /// once. If the key was there, one line and one fence. One insert in about `0.7 s` splits a leaf of `s` slots,
+    /// which adds half a leaf, two headers and two fences.
     ///
     /// # Crash consistency
     ///
-    /// Durable when it returns. In flight: the old entry or the new one.
+    /// Durable when it returns. In flight at a crash: the old entry or the new one.
     pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
         self.change(key, |_| Change::Put(value))
     }
 
-    /// Sets the values of several keys under one fence; returns how many keys are new. Of equal keys, the last one counts.
+    /// Sets the values of several keys under one fence. Returns how many keys are new. Of equal keys, the last one
+    /// counts.
     ///
-    /// Where fences cost, many times as fast as one [`insert`](Self::insert) after the other. Other threads wait for the
-    /// leaves concerned until all of it is durable; so a batch should have thousands of entries rather than millions.
+    /// Where fences are expensive, this is many times as fast as one [`insert`](Self::insert) after the other. Other
+    /// threads wait for the leaves concerned until the whole batch is durable, so a batch should have thousands of
+    /// entries rather than millions.
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert). Some of the entries may have been inserted, durably; none is lost that was there.
+    /// As [`insert`](Self::insert). Some of the entries may have been inserted, durably. No entry that was there is
+    /// lost.
     ///
     /// # Complexity
     ///
-    /// With [`OneLine`](crate::OneLine) leaves: each line that gets entries once, and one fence in all; for each leaf that
-    /// splits, half a leaf and two headers, and two fences; and a fence for each leaf that another thread holds at that moment.
-    /// Sorted leaves need their fences for each entry.
+    /// With [`OneLine`](crate::OneLine) leaves: each line that gets entries is flushed once, with one fence in all.
+    /// Each leaf that splits adds half a leaf, two headers and two fences. Each leaf that another thread holds at that
+    /// moment adds a fence. Sorted leaves need their fences for each entry.
     ///
     /// # Crash consistency
     ///
-    /// Durable when it returns. In flight: **any part** of the batch, in any order of keys; each entry whole or not at all.
-    /// No reader sees an entry before it is durable.
+    /// Durable when it returns. In flight at a crash: **any part** of the batch, in any order of keys; each entry is
+    /// there whole or not at all. No reader sees an entry before it is durable.
     ///
     /// # Examples
     ///
@@ -324,11 +331,11 @@ impl<N: Node, M: Medium> PTree<N, M> {
         self.state.named(self.state.insert_batch(entries))
     }
 
-    /// Sets the value of a key that is there; returns the value it had, or `None` if the key is not there.
+    /// Sets the value of a key that is there. Returns the value that it had, or `None` if the key is not there.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`]. Never for want of space.
+    /// [`ErrorKind::Corrupt`]. It never fails for want of space.
     ///
     /// # Complexity
     ///
@@ -343,7 +350,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
 
     /// Sets the value of a key from `current` to `new`, where `None` means that the key is not there.
     ///
-    /// Returns what the value was: the exchange took place if that equals `current`.
+    /// Returns the previous value. The exchange took place if that equals `current`.
     ///
     /// # Errors
     ///
@@ -351,7 +358,7 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// As `insert`, `update` or `remove`, whichever it comes to.
+    /// As `insert`, `update` or `remove`, whichever takes place.
     ///
     /// # Crash consistency
     ///
@@ -372,20 +379,20 @@ impl<N: Node, M: Medium> PTree<N, M> {
         self.change(key, |old| if old == current { new.map_or(Change::Remove, Change::Put) } else { Change::Keep })
     }
 
-    /// Removes a key; returns the value it had.
+    /// Removes a key. Returns the value that it had.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`]. Never for want of space.
+    /// [`ErrorKind::Corrupt`]. It never fails for want of space.
     ///
     /// # Complexity
     ///
-    /// The lines of the entries that move (none in `OneLine` leaves) and of the slot that becomes empty, each flushed and
-    /// fenced once. A leaf less than a quarter full is then merged with a neighbour, or shares with it.
+    /// The lines of the entries that move (none in `OneLine` leaves) and of the slot that becomes empty, each flushed
+    /// and fenced once. A leaf that is less than a quarter full is then merged with a neighbour, or shares its entries.
     ///
     /// # Crash consistency
     ///
-    /// Durable when it returns. In flight: the entry, or no entry.
+    /// Durable when it returns. In flight at a crash: the entry, or no entry.
     pub fn remove(&self, key: u64) -> Result<Option<u64>> {
         self.change(key, |_| Change::Remove)
     }
@@ -395,29 +402,30 @@ impl<N: Node, M: Medium> PTree<N, M> {
         self.state.named(self.state.change(key, decide))
     }
 
-    /// The entries of a range of keys, in ascending order; [`Iterator::rev`] gives the descending one.
+    /// The entries of a range of keys, in ascending order; [`Iterator::rev`] gives them in descending order.
     ///
-    /// A range is no snapshot. Each leaf is read at one instant, when the iterator comes to it: what other threads change
-    /// ahead of the iterator is seen, what they change behind it is not. Whatever they do:
+    /// A range is not a snapshot. Each leaf is read at one instant, when the iterator comes to it. The iterator sees
+    /// what other threads change ahead of it, and does not see what they change behind it. Whatever they do:
     ///
     /// - keys come in strict order, and none comes twice, whichever ends the iterator is read from;
-    /// - a key that is there throughout, from the making of the iterator until it has passed the key, is shown;
+    /// - a key is shown if it is there throughout, from the creation of the iterator until it has passed the key;
     /// - a key that is shown was there at some moment of that time, with this value, durably.
     ///
     /// # Panics
     ///
-    /// If the range starts after its end, or starts and ends at the same excluded key, and the tree has an entry. (As
-    /// `BTreeMap`: of an empty tree, such a range is empty.)
+    /// If the range starts after its end, or starts and ends at the same excluded key, and the tree has an entry. (In
+    /// an empty tree, such a range is empty. `BTreeMap` does the same.)
     ///
     /// # Complexity
     ///
-    /// One search, then from leaf to leaf; backwards, one search per leaf. The leaf ahead is asked for while one is read.
+    /// One search, then from leaf to leaf; backwards, one search per leaf. The leaf ahead is prefetched while one is
+    /// read.
     #[track_caller]
     pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, N, M> {
         Range::new(&self.state, range)
     }
 
-    /// The keys of a range, in ascending order, and in descending order from the other end.
+    /// The keys of a range, in ascending order; from the other end, in descending order.
     ///
     /// # Panics
     ///
@@ -442,19 +450,20 @@ impl<N: Node, M: Medium> PTree<N, M> {
         self.iter().next_back()
     }
 
-    /// How many entries there are. While others write: how many there were at some moment of the call.
+    /// The number of entries. While other threads write: the number at some moment during the call.
     ///
-    /// If others write so fast that a thousand looks at the counters do not tell a moment, the number may be too great, by
-    /// at most what was inserted during one look.
+    /// If other threads write so fast that a thousand looks at the counters do not settle it, the result may be too
+    /// high, by at most what was inserted during one look.
     ///
     /// # Complexity
     ///
-    /// A few looks at 32 counters. The first call after a crash reads all leaves, on all cores; others may write meanwhile.
+    /// A few looks at 32 counters. The first call after a crash reads all leaves, on all cores; other threads may write
+    /// meanwhile.
     pub fn len(&self) -> u64 {
         self.state.len()
     }
 
-    /// Whether there is no entry. While others write: whether there was none at some moment of the call.
+    /// Whether there are no entries. While other threads write: whether there were none at some moment during the call.
     ///
     /// # Complexity
     ///
@@ -468,36 +477,37 @@ impl<N: Node, M: Medium> PTree<N, M> {
         self.state.leaves.memory() + self.state.directory.memory()
     }
 
-    /// How often a [`Flat`](IndexKind::Flat) index was built anew since the tree was opened, because a parent of leaves was full,
-    /// and how long that took in all. Nothing, for other kinds of index.
+    /// How often a [`Flat`](IndexKind::Flat) index was rebuilt since the tree was opened, because a parent of leaves
+    /// was full, and how long that took in all. Zero for other kinds of index.
     pub fn index_rebuilds(&self) -> (u64, Duration) {
         let Rebuilds { count, nanoseconds } = self.state.directory.rebuilds();
         (count, Duration::from_nanos(nanoseconds))
     }
 
-    /// Removes everything at once.
+    /// Removes all entries at once.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OutOfSpace`] if there is no room for two empty leaves; [`ErrorKind::Corrupt`]. Nothing has changed then.
+    /// [`ErrorKind::OutOfSpace`] if there is no room for two empty leaves; [`ErrorKind::Corrupt`]. In both cases
+    /// nothing has changed.
     ///
     /// # Complexity
     ///
-    /// Locks all leaves; two leaves written, three fences.
+    /// Locks all leaves. Writes two leaves, with three fences.
     ///
     /// # Crash consistency
     ///
-    /// Everything is there, or nothing is.
+    /// All entries are there, or none is.
     pub fn clear(&self) -> Result<()> {
         self.state.named(self.state.clear())
     }
 
-    /// Fills an empty tree from entries in strictly ascending order of keys; returns how many.
+    /// Fills an empty tree with entries in strictly ascending order of keys. Returns the number of entries.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsorted`] with the first wrong position, [`ErrorKind::NotEmpty`], [`ErrorKind::OutOfSpace`],
-    /// [`ErrorKind::Corrupt`]. Nothing has been loaded then.
+    /// [`ErrorKind::Corrupt`]. In these cases nothing has been loaded.
     ///
     /// # Complexity
     ///
@@ -505,19 +515,19 @@ impl<N: Node, M: Medium> PTree<N, M> {
     ///
     /// # Crash consistency
     ///
-    /// Everything is loaded, or nothing is.
+    /// All entries are loaded, or none is.
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (u64, u64)>) -> Result<u64> {
         self.state.named(self.state.bulk_load(entries.into_iter().map(Ok)))
     }
 
-    /// The first broken invariant that a method without a `Result` came across, if there was one.
+    /// The first broken invariant that a method without a `Result` came across, if any.
     pub fn fault(&self) -> Option<Error> {
         self.state.fault()
     }
 
-    /// Checks every invariant of the tree, in the pool and in memory. Nothing is changed.
+    /// Checks every invariant of the tree, in the pool and in memory. It changes nothing.
     ///
-    /// Other threads must not write meanwhile, or the report is of no use.
+    /// Other threads must not write meanwhile, or the report is useless.
     pub fn check(&self) -> Report {
         self.state.check()
     }

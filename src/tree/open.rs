@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Opens or creates the tree of this name. `keys` and `values` say what its words encode.
+    /// Opens or creates the tree with this name. `keys` and `values` are the kinds that its words encode.
     pub(crate) fn open(
         pool: &Arc<PoolState<M>>,
         name: &str,
@@ -40,7 +40,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         let create = |root| {
             let state = of(root)?;
             let head = state.lay_out()?;
-            // The one that laid it out knows which blocks hold zeros.
+            // Keep the state that laid it out: it knows which blocks hold zeros.
             Ok((Arc::new(state) as _, head))
         };
         let recover = |root| {
@@ -49,7 +49,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             Ok(Arc::new(state) as _)
         };
         let open = pool.tree(name, signature, &create, &recover)?;
-        // The signature was found equal, so the type is the same.
+        // The signatures are equal, so the type is the same.
         open.downcast::<Self>().map_err(|_| {
             let (found, expected) = ("a tree open with other parameters", std::any::type_name::<Self>());
             ErrorKind::LayoutMismatch { tree: name.to_owned(), found: found.to_owned(), expected: expected.to_owned() }
@@ -92,20 +92,21 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             Some(closed) => {
                 self.root.set_closed(m, None);
                 if !self.restore(closed) {
-                    // With this fence, the tree is open: it may differ from its record from here on (R2). The walk releases
-                    // the extent, as one that nothing points to: what is damaged may name another one.
+                    // With this fence, the tree is open: it may differ from its record from here on (R2). The walk
+                    // releases the extent as one that nothing points to. A damaged record may name another extent.
                     m.fence(Step::RootOpen);
                     self.walk(head)?;
                 }
             }
             None => self.walk(head)?,
         }
-        // The last step: a tree is closed in order only if it was opened.
+        // This is the last step: only a tree that was opened is closed in order.
         self.head.store(head, Ordering::Release);
         Ok(())
     }
 
-    /// Finds every leaf, and learns what is in use. What a crash interrupted in a leaf is finished when it is first touched.
+    /// Finds every leaf and every block in use. An interrupted change in a leaf is finished when the leaf is first
+    /// touched.
     ///
     /// Crash: every repair is idempotent and leaves a state that the next walk understands.
     fn walk(&self, head: u64) -> Result<(), Fault> {
@@ -118,11 +119,11 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.leaves.count.forget();
         match &self.records {
             Some(of_tree) => of_tree.recover(m, &self.pool.segments, &self.records_in(&listed, tail)?),
-            // What a crash while closing left.
+            // Release what a crash during a close left.
             None => release_extents(m, &self.pool.segments, self.root.slot, |_| false),
         }
         if let [(_, only)] = listed[..] {
-            // A new tree, or one as small: it can as well be counted.
+            // A new tree, or one as small, may as well be counted now.
             self.leaves.view(only)?;
             self.leaves.view(tail)?;
             self.leaves.count.complete();

@@ -1,4 +1,4 @@
-//! Telling the index which leaves there are, and asking it which ones may go.
+//! Posting leaves to the index, and asking it which leaves may leave the chain.
 
 use super::TreeState;
 use crate::chain::Locked;
@@ -8,11 +8,11 @@ use crate::medium::Medium;
 use crate::node::Node;
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Posts a leaf that a split made to the index.
+    /// Posts a leaf, which a split made, to the index.
     pub(super) fn post(&self, low: u64, at: u64) -> Result<(), Fault> {
         delay();
         let _restructuring = self.restructuring.lock();
-        // Since the split it may have been merged away, and even have come back as another leaf.
+        // Since the split, the leaf may have been merged away, and its block may even be another leaf now.
         let still = self.leaves.view(at)?.is_some_and(|view| view.range.low() == low);
         if !still && !is_left_out(Validation::Posted) {
             return Ok(());
@@ -21,8 +21,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok(())
     }
 
-    /// Takes the result of what follows a change that is durable already. That it could not be done is no reason to fail:
-    /// the index lags, or a leaf stays sparse. Damage is noted.
+    /// Handles the result of a follow-up to a change that is already durable. Not being able to do it is no reason to
+    /// fail: the index lags, or a leaf stays sparse. Damage is noted.
     pub(super) fn lag(&self, result: Result<(), Fault>) {
         if let Err(fault) = result
             && let ErrorKind::Corrupt { at, invariant } = *fault.kind()
@@ -31,9 +31,9 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// Whether the leaf that begins at `low` may go into its left neighbour.
+    /// Whether the leaf that begins at `low` may be merged into its left neighbour.
     pub(super) fn may_leave(&self, low: u64) -> Result<bool, Fault> {
-        // The tail, which owns MAX, stays: so every other leaf has a key that it never owns.
+        // The tail, which owns MAX, must stay, so that every other leaf has a key that it never owns.
         Ok(low > 0 && low < u64::MAX && self.directory.may_withdraw(low)?)
     }
 

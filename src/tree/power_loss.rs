@@ -1,12 +1,12 @@
-//! Opening a pool after the machine went down with it: everything is checked first.
+//! Opening a pool that was in use when the machine went down: everything is checked first.
 //!
-//! Of an ordinary file, the system writes pages to the disk when it likes. So each page may be as it was at any time since
-//! the last sync. What follows for an open that trusts none of it:
+//! The system writes the pages of an ordinary file to the disk whenever it likes. So each page may be as it was at any
+//! time since the last sync. An open that trusts none of it does the following:
 //!
-//! - every invariant is checked, as the pool lies there, before anything is stored;
-//! - what an orderly close said (the free blocks and the index of a tree, the space that is there) is forgotten: it may have
-//!   been said of other pages. The trees are walked, as after any crash;
-//! - segments that the table calls never used may have been (T2): what they hold goes.
+//! - it checks every invariant of the pool as it lies there, before anything is stored;
+//! - it forgets what an orderly close recorded (the free blocks and the index of a tree, the space that is there),
+//!   because that may have described other pages. The trees are walked, as after any crash;
+//! - it clears segments that the table calls never used (T2), because they may have been used.
 
 use super::Report;
 use crate::error::{ErrorKind, Fault, Result};
@@ -19,24 +19,24 @@ use std::sync::Arc;
 impl Options {
     /// Opens a pool that is refused with [`ErrorKind::PowerLoss`], if everything in it is whole.
     ///
-    /// A report without violations means that the trees can be used, not that nothing is missing: changes that the machine
-    /// had not written to the disk are lost, be they acknowledged or not, of each page by itself. Who needs to know what is
-    /// missing compares with another source, or falls back on a backup. The pool's capacity stays as it is.
+    /// A report without violations means that the trees can be used, not that nothing is missing. Changes that the
+    /// machine had not written to the disk are lost, whether acknowledged or not, and for each page by itself. To find
+    /// out what is missing, compare with another source, or fall back on a backup. The pool's capacity stays as it is.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`ErrorKind::ReadOnly`], too, if the options ask for [`read_only`](Self::read_only), by which a
-    /// pool can be looked at in any state. Besides, and then nothing was stored: the first broken invariant, as [`ErrorKind::Corrupt`]
-    /// (open it with [`read_only`](Self::read_only) for the [whole report](Pool::check)); [`ErrorKind::Unchecked`] if there is a
-    /// tree that this build cannot check.
+    /// As [`open`](Self::open). Also [`ErrorKind::ReadOnly`] if the options ask for [`read_only`](Self::read_only),
+    /// with which a pool can be looked at in any state. In the following cases, nothing was stored: the first broken
+    /// invariant, as [`ErrorKind::Corrupt`] (open the pool with [`read_only`](Self::read_only) for the
+    /// [whole report](Pool::check)); [`ErrorKind::Unchecked`] if there is a tree that this build cannot check.
     ///
     /// # Complexity
     ///
-    /// Reads all leaves, and all records.
+    /// Reads all leaves and all records.
     ///
     /// # Crash consistency
     ///
-    /// Until it returns, the pool remains one that is refused.
+    /// Until this returns, the pool remains one that is refused.
     ///
     /// # Examples
     ///
@@ -73,11 +73,11 @@ impl Options {
         open().map_err(|fault| fault.of(path.display().to_string()))
     }
 
-    /// The same, of the pool that a medium holds.
+    /// The same, for the pool that a medium holds.
     ///
     /// # Errors
     ///
-    /// As [`open_after_power_loss`](Self::open_after_power_loss), for what does not concern files.
+    /// As [`open_after_power_loss`](Self::open_after_power_loss), except for what concerns files.
     pub fn open_on_after_power_loss<M: Medium>(&self, medium: M) -> Result<(Pool<M>, Report)> {
         let name = medium.facts().name.to_owned();
         let clear = |medium: &M, unused| {

@@ -1,4 +1,4 @@
-//! What threads may do to each other, one race at a time: the other thread's half is done by hand, or held where it is.
+//! What threads may do to each other, one race at a time. The other thread's half is done by hand, or held where it is.
 
 use super::{PTree, TreeState};
 use crate::IndexKind;
@@ -27,13 +27,13 @@ fn filled<N: Node>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
     tree
 }
 
-/// What readers know of all leaves.
+/// The views that readers have of all leaves.
 fn views<N: Node>(state: &TreeState<N, Dram>) -> Vec<View<'_, N>> {
     let listed = state.find_leaves(state.head()).unwrap().listed;
     listed.iter().map(|&(_, at)| state.leaves.view(at).unwrap().unwrap()).collect()
 }
 
-/// A reader begins again only if what it read has changed.
+/// A reader starts again only if what it read has changed.
 #[test]
 fn writers_that_change_nothing_disturb_no_reader() {
     fn with<N: Node>(index: IndexKind) {
@@ -95,7 +95,7 @@ fn a_lock_taken_for_a_moment_is_no_damage() {
     assert!(tree.check().is_clean());
 }
 
-/// Makes a leaf in the middle of the chain one that left it, as long as `meanwhile` takes.
+/// Makes a leaf in the middle of the chain look as if it had left it, while `meanwhile` runs.
 fn without_a_leaf<N: Node>(tree: &PTree<N, Dram>, meanwhile: impl FnOnce(u64)) {
     let leaves = &tree.state.leaves;
     let (low, at) = tree.state.find_leaves(tree.state.head()).unwrap().listed[5];
@@ -106,7 +106,7 @@ fn without_a_leaf<N: Node>(tree: &PTree<N, Dram>, meanwhile: impl FnOnce(u64)) {
     leaves.publish(at, range);
 }
 
-/// Who loses one race after the other waits until the chain is at rest; that is no damage.
+/// A thread that loses one race after the other waits until the chain is at rest. That is not damage.
 #[test]
 fn starvation_is_no_damage() {
     fn with<N: Node>(index: IndexKind) {
@@ -134,7 +134,7 @@ fn starvation_is_no_damage() {
     with::<Circular<4>>(IndexKind::Persistent);
 }
 
-/// A chain that is broken is found to be, whoever searches; and also by who changes it.
+/// A broken chain is detected by every search, and also by a thread that changes the chain.
 #[test]
 fn a_broken_chain_is_an_error() {
     fn with<N: Node<Ops: SplitInPlace>>(index: IndexKind) {
@@ -152,7 +152,8 @@ fn a_broken_chain_is_an_error() {
     with::<Circular<4>>(IndexKind::Persistent);
 }
 
-/// The index leads to one leaf, the chain to another, and both own the key: nobody goes from one to the other for ever.
+/// The index leads to one leaf, the chain to another, and both own the key. No thread goes from one to the other
+/// forever.
 #[test]
 fn two_leaves_that_own_a_key_are_an_error() {
     let tree = filled::<Append<3>>(IndexKind::Volatile, 200);
@@ -171,13 +172,13 @@ fn two_leaves_that_own_a_key_are_an_error() {
     assert!(matches!(tree.update(key, 2), Err(Error { kind: ErrorKind::Corrupt { .. }, .. })));
 }
 
-/// A tree that has one entry or two at any time; one thread adds the second one, another removes the first one, further and
-/// further to the left.
+/// A tree that has one or two entries at any time. One thread adds the second one, another removes the first one,
+/// further and further to the left.
 #[test]
 fn a_tree_that_never_was_empty_is_not() {
     let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
     let tree: PTree<OneLine<7>, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
-    // Some leaves, empty but for the key between the last two.
+    // Some leaves, all empty except for the key between the last two.
     (0..60).for_each(|key| assert!(tree.insert(key * 10, key).is_ok()));
     (0..60).filter(|key| key % 6 > 0).for_each(|key| assert!(tree.remove(key * 10).is_ok()));
     let places: Vec<u64> = (0..10).rev().map(|place| place * 60).collect();
@@ -212,12 +213,12 @@ fn a_tree_that_never_was_empty_is_not() {
     });
 }
 
-/// What a crash leaves of a tree.
+/// The tree as a crash leaves it.
 fn crashed<N: Node>(tree: &PTree<N, Dram>) -> PTree<N, Dram> {
     options().open_on(Dram::from_words(tree.pool().medium().words())).unwrap().tree_with("t", tree.index()).unwrap()
 }
 
-/// After a crash, threads count while others insert, remove, split and merge.
+/// After a crash, threads count while other threads insert, remove, split and merge.
 #[test]
 fn counting_after_a_crash_is_exact_while_others_write() {
     fn with<N: Node>(index: IndexKind) {
@@ -229,7 +230,7 @@ fn counting_after_a_crash_is_exact_while_others_write() {
                 for number in 0..2 {
                     let tree = &tree;
                     scope.spawn(move || {
-                        // From both ends to the middle, where each key is one that the other thread leaves alone.
+                        // From both ends to the middle, where the other thread leaves every key of this one alone.
                         let keys = |i: u64| if number == 0 { i * 10 } else { 29_990 - i * 10 };
                         for i in 0..700 {
                             if (i + round) % 3 == 0 {
@@ -252,7 +253,7 @@ fn counting_after_a_crash_is_exact_while_others_write() {
     with::<Append<3>>(IndexKind::Volatile);
 }
 
-/// Nor does it wait for those who split and merge, or they for it.
+/// The count does not wait for threads that split and merge, and they do not wait for it.
 #[test]
 fn counting_after_a_crash_keeps_nobody_waiting() {
     let tree = crashed(&filled::<OneLine<7>>(IndexKind::Volatile, 3000));

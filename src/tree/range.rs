@@ -1,4 +1,4 @@
-//! Ranges, forwards and backwards, a leaf at a time.
+//! Ranges, forwards and backwards, one leaf at a time.
 
 use super::TreeState;
 use crate::chain::View;
@@ -12,17 +12,17 @@ use std::ops::{Bound, RangeBounds};
 /// The entries of a range of keys. See [`PTree::range`](super::PTree::range).
 pub struct Range<'t, N: Node, M: Medium> {
     tree: &'t TreeState<N, M>,
-    /// Keys not yet read from either end, inclusive; `None`: all were.
+    /// Keys not yet read from either end, inclusive; `None` if all were read.
     unread: Option<(u64, u64)>,
     /// The leaves that probably come next from the left.
     ahead: Ahead,
-    /// Read from the left, not yet returned.
+    /// Entries read from the left and not yet returned.
     front: Ready,
-    /// Read from the right, not yet returned.
+    /// Entries read from the right and not yet returned.
     back: Ready,
 }
 
-/// Entries of one leaf, of which those in `rest` are still to be returned.
+/// Entries of one leaf. Those in `rest` are still to be returned.
 #[derive(Default)]
 struct Ready {
     entries: Vec<Entry>,
@@ -41,19 +41,19 @@ impl Ready {
     }
 }
 
-/// Leaves that are to be read from left to right, as the index has them; 0: not known.
+/// Leaves to be read from left to right, according to the index; 0 means unknown.
 #[derive(Default)]
 struct Ahead {
     leaves: [u64; RUN],
-    /// How many of them were read.
+    /// The number of them that were read.
     read: usize,
-    /// The right neighbour of the leaf read last, which is all that is known without an index in memory.
+    /// The right neighbour of the leaf that was read last. Without an index in memory, nothing else is known.
     next: u64,
-    /// How many leaves in a row were read, up to [`FAR`].
+    /// The number of leaves that were read in a row, up to [`FAR`].
     steady: usize,
 }
 
-/// So many leaves ahead a long scan asks the memory for what it will read.
+/// The number of leaves ahead that a long scan prefetches.
 const FAR: usize = 3;
 
 impl Ahead {
@@ -61,13 +61,13 @@ impl Ahead {
         self.leaves.get(self.read + i).copied().unwrap_or(0)
     }
 
-    /// Nothing is known any more.
+    /// Forgets the leaves ahead.
     fn forget(&mut self) {
         self.read = RUN;
     }
 }
 
-/// What a read leaf says of its place.
+/// The place of a leaf that was read.
 struct LeafRead {
     /// Whether it was the leaf that was expected.
     expected: bool,
@@ -98,8 +98,8 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         Self { tree, unread, ahead: Ahead::default(), front: Ready::default(), back: Ready::default() }
     }
 
-    /// Panics if a range is backward, unless the tree is empty: as `BTreeMap`. The words are not shown, because they mean
-    /// nothing to the caller of a map.
+    /// Panics if a range is backward, unless the tree is empty, as `BTreeMap` does. The message does not show the
+    /// words, because they mean nothing to the caller of a map.
     #[cold]
     #[track_caller]
     fn check(tree: &'t TreeState<N, M>, bounds: (Bound<u64>, Bound<u64>)) {
@@ -113,7 +113,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         }
     }
 
-    /// Reads what the leaf that owns `key` holds of the unread keys. `None`: the tree is damaged there.
+    /// Reads the unread keys of the leaf that owns `key`. `None` if the tree is damaged there.
     #[inline]
     fn read(tree: &TreeState<N, M>, hint: u64, key: u64, unread: (u64, u64), ready: &mut Ready) -> Option<LeafRead> {
         delay();
@@ -135,7 +135,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
     fn read_front(&mut self, (from, to): (u64, u64)) {
         let leaves = &self.tree.leaves;
         if self.ahead.leaf(0) == 0 {
-            // A scan starts, or has read all that it knew of.
+            // The scan starts, or has read all leaves that it knew of.
             self.ahead.leaves = self.tree.directory.run_at_once(from).unwrap_or_else(|| {
                 let mut one = [0; RUN];
                 one[0] = self.ahead.next;
@@ -144,7 +144,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
             self.ahead.read = 0;
             (0..self.ahead.steady).for_each(|i| leaves.prefetch_all(self.ahead.leaf(i)));
         }
-        // Few leaves ahead at first: a short scan does not need them.
+        // Prefetch few leaves ahead at first: a short scan does not need them.
         let steady = self.ahead.steady;
         (steady..=(steady + 1).min(FAR)).for_each(|i| leaves.prefetch_all(self.ahead.leaf(i)));
         self.ahead.steady = (steady + 1).min(FAR);
@@ -158,7 +158,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
             self.unread = Some((last + 1, to));
             self.ahead.next = next;
             if !expected {
-                // Leaves have split or merged, or the node of the index has no more of them.
+                // Leaves have split or merged, or the index node lists no more of them.
                 self.ahead.forget();
             }
         }
@@ -170,9 +170,9 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
     }
 }
 
-/// What reads more than the words wants to know when a leaf is read, and when all that was read of it is used up.
+/// For iterators that also read records: they must know when a leaf is read, and when its entries are used up.
 impl<N: Node, M: Medium> Range<'_, N, M> {
-    /// The next entry; calls `before` before it reads a leaf from the left.
+    /// The next entry. Calls `before` before it reads a leaf from the left.
     #[inline]
     pub(crate) fn next_with(&mut self, mut before: impl FnMut()) -> Option<Entry> {
         loop {
@@ -185,7 +185,7 @@ impl<N: Node, M: Medium> Range<'_, N, M> {
         }
     }
 
-    /// The last entry; calls `before` before it reads a leaf from the right.
+    /// The last entry. Calls `before` before it reads a leaf from the right.
     #[inline]
     pub(crate) fn next_back_with(&mut self, mut before: impl FnMut()) -> Option<Entry> {
         loop {
@@ -198,7 +198,7 @@ impl<N: Node, M: Medium> Range<'_, N, M> {
         }
     }
 
-    /// Whether what was read from the left, and from the right, is used up.
+    /// Whether the entries that were read from the left, and those from the right, are used up.
     #[inline]
     pub(crate) fn used_up(&self) -> (bool, bool) {
         (self.front.rest.is_empty(), self.back.rest.is_empty())

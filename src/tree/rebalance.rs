@@ -1,4 +1,4 @@
-//! Merging nearly empty leaves with a neighbour, or sharing with it, where they stand.
+//! Merging a nearly empty leaf with a neighbour, or sharing entries with it, in place.
 
 use super::TreeState;
 use crate::chain::Locked;
@@ -8,10 +8,10 @@ use crate::medium::Medium;
 use crate::node::{Node, SplitInPlace};
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
-    /// Merges the sparse leaf that owns the key with a neighbour, or shares with it.
+    /// Merges the sparse leaf that owns the key with a neighbour, or shares entries with it.
     ///
-    /// The right neighbour is preferred, as in Circ-Tree, or the left one, as in Crab-tree; the other one serves where that
-    /// has another parent.
+    /// The right neighbour is preferred, as in Circ-Tree, or the left one, as in Crab-tree. The other neighbour is used
+    /// if the preferred one has another parent.
     #[cold]
     pub(super) fn rebalance(&self, key: u64) -> Result<(), Fault> {
         delay();
@@ -26,7 +26,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         Ok(())
     }
 
-    /// Joins the leaf that owns the key, if it is sparse, with its right neighbour; true if there is nothing more to do.
+    /// Joins the leaf that owns the key with its right neighbour, if it is sparse. Returns true if nothing more is to
+    /// be done.
     fn join_right(&self, key: u64) -> Result<bool, Fault> {
         let leaf = self.lock_owner(key)?;
         if !self.leaves.is_sparse(&leaf) || leaf.range().low() == u64::MAX {
@@ -37,7 +38,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         Ok(true)
     }
 
-    /// The same with its left neighbour. Leaves are locked from left to right.
+    /// The same with the left neighbour. Leaves are locked from left to right.
     fn join_left(&self, key: u64) -> Result<bool, Fault> {
         let leaf = self.lock_owner(key)?;
         let low = leaf.range().low();
@@ -60,7 +61,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         Ok(false)
     }
 
-    /// Makes one leaf of two neighbours, or two of even size.
+    /// Makes one leaf of two neighbours, or two leaves of even size.
     fn join<'t>(&'t self, mut left: Locked<'t, N>, right: Locked<'t, N>) -> Result<(), Fault> {
         // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
         self.directory.withdraw(right.range().low())?;

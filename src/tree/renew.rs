@@ -1,4 +1,4 @@
-//! Leaves that only ever grow: new leaves take the place of one without room, or of one that is nearly empty.
+//! Leaves that only ever grow: new leaves replace one that has no room, or one that is nearly empty.
 
 use super::replace::{Left, parts};
 use super::{Change, TreeState};
@@ -7,12 +7,12 @@ use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{Node, Renew};
 
-/// What points to a leaf, and the leaf.
+/// A leaf, and what points to it.
 type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);
 
 impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
-    /// Makes room for `takes` slots in the leaf that owns the key. Where there is no space for that, it makes the change at
-    /// once, and then returns the value that the key had.
+    /// Makes room for `takes` slots in the leaf that owns the key. If there is no space for that, makes the change
+    /// itself, and then returns the value that the key had.
     #[cold]
     pub(super) fn rewrite_leaf(
         &self,
@@ -29,8 +29,8 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
         self.change_by_rewriting(key, decide).map(Some)
     }
 
-    /// Changes the entry of a key by a copy of its leaf, in a block of the same size: there is one in reserve. An insert into a
-    /// leaf that is full of entries is all that fails for want of space.
+    /// Changes the entry of a key by copying its leaf into a block of the same size, of which one is in reserve. Only
+    /// an insert into a leaf that is full of entries can fail for want of space.
     fn change_by_rewriting(
         &self,
         key: u64,
@@ -63,7 +63,7 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
             None => leaves.count.add(1),
         };
         let lines = leaves.lines(&old);
-        // What does not fit needs a block more.
+        // Entries that do not fit need another block.
         let in_two = entries.len() > leaves.slots(&old);
         self.replace_leaf(left, old, None, parts(&entries, in_two), lines, count).map_err(|(_, fault)| fault)?;
         drop(restructuring);
@@ -73,8 +73,9 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
         Ok(found)
     }
 
-    /// Makes room by new leaves with what is worth keeping of the old one: two, if that is half a leaf or more; else one,
-    /// together with the right neighbour if that has little in it. They may have another size than the old one.
+    /// Makes room with new leaves that hold the live entries of the old one: two leaves if the entries take half of it
+    /// or more, otherwise one. That one also takes the entries of the right neighbour, if it has few. The new leaves
+    /// may have another size than the old one.
     fn make_room(&self, key: u64, takes: usize, resized: bool) -> Result<(), Fault> {
         let _restructuring = self.restructuring.lock();
         let (left, old) = self.lock_with_left(key)?;
@@ -97,8 +98,9 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
         self.replace_leaf(left, old, beyond, parts(&entries, in_two), lines, || ()).map_err(|(_, fault)| fault)
     }
 
-    /// Makes the sparse leaf that owns the key one with a neighbour, in a layout that renews its leaves; if neither has room
-    /// for it, renews it alone. An empty leaf leaves the chain unless both neighbours have another parent.
+    /// Merges the sparse leaf that owns the key with a neighbour, in a layout that renews its leaves. If neither
+    /// neighbour has room for it, renews it alone. An empty leaf leaves the chain unless both neighbours have another
+    /// parent.
     #[cold]
     pub(super) fn gather(&self, key: u64) -> Result<(), Fault> {
         let _restructuring = self.restructuring.lock();
@@ -119,7 +121,7 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
             leaves.unlink(left, old);
             return Ok(());
         }
-        // What an empty leaf adds to a neighbour is nothing.
+        // An empty leaf adds nothing to its neighbour.
         if let Some(right) = self.lock_to_join(&old)?.filter(|right| is_empty || self.fit(&old, right)) {
             return self.join_by_rewriting(left, old, right);
         }
@@ -129,7 +131,7 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
         {
             drop((left, old));
             let (left, old) = self.lock_with_left(low - 1)?;
-            // Others may have filled them meanwhile.
+            // Other threads may have filled them meanwhile.
             return match self.lock_to_join(&old)?.filter(|right| self.fit(&old, right)) {
                 Some(right) => self.join_by_rewriting(left, old, right),
                 None => Ok(()),
@@ -153,19 +155,19 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
         self.replace_leaf(left, old, Some(right), parts(&entries, false), lines, || ()).map_err(|(_, fault)| fault)
     }
 
-    /// Whether two leaves fit into one as large as the larger one, with room left for a quarter.
+    /// Whether two leaves fit into one that is as large as the larger one, with a quarter of its slots left free.
     fn fit(&self, left: &Locked<'_, N>, right: &Locked<'_, N>) -> bool {
         let slots = self.leaves.slots(left).max(self.leaves.slots(right));
         (self.leaves.len(left) + self.leaves.len(right)) * 4 <= slots * 3
     }
 
-    /// Locks the leaf that owns the key, and what points to it. The caller holds `restructuring`, under which alone leaves of a
-    /// layout that renews them come and go.
+    /// Locks the leaf that owns the key, and what points to it. The caller holds `restructuring`: in a layout that
+    /// renews its leaves, they only come and go under it.
     fn lock_with_left(&self, key: u64) -> Result<WithLeft<'_, N>, Fault> {
         let owner = self.lock_owner(key)?;
         let (low, at) = (owner.range().low(), owner.at);
         drop(owner);
-        // By the chain: the index may lag, and lead to the leaf that is locked.
+        // Go by the chain: the index may lag and lead to a leaf that is already locked.
         let (left, old) = if low == 0 {
             (Left::Root, self.leaves.lock(self.head())?)
         } else {
@@ -173,7 +175,8 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
             let old = self.leaves.lock_next(&left)?;
             (Left::Leaf(left), old)
         };
-        // No other leaf that owns the key, either: there the caller finds what sent it here no more, and comes again, for ever.
+        // It must not be another leaf that owns the key, either: in it the caller would no longer find what sent it
+        // here, and would come back forever.
         let lost = || Broken::new(at, "N1: the chain does not lead to the key's owner");
         let old = old.filter(|old| old.at == at).ok_or_else(lost)?;
         Ok((left, old))

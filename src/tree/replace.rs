@@ -1,11 +1,12 @@
-//! New leaves in the place of old ones, for [copies](super::copy) and for leaves that are [renewed](super::renew).
+//! New leaves in place of old ones, for [copies](super::copy) and for leaves that are [renewed](super::renew).
 //!
 //! | change | prepare (invisible) | commit |
 //! |---|---|---|
 //! | replace one leaf, or two neighbours, by one or two | fill the new leaves | `left.next = new` |
 //!
-//! `left` is the leaf on the left, or the root entry's `head`. The new leaves are locked until they are in the chain, and
-//! the index is told before that: so who comes from the index waits, and never finds that the leaf it knows is gone.
+//! `left` is the leaf on the left, or the root entry's `head`. The new leaves stay locked until they are in the chain,
+//! and the index is told before that. So a thread that comes from the index waits, and never finds that the leaf it
+//! knows is gone.
 
 use super::TreeState;
 use crate::chain::{For, Locked};
@@ -23,19 +24,19 @@ pub(super) enum Left<'t, N: Node> {
     Leaf(Locked<'t, N>),
 }
 
-/// The entries of the leaf, or of the two leaves, that take the place of another.
+/// The entries of the one or two leaves that replace another one.
 pub(super) type Parts<'e> = (&'e [Entry], &'e [Entry]);
 
-/// All entries in one leaf, or a half of them in each of two.
+/// Puts all entries into one leaf, or half of them into each of two.
 pub(super) fn parts(entries: &[Entry], in_two: bool) -> Parts<'_> {
     if in_two { entries.split_at(entries.len() / 2) } else { (entries, &[]) }
 }
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Puts one leaf, or two, of so many lines in the place of `old`, or of `old` and its right neighbour `beyond`. Durable
-    /// when it returns.
+    /// Replaces `old`, or `old` and its right neighbour `beyond`, by one or two leaves of `lines` lines. Durable when
+    /// it returns.
     ///
-    /// With a fault, gives `old` back; nothing has changed.
+    /// If it fails, it returns `old`, and nothing has changed.
     pub(super) fn replace_leaf<'t>(
         &'t self,
         mut left: Left<'t, N>,
@@ -56,7 +57,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             None => Ok(false),
         };
         let low = new.range().low();
-        // The index does not know the tail.
+        // The tail is not listed in the index.
         let repoint = || if low < u64::MAX { self.directory.repoint(low, new.at) } else { Ok(false) };
         let fenced = match told.and_then(|told| Ok(repoint()? | told)) {
             Ok(fenced) => fenced,
@@ -89,7 +90,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok(())
     }
 
-    /// The new leaves, flushed; nothing points to them.
+    /// Creates the new leaves. They are flushed, and nothing points to them.
     fn prepare<'t>(
         &'t self,
         old: &Locked<'t, N>,
@@ -100,7 +101,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         let leaves = &self.leaves;
         let last = beyond.unwrap_or(old);
         let (mut high, mut next) = (last.range().high(), leaves.next(last.at)?.unwrap_or(0));
-        // The first leaf takes the place of an old one; with a second one there is one more.
+        // The first new leaf replaces an old one. A second one is an additional leaf.
         let purpose = match beyond.map(|beyond| leaves.in_place_of(beyond, lines)) {
             Some(For::Exchange) => For::Exchange,
             _ => leaves.in_place_of(old, lines),

@@ -2,14 +2,14 @@
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, thread_number};
 
-/// The mutex, which knows whose it is: a search that stops the changes of the chain may be part of one.
+/// The mutex, which knows its holder: a search that must stop all changes of the chain may itself be part of one.
 pub(super) struct Restructuring {
     mutex: Mutex<()>,
-    /// The thread that holds it; 0: none.
+    /// The thread that holds the mutex; 0 means none.
     holder: AtomicU64,
 }
 
-/// Holds it.
+/// Proof that this thread holds the mutex.
 pub(super) struct Held<'r> {
     holder: &'r AtomicU64,
     _guard: MutexGuard<'r, ()>,
@@ -20,19 +20,19 @@ impl Restructuring {
         Self { mutex: Mutex::new(()), holder: AtomicU64::new(0) }
     }
 
-    /// Waits for it. Not while this thread holds it, or has locked a leaf.
+    /// Waits for the mutex. This thread must not hold it, and must not have locked a leaf.
     pub(super) fn lock(&self) -> Held<'_> {
         self.held(self.mutex.lock())
     }
 
-    /// Takes it, if nobody holds it.
+    /// Takes the mutex if nobody holds it.
     pub(super) fn try_lock(&self) -> Option<Held<'_>> {
         self.mutex.try_lock().map(|guard| self.held(guard))
     }
 
-    /// Whether this thread holds it.
+    /// Whether this thread holds the mutex.
     pub(super) fn is_mine(&self) -> bool {
-        // Only this thread stores its number: any order will do.
+        // Only this thread stores its own number, so any memory order will do.
         self.holder.load(Ordering::Relaxed) == thread_number()
     }
 

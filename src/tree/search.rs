@@ -1,4 +1,4 @@
-//! From a key to its leaf, for readers and for writers.
+//! Finding the leaf of a key, for readers and for writers.
 
 use super::{Range, TreeState};
 use crate::chain::{Locked, View};
@@ -8,15 +8,15 @@ use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::{KeyRange, LOW, Node};
 
-/// Lost races after which a reader takes the lock of its leaf, and a writer searches while no leaf can leave the chain.
+/// After losing this many races, a reader locks its leaf, and a writer searches while no leaf can leave the chain.
 const PATIENCE: usize = 64;
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Where to start looking for a key.
+    /// The leaf from which to start the search for a key.
     #[inline]
     fn start(&self, key: u64) -> u64 {
-        // A persistent index is read from the medium, and its nodes may have become others meanwhile: what it says is a
-        // hint, good if it is a leaf at all.
+        // A persistent index is read from the medium, and its nodes may have become other nodes meanwhile. What it
+        // returns is a hint, which is usable if it is a leaf at all.
         let from_medium = self.directory.upper().is_some();
         let hint = self.directory.floor(key);
         if hint.is_none() && self.directory.is_lost() {
@@ -26,10 +26,10 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         good.unwrap_or_else(|| self.head())
     }
 
-    /// Whether to go right from a node that does not own the key; if not, the search begins anew.
+    /// Whether to move right from a node that does not own the key. If not, the search starts again.
     ///
-    /// `least` is what the low of this node must at least be, coming from its left neighbour: a node that has become
-    /// another leads astray.
+    /// `least` is the smallest low that this node may have, given its left neighbour. A node with a smaller low has
+    /// become another node, and would lead the search astray.
     #[inline]
     fn go_right(&self, key: u64, at: u64, range: KeyRange, least: &mut u64) -> Result<bool, Broken> {
         let ascends = range.low() >= *least;
@@ -46,10 +46,10 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.leaves.next(at)?.ok_or_else(|| Broken::new(at, "N1: the chain ends before MAX"))
     }
 
-    /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then thrown away.
+    /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then discarded.
     #[inline(always)]
     pub(super) fn with_owner<R>(&self, key: u64, mut read: impl FnMut(&View<'_, N>) -> R) -> Result<R, Broken> {
-        // Nearly always the index knows the leaf, and nobody writes to it.
+        // Nearly always, the index knows the leaf and nobody writes to it.
         if let Some(at) = self.directory.floor_at_once(key) {
             self.leaves.prefetch(at, key);
             if let Some(result) = self.with_owner_at_once(at, key, &mut read) {
@@ -59,7 +59,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.with_owner_in_the_end(key, read)
     }
 
-    /// Reads in this leaf, if it owns the key and nobody writes to it: then it is the right one, however it was come by.
+    /// Reads in this leaf, if it owns the key and nobody writes to it. It is then the right leaf, however it was found.
     #[inline(always)]
     pub(super) fn with_owner_at_once<R>(&self, at: u64, key: u64, read: impl FnOnce(&View<'_, N>) -> R) -> Option<R> {
         let owns = |view: &View<'_, N>| view.range.contains(key) || is_left_out(Validation::Range);
@@ -84,7 +84,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
                     if view.validate() {
                         return Ok(result);
                     }
-                    // Same place, new version.
+                    // Try the same leaf again, under a new version.
                     lost += 1;
                     if lost >= PATIENCE {
                         break 'again;
@@ -101,7 +101,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
                 at = next?;
             }
         }
-        // Under the lock: a long read of a leaf that others write to all the time would never be whole.
+        // Take the lock: a long read of a leaf that other threads keep writing to would never be consistent.
         let leaf = self.try_lock_owner(key)?;
         Ok(read(&leaf.view()))
     }
@@ -146,19 +146,19 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.lock_owner_undisturbed(key)
     }
 
-    /// Locks the leaf that owns the key while no leaf can leave the chain. So no race is lost: the search ends, and what
-    /// does not fit is damage.
+    /// Locks the leaf that owns the key while no leaf can leave the chain. No race can be lost then: the search ends,
+    /// and whatever does not fit is damage.
     ///
-    /// No leaf is locked by this thread.
+    /// This thread must not have locked a leaf.
     #[cold]
     fn lock_owner_undisturbed(&self, key: u64) -> Result<Locked<'_, N>, Broken> {
-        // Who changes the chain may be looking for a leaf to do so.
+        // The thread that changes the chain may itself be the one that searches.
         let _restructuring = (!self.restructuring.is_mine()).then(|| self.restructuring.lock());
         // The index may be damaged where the chain is not.
         self.lock_owner_from(self.start(key), key).or_else(|_| self.lock_owner_from(self.head(), key))
     }
 
-    /// The same, by the chain from this leaf on.
+    /// The same, following the chain from this leaf on.
     fn lock_owner_from(&self, mut at: u64, key: u64) -> Result<Locked<'_, N>, Broken> {
         let lost = |at| Broken::new(at, "N1: the chain does not lead to the key's owner");
         loop {
@@ -175,15 +175,16 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.get_with(key, |value| value)
     }
 
-    /// Applies `read` to the value of a key, while it is known to be current. `read` may be called in vain.
+    /// Applies `read` to the value of a key, while it is known to be current. The result of a call of `read` may be
+    /// discarded.
     #[inline]
     pub(crate) fn get_with<R>(&self, key: u64, read: impl Fn(u64) -> R) -> Option<R> {
         self.note(self.with_owner(key, |view| self.leaves.value_in(view, key).map(&read)))
     }
 
-    /// Applies `read` to the values of keys, in their order, and gives what comes of it to `out`.
+    /// Applies `read` to the values of keys, in their order, and passes the results to `out`.
     ///
-    /// In groups: while the memory answers for one key, the others are asked for.
+    /// Works in groups: while memory responds for one key, the others are requested.
     pub(crate) fn get_many_with<R>(&self, keys: &[u64], read: impl Fn(u64) -> R, mut out: impl FnMut(Option<R>)) {
         for keys in keys.chunks(GROUP) {
             let leaves = self.directory.floors_at_once(keys);
@@ -200,7 +201,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// Whether there is any entry. True only if there was; one that others put in the place of another may be missed.
+    /// Whether there is any entry. It returns true only if there was one. It may miss an entry that replaces another
+    /// one meanwhile.
     pub(crate) fn has_entry(&self) -> bool {
         Range::new(self, ..).next().is_some()
     }

@@ -1,4 +1,4 @@
-//! Trees over a flat index, whose nodes are small in unit tests: so it has several levels, and is built anew all the time.
+//! Trees over a flat index. Its nodes are small in unit tests, so it has several levels and is rebuilt all the time.
 
 use super::PTree;
 use crate::medium::Dram;
@@ -22,7 +22,7 @@ fn opened(words: Vec<u64>) -> Pool<Dram> {
     options().open_on(Dram::from_words(words)).unwrap()
 }
 
-/// Closes it in order; returns the pool's words.
+/// Closes the tree in order and returns the pool's words.
 fn closed<N: Node>(tree: PTree<N, Dram>) -> Vec<u64> {
     let pool = tree.pool();
     drop(tree);
@@ -57,7 +57,7 @@ fn follows_the_model<N: Node>(index: IndexKind, seed: u64) {
     let mut tree: PTree<N, Dram> = created().tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
     let mut rebuilds = 0;
-    // (keys, inserts in ten changes): fills, thins out, goes on in one place, and is emptied.
+    // (first key, keys, inserts in ten changes): fills, thins out, goes on in one place, and is emptied.
     for (round, (from, keys, inserts)) in
         [(0, 3000, 8), (0, 3000, 2), (500, 200, 6), (0, 3000, 0)].into_iter().enumerate()
     {
@@ -99,7 +99,7 @@ fn a_flat_index_is_restored_from_its_image() {
         assert!(known.1.len > 500);
         let tree: PTree<N, Dram> = opened(closed(tree)).tree_with("t", index).unwrap();
         assert_eq!(tree.state.directory.image(), known);
-        // The record stays, with what was not read of it, until the next close.
+        // The record, with what was not read of it, stays until the next close.
         assert!(!tree.state.pool.segments.owned(tree.state.root.slot, SegmentKind::Extent, 0).is_empty());
         assert_eq!((tree.len(), tree.index_rebuilds().0), (4000, 0));
         assert!((0..4000).all(|i| tree.get(scattered(i)) == Some(i)));

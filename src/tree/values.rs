@@ -1,4 +1,4 @@
-//! Values as the typed map stores them: words in their slots, or records that the slots point to.
+//! Values as the typed map stores them: words in their slots, or records that slots point to.
 
 use super::{Change, TreeState};
 use crate::codec::{Encoded, Stored};
@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::pool::records::Reading;
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Begins to read records; `None` if the values are in their slots.
+    /// Starts a reading of records; `None` if the values are in their slots.
     #[inline]
     pub(crate) fn reading(&self) -> Option<Reading<'_, M>> {
         Some(self.records.as_ref()?.reading(&self.pool.medium, &self.pool.segments))
@@ -16,12 +16,12 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
     /// The value of a key.
     pub(crate) fn value(&self, key: u64) -> Result<Option<Stored>, Fault> {
-        // Before the slot is read: the record that it points to is there as long as this reader is.
+        // Started before the slot is read: the record that the slot points to stays as long as this reader does.
         let reading = self.reading();
         self.get(key).map(|word| self.stored(word, reading.as_ref())).transpose()
     }
 
-    /// The value behind a slot's word, which was read when `reading` had begun.
+    /// The value behind a slot's word, which was read after `reading` had begun.
     pub(crate) fn stored(&self, word: u64, reading: Option<&Reading<'_, M>>) -> Result<Stored, Fault> {
         match reading {
             None => Ok(Stored::Word(word)),
@@ -39,7 +39,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// Sets the value of a key if what its slot holds is as `wanted`; returns what it held.
+    /// Sets the value of a key if `wanted` accepts what its slot holds. Returns what it held.
     pub(crate) fn put(
         &self,
         key: u64,
@@ -61,7 +61,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
                 return Err(fault);
             }
         };
-        // Either the old record or the new one is now without a slot.
+        // Either the old record or the new one has no slot now.
         if stored {
             self.retire(old)
         } else {
@@ -70,14 +70,14 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok(old)
     }
 
-    /// Removes a key and what its slot points to; true if it was there.
+    /// Removes a key and the record that its slot points to. Returns true if the key was there.
     pub(crate) fn take(&self, key: u64) -> Result<bool, Fault> {
         let old = self.change(key, |_| Change::Remove)?;
         self.retire(old);
         Ok(old.is_some())
     }
 
-    /// Fills an empty tree, in strictly ascending order of keys; returns how many there were.
+    /// Fills an empty tree in strictly ascending order of keys. Returns the number of entries.
     pub(crate) fn bulk_load_values<'v>(&self, entries: impl Iterator<Item = (u64, Encoded<'v>)>) -> Result<u64, Fault> {
         let mut written = Written { by: self, records: Vec::new() };
         let loaded = self.bulk_load(entries.map(|(key, value)| {
@@ -89,12 +89,13 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok(loaded)
     }
 
-    /// The word for a slot, and the record that it points to if there is one, which is durable.
+    /// The word for a slot, and the record that it points to, if any. The record is durable.
     fn write(&self, value: Encoded<'_>) -> Result<(u64, Option<u64>), Fault> {
         let (bytes, records) = match (value, &self.records) {
             (Encoded::Word(word), None) => return Ok((word, None)),
             (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
-            // A type that does not encode what its kind says: a word would name a record, another slot's perhaps.
+            // The type does not encode what its kind says. Its word would be taken for a record, perhaps for that of
+            // another slot.
             (Encoded::Word(_), Some(_)) => return Err(self.is_of("bytes", "a value in its slot")),
             (Encoded::Bytes(_), None) => return Err(self.is_of("values in their slots", "bytes")),
         };
@@ -103,13 +104,13 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         Ok((record, Some(record)))
     }
 
-    /// The values are not of the kind that was given.
+    /// The error for a value that is not of the tree's kind.
     #[cold]
     fn is_of(&self, found: &str, given: &str) -> Fault {
         ErrorKind::KindMismatch { tree: self.name.clone(), found: found.to_owned(), expected: given.to_owned() }.into()
     }
 
-    /// Does again what failed with `fault`, if it wanted space that is about to come back from records.
+    /// Retries what failed with `fault`, if it wanted space that is about to come back from records.
     #[cold]
     fn with_space<T>(&self, fault: Fault, attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
         match &self.records {
@@ -118,14 +119,14 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// Takes what a slot pointed to, durably not any more.
+    /// Retires records that slots, durably, no longer point to.
     pub(super) fn retire(&self, records: impl IntoIterator<Item = u64>) {
         if let Some(of_tree) = &self.records {
             of_tree.retire(&self.pool.medium, &self.pool.segments, records);
         }
     }
 
-    /// Gives a record back to which no slot ever pointed.
+    /// Gives back a record to which no slot ever pointed.
     fn discard(&self, record: Option<u64>) {
         if let (Some(records), Some(record)) = (&self.records, record)
             && self.pool.owned().is_ok()
@@ -135,7 +136,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 }
 
-/// Records that no slot points to yet: freed if none ever will, be it for an error or a panic of the caller's iterator.
+/// Records that no slot points to yet. They are freed if none ever will, because of an error or a panic of the caller's
+/// iterator.
 struct Written<'c, N: Node, M: Medium> {
     by: &'c TreeState<N, M>,
     records: Vec<u64>,

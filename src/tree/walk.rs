@@ -1,8 +1,8 @@
 //! Finding all leaves after a crash.
 //!
-//! The headers tell the chain; the entries are looked at when a leaf is first touched. Of a large tree the headers are
-//! read in the order in which they lie, on all cores, and the chain is followed in memory: following it in the pool would
-//! wait for each leaf.
+//! The headers are enough to find the chain; the entries are read when a leaf is first touched. In a large tree, the
+//! headers are read in the order in which they lie, on all cores, and then the chain is followed in memory. Following
+//! it in the pool would wait for each leaf.
 
 use super::TreeState;
 use crate::chain::Links;
@@ -14,7 +14,7 @@ use crate::sync::{AtomicUsize, Ordering};
 use std::num::NonZero;
 use std::thread;
 
-/// Blocks below which following the chain is as fast.
+/// With fewer blocks than this, following the chain is as fast.
 const FEW: usize = if cfg!(test) { 500 } else { 10_000 };
 
 /// The leaves of a tree.
@@ -25,29 +25,29 @@ pub(super) struct Leaves {
     pub(super) tail: u64,
 }
 
-/// The headers of all blocks, whatever they are worth. The chain is followed by the numbers alone, which mostly fit into
-/// a cache.
+/// The headers of all blocks, valid or not. The chain is followed through the numbers alone, which mostly fit into a
+/// cache.
 struct Headers {
     low: Vec<u64>,
     /// The number of the right neighbour.
     next: Vec<u32>,
 }
 
-/// No next one.
+/// There is no next block.
 const END: u32 = u32::MAX;
-/// A next one that cannot be, or a block that is no leaf.
+/// The next block is impossible, or this block is not a leaf.
 const BAD: u32 = u32::MAX - 1;
 
 /// The blocks of a tree's leaves, numbered in the order in which they lie.
 struct Numbered {
     segments: Vec<u32>,
     places: Places,
-    /// Blocks in a segment.
+    /// Blocks per segment.
     blocks: usize,
 }
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// The leaves from `head` on, when nobody changes the tree. Checks N1 and N4; stores nothing.
+    /// Finds the leaves from `head` on. Nobody may change the tree meanwhile. Checks N1 and N4; stores nothing.
     pub(super) fn find_leaves(&self, head: u64) -> Result<Leaves, Fault> {
         let segments = &self.pool.segments;
         let owned = segments.owned(self.root.slot, SegmentKind::Leaf, N::BYTES as u32);
@@ -60,7 +60,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.sweep(head, &Numbered { places: Places::new(&owned), segments: owned, blocks })
     }
 
-    /// From one leaf to the next. Others may split them, if none leaves the chain.
+    /// Follows the chain from leaf to leaf. Other threads may split leaves meanwhile, if none leaves the chain.
     pub(super) fn follow(&self, head: u64) -> Result<Leaves, Fault> {
         let m = self.medium();
         let mut leaves = Leaves { listed: Vec::new(), tail: head };
@@ -84,7 +84,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// The same by all headers at once. Whatever it finds wrong, following the chain says what it is.
+    /// Finds the same leaves by reading all headers at once. If anything is wrong, following the chain reports what it
+    /// is.
     fn sweep(&self, head: u64, numbered: &Numbered) -> Result<Leaves, Fault> {
         let headers = self.headers(numbered);
         match self.ordered(head, numbered, &headers) {
@@ -95,11 +96,11 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
     /// The leaves in the order of the chain; `None` if it is broken.
     fn ordered(&self, head: u64, numbered: &Numbered, headers: &Headers) -> Option<Leaves> {
-        // First the numbers alone: each is waited for, so nothing else is to be.
+        // Follow the numbers alone first: each load waits for the previous one, so no other load should be waited for.
         let mut order = Vec::with_capacity(headers.next.len());
         let mut number = self.number(numbered, head);
         while number != END {
-            // More of them than blocks: a circle.
+            // If there are more steps than blocks, the chain has a cycle.
             let next = headers.next.get(number as usize).filter(|_| order.len() < headers.next.len())?;
             order.push(number);
             number = *next;
@@ -112,7 +113,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         (starts_with_0 && ascends && last == u64::MAX).then_some(Leaves { listed, tail })
     }
 
-    /// The headers of all blocks, read by all cores.
+    /// Reads the headers of all blocks, on all cores.
     fn headers(&self, numbered: &Numbered) -> Headers {
         let blocks = numbered.segments.len() * numbered.blocks;
         let mut headers = Headers { low: vec![0; blocks], next: vec![BAD; blocks] };
@@ -134,14 +135,14 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         headers
     }
 
-    /// Tells who wants to hear it how many blocks were looked at.
+    /// Reports progress: how many blocks were looked at, and how many there are.
     pub(super) fn tell(&self, done: u64, of: u64) {
         if let Some(watch) = &self.pool.watch {
             watch.tell(&self.name, done, of);
         }
     }
 
-    /// The headers of one segment.
+    /// Reads the headers of one segment.
     fn read_headers(&self, numbered: &Numbered, place: usize, lows: &mut [u64], nexts: &mut [u32]) {
         let m = self.medium();
         let start = self.pool.segments.start(numbered.segments[place]);
@@ -159,7 +160,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     /// The number of the block at an offset; `BAD` if there is none.
     fn number(&self, numbered: &Numbered, at: u64) -> u32 {
         let segments = &self.pool.segments;
-        // A segment may be the tree's only since they were numbered.
+        // A segment may have become the tree's only after the segments were numbered.
         match (self.leaves.accept(at, at), segments.of(at).and_then(|segment| numbered.places.of(segment))) {
             (Ok(_), Some(place)) => (place * numbered.blocks) as u32 + (segments.within(at) / N::BYTES) as u32,
             _ => BAD,
@@ -173,7 +174,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 }
 
-/// Does the same on so many threads, this one among them; on fewer, if the system gives no more.
+/// Runs `work` on this many threads, including this one; on fewer if the system provides no more.
 pub(super) fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
     on_threads_of(&thread::Builder::new, threads, work);
 }
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(tree.len(), 8000);
     }
 
-    /// While others write: so no blocks are read but those of the chain.
+    /// Other threads may be writing, so only the blocks of the chain are read.
     #[test]
     fn what_a_damaged_image_lost_is_learned_from_the_chain() {
         use std::sync::Arc;
@@ -256,7 +257,7 @@ mod tests {
         assert!(tree.iter().eq((0..8000).map(|key| (key, key))) && tree.check().is_clean());
     }
 
-    // Miri has a thread for every stack.
+    // Under Miri, a thread can have a stack of any size.
     #[test]
     #[cfg_attr(miri, ignore)]
     fn where_no_thread_is_to_be_had_one_does_all() {
@@ -271,7 +272,7 @@ mod tests {
             times.into_inner()
         };
         assert_eq!(worked(&Builder::new), 3);
-        // More stack than there is address space.
+        // This is more stack than there is address space.
         assert_eq!(worked(&|| Builder::new().stack_size(1 << 50)), 1);
     }
 

@@ -1,4 +1,4 @@
-//! Insert, update, remove and compare-and-exchange are one verb: find the owner, decide, do it.
+//! Insert, update, remove and compare-and-exchange are one verb: find the owner, decide, and make the change.
 
 use super::TreeState;
 use crate::chain::Locked;
@@ -7,20 +7,21 @@ use crate::medium::Medium;
 use crate::node::{Entry, InNode, Node, Renew, Space, SplitInPlace, Verb};
 use std::ops::ControlFlow;
 
-/// What is to become of a key.
+/// What to do with the entry of a key.
 pub(crate) enum Change {
-    /// Nothing.
+    /// Change nothing.
     Keep,
-    /// It has this value.
+    /// Set this value.
     Put(u64),
-    /// It goes.
+    /// Remove the entry.
     Remove,
 }
 
 impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Changes the entry of a key as `decide` says, given its value; returns that value. Durable when it returns.
+    /// Changes the entry of a key as `decide` says, given its current value, which is returned. Durable when it
+    /// returns.
     ///
-    /// `decide` is asked again if the leaf had to be replaced first.
+    /// `decide` is called again if the leaf had to be replaced first.
     #[inline]
     pub(crate) fn change(&self, key: u64, mut decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>, Fault> {
         self.pool.owned()?;
@@ -57,7 +58,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     fn insert_new<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<(), Fault> {
         let Some(mut leaf) = self.by_copy(leaf, InNode::Insert(place), new)? else { return Ok(()) };
         self.leaves.insert(&mut leaf, place, new);
-        // Counted under the lock: `clear` counts anew when it holds all locks.
+        // Counted under the lock: `clear` sets the count anew while it holds all locks.
         self.leaves.count.add(1);
         Ok(())
     }
@@ -88,7 +89,7 @@ struct WithoutRoom<'t, 'd, N: Node, M: Medium, D> {
 }
 
 impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for WithoutRoom<'_, '_, N, M, D> {
-    /// The change is durable, and the key had this value; or there is room for it now, in the leaf that owns the key.
+    /// `Break`: the change is durable, and the key had this value. `Continue`: the leaf that owns the key has room now.
     type Output = Result<ControlFlow<Option<u64>>, Fault>;
 
     #[inline(always)]
@@ -115,7 +116,7 @@ impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for Witho
 }
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
-    /// Once in dozens of inserts, and not in the way of the others.
+    /// Runs once in dozens of inserts, and is kept out of the way of the others.
     #[cold]
     #[inline(never)]
     fn insert_into_full<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<(), Fault> {
@@ -130,7 +131,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     }
 }
 
-/// What follows a removal that left a leaf nearly empty.
+/// The follow-up to a removal that left a leaf nearly empty.
 struct Gather<'t, N: Node, M: Medium> {
     tree: &'t TreeState<N, M>,
     key: u64,

@@ -1,4 +1,4 @@
-//! Batches, which hold several leaves, against each other and against what takes all of them.
+//! Batches, which hold several leaves, against each other and against an operation that takes all of them.
 
 use super::{Model, Tree, put};
 use crate::delay::Validation;
@@ -12,7 +12,7 @@ fn two_leaves(tree: &Of) {
     put(tree, &[10, 20, 30, 40]);
 }
 
-/// Both want both leaves, and the first one splits.
+/// Both batches want both leaves, and the first one splits.
 fn batches() -> Model<Leaf> {
     Model::new(
         two_leaves,
@@ -35,7 +35,7 @@ fn loom_tree_batch_to_leaves_that_are_not_owned_is_found_wrong() {
     Model { left_out: Some(Validation::Owner), ..batches() }.run();
 }
 
-/// What was inserted before is gone, all else is there.
+/// What was inserted before `clear` is gone; everything else is there.
 fn batch_against_clear() -> Model<Leaf> {
     Model::new(
         two_leaves,

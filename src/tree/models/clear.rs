@@ -19,8 +19,8 @@ fn loom_tree_reader_against_clear() {
         .run();
 }
 
-/// `[5] [10]` become `[10]`; the block of what was the second leaf becomes the first of the new, empty chain. Who comes late
-/// must not look into it before it is the tree's.
+/// `[5] [10]` become `[10]`. The block of the former second leaf becomes the first leaf of the new, empty chain. A late
+/// reader must not read it before it belongs to the tree.
 fn block_used_again() -> Model<Linear<2>> {
     Model::new(
         |tree| {
@@ -49,7 +49,7 @@ fn loom_tree_chain_that_is_not_hidden_is_found_wrong() {
     Model { left_out: Some(Validation::Hidden), ..block_used_again() }.run();
 }
 
-/// What is written before is gone, what is written afterwards is there.
+/// What is written before `clear` is gone; what is written afterwards is there.
 fn writer() -> Model<Linear<2>> {
     Model::new(
         |tree| put(tree, &[10]),

@@ -1,4 +1,4 @@
-//! New leaves in the place of old ones: copy on write, and what makes room in a leaf that only grows, against readers and
+//! New leaves in place of old ones: copy on write, and making room in a leaf that only grows, against readers and
 //! writers.
 
 use super::{Model, Tree, put};
@@ -57,7 +57,7 @@ fn loom_tree_writer_to_a_copied_leaf_is_found_wrong() {
 
 type Grown = Append<4>;
 
-/// Nine elements fill the leaf: the next one wants new leaves.
+/// Nine elements fill the leaf: the next one needs new leaves.
 fn full(tree: &Tree<Grown>) {
     put(tree, &[10, 20, 30, 40, 50, 60, 70, 80, 90]);
 }

@@ -1,4 +1,4 @@
-//! A medium for loom: of its words, only those of the nodes are modelled, and only from the moment when threads race.
+//! A medium for loom. Only the words of nodes are modelled, and only from the moment at which threads race.
 
 use crate::medium::{Costs, Facts, Hint, Medium, Step};
 use crate::sync::{AtomicU64, Ordering};
@@ -6,11 +6,11 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64 as Plain;
 
-/// Ordinary memory. The header (superblock, roots, segment table) is read by threads that hold the lock which guards it,
-/// so loom need not know its words; what loom does not know costs no branch.
+/// Ordinary memory. The header (superblock, roots, segment table) is read by threads that hold the lock that guards it,
+/// so loom need not know its words. What loom does not know costs no branch.
 pub(super) struct Few {
     plain: Box<[Plain]>,
-    /// Offset of the words that loom knows.
+    /// The offset of the words that loom knows.
     from: u64,
     modelled: OnceLock<Box<[AtomicU64]>>,
 }
@@ -21,7 +21,7 @@ impl Few {
         Self { plain: words.into_iter().map(Plain::new).collect(), from, modelled: OnceLock::new() }
     }
 
-    /// From here on, loom sees the accesses to `bytes` bytes from the first segment on.
+    /// From now on, loom sees the accesses to the first `bytes` bytes from the first segment on.
     pub(super) fn model(&self, bytes: u64) {
         let words = (self.from..self.from + bytes).step_by(8).map(|at| AtomicU64::new(self.load(at))).collect();
         assert!(self.modelled.set(words).is_ok(), "once");

@@ -1,4 +1,4 @@
-//! A reader against leaves that merge or share, and whose blocks become other leaves.
+//! A reader against leaves that merge or share entries, and whose blocks become other leaves.
 
 use super::{Model, Tree, put, take};
 use crate::delay::Validation;
@@ -6,7 +6,7 @@ use crate::node::Linear;
 
 type Leaf = Linear<2>;
 
-/// `[10] [20]` become `[10]`, and that `[5 7] [10]`, with the block that 20 was in.
+/// `[10] [20]` become `[10]`, and that becomes `[5 7] [10]`, with the block that held 20.
 fn merge_and_reuse(reader: fn(&Tree<Leaf>)) -> Model<Leaf> {
     Model::new(
         |tree| {

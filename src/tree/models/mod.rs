@@ -1,15 +1,19 @@
 //! loom models of whole trees: the real pool, chain, index and verbs, with leaves of two to four slots, on a
 //! [medium](medium::Few) whose nodes loom knows.
 //!
-//! A model is a tree as it was opened, what is done to it before threads race, and what each thread does. What the threads
-//! see they assert; when all are done, the tree must be [sound](sound). With negative controls: the same with one
-//! validation left out must be found wrong.
+//! A model is a tree as it was opened, what is done to it before threads race, and what each thread does. The threads
+//! assert what they see. When all are done, the tree must be [sound](sound). Negative controls run the same model with
+//! one validation left out, and must be found wrong.
 //!
-//! What the models leave out, and why that is no harm: memory that is weaker than sequentially consistent (the models of
-//! single nodes tell what it shows of one, and which fences that needs); what happens within a volatile index (it has models of
-//! its own, by which an access seems to be one step; here it is one); reference counts and `OnceLock`, which loom does not know
-//! (each access is one step); which shard of the count a thread has (all have the same); the words of the header (read and
-//! written under locks that loom knows).
+//! The models leave out the following, for these reasons:
+//!
+//! - Memory that is weaker than sequentially consistent. The models of single nodes show what it does to one node, and
+//!   which fences that needs.
+//! - What happens within a volatile index. It has models of its own, by which an access appears to be one step; here it
+//!   is one.
+//! - Reference counts and `OnceLock`, which loom does not know. Each access is one step.
+//! - Which shard of the count a thread has. All threads have the same one.
+//! - The words of the header. They are read and written under locks that loom knows.
 
 mod batch;
 mod clear;
@@ -36,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Tree<N> = PTree<N, Arc<Few>>;
 
-/// Offset of the first segment: behind the header's two pages and the roots.
+/// The offset of the first segment, behind the header's two pages and the roots.
 const FIRST: u64 = 12288;
 const SEGMENT: u64 = 1024;
 const SEGMENTS: u64 = 3;
@@ -51,18 +55,18 @@ type Act<N> = fn(&Tree<N>);
 struct Model<N: Node> {
     /// What fills the tree that is opened, once for all executions.
     fill: Act<N>,
-    /// Of the tree.
+    /// The kind of index of the tree.
     index: IndexKind,
-    /// Whether the tree was closed in order; else it is opened as after a crash.
+    /// Whether the tree was closed in order. If not, it is opened as after a crash.
     closed: bool,
     /// What is done before the threads begin.
     before: Act<N>,
-    /// What the threads do; the first one is the one that runs as long as nobody is in its way.
+    /// What the threads do. The first one runs as long as nobody is in its way.
     threads: Vec<Act<N>>,
-    /// What must hold when all are done, besides that the tree is sound.
+    /// What must hold when all threads are done, besides that the tree is sound.
     after: Act<N>,
     left_out: Option<Validation>,
-    /// How often a thread may be interrupted that could go on.
+    /// How often a thread that could go on may be interrupted.
     preemptions: usize,
 }
 
@@ -95,7 +99,7 @@ impl<N: Node> Model<N> {
             let tree: Tree<N> = options().open_on(Arc::clone(&m)).unwrap().tree_with("t", index).unwrap();
             before(&tree);
             m.model(SEGMENTS * SEGMENT);
-            // A thread that panics ends in order: what it holds is of this execution.
+            // A thread that panics must end in order: what it holds belongs to this execution.
             let failed = Arc::new(AtomicBool::new(false));
             let act = |act: Act<N>| {
                 let (tree, failed) = (tree.clone(), Arc::clone(&failed));
@@ -109,7 +113,7 @@ impl<N: Node> Model<N> {
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             act(sound)();
             act(after)();
-            // Not closed in order: that is not what is modelled, and takes long.
+            // Not closed in order: the close is not what is modelled, and it takes long.
             tree.state.note::<()>(Err(Broken::new(0, "the end")));
             drop(tree);
             assert!(!failed.load(Ordering::Relaxed), "found wrong");
@@ -130,7 +134,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     });
 }
 
-/// A thread with a stack for the whole tree: loom's own are of 32 KiB.
+/// A thread whose stack is large enough for the whole tree: loom's own stacks have 32 KiB.
 fn spawn(act: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
     thread::Builder::new().stack_size(1 << 15).spawn(act).unwrap()
 }
@@ -154,7 +158,7 @@ fn image<N: Node>(index: IndexKind, fill: Act<N>, closed: bool) -> Vec<u64> {
     Arc::try_unwrap(image).unwrap().into_inner().unwrap()
 }
 
-/// Nothing is broken, and the index names leaves of the chain only.
+/// Asserts that nothing is broken and that the index names leaves of the chain only.
 fn sound<N: Node>(tree: &Tree<N>) {
     let state = &tree.state;
     assert!(state.fault().is_none(), "{:?}", state.fault());

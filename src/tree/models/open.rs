@@ -1,7 +1,7 @@
-//! Opening a tree against its last drop and against `drop_tree`, an orderly close included.
+//! Opening a tree against its last drop and against `drop_tree`, including an orderly close.
 //!
-//! What guards all of it is the catalogue's lock, which loom knows; the words of the pool it need not know. It knows no
-//! reference counts: before the last handle goes, a `gate` tells it so.
+//! All of it is guarded by the catalogue's lock, which loom knows, so loom need not know the words of the pool. Loom
+//! does not know reference counts: a `gate` tells it that the last handle is about to be dropped.
 
 use super::{FIRST, Few, Tree, check, image, options, put, spawn};
 use crate::delay::{Validation, leave_out};
@@ -17,7 +17,7 @@ fn open(pool: &Pool<Arc<Few>>) -> Of {
     pool.tree_with("t", IndexKind::Volatile).unwrap()
 }
 
-/// What is done while the last handle goes; tells whether it is as it should be.
+/// Runs `act` while the last handle is dropped. `act` returns whether it saw what it should.
 fn against_last_drop(act: fn(&Pool<Arc<Few>>) -> bool) {
     let words = image::<Linear<2>>(IndexKind::Volatile, |tree| put(tree, &[10]), false);
     set_sequential(true);

@@ -4,7 +4,7 @@ use super::{Model, Tree, put, take};
 use crate::delay::Validation;
 use crate::node::{IndexKind, Linear};
 
-/// Inner nodes of four entries, of which one alone is few enough to merge.
+/// Inner nodes of four entries; a node with one entry is sparse enough to merge.
 type Leaf = Linear<4>;
 type Of = Tree<Leaf>;
 
@@ -12,20 +12,20 @@ fn tens(range: std::ops::RangeInclusive<u64>) -> Vec<u64> {
     range.map(|ten| ten * 10).collect()
 }
 
-/// Four full leaves, from 10, 50, 90 and 130 on, below one inner node without room.
+/// Four full leaves, which begin at 10, 50, 90 and 130, below one inner node without room.
 fn four_leaves(tree: &Of) {
     put(tree, &tens(1..=16));
 }
 
-/// Two inner nodes, of leaves from 0, 50, 70 and from 90, 130 on; the last leaf of the second has one entry too many to
-/// merge.
+/// Two inner nodes: one with leaves from 0, 50 and 70, and one with leaves from 90 and 130. The last leaf of the second
+/// has one entry too many to merge.
 fn two_inner_nodes(tree: &Of) {
     four_leaves(tree);
     put(tree, &[85]);
     take(tree, &[85, 110, 120, 150, 160]);
 }
 
-/// The same with two leaves below the first one.
+/// The same, with two leaves below the first inner node.
 fn two_sparse_inner_nodes(tree: &Of) {
     two_inner_nodes(tree);
     take(tree, &[60, 70]);
@@ -39,7 +39,7 @@ fn at(fill: fn(&Of), write: fn(&Of), read: fn(&Of)) -> Model<Leaf> {
     Model { index: IndexKind::Persistent, ..Model::new(fill, [write, read], |_| ()) }
 }
 
-/// The long changes, in which every interruption costs dozens of executions.
+/// For the long changes, in which every interruption costs dozens of executions.
 fn once(fill: fn(&Of), write: fn(&Of), read: fn(&Of)) {
     Model { preemptions: 1, ..at(fill, write, read) }.run();
 }
@@ -78,8 +78,8 @@ fn loom_tree_persistent_unversioned_split_is_found_wrong() {
     Model { left_out: Some(Validation::Version), ..at(four_leaves, |tree| put(tree, &[85]), sees::<80>) }.run();
 }
 
-/// Nobody has looked at the topmost node since the open. A reader who comes second to touch it is in the way of who comes first
-/// and goes on to lock what is below; but that is no damage.
+/// Nobody has touched the topmost node since the open. A reader that touches it second is in the way of the thread that
+/// came first and goes on to lock the node below. That is not damage.
 #[test]
 fn loom_tree_first_touch_against_lock() {
     let lock = |tree: &Of| assert!(tree.state.directory.may_withdraw(130).unwrap());

@@ -1,4 +1,4 @@
-//! Ranges against leaves that split, merge and go.
+//! Ranges against leaves that split, merge and leave the chain.
 
 use super::{Model, Tree, put, take};
 use crate::delay::Validation;
@@ -6,7 +6,7 @@ use crate::node::Linear;
 
 type Of = Tree<Linear<2>>;
 
-/// Keys ascend strictly; what is there throughout is seen, and nothing but what was there at some time.
+/// Keys ascend strictly. What is there throughout is seen, and nothing is seen but what was there at some time.
 fn holds(keys: &[u64], stays: &[u64], comes: &[u64]) {
     assert!(keys.is_sorted_by(|one, next| one < next), "{keys:?}");
     assert!(stays.iter().all(|key| keys.contains(key)), "{keys:?}");
@@ -37,7 +37,7 @@ fn split() -> [Model<Linear<2>>; 2] {
     )
 }
 
-/// `[10] [20] [30]` become `[10] [30]`, and those `[5 7] [10] [30]` with the block of 20.
+/// `[10] [20] [30]` become `[10] [30]`, and those become `[5 7] [10] [30]` with the block of 20.
 fn merge_and_reuse() -> [Model<Linear<2>>; 2] {
     both_ways(
         |tree| {
@@ -69,7 +69,7 @@ fn loom_tree_range_against_split() {
 
 #[test]
 fn loom_tree_range_against_merge() {
-    // Long: every interruption costs dozens of executions.
+    // These are long: every interruption costs dozens of executions.
     merge_and_reuse().into_iter().for_each(|model| Model { preemptions: 1, ..model }.run());
 }
 

@@ -1,4 +1,4 @@
-//! A split against a writer of a key that moves; and telling the index of it, late.
+//! A split against a writer of a key that moves, and against a late post to the index.
 
 use super::{Model, Tree, put};
 use crate::delay::Validation;
@@ -26,7 +26,7 @@ fn loom_tree_update_of_a_moved_key_unowned_is_found_wrong() {
     Model { left_out: Some(Validation::Owner), ..update_of_a_moved_key() }.run();
 }
 
-/// What a split leaves, of whose new leaf the index is not told yet.
+/// Splits a leaf without posting the new leaf to the index.
 fn split_unposted(tree: &Of) {
     let state = &tree.state;
     let mut leaf = state.lock_owner(15).unwrap();
@@ -45,7 +45,7 @@ fn post(tree: &Of) {
     tree.state.post(low, at).unwrap();
 }
 
-/// `[10 15] [20]`: 20 goes, its leaf with it, and the block becomes that of another leaf.
+/// `[10 15] [20]`: 20 is removed, its leaf leaves the chain, and the block becomes another leaf.
 fn late_post(reused: bool) -> Model<Linear<2>> {
     let merge = |tree: &Of| assert_eq!(tree.remove(20).unwrap(), Some(21));
     let reuse = |tree: &Of| {
