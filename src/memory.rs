@@ -131,8 +131,9 @@ mod imp {
     impl<T> Array<T> {
         #[inline]
         pub(super) fn elements(&self) -> &[T] {
-            // SAFETY: these are `len` elements. They are aligned (the heap's by the layout, a mapping's to a page) and zero
-            // at first, which is a value by `Zero`. They live as long as `self` and are never handed out for writing.
+            // SAFETY: these are `len` elements. They are aligned (the heap's by the layout, a mapping's to a page) and
+            // zero at first, which is a value by `Zero`. They live as long as `self` and are never handed out for
+            // writing.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }

@@ -126,7 +126,7 @@ impl<T> Epochs<T> {
         }
     }
 
-    /// Retires items that nothing leads to any more; each comes with its weight in bytes. Sometimes returns items that
+    /// Retires items that nothing leads to any longer; each comes with its weight in bytes. Sometimes returns items that
     /// are ripe.
     pub(crate) fn retire(&self, items: impl IntoIterator<Item = (T, u64)>) -> Vec<T> {
         let mut retired = self.retired.lock();

@@ -178,8 +178,8 @@ impl Options {
     ///
     /// [`ErrorKind::NotFound`]: there is no file, and creating one is not allowed.
     /// - [`ErrorKind::NotAPool`], [`ErrorKind::NotAFile`], [`ErrorKind::Version`], [`ErrorKind::Features`],
-    ///   [`ErrorKind::Superblock`], [`ErrorKind::Truncated`], [`ErrorKind::Corrupt`]: the file cannot be used, and is left
-    ///   as it is.
+    ///   [`ErrorKind::Superblock`], [`ErrorKind::Truncated`], [`ErrorKind::Corrupt`]: the file cannot be used, and is
+    ///   left as it is.
     /// - [`ErrorKind::InUse`]: another opener holds the lock.
     /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
     /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open; see

@@ -24,9 +24,9 @@ pub(crate) const RECORD_MAX: u64 = 1 << 30;
 const HEADER: u64 = 8;
 const SMALLEST: u64 = 32;
 
-/// When there is no space, a writer first yields `YIELDS` times, for readers that may have lost their processor. Then it
-/// sleeps `SLEEPS` times, for a [`NAP`] each. A thread that is itself reading would wait in vain, unless it reads
-/// another tree: it sleeps `SLEEPS_OF_READER` times.
+/// When there is no space, a writer first yields up to `YIELDS` times, for readers that may have lost their processor.
+/// Then it sleeps up to `SLEEPS` times, for a [`NAP`] each. A thread that is itself reading would wait in vain, unless
+/// it reads another tree: it sleeps up to `SLEEPS_OF_READER` times.
 const YIELDS: u32 = 64;
 const SLEEPS: u32 = 3000;
 const SLEEPS_OF_READER: u32 = 30;
@@ -39,7 +39,7 @@ pub(crate) struct Records {
     tree: u16,
     /// One class of blocks per size, ascending.
     classes: Vec<Blocks>,
-    /// Records that no slot points to any more.
+    /// Records that no slot points to any longer.
     epochs: Epochs<Retired>,
 }
 
@@ -51,7 +51,7 @@ enum Location {
     Extent(u32, u32, u64),
 }
 
-/// A record that no slot points to any more.
+/// A record that no slot points to any longer.
 #[derive(Debug, Clone, Copy)]
 struct Retired {
     at: u64,
@@ -264,7 +264,7 @@ impl Records {
         }
     }
 
-    /// Retires records to which, durably, no slot points any more. Readers may still know them.
+    /// Retires records to which slots, durably, no longer point. Readers may still know them.
     #[inline]
     pub(crate) fn retire<M: Medium>(&self, m: &M, segments: &Segments, records: impl IntoIterator<Item = u64>) {
         delay();
@@ -286,7 +286,7 @@ impl Records {
         })
     }
 
-    /// Gives back the space that no reader can know any more.
+    /// Gives back the space that readers can no longer know.
     pub(crate) fn collect<M: Medium>(&self, m: &M, segments: &Segments) {
         self.give_back(m, segments, &self.epochs.collect());
     }
