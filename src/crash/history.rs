@@ -203,7 +203,11 @@ pub(super) fn all(slots: u64) -> Vec<History> {
             histories.extend(every_op(n).map(|last| append(&fill, [last])));
         }
         let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
-        histories.extend(OF_POOLS.map(|last| append(&fill, [last])));
+        histories.push(append(&fill, [Op::CutExtent]));
+        // These write many lines at once, so they leave very many states.
+        if n == 1 || n == slots + 1 {
+            histories.extend([Op::Drop, Op::Anew].map(|last| append(&fill, [last])));
+        }
     }
     // Sparse leaves: of several full ones only a few entries are left, so that removals merge and share.
     for kept in 1..=4 {
@@ -241,9 +245,6 @@ pub(super) fn all(slots: u64) -> Vec<History> {
     }
     histories
 }
-
-/// What is done to pools, and whole trees.
-const OF_POOLS: [Op; 3] = [Op::Drop, Op::Anew, Op::CutExtent];
 
 fn keys(n: u64) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
     (1..n as usize + 1).map(|i| i as u64 * 2)
