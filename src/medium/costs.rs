@@ -1,21 +1,21 @@
-//! What persisting costs on a medium: for layouts that choose between ways to make a change.
+//! What persisting costs on a medium: for layouts that choose between several ways to make a change.
 
 use super::{LINE, Medium, Step};
 use std::time::Instant;
 
-/// Where costs are measured: lines that a pool keeps for this (see the diagram in `pool/format.rs`).
+/// Where costs are measured: lines that a pool keeps for this purpose (see the diagram in `pool/format.rs`).
 pub(crate) const MEASURED: std::ops::Range<u64> = 2048..2048 + LINES * LINE;
 
-/// How many lines that takes.
+/// How many lines there are for measuring.
 const LINES: u64 = 8;
 
-/// Nanoseconds.
+/// Costs, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Costs {
     /// A line flushed, and the fence that waits for it.
     pub round: u32,
-    /// A further line in the same round.
+    /// Each further line in the same round.
     pub line: u32,
     /// An order point.
     pub order: u32,
@@ -24,13 +24,13 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Costs of nowhere in particular, near those of persistent memory: for media on which time does not pass as it does
-    /// on the machine.
+    /// Nominal costs, close to those of persistent memory, for media on which time does not pass as it does on the
+    /// machine.
     pub const NOMINAL: Self = Self { round: 300, line: 30, order: 1, slot: 1 };
 
-    /// Measures, in about 100 microseconds, on lines in which a pool keeps nothing.
+    /// Measures the costs, in about 100 microseconds, on lines in which a pool keeps nothing.
     ///
-    /// Words are replaced by themselves: nothing changes. Nobody else stores to these lines.
+    /// Words are replaced by themselves, so nothing changes. Nothing else stores to these lines.
     pub fn measure<M: Medium>(m: &M) -> Self {
         const REPEATS: u32 = 8;
         let facts = m.facts();
@@ -39,7 +39,7 @@ impl Costs {
         }
         let at = |line: u64| MEASURED.start + line * LINE;
         let touch = |line: u64| m.store(at(line), m.load(at(line)));
-        // Of several times the least: whatever disturbs a measurement makes it longer.
+        // The shortest of several times counts, because every disturbance makes a measurement longer.
         let time = |work: &dyn Fn()| {
             let once = |_| {
                 let start = Instant::now();
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(Medium::load(&m, MEASURED.start + 64), 7);
     }
 
-    /// Notes where it is stored to, and what is flushed.
+    /// Records where stores go, and what is flushed.
     struct Noting(Dram, Mutex<Vec<std::ops::Range<u64>>>);
 
     impl Noting {

@@ -1,9 +1,9 @@
-//! Counts what a medium is asked to do: the noise-free half of every measurement.
+//! Counts what a medium is asked to do: the part of a measurement that has no noise.
 
 use super::{Facts, Layer, Medium, Step, lines};
 use crate::sync::{AtomicU64, Ordering};
 
-/// How often a medium was asked for what.
+/// How often each operation of a medium was called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Lines flushed.
@@ -29,7 +29,7 @@ impl std::ops::Sub for Counts {
     }
 }
 
-/// A medium that counts, and passes everything on.
+/// A medium that counts, and passes everything on to the medium below.
 pub struct Counted<M> {
     medium: M,
     lines: AtomicU64,
@@ -39,7 +39,7 @@ pub struct Counted<M> {
 }
 
 impl<M: Medium> Counted<M> {
-    /// Counts from zero.
+    /// Wraps a medium; the counts begin at zero.
     pub fn new(medium: M) -> Self {
         let zero = || AtomicU64::new(0);
         Self { medium, lines: zero(), fences: zero(), orders: zero(), bytes: zero() }
@@ -68,7 +68,7 @@ impl<M: Medium> Layer for Counted<M> {
         &self.medium
     }
 
-    /// Counts what the medium below would be asked for if it had to write lines back.
+    /// Counts what the medium below would have to do if it had to write lines back.
     fn facts(&self) -> Facts<'_> {
         Facts { writes_back: true, ..self.medium.facts() }
     }

@@ -1,4 +1,4 @@
-//! Ordinary memory: for volatile baselines, for tests, and for looking into an image of a pool.
+//! Ordinary memory: for volatile baselines, for tests, and for inspecting an image of a pool.
 
 use super::{Costs, Facts, Hint, Medium, Step, load_each};
 use crate::sync::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ impl Medium for Dram {
 
     #[inline]
     fn store_pair(&self, at: u64, [first, second]: [u64; 2]) {
-        // Two steps: `Dram` promises no more than the crate's optimistic readers need.
+        // Two steps: `Dram` promises only what the crate's optimistic readers need.
         self.store(at, first);
         self.store(at + 8, second);
     }

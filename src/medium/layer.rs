@@ -4,9 +4,10 @@ use super::{Costs, Facts, Hint, Medium, Step};
 use std::io;
 use std::sync::Arc;
 
-/// A medium that changes some of what another one does: it names the one below, and the methods that differ.
+/// A medium that changes some of what another medium does: it names the medium below and implements the methods that
+/// differ.
 ///
-/// Each method is that of [`Medium`], and asks the medium below if nothing else is said.
+/// Each method is that of [`Medium`], and by default calls the medium below.
 ///
 /// # Examples
 ///
@@ -30,7 +31,7 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait Layer: Send + Sync + 'static {
-    /// What it lies over.
+    /// The type of the medium below.
     type Below: Medium + ?Sized;
 
     /// The medium below.
@@ -56,7 +57,7 @@ pub trait Layer: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`Medium::sync`].
     fn sync(&self) -> io::Result<()> {
         self.below().sync()
     }
@@ -65,7 +66,7 @@ pub trait Layer: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`Medium::reserve`].
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         self.below().reserve(at, len)
     }
@@ -191,8 +192,8 @@ impl<L: Layer> Medium for L {
     }
 }
 
-/// One medium in several hands, to look at it after the pool on it is closed; or, as `Arc<dyn Medium>`, whichever medium
-/// is found at run time to be the right one, for the price of a call for each access.
+/// A medium with several owners, to inspect it after the pool on it was closed. As `Arc<dyn Medium>`, a medium that is
+/// chosen at run time, at the cost of a call for each access.
 impl<M: Medium + ?Sized> Medium for Arc<M> {
     fn facts(&self) -> Facts<'_> {
         (**self).facts()

@@ -1,8 +1,8 @@
 //! A file mapped into memory.
 //!
-//! On a direct-access (DAX) file system the mapping is made with `MAP_SYNC`: then flushed lines are durable without
-//! any system call and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
-//! outlives the process but not the machine, and flush and fence cost nothing because they would bring nothing.
+//! On a direct-access (DAX) file system the mapping is made with `MAP_SYNC`: then flushed lines are durable without any
+//! system call, and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
+//! outlives the process but not the machine. There flush and fence cost nothing, because they would achieve nothing.
 
 #[cfg(target_os = "linux")]
 mod dax;
@@ -33,11 +33,11 @@ use std::sync::OnceLock;
 /// For tests and measurements, as [`Options::domain`](crate::Options::domain).
 const FORCE_DOMAIN: &str = "BRISTLECONE_DOMAIN";
 
-/// What the system maps at once, at the least.
+/// The smallest unit that the system maps.
 #[cfg(target_os = "linux")]
 const PAGE: u64 = 4096;
 
-/// Who keeps the pages mapped.
+/// What keeps the pages mapped.
 enum Map {
     /// An ordinary shared mapping.
     Shared { _map: memmap2::MmapRaw },
@@ -50,7 +50,7 @@ enum Map {
 pub struct Mapped {
     // `words` points into `map`, which therefore never changes without it.
     words: NonNull<[AtomicU64]>,
-    /// Which one mapped it.
+    /// The process that mapped it.
     process: Process,
     map: Map,
     file: File,
@@ -60,11 +60,11 @@ pub struct Mapped {
     detected: Domain,
     flush: Flush,
     mapping: Mapping,
-    /// Measured when somebody asks.
+    /// Measured on first use.
     costs: OnceLock<Costs>,
     whole_pairs: bool,
     boot: u64,
-    /// What is to be removed if the creation is not completed.
+    /// What to remove if the creation is not completed.
     remains: Option<Remains>,
 }
 
@@ -77,20 +77,22 @@ impl Mapped {
     /// Creates the file with `len` bytes (sparse), or takes an existing empty one, and maps it.
     ///
     /// `birth` is written to the first word before the file gets its length, so that a file left over from an
-    /// interrupted creation can be told from a foreign one. If it fails, there is no file, or an empty one, as before.
+    /// interrupted creation can be told from a foreign one. If the creation fails, there is no file, or an empty one,
+    /// as before.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`], [`ErrorKind::NotAPool`] (the file has content),
-    /// [`ErrorKind::OutOfSpace`], [`ErrorKind::Io`].
+    /// [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`], [`ErrorKind::NotAPool`] (the file has
+    /// content), [`ErrorKind::OutOfSpace`], [`ErrorKind::Io`].
     pub fn create(path: &Path, len: u64, birth: u64) -> Result<Self> {
         let created = Self::conceive(path, len, birth, |_| false).map_err(|fault| fault.of(named(path)))?;
         created.is_born();
         Ok(created)
     }
 
-    /// The same; also takes a file of which `unborn` says, given its first bytes, that it is the remains of a creation. Until
-    /// [`is_born`](Self::is_born) says that it is more, dropping it removes what was made.
+    /// As [`create`](Self::create), but also takes a file that is left over from an interrupted creation, which
+    /// `unborn` decides from its first bytes. Until [`is_born`](Self::is_born) is called, dropping the result removes
+    /// what was made.
     pub(crate) fn conceive(path: &Path, len: u64, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> Result<Self, Fault> {
         let (file, remains) = file::create(path, len, birth, unborn)?;
         let map = map_file(&file, len, true).map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
@@ -99,7 +101,7 @@ impl Mapped {
         Ok(made)
     }
 
-    /// The creation is complete.
+    /// Marks the creation as complete.
     pub(crate) fn is_born(&self) {
         if let Some(remains) = &self.remains {
             remains.keep();
@@ -146,9 +148,9 @@ impl Mapped {
         }
     }
 
-    /// The same mapping, used as if its domain were this one.
+    /// The same mapping, used as if it had this domain.
     ///
-    /// For tests and measurements: `Power` on an ordinary file costs what persistent memory would cost and gives no
+    /// For tests and measurements: `Power` on an ordinary file costs what persistent memory would cost, but gives no
     /// durability beyond the process.
     #[must_use]
     pub fn with_domain(mut self, domain: Domain) -> Self {
@@ -160,7 +162,7 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub fn allocated(&self) -> io::Result<u64> {
         #[cfg(unix)]
         return std::os::unix::fs::MetadataExt::blocks(&self.file.metadata()?)
@@ -170,7 +172,7 @@ impl Mapped {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Makes a hole of everything from an offset on, which then reads as zeros. False where files have no holes.
+    /// Makes a hole of everything from an offset on, which then reads as zeros. False where files cannot have holes.
     pub(crate) fn punch_from(&self, at: u64) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         if at < self.len() {
@@ -184,8 +186,8 @@ impl Mapped {
         Ok(at >= self.len())
     }
 
-    /// Maps the whole pages of a range all at once, to be written or only read: a fault for each would take longer than the
-    /// use of it. A hint.
+    /// Maps the whole pages of a range at once, for writing or only for reading: one fault per page would take longer
+    /// than the use of the page. A hint.
     #[cfg(target_os = "linux")]
     fn populate(&self, at: u64, len: u64, mapping: Mapping) {
         let advice = match mapping {
@@ -198,7 +200,8 @@ impl Mapped {
     #[cfg(not(target_os = "linux"))]
     fn populate(&self, _at: u64, _len: u64, _mapping: Mapping) {}
 
-    /// Whether what is not in the file can be read all the same: a full tmpfs has no page for it, and answers with a signal.
+    /// Makes sure that holes in the file can be read: a full tmpfs has no page for a hole, and would answer with a
+    /// signal.
     #[cfg(target_os = "linux")]
     fn readable(&self, at: u64, len: u64) -> io::Result<()> {
         use rustix::fs::{SeekFrom, seek};
@@ -222,7 +225,8 @@ impl Mapped {
         Ok(())
     }
 
-    /// Maps the pages of a range that begins with one, and ends with one or with the mapping. None, if it has not all of them.
+    /// Maps the pages of a range that begins at a page boundary, and ends at one or at the end of the mapping. Does
+    /// nothing if the range is not wholly in the mapping.
     #[cfg(target_os = "linux")]
     fn populate_pages(&self, pages: Range<u64>, advice: Advice) -> rustix::io::Result<()> {
         match self.words().get((pages.start / 8) as usize..(pages.end / 8) as usize) {
@@ -251,16 +255,16 @@ impl Mapped {
 
     #[inline]
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `words` covers the mapping in `self.map`, page-aligned, alive as long as `self`; whoever else maps the
-        // file cannot make atomic accesses undefined.
+        // SAFETY: `words` covers the mapping in `self.map`, page-aligned, alive as long as `self`; other mappings of
+        // the file cannot make atomic accesses undefined.
         unsafe { self.words.as_ref() }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // Closing the file would do, but for children of other threads between fork and exec: they still hold it. And in such
-        // a child the lock is the parent's: unlocking takes it from all who share it, closing does not.
+        // Closing the file alone is not enough: children of other threads, between fork and exec, still hold it. And in
+        // such a child the lock is the parent's: unlocking takes it from all that share it, closing does not.
         if self.process.is_this() {
             self.remains.iter().for_each(|remains| remains.remove(&self.file));
             let _ = self.file.unlock();
@@ -276,7 +280,7 @@ impl Medium for Mapped {
             len: self.len(),
             domain: self.domain,
             writes_back: self.domain == Domain::Power,
-            // By promise 4, where other cores see a pair in one step.
+            // Promise 4 implies this where other cores see a pair in one step.
             pairs_are_whole: self.whole_pairs,
             read_only: self.mapping == Mapping::Read,
             boot: self.boot,
@@ -296,7 +300,7 @@ impl Medium for Mapped {
         if self.mapping != Mapping::Write {
             return Ok(());
         }
-        // Linux knows by itself which pages of the mapping were written to.
+        // Linux tracks by itself which pages of the mapping were written to.
         #[cfg(not(target_os = "linux"))]
         {
             let Map::Shared { _map: map } = &self.map;
@@ -344,7 +348,8 @@ impl Medium for Mapped {
 
     #[inline]
     fn order(&self, _step: Step) {
-        // A process that dies has made a prefix of its stores. Where an order point is no instruction, none is saved.
+        // A process that dies has made a prefix of its stores. Where an order point is no instruction, there is none to
+        // save.
         if !cfg!(target_arch = "x86_64") && self.domain == Domain::Process {
             arch::compiler_barrier();
         } else {
@@ -384,14 +389,14 @@ impl Medium for Mapped {
     }
 }
 
-/// The machine's boot, in a word that is not 0; 0 where the system does not tell.
+/// The current boot of the machine, as a word other than 0; 0 where the system does not tell.
 #[cfg(target_os = "linux")]
 fn boot() -> u64 {
     static BOOT: OnceLock<u64> = OnceLock::new();
     *BOOT.get_or_init(|| {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
-        // All of it is random.
+        // All of the boot id is random.
         u128::from_str_radix(&digits, 16).map_or(0, |id| (id as u64 ^ (id >> 64) as u64).max(1))
     })
 }
@@ -406,7 +411,7 @@ pub(super) fn forced() -> Option<Domain> {
     Domain::from_name(&std::env::var(FORCE_DOMAIN).ok()?)
 }
 
-/// The domain of a mapping of this file, which is not read, and may be empty.
+/// The domain of a mapping of this file; the file is not read, and may be empty.
 pub(super) fn detect(file: &File, writable: bool) -> Domain {
     #[cfg(target_os = "linux")]
     if dax::SyncMap::new(file, LINE as usize, writable).is_some() {
@@ -416,7 +421,7 @@ pub(super) fn detect(file: &File, writable: bool) -> Domain {
     Domain::Process
 }
 
-/// What a pool in this file is called.
+/// The name of a pool in this file, for messages.
 fn named(path: &Path) -> String {
     path.display().to_string()
 }
@@ -443,13 +448,13 @@ fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[
     let map = if writable {
         options.map_raw(file)?
     } else {
-        // Private pages: should anybody store to them, nothing reaches the file.
+        // Private pages: even a store to them would not reach the file.
         // SAFETY: only atomic accesses are made to the mapping, so no change of the file makes them undefined.
         unsafe { options.map_copy(file) }?.into()
     };
     #[cfg(target_os = "linux")]
     {
-        // Only a hint: tmpfs and DAX may follow it, others refuse.
+        // Only a hint: tmpfs and DAX may follow it, other file systems refuse.
         let _ = map.advise(memmap2::Advice::HugePage);
     }
     let words = cover(map.as_mut_ptr())?;

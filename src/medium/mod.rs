@@ -1,10 +1,10 @@
-//! The one seam through which bytes become durable.
+//! The one interface through which bytes become durable.
 //!
 //! Everything persistent is reached through a [`Medium`] by offset. What the rest of the crate may rely on:
 //!
 //! 1. An aligned 8-byte store is failure-atomic: after a crash the word is the old one or the new one.
-//! 2. A wider store may tear into its 8-byte words at a crash, even where it is atomic for other cores; unless the medium
-//!    says that [pairs are whole](Facts::pairs_are_whole).
+//! 2. A wider store may tear into its 8-byte words at a crash, even where it is atomic for other cores, unless the
+//!    medium says that [pairs are whole](Facts::pairs_are_whole).
 //! 3. A store may become durable **earlier** than asked, at any time, in any order relative to stores to other lines.
 //! 4. Two stores to one line with [`order`](Medium::order) between them become durable in that order: a line is written
 //!    back as one coherent snapshot.
@@ -38,10 +38,10 @@ pub use slowed::Slowed;
 
 use std::io;
 
-/// Bytes that are written back together.
+/// The unit of write-back, in bytes.
 pub const LINE: u64 = 64;
 
-/// What a crash takes away from what was stored on a mapping.
+/// What a crash leaves of the stores to a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Domain {
@@ -50,12 +50,12 @@ pub enum Domain {
     Process,
     /// Flushed and fenced lines survive power loss: a direct (DAX) mapping of persistent memory.
     Power,
-    /// As `Power`, and the CPU's caches are inside the persistence domain (eADR): a fence is enough.
+    /// As `Power`, but the CPU's caches are inside the persistence domain too (eADR): a fence is enough.
     PowerWithCaches,
 }
 
 impl Domain {
-    /// What survives, in a sentence for users.
+    /// What survives, as a phrase for users.
     pub fn promise(self) -> &'static str {
         match self {
             Self::Process => "survives a crash of the process; not a crash of the operating system, not power loss",
@@ -66,7 +66,7 @@ impl Domain {
         }
     }
 
-    /// The name by which [`from_name`](Self::from_name) and the command line know it.
+    /// The name that [`from_name`](Self::from_name) and the command line use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -75,36 +75,36 @@ impl Domain {
         }
     }
 
-    /// The domain of a name, if there is one.
+    /// The domain with a name, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Process, Self::Power, Self::PowerWithCaches].into_iter().find(|d| d.name() == name)
     }
 }
 
-/// What a medium is. Nothing of it changes while the medium is in use.
+/// The properties of a medium. They do not change while the medium is in use.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'m> {
-    /// The path, or another name for messages.
+    /// The path, or another name, for messages.
     pub name: &'m str,
-    /// Bytes there are.
+    /// The size in bytes.
     pub len: u64,
-    /// What a crash takes away.
+    /// What survives a crash.
     pub domain: Domain,
-    /// Whether lines have to be written back in order, one by one. Where a crash takes no caches away, the order of the stores
-    /// is enough: anywhere but in the domain [`Power`](Domain::Power).
+    /// Whether lines must be written back in order, one by one. Where a crash does not lose the caches, the order of
+    /// the stores is enough: that is everywhere except in the domain [`Power`](Domain::Power).
     pub writes_back: bool,
-    /// Whether a crash never tears a [pair](Medium::store_pair): other cores see it in one step, and lines are written back as
-    /// other cores see them.
+    /// Whether a crash never tears a [pair](Medium::store_pair): other cores see it in one step, and lines are written
+    /// back as other cores see them.
     pub pairs_are_whole: bool,
     /// Whether stores are forbidden.
     pub read_only: bool,
-    /// A number that changes when the machine is started anew: a pool that is found with another one may have lost what was
-    /// stored but not [synced](Medium::sync). 0: not known.
+    /// A number that changes when the machine is restarted: a pool that is found with a different number may have lost
+    /// what was stored but not [synced](Medium::sync). 0: not known.
     pub boot: u64,
 }
 
 impl<'m> Facts<'m> {
-    /// Those of memory of this process: nothing survives but stores, in their order.
+    /// The facts about memory of this process: nothing survives but stores, in their order.
     pub fn of_memory(name: &'m str, len: u64) -> Self {
         Self {
             name,
@@ -118,18 +118,19 @@ impl<'m> Facts<'m> {
     }
 }
 
-/// How soon bytes are read that a [hint](Medium::hint) names.
+/// How soon the bytes that a [hint](Medium::hint) names will be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
-    /// The lines are read next.
+    /// The lines are about to be read.
     Soon,
-    /// All of the bytes are read once, from the first to the last.
+    /// All of the bytes will be read once, from the first to the last.
     InOrder,
 }
 
 /// Persistent words, reached by offset from the start of the pool.
 ///
-/// Whoever orders stores, flushes or fences says which [`Step`] of a protocol that is; a medium may note it.
+/// A caller that orders stores, flushes or fences names the [`Step`] of a protocol that this is; a medium may record
+/// it.
 ///
 /// Offsets are in bytes; accesses are to the 8-byte word that holds the offset (the low three bits are ignored).
 /// All accesses are atomic, so no race and no damaged pool can make them undefined behaviour. Every offset that was
@@ -141,34 +142,34 @@ pub enum Hint {
 ///
 /// An access beyond [`Facts::len`] panics, as indexing a slice does. The crate never makes one.
 pub trait Medium: Send + Sync + 'static {
-    /// What it is.
+    /// The properties of the medium.
     fn facts(&self) -> Facts<'_>;
 
     /// What persisting costs here; [`Costs::NOMINAL`] where time does not pass as it does on the machine.
     fn costs(&self) -> Costs;
 
-    /// True in a process that came by `fork` from the one that opened the medium, and shares its words with it: they must
-    /// not be changed then, and nothing is unlocked.
+    /// True in a process that came by `fork` from the one that opened the medium, and shares its words with it. Then
+    /// the words must not be changed, and nothing is unlocked.
     ///
-    /// Asked before each change of a tree, so it should cost about a load.
+    /// Called before each change of a tree, so it should cost about as much as a load.
     fn forked(&self) -> bool;
 
-    /// Makes all that was stored so far survive the machine, as far as the medium can, in domains in which a fence does not.
+    /// Makes all stores so far survive the machine, as far as the medium can, in domains in which a fence does not.
     ///
     /// # Errors
     ///
-    /// What the system says; what of it was written is not known then.
+    /// The error of the system; then it is not known what was written.
     fn sync(&self) -> io::Result<()>;
 
-    /// Makes sure that `len` bytes from `at` can be stored to without running out of space later.
+    /// Makes sure that stores to `len` bytes from `at` will not run out of space later.
     ///
     /// # Errors
     ///
-    /// What the system says when it has no space; nothing has changed then.
+    /// The error of the system if it has no space; then nothing has changed.
     fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
 
-    /// A number that changes when what was [reserved](Self::reserve) may be reserved no more: when the bytes are a copy by
-    /// now, or have holes. 0: not known.
+    /// A number that changes when [reserved](Self::reserve) space may no longer be reserved, because the bytes have
+    /// become a copy, or have holes. 0: not known.
     fn space(&self) -> u64;
 
     /// The word at `at`.
@@ -177,26 +178,27 @@ pub trait Medium: Send + Sync + 'static {
     /// The words from `at` on, each as [`load`](Self::load) gives it; [`load_each`] does just that.
     fn load_words(&self, at: u64, words: &mut [u64]);
 
-    /// Replaces the word at `at`. Not durable before a flush and a fence; may be durable at any time from now.
+    /// Replaces the word at `at`. It is certainly durable only after a flush and a fence, and may be durable at any
+    /// time from now on.
     fn store(&self, at: u64, value: u64);
 
     /// Replaces the two words at `at` (16-byte aligned) in one step for other cores. May tear at a crash.
     fn store_pair(&self, at: u64, pair: [u64; 2]);
 
-    /// Stores before this are not seen, nor become durable within their line, after stores that follow.
+    /// Earlier stores are not seen after later ones, and within a line they do not become durable after later ones.
     fn order(&self, step: Step);
 
     /// Starts the write-back of all lines that overlap `len` bytes from `at`.
     fn flush(&self, at: u64, len: u64, step: Step);
 
-    /// Waits until all lines this thread has flushed are durable.
+    /// Waits until all lines that this thread has flushed are durable.
     fn fence(&self, step: Step);
 
-    /// Hints that the lines that overlap `len` bytes from `at` are going to be read.
+    /// Hints that the lines that overlap `len` bytes from `at` will be read.
     fn hint(&self, at: u64, len: u64, hint: Hint);
 }
 
-/// [`Medium::load_words`] of a medium that knows nothing faster than one [`load`](Medium::load) after the other.
+/// [`Medium::load_words`] for a medium that has nothing faster than one [`load`](Medium::load) after the other.
 #[inline]
 pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
     words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = medium.load(at));

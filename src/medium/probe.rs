@@ -1,4 +1,4 @@
-//! The domain of a path, found without leaving anything there.
+//! Finding out the domain of a path without leaving anything there.
 
 use super::mapped::{detect, forced};
 use super::{Domain, Mapped};
@@ -7,15 +7,16 @@ use std::io;
 use std::path::Path;
 
 impl Mapped {
-    /// The domain that a pool has at `path`, which is a file, or the directory in which a pool is to lie.
+    /// The domain that a pool has at `path`, which is a file, or the directory in which a pool will lie.
     ///
-    /// Nothing is created, changed or locked there. A file is mapped for reading, and not read. In a directory a file is
-    /// mapped that has no name, and that the system removes with its last descriptor, even if the process is killed.
+    /// Nothing is created, changed or locked there. A file is mapped for reading, but not read. In a directory, a file
+    /// without a name is mapped, which the system removes with its last descriptor, even if the process is killed.
     ///
     /// # Errors
     ///
-    /// What the system says. Where a file cannot be read, or a directory holds no files without a name, the domain is known
-    /// only once a pool is open there. [`io::ErrorKind::InvalidInput`] if the path is neither a file nor a directory.
+    /// The error of the system. Where a file cannot be read, or a directory cannot hold files without a name, the
+    /// domain is known only once a pool is open there. [`io::ErrorKind::InvalidInput`] if the path is neither a file
+    /// nor a directory.
     pub fn domain_at(path: &Path) -> io::Result<Domain> {
         let found = std::fs::metadata(path)?;
         if !found.is_file() && !found.is_dir() {
@@ -29,11 +30,12 @@ impl Mapped {
     }
 }
 
-/// A file to map: the one at the path, or one without a name in the directory. None where no mapping is of another domain.
+/// A file to map: the one at the path, or one without a name in the directory. `None` where every mapping has the same
+/// domain.
 #[cfg(target_os = "linux")]
 fn open(path: &Path, is_dir: bool) -> io::Result<Option<File>> {
     use rustix::fs::{Mode, OFlags};
-    // The path may have become a FIFO meanwhile, which is not to be waited for.
+    // The path may have become a FIFO meanwhile, and opening it must not wait.
     let flags = if is_dir { OFlags::TMPFILE | OFlags::RDWR } else { OFlags::RDONLY | OFlags::NONBLOCK };
     let file = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
     Ok(Some(file.into()))
@@ -56,7 +58,7 @@ mod tests {
         assert!(Mapped::domain_at(dir.path()).is_ok());
         assert_eq!(changed(), before);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        // Empty, of odd length, in use by somebody else.
+        // Empty, of odd length, in use by another process.
         for content in ["", "not a pool"] {
             let path = dir.path().join("file");
             std::fs::write(&path, content).unwrap();
@@ -72,7 +74,7 @@ mod tests {
         let refused = |path: &str| Mapped::domain_at(Path::new(path)).unwrap_err().kind();
         assert_eq!(refused("/no/such/path"), io::ErrorKind::NotFound);
         assert_eq!(refused("/dev/null"), io::ErrorKind::InvalidInput);
-        // No files without a name here.
+        // This directory cannot hold files without a name.
         assert!(Mapped::domain_at(Path::new("/proc/self")).is_err());
     }
 }

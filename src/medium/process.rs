@@ -1,23 +1,23 @@
-//! Which process this is, for the price of a load.
+//! Which process this is, at the cost of a load.
 //!
-//! A child that came by `fork` has its parent's memory, mappings and locks, and must not use them as its own. Asking the
-//! system who one is takes longer than a write to a leaf. So the process has a page with a number that no other process of
-//! its family has; the kernel empties that page in a child (`MADV_WIPEONFORK`). Where it does not (other systems, Linux
-//! before 4.14), the system is asked each time.
+//! A child that came by `fork` has its parent's memory, mappings and locks, and must not use them as its own. Asking
+//! the system for the process id takes longer than a write to a leaf. So the process has a page with a number that no
+//! other process of its family has; the kernel empties that page in a child (`MADV_WIPEONFORK`). Where the kernel does
+//! not (other systems, Linux before 4.14), the system is asked each time.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The process that made it.
+/// The process that made this value.
 pub(super) struct Process {
-    /// Holds the number of the process that runs, if that has one.
+    /// Holds the number of the running process, if that has one.
     word: &'static AtomicU64,
     number: u64,
-    /// What the system calls it, where there is no such page.
+    /// The process id, where there is no such page.
     id: Option<u32>,
 }
 
 impl Process {
-    /// The one that runs.
+    /// The running process.
     pub(super) fn this() -> Self {
         static NO_PAGE: AtomicU64 = AtomicU64::new(0);
         match word() {
@@ -26,7 +26,7 @@ impl Process {
         }
     }
 
-    /// Whether it is the one that runs.
+    /// Whether this is the running process.
     #[inline]
     pub(super) fn is_this(&self) -> bool {
         self.word.load(Ordering::Relaxed) == self.number || self.is_this_by_id()
@@ -38,9 +38,9 @@ impl Process {
     }
 }
 
-/// The number in the page; a new one, if this process has none yet.
+/// The number in the page; a new number, if this process has none yet.
 fn number(word: &AtomicU64) -> u64 {
-    /// How many were given. A child begins where its parent was when it forked.
+    /// How many numbers were given out. A child continues from its parent's count at the fork.
     static GIVEN: AtomicU64 = AtomicU64::new(0);
     match word.load(Ordering::Relaxed) {
         0 => {
@@ -69,7 +69,8 @@ fn word() -> Option<&'static AtomicU64> {
             let _ = unsafe { munmap(page, PAGE) };
             return None;
         }
-        // SAFETY: aligned, readable and writable, zeros; it is never unmapped, and only accessed through this reference.
+        // SAFETY: aligned, readable and writable, zeros; it is never unmapped, and accessed only through this
+        // reference.
         Some(unsafe { &*page.cast::<AtomicU64>() })
     })
 }
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(one.number, other.number);
     }
 
-    /// What the kernel does to the page of a child, done by hand.
+    /// Does by hand what the kernel does to the page in a child.
     #[test]
     fn a_wiped_page_is_another_process() {
         static PAGE: AtomicU64 = AtomicU64::new(0);

@@ -1,16 +1,16 @@
-//! A medium that remembers every store, so that every state a crash could leave can be made from it.
+//! A medium that records every store, so that every state that a crash could leave can be constructed.
 //!
 //! What a crash may leave (see the promises in [`crate::medium`]): each line keeps some of its stores, independently of
-//! all other lines, but at least those that a flush, completed by a fence, covers.
+//! all other lines, but at least those that a flush covers which a fence completed.
 //!
 //! - [`Model::Tso`] (x86-64): a line keeps a prefix of its stores.
 //! - [`Model::Weak`] (aarch64): stores to a line that no order point, flush or fence separates may be kept in any
-//!   combination, except that of the stores to one word the later ones imply the earlier ones.
+//!   combination, except that among stores to one word the later ones imply the earlier ones.
 //!
-//! Stores wider than 8 bytes are recorded word by word, so they tear; unless the medium is told to keep them whole.
+//! Stores wider than 8 bytes are recorded word by word, so they tear, unless the medium is told to keep them whole.
 //!
-//! The content of a line that could be one of several is not chosen before it is first accessed. A run of recovery
-//! therefore branches only on what it reads, and all states that differ elsewhere are one.
+//! If a line could have one of several contents, the content is chosen when the line is first accessed. So a run of
+//! recovery branches only on what it reads, and all states that differ elsewhere count as one.
 
 use super::{Domain, Dram, Facts, LINE, Layer, Medium, Step, lines, load_each};
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ pub enum Model {
     Weak,
 }
 
-/// What was asked of the medium.
+/// An operation on the medium.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     /// A store of one word.
@@ -74,7 +74,7 @@ pub(crate) struct Choice {
     pub(crate) when: usize,
 }
 
-/// The simulated medium. A handle: clones share the state.
+/// The simulated medium. It is a handle: clones share the state.
 #[derive(Clone)]
 pub struct Sim {
     shared: Arc<Shared>,
@@ -83,7 +83,7 @@ pub struct Sim {
 
 struct Shared {
     image: Dram,
-    /// For each line, whether it is still undecided. Most are not, and then a load takes no lock.
+    /// For each line, whether it is still undecided. Most lines are not, and then a load takes no lock.
     undecided: Box<[AtomicBool]>,
     state: Mutex<State>,
 }
@@ -92,23 +92,23 @@ struct State {
     undecided: Options,
     path: Vec<Choice>,
     decided: usize,
-    /// What [`Sim::settle`] decided.
+    /// The choices that [`Sim::settle`] made.
     settled: Vec<Choice>,
-    /// Decides beyond the path; 0 takes the first content of each line.
+    /// Makes the choices beyond the path; 0 takes the first content of each line.
     seed: u64,
-    /// Whether what the seed decides are lines that are as old, or as new, as they may be.
+    /// Whether the seed gives lines only their oldest or their newest content.
     only_whole: bool,
     trace: Vec<Event>,
-    /// Of each event, which thread asked; `None`: there is but one.
+    /// For each event, which thread made it; `None`: there is only one thread.
     by: Option<Vec<u8>>,
 }
 
 thread_local! {
-    /// The number of this thread in traces of several.
+    /// The number of this thread in traces with several threads.
     static THREAD: Cell<u8> = const { Cell::new(0) };
 }
 
-/// From now on, this thread has this number in traces of several.
+/// Gives this thread a number, for traces with several threads.
 pub(crate) fn number_thread(number: u8) {
     THREAD.set(number);
 }
@@ -119,7 +119,7 @@ impl Sim {
         Self::crashed(&vec![0; len as usize / 8], Options::default(), Vec::new(), 0)
     }
 
-    /// What a crash left: `image`, with some lines undecided. `path` decides the first of those that are accessed, and
+    /// What a crash left: `image`, with some lines undecided. `path` decides the lines that are accessed first, and
     /// `seed` the others, if it is not 0.
     pub(crate) fn crashed(image: &[u64], undecided: Options, path: Vec<Choice>, seed: u64) -> Self {
         let image = Dram::from_words(image.iter().copied());
@@ -145,24 +145,24 @@ impl Sim {
         Self { whole_pairs, ..self }
     }
 
-    /// From now on, remembers of each event which thread asked. Nothing was asked so far.
+    /// Records from now on which thread made each event. There must be no events yet.
     pub(crate) fn of_threads(self) -> Self {
         self.shared.state.lock().by = Some(Vec::new());
         self
     }
 
-    /// Everything asked of the medium so far, each with the [number](number_thread) of the thread that asked.
+    /// All events so far, each with the [number](number_thread) of its thread.
     pub(crate) fn trace_of_threads(&self) -> Vec<(Event, u8)> {
         let state = self.shared.state.lock();
         state.trace.iter().copied().zip(state.by.iter().flatten().copied()).collect()
     }
 
-    /// Everything asked of the medium so far.
+    /// All events so far.
     pub(crate) fn trace(&self) -> Vec<Event> {
         self.shared.state.lock().trace.clone()
     }
 
-    /// How many events there were so far.
+    /// The number of events so far.
     pub(crate) fn now(&self) -> usize {
         self.shared.state.lock().trace.len()
     }
@@ -173,7 +173,7 @@ impl Sim {
         state.path[..state.decided].to_vec()
     }
 
-    /// Decides what is still undecided, without leaving a branch: pseudo-randomly from `seed`.
+    /// Decides everything that is still undecided, without adding a branch: pseudo-randomly from `seed`.
     pub(crate) fn settle(&self, seed: u64) {
         let mut state = self.shared.state.lock();
         state.seed = seed | 1;
@@ -184,7 +184,7 @@ impl Sim {
         }
     }
 
-    /// What was settled.
+    /// The choices that were settled.
     pub(crate) fn settled(&self) -> Vec<Choice> {
         self.shared.state.lock().settled.clone()
     }
@@ -201,7 +201,7 @@ impl Shared {
         self.undecided[(line / LINE) as usize].store(false, Ordering::Release);
     }
 
-    /// Makes sure that the line of `at` has a content.
+    /// Makes sure that the content of the line at `at` is chosen.
     #[inline]
     fn decide(&self, at: u64) {
         if self.undecided[(at / LINE) as usize].load(Ordering::Acquire) {
@@ -211,7 +211,7 @@ impl Shared {
 
     #[cold]
     fn choose(&self, line: u64, state: &mut State) {
-        // Another thread may have chosen in between.
+        // Another thread may have chosen it in between.
         let Some(position) = state.undecided.0.iter().position(|(of, _)| *of == line) else { return };
         let (_, contents) = state.undecided.0.swap_remove(position);
         if state.decided == state.path.len() {
@@ -227,12 +227,13 @@ impl Shared {
         self.put(line, contents[choice.taken]);
     }
 
-    /// Remembers a store, and does it.
+    /// Records a store, and makes it.
     fn store(&self, event: Event, at: u64, words: &[u64]) {
         self.decide(at);
         let mut state = self.state.lock();
         state.push(event);
-        // Under the lock: what is seen is in the trace, and stores are in it in the order in which they are seen.
+        // Under the lock: every store that is seen is in the trace, and the trace has stores in the order in which they
+        // are seen.
         words.iter().zip((at..).step_by(8)).for_each(|(&word, at)| self.image.store(at, word));
     }
 }
@@ -245,8 +246,8 @@ impl State {
         }
     }
 
-    /// One of the contents of a line. In every other run it is as old, or as new, as it may be: that several lines are whole is
-    /// what gives much away, and hardly ever happens if each content is as probable as the next.
+    /// One of the contents of a line. In half of the runs it is the oldest or the newest content: many bugs show only
+    /// when several lines are whole, which hardly ever happens if all contents are equally probable.
     fn content(&mut self, contents: usize) -> usize {
         if self.only_whole { self.random(2) * (contents - 1) } else { self.random(contents) }
     }

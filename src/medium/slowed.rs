@@ -1,10 +1,10 @@
-//! Adds a delay per flushed line: persistent memory slower than the machine's own, as the papers emulate it.
+//! Adds a delay per flushed line, to emulate slower persistent memory, as the papers do.
 
 use super::{Costs, Facts, Layer, Medium, Step, lines};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A medium that waits after each flushed line, and passes everything on.
+/// A medium that waits after each flushed line, and passes everything on to the medium below.
 pub struct Slowed<M> {
     medium: M,
     per_line: Duration,

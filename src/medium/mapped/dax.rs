@@ -33,10 +33,10 @@ impl Drop for SyncMap {
     }
 }
 
-/// What a synchronous mapping is worth on this machine.
+/// The domain of a synchronous mapping on this machine.
 ///
-/// `PowerWithCaches` only if every region of persistent memory says so: the file could lie on any of them. `Power`
-/// only if there is an instruction that writes lines back, and a line is what the proofs take it for.
+/// `PowerWithCaches` only if every region of persistent memory says so, because the file could lie on any of them.
+/// `Power` only if there is an instruction that writes lines back, and if a line has the size that the proofs assume.
 pub(super) fn domain() -> Domain {
     if arch::line_size() < LINE as usize {
         return Domain::Process;

@@ -1,4 +1,4 @@
-//! The file of a pool: created or opened, locked, and removed if its creation fails.
+//! The file of a pool: it is created or opened, locked, and removed if its creation fails.
 
 use crate::error::{ErrorKind, Fault};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -6,44 +6,44 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// How a file is to be opened.
+/// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mapping {
     /// For reading and writing, under an exclusive lock.
     Write,
     /// For reading only, under a shared lock.
     Read,
-    /// For trees of a file that is only read, under a shared lock: all that is stored, and what is repaired after a crash,
-    /// stays in the memory of this process, and is gone with the mapping.
+    /// For using the trees of a file that is only read, under a shared lock: all stores, and repairs after a crash,
+    /// stay in the memory of this process, and disappear with the mapping.
     Copy,
 }
 
-/// What a creation makes of a path; removed if it fails.
+/// What a creation puts at a path; it is removed if the creation fails.
 pub(super) struct Remains {
     path: PathBuf,
-    /// Whether this process created the file; if not, it was there, and empty or as good as empty.
+    /// Whether this process created the file; if not, the file existed before, and was empty or as good as empty.
     new: bool,
     born: OnceLock<()>,
 }
 
 impl Remains {
-    /// The creation is complete.
+    /// Marks the creation as complete.
     pub(super) fn keep(&self) {
         let _ = self.born.set(());
     }
 
-    /// Under the lock on the file.
+    /// Removes the file. The caller holds the lock on it.
     pub(super) fn remove(&self, file: &File) {
         if self.born.get().is_some() {
             return;
         }
-        // Where it cannot be removed, the next creation takes it for what it is.
+        // If it cannot be removed, the next creation recognises it.
         let _ = if self.new && is_at(&self.path, file) { std::fs::remove_file(&self.path) } else { file.set_len(0) };
     }
 }
 
-/// Creates a file, or takes an empty one, or one of which `unborn` says, given its first bytes, that it is the remains of a
-/// creation; writes `birth` to its first word, then gives it its length.
+/// Creates a file, or takes an empty one, or one that `unborn` recognises by its first bytes as left over from a
+/// creation. Writes `birth` to its first word, then gives it its length.
 pub(super) fn create(
     path: &Path,
     len: u64,
@@ -69,14 +69,14 @@ pub(super) fn create(
     }
 }
 
-/// The file that a path names, locked, and whether this process made it.
+/// The file that a path names, locked, and whether this process created it.
 fn named(path: &Path) -> Result<(File, bool), Fault> {
     loop {
         let (file, new) = match opening(Mapping::Write).create_new(true).open(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 regular_at(path)?;
                 let file = match opening(Mapping::Write).open(path) {
-                    // Removed meanwhile; or the path is a symbolic link to no file, which is created then.
+                    // The file was removed meanwhile; or the path is a symbolic link to no file, which is then created.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => opening(Mapping::Write).create(true).open(path),
                     file => file,
                 };
@@ -94,15 +94,16 @@ fn named(path: &Path) -> Result<(File, bool), Fault> {
     }
 }
 
-/// Whether there is a file that begins with `birth`, of which `unborn` says the same as for [`create`].
+/// Whether there is a file that begins with `birth` and that `unborn` recognises, as for [`create`].
 pub(crate) fn is_unborn(path: &Path, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> bool {
     let head = || head(&opening(Mapping::Read).open(path)?, birth);
     regular_at(path).is_ok() && head().is_ok_and(|head| unborn(&head))
 }
 
-/// Makes the name of a new file survive the machine, if its directory can be opened: a wish, as not all systems know it.
+/// Makes the name of a new file survive the machine, if its directory can be opened. Best effort, because not all
+/// systems support it.
 pub(crate) fn sync_name(path: &Path) {
-    // Of a symbolic link, the name that it leads to is new.
+    // With a symbolic link, the name of its target is the new one.
     if let Ok(path) = path.canonicalize()
         && let Some(parent) = path.parent()
     {
@@ -110,14 +111,14 @@ pub(crate) fn sync_name(path: &Path) {
     }
 }
 
-/// Opens a file that is there, and locks it.
+/// Opens an existing file, and locks it.
 pub(super) fn open(path: &Path, mapping: Mapping) -> Result<File, Fault> {
     regular_at(path)?;
     let file = opening(mapping).open(path).map_err(|e| refused(path, "open", e))?;
     let len = regular(path, &file)?;
     let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
     if mapping == Mapping::Write && meta.permissions().readonly() {
-        // The superuser could write it all the same; the owner's wish counts.
+        // The superuser could still write to it, but the owner's permissions are respected.
         return Err(ErrorKind::ReadOnly.into());
     }
     if len == 0 {
@@ -125,7 +126,7 @@ pub(super) fn open(path: &Path, mapping: Mapping) -> Result<File, Fault> {
     }
     lock(&file, mapping)?;
     if !is_at(path, &file) {
-        // A creation that failed removed it before it gave up the lock.
+        // A failed creation removed the file before it released the lock.
         return Err(ErrorKind::NotFound.into());
     }
     Ok(file)
@@ -137,7 +138,7 @@ fn regular(path: &Path, file: &File) -> Result<u64, Fault> {
     if meta.is_file() { Ok(meta.len()) } else { Err(ErrorKind::NotAFile.into()) }
 }
 
-/// How a file is opened. What has become a FIFO since it was looked at is not waited for.
+/// The options for opening a file. They do not wait if the file has become a FIFO since it was checked.
 fn opening(mapping: Mapping) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(mapping == Mapping::Write);
@@ -146,11 +147,12 @@ fn opening(mapping: Mapping) -> OpenOptions {
     options
 }
 
-/// An error if there is something else than a regular file: opening a FIFO waits, and opening a device may do anything.
+/// An error if there is something other than a regular file: opening a FIFO waits, and opening a device may do
+/// anything.
 fn regular_at(path: &Path) -> Result<(), Fault> {
     match std::fs::metadata(path) {
         Ok(meta) if !meta.is_file() => Err(ErrorKind::NotAFile.into()),
-        // Whatever is wrong, opening it tells.
+        // Opening the file reports whatever is wrong.
         _ => Ok(()),
     }
 }
@@ -165,11 +167,12 @@ fn is_at(path: &Path, file: &File) -> bool {
 
 #[cfg(not(unix))]
 fn is_at(_path: &Path, _file: &File) -> bool {
-    // A file that is open keeps its name.
+    // An open file keeps its name.
     true
 }
 
-/// The first bytes of a file that begins with `birth`: room for all roots that a pool can have, and more. Of others, less.
+/// The first bytes of a file that begins with `birth`: enough for all roots that a pool can have, and more. Fewer bytes
+/// of other files.
 fn head(mut file: &File, birth: u64) -> io::Result<Vec<u8>> {
     use std::io::{Read, Seek, SeekFrom};
     const HEAD: u64 = 32 << 20;
@@ -182,13 +185,13 @@ fn head(mut file: &File, birth: u64) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What a failed open means to the caller.
+/// The error that the caller gets for a failed open.
 fn refused(path: &Path, doing: &'static str, source: io::Error) -> Fault {
     match source.kind() {
         io::ErrorKind::NotFound => ErrorKind::NotFound.into(),
         io::ErrorKind::IsADirectory => ErrorKind::NotAFile.into(),
         io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly.into(),
-        // It may be read, and was to be written; else even reading is not allowed.
+        // The file may be read, so only writing is forbidden; otherwise even reading is not allowed.
         io::ErrorKind::PermissionDenied if opening(Mapping::Read).open(path).is_ok() => ErrorKind::ReadOnly.into(),
         _ if path.is_dir() => ErrorKind::NotAFile.into(),
         _ => Fault::io(doing)(source),
@@ -204,7 +207,7 @@ fn lock(file: &File, mapping: Mapping) -> Result<(), Fault> {
         return match locked {
             Ok(()) => Ok(()),
             Err(TryLockError::WouldBlock) => Err(ErrorKind::InUse.into()),
-            // Nothing waits here, but some file systems ask a server.
+            // Nothing waits here, but some file systems ask a server, which a signal can interrupt.
             Err(TryLockError::Error(source)) if source.kind() == io::ErrorKind::Interrupted => continue,
             Err(TryLockError::Error(source)) => Err(Fault::io("lock")(source)),
         };
@@ -217,24 +220,25 @@ fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
     file.write_all(&word.to_le_bytes())
 }
 
-/// Makes sure of the space; tells from where on it had not been there.
+/// Makes sure that the space is reserved; returns the offset from which on it was not.
 #[cfg(target_os = "linux")]
 pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
     use rustix::io::retry_on_intr;
-    // Asking is cheaper than reserving again. (tmpfs calls a hole what was reserved and not yet written.)
-    // Some file systems know of no holes: they must have as many blocks as they say at least.
+    // Asking is cheaper than reserving again. (tmpfs reports a hole where space was reserved and not yet written to.)
+    // Some file systems know of no holes: they must have at least as many blocks as the range needs.
     let blocks = std::os::unix::fs::MetadataExt::blocks(&file.metadata()?) * 512;
     let hole = seek(file, SeekFrom::Hole(at)).ok().filter(|_| blocks >= len).unwrap_or(at);
     if hole >= at + len {
         return Ok(None);
     }
-    // In pieces: a signal takes back what was reserved of one.
+    // In pieces, because a signal takes back what one call has reserved so far.
     const PIECE: u64 = 64 << 20;
     for piece in (hole..at + len).step_by(PIECE as usize) {
         let len = PIECE.min(at + len - piece);
         match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), piece, len)) {
-            // The file system cannot reserve (some network and FUSE ones). Without a promise there is nothing to say.
+            // The file system cannot reserve (some network and FUSE file systems). It promises nothing, so there is
+            // nothing to report.
             Err(rustix::io::Errno::OPNOTSUPP) => return Ok(None),
             other => other?,
         }
@@ -242,7 +246,7 @@ pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>>
     Ok(Some(hole))
 }
 
-/// Which file this is, and how many blocks it has: a copy is another file, a hole is blocks less.
+/// Identifies the file and its number of blocks: a copy is another file, and a hole means fewer blocks.
 #[cfg(target_os = "linux")]
 pub(super) fn space(file: &File) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
@@ -259,6 +263,7 @@ pub(super) fn space(_file: &File) -> Option<u64> {
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn reserve(_file: &File, _at: u64, _len: u64) -> io::Result<Option<u64>> {
-    // No portable way to reserve: on these systems a full disk may end the process with a signal (see README, limits).
+    // There is no portable way to reserve: on these systems a full disk may end the process with a signal (see README,
+    // limits).
     Ok(None)
 }
