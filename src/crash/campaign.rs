@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Campaign {
     /// The memory model.
     pub model: Model,
-    /// The kind of index.
+    /// The kind of the values.
     pub index: IndexKind,
     /// What the values are.
     pub values: Values,
@@ -20,19 +20,19 @@ pub struct Campaign {
     pub whole_pairs: bool,
     /// How often recovery is cut in turn: 0 not at all, 1 once, ...
     pub depth: u32,
-    /// States per crash point beyond which the rest is sampled.
+    /// The number of states per crash point beyond which the rest is sampled.
     pub limit: usize,
-    /// Seed of what is sampled.
+    /// The seed for sampling.
     pub seed: u64,
-    /// Stop after so many violations.
+    /// Stop after this many violations.
     pub violations: usize,
     /// Stop after this time.
     pub time: Duration,
-    /// Threads to use.
+    /// The number of threads to use.
     pub threads: usize,
-    /// Where [`controls`](Self::controls) plants bugs: in these steps; in all if there are none.
+    /// The steps in which [`controls`](Self::controls) plants bugs; all steps if this is empty.
     pub steps: Vec<Step>,
-    /// A planted bug: what is asked for here does not happen.
+    /// A planted bug: the orders, flushes or fences named here do not happen.
     pub(super) left_out: Option<Omission>,
 }
 
@@ -56,7 +56,7 @@ impl Campaign {
         }
     }
 
-    /// Whether the event is not the one that a planted bug leaves out.
+    /// False for an event that the planted bug leaves out.
     pub(super) fn happens(&self, event: &Event) -> bool {
         self.left_out.is_none() || self.left_out != Omission::of(event)
     }

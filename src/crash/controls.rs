@@ -17,18 +17,19 @@ use std::time::Instant;
 pub struct Control {
     /// What was left out.
     pub kind: ControlKind,
-    /// Of which step.
+    /// The step from which it was left out.
     pub step: Step,
-    /// The history that gave it away; `None` if none did: then it is not needed (as no order is under TSO), or not tested.
+    /// The history that revealed it. `None` if none did: then it is not needed (as no order is under TSO), or not
+    /// tested.
     pub caught_by: Option<String>,
 }
 
 impl Campaign {
-    /// Plants every bug that leaves out all orders, flushes or fences of one [`Step`], one at a time.
+    /// Plants every bug that leaves out all orders, flushes or fences of one [`Step`], one bug at a time.
     ///
-    /// The steps are those that `histories` pass, or all short histories if there are none given. With a `depth` of 1 or more
-    /// there are also those that only recoveries pass; only for these, recoveries are cut. A history that goes wrong without
-    /// a bug gives none away.
+    /// The steps are those that `histories` pass, or all short histories if none are given. With a `depth` of 1 or
+    /// more, the steps that only recoveries pass are added, and recoveries are cut only for these. A history that fails
+    /// without a bug reveals none.
     pub fn controls<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
         let tree = TreeType::of::<N>(self.index, self.values);
         let all;
@@ -55,15 +56,15 @@ impl Campaign {
         caught_by.into_iter().map(control).collect()
     }
 
-    /// Plants bugs in what the histories themselves do. Recoveries are not cut, so they find the same with a bug or without:
-    /// of each history, what was looked at with one bug is known with the next.
+    /// Plants bugs in what the histories themselves do. Recoveries are not cut, so they find the same with and without
+    /// a bug: for each history, what was examined with one bug is known with the next.
     fn planted_in_histories(
         &self,
         tree: TreeType,
         histories: &[History],
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> BTreeMap<Omission, Option<String>> {
-        // Of each place, the first history that gives it away.
+        // For each place, the first history that reveals the bug.
         let first: Mutex<BTreeMap<Omission, usize>> = Mutex::default();
         let start = Instant::now();
         self.each_of(histories, progress, |i, history| {
@@ -79,7 +80,7 @@ impl Campaign {
                 let faulty = Self { depth: 0, violations: 1, left_out: Some(place), ..self.clone() };
                 if !faulty.cut(tree, history, &run, &known).violations.is_empty() {
                     first.lock().entry(place).and_modify(|first| *first = i.min(*first));
-                    // What gave this bug away is to be looked at again with the next.
+                    // The states that revealed this bug must be examined again with the next bug.
                     known = Known::default();
                 }
             }
@@ -92,7 +93,7 @@ impl Campaign {
         self.steps.is_empty() || self.steps.contains(&place.step)
     }
 
-    /// Under TSO stores come in order anyway: the states are those of the tree without the bug.
+    /// Under TSO stores are in order anyway: the states are those of the tree without the bug.
     fn is_harmless(&self, place: Omission) -> bool {
         self.model == Model::Tso && place.kind == ControlKind::Order
     }

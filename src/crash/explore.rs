@@ -14,33 +14,33 @@ use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Where a crash happens: how the state came to be, for messages and for going on from it.
+/// Where a crash happens: how the state was reached, for messages and for continuing from it.
 pub(super) struct Cut<'a> {
     pub(super) campaign: &'a Campaign,
     pub(super) tree_type: TreeType,
     pub(super) known: &'a Known,
     pub(super) history: &'a History,
     pub(super) cuts: Vec<usize>,
-    /// Recoveries that may still be cut.
+    /// How many recoveries may still be cut.
     pub(super) depth: u32,
 }
 
-/// What was looked at of a history. What a crash leaves, and what a recovery does, is a function of what is in the pool, so
-/// it need not be looked at again.
+/// What has been examined for a history. What a crash leaves and what a recovery does are functions of what is in the
+/// pool, so the same content need not be examined again.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Crash points, with all that a crash may leave there.
+    /// Crash points, by everything that a crash may leave there.
     points: Looked,
     /// States that a crash left.
     states: Looked,
 }
 
-/// Hashes of what there is in the pool, and of what may be found; and how often recovery was cut.
+/// Hashes of the content of the pool and of what may be found; and how often recovery was cut.
 #[derive(Default)]
 struct Looked(RefCell<HashMap<(u64, u64), u32>>);
 
 impl Looked {
-    /// Whether this was not looked at so far, or recovery was cut less often.
+    /// Whether this was not examined before, or only with fewer cuts of recovery.
     fn is_new(&self, pool: u64, allowed: u64, depth: u32) -> bool {
         match self.0.borrow_mut().entry((pool, allowed)) {
             Entry::Occupied(entry) if *entry.get() >= depth => false,
@@ -52,20 +52,20 @@ impl Looked {
     }
 }
 
-/// Something that is to be cut: the last operation of a history, or a recovery.
+/// An execution that is cut: the last operation of a history, or a recovery.
 pub(super) struct Execution<'a> {
     pub(super) trace: &'a [Event],
-    /// Where in the trace it begins.
+    /// Its first event in the trace.
     pub(super) from: usize,
-    /// What may be found if it is cut.
+    /// What may be found after a cut.
     pub(super) in_flight: &'a Allowed,
-    /// An operation that follows: where in the trace it begins, and what may be found if it is cut.
+    /// An operation that follows: its first event in the trace, and what may be found after a cut.
     pub(super) then: Option<(usize, &'a Allowed)>,
-    /// What must be found after all of it.
+    /// What must be found at the end.
     pub(super) returned: &'a Allowed,
 }
 
-/// A line that an execution found undecided: what it took, when, and what it could have taken.
+/// A line that an execution found undecided: the content it took, when, and the contents it could have taken.
 pub(super) struct Decided {
     choice: Choice,
     before: Line,
@@ -87,7 +87,7 @@ pub(super) fn next_path(path: &mut Vec<Choice>) -> bool {
 impl Cut<'_> {
     /// Explores the crash points of an execution.
     ///
-    /// `pending` is what was durable, or not yet, when the trace began, with all of `decided` in place.
+    /// `pending` is what was durable, or not yet durable, when the trace began, with all of `decided` in place.
     pub(super) fn every_point(
         &self,
         mut pending: Pending,
@@ -99,7 +99,7 @@ impl Cut<'_> {
         for (i, event) in trace.iter().enumerate().skip(from).filter(|(_, event)| self.campaign.happens(event)) {
             outcome.passed.extend(Omission::of(event));
             if let Event::Fence(_) = event {
-                // What was decided later is open again. Nothing was stored to those lines yet.
+                // Lines that were decided later are open again. Nothing was stored to them yet.
                 let mut then = pending.clone();
                 let mut open = Vec::new();
                 for line in decided.iter().filter(|line| line.choice.when > i) {
@@ -117,7 +117,7 @@ impl Cut<'_> {
         self.point(&pending, Vec::new(), trace.len(), returned, outcome);
     }
 
-    /// Explores the states of one crash point. `open` are lines that an earlier crash left undecided.
+    /// Explores the states of one crash point. `open` are the lines that an earlier crash left undecided.
     fn point(
         &self,
         pending: &Pending,
@@ -187,7 +187,7 @@ impl Cut<'_> {
                     return;
                 }
             } else {
-                // Too many: as many again at random.
+                // Too many states: as many more are tried at random.
                 outcome.sampled += u64::from(tried == self.campaign.limit);
                 if tried == 2 * self.campaign.limit {
                     return;

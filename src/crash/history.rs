@@ -1,4 +1,4 @@
-//! Histories: what is done to a tree before the crash.
+//! Histories: the operations on a tree before the crash.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// Insert, or replace the value of, a key.
+    /// Insert a key, or replace its value.
     Insert(u64, u64),
     /// Remove a key.
     Remove(u64),
@@ -17,16 +17,16 @@ pub enum Op {
     BulkLoad(u64),
     /// Insert this many entries under one fence, with keys 3, 7, 11, ...
     Batch(u64),
-    /// Close the pool in order and open it again.
+    /// Close the pool orderly and open it again.
     Reopen,
     /// Drop the tree, and create it again.
     Drop,
-    /// Create a pool over this one.
+    /// Create a new pool over this one.
     Anew,
-    /// Close the pool in order, and open it as one that the machine went down with.
+    /// Close the pool orderly, and open it as a pool that was in use when the machine went down.
     AfterPowerLoss,
-    /// Close the tree in order, and open the pool as one whose process died when it gave an extent its segments: of the segment
-    /// table, entries are there, and not those before them.
+    /// Close the tree orderly, and open the pool as if its process had died while it gave an extent its segments: the
+    /// segment table has entries of the extent, but not those before them.
     CutExtent,
     /// Crash in the operation before, at the point and with the state that follow from this number, and open again. A
     /// history with crashes in it is run once: its last operation is not cut at every point.
@@ -54,7 +54,7 @@ impl Op {
         }
     }
 
-    /// What a crash during the operation may leave out.
+    /// What may be missing after a crash during the operation.
     pub(super) fn may_miss(self) -> Missing {
         match self {
             Self::Drop => Missing::Tree,
@@ -63,7 +63,7 @@ impl Op {
         }
     }
 
-    /// What a crash during the operation may leave: the model before it, the model after it, and of a batch, any part.
+    /// What a crash during the operation may leave: the model before it, the model after it, and any part of a batch.
     pub(super) fn in_flight(self, before: &BTreeMap<u64, u64>) -> Vec<BTreeMap<u64, u64>> {
         let mut all = vec![before.clone()];
         if let Self::Batch(n) = self {
@@ -82,24 +82,24 @@ impl Op {
     }
 }
 
-/// What may be missing after a crash: this, and all before it.
+/// What may be missing after a crash: this, and everything before it in this list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Missing {
     Nothing,
     /// There is a pool without the tree.
     Tree,
-    /// There is nothing but what the next creation takes for the remains of one.
+    /// There is nothing, or what the next creation takes for the remains of a creation.
     Pool,
-    /// There is what was a pool, and is refused.
+    /// There is a former pool, which is refused.
     Superblock,
 }
 
-/// What `Op::Batch` inserts.
+/// The entries that `Op::Batch` inserts.
 pub(super) fn batch(n: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..n).map(|i| (4 * i + 3, i + 20))
 }
 
-/// What `Op::BulkLoad` loads.
+/// The entries that `Op::BulkLoad` loads.
 pub(super) fn bulk(n: u64) -> impl Iterator<Item = (u64, u64)> {
     (1..=n).map(|i| (3 * i, i))
 }
@@ -122,7 +122,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// Operations, the last of which is the one that is cut. Without any, the creation of pool and tree is cut.
+/// Operations; the last one is cut. Without any, the creation of pool and tree is cut.
 ///
 /// Written and parsed as words: `i5=1 i7=2 r5 reopen`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl fmt::Display for History {
     }
 }
 
-/// A word that is no operation.
+/// A word that is not an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoOp(String);
 
@@ -209,7 +209,7 @@ pub(super) fn all(slots: u64) -> Vec<History> {
             histories.extend([Op::Drop, Op::Anew].map(|last| append(&fill, [last])));
         }
     }
-    // Sparse leaves: of several full ones only a few entries are left, so that removals merge and share.
+    // Sparse leaves: a few entries remain of several full leaves, so that removals merge and share.
     for kept in 1..=4 {
         let n = 4 * slots;
         let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
@@ -217,7 +217,7 @@ pub(super) fn all(slots: u64) -> Vec<History> {
         let thinned = append(&fill, thinned);
         histories.extend(every_op(n).map(|last| append(&thinned, [last])));
     }
-    // The same from either end, one removal after the other, down to nothing.
+    // The same from either end, one removal after the other, until the tree is empty.
     for n in [2 * slots, 5 * slots] {
         let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
         for removed in 1..=n as usize {
@@ -225,7 +225,7 @@ pub(super) fn all(slots: u64) -> Vec<History> {
             histories.push(append(&fill, keys(n).rev().take(removed).map(Op::Remove)));
         }
     }
-    // Up, down to a few, and up again: what was freed comes back as something else.
+    // Grow, shrink to a few entries, and grow again: what was freed is used as something else.
     for (n, kept) in [(8 * slots, 1), (8 * slots, 3), (6 * slots, slots)] {
         let fill = keys(n).map(|key| Op::Insert(key, key));
         let thin = keys(n).skip(kept as usize).map(Op::Remove);
@@ -235,7 +235,7 @@ pub(super) fn all(slots: u64) -> Vec<History> {
             histories.push(append(&down, (1..=back).map(|i| Op::Insert(1000 - i, i))));
         }
     }
-    // Pairs: on trees of up to two leaves where these are small.
+    // Pairs: on trees of up to two leaves if the leaves are small.
     for n in 0..=if slots <= 5 { slots + 2 } else { slots / 2 } {
         for fill in fills(n) {
             for first in every_op(n) {

@@ -1,13 +1,13 @@
 //! The crash checker: every state that a crash may leave, opened, compared with a model, used, and crashed again.
 //!
-//! For each [`History`] the last operation is cut at every fence and at its return. Between two fences the states a crash
-//! may leave only become more, so these points cover all others. At each point every combination of line contents that
-//! the [`Model`](crate::medium::Model) allows is tried, except for lines that recovery does not read.
+//! For each [`History`] the last operation is cut at every fence and at its return. Between two fences the set of
+//! states that a crash may leave only grows, so these points cover all others. At each point every combination of line
+//! contents that the [`Model`](crate::medium::Model) allows is tried, except for lines that recovery does not read.
 //!
-//! Every state is opened, which recovers it; its entries must be those of the model before or after the operation (after
-//! it, once it has returned); all invariants must hold; more inserts and removals must work; and it must close and open
-//! again. Recovery itself is cut in the same way, to the depth asked for. A crash point that leaves what another one left is
-//! passed over, and a state that was there before is opened, but neither used nor cut again.
+//! Every state is opened, which recovers it. Its entries must be those of the model before or after the operation
+//! (after it, once it has returned); all invariants must hold; more inserts and removals must work; and the pool must
+//! close and open again. Recovery itself is cut in the same way, to the requested depth. A crash point that leaves the
+//! same as another one is skipped. A state that occurred before is opened, but neither used nor cut again.
 //!
 //! # Examples
 //!

@@ -24,7 +24,7 @@ impl ControlKind {
     }
 }
 
-/// All orders, flushes or fences of one step: what is left out.
+/// All orders, flushes or fences of one step, which a planted bug leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Omission {
     pub(super) step: Step,
@@ -32,7 +32,7 @@ pub(super) struct Omission {
 }
 
 impl Omission {
-    /// What an event is part of; `None` for stores.
+    /// The omission that an event would be part of; `None` for stores.
     pub(super) fn of(event: &Event) -> Option<Self> {
         let (kind, step) = match *event {
             Event::Order(step) => (ControlKind::Order, step),

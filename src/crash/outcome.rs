@@ -10,32 +10,33 @@ use std::fmt;
 pub struct Outcome {
     /// Histories run.
     pub histories: u64,
-    /// Crash points that differ: fences and returns, those inside recovery included.
+    /// Distinct crash points: fences and returns, those inside recovery included.
     pub points: u64,
-    /// Crash states opened, and compared with the model.
+    /// Crash states that were opened and compared with the model.
     pub states: u64,
-    /// Those of them that differ from each other, or in what may be found: each of these was used further, closed and opened
-    /// again, and its recovery cut.
+    /// How many of them differ from each other, or in what may be found. Each of these was used further, closed and
+    /// opened again, and its recovery was cut.
     pub distinct: u64,
     /// How many of `states` are crashes inside recovery.
     pub in_recovery: u64,
-    /// Crash points at which only a sample was tried.
+    /// Crash points at which only a sample of the states was tried.
     pub sampled: u64,
-    /// Whether all histories asked for were run: neither time nor violations put an end to it.
+    /// Whether all requested histories were run: neither time nor violations ended the run early.
     pub complete: bool,
     /// What went wrong.
     pub violations: Vec<Violation>,
-    /// What was passed on the way.
+    /// The omissions that were possible on the way.
     pub(super) passed: BTreeSet<Omission>,
 }
 
-/// A crash state that was not recovered from as it must be.
+/// A crash state from which recovery was not correct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// What was done; the last operation was cut.
+    /// The history; its last operation was cut.
     pub history: String,
-    /// After how many events (stores, orders, flushes, fences) of the history, and then of each recovery.
+    /// The number of events (stores, orders, flushes, fences) of the history before the crash, and then of each
+    /// recovery.
     pub cuts: Vec<usize>,
     /// Which of its possible contents each line had: "offset:content/contents".
     pub kept: String,

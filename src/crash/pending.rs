@@ -1,9 +1,9 @@
-//! What is durable after a trace, and what else may be.
+//! What is durable after a trace, and what else may be durable.
 
 use crate::medium::{Choice, Event, LINE, Line, LineOptions, Model};
 use std::collections::BTreeMap;
 
-/// The durable image, and per line the stores that may or may not be durable too.
+/// The durable image, and for each line the stores that may or may not be durable, too.
 #[derive(Clone)]
 pub(crate) struct Pending {
     pub(crate) image: Vec<u64>,
@@ -15,16 +15,16 @@ pub(crate) struct Pending {
 #[derive(Clone, Default)]
 struct Log {
     items: Vec<Item>,
-    /// Of each thread, how many items a flush of its covers; its next fence makes them durable.
+    /// For each thread, how many items its last flush covers; its next fence makes them durable.
     flushed: [u32; THREADS],
 }
 
-/// The threads that a trace may have.
+/// The most threads that a trace may have.
 pub(crate) const THREADS: usize = 8;
 
 #[derive(Clone, Copy)]
 enum Item {
-    /// One word, or two that are kept together.
+    /// One word, or two words that are kept together.
     Store {
         word: usize,
         values: [u64; 2],
@@ -38,13 +38,14 @@ impl Pending {
         Self { image, logs: BTreeMap::new(), hash: 0 }
     }
 
-    /// What one thread, the only one, asked.
+    /// Applies an event of the only thread.
     pub(super) fn apply(&mut self, event: &Event) {
         self.apply_of(event, 0);
     }
 
-    /// What a thread asked, by its number. It waits for the lines alone that it flushed itself. But it orders what others
-    /// have stored, too, which leaves out some of what a crash may leave in the weak model.
+    /// Applies an event of a thread, given by its number. A fence waits only for the lines that the thread itself
+    /// flushed. But order points, flushes and fences also order the stores of other threads, which leaves out some of
+    /// the states that a crash may leave in the weak model.
     pub(crate) fn apply_of(&mut self, event: &Event, thread: u8) {
         let thread = usize::from(thread);
         match *event {
@@ -104,11 +105,12 @@ impl Pending {
         LineOptions(options)
     }
 
-    /// One of the contents that each line may have now, as `random` (a number below the one given) has it; and, in words, how
-    /// many of its stores each line kept. Like [`options`](Self::options), of which there may be very many.
+    /// Chooses one of the contents that each line may have now by `random`, which returns a number below the one given.
+    /// Also returns, in words, how many of its stores each line kept. For when the [`options`](Self::options) may be
+    /// very many.
     pub(super) fn crash(mut self, model: Model, mut random: impl FnMut(usize) -> usize) -> (Vec<u64>, Vec<String>) {
         let mut kept = Vec::new();
-        // Often all of the lines are as old, or as new, as they may be.
+        // Often all lines have their oldest or their newest content.
         let bias = random(4);
         for (line, log) in std::mem::take(&mut self.logs) {
             let stores = log.items.iter().filter(|item| matches!(item, Item::Store { .. })).count();
@@ -118,11 +120,11 @@ impl Pending {
                 _ => random(stores + 1),
             };
             let content = &mut self.image[line as usize / 8..][..8];
-            // Words of which a store was left out: a later one would imply it.
+            // The words of which a store was left out: a later store would imply it.
             let (mut seen, mut taken, mut without) = (0, 0, 0u8);
             for item in &log.items {
                 let &Item::Store { word, values, words } = item else {
-                    // After an order point there is nothing, unless there is all that is before it.
+                    // No later store is kept if one before this order point was left out.
                     if without != 0 || seen > whole {
                         break;
                     } else {
@@ -146,7 +148,7 @@ impl Pending {
         (self.image, kept)
     }
 
-    /// The same image, with nothing pending: what a crash left is durable.
+    /// The same image with nothing pending: what a crash left is durable.
     pub(super) fn after_crash(&self) -> Self {
         Self { image: self.image.clone(), logs: BTreeMap::new(), hash: self.hash }
     }
@@ -164,8 +166,8 @@ impl Pending {
         self.image[first..first + 8].try_into().expect("a line has eight words")
     }
 
-    /// A hash of what a crash leaves: the lines of `path` have what was chosen, the others of `options` may have any of
-    /// their contents.
+    /// A hash of what a crash leaves: the lines of `path` have the chosen content, the others of `options` may have any
+    /// of their contents.
     pub(super) fn hash_of(&self, options: &LineOptions, path: &[Choice]) -> u64 {
         options.0.iter().fold(self.hash, |hash, (line, contents)| {
             let left = match path.iter().find(|choice| choice.line == *line) {
@@ -177,8 +179,8 @@ impl Pending {
     }
 }
 
-/// Zero for a line of zeros, so that hashes need not start from all lines. The rest is mixed well: where two states have the
-/// same hash, only one of them is looked at.
+/// Zero for a line of zeros, so that hashing need not start with all lines. Other lines are mixed well, because of two
+/// states with the same hash only one is examined.
 fn hash_line(line: u64, content: &[u64]) -> u64 {
     if content.iter().all(|&word| word == 0) {
         return 0;
@@ -196,7 +198,7 @@ fn note(contents: &mut Vec<Line>, content: Line) {
     }
 }
 
-/// The content after each prefix of the stores.
+/// The contents after each prefix of the stores.
 fn prefixes(durable: Line, items: &[Item]) -> Vec<Line> {
     let mut contents = vec![durable];
     let mut content = durable;
@@ -209,13 +211,13 @@ fn prefixes(durable: Line, items: &[Item]) -> Vec<Line> {
     contents
 }
 
-/// The content after all stores up to some order point, and any of those up to the next; but of one word, a later store
-/// implies the earlier ones.
+/// The contents after all stores up to some order point, and any combination of those up to the next; but a later store
+/// to a word implies the earlier ones.
 fn combinations(durable: Line, items: &[Item]) -> Vec<Line> {
     let mut contents = vec![durable];
     let mut before = durable;
     for epoch in items.split(|item| matches!(item, Item::Order)) {
-        // With each content, the words of which a store was left out.
+        // Each content comes with the words of which a store was left out.
         let mut any = vec![(before, 0u8)];
         for item in epoch {
             let &Item::Store { word, values, words } = item else { continue };
@@ -242,7 +244,7 @@ mod tests {
     use super::*;
     use crate::medium::{Medium, Sim, Step};
 
-    /// All contents of line 0 that a crash now may leave, as the values of its first two words.
+    /// All contents of line 0 that a crash may leave now, as the values of its first two words.
     fn states(model: Model, run: impl Fn(&Sim)) -> Vec<(u64, u64)> {
         let sim = Sim::zeroed(4096);
         run(&sim);
@@ -279,7 +281,7 @@ mod tests {
         );
     }
 
-    /// What [`Pending::crash`] leaves is what the options have, all of it, and nothing else.
+    /// [`Pending::crash`] leaves all of the options, and nothing else.
     #[test]
     fn a_crash_leaves_each_of_the_options() {
         let run = |sim: &Sim| {

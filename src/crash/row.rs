@@ -1,7 +1,7 @@
-//! Crashes in a row: a history goes on after each, from one of the states that it may leave.
+//! Crashes in a row: after each crash, a history continues from one of the states that the crash may leave.
 //!
-//! The exhaustive checker tries every state of one crash. This one tries one state of each of many crashes, so it meets what
-//! a crash leaves when it has been used, and crashed, again.
+//! The exhaustive checker tries every state of one crash. This checker tries one state of each of many crashes, so it
+//! also covers what a crash leaves after it was used, and crashed, again.
 
 use super::campaign::Campaign;
 use super::history::{History, Missing, Op};
@@ -16,10 +16,10 @@ use crate::medium::{LineOptions, Sim};
 struct Left {
     image: Vec<u64>,
     before: Entries,
-    /// What was going on; `None`: what is `before` is there.
+    /// The operation in flight. `None`: exactly `before` is there.
     in_flight: Option<Op>,
     may_miss: Missing,
-    /// Where it was cut, and what the lines kept, for messages.
+    /// The cut, and what the lines kept, for messages.
     cut: usize,
     kept: Vec<String>,
 }
@@ -28,7 +28,7 @@ impl Left {
     fn allows(&self, found: &Entries) -> bool {
         match self.in_flight {
             None => *found == self.before,
-            // Any part of it.
+            // Any part of the batch.
             Some(Op::Batch(n)) => {
                 let is_of_batch = |key: u64| key % 4 == 3 && key / 4 < n;
                 let others = |entries: &Entries| -> Entries {
@@ -45,7 +45,7 @@ impl Left {
 }
 
 impl Campaign {
-    /// Runs a history with crashes in it. Stops at the first state that is not right.
+    /// Runs a history with crashes in it. Stops at the first wrong state.
     pub(super) fn row(&self, tree_type: TreeType, history: &History) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let nothing = vec![0; verify::POOL as usize / 8];
@@ -72,7 +72,7 @@ impl Campaign {
         }
     }
 
-    /// Opens what a crash left, checks it, goes on with the history, and crashes again, or closes and opens in order.
+    /// Opens what a crash left, checks it, continues the history, and then crashes again, or closes and opens orderly.
     fn life(&self, tree_type: TreeType, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
         let sim = Sim::crashed(&left.image, LineOptions::default(), Vec::new(), 0).with_whole_pairs(self.whole_pairs);
         let mut pool = match options().open_on(sim.clone()) {
@@ -90,7 +90,7 @@ impl Campaign {
             return Err(format!("found {model:?}, allowed is {before:?}{op}").into());
         }
         same("after recovery", &*tree, &model)?;
-        // Until something is done, recovery is what a crash cuts.
+        // Until the first operation, a crash cuts recovery.
         let (mut from, mut before, mut in_flight) = (0, model.clone(), None);
         for &op in ops {
             from = sim.now();
@@ -105,7 +105,7 @@ impl Campaign {
             };
             match done {
                 Ok(()) => op.apply(&mut model),
-                // Nothing is done, or a part of a batch.
+                // Nothing is done, or only a part of a batch.
                 Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {
                     let found: Entries = tree.entries(false)?.into_iter().collect();
                     in_flight = in_flight.filter(|op| matches!(op, Op::Batch(_)));
@@ -135,14 +135,14 @@ impl Campaign {
                 kept: Vec::new(),
             });
         };
-        // Before the handles go, which is not part of the history.
+        // Before the handles are dropped, which is not part of the history.
         let trace = sim.trace();
         let mut random = Random(seed ^ self.seed.rotate_left(32));
         let cut = from + random.below(trace.len() - from + 1);
         let mut pending = Pending::new(left.image.clone());
         trace[..cut].iter().filter(|event| self.happens(event)).for_each(|event| pending.apply(event));
         let (image, kept) = pending.crash(self.model, |below| random.below(below));
-        // Without an operation, it is still what was cut before.
+        // Without an operation, the one in flight is still the one that was cut before.
         let mut may_miss = in_flight.map_or(left.may_miss, Op::may_miss);
         if cut == trace.len() {
             (before, in_flight, may_miss) = (model, None, Missing::Nothing);
@@ -151,7 +151,7 @@ impl Campaign {
     }
 }
 
-/// What a crash leaves follows from its number.
+/// A crash is determined by its number.
 struct Random(u64);
 
 impl Random {
@@ -172,7 +172,7 @@ mod tests {
     use crate::node::{Circular, IndexKind, Linear};
     use std::collections::BTreeSet;
 
-    /// Random histories with a crash after every so many operations.
+    /// Random histories with a crash after every `every` operations.
     fn histories(count: u64, every: usize) -> Vec<History> {
         let of_seed = |seed| {
             let ops = history::random(seed, 40, 4).0;
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// The negative control: with any flush of a node left out, a row of crashes gives it away.
+    /// The negative control: with any flush of a node left out, a row of crashes reveals it.
     #[test]
     fn crashes_in_a_row_find_what_was_left_out() {
         let histories = histories(60, 2);

@@ -50,7 +50,7 @@ impl Campaign {
         outcome
     }
 
-    /// Does this with every history and its number, on all threads.
+    /// Calls a function with every history and its number, on all threads.
     pub(super) fn each_of(
         &self,
         histories: &[History],
@@ -69,7 +69,7 @@ impl Campaign {
         std::thread::scope(|scope| (0..self.threads.max(1)).for_each(|_| drop(scope.spawn(worker))));
     }
 
-    /// One history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
+    /// Runs one history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
     pub fn history<N: Node>(&self, history: &History) -> Outcome {
         self.one_of(TreeType::of::<N>(self.index, self.values), history)
     }
@@ -80,7 +80,7 @@ impl Campaign {
         }
         match self.run(tree_type, history) {
             Ok(run) => self.cut(tree_type, history, &run, &Known::default()),
-            // So it does without the bug.
+            // The history fails without the bug, too.
             Err(_) if self.left_out.is_some() => Outcome::default(),
             Err(what) => {
                 let (cuts, kept) = (Vec::new(), String::new());
@@ -94,7 +94,7 @@ impl Campaign {
         verify::run(tree_type, history, Sim::zeroed(verify::POOL).with_whole_pairs(self.whole_pairs))
     }
 
-    /// Cuts the last operation of a history that was run.
+    /// Cuts the last operation of a history that was run before.
     pub(super) fn cut(&self, tree_type: TreeType, history: &History, run: &Run, known: &Known) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let Run { trace, from, in_flight, returned } = run;

@@ -1,4 +1,4 @@
-//! What is crashed: a tree of numbers, or one whose values are records.
+//! The trees that are crashed: a tree of numbers, or one whose values are records.
 
 use super::history::{batch, bulk};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use crate::tree::{PTree, Report};
 /// The name of the tree.
 pub(super) const TREE: &str = "t";
 
-/// What the values of the tree under test are.
+/// The values of the tree under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// Numbers, in the slots.
@@ -20,7 +20,7 @@ pub enum Values {
     Records,
 }
 
-/// An open tree, of whatever kind. A model's values are numbers.
+/// An open tree of any kind. Values are numbers in the model.
 pub(super) trait AnyTree {
     /// True if the key had a value.
     fn insert(&self, key: u64, value: u64) -> Result<bool>;
@@ -36,10 +36,10 @@ pub(super) trait AnyTree {
 
 type Open = fn(&Pool<Sim>, IndexKind) -> Result<Box<dyn AnyTree>>;
 
-/// A kind of tree: the rest of the checker does not know its types, and is compiled once.
+/// A kind of tree. The rest of the checker does not know its types, so it is compiled once.
 #[derive(Clone, Copy)]
 pub(super) struct TreeType {
-    /// Entries that fit into a leaf.
+    /// How many entries fit into a leaf.
     pub(super) slots: u64,
     open: Open,
     index: IndexKind,
@@ -58,7 +58,7 @@ impl TreeType {
         Self { slots: N::SLOTS as u64, open, index }
     }
 
-    /// Opens the tree, or makes it.
+    /// Opens the tree, or creates it.
     pub(super) fn open(&self, pool: &Pool<Sim>) -> Result<Box<dyn AnyTree>> {
         (self.open)(pool, self.index)
     }
@@ -99,7 +99,7 @@ impl<N: Node> AnyTree for PTree<N, Sim> {
     }
 }
 
-/// A record for a number: of one class or another, of several lines, or of segments of its own.
+/// A record for a number: of different classes, of several lines, or with segments of its own.
 fn record(value: u64) -> Vec<u8> {
     const LENGTHS: [usize; 5] = [8, 24, 60, 200, 2600];
     let len = LENGTHS[(value % LENGTHS.len() as u64) as usize];
@@ -108,14 +108,14 @@ fn record(value: u64) -> Vec<u8> {
     bytes
 }
 
-/// The number of a record; an error for bytes that are no such record.
+/// The number of a record; an error for bytes that are not such a record.
 fn number(record_found: &[u8]) -> Result<u64> {
     let value = record_found.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
     let torn = || Error::new("simulated", ErrorKind::Corrupt { at: 0, invariant: "V2: a torn record" });
     value.filter(|&value| record(value) == record_found).ok_or_else(torn)
 }
 
-/// Records behind the slots.
+/// Records that the slots point to.
 impl<N: Node> AnyTree for Map<u64, Vec<u8>, N, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         self.insert(key, &record(value))
@@ -143,7 +143,7 @@ impl<N: Node> AnyTree for Map<u64, Vec<u8>, N, Sim> {
         self.bulk_load(entries.iter().map(|(key, bytes)| (*key, &bytes[..])))
     }
 
-    /// Maps have no batches: one after the other, which leaves less after a crash than a batch may.
+    /// Maps have no batches, so entries are inserted one after the other. A crash leaves fewer states than a batch may.
     fn insert_batch(&self, n: u64) -> Result<()> {
         batch(n).try_for_each(|(key, value)| self.insert(key, &record(value)).map(drop))
     }

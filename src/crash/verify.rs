@@ -8,10 +8,10 @@ use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes before the segments.
+/// Size of what lies before the segments, in bytes.
 const HEADER: u64 = 12 << 10;
 
-/// Bytes of the simulated pool: the header and 32 segments of 1 KiB.
+/// Size of the simulated pool in bytes: the header and 32 segments of 1 KiB.
 pub(super) const POOL: u64 = HEADER + (32 << 10);
 
 pub(super) type Entries = BTreeMap<u64, u64>;
@@ -31,9 +31,9 @@ impl Allowed {
 
 /// A history that was run.
 pub(super) struct Run {
-    /// All that was asked of the medium.
+    /// Everything that was asked of the medium.
     pub(super) trace: Vec<Event>,
-    /// Where in it the last operation begins.
+    /// The event with which the last operation begins.
     pub(super) from: usize,
     /// What may be found after a crash during the last operation.
     pub(super) in_flight: Allowed,
@@ -41,13 +41,13 @@ pub(super) struct Run {
     pub(super) returned: Allowed,
 }
 
-/// A recovery that went well, and perhaps an operation after it.
+/// A recovery that succeeded, and perhaps an operation after it.
 pub(super) struct Recovery {
-    /// All that was asked of the medium.
+    /// Everything that was asked of the medium.
     pub(super) trace: Vec<Event>,
-    /// Where the operation begins, and what may be found after a crash during it.
+    /// The event with which the operation begins, and what may be found after a crash during it.
     pub(super) then: Option<(usize, Allowed)>,
-    /// What must be found after all of it.
+    /// What must be found at the end.
     pub(super) returned: Allowed,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn options() -> Options {
     Pool::options().segment_size(1024).max_capacity(POOL - HEADER).max_trees(2)
 }
 
-/// Runs a history on an empty medium; an error or a panic is reported in words.
+/// Runs a history on an empty medium; errors and panics are reported in words.
 pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Run, String> {
     guarded(|| {
         let mut model = Entries::new();
@@ -76,14 +76,14 @@ pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Ru
                 tree = tree_type.open(&pool)?;
             }
         }
-        // Before the handles go: closing is not part of the history.
+        // Before the handles are dropped: closing is not part of the history.
         let trace = sim.trace();
         same("after the history", &*tree, &model)?;
         Ok(Run { trace, from, in_flight, returned: Allowed::only(model) })
     })
 }
 
-/// Does it to the tree, which stays open; `None` if it [is not done](of_pool) to an open tree.
+/// Applies the operation to the tree, which stays open; `None` if it [is not for](of_pool) an open tree.
 pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
     Some(match op {
         Op::Insert(key, value) => tree.insert(key, value).map(drop),
@@ -99,7 +99,7 @@ pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
     })
 }
 
-/// Does it to a pool whose tree was closed in order. The tree is to be opened, or created, again.
+/// Applies the operation to a pool whose tree was closed orderly. The tree must be opened, or created, again.
 pub(super) fn of_pool(op: Op, pool: Pool<Sim>, sim: &Sim) -> Result<Pool<Sim>> {
     if op == Op::Drop {
         return pool.drop_tree(TREE).map(|()| pool);
@@ -116,7 +116,7 @@ pub(super) fn of_pool(op: Op, pool: Pool<Sim>, sim: &Sim) -> Result<Pool<Sim>> {
     }
 }
 
-/// Whether a crash may leave a pool, or what was one, that is refused like this.
+/// Whether a crash may leave a pool, or a former one, that is refused with this error.
 pub(super) fn may_be_refused(error: &Error, may_miss: Missing) -> bool {
     match error.kind {
         ErrorKind::NotAPool { .. } => may_miss >= Missing::Pool,
@@ -125,8 +125,9 @@ pub(super) fn may_be_refused(error: &Error, may_miss: Missing) -> bool {
     }
 }
 
-/// Opens what a crash left, and checks it; `goes_on` with an operation after a repair. `None`: there is nothing more to do,
-/// for there is no pool, and that is right; or the state is `known`, as far as it was read and decided until then.
+/// Opens what a crash left, and checks it; with `goes_on`, continues with an operation after a repair. `None`: there is
+/// nothing more to do, either because there is no pool and need not be one, or because the state is `known`, as far as
+/// it was read and decided until then.
 pub(super) fn state(
     tree_type: TreeType,
     sim: &Sim,
@@ -144,20 +145,21 @@ pub(super) fn state(
             return Err("the tree is gone".to_owned().into());
         }
         let tree = tree_type.open(&pool)?;
-        // Leaves are repaired when they are first touched: until all were, it is recovery.
+        // Leaves are repaired when they are first touched, so this is recovery until all of them were.
         let found: Entries = tree.entries(false)?.into_iter().collect();
         let mut trace = sim.trace();
         if !allowed.contents.contains(&found) {
             return Err(format!("found {found:?}, allowed are {:?}", allowed.contents).into());
         }
         same("after recovery", &*tree, &found)?;
-        // From here on what recovery did not read takes any one value. So it does where a known state is closed.
+        // From here on, a line that recovery did not read takes any one of its contents. This also holds where a known
+        // state is closed.
         sim.settle(seed);
         if known(&sim.path()) {
             return Ok(None);
         }
         let mut model = found.clone();
-        // What was repaired must be so durably before anything else changes.
+        // The repair must be durable before anything else changes.
         let then = if goes_on
             && trace.iter().any(repairs)
             && let Some(next) = next_operation(&found, trace.len())
@@ -183,13 +185,13 @@ pub(super) fn state(
     })
 }
 
-/// Whether something is stored outside the pool's header, where every open leaves its traces.
+/// Whether something is stored outside the pool's header, which every open changes.
 fn repairs(event: &Event) -> bool {
     matches!(*event, Event::Store { at, .. } | Event::Pair { at, .. } if at >= HEADER)
 }
 
-/// What is done after a recovery that repaired something: now this, now that, to any leaf; but the same each time, for the
-/// same recovery is gone through again and again.
+/// The operation after a recovery that repaired something. It varies, and so does the leaf. But it is always the same
+/// for the same recovery, because that is run again and again.
 fn next_operation(found: &Entries, events: usize) -> Option<Op> {
     let key = *found.keys().nth(events / 3 % found.len().max(1))?;
     Some(match events % 3 {
@@ -199,7 +201,7 @@ fn next_operation(found: &Entries, events: usize) -> Option<Op> {
     })
 }
 
-/// Enough inserts to split, enough removals to merge.
+/// Enough inserts to split, and enough removals to merge.
 fn use_it(tree: &dyn AnyTree, slots: u64, model: &mut Entries) -> Result<(), Failure> {
     for i in 0..slots + 2 {
         let key = i * 4 + 1;
@@ -236,7 +238,7 @@ pub(super) fn same(when: &str, tree: &dyn AnyTree, model: &Entries) -> Result<()
     }
 }
 
-/// Why a run or a state is not right.
+/// Why a run or a state is wrong.
 pub(super) struct Failure(String);
 
 impl From<Error> for Failure {
@@ -251,7 +253,7 @@ impl From<String> for Failure {
     }
 }
 
-/// A panic is a failure too.
+/// Runs something; a panic counts as a failure, too.
 pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|Failure(what)| what),

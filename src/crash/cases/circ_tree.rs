@@ -1,6 +1,6 @@
 //! Circ-Tree, section 5.5: cases 1a, 1b, 2, 3a and 3b.
 //!
-//! The node is that of Figures 1, 2 and 4, with room for eight entries. Of the keys the text gives 8, 15, 22, 32, 57
+//! The node is that of Figures 1, 2 and 4, with room for eight entries. The paper's text has the keys 8, 15, 22, 32, 57
 //! and 96; the others are ours. A line holds four slots here, not two.
 
 use super::{Scene, inserts, put, removals};
@@ -13,24 +13,24 @@ type Ring = Circular<8>;
 
 /// Figure 1a.
 const NODE: &str = "8a 32b 57c 71d 96e";
-/// Figure 2: the same after 15 came and 8 went.
+/// Figure 2: the same node after 15 was inserted and 8 was removed.
 const LATER: &str = "15f 32b 57c 71d 96e";
 
-/// A node whose run starts at slot `base`: behind smaller keys that were removed.
+/// A node whose run starts at slot `base`, because the smaller keys before it were removed.
 fn ring(base: u64, entries: &str) -> impl Iterator<Item = Op> {
     (1..=base).map(|key| Op::Insert(key, 0)).chain(inserts(entries)).chain(removals(1..=base))
 }
 
-/// The full node that Figure 5 splits: what the insertions of Figures 1 and 4 make of the first one, and one more.
+/// The full node that Figure 5 splits: the first node after the insertions of Figures 1 and 4, and one more.
 fn full() -> impl Iterator<Item = Op> {
     inserts(NODE).chain(inserts("15f 22g 64h"))
 }
 
 /// Cases 1a and 1b, to the left, around the end of the array (Figure 1d).
 ///
-/// Case 1a is known by a value left of the base location, here by where the equal pair lies: in the smaller half, so
-/// the outer one counts, and the run is shifted back to the right. Case 1b, a shift that is done and not counted,
-/// cannot be: the new key makes the entry count.
+/// Circ-Tree recognises case 1a by a value left of the base location. Here the equal pair lies in the smaller half, so
+/// the outer one counts, and the run is shifted back to the right. Case 1b, a shift that is done but not counted,
+/// cannot happen: the new key alone makes the entry count.
 #[test]
 fn cases_1a_and_1b_to_the_left_around_the_end() {
     Scene::new(inserts(NODE), put(15, 'f')).leaves::<Ring>(
@@ -38,7 +38,7 @@ fn cases_1a_and_1b_to_the_left_around_the_end() {
         &[
             ("8a 32b 57c 71d 96e - - -", "8a 32b 57c 71d 96e - - -"),
             ("8a 32b 57c 71d 96e - - -a", "8a 32b 57c 71d 96e - - -a"),
-            // 1a: 8 is there twice; in the second state with a value that is that of 15 already.
+            // 1a: 8 is there twice; in the second state the value is already that of 15.
             ("8a 32b 57c 71d 96e - - 8a", "8a 32b 57c 71d 96e - - -a"),
             ("8f 32b 57c 71d 96e - - 8a", "8a 32b 57c 71d 96e - - -a"),
             // 1b.
@@ -64,7 +64,8 @@ fn cases_1a_and_1b_to_the_left() {
     );
 }
 
-/// Case 1a to the left with two entries on the way: the pair lies where the shift was, and all of it goes back.
+/// Case 1a to the left with two entries to move: the pair lies where the shift was interrupted, and all of it goes
+/// back.
 #[test]
 fn case_1a_to_the_left_by_two() {
     let old = "- - -f 15f 22g 57c 71d 96e";
@@ -100,7 +101,7 @@ fn cases_1a_and_1b_to_the_right() {
     );
 }
 
-/// The same around the end of the array.
+/// Cases 1a and 1b to the right, around the end of the array.
 #[test]
 fn cases_1a_and_1b_to_the_right_around_the_end() {
     let old = "-e - - 15f 32b 57c 71d 96e";
@@ -118,7 +119,7 @@ fn cases_1a_and_1b_to_the_right_around_the_end() {
     );
 }
 
-/// Case 2, the smallest or the greatest key: one store, so before it or after it (Figure 1e).
+/// Case 2, the smallest or the greatest key: it takes one store, so a crash comes before or after it (Figure 1e).
 #[test]
 fn case_2_at_either_end() {
     let of_figure = inserts(NODE).chain(inserts("15f"));
@@ -130,7 +131,8 @@ fn case_2_at_either_end() {
 
 /// Case 2, a key of the smaller half: the entries before it come from the left, here around the end of the array.
 ///
-/// There is no count to be one too great. The removed key goes with the first store, so recovery can but go on.
+/// There is no count that could be one too great. The first store overwrites the removed key, so recovery can only go
+/// on.
 #[test]
 fn case_2_from_the_left() {
     let new = "8a 32b 57c 71d 96e - - -a";
@@ -186,8 +188,9 @@ fn case_2_from_the_right() {
     );
 }
 
-/// Cases 1 and 2 look alike, so nothing is lost with the count that would tell them apart: an insertion of 15 that has
-/// made room and a removal of 15 that has closed the gap leave the same, and recovery does the same with it.
+/// Cases 1 and 2 look alike, so nothing is lost without the count that would tell them apart: an insertion of 15 that
+/// has made room and a removal of 15 that has closed the gap leave the same state, and recovery treats it in the same
+/// way.
 #[test]
 fn an_insertion_and_a_removal_meet() {
     let states = |more: &str, op| {
@@ -204,8 +207,8 @@ const SPLIT: &str = "22g 32b (57c) (64h) (71d) (96e) 8a 15f | 57c 64h 71d 80i 96
 /// Case 3 of a split whose new entry joins the greater half (Figure 5).
 ///
 /// Between the store of the sibling pointer and the clearing of what was copied (both are step 4), Circ-Tree has
-/// entries twice, and removes one copy. Here that store takes the range away from the left leaf: its copies are empty
-/// slots by N2, and stay. Before it, nothing leads to the new leaf.
+/// entries twice, and recovery removes one copy. Here that store takes the range away from the left leaf: its copies
+/// are empty slots by N2, and stay. Before that store, nothing leads to the new leaf.
 #[test]
 fn case_3b_of_a_split() {
     Scene::new(full(), put(80, 'i')).needs_no_repair::<Ring>(
@@ -216,9 +219,9 @@ fn case_3b_of_a_split() {
     );
 }
 
-/// Case 3 of a split whose new entry joins the smaller half: it is inserted when the leaf is split already. A crash in
-/// between leaves what was there before, in two leaves; one during the insertion is case 1a, with copies of the split
-/// in its way.
+/// Case 3 of a split whose new entry joins the smaller half: the entry is inserted after the leaf is split. A crash in
+/// between leaves the old entries, in two leaves; a crash during the insertion is case 1a, with copies of the split in
+/// its way.
 #[test]
 fn case_3b_of_a_split_with_case_1a() {
     let split = "22g 32b (57c) (64h) (71d) (96e) 8a 15f | 57c 64h 71d 96e - - - -";
@@ -240,11 +243,11 @@ fn case_3b_of_a_split_with_case_1a() {
     );
 }
 
-/// A leaf before that of the figures, so that the index in the pool has a node.
+/// A leaf before the one of the figures, so that the index in the pool has a node.
 const BEFORE: &str = "0 1 2 3 4 5 6 7";
 
 /// Case 3a of a split: both leaves are as they must be, and their parent does not list the new one yet. Recovery "can
-/// proceed and complete the split": the parent is told.
+/// proceed and complete the split": the new leaf is posted to the parent.
 #[test]
 fn case_3a_of_a_split() {
     let whole = |listed: &str, leaves: &str| format!("[{listed}] {BEFORE} | {leaves}");
@@ -255,9 +258,9 @@ fn case_3a_of_a_split() {
 
 /// Case 3 of a merge of an underutilized leaf with its right sibling.
 ///
-/// Circ-Tree copies to the right, and then sets a count to zero; here the left leaf takes in the right one, because the
-/// pointer to that is what commits. Entries are there twice before it (case 3a: the copies lie outside of what the left
-/// leaf owns) and after it (case 3b: the right leaf is in the chain no more).
+/// Circ-Tree copies to the right, and then sets a count to zero. Here the left leaf takes in the right one, because the
+/// pointer to the right leaf is what commits. Entries are there twice before the commit (case 3a: the copies lie
+/// outside the range of the left leaf) and after it (case 3b: the right leaf is no longer in the chain).
 #[test]
 fn cases_3a_and_3b_of_a_merge() {
     let before = full().chain([put(80, 'i')]).chain(removals([64, 80, 8]));
@@ -274,8 +277,8 @@ fn cases_3a_and_3b_of_a_merge() {
     );
 }
 
-/// What a split left in the left leaf would be there again with the range, when the right leaf comes back: 64, 71 and
-/// 96 were removed since. So these slots are emptied before the merge commits; Circ-Tree does it when it splits.
+/// Keys that a split left in the left leaf would come back with the range when the right leaf is merged in: 64, 71 and
+/// 96 were removed since. So these slots are emptied before the merge commits; Circ-Tree empties them when it splits.
 #[test]
 fn what_a_split_left_behind_does_not_come_back() {
     let before = full().chain([put(80, 'i')]).chain(removals([64, 71]));
@@ -292,8 +295,9 @@ fn what_a_split_left_behind_does_not_come_back() {
     );
 }
 
-/// Case 3 of a merge, and the parent: in Circ-Tree it may list a leaf too many. Here a leaf is withdrawn from it before
-/// the merge, so it may list one too few; recovery posts that again, unless the merge is done.
+/// Case 3 of a merge, and the parent: in Circ-Tree it may list one leaf too many. Here a leaf is withdrawn from the
+/// parent before the merge, so the parent may list one too few; recovery posts the leaf again, unless the merge is
+/// done.
 #[test]
 fn case_3_of_a_merge_and_the_parent() {
     let before = || inserts(BEFORE).chain(full()).chain([put(80, 'i')]).chain(removals([64, 71]));

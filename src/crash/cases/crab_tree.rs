@@ -1,23 +1,23 @@
 //! Crab-tree, section 4.5: what copying (COW) and shifting in place (SIP) leave.
 //!
-//! The node is that of Figures 5 and 6, with the keys 12, 21, 37, 45 and 61 and room for eight entries; 17, which
-//! becomes the second key as in Figure 4a, 73, which becomes the greatest as in Figure 4c, and the other keys are ours.
-//! A line holds four slots here, not two. The leaf on the left holds the keys 1 to 8.
+//! The node is that of Figures 5 and 6, with the keys 12, 21, 37, 45 and 61 and room for eight entries. The other keys
+//! are ours, among them 17, which becomes the second key as in Figure 4a, and 73, which becomes the greatest as in
+//! Figure 4c. A line holds four slots here, not two. The leaf on the left holds the keys 1 to 8.
 //!
-//! Of the three scenarios of section 4.5, the first (no duplicate, and a count that is one off) cannot be: a shift is
-//! done when its last key is there, with nothing to count. The other two (a duplicate, with a count that fits or does
-//! not) become one: the run is closed to the left, which undoes an insertion and finishes a deletion.
+//! The first of the three scenarios of section 4.5 (no duplicate, and a count that is one off) cannot happen: a shift
+//! is done when its last key is there, and there is nothing to count. The other two (a duplicate, with a count that
+//! fits or does not) become one: the run is closed to the left, which undoes an insertion and finishes a deletion.
 
 use super::{Scene, inserts, put, removals};
 use crate::crash::history::Op;
 use crate::papers::{CowSip, crab};
 use crate::{IndexKind, Node};
 
-/// Shifts in such small nodes, because a copy costs more.
+/// Shifts, because a copy costs more in such small nodes.
 type Sip = CowSip<8>;
-/// Copies by the approximate probe of section 5.2: in the lower half.
+/// Copies according to the approximate probe of section 5.2: in the lower half.
 type Opt = CowSip<8, { crab::OPT }>;
-/// Copies always, and notes blocks that are taken or given back.
+/// Always copies, and records blocks that are taken or given back.
 type Cow = CowSip<8, { crab::COPY_ONLY }>;
 /// Shifts entries as pairs (section 5.3).
 type Pairs = CowSip<8, { crab::PAIRS }>;
@@ -25,50 +25,50 @@ type Pairs = CowSip<8, { crab::PAIRS }>;
 const LEFT: &str = "1 2 3 4 5 6 7 8";
 const NODE: &str = "12a 21b 37c 45d 61e";
 
-/// The node with its left neighbour, and what else is done before the operation.
+/// The node with its left neighbour; `more` is done before the operation.
 fn after(more: impl IntoIterator<Item = Op>, cut: Op) -> Scene {
     Scene::new(inserts(LEFT).chain(inserts(NODE)).chain(more), cut)
 }
 
-/// The node when it is full.
+/// The node after it was filled.
 fn full(cut: Op) -> Scene {
     after(inserts("17f 73g 80h"), cut)
 }
 
-/// As [`Scene::leaves`], with the left neighbour as it is.
+/// As [`Scene::leaves`], with the left neighbour unchanged.
 fn leaves<N: Node>(scene: &Scene, rows: &[(&str, &str)]) {
     let rows: Vec<_> =
         rows.iter().map(|(seen, made)| (format!("{LEFT} | {seen}"), format!("{LEFT} | {made}"))).collect();
     scene.leaves::<N>(IndexKind::Volatile, &rows.iter().map(|(seen, made)| (&**seen, &**made)).collect::<Vec<_>>());
 }
 
-/// As [`Scene::needs_no_repair`], with the left neighbour as it is, and the same under both models.
+/// As [`Scene::needs_no_repair`], with the left neighbour unchanged, and the same under both models.
 fn needs_no_repair<N: Node>(scene: &Scene, states: &[usize], seen: &[&str]) {
     let seen: Vec<String> = seen.iter().map(|seen| format!("{LEFT} | {seen}")).collect();
     let seen: Vec<&str> = seen.iter().map(|seen| &**seen).collect();
     scene.needs_no_repair::<N>(IndexKind::Volatile, states, states, &seen);
 }
 
-/// COW of an insertion (Figure 4b): before the pointer of the left sibling is stored the original leaf, after it the
-/// new one.
+/// COW of an insertion (Figure 4b): before the pointer of the left sibling is stored, the original leaf is in the
+/// chain, and after it the new one.
 ///
-/// Of the states of the new leaf none can be told from another, because nothing leads to it; whichever of the two
-/// leaves is not in the chain is a free block, so nothing leaks.
+/// The states of the new leaf cannot be told apart, because nothing leads to it. Whichever of the two leaves is not in
+/// the chain is a free block, so nothing leaks.
 #[test]
 fn copy_of_an_insertion() {
     let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 17f 21b 37c 45d 61e - -");
     needs_no_repair::<Opt>(&after([], put(17, 'f')), &[1, 2, 1], &[old, new]);
 }
 
-/// The same where the addresses of the leaves involved are noted, as section 4.5 has it: a note more before the copy
-/// and one after it. What is in use follows from the chain all the same.
+/// The same where the addresses of the leaves involved are recorded, as in section 4.5: one more record before the
+/// copy, and one after it. Which blocks are in use still follows from the chain.
 #[test]
 fn copy_of_an_insertion_with_notes() {
     let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 17f 21b 37c 45d 61e - -");
     needs_no_repair::<Cow>(&after([], put(17, 'f')), &[1, 1, 2, 1, 1], &[old, new]);
 }
 
-/// COW of the leftmost leaf: the pointer is that of the root.
+/// COW of the leftmost leaf: the pointer is the one in the root.
 #[test]
 fn copy_of_the_leftmost_leaf() {
     let scene = Scene::new(inserts(NODE), put(17, 'f'));
@@ -83,8 +83,8 @@ fn copy_of_a_deletion() {
     needs_no_repair::<Opt>(&after([], Op::Remove(21)), &[1, 2, 1], &[old, new]);
 }
 
-/// COW under an index in the pool, which names the new leaf before the chain has it: a crash in between is one more
-/// state, and recovery makes the entry that of the original leaf again. (Crab-tree's index is in DRAM, and is rebuilt.)
+/// COW under an index in the pool, which names the new leaf before the leaf is in the chain. A crash in between is one
+/// more state, and recovery repoints the entry to the original leaf. (Crab-tree's index is in DRAM, and is rebuilt.)
 #[test]
 fn copy_under_an_index_in_the_pool() {
     let old = "[0 12] 1 2 3 4 5 6 7 8 | 12a 21b 37c 45d 61e - - -";
@@ -93,8 +93,8 @@ fn copy_under_an_index_in_the_pool() {
     after([], put(17, 'f')).needs_no_repair::<Opt>(IndexKind::Persistent, &states, &states, &[old, new]);
 }
 
-/// SIP of an insertion, second scenario: values go before their keys (Figure 6a shows the first two stores), and what a
-/// crash leaves is rolled back by a shift to the left.
+/// SIP of an insertion, second scenario: values are stored before their keys (Figure 6a shows the first two stores),
+/// and what a crash leaves is rolled back by a shift to the left.
 #[test]
 fn shift_of_an_insertion() {
     let old = "12a 21b 37c 45d 61e -e - -";
@@ -109,15 +109,15 @@ fn shift_of_an_insertion() {
         ("12a 21b 37b 37c 45d 61e - -", old),
         ("12a 21b 21b 37c 45d 61e - -", old),
         ("12a 21f 21b 37c 45d 61e - -", old),
-        // The first scenario: all is there, and nothing to be counted.
+        // The first scenario: everything is there, and there is nothing to count.
         ("12a 17f 21b 37c 45d 61e - -", "12a 17f 21b 37c 45d 61e - -"),
     ];
     leaves::<Sip>(&after([], put(17, 'f')), &rows);
-    // A medium on which pairs tear: they are stored word by word.
+    // A medium on which pairs tear: pairs are stored word by word.
     leaves::<Pairs>(&after([], put(17, 'f')), &rows);
 }
 
-/// SIP of an insertion of the greatest key (Figure 4c): nothing is shifted. It is SIP whatever the options say.
+/// SIP of an insertion of the greatest key (Figure 4c): nothing is shifted. It is SIP whatever the options are.
 #[test]
 fn shift_of_an_insertion_at_the_end() {
     let rows = [
@@ -129,7 +129,7 @@ fn shift_of_an_insertion_at_the_end() {
     leaves::<Opt>(&after([put(17, 'f')], put(73, 'g')), &rows);
 }
 
-/// SIP of a deletion, third scenario: rolled forward by a shift to the left. The greatest key goes with one store.
+/// SIP of a deletion, third scenario: rolled forward by a shift to the left. The greatest key is removed by one store.
 #[test]
 fn shift_of_a_deletion() {
     let new = "12a 37c 45d 61e -e - - -";
@@ -150,8 +150,8 @@ fn shift_of_a_deletion() {
     leaves::<Sip>(&after([], Op::Remove(61)), &[(old, old), (new, new)]);
 }
 
-/// The same by stores of 16 bytes (section 5.3, Figure 6b), where a crash leaves these whole: one state for each, and
-/// no value that is not its key's.
+/// The same by stores of 16 bytes (section 5.3, Figure 6b), where a crash leaves pairs whole: one state for each store,
+/// and no value beside a wrong key.
 #[test]
 fn shifts_by_pairs() {
     let whole = |cut| Scene { whole_pairs: true, ..after([], cut) };
@@ -180,7 +180,7 @@ fn shifts_by_pairs() {
     );
 }
 
-/// A split whose new entry joins the greater half: one new leaf, of which the original one's pointer is the commit.
+/// A split whose new entry joins the greater half: one new leaf, and the original leaf's pointer commits.
 #[test]
 fn split_with_one_new_leaf() {
     let old = "12a 17f 21b 37c 45d 61e 73g 80h";
@@ -188,8 +188,7 @@ fn split_with_one_new_leaf() {
     needs_no_repair::<Opt>(&full(put(67, 'i')), &[1, 2, 1], &[old, new]);
 }
 
-/// A split by COW whose new entry joins the smaller half: two new leaves, of which the left sibling's pointer is the
-/// commit.
+/// A split by COW whose new entry joins the smaller half: two new leaves, and the left sibling's pointer commits.
 #[test]
 fn split_with_two_new_leaves() {
     let old = "12a 17f 21b 37c 45d 61e 73g 80h";
@@ -223,8 +222,7 @@ fn split_and_then_a_shift() {
     leaves::<Sip>(&full(put(15, 'i')), &rows.iter().map(|(seen, made)| (&**seen, &**made)).collect::<Vec<_>>());
 }
 
-/// A merge, into the left sibling: the copies are there, outside of what it owns, before its pointer makes them its
-/// own.
+/// A merge into the left sibling: the copies are there, outside its range, before its pointer makes them its own.
 #[test]
 fn merge() {
     let scene = after(removals([8, 7, 6, 5, 61, 45]), Op::Remove(37));
@@ -258,8 +256,8 @@ fn redistribution_from_the_left() {
     );
 }
 
-/// A redistribution from the right sibling: what moves to the left is copied behind what the leaf owns, and what stays
-/// is in a new leaf. One pointer moves the border between the two.
+/// A redistribution from the right sibling: entries that move to the left are copied behind the leaf's own entries, and
+/// entries that stay are in a new leaf. One pointer moves the border between the two.
 #[test]
 fn redistribution_from_the_right() {
     let scene = after(inserts("17f 73g 80h").chain(removals([8, 7, 6, 5, 4])), Op::Remove(3));

@@ -1,24 +1,24 @@
 //! The recovery cases of the papers, one by one, with the keys of their figures.
 //!
-//! The checker tries every state that short histories leave, and does not care what they look like. Here the states
-//! have names: a tree is brought into the state of a figure, one operation is cut before each of its fences and at its
-//! return, and what is then in the pool is compared with what the paper says a crash leaves; so is what recovery makes
-//! of it. Recovery is cut in turn, and so is what is done after it: a repair that is not durable by then would meet the
-//! next shift.
+//! The checker tries every state that short histories leave, whatever the states look like. Here the states have names.
+//! A tree is brought into the state of a figure, one operation is cut before each of its fences and at its return, and
+//! the content of the pool is compared with what the paper says a crash leaves. The result of recovery is compared in
+//! the same way. Recovery is cut in turn, and so is the operation after it: a repair that is not durable by then would
+//! get in the way of the next shift.
 //!
 //! Leaves are written as words, one for each slot:
 //!
 //! - `15f`: an entry with the key 15 and the value `&f` of the figures (values that no figure has are 0, and left out);
-//! - `-`, `-f`: an empty slot that holds the marker or zeros as its key, with what is left of a value;
-//! - `(57c)`: an empty slot too, by N2, but the key in it is one that another leaf owns: what a split left behind, or
-//!   what a merge has prefilled.
+//! - `-`, `-f`: an empty slot that holds the marker or zeros as its key, with the rest of a value;
+//! - `(57c)`: also an empty slot, by N2, but the key in it is one that another leaf owns: a split left it behind, or a
+//!   merge has prefilled it.
 //!
-//! Leaves are parted by `|`, and the tail, which owns only MAX, is left out. If the index is in the pool, what its
-//! topmost node lists comes first, as `[0 8 57]`.
+//! Leaves are separated by `|`, and the tail, which owns only MAX, is left out. If the index is in the pool, the list
+//! of its topmost node comes first, as `[0 8 57]`.
 //!
-//! Both papers find an interrupted change by a count of the entries that does not fit the array, and by equal *values*.
-//! Here there is no count, and equal values are legal: the owned range tells how many slots are in use, and equal
-//! *keys* are the trace of a shift.
+//! Both papers recognise an interrupted change by a count of the entries that does not match the array, and by equal
+//! *values*. Here there is no count, and equal values are legal: the owned range tells how many slots are in use, and
+//! equal *keys* are the trace of a shift.
 
 mod circ_tree;
 mod crab_tree;
@@ -32,26 +32,26 @@ use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
 use crate::node::{IndexKind, KeyRange, LOW, NEXT, Node, SLOT};
 use std::collections::BTreeMap;
 
-/// In the entry of the first tree: where the leftmost leaf is, and the topmost node of an index in the pool.
+/// Offsets in the entry of the first tree: the leftmost leaf, and the topmost node of an index in the pool.
 const HEAD: u64 = 8192 + 24;
 const INDEX: u64 = 8192 + 32;
 
-/// A tree in the state of a figure, and the operation that is cut: the last one.
+/// A tree in the state of a figure, and the operation that is cut, which is the last one of the history.
 struct Scene {
     history: History,
     whole_pairs: bool,
 }
 
-/// What a crash during an operation leaves.
+/// What crashes during an operation leave.
 #[derive(Debug)]
 struct Told {
     /// How many states recovery can tell apart at each point: before the fences, and at the return.
     states: Vec<usize>,
-    /// What the leaves hold, and what they hold after recovery: each pair once, in the order in which they were found.
+    /// What the leaves hold before and after recovery: each pair once, in the order in which they were found.
     rows: Vec<(String, String)>,
 }
 
-/// Entries as they are written above.
+/// Entries in the notation above.
 fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
     text.split_whitespace().map(|word| match word.find(|c: char| c.is_ascii_lowercase()) {
         Some(letter) => (word[..letter].parse().unwrap(), word.as_bytes()[letter].into()),
@@ -81,9 +81,9 @@ impl Scene {
         Self { history: History(before.into_iter().chain([cut]).collect()), whole_pairs: false }
     }
 
-    /// Cuts the operation at every point, and recovers from every state. Panics if that is not as it must be: the
-    /// entries are those before or after the operation, every invariant holds, and further changes work. So they do if
-    /// recovery is cut in turn, and if what is done next is cut.
+    /// Cuts the operation at every point, and recovers from every state. Panics unless the entries are those before or
+    /// after the operation, every invariant holds, and further changes work. The same must hold if recovery is cut in
+    /// turn, and if the next operation is cut.
     fn tell<N: Node>(&self, index: IndexKind, model: Model) -> Told {
         let run = verify::run(numbers::<N>(index), &self.history, self.medium(None)).unwrap();
         let mut told = Told { states: Vec::new(), rows: Vec::new() };
@@ -99,7 +99,7 @@ impl Scene {
                 let found = recovery.returned;
                 cut(&Run { trace: recovery.trace, from: 0, in_flight: found.clone(), returned: found.clone() });
                 let mut made = String::new();
-                // What was cut, once more; and something at either end.
+                // The operation that was cut, once more; and an insertion at either end.
                 for next in [*self.history.0.last().unwrap(), Op::Insert(9, 0), Op::Insert(85, 0)] {
                     let run;
                     (made, run) = self.next::<N>(index, image.clone(), &found.contents[0], next);
@@ -115,7 +115,7 @@ impl Scene {
         told
     }
 
-    /// A medium: what a crash left, or an empty one.
+    /// A medium with what a crash left, or an empty one.
     fn medium(&self, image: Option<Vec<u64>>) -> Sim {
         let sim = match image {
             Some(image) => Sim::crashed(&image, LineOptions::default(), Vec::new(), 0),
@@ -124,7 +124,8 @@ impl Scene {
         sim.with_whole_pairs(self.whole_pairs)
     }
 
-    /// Opens every state of one point, as far as recovery can tell it from others: a line is decided when it is read.
+    /// Opens every state of one point that recovery can tell from others: the content of a line is chosen when the line
+    /// is read.
     fn states<N: Node>(
         &self,
         index: IndexKind,
@@ -154,7 +155,7 @@ impl Scene {
         }
     }
 
-    /// What recovery makes of the leaves; and what is done next, to be cut.
+    /// What recovery makes of the leaves; and the run of the next operation, which is then cut.
     fn next<N: Node>(&self, index: IndexKind, image: Vec<u64>, found: &BTreeMap<u64, u64>, op: Op) -> (String, Run) {
         let sim = self.medium(Some(image));
         let pool = verify::options().open_on(sim.clone()).unwrap();
@@ -173,7 +174,8 @@ impl Scene {
         (made, Run { trace, from, in_flight, returned: Allowed::only(model) })
     }
 
-    /// A change of one leaf leaves exactly these states, of which recovery makes what stands beside each.
+    /// A change of one leaf leaves exactly the states on the left of `rows`, and recovery makes of each what stands
+    /// beside it.
     fn leaves<N: Node>(&self, index: IndexKind, rows: &[(&str, &str)]) {
         for model in [Model::Tso, Model::Weak] {
             let mut told = self.tell::<N>(index, model).rows;
@@ -185,8 +187,8 @@ impl Scene {
         }
     }
 
-    /// A change of the chain leaves so many states at each point, among them these, and nothing in the leaves to
-    /// repair.
+    /// A change of the chain leaves this many states at each point, among them those in `seen`, and nothing in the
+    /// leaves to repair.
     fn needs_no_repair<N: Node>(&self, index: IndexKind, tso: &[usize], weak: &[usize], seen: &[&str]) {
         for (model, states) in [(Model::Tso, tso), (Model::Weak, weak)] {
             let told = self.tell::<N>(index, model);
@@ -199,7 +201,7 @@ impl Scene {
     }
 }
 
-/// The points at which a run is cut, with what may be found there. `pending` is what there is where the trace begins.
+/// The points at which a run is cut, with what may be found there. `pending` is the state where the trace begins.
 fn points(mut pending: Pending, run: &Run) -> Vec<(Pending, &Allowed)> {
     run.trace[..run.from].iter().for_each(|event| pending.apply(event));
     let mut points = Vec::new();
@@ -242,7 +244,7 @@ fn range_of(m: &Sim, at: u64) -> KeyRange {
     KeyRange::new(m.load(at + LOW), high)
 }
 
-/// The slots of a leaf, as they are written above.
+/// The slots of a leaf in the notation above.
 fn slots<N: Node>(m: &Sim, at: u64) -> String {
     let range = range_of(m, at);
     let slot = |i: u64| {
