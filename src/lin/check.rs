@@ -1,15 +1,16 @@
-//! What a history must be: linearizable on each key; as a whole, where operations on all keys promise to be atomic; and in
-//! order, where ranges are read. What is not, is made as small as it can be shown.
+//! What a history must be: linearizable on each key; linearizable as a whole, where operations on all keys promise to
+//! be atomic; and in order, where ranges are read. A wrong history is reduced to the smallest part that shows the
+//! fault.
 
 use super::explain::{Operation, Timed, explain};
 use super::op::{Answer, Call, Does, Expects, Named, OfKey, Op, Step};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-/// What there was before the first call.
+/// The entries before the first call.
 pub(super) type Entries = BTreeMap<u64, u64>;
 
-/// One operation, as far as one key is concerned.
+/// One operation, restricted to one key.
 #[derive(Debug, Clone, Copy)]
 struct One {
     call: usize,
@@ -28,8 +29,8 @@ impl Operation for One {
     }
 }
 
-/// What is wrong with a history, in words: `None` if nothing is. `keys` are all that there ever were; `atomic`: what clears
-/// or loads all of them does so at one moment.
+/// Returns what is wrong with a history, in words; `None` if nothing is. `keys` are all keys that ever existed;
+/// `atomic` says that an operation that clears or loads all keys does so at one moment.
 pub(super) fn check(keys: &[u64], before: &Entries, calls: &[Call], atomic: bool) -> Option<String> {
     calls.iter().find_map(|call| in_order(call, keys).err()).or_else(|| {
         let wrong = keys.iter().find_map(|&key| of_key(key, before.get(&key).copied(), calls));
@@ -80,7 +81,7 @@ fn of_key(key: u64, before: Option<u64>, calls: &[Call]) -> Option<String> {
     Some(text)
 }
 
-/// A value that was read, and that nobody wrote.
+/// A value that was read but never written.
 fn from_nowhere(before: Option<u64>, history: &[Timed<One>]) -> Option<u64> {
     let written: HashSet<u64> = history
         .iter()
@@ -98,17 +99,18 @@ fn from_nowhere(before: Option<u64>, history: &[Timed<One>]) -> Option<u64> {
     read.find(|value| !written.contains(value))
 }
 
-/// The part of a wrong history that shows it, with the states it may start in: what a right history would remain without.
+/// The part of a wrong history that shows the fault, with the states in which it may start. Operations without which a
+/// right history would remain right are left out.
 fn smallest(
     mut states: Vec<Option<u64>>,
     mut history: Vec<Timed<One>>,
     wrong: usize,
 ) -> (Vec<Option<u64>>, Vec<Timed<One>>) {
-    // What came later explains nothing.
+    // Later operations explain nothing.
     let end = history[wrong].returned.expect("it returned");
     history.retain(|it| it.called < end);
     history.iter_mut().for_each(|it| it.returned = it.returned.filter(|&at| at <= end));
-    // Nor does what came before a moment at which nothing was under way, but for its outcome.
+    // Operations before a moment at which nothing was under way matter only by their outcome.
     let mut starts: Vec<u64> = history.iter().map(|it| it.called).collect();
     starts.sort_unstable_by(|a, b| b.cmp(a));
     let is_quiet = |at: u64| history.iter().all(|it| it.called >= at || it.returned.is_some_and(|end| end < at));
@@ -132,14 +134,15 @@ fn smallest(
     (states, history)
 }
 
-/// A history without one operation, which is right if the whole is; `None` if that is not sure.
+/// The history without one operation, which is right if the whole history is right; `None` if that is not certain.
 fn without(history: &[Timed<One>], i: usize) -> Option<Vec<Timed<One>>> {
     let mut less = history.to_vec();
     let step = less.remove(i).op.step;
     if step.reads() {
         return Some(less);
     }
-    // Whoever saw this value has seen, without it, one that is not known. And whether there was any could be said of it, too.
+    // Without the operation, the value that a read saw is unknown. An operation may also depend on whether there was a
+    // value at all.
     let Does::Set(Some(value)) = step.does else { return None };
     for Step { expects, does } in less.iter_mut().map(|it| &mut it.op.step) {
         match (*expects, *does) {
@@ -152,10 +155,10 @@ fn without(history: &[Timed<One>], i: usize) -> Option<Vec<Timed<One>>> {
     Some(less)
 }
 
-/// One operation at one moment, with all keys that it concerns.
+/// One operation at one moment, with all keys that it affects.
 struct All<'a> {
     call: &'a Call,
-    /// Positions of keys.
+    /// Positions of keys, with what the operation says about each.
     steps: Vec<(usize, Step)>,
 }
 
@@ -185,8 +188,8 @@ impl Operation for All<'_> {
     }
 }
 
-/// The history of all these keys: what `clear` and `bulk_load` do is done at one moment, and `len` and `is_empty` tell how it
-/// was at one; all else concerns each key alone.
+/// The history of all these keys. `clear` and `bulk_load` are one operation at one moment, and `len` and `is_empty`
+/// describe the keys at one moment; every other operation concerns each key alone.
 fn history_of_all<'a>(keys: &[u64], calls: &'a [Call]) -> Vec<Timed<All<'a>>> {
     let mut history = Vec::new();
     for call in calls {
@@ -215,7 +218,7 @@ fn whole(keys: &[u64], before: &Entries, calls: &[Call]) -> Option<String> {
         explain(&[start], &history).err().map(|i| history[i].returned.expect("it returned"))
     };
     wrong(keys, calls)?;
-    // Fewer keys: two are enough for most. How many there were is said of all keys only.
+    // With fewer keys: two are enough for most histories. The number of keys is known only for all keys together.
     let some: Vec<Call> = calls.iter().filter(|call| !of_all(call)).cloned().collect();
     let pairs = keys.iter().enumerate().flat_map(|(i, &key)| keys[i + 1..].iter().map(move |&other| [key, other]));
     let (keys, mut calls) = match pairs.into_iter().find(|pair| wrong(pair, &some).is_some()) {
@@ -226,7 +229,7 @@ fn whole(keys: &[u64], before: &Entries, calls: &[Call]) -> Option<String> {
     let of_keys = |call: &Call| keys.iter().any(|&key| call.step(key).is_some()) || of_all(call);
     calls.retain(|call| call.called < end && of_keys(call));
     for call in &mut calls {
-        // Under way when it went wrong: a read says nothing, a change took place or not.
+        // Under way when the fault appeared: then a read says nothing, and a change took place or not.
         if call.returned.as_ref().is_some_and(|(at, _)| *at > end) {
             call.returned = None;
         }
@@ -252,7 +255,7 @@ fn whole(keys: &[u64], before: &Entries, calls: &[Call]) -> Option<String> {
     Some(text)
 }
 
-/// Whether it says how many keys there were, or that there were any.
+/// Whether the call says how many keys there were, or that there were any.
 fn of_all(call: &Call) -> bool {
     matches!(call.op, Op::Len | Op::IsEmpty) || call.answer() == Some(&Answer::NotEmpty)
 }

@@ -1,11 +1,11 @@
-//! Durable linearizability: threads at work on a simulated medium, which is cut at random moments. What is found after
-//! recovery must be explained by the operations that had returned, and by some of those under way: so nothing is lost that
-//! was acknowledged, and nothing is taken back that a reader has seen.
+//! Durable linearizability: threads work on a simulated medium, which is cut at random moments. What is found after
+//! recovery must be explained by the operations that had returned, and by some of those under way. So nothing is lost
+//! that was acknowledged, and nothing is taken back that a reader has seen.
 //!
 //! # Source
 //!
-//! Izraelevitz, Mendes, Scott: "Linearizability of Persistent Memory Objects Under a Full-System-Crash Failure Model", DISC
-//! (2016).
+//! Izraelevitz, Mendes, Scott: "Linearizability of Persistent Memory Objects Under a Full-System-Crash Failure Model",
+//! DISC (2016).
 
 use super::check::check;
 use super::op::{Call, Op};
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::medium::{Event, Model, Sim, Step, number_thread};
 use crate::pool::{Options, Pool};
 
-/// Cuts of a round.
+/// Cuts per round.
 const CUTS: usize = 6;
 
 /// Small segments, so that images are small.
@@ -29,8 +29,8 @@ fn segment(bytes: u64) -> u64 {
     (bytes * 4).next_power_of_two().max(1024)
 }
 
-/// Runs the round of a seed, and looks at what crashes leave of it. Returns how many operations were checked, or what was
-/// wrong. A planted bug: the fences of the steps `left_out` do nothing.
+/// Runs the round of a seed, and checks what crashes leave of it. Returns how many operations were checked, or what was
+/// wrong. `left_out` plants a bug: the fences of these steps do nothing.
 pub(super) fn run(tree_type: TreeType<Sim>, seed: u64, threads: usize, left_out: &[Step]) -> Result<u64, String> {
     let plan = Plan::short(seed, threads.min(THREADS - 1), tree_type.slots, tree_type.records);
     let failed = |error: Error| error.to_string();
@@ -57,7 +57,7 @@ pub(super) fn run(tree_type: TreeType<Sim>, seed: u64, threads: usize, left_out:
         let calls: Vec<Call> = calls.iter().filter_map(|call| until(cut, call, &clock)).collect();
         checked += calls.len() as u64;
         let model = random.one_of(&[Model::Tso, Model::Weak]);
-        // Of each line the least that is durable, or anything.
+        // Either the first content of each line, which is the oldest, or pseudo-random contents.
         let choice = random.one_of(&[0, 1, 1]) * (random.next() | 1);
         let crashed = Sim::crashed(&pending.image, pending.options(model), Vec::new(), choice);
         state(tree_type, &plan, crashed, calls, &mut random)
@@ -66,7 +66,7 @@ pub(super) fn run(tree_type: TreeType<Sim>, seed: u64, threads: usize, left_out:
     Ok(checked)
 }
 
-/// What was known of a call when the medium was cut after so many events; `None`: it was not made yet.
+/// What was known of a call when the medium was cut after this many events; `None`: it was not made yet.
 fn until(cut: usize, call: &Call, clock: &Clock) -> Option<Call> {
     (clock.position(call.called) <= cut).then(|| {
         let returned = call.returned.clone().filter(|(at, _)| clock.position(*at) <= cut);
@@ -94,7 +94,7 @@ fn state(
         return Err(wrong);
     }
     is_sound(&*tree, &entries)?;
-    // It can be used.
+    // The tree can be used.
     for (i, &key) in plan.keys.iter().enumerate() {
         let keeps = random.one_in(2);
         let op = if keeps { Op::Insert(key, i as u64) } else { Op::Remove(key) };

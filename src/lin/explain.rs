@@ -1,47 +1,47 @@
-//! Whether a history is linearizable: whether its operations could have happened one after the other, each at some moment
-//! between its call and its return, with the answers that they gave.
+//! Whether a history is linearizable: whether its operations could have happened one after the other, each at some
+//! moment between its call and its return, with the answers that they gave.
 //!
-//! The search of Wing and Gong with Lowe's refinements: events are gone through in the order of time, with all
-//! *configurations* that explain what was seen so far. A configuration is a state, and which of the operations under way
-//! have happened. An operation is made to happen as late as possible, when it or another one returns; configurations
-//! that are the same are one. What only reads happens as soon as it fits, which leaves out nothing.
+//! The search of Wing and Gong with Lowe's refinements: it goes through the events in the order of time, with all
+//! *configurations* that explain what was seen so far. A configuration is a state, and which of the operations under
+//! way have happened. An operation happens as late as possible, which is when it or another one returns; equal
+//! configurations are merged. An operation that only reads happens as soon as it fits, which loses no explanation.
 //!
 //! # Source
 //!
-//! Wing, Gong: "Testing and Verifying Concurrent Objects", Journal of Parallel and Distributed Computing 17 (1993). Lowe:
-//! "Testing for linearizability", Concurrency and Computation: Practice and Experience 29 (2017).
+//! Wing, Gong: "Testing and Verifying Concurrent Objects", Journal of Parallel and Distributed Computing 17 (1993).
+//! Lowe: "Testing for linearizability", Concurrency and Computation: Practice and Experience 29 (2017).
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// An operation with the interval in which it happened, if it did. Times are all different.
+/// An operation with the interval in which it happened, if it did. All times differ.
 #[derive(Debug, Clone)]
 pub(super) struct Timed<O> {
     pub(super) called: u64,
-    /// `None`: a crash came first. It happened, or not.
+    /// `None`: a crash came first, so the operation may or may not have happened.
     pub(super) returned: Option<u64>,
     pub(super) op: O,
 }
 
-/// What can happen to a state.
+/// An operation on a state.
 pub(super) trait Operation {
     type State: Clone + Eq + Hash;
 
-    /// The state after it; `None` if its answer would have been another.
+    /// The state after it; `None` if its answer would have been different.
     fn apply(&self, state: &Self::State) -> Option<Self::State>;
 
-    /// Whether it leaves every state as it is.
+    /// Whether it never changes the state.
     fn reads(&self) -> bool;
 }
 
-/// Operations that may be under way at one time.
+/// The most operations that may be under way at one time.
 const MOST: u32 = u64::BITS;
 
 /// A state, and which of the operations under way have happened.
 type Configuration<S> = (S, u64);
 
-/// Explains a history that starts in one of `states`: in which states it may end; or tells which operation could not have
-/// returned what it did.
+/// Explains a history that starts in one of `states`: returns the states in which it may end; as an error, the
+/// operation that could not have returned what it did.
 pub(super) fn explain<O: Operation>(states: &[O::State], history: &[Timed<O>]) -> Result<Vec<O::State>, usize> {
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * history.len());
     for (i, Timed { called, returned, .. }) in history.iter().enumerate() {
@@ -77,7 +77,7 @@ pub(super) fn explain<O: Operation>(states: &[O::State], history: &[Timed<O>]) -
     Ok(ends.into_iter().collect())
 }
 
-/// Lets what reads happen where it fits.
+/// Lets operations that only read happen where they fit.
 fn with_reads<O: Operation>(
     (state, mut happened): Configuration<O::State>,
     ops: &[(u64, &O)],
@@ -90,7 +90,7 @@ fn with_reads<O: Operation>(
     (state, happened)
 }
 
-/// All configurations that follow from these, and in which the operation of `bit` has happened.
+/// All configurations that follow from these and in which the operation of `bit` has happened.
 fn with<O: Operation>(
     from: HashSet<Configuration<O::State>>,
     bit: u64,
@@ -101,7 +101,7 @@ fn with<O: Operation>(
     let mut open: Vec<_> = known.iter().cloned().collect();
     while let Some((state, happened)) = open.pop() {
         for &(next, op) in under_way {
-            // What reads and has not happened does not fit.
+            // An operation that only reads and has not happened does not fit.
             if happened & next != 0 || op.reads() {
                 continue;
             }

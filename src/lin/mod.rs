@@ -1,14 +1,15 @@
-//! The linearizability checker: threads at work on few keys, and whether what they have seen can be explained by one
-//! operation after the other.
+//! The linearizability checker: threads work on few keys, and the checker decides whether what they saw can be
+//! explained by one operation after the other.
 //!
-//! Rounds are short: some threads do some hundred operations each on a tree of small leaves, and note when each was called
-//! and when it returned. Then the history of each key must be [linearizable](https://doi.org/10.1145/78969.78972). A range,
-//! a batch and a `multi_get` are taken as one operation on each of their keys, at any moment of the call. In rounds of few
-//! keys, the history of all keys together must be linearizable, with `clear` and `bulk_load` as one operation each.
+//! Rounds are short: some threads do some hundred operations each on a tree of small leaves, and note when each one was
+//! called and when it returned. Then the history of each key must be
+//! [linearizable](https://doi.org/10.1145/78969.78972). A range, a batch and a `multi_get` count as one operation on
+//! each of their keys, at any moment of the call. In rounds of few keys, the history of all keys together must be
+//! linearizable, with `clear` and `bulk_load` as one operation each.
 //!
-//! What a round does follows from its seed; how its threads interleave does not. Built with `--cfg bristlecone_delays`,
-//! threads are held up where they race, at points that the seed chooses: a round that goes wrong once goes wrong again
-//! within some hundred tries.
+//! The seed of a round determines what the round does, but not how its threads interleave. Built with `--cfg
+//! bristlecone_delays`, threads are delayed where they race, at points that the seed chooses: a round that goes wrong
+//! once goes wrong again within some hundred tries.
 //!
 //! # Examples
 //!
@@ -48,30 +49,30 @@ const OF_CHANGES: &[Step] = &[Step::Insert, Step::Update, Step::Remove];
 /// What is checked, and for how long.
 #[derive(Debug, Clone)]
 pub struct Campaign {
-    /// What messages call it.
+    /// The name in messages.
     pub name: String,
     /// The kind of index.
     pub index: IndexKind,
-    /// What the values are.
+    /// The kind of the values.
     pub values: Values,
-    /// Threads of a round; 0: another number in each.
+    /// Threads per round; 0: a different number in each round.
     pub threads: usize,
-    /// Seed of all.
+    /// The seed of the campaign.
     pub seed: u64,
-    /// Whether `seed` is that of a round, which is repeated.
+    /// Whether `seed` is the seed of a single round, which is then repeated.
     pub repeat: bool,
-    /// Stop after so many rounds.
+    /// Stop after this many rounds.
     pub rounds: u64,
     /// Stop after this time.
     pub time: Duration,
     /// A round that takes longer than this is stuck: the process ends with a message.
     pub patience: Duration,
-    /// How many rounds go on side by side.
+    /// How many rounds run in parallel.
     pub lanes: usize,
 }
 
 impl Default for Campaign {
-    /// Of numbers, for as long as it takes.
+    /// Trees of numbers, without a limit on rounds or time.
     fn default() -> Self {
         Self {
             name: "a tree".to_owned(),
@@ -96,17 +97,17 @@ pub struct Outcome {
     pub rounds: u64,
     /// Operations whose answers were checked.
     pub operations: u64,
-    /// What went wrong; the campaign ends with the first round that does.
+    /// What went wrong; the campaign ends with the first round that goes wrong.
     pub violations: Vec<Violation>,
 }
 
-/// A round that was not as it must be.
+/// A round that went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The seed of the round: with [`repeat`](Campaign::repeat) it is run again and again.
+    /// The seed of the round: with [`repeat`](Campaign::repeat) the round is run again and again.
     pub seed: u64,
-    /// What was wrong: of a history, the smallest part that shows it.
+    /// What was wrong: for a history, the smallest part that shows it.
     pub what: String,
 }
 
@@ -120,27 +121,29 @@ impl fmt::Display for Violation {
 #[cfg(bristlecone_delays)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
-    /// Readers do not see that a node was written meanwhile.
+    /// Readers do not notice that a node was written to meanwhile.
     Version,
-    /// Readers do not see that the leaf to which the index leads does not own the key.
+    /// Readers do not notice that the leaf to which the index leads does not own the key.
     Span,
 }
 
 impl Campaign {
-    /// Runs rounds until one goes wrong, or time is up; `progress` is told of each that ends, with what was found so far.
+    /// Runs rounds until one goes wrong, or time is up. `progress` is called after each round with what was found so
+    /// far.
     pub fn run<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let tree_type = TreeType::<Any>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| round::run(tree_type, seed, self.threads))
     }
 
-    /// The same on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found after recovery must
-    /// be explained by the operations that had returned, and by any of those under way.
+    /// As [`run`](Self::run) on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found
+    /// after recovery must be explained by the operations that had returned, and by any of those under way.
     pub fn durable<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let tree_type = TreeType::<Sim>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, &[]))
     }
 
-    /// The same with a planted bug: writers unlock before what they wrote is durable. A violation must be found.
+    /// As [`durable`](Self::durable) with a planted bug: writers unlock before their writes are durable. A violation
+    /// must be found.
     pub fn durable_control<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let tree_type = TreeType::<Sim>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, OF_CHANGES))
@@ -165,7 +168,7 @@ impl Campaign {
     ) -> Outcome {
         let (outcome, next, ended) = (Mutex::new(Outcome::default()), AtomicU64::new(0), AtomicBool::new(false));
         let start = Instant::now();
-        // What each lane is at, and since when.
+        // The round of each lane, and when it began.
         let at_work: Vec<Mutex<Option<(u64, Instant)>>> = (0..self.lanes.max(1)).map(|_| Mutex::new(None)).collect();
         let lane = |at: &Mutex<Option<(u64, Instant)>>| {
             while !ended.load(Ordering::Relaxed) && start.elapsed() < self.time {
@@ -200,7 +203,7 @@ impl Campaign {
         outcome.into_inner()
     }
 
-    /// A round that is stuck cannot be ended from outside.
+    /// Ends the process if a round is stuck, because a stuck round cannot be ended from outside.
     fn watch(&self, at_work: &[Mutex<Option<(u64, Instant)>>]) {
         let stuck = at_work.iter().find_map(|at| at.lock().filter(|(_, since)| since.elapsed() > self.patience));
         if let Some((seed, _)) = stuck {

@@ -1,8 +1,8 @@
-//! What threads ask of a tree, what it answers, and what both say about one key.
+//! The operations of threads on a tree, the answers, and what both say about one key.
 
 use std::fmt;
 
-/// What is asked. The values of a round are all different, so that who reads one names its writer.
+/// An operation. The values of a round are all different, so that a value that is read identifies its writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Op {
     Get(u64),
@@ -26,16 +26,16 @@ pub(super) struct Scan {
     /// The first and the last key.
     pub(super) keys: (u64, u64),
     pub(super) way: Way,
-    /// Ends after so many entries.
+    /// Ends after this many entries.
     pub(super) limit: usize,
 }
 
-/// From which end a range is read.
+/// The end from which a range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Up,
     Down,
-    /// From both ends in turn.
+    /// From both ends, in turn.
     Both,
 }
 
@@ -44,9 +44,9 @@ pub(super) enum Way {
 pub(super) struct Shown {
     pub(super) key: u64,
     pub(super) value: u64,
-    /// From the front, else from the back.
+    /// Whether it came from the front; otherwise it came from the back.
     pub(super) front: bool,
-    /// When it was there.
+    /// When it was shown.
     pub(super) at: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Shown {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Done,
-    /// The value before, or now.
+    /// The previous value, or the current one.
     Old(Option<u64>),
     /// Whether the key had a value before.
     Was(bool),
@@ -65,13 +65,13 @@ pub(super) enum Answer {
     NotEmpty,
 }
 
-/// An operation as a thread has seen it. Times are of one clock; no two are the same.
+/// An operation as a thread saw it. All times are of one clock, and no two are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) thread: usize,
     pub(super) op: Op,
     pub(super) called: u64,
-    /// When it returned, and what; `None`: a crash came first.
+    /// When it returned, and the answer; `None`: a crash came first.
     pub(super) returned: Option<(u64, Answer)>,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Step {
     pub(super) does: Does,
 }
 
-/// What the answer says of the value before.
+/// What the answer says about the value before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expects {
     Anything,
@@ -90,21 +90,21 @@ pub(super) enum Expects {
     Present(bool),
 }
 
-/// What becomes of the value.
+/// What the operation does to the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Does {
     Keep,
     Set(Option<u64>),
-    /// If there is one.
+    /// Replaces the value, if there is one.
     Replace(u64),
-    /// If there is none.
+    /// Adds a value, if there is none.
     Add(u64),
-    /// From one to another.
+    /// Replaces the first value by the second, if the first is the current one.
     Exchange(Option<u64>, Option<u64>),
 }
 
 impl Step {
-    /// With an answer that tells what the value was, it is known what became of it.
+    /// If the answer tells what the value was, the effect is known exactly.
     pub(super) fn new(expects: Expects, does: Does) -> Self {
         let does = match (expects, does) {
             (Expects::Is(old), Does::Exchange(current, new)) if old == current => Does::Set(new),
@@ -118,12 +118,12 @@ impl Step {
         Self { expects, does }
     }
 
-    /// Whether nothing can change.
+    /// Whether it certainly changes nothing.
     pub(super) fn reads(self) -> bool {
         self.does == Does::Keep
     }
 
-    /// The value after it, given that before; `None` if the answer would have been another.
+    /// The value after it, given the value before; `None` if the answer would have been different.
     pub(super) fn apply(self, old: Option<u64>) -> Option<Option<u64>> {
         let fits = match self.expects {
             Expects::Anything => true,
@@ -146,7 +146,7 @@ impl Call {
         self.returned.as_ref().map(|(_, answer)| answer)
     }
 
-    /// What it says about the key, and until when that is decided; `None`: nothing.
+    /// What the call says about the key, and by when that is decided; `None`: nothing.
     pub(super) fn step(&self, key: u64) -> Option<(Step, Option<u64>)> {
         let until = self.returned.as_ref().map(|(at, _)| *at);
         let expects = match self.answer() {
@@ -162,7 +162,7 @@ impl Call {
             Op::Remove(of) if *of == key => Does::Set(None),
             Op::Exchange(of, current, new) if *of == key => Does::Exchange(*current, *new),
             Op::Clear => Does::Set(None),
-            // Of equal keys the last one counts.
+            // Among equal keys the last one counts.
             Op::Batch(entries) => Does::Set(Some(entries.iter().rev().find(|entry| entry.0 == key)?.1)),
             Op::Load(entries) => {
                 let of_key = entries.iter().find(|entry| entry.0 == key).map(|entry| entry.1);
@@ -170,7 +170,7 @@ impl Call {
                     (Some(Answer::Done), value) => {
                         return Some((Step::new(Expects::Is(None), Does::Set(value)), until));
                     }
-                    // In flight: it loads all, or nothing.
+                    // In flight: it loads everything, or nothing.
                     (None, Some(value)) => Does::Add(value),
                     _ => return None,
                 }
@@ -203,7 +203,7 @@ impl Scan {
         if !(self.keys.0..=self.keys.1).contains(&key) {
             return None;
         }
-        // The entry with which a reading from this end has passed the key.
+        // The entry at which a reading from this end has passed the key.
         let passed = match self.way {
             Way::Up => shown.iter().find(|entry| entry.key >= key),
             Way::Down => shown.iter().find(|entry| entry.key <= key),
@@ -212,14 +212,14 @@ impl Scan {
         match passed {
             Some(entry) if entry.key == key => Some((Some(entry.value), Some(entry.at))),
             Some(entry) => Some((None, Some(entry.at))),
-            // It ended before.
+            // The range ended before the key.
             None if shown.len() >= self.limit => None,
             None => Some((None, None)),
         }
     }
 
-    /// What is wrong with the entries shown, whatever others did: keys ascend strictly from the front and descend strictly
-    /// from the back, none is shown twice, and all are of the range.
+    /// What is wrong with the entries shown, whatever other threads did: keys must ascend strictly from the front and
+    /// descend strictly from the back, none may be shown twice, and all must lie in the range.
     pub(super) fn is_in_order(&self, shown: &[Shown]) -> Result<(), String> {
         let (mut from, mut to) = (u128::from(self.keys.0), u128::from(self.keys.1) + 1);
         for entry in shown {
@@ -243,11 +243,11 @@ impl Scan {
     }
 }
 
-/// A value of a round: who wrote it, and as which of its writes.
+/// A value of a round: which thread wrote it, and as which of its writes.
 pub(super) struct Named(pub(super) Option<u64>);
 
 impl Named {
-    /// Which of its writes it may be, at most.
+    /// Bits for the number of the write.
     const BITS: u32 = 32;
 
     pub(super) fn value(thread: usize, write: u64) -> u64 {
@@ -264,7 +264,7 @@ impl fmt::Display for Named {
     }
 }
 
-/// What an operation did with one key, in words.
+/// What an operation did to one key, in words.
 pub(super) struct OfKey<'a>(pub(super) &'a Call, pub(super) u64);
 
 impl fmt::Display for OfKey<'_> {

@@ -1,4 +1,5 @@
-//! What threads do in a round: all of it follows from the round's seed, but for the order in which they get to it.
+//! What threads do in a round. Everything follows from the round's seed, except for the order in which the threads get
+//! to it.
 
 use super::op::{Named, Op, Scan, Way};
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 pub(super) struct Random(u64);
 
 impl Random {
-    /// Other numbers for each pair.
+    /// A different sequence for each pair.
     pub(super) fn new(seed: u64, of: u64) -> Self {
         let mut random = Self(seed ^ of.rotate_left(40));
         random.next();
@@ -36,45 +37,46 @@ impl Random {
     }
 }
 
-/// How the tree comes to be open when the threads begin.
+/// How the tree was opened before the threads begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opened {
-    /// It was made just now.
+    /// It was just created.
     New,
-    /// It was closed and opened: no leaf was touched yet.
+    /// It was closed and opened: no leaf has been touched yet.
     Closed,
-    /// It was not closed.
+    /// It was not closed orderly.
     Crashed,
 }
 
-/// What there is, and what is done.
+/// The initial entries of a round, and what its threads do.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     seed: u64,
     /// Whether the tree's values are records.
     records: bool,
     pub(super) threads: usize,
-    /// Of each thread.
+    /// Operations per thread.
     pub(super) ops: usize,
     /// All keys of the round, in order.
     pub(super) keys: Vec<u64>,
     pub(super) before: BTreeMap<u64, u64>,
     pub(super) opened: Opened,
-    /// Whether lines have to be written back: some layouts do other things then.
+    /// Whether lines must be written back: some layouts behave differently then.
     pub(super) writes_back: bool,
-    /// Whether what changes all keys at once is looked at as one operation: rounds of few keys and short operations.
+    /// Whether operations that change all keys at once are checked as one operation: in rounds of few keys and short
+    /// operations.
     pub(super) atomic: bool,
-    /// Threads insert more, and then remove more, for so many operations.
+    /// Threads insert more, and then remove more, for this many operations each.
     wave: usize,
-    /// One operation in so many clears or loads the tree.
+    /// One in this many operations clears or loads the tree.
     clears: u64,
 }
 
-/// The thread to which what there was before belongs.
+/// The thread that the initial values are attributed to.
 const BEFORE: usize = 99;
 
 impl Plan {
-    /// For leaves of so many slots; `threads` of 0: two to eight.
+    /// A plan for leaves of `slots` slots; with 0 `threads`, there are two to eight.
     pub(super) fn new(seed: u64, threads: usize, slots: u64, records: bool) -> Self {
         let mut random = Random::new(seed, 0);
         let atomic = random.one_in(6);
@@ -106,7 +108,7 @@ impl Plan {
         plan.or_opening(&mut random)
     }
 
-    /// One round in four is but a beginning: a large tree that was opened just now is touched, and grows at once.
+    /// One round in four is only a beginning: a large tree that was just opened is touched, and grows at once.
     fn or_opening(mut self, random: &mut Random) -> Self {
         if !self.atomic && random.one_in(4) {
             self.opened = random.one_of(&[Opened::Closed, Opened::Closed, Opened::Crashed]);
@@ -117,7 +119,7 @@ impl Plan {
         self
     }
 
-    /// A short round of few threads, after which crashes are looked at.
+    /// A short round of few threads, after which crashes are simulated.
     pub(super) fn short(seed: u64, threads: usize, slots: u64, records: bool) -> Self {
         let mut plan = Self::new(seed, threads, slots, records);
         let mut random = Random::new(seed, 1);
@@ -129,14 +131,14 @@ impl Plan {
         plan
     }
 
-    /// What one of the threads does; what it has seen last helps it to exchange values.
+    /// The operations of one thread; what the thread saw last helps it to exchange values.
     pub(super) fn script(&self, thread: usize) -> Script<'_> {
         let random = Random::new(self.seed, thread as u64 + 2);
         Script { plan: self, thread, random, done: 0, writes: 0, seen: vec![None; self.keys.len()], focus: 0 }
     }
 }
 
-/// Keys of all kinds: neighbours, far apart, and sometimes the least and the greatest.
+/// Keys of all kinds: neighbours, far apart, and sometimes the smallest and the greatest.
 fn keys(random: &mut Random, count: u64) -> Vec<u64> {
     let (first, step) = (random.one_of(&[0, 1, 1000, u64::MAX / 2]), random.one_of(&[1, 1, 3, 1 << 32]));
     let mut keys: Vec<u64> = (0..count).map(|i| first + i * step).collect();
@@ -155,7 +157,7 @@ pub(super) struct Script<'p> {
     writes: u64,
     /// The value that each key had when this thread last learned of it.
     seen: Vec<Option<u64>>,
-    /// Around which key it is at work.
+    /// The key around which the thread works.
     focus: u64,
 }
 
@@ -166,7 +168,7 @@ impl Script<'_> {
         Named::value(self.thread, self.writes)
     }
 
-    /// The position of a key: near others that were asked for lately, or anywhere.
+    /// The position of a key: near others that were used lately, or anywhere.
     fn position(&mut self) -> usize {
         let keys = self.plan.keys.len() as u64;
         if self.random.one_in(16) {
@@ -181,7 +183,7 @@ impl Script<'_> {
         self.plan.keys[position]
     }
 
-    /// Neighbouring keys, or any; at most so many.
+    /// At most `most` keys, neighbours or any.
     fn some_keys(&mut self, most: u64) -> Vec<u64> {
         let count = 1 + self.random.below(most);
         let (from, together) = (self.position(), self.random.one_in(2));
@@ -191,7 +193,7 @@ impl Script<'_> {
         at.map(|i| keys[i % keys.len()]).collect()
     }
 
-    /// The value that was seen last at a key that was asked for alone.
+    /// Records the value that was seen last at a key that an operation asked for alone.
     pub(super) fn saw(&mut self, key: u64, value: Option<u64>) {
         if let Ok(i) = self.plan.keys.binary_search(&key) {
             self.seen[i] = value;

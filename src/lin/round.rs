@@ -1,4 +1,4 @@
-//! One round: threads at work on a tree, and what they have seen of it.
+//! One round: threads work on a tree, and what they saw of it is checked.
 
 use super::check::{Entries, check};
 use super::op::{Answer, Call, Op, Scan, Way};
@@ -12,10 +12,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-/// The medium of all trees here: one type, so that a tree is compiled once.
+/// The medium of all trees here: one type, so that each tree is compiled once.
 pub(super) type Any = Arc<dyn Medium>;
 
-/// Memory that lets other threads go ahead now and then, before each access.
+/// Memory that sometimes lets other threads go first, before an access.
 struct Jittery {
     words: Dram,
     domain: Domain,
@@ -68,18 +68,18 @@ fn words_of(pool: &Pool<Any>) -> Vec<u64> {
     words
 }
 
-/// A pool for some leaves of so many bytes, records between them.
+/// The options of a pool for some leaves of this many bytes, with records between them.
 fn options(bytes: u64) -> Options {
     let segment = (bytes * 16).next_power_of_two().max(4096);
     Pool::options().segment_size(segment).max_capacity(256 * segment).max_trees(2)
 }
 
-/// Bytes of such a pool.
+/// The size of such a pool in bytes.
 fn capacity(bytes: u64) -> u64 {
     258 * (bytes * 16).next_power_of_two().max(4096)
 }
 
-/// A tree with what the plan begins with.
+/// A tree with the initial entries of the plan.
 pub(super) fn filled<M: Medium>(
     tree_type: TreeType<M>,
     pool: &Pool<M>,
@@ -93,9 +93,9 @@ pub(super) fn filled<M: Medium>(
     Ok(tree)
 }
 
-/// Lets the threads do what is planned, and tells what they have seen; or what went wrong at once.
+/// Lets the threads do what is planned, and returns what they saw; as an error, what went wrong at once.
 ///
-/// Each thread begins with `begin`.
+/// Each thread calls `begin` first.
 pub(super) fn work(
     plan: &Plan,
     seed: u64,
@@ -138,7 +138,7 @@ fn text_of(payload: &dyn std::any::Any) -> &str {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("with something else than text")
 }
 
-/// The whole tree, as one more thread reads it.
+/// Reads the whole tree, as one more thread.
 pub(super) fn read_all(plan: &Plan, tree: &dyn AnyTree, clock: &Clock) -> Result<Vec<Call>, Error> {
     let scan = |way| Op::Range(Scan { keys: (0, u64::MAX), way, limit: usize::MAX });
     let ops = [scan(Way::Up), scan(Way::Down), Op::MultiGet(plan.keys.clone())];
@@ -151,7 +151,7 @@ pub(super) fn read_all(plan: &Plan, tree: &dyn AnyTree, clock: &Clock) -> Result
         .collect()
 }
 
-/// What a full reading shows.
+/// The entries that a full read shows.
 pub(super) fn entries_of(read: &[Call]) -> Entries {
     let shown = read.iter().find_map(|call| match call.answer() {
         Some(Answer::Shown(shown)) => Some(shown),
@@ -160,7 +160,7 @@ pub(super) fn entries_of(read: &[Call]) -> Entries {
     shown.into_iter().flatten().map(|entry| (entry.key, entry.value)).collect()
 }
 
-/// When nobody is at work: all invariants hold, and the number of entries is right.
+/// Checks a tree that no thread works on: all invariants hold, and the number of entries is right.
 pub(super) fn is_sound(tree: &dyn AnyTree, entries: &Entries) -> Result<(), String> {
     if let Some(fault) = tree.fault() {
         return Err(format!("a reader came across damage: {fault}"));
@@ -188,7 +188,7 @@ pub(super) fn run(tree_type: TreeType<Any>, seed: u64, threads: usize) -> Result
         return Err(wrong);
     }
     is_sound(&*tree, &entries)?;
-    // What there is now is there after a crash, too, and after closing and opening.
+    // The current entries are still there after a crash, and after closing and opening.
     let crashed = words_of(&pool);
     drop(tree);
     let closed = words_of(&pool);

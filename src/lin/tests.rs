@@ -1,4 +1,4 @@
-//! Histories made by hand that are not linearizable, and some that look so; and a few rounds of each kind of tree.
+//! Histories made by hand that are not linearizable, and some that only look so; and a few rounds of each kind of tree.
 
 use super::check::{Entries, check};
 use super::op::{Answer, Call, Op, Scan, Shown, Way};
@@ -24,7 +24,7 @@ fn get(thread: usize, times: (u64, u64), key: u64, value: Option<u64>) -> Call {
     call(thread, times, Op::Get(key), Answer::Old(value))
 }
 
-/// A range of all keys, each entry shown at its time.
+/// A range of all keys, in which each entry is shown at its time.
 fn range(thread: usize, times: (u64, u64), way: Way, shown: &[(u64, u64, u64)]) -> Call {
     let front = way != Way::Down;
     let shown = shown.iter().map(|&(key, value, at)| Shown { key, value, front, at }).collect();
@@ -40,7 +40,7 @@ fn wrong(calls: &[Call]) -> Option<String> {
     check(&KEYS, &Entries::new(), calls, true)
 }
 
-/// What is wrong with it, with as many operations as it takes to show it.
+/// Asserts what is wrong with the calls, and how many operations are needed to show it.
 #[track_caller]
 fn assert_wrong(calls: &[Call], why: &str, operations: usize) {
     let what = wrong(calls).expect("not linearizable");
@@ -58,7 +58,7 @@ fn a_stale_read_is_found() {
     let written = [insert(0, (1, 2), (10, 7), None), insert(0, (3, 4), (10, 8), Some(7)), get(1, (0, 9), 20, None)];
     let with = |read| [&written[..], &[read]].concat();
     assert_wrong(&with(get(1, (5, 6), 10, Some(7))), "key 10", 1);
-    // It began before the second value was written.
+    // The read began before the second value was written.
     assert_right(&with(get(1, (2, 6), 10, Some(7))));
     assert_right(&with(get(1, (2, 6), 10, Some(8))));
 }
@@ -80,7 +80,7 @@ fn a_lost_update_is_found() {
 #[test]
 fn a_read_from_nowhere_is_found() {
     assert_wrong(&[insert(0, (1, 2), (10, 7), None), get(1, (3, 4), 10, Some(6))], "0.6 was never written", 1);
-    // It is another key's.
+    // The value belongs to another key.
     assert_wrong(&[insert(0, (1, 2), (10, 7), None), get(1, (3, 4), 20, Some(7))], "0.7 was never written", 1);
 }
 
@@ -109,7 +109,7 @@ fn a_range_that_misses_is_found() {
         assert_wrong(&with(&[(10, 7, 6)]), "key 20", 1);
         assert_wrong(&with(&[(20, 8, 6)]), "key 10", 1);
     }
-    // What was removed meanwhile may be shown or not.
+    // A key that was removed meanwhile may be shown or not.
     let removed = [&there[..], &[remove(0, (6, 8), 10, Some(7))]].concat();
     assert_right(&[&removed[..], &[range(1, (5, 9), Way::Up, &[(20, 8, 7)])]].concat());
     assert_right(&[&removed[..], &[range(1, (5, 9), Way::Up, &[(10, 7, 6), (20, 8, 7)])]].concat());
@@ -119,7 +119,7 @@ fn a_range_that_misses_is_found() {
 fn a_range_that_shows_what_was_not_there_is_found() {
     let gone = [insert(0, (1, 2), (10, 7), None), remove(0, (3, 4), 10, Some(7))];
     assert_wrong(&[&gone[..], &[range(1, (5, 7), Way::Up, &[(10, 7, 6)])]].concat(), "key 10", 1);
-    // It comes later than the range has passed it.
+    // The key was inserted after the range had passed it.
     let late = [insert(0, (7, 8), (10, 7), None), range(1, (5, 9), Way::Up, &[(10, 7, 6)])];
     assert_wrong(&late, "key 10", 1);
 }
@@ -138,7 +138,7 @@ fn a_range_out_of_order_is_found() {
 #[test]
 fn a_clear_in_two_steps_is_found() {
     let there = [insert(0, (1, 2), (10, 7), None), insert(0, (3, 4), (20, 8), None), clear(1, (5, 20))];
-    // Each key could be gone at its own time.
+    // Each key alone could have been gone at its own time.
     let with = |first, second| [&there[..], &[get(2, (6, 7), 10, first), get(2, (8, 9), 20, second)]].concat();
     assert_wrong(&with(None, Some(8)), "but not on all", 5);
     assert_right(&with(Some(7), None));

@@ -1,4 +1,4 @@
-//! The tree that threads work on: of numbers, or one whose values are records that carry their own check.
+//! The trees that threads work on: trees of numbers, and trees whose values are records that carry their own checksum.
 
 use super::op::{Answer, Op, Shown, Way};
 use crate::crash::Values;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const TREE: &str = "t";
 
-/// Tells when something happened: no two things at the same time.
+/// Tells when something happened; no two times are the same.
 #[derive(Default)]
 pub(super) struct Clock {
     next: AtomicU64,
@@ -21,12 +21,12 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Knows for each time how many events the trace of a medium had.
+    /// A clock that knows for each time how many events the trace of a medium had.
     pub(super) fn of(sim: Sim) -> Self {
         Self { next: AtomicU64::new(0), traced: Some((sim, Mutex::default())) }
     }
 
-    /// Begins after a time.
+    /// A clock that begins after a time.
     pub(super) fn after(time: u64) -> Self {
         Self { next: AtomicU64::new(time + 1), traced: None }
     }
@@ -48,7 +48,7 @@ impl Clock {
     }
 }
 
-/// An open tree, of whatever kind.
+/// An open tree of any kind.
 pub(super) trait AnyTree: Send + Sync {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer>;
     fn len(&self) -> u64;
@@ -58,9 +58,9 @@ pub(super) trait AnyTree: Send + Sync {
 
 type Open<M> = fn(&Pool<M>, IndexKind) -> Result<Box<dyn AnyTree>>;
 
-/// A kind of tree: the rest of the checker does not know its types, and is compiled once.
+/// A kind of tree. The rest of the checker does not know its types, so it is compiled once.
 pub(super) struct TreeType<M: Medium> {
-    /// Bytes of a leaf.
+    /// The size of a leaf in bytes.
     pub(super) bytes: u64,
     pub(super) slots: u64,
     /// Whether its values are records.
@@ -91,13 +91,13 @@ impl<M: Medium> TreeType<M> {
         Self { bytes: N::BYTES, slots: N::SLOTS as u64, records, open, index }
     }
 
-    /// Opens the tree, or makes it.
+    /// Opens the tree, or creates it.
     pub(super) fn open(&self, pool: &Pool<M>) -> Result<Box<dyn AnyTree>> {
         (self.open)(pool, self.index)
     }
 }
 
-/// Reads a range as it is asked for.
+/// Reads a range in the way that was asked for.
 fn shown<I>(mut range: I, way: Way, limit: usize, clock: &Clock) -> Result<Answer>
 where
     I: DoubleEndedIterator<Item = Result<(u64, u64)>>,
@@ -163,9 +163,9 @@ impl<N: Node, M: Medium> AnyTree for PTree<N, M> {
     }
 }
 
-/// A record for a value of a key: of one class or another, of several lines, or of segments of its own.
+/// A record for a value of a key: of different classes, of several lines, or with segments of its own.
 ///
-/// It begins with key, value and a checksum of both, and goes on with words that follow from them.
+/// It begins with key, value and a checksum of both, and continues with words that follow from them.
 pub(super) fn record(key: u64, value: u64) -> Vec<u8> {
     const LENGTHS: [usize; 8] = [24, 24, 31, 60, 60, 200, 1000, 6000];
     let sum = (key ^ value.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -177,14 +177,14 @@ pub(super) fn record(key: u64, value: u64) -> Vec<u8> {
     bytes
 }
 
-/// The value of a record that was found at a key; an error for bytes that are no record of the key.
+/// The value of a record that was found at a key; an error for bytes that are not a record of this key.
 pub(super) fn value_of(key: u64, found: &[u8]) -> Result<u64> {
     let value = found.get(8..16).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
     let torn = ErrorKind::Corrupt { at: key, invariant: "V2: a torn record, or another's" };
     value.filter(|&value| record(key, value) == found).ok_or_else(|| Error::new("in memory", torn))
 }
 
-/// Records behind the slots.
+/// Records that the slots point to.
 impl<N: Node, M: Medium> AnyTree for Map<u64, Vec<u8>, N, M> {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer> {
         let get = |key: u64| self.get(key)?.map(|bytes| value_of(key, &bytes)).transpose();
