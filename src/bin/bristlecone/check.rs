@@ -13,7 +13,8 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     /// The pool file
     pool: PathBuf,
-    /// If all is whole, make the pool usable again that the machine went down with; without this, nothing is changed
+    /// If no invariant is broken, make the pool usable again after a crash of the machine; without this, nothing is
+    /// changed
     #[arg(long)]
     after_power_loss: bool,
     /// Print one JSON object
@@ -43,7 +44,7 @@ impl From<Broken> for Problem {
     }
 }
 
-/// Damage, if the error is that.
+/// The problem, if the error is damage.
 fn damage(error: &Error) -> Option<Problem> {
     match &error.kind {
         ErrorKind::Corrupt { at, invariant } => Some(Problem::new(*at, invariant)),
@@ -56,12 +57,12 @@ fn damage(error: &Error) -> Option<Problem> {
     }
 }
 
-/// The report, and whether the pool can be used as it is.
+/// Returns the report, and whether the pool can be used as it is.
 fn check(args: &Args) -> Result<(Report, bool), Error> {
     if args.after_power_loss {
         match Pool::options().open_after_power_loss(&args.pool) {
             Ok((pool, report)) => return pool.close().map(|()| (report, true)),
-            // The report says more.
+            // The report has more details.
             Err(Error { kind: ErrorKind::Corrupt { .. }, .. }) => {}
             Err(error) => return Err(error),
         }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Exit code 1 if any state is not what it must be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Node layout; those of the papers, and more sizes, want a binary with the feature papers
+    /// Node layout; those of the papers, and more sizes, need a binary with the feature papers
     #[arg(long, default_value = OneLine::<7>::NAME, value_parser = PossibleValuesParser::new(layouts()))]
     layout: String,
     /// Slots of a node [default: the fewest that are checked]
@@ -81,7 +81,7 @@ enum ValuesName {
 }
 
 impl Args {
-    /// Those that were asked for, or that [`run`] has put there.
+    /// The slots that were asked for, or that [`run`] has chosen.
     fn slots(&self) -> u32 {
         self.slots.unwrap_or_default()
     }
@@ -148,7 +148,7 @@ fn values(args: &Args) -> &'static str {
     }
 }
 
-/// The command that shows a violation again.
+/// The command that reproduces a violation.
 fn reproducer(args: &Args, violation: &Violation) -> String {
     format!("bristlecone crash {} --replay '{}'", what(args), violation.history)
 }

@@ -1,4 +1,4 @@
-//! `info`: what this machine can do, and what that means.
+//! `info`: what this machine can do, and what that means for a pool.
 
 use crate::out::{self, Outcome};
 use bristlecone::arch::{self, Flush};
@@ -19,14 +19,14 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The CPU's name, where the system tells it.
+/// The CPU's name, where the system has it.
 fn cpu() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Where to look for the domain of a pool at this path, which need not be there yet.
+/// The path at which to look for the domain of a pool at this path, which need not exist yet.
 fn place(path: &Path) -> Outcome<PathBuf> {
     let around = path.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
     match path.metadata() {
@@ -38,7 +38,7 @@ fn place(path: &Path) -> Outcome<PathBuf> {
     }
 }
 
-/// The domain of a pool there; or why it is not known before there is one.
+/// The domain of a pool there; or the reason why it is not known before a pool exists.
 fn domain(place: &Path) -> Outcome<Result<Domain, String>> {
     match Mapped::domain_at(place) {
         Err(error) if error.kind() == ErrorKind::InvalidInput => Err(format!("{}: {error}", place.display()).into()),
@@ -46,7 +46,7 @@ fn domain(place: &Path) -> Outcome<Result<Domain, String>> {
     }
 }
 
-/// What the flush instruction is to the user.
+/// What the flush instruction means for the user.
 fn flush_note(flush: Flush, domain: Option<Domain>) -> &'static str {
     match (domain, flush) {
         (Some(Domain::Process), _) => "not used here: there is nothing to write back to",
@@ -76,7 +76,7 @@ fn advice(domain: Domain) -> &'static str {
     }
 }
 
-/// What the system does with huge pages: for ordinary memory (shadows and indexes), and for shared memory (pools).
+/// The system's settings for huge pages: for ordinary memory (shadows and indexes), and for shared memory (pools).
 fn huge_pages() -> [String; 2] {
     ["enabled", "shmem_enabled"].map(|which| {
         let text = std::fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{which}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `lin`: what many threads see of a tree, explained by one operation after the other.
+//! `lin`: whether what many threads see of a tree can be explained by one operation after the other.
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Exit code 1 if any history is not linearizable.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Node layout; those of the papers, and more sizes, want a binary with the feature papers
+    /// Node layout; those of the papers, and more sizes, need a binary with the feature papers
     #[arg(long, default_value = ALL, value_parser = PossibleValuesParser::new([ALL].into_iter().chain(layouts())))]
     layout: String,
     /// Slots of a node [default: all that are checked]
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// What the values are [default: both]
     #[arg(long, value_enum)]
     values: Option<ValuesName>,
-    /// Threads of a round; 0: two to eight, another number in each
+    /// Threads of a round; 0: two to eight, a different number in each
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=32))]
     threads: u16,
     /// Seconds in all
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Seed of the rounds
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The seed is that of a round, as a violation prints it, which is repeated
+    /// Take the seed as that of one round, as a violation prints it, and repeat that round
     #[arg(long)]
     repeat: bool,
     /// On a simulated medium that is cut at random moments: what is found after a crash must be explained, too
@@ -84,7 +84,7 @@ impl ValuesName {
     }
 }
 
-/// What is done with a tree.
+/// What to do with a tree.
 #[derive(Debug, Clone, Copy)]
 enum What {
     Rounds,
@@ -95,7 +95,7 @@ enum What {
 }
 
 impl What {
-    /// A planted bug is to be found.
+    /// Whether a planted bug must be found.
     fn is_control(self) -> bool {
         !matches!(self, Self::Rounds | Self::Durable)
     }
@@ -124,7 +124,7 @@ fn checked(of: &dyn Campaigns, campaign: &Campaign, what: What, progress: &(dyn 
     }
 }
 
-/// A campaign that is run.
+/// A campaign on one kind of tree.
 struct Job {
     subject: &'static Subject,
     values: ValuesName,
@@ -187,7 +187,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut as_it_must_be = true;
     for (i, job) in jobs.iter().enumerate() {
         let values = job.values.values();
-        // What one job leaves of its time is for the others.
+        // Time that one job leaves over is shared by the others.
         let time = end.saturating_duration_since(Instant::now()) / (jobs.len() - i) as u32;
         let (name, index, time) = (job.name(), job.subject.index, time.max(Duration::from_millis(1)));
         let campaign = Campaign { name, index, values, time, ..campaign.clone() };
@@ -232,7 +232,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(if as_it_must_be { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The command that looks for a violation again.
+/// The command that searches for a violation again.
 fn reproducer(job: &Job, campaign: &Campaign, seed: u64) -> String {
     format!("bristlecone lin {} --threads {} --repeat --seed {seed}", job.arguments(), campaign.threads)
 }

@@ -1,10 +1,10 @@
-//! `key<TAB>value` lines, as `load` reads them. The fuzz target `load` reads them with this file, too.
+//! `key<TAB>value` lines, as `load` reads them. The fuzz target `load` uses this file, too.
 
 use bristlecone::Error;
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
-/// Longest line read: a key, a tab, the longest record, and the end of the line.
+/// The longest line that is read: a key, a tab, the longest record, and the end of the line.
 pub(crate) const LONGEST: u64 = 32 + (1 << 30);
 
 /// What is wrong with a line.
@@ -44,19 +44,19 @@ fn split(line: &[u8]) -> Result<(u64, &[u8]), Bad> {
     Ok((key, value))
 }
 
-/// Lines, with their numbers, and no longer than memory allows.
+/// Reads lines and numbers them; no line takes more memory than allowed.
 pub(crate) struct Lines {
     input: Box<dyn BufRead>,
     longest: u64,
     line: Vec<u8>,
-    /// Of the line that was read last, from 1 on.
+    /// The number of the line that was read last, from 1 on.
     pub(crate) number: u64,
-    /// Read so far.
+    /// Bytes read so far.
     pub(crate) bytes: u64,
 }
 
 impl Lines {
-    /// The lines of an input. Of those of `longest` bytes and more, only so many bytes are kept.
+    /// The lines of an input. Of a line with `longest` bytes or more, only that many bytes are kept.
     pub(crate) fn new(input: Box<dyn BufRead>, longest: u64) -> Self {
         Self { input, longest, line: Vec::new(), number: 0, bytes: 0 }
     }

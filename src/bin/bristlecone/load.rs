@@ -1,4 +1,4 @@
-//! `load`: lines of a file into a tree.
+//! `load`: reads the lines of a file into a tree.
 
 use crate::lines::{Bad, LONGEST, Lines};
 use crate::out::{self, Outcome};
@@ -47,10 +47,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Bad lines that are told one by one; the others are only counted.
+/// How many bad lines are reported one by one; the others are only counted.
 const TOLD: u64 = 20;
 
-/// What came of the lines.
+/// What became of the lines.
 #[derive(Default)]
 struct Counts {
     loaded: u64,
@@ -63,7 +63,7 @@ impl Args {
         if self.file.as_os_str() == "-" { "standard input".to_owned() } else { self.file.display().to_string() }
     }
 
-    /// The lines, and how many bytes there will be if that is known.
+    /// The lines, and how many bytes there will be, if that is known.
     fn lines(&self) -> Outcome<(Lines, Option<u64>)> {
         let (input, len): (Box<dyn BufRead>, _) = if self.file.as_os_str() == "-" {
             (Box::new(io::stdin().lock()), None)
@@ -83,7 +83,7 @@ impl Args {
         Ok(options.open(&self.place.pool)?)
     }
 
-    /// What the tree is, or is to be.
+    /// The kind of the tree, or of the tree to create.
     fn kind(&self, there: Option<TreeInfo>) -> Outcome<(Shape, Values)> {
         let there = there.map(|info| trees::kind(&info)).transpose()?;
         let layout = self.layout.or(there.map(|(there, _)| there.layout)).unwrap_or(Layout::OneLine);
@@ -113,12 +113,12 @@ impl Args {
                     counts.loaded += 1;
                     counts.replaced += u64::from(was_there);
                     if self.ack {
-                        // The standard output is flushed at each line.
+                        // The standard output is flushed after each line.
                         let told = out::written(writeln!(out, "{key}"));
                         told.map_err(|error| format!("{error}; {} lines are loaded", counts.loaded))?;
                     }
                 }
-                // A line is bad. A pool that is full or damaged is another matter.
+                // A bad line. A pool that is full or damaged is another matter.
                 Err(bad) => {
                     let is_line =
                         !matches!(&bad, Bad::Refused(error) if !matches!(error.kind, ErrorKind::RecordTooLong { .. }));
@@ -146,7 +146,7 @@ impl Args {
     }
 }
 
-/// Puts the line that was read last; returns its key, and whether it was there.
+/// Puts the line that was read last; returns its key, and whether the key was there.
 fn put(tree: &dyn Tree, lines: &Lines) -> Result<(u64, bool), Bad> {
     let (key, value) = lines.entry()?;
     if !tree.accepts(value) {
@@ -155,7 +155,7 @@ fn put(tree: &dyn Tree, lines: &Lines) -> Result<(u64, bool), Bad> {
     tree.put(key, value).map(|was_there| (key, was_there)).map_err(Bad::Refused)
 }
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar on a terminal, nothing elsewhere.
 fn progress(len: Option<u64>) -> ProgressBar {
     let (bar, look) = match len {
         Some(len) => {
@@ -167,7 +167,7 @@ fn progress(len: Option<u64>) -> ProgressBar {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    // The file first: a wrong name, or option, should not leave a new pool behind.
+    // The file first: a wrong name or option should not leave a new pool behind.
     let (mut lines, len) = args.lines()?;
     if !args.place.pool.exists() {
         args.kind(None)?;
@@ -216,7 +216,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         args.place.tree,
         out::counted(keys, "key", "keys"),
     );
-    // Where the acknowledgements go, nothing else does.
+    // Nothing but acknowledgements goes to their output.
     if args.ack {
         out::aside(&out::shown(&summary));
     } else {

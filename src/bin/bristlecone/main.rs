@@ -1,10 +1,10 @@
 //! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
 //!
-//! One file per subcommand; each has its `Args` and a `run`. What they share: [`trees`] (the trees of a pool),
-//! [`subjects`] (what the checkers are run on), [`worker`] (the process that `tour` and `bench` kill); and, with the
-//! benchmarks, [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types that are found at
-//! run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a worker is started,
-//! heard and killed).
+//! There is one file per subcommand; each has its `Args` and a `run`. They share [`trees`] (the trees of a pool),
+//! [`subjects`] (the trees that the checkers run on), [`worker`] (the process that `tour` and `bench` kill). They also
+//! share with the benchmarks [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types
+//! that are chosen at run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a
+//! worker is started, heard and killed).
 
 mod bench;
 mod check;
@@ -81,10 +81,10 @@ fn run(command: Command) -> Outcome {
     }
 }
 
-/// Makes a limit on the size of files (`ulimit -f`) an error like any other, not the end of the process.
+/// Makes a limit on the size of files (`ulimit -f`) an error like any other, instead of ending the process.
 #[cfg(unix)]
 fn outlive_file_size_limits() {
-    // SAFETY: nothing is called when the signal comes; it is ignored.
+    // SAFETY: the signal is ignored, so no handler is ever called.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 

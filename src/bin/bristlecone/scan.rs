@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// The greatest key, included
     #[arg(long, value_name = "KEY", default_value_t = u64::MAX, hide_default_value = true)]
     to: u64,
-    /// Print at most so many
+    /// Print at most this many entries
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
     /// From the greatest key down

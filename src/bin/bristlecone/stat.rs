@@ -19,12 +19,12 @@ pub(crate) struct Args {
 /// A pool's figures.
 struct Figures {
     pool: Stat,
-    /// Bytes of the file that its file system has allocated.
+    /// Bytes that the file system has allocated for the file.
     on_disk: Option<u64>,
     trees: Vec<Tree>,
 }
 
-/// A tree, and what a look at all its leaves found.
+/// A tree, and what a check of all its leaves found.
 struct Tree {
     info: TreeInfo,
     found: Report,
@@ -36,7 +36,7 @@ impl Tree {
         Some(&self.found).filter(|found| found.is_clean() && found.unchecked.is_empty())
     }
 
-    /// How full the leaves are. The last leaf of a chain holds at most the key MAX: it is left out.
+    /// How full the leaves are. The last leaf of a chain holds at most the key MAX, so it is left out.
     fn fill(&self) -> Option<f64> {
         let found = self.sound()?;
         let leaves = found.leaves.saturating_sub(1).max(1);
@@ -67,7 +67,7 @@ impl Figures {
         (self.keys() > 0).then(|| bytes as f64 / self.keys() as f64)
     }
 
-    /// Of an open tree, in memory.
+    /// Bytes of memory per key of an open tree.
     fn memory_per_key(&self) -> Option<f64> {
         let bytes: u64 = self.trees.iter().map(|tree| tree.found.memory).sum();
         (self.keys() > 0).then(|| bytes as f64 / self.keys() as f64)

@@ -1,4 +1,4 @@
-//! The trees that the checkers are run on: `crash` and `lin`.
+//! The trees that the checkers `crash` and `lin` run on.
 
 use bristlecone::crash::{self, Control, History};
 #[cfg(feature = "papers")]
@@ -22,9 +22,9 @@ pub(crate) trait Campaigns: Sync {
     fn control(&self, campaign: &lin::Campaign, control: lin::Control, progress: Found<'_>) -> lin::Outcome;
 }
 
-/// How many histories of how many are done.
+/// How many histories are done, and how many there are.
 type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
-/// What was found so far.
+/// Called with what was found so far.
 type Found<'p> = &'p (dyn Fn(&lin::Outcome) + Sync);
 
 struct Of<N>(PhantomData<fn() -> N>);
@@ -77,7 +77,7 @@ pub(crate) struct Subject {
     pub(crate) campaigns: &'static dyn Campaigns,
 }
 
-/// A table of subjects: of each layout the indexes. Each layout costs seconds of compile time.
+/// A table of subjects: the indexes of each layout. Each layout costs seconds of compile time.
 macro_rules! subjects {
     (@@ [$($index:ident)*] $layout:ty) => {
         &[$(Subject {
@@ -96,7 +96,7 @@ const SUBJECTS: &[&[&[Subject]]] = subjects! {
     [Flat FlatFixed]: OneLine<7>;
 };
 
-/// And larger nodes. NV-Tree's leaves with the index of their paper, too.
+/// Also larger nodes, and NV-Tree's leaves with the index of their paper.
 #[cfg(feature = "papers")]
 const OF_PAPERS: &[&[&[Subject]]] = subjects! {
     [Volatile Persistent]:

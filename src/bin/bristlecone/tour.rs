@@ -1,4 +1,4 @@
-//! `tour`: what the crate is for, in a few seconds.
+//! `tour`: shows what the crate is for, in a few seconds.
 
 use crate::numbers::{self, Keys, Random};
 use crate::out::{self, Outcome};
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Where to put the scratch pool [default: shared memory, else the temporary directory]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Of the keys and of the moments to kill at [default: another one each time]
+    /// Seed of the keys and of the moments to kill at [default: a different one each time]
     #[arg(long)]
     seed: Option<u64>,
     /// Print one JSON object
@@ -36,13 +36,13 @@ struct Round {
     end: End,
     /// Keys acknowledged since the pool was created.
     acknowledged: u64,
-    /// Acknowledged keys that are missing or have another value, and what else should not be there.
+    /// Acknowledged keys that are missing or have another value, and anything else that should not be there.
     lost: u64,
-    /// Opening pool and tree, and reading the first key.
+    /// The time to open pool and tree, and to read the first key.
     reopen: Duration,
     /// Broken invariants.
     broken: Vec<String>,
-    /// The worker's life, from its start to its end.
+    /// The time from the worker's start to its end.
     life: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Round {
     }
 }
 
-/// Opens the pool that a worker left, and looks for every key.
+/// Opens the pool that a worker left, and checks every key.
 fn look(worker: &worker::Args, (end, acknowledged): (End, u64), life: Duration) -> Outcome<Round> {
     let keys = Keys::new(worker.job.seed);
     let has = |value: Option<u64>, key: u64| value == Some(Keys::value(key));
@@ -60,7 +60,7 @@ fn look(worker: &worker::Args, (end, acknowledged): (End, u64), life: Duration) 
     let Reopened { pool, tree, value: first, took: reopen } = worker.reopen(keys.key(0))?;
     let mut lost = u64::from(acknowledged > 0 && !has(first, keys.key(0)));
     lost += (1..acknowledged).filter(|&i| !has(tree.get(keys.key(i)), keys.key(i))).count() as u64;
-    // The insert in flight: whole, or not there. Nothing else.
+    // The insert in flight is there whole, or not at all, and there is nothing else.
     let in_flight = tree.get(keys.key(acknowledged));
     lost += u64::from(in_flight.is_some() && !has(in_flight, keys.key(acknowledged)));
     lost += u64::from(tree.len() != acknowledged + u64::from(in_flight.is_some()));
@@ -71,7 +71,7 @@ fn look(worker: &worker::Args, (end, acknowledged): (End, u64), life: Duration) 
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    // A share of the keys for each life of the worker; the last life ends in order.
+    // Each life of the worker gets a share of the keys; the last life ends orderly.
     let half_share = args.keys / (u64::from(args.kills) + 1) / 2;
     if half_share == 0 {
         return Err(Usage(format!("--keys {} is too few for --kills {}", args.keys, args.kills)).into());
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let start = Instant::now();
         let mut worker = process.start()?;
         let ended = if life < args.kills {
-            // At a random moment, whatever the worker is doing then.
+            // At a random moment, whatever the worker is doing.
             worker.wait_for(process.job.from + half_share + random.below(half_share))?;
             std::thread::sleep(Duration::from_micros(random.below(500)));
             worker.kill()?

@@ -1,4 +1,4 @@
-//! The trees of a pool, whatever their types.
+//! The trees of a pool, whatever their types are.
 
 use crate::out::Outcome;
 use crate::parse::{self, Index, Layout};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// An entry as the command line shows it.
 pub(crate) type Entry = (u64, Vec<u8>);
 
-/// What the subcommands do with a tree, whatever its types. Values are what a user types and sees: the bytes
+/// What the subcommands do with a tree, whatever its types are. Values are what a user types and sees: the bytes
 /// themselves, or a number in decimal.
 pub(crate) trait Tree {
     fn get(&self, key: u64) -> Result<Option<Vec<u8>>>;
@@ -22,7 +22,7 @@ pub(crate) trait Tree {
     /// The entries from either end, one by one.
     fn entries(&self, keys: RangeInclusive<u64>, reverse: bool) -> Box<dyn Iterator<Item = Result<Entry>> + '_>;
     fn len(&self) -> u64;
-    /// Whether `put` takes the value.
+    /// Whether `put` accepts the value.
     fn accepts(&self, value: &[u8]) -> bool;
 }
 
@@ -31,7 +31,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// Numbers to numbers.
+/// Trees from numbers to numbers.
 impl<N: Node, M: Medium> Tree for PTree<N, M> {
     fn get(&self, key: u64) -> Result<Option<Vec<u8>>> {
         let value = self.get(key);
@@ -74,7 +74,7 @@ impl<N: Node, M: Medium> Tree for PTree<N, M> {
     }
 }
 
-/// Numbers to bytes.
+/// Trees from numbers to bytes.
 impl<N: Node, M: Medium> Tree for Map<u64, Vec<u8>, N, M> {
     fn get(&self, key: u64) -> Result<Option<Vec<u8>>> {
         let value = self.get(key)?;
@@ -106,14 +106,14 @@ impl<N: Node, M: Medium> Tree for Map<u64, Vec<u8>, N, M> {
     }
 }
 
-/// What a tree's values are.
+/// The values of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     Numbers,
     Bytes,
 }
 
-/// What it takes to open a tree that a pool has.
+/// The shape and the values of a tree, which are needed to open it.
 pub(crate) fn kind(tree: &TreeInfo) -> Outcome<(Shape, Values)> {
     let unknown = |what: &str| format!("tree '{}' has {what}, which the command line does not read", tree.name);
     if tree.keys != "u64" {
@@ -130,7 +130,7 @@ pub(crate) fn kind(tree: &TreeInfo) -> Outcome<(Shape, Values)> {
     Ok((Shape { layout, slots: tree.slots, index }, values))
 }
 
-/// What messages say of a tree.
+/// Describes a tree's nodes in messages.
 pub(crate) fn nodes(shape: Shape) -> String {
     format!("nodes of {} slots with a {} index", shape.slots, shape.index.name())
 }
@@ -148,12 +148,12 @@ pub(crate) fn open<M: Medium>(pool: &Pool<M>, name: &str, (shape, values): (Shap
     Ok(opened.ok_or_else(unknown)??)
 }
 
-/// The tree of this name, if the pool has it.
+/// The tree with this name, if the pool has one.
 pub(crate) fn find<M: Medium>(pool: &Pool<M>, name: &str) -> Result<Option<TreeInfo>> {
     Ok(pool.trees()?.into_iter().find(|tree| tree.name == name))
 }
 
-/// Opens a tree that is there.
+/// Opens an existing tree.
 fn existing(pool: &Pool, path: &Path, name: &str) -> Outcome<Box<dyn Tree>> {
     let Some(info) = find(pool, name)? else {
         return Err(format!("{}: no tree '{name}'; {}", path.display(), known(pool)?).into());
@@ -161,7 +161,7 @@ fn existing(pool: &Pool, path: &Path, name: &str) -> Outcome<Box<dyn Tree>> {
     open(pool, name, kind(&info)?)
 }
 
-/// The names of a pool's trees, in a sentence.
+/// The names of a pool's trees, as a phrase.
 fn known<M: Medium>(pool: &Pool<M>) -> Result<String> {
     let names: Vec<String> = pool.trees()?.into_iter().map(|tree| format!("'{}'", tree.name)).collect();
     Ok(if names.is_empty() { "the pool has no trees".to_owned() } else { format!("there is {}", names.join(", ")) })
@@ -178,7 +178,7 @@ pub(crate) struct TreeArgs {
 }
 
 impl TreeArgs {
-    /// Opens the tree, lets `work` change it, and closes the pool in order.
+    /// Opens the tree, lets `work` change it, and closes the pool orderly.
     pub(crate) fn changing<T>(&self, work: impl FnOnce(&dyn Tree) -> Outcome<T>) -> Outcome<T> {
         let pool = Pool::open(&self.pool)?;
         let tree = existing(&pool, &self.pool, &self.tree)?;
@@ -193,7 +193,7 @@ impl TreeArgs {
         let pool = Pool::options().open_on(Mapped::open(&self.pool, Mapping::Copy)?)?;
         let tree = existing(&pool, &self.pool, &self.tree)?;
         let result = work(&*tree);
-        // An orderly close would write what nobody sees. The process ends.
+        // An orderly close would write to memory that is then discarded. The process ends anyway.
         std::mem::forget((tree, pool));
         result
     }

@@ -1,4 +1,4 @@
-//! The process that `tour` and `bench` kill: it fills a tree, and its pool is opened again here.
+//! The process that `tour` and `bench` kill: it fills a tree. The code that opens its pool again is here, too.
 
 use crate::out::Outcome;
 use crate::pipe::{Job, Worker};
@@ -32,7 +32,7 @@ pub(crate) struct Reopened {
 }
 
 impl Args {
-    /// Starts a process that does this.
+    /// Starts a process with these arguments.
     pub(crate) fn start(&self) -> Outcome<Worker> {
         let capacity = self.capacity.to_string().into();
         Worker::start([self.pool.clone().into_os_string(), "--capacity".into(), capacity], self.job)
@@ -48,7 +48,7 @@ impl Args {
     }
 }
 
-/// Bytes a pool for so many keys may come to.
+/// The most bytes that a pool for this many keys may take.
 pub(crate) fn capacity(keys: u64) -> u64 {
     (64 << 20) + keys.saturating_mul(64)
 }

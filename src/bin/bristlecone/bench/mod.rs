@@ -1,6 +1,6 @@
-//! `bench`: the default tree next to `BTreeMap`, and how long a pool takes to answer again.
+//! `bench`: the default tree compared with `BTreeMap`, and how long a pool takes until it answers again.
 //!
-//! Other layouts, indexes, threads, maps and stores are for `bristlecone-bench`, a package of its own in the
+//! Other layouts, indexes, threads, maps and stores are measured by `bristlecone-bench`, a separate package in the
 //! repository.
 
 mod reopen;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Where to put the scratch pools [default: shared memory, else the temporary directory]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Of the keys [default: another one each time]
+    /// Seed of the keys [default: a different one each time]
     #[arg(long)]
     seed: Option<u64>,
     /// Print one JSON object
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The most keys that are measured: the tree that is counted takes 64 bytes of memory for each.
+/// The most keys that are measured: the tree whose operations are counted takes 64 bytes of memory for each key.
 const MOST: u64 = 100_000_000;
 
 /// What is measured, and how often.
@@ -45,11 +45,12 @@ struct Plan {
     repeat: u32,
     seed: u64,
     dir: Option<PathBuf>,
-    /// One step for each pass over the keys, and for each opening.
+    /// One step for each pass over the keys, and for each time that a pool is opened.
     bar: ProgressBar,
 }
 
-/// Some figures: the middle one (of an even number, the greater of the two in the middle), the least and the greatest.
+/// The median, the smallest and the greatest of some figures (with an even number of figures, the median is the greater
+/// of the two in the middle).
 #[derive(Debug, Clone, Copy)]
 struct Spread {
     median: f64,
@@ -58,7 +59,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// NaN of none.
+    /// NaN if there are no figures.
     fn of(figures: impl Iterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -72,7 +73,7 @@ impl Spread {
     }
 }
 
-/// In milliseconds.
+/// The spread of these times in milliseconds.
 fn ms(times: &[Duration]) -> Spread {
     Spread::of(times.iter().map(|time| time.as_secs_f64() * 1000.0))
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 /// Keys that a process inserts before it is killed.
 const BEFORE_THE_KILL: u64 = 1000;
 
-/// The pool is filled, and in each repeat opened twice.
+/// The number of steps: the pool is filled once, and opened twice in each repeat.
 pub(super) fn steps(repeats: u32) -> u64 {
     1 + 2 * u64::from(repeats)
 }
 
-/// Opens the pool of so many keys, looks up the last, and closes it in order.
+/// Opens the pool with this many keys, looks up the last one, and closes the pool orderly.
 fn reopen(process: &worker::Args, keys: u64) -> Outcome<Duration> {
     let last = Keys::new(process.job.seed).key(keys - 1);
     let Reopened { pool, tree, value, took } = process.reopen(last)?;
@@ -33,7 +33,7 @@ pub(super) fn measure(plan: &Plan) -> Outcome<[Vec<Duration>; 2]> {
     let mut scratch = Scratch::new(plan.dir.as_deref())?;
     let mut process = worker::Args {
         pool: scratch.file("reopen.pool"),
-        // Nobody knows how far a process gets before it is dead.
+        // It is not known how far a process gets before it is dead.
         capacity: worker::capacity(plan.keys) * 2,
         job: Job { seed: plan.seed, from: 0, to: plan.keys, every: 100 },
     };

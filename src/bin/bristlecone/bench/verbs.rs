@@ -1,4 +1,4 @@
-//! The basic verbs, by the clock and counted.
+//! The basic verbs: how long they take, and what they ask of the medium.
 
 use super::{Plan, Spread};
 use crate::numbers::{Keys, Random};
@@ -10,7 +10,7 @@ use bristlecone::{OneLine, PTree, Pool};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What is done, as often as there are keys.
+/// An operation, which is done once for each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Insert,
@@ -20,7 +20,7 @@ pub(super) enum Verb {
     Remove,
 }
 
-/// How many there are.
+/// The number of verbs.
 const VERBS: usize = Verb::ALL.len();
 
 impl Verb {
@@ -43,7 +43,7 @@ trait OrderedMap {
     fn insert(&mut self, key: u64, value: u64) -> Outcome<()>;
     fn get(&self, key: u64) -> Option<u64>;
     fn update(&mut self, key: u64, value: u64) -> Outcome<()>;
-    /// Goes through all entries, in order; how many have the value that belongs to their key.
+    /// Goes through all entries in order; returns how many have the value that belongs to their key.
     fn scan(&self) -> u64;
     fn remove(&mut self, key: u64) -> Outcome<()>;
 }
@@ -104,7 +104,7 @@ impl OrderedMap for BTreeMap<u64, u64> {
     }
 }
 
-/// A map and the keys it has, or gets.
+/// A map and the keys that it holds, or will hold.
 struct Trial<M> {
     map: M,
     keys: Keys,
@@ -137,7 +137,7 @@ impl<M: OrderedMap> Trial<M> {
             }
             Verb::Scan => all(map.scan(), n)?,
             Verb::Remove => {
-                // Not in the order of the inserts.
+                // In a different order from the inserts.
                 for key in (0..n).rev().map(|i| keys.key(i)) {
                     map.remove(key)?;
                 }
@@ -151,11 +151,11 @@ fn all(found: u64, n: u64) -> Outcome<()> {
     if found == n { Ok(()) } else { Err(format!("{found} of {n} keys were found with their values").into()) }
 }
 
-/// What was found.
+/// The measurements.
 pub(super) struct Found {
-    /// Nanoseconds per operation of the tree and of `BTreeMap`: of each verb, in each repeat.
+    /// Nanoseconds per operation of the tree and of `BTreeMap`, for each verb and repeat.
     times: [Vec<[f64; 2]>; VERBS],
-    /// What the tree asks of its medium.
+    /// What each verb of the tree asks of its medium.
     counts: [Counts; VERBS],
     keys: u64,
     /// What the pools of the timed trees survive.
@@ -171,7 +171,7 @@ impl Found {
         Spread::of(self.times[verb as usize].iter().map(|[_, map]| *map))
     }
 
-    /// The tree's time over the map's, which took its turn in the same repeat.
+    /// The tree's time divided by that of the map in the same repeat.
     pub(super) fn ratio(&self, verb: Verb) -> f64 {
         Spread::of(self.times[verb as usize].iter().map(|[tree, map]| tree / map)).median
     }
@@ -185,12 +185,13 @@ impl Found {
     }
 }
 
-/// Passes over the keys: those of the tree that is counted, and in each repeat those of two that are timed.
+/// Passes over the keys: those on the tree whose operations are counted, and in each repeat those on two maps that are
+/// timed.
 pub(super) fn steps(repeats: u32) -> u64 {
     VERBS as u64 * (1 + 2 * u64::from(repeats))
 }
 
-/// What each verb asks of a medium.
+/// Counts what each verb asks of a medium.
 fn counted(plan: &Plan) -> Outcome<[Counts; VERBS]> {
     let pool = Pool::options().create_on(Counted::new(Dram::zeroed(worker::capacity(plan.keys))))?;
     let tree: PTree<OneLine, _> = pool.tree("bench")?;
@@ -218,7 +219,7 @@ fn timed(plan: &Plan, map: impl OrderedMap, repeat: u32) -> Outcome<[f64; VERBS]
     Ok(times)
 }
 
-/// Counts, and then measures both in turns.
+/// Counts first, and then measures the two maps in turns.
 pub(super) fn measure(plan: &Plan) -> Outcome<Found> {
     let counts = counted(plan)?;
     let mut found = Found { times: Default::default(), counts, keys: plan.keys, domain: Domain::Process };

@@ -1,4 +1,5 @@
-//! What the benchmarks need, too: they compile this folder a second time. It knows no subcommand.
+//! The part that the benchmarks need, too: they compile this folder a second time. It does not depend on any
+//! subcommand.
 
 pub(crate) mod numbers;
 pub(crate) mod out;

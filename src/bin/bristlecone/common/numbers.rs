@@ -1,4 +1,4 @@
-//! Reproducible randomness, and the keys and values that benches and workers use.
+//! Reproducible randomness, and the keys and values that benchmarks and workers use.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -31,7 +31,7 @@ impl Random {
         Self::scale(self.word(), limit)
     }
 
-    /// The number below `limit` that a uniform word stands for.
+    /// Maps a uniform word to a number below `limit`.
     #[inline]
     pub(crate) fn scale(word: u64, limit: u64) -> u64 {
         ((u128::from(word) * u128::from(limit)) >> 64) as u64
@@ -43,7 +43,7 @@ pub(crate) fn seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) >> 32
 }
 
-/// A series of uniform keys without repetition: every index has its own key, and its value follows from the key.
+/// A series of uniform keys without repetition: every index has its own key, and the value follows from the key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keys {
     seed: u64,

@@ -1,4 +1,4 @@
-//! What subcommands return, and how figures look.
+//! What subcommands return, and how figures are printed.
 
 use crate::parse::Usage;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How a subcommand ends: with an exit code, or with an error, which [`end`] tells in one line.
+/// The result of a subcommand: an exit code, or an error, which [`end`] prints on one line.
 pub(crate) type Outcome<T = ExitCode> = Result<T, Box<dyn Error>>;
 
-/// The standard output does not take what is written to it.
+/// Writing to the standard output failed.
 #[derive(Debug)]
 pub(crate) struct Unwritten(io::Error);
 
@@ -23,7 +23,7 @@ impl fmt::Display for Unwritten {
 
 impl Error for Unwritten {}
 
-/// Names the standard output in an error.
+/// Turns a failed write into an error that names the standard output.
 pub(crate) fn written(result: io::Result<()>) -> Result<(), Unwritten> {
     result.map_err(Unwritten)
 }
@@ -38,24 +38,24 @@ pub(crate) fn text(text: &str) -> Result<(), Unwritten> {
     written(writeln!(io::stdout().lock(), "{text}"))
 }
 
-/// Tells something beside the output. Nobody is left to tell if that fails.
+/// Prints text to the standard error. If that fails, there is no other place to report it.
 pub(crate) fn aside(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// A name as it can be shown: a file, or the file system, may have any characters in one, those that steer a terminal
-/// among them.
+/// A name in a form that can be shown: names from files or from the file system may have any characters, including
+/// those that control a terminal.
 pub(crate) fn shown(name: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     name.chars().map(escaped).collect()
 }
 
-/// Whether the reader of our output has gone away.
+/// Whether the reader of the output has closed its end.
 fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<Unwritten>().is_some_and(|error| error.0.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Ends the program: tells an error, and returns the exit code.
+/// Ends the program: prints an error if there is one, and returns the exit code.
 pub(crate) fn end(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(code) => code,
@@ -81,7 +81,7 @@ pub(crate) fn count(n: u64) -> String {
     grouped
 }
 
-/// `n` of something: `1 key`, `2 keys`.
+/// A count with its noun: `1 key`, `2 keys`.
 pub(crate) fn counted(n: u64, what: &str, plural: &str) -> String {
     format!("{} {}", count(n), if n == 1 { what } else { plural })
 }
@@ -98,7 +98,7 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{value:.0} EiB")
 }
 
-/// A time with a fitting unit and three digits.
+/// A time with a suitable unit and three digits.
 pub(crate) fn time(t: Duration) -> String {
     let mut value = t.as_nanos() as f64;
     for unit in ["ns", "µs", "ms"] {
@@ -118,12 +118,12 @@ fn three_digits(value: f64, whole: bool) -> String {
     }
 }
 
-/// Milliseconds, for JSON, to the microsecond.
+/// Milliseconds, rounded to microseconds, for JSON.
 pub(crate) fn ms(t: Duration) -> f64 {
     (t.as_nanos() as f64 / 1000.0).round() / 1000.0
 }
 
-/// Rounded for JSON: figures with more digits than they mean are hard to read.
+/// Rounded, for JSON: figures with more digits than are significant are hard to read.
 pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (value * scale).round() / scale

@@ -1,11 +1,11 @@
-//! Arguments: sizes, layouts, kinds of index.
+//! Parsing of arguments: sizes, layouts, kinds of index.
 
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{IndexKind, Node, OneLine, Options};
 use clap::ValueEnum;
 use std::fmt;
 
-/// A wrong combination of arguments; ends with exit code 2, as those that `clap` finds.
+/// A wrong combination of arguments; ends with exit code 2, like the errors that `clap` finds.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -40,7 +40,7 @@ impl Layout {
         }
     }
 
-    /// Slots of a node, unless others are asked for.
+    /// The default number of slots of a node.
     pub(crate) fn usual_slots(self) -> u32 {
         match self {
             Self::OneLine => <OneLine>::SLOTS as u32,
@@ -104,7 +104,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more bytes than 64 bits count"))
 }
 
-/// The name of a tree: such a name is refused before a pool is made for it.
+/// The name of a tree. An invalid name is refused before a pool is created for it.
 pub(crate) fn tree_name(text: &str) -> Result<String, String> {
     let (len, limit) = (text.len(), Options::MAX_TREE_NAME);
     if (1..=limit).contains(&len) {
@@ -114,7 +114,7 @@ pub(crate) fn tree_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The greatest count: more keys than any pool holds, and few enough to be multiplied by bytes.
+/// The greatest count: more keys than any pool holds, and small enough to be multiplied by bytes.
 const MOST: u64 = 1_000_000_000_000;
 
 /// A count with an optional `k` or `M`, in powers of ten: `1000000`, `1M`, `1_000_000`.
@@ -130,7 +130,7 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("'{text}' is greater than {MOST}"))
 }
 
-/// Bytes of a node's slots, as a number of slots.
+/// Parses the bytes of a node's slots; returns the number of slots.
 pub(crate) fn slots(text: &str) -> Result<u32, String> {
     let bytes = size(text)?;
     let wrong = || format!("a node has 512, 1K, 2K or 4K bytes, not {text}");

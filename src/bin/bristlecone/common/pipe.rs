@@ -1,4 +1,4 @@
-//! A process that inserts keys and acknowledges them on a pipe until it is killed. Both ends of the pipe are here.
+//! A process that inserts keys and acknowledges them on a pipe until it is killed. This file has both ends of the pipe.
 
 use crate::numbers::Keys;
 use crate::out::{self, Outcome};
@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// The subcommand that is the worker.
+/// The subcommand that runs the worker.
 const SUBCOMMAND: &str = "worker";
 
 /// Which keys a worker inserts.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Job {
-    /// Of the series of keys
+    /// Seed of the series of keys
     #[arg(long)]
     pub(crate) seed: u64,
     /// The first key, by its place in the series
@@ -36,7 +36,7 @@ impl Job {
             insert(key, Keys::value(key))?;
             let durable = i + 1;
             if durable.is_multiple_of(self.every) || durable == self.to {
-                // The standard output keeps what does not end in a newline.
+                // The standard output buffers data that does not end in a newline.
                 out::written(out.write_all(&durable.to_le_bytes()).and_then(|()| out.flush()))?;
             }
         }
@@ -52,11 +52,11 @@ impl Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Killed,
-    /// It had inserted all keys and closed the pool in order.
+    /// It had inserted all keys and closed the pool orderly.
     Done,
 }
 
-/// A running worker, seen from the process that started it.
+/// A running worker, as the process that started it sees it.
 #[derive(Debug)]
 pub(crate) struct Worker {
     child: Child,
@@ -65,7 +65,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Runs this program again as a worker; `place` is the arguments that say what it fills.
+    /// Runs this program again as a worker; `place` has the arguments that say what it fills.
     pub(crate) fn start(place: impl IntoIterator<Item = OsString>, job: Job) -> Outcome<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).args(place).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -77,7 +77,7 @@ impl Worker {
         Ok(Self { child, acknowledgements: BufReader::new(pipe), durable: job.from })
     }
 
-    /// Reads one acknowledgement. False when there are no more.
+    /// Reads one acknowledgement. False if there are no more.
     fn read(&mut self) -> io::Result<bool> {
         let mut word = [0; 8];
         match self.acknowledgements.read_exact(&mut word) {
@@ -102,8 +102,8 @@ impl Worker {
         self.end()
     }
 
-    /// Kills a worker that has more to do when the keys before `place` are acknowledged. Returns the place before which all keys
-    /// were in the end.
+    /// Kills the worker, which must have more to do, once the keys before `place` are acknowledged. Returns the place
+    /// before which all keys were acknowledged in the end.
     pub(crate) fn kill_at(mut self, place: u64) -> Outcome<u64> {
         self.wait_for(place)?;
         match self.kill()? {
@@ -121,7 +121,7 @@ impl Worker {
     }
 
     fn end(&mut self) -> Outcome<(End, u64)> {
-        // What was acknowledged before the end is still in the pipe.
+        // Acknowledgements from before the end are still in the pipe.
         while self.read()? {}
         let status = self.child.wait()?;
         match status.code() {
@@ -136,7 +136,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Harmless after it has ended.
+        // Has no effect if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

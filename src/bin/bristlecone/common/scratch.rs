@@ -1,15 +1,15 @@
 //! Places for temporary pools.
 //!
-//! A scratch directory holds a marker, which only its process writes, and on which that process holds a lock for its
-//! life:
+//! A scratch directory holds a marker file. Only its process writes to the marker, and holds a lock on it for as long
+//! as it lives:
 //!
 //! ```text
 //! bristlecone scratch directory DEVICE:INODE      of the marker itself: in a copy of the directory they are wrong
 //! NAME                                            one line for each file that is made here
 //! ```
 //!
-//! Only the files that a marker names are removed, and then the directory if it is empty. What somebody else puts into
-//! it stays, and so does the directory then.
+//! Only the files that a marker names are removed, and then the directory if it is empty. Files that other programs put
+//! into it stay, and then so does the directory.
 
 use crate::out::Outcome;
 use std::fs::{self, File, Metadata};
@@ -23,19 +23,19 @@ const MARKER: &str = ".bristlecone-scratch";
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
-    /// Locked. None once the directory is to stay.
+    /// Locked. `None` once the directory should be kept.
     marker: Option<File>,
-    /// What was made in it.
+    /// The files that were made in it.
     made: Vec<PathBuf>,
 }
 
 impl Scratch {
-    /// A new directory below `parent`, or where temporary pools are best.
+    /// Makes a new directory below `parent`, or by default where temporary pools are best.
     pub(crate) fn new(parent: Option<&Path>) -> Outcome<Self> {
         let shared = Path::new("/dev/shm");
         let scratch = match parent {
             Some(parent) => Self::below(parent)?,
-            // Shared memory if there is any: no disk is slower than the tree then.
+            // Shared memory if there is any: then no disk is slower than the tree.
             None if cfg!(target_os = "linux") => Self::below(shared).or_else(|_| Self::below(&std::env::temp_dir()))?,
             None => Self::below(&std::env::temp_dir())?,
         };
@@ -60,17 +60,18 @@ impl Scratch {
         Err(format!("{}: full of old scratch directories, bristlecone-*", parent.display()).into())
     }
 
-    /// A file in it, or a directory, which is to be made. A directory stays if the process is killed: nothing proves
-    /// whose the files in it are.
+    /// The path of a file, or of a directory, that will be made in it. A directory stays if the process is killed,
+    /// because nothing proves whose files are in it.
     pub(crate) fn file(&mut self, name: &str) -> PathBuf {
         let path = self.path.join(name);
-        // A file that the marker does not name stays if the process is killed, no more.
+        // If this fails, the marker does not name the file, and the file stays if the process is killed. Nothing worse
+        // happens.
         let _ = self.marker.as_ref().map(|mut marker| marker.write_all(format!("{name}\n").as_bytes()));
         self.made.push(path.clone());
         path
     }
 
-    /// Leaves it behind for the user to look at, where no later run sweeps it away; tells where.
+    /// Keeps the directory for the user to inspect, where no later run removes it; returns its path.
     pub(crate) fn keep(&mut self) -> &Path {
         if self.marker.take().is_some() {
             let _ = fs::remove_file(self.path.join(MARKER));
@@ -82,7 +83,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let Some(marker) = self.marker.take() else { return };
-        // The directory at this path is the one that was made.
+        // Makes sure that the directory at this path is still the one that was made.
         let path = self.path.join(MARKER);
         if !fs::symlink_metadata(&path).is_ok_and(|there| marker.metadata().is_ok_and(|own| same(&own, &there))) {
             return;
@@ -102,7 +103,7 @@ impl Drop for Scratch {
 /// Makes the marker of a directory that this process has just made.
 fn mark(directory: &Path) -> io::Result<File> {
     let mut marker = File::create_new(directory.join(MARKER))?;
-    // Without a lock, or cut short, it is no marker: then the directory stays if the process is killed.
+    // Without a lock, or cut short, the marker is not valid: then the directory stays if the process is killed.
     if marker.try_lock().is_ok() {
         let _ = marker.write_all(head(&marker.metadata()?).as_bytes());
     }
@@ -130,7 +131,7 @@ fn identity(_meta: &Metadata) -> [u64; 2] {
     [0; 2]
 }
 
-/// What processes that were killed have left.
+/// What killed processes have left behind.
 #[cfg(target_os = "linux")]
 mod leftovers {
     use super::{MARKER, Scratch, fs, head, io};
@@ -141,18 +142,19 @@ mod leftovers {
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
-    /// More than any marker has.
+    /// Longer than any marker.
     const LONGEST: u64 = 4096;
 
     impl Scratch {
-        /// Removes what markers beside this directory prove to be of killed processes of the same user.
+        /// Removes directories beside this one if their markers prove that they belong to killed processes of the same
+        /// user.
         pub(super) fn sweep(&self) {
             let user = self.marker.as_ref().and_then(|marker| marker.metadata().ok()).map(|own| own.uid());
             let (Some(user), Some(parent)) = (user, self.path.parent()) else { return };
             for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
                 let path = entry.path();
                 if path != self.path && is_name(&entry.file_name()) {
-                    // Whatever says that it is no leftover is a reason to leave it.
+                    // An error means that it may not be a leftover, so it stays.
                     let _ = clear(&path, user);
                 }
             }
@@ -165,8 +167,8 @@ mod leftovers {
         numbers.is_some_and(|(process, n)| process.parse::<u32>().is_ok() && n.parse::<u32>().is_ok())
     }
 
-    /// Removes a leftover. All that is looked at and removed is reached from the directory that was opened, wherever
-    /// the path leads meanwhile.
+    /// Removes a leftover. Everything that is examined and removed is reached from the directory that was opened,
+    /// wherever the path leads meanwhile.
     fn clear(path: &Path, user: u32) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let directory = File::from(openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty())?);

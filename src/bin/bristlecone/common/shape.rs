@@ -1,8 +1,8 @@
-//! Trees whose types are found at run time: from names and numbers to the crate's generic types.
+//! Trees whose types are chosen at run time: from names and numbers to the crate's generic types.
 
 use crate::parse::{Index, Layout};
 
-/// What a tree's nodes are, and where its index lives.
+/// The nodes of a tree, and where its index lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) layout: Layout,
@@ -11,14 +11,14 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// With nodes of the usual size.
+    /// A shape with nodes of the default size.
     pub(crate) fn usual(layout: Layout, index: Index) -> Self {
         Self { layout, slots: layout.usual_slots(), index }
     }
 }
 
-/// Runs `$body` with `$n` standing for the type of nodes; `None` if a node of this layout has none of these sizes.
-/// (`OneLine` has one size.) Each type costs seconds of compile time.
+/// Runs `$body` with `$n` as the type of the nodes; `None` if nodes of this layout have none of these sizes. (`OneLine`
+/// has one size.) Each type costs seconds of compile time.
 macro_rules! with_type {
     ($shape:expr, [$($size:literal)*], $n:ident => $body:expr) => {
         match ($shape.layout, $shape.slots) {

@@ -1,4 +1,4 @@
-//! `kill`: real processes, really killed, in the middle of everything that they may do with a pool.
+//! `kill`: real processes, killed with SIGKILL in the middle of everything that they may do with a pool.
 
 mod process;
 mod verify;
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Where the index lives [default: each in turn]
     #[arg(long)]
     index: Option<Index>,
-    /// Of what is done, and of the moments to kill at [default: another one each time]
+    /// Seed of what is done, and of the moments to kill at [default: a different one each time]
     #[arg(long)]
     seed: Option<u64>,
     /// Where to put the scratch pools [default: shared memory, else the temporary directory]
@@ -78,10 +78,10 @@ impl Control {
     }
 }
 
-/// Bytes of a segment: small, so that it is seen if one is not given back.
+/// Size of a segment in bytes: small, so that it shows if one is not given back.
 const SEGMENT: u64 = 16 << 10;
 
-/// Used bytes are looked at after every so many kills of a pool.
+/// The bytes in use are measured after this many kills of a pool.
 const UNTIL_FILLED: u64 = 4;
 
 impl Args {
@@ -112,7 +112,7 @@ impl Args {
     }
 }
 
-/// Layouts and indexes that are meant.
+/// The layouts and indexes that were selected.
 fn kinds(args: &Args) -> impl Iterator<Item = (Layout, Index)> {
     let (layout, index) = (args.layout, args.index);
     let indexes = |of| Index::value_variants().iter().map(move |&index| (of, index));
@@ -120,14 +120,14 @@ fn kinds(args: &Args) -> impl Iterator<Item = (Layout, Index)> {
     all.filter(move |(of, with)| layout.is_none_or(|layout| layout == *of) && index.is_none_or(|index| index == *with))
 }
 
-/// A pool, what its threads have put into it, and what it took.
+/// A pool, what its threads have put into it, and how much space it took.
 struct Victim {
     args: Args,
     pool: PathBuf,
     copy: PathBuf,
     contents: Vec<Content>,
     kills: u64,
-    /// Bytes in use with the same content, again and again.
+    /// Bytes in use with the same content, measured repeatedly.
     used: Vec<u64>,
 }
 
@@ -147,7 +147,7 @@ impl Victim {
     /// One life of a process, and its end.
     fn round(&mut self, life: u64, random: &mut Random, found: &mut Found) -> Outcome<()> {
         let mut worker = Worker::start(&self.args, &self.pool, life)?;
-        // Often while it opens the pool and recovers what the kill before has left.
+        // Often while it opens the pool and recovers what the previous kill has left.
         let moment = if random.below(4) == 0 { random.below(4000) } else { 2000 + random.below(40_000) };
         worker.run(Duration::from_micros(moment))?;
         if random.below(3) == 0
@@ -162,7 +162,7 @@ impl Victim {
         self.kills += 1;
         found.kills += 1;
         found.acknowledged += acknowledged.iter().sum::<u64>();
-        // Sometimes the next process is the first one to see what this one left.
+        // Sometimes only a copy is checked, so that the next process is the first one to see what this one left.
         let looked_at = if random.below(2) == 0 && self.pool.exists() {
             copy(&self.pool, &self.copy)?;
             &self.copy
@@ -180,7 +180,7 @@ impl Victim {
         Ok(())
     }
 
-    /// The most bytes that the same content took, in the first half of what was seen, and in the second.
+    /// The most bytes that the same content took in the first half of the measurements, and in the second half.
     fn halves(&self) -> Option<(u64, u64)> {
         let (first, second) = self.used.split_at(self.used.len() / 2);
         Some((*first.iter().max()?, *second.iter().max()?)).filter(|_| self.used.len() >= 4)
@@ -188,21 +188,22 @@ impl Victim {
 
     /// By how many bytes it has grown.
     fn leaked(&self) -> Option<u64> {
-        // Leaves are as full as chance has it, and of few looks the first ones may all have seen fuller leaves than the others.
+        // How full leaves are depends on chance. With few measurements, all of the first half may have had fuller
+        // leaves than the second.
         let looks = self.used.len() as u64;
         let chance = |before: u64| before / 20 + before / looks + 4 * SEGMENT;
         self.halves().map(|(before, after)| after.saturating_sub(before + chance(before)))
     }
 }
 
-/// What came of all rounds.
+/// The results of all rounds.
 #[derive(Default)]
 struct Found {
     kills: u64,
     copies: u64,
     acknowledged: u64,
     wrong: Wrong,
-    /// Pools in which something was made wrong, and those in which something was found wrong.
+    /// The number of pools in which a fault was planted, and in which something was found wrong.
     planted: u64,
     wrong_rounds: u64,
 }
@@ -223,7 +224,7 @@ impl Found {
     }
 }
 
-/// Copies what is in use of a file.
+/// Copies a file.
 fn copy(from: &Path, to: &Path) -> Outcome<()> {
     std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", to.display()).into())
 }
@@ -252,7 +253,7 @@ pub(crate) fn run(mut args: Args) -> Outcome {
             found.wrong(life, "of the process", Wrong { problems, ..Wrong::default() });
             break;
         }
-        // A planted bug is found again and again.
+        // A planted bug is found in more than one round.
         if args.control.is_none() && !found.wrong.is_nothing() {
             break;
         }

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Changes of a thread until the process closes the pool in order, and opens it again.
+/// Changes per thread until the process closes the pool orderly and opens it again.
 const UNTIL_CLOSE: usize = 1500;
 
-/// The killed process's side: it never ends by itself, but with an error.
+/// The killed process's side: it never ends by itself, except with an error.
 pub(super) fn work(args: &Args, pool: &Path, life: u64) -> Outcome {
     let threads = args.threads;
     let mut series: Vec<Series> = (0..threads).map(|thread| Series::new(args.seed(), life, thread, threads)).collect();
@@ -29,7 +29,7 @@ pub(super) fn work(args: &Args, pool: &Path, life: u64) -> Outcome {
         }
         let thread = |(thread, series): (usize, &mut Series)| -> io::Result<()> {
             for op in series.take(UNTIL_CLOSE) {
-                // One system call: eight bytes are in the pipe, or not.
+                // One system call: either all eight bytes are in the pipe, or none.
                 let acknowledge = || (&out).write_all(&(thread as u64).to_le_bytes());
                 if early {
                     acknowledge()?;
@@ -52,13 +52,13 @@ pub(super) fn work(args: &Args, pool: &Path, life: u64) -> Outcome {
     }
 }
 
-/// A running process, seen from the one that started it.
+/// A running process, as the one that started it sees it.
 pub(super) struct Worker {
     child: Child,
     pipe: ChildStdout,
-    /// Of each thread, how many changes it acknowledged.
+    /// For each thread, how many changes it acknowledged.
     pub(super) acknowledged: Vec<u64>,
-    /// Bytes of an acknowledgement that is not whole yet.
+    /// Bytes of an acknowledgement that is not complete yet.
     partial: Vec<u8>,
 }
 
@@ -72,7 +72,7 @@ impl Worker {
         Ok(Self { child, pipe, acknowledged: vec![0; args.threads as usize], partial: Vec::new() })
     }
 
-    /// Reads what is acknowledged by now. False at the end of the pipe.
+    /// Reads everything that is acknowledged by now. False at the end of the pipe.
     fn drain(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 1 << 12];
         loop {
@@ -93,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// Lets the process work for a time. False if it ended by itself.
+    /// Lets the process work for some time. False if it ended by itself.
     pub(super) fn run(&mut self, time: Duration) -> io::Result<bool> {
         let end = Instant::now() + time;
         loop {
@@ -112,8 +112,8 @@ impl Worker {
         Ok(Pid::from_raw(self.child.id().cast_signed()).ok_or("no process has the number 0")?)
     }
 
-    /// Stops the process, copies its pool, and lets it go on. Returns what was acknowledged when it stood still; `None` if
-    /// it ended instead.
+    /// Stops the process, copies its pool, and lets it continue. Returns what was acknowledged while it was stopped;
+    /// `None` if it ended instead.
     pub(super) fn stop_and_copy(&mut self, pool: &Path, copy: &Path) -> Outcome<Option<Vec<u64>>> {
         let pid = self.pid()?;
         kill_process(pid, Signal::STOP)?;
@@ -123,7 +123,7 @@ impl Worker {
         }
         self.drain()?;
         let acknowledged = self.acknowledged.clone();
-        // A process that stands still before it made its pool has none.
+        // A process that is stopped before it created its pool has none.
         let there = pool.exists();
         if there {
             super::copy(pool, copy)?;
@@ -150,7 +150,7 @@ fn was_killed(status: ExitStatus) -> bool {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Harmless after it has ended.
+        // Has no effect if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -7,7 +7,7 @@ use bristlecone::Pool;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Of one thread: what its acknowledged changes have made, and what the change in flight makes of that.
+/// For one thread: the content after its acknowledged changes, and the content after the change in flight, too.
 struct Expected {
     sure: Content,
     perhaps: Content,
@@ -16,13 +16,13 @@ struct Expected {
 /// What was found wrong.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wrong {
-    /// Acknowledged changes that are not there.
+    /// Acknowledged changes that are missing.
     pub(super) lost: u64,
-    /// What nobody has put there.
+    /// Content that no change has made.
     pub(super) invented: u64,
-    /// Broken invariants, and what could not be done.
+    /// Broken invariants, and operations that failed.
     pub(super) problems: Vec<String>,
-    /// Something was made wrong, to see it found.
+    /// A fault was planted, to see that it is found.
     pub(super) planted: bool,
 }
 
@@ -37,7 +37,7 @@ impl Wrong {
         self.problems.extend(other.problems);
     }
 
-    /// Compares what is there of a key with the two values that it may have.
+    /// Compares the value of a key with the two values that it may have.
     fn compare<V: PartialEq>(&mut self, found: Option<V>, sure: Option<V>, perhaps: Option<V>) {
         if found != sure && found != perhaps {
             if sure.is_none() && perhaps.is_none() {
@@ -49,8 +49,8 @@ impl Wrong {
     }
 }
 
-/// Opens the pool that a kill left, and compares it with what each thread had before its life and has acknowledged since.
-/// Returns what there is.
+/// Opens the pool that a kill left, and compares it with what each thread had before this life of the process and has
+/// acknowledged since. Returns the content that was found.
 pub(super) fn left(
     args: &Args,
     pool: &Path,
@@ -74,7 +74,7 @@ pub(super) fn left(
     let mut wrong = Wrong::default();
     let nothing = before.iter().all(|content| *content == Content::default()) && acknowledged.iter().all(|&n| n == 0);
     if !nothing {
-        // As the kill left it, before anything repairs it.
+        // The pool as the kill left it, before anything repairs it.
         let checked = Pool::options().read_only(true).open(pool).and_then(|pool| pool.check());
         match checked {
             Ok(report) => wrong.problems.extend(report.violations.iter().map(ToString::to_string)),
@@ -113,7 +113,7 @@ pub(super) fn left(
         }
         known_numbers += content.numbers.len();
         known_records += content.records.len();
-        // Of changes of the tree as a whole, all is there or nothing.
+        // Changes of a tree as a whole are there completely, or not at all.
         if content.own != sure.own && content.own != perhaps.own {
             let is_new =
                 |(key, value): (&u64, &u64)| sure.own.get(key) != Some(value) && perhaps.own.get(key) != Some(value);
@@ -137,7 +137,7 @@ fn keys<'e>(one: &'e Entries, other: &'e Entries) -> impl Iterator<Item = &'e u6
     keys.into_keys()
 }
 
-/// Gives the trees the content with every key, and tells how many bytes of the pool are in use then.
+/// Gives the trees the content with every key, and returns how many bytes of the pool are then in use.
 pub(super) fn filled(args: &Args, pool: &Path) -> Outcome<(Vec<Content>, u64)> {
     let opened = args.options().open(pool)?;
     let trees = work::open(&opened, args.shape(), args.threads as usize)?;

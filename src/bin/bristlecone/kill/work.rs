@@ -1,4 +1,4 @@
-//! What the threads of a killed process do. It follows from the seed, so the process that watches knows it.
+//! What the threads of a killed process do. It follows from the seed, so the process that watches them knows it.
 
 use crate::numbers::{Random, mix};
 use crate::shape::{Shape, with_type};
@@ -6,31 +6,31 @@ use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, PTree, Pool, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Keys of a thread in each of the trees that all threads share.
+/// Keys per thread in each of the trees that all threads share.
 pub(super) const KEYS: u64 = 400;
-/// Keys of the tree that a thread has for itself.
+/// Keys of the tree that only one thread uses.
 const OWN_KEYS: u64 = 150;
 
 pub(super) type Entries = BTreeMap<u64, u64>;
 
-/// A change, by one thread, of its own keys.
+/// A change by one thread of its own keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Op {
     Insert(u64, u64),
     Update(u64, u64),
     Remove(u64),
-    /// Any part of it may be there after a kill.
+    /// After a kill, any part of it may be there.
     Batch(Vec<(u64, u64)>),
     Put(u64, u64),
     Delete(u64),
     OwnInsert(u64, u64),
     OwnClear,
     OwnLoad(u64),
-    /// The thread's own tree is deleted, and made anew when it is next used.
+    /// The thread's own tree is deleted, and created again when it is next used.
     OwnDrop,
 }
 
-/// The changes of one thread in one life of the process, without end.
+/// The endless changes of one thread in one life of the process.
 pub(super) struct Series {
     random: Random,
     thread: u64,
@@ -42,7 +42,7 @@ impl Series {
         Self { random: Random::new(mix(seed ^ mix(life << 16 | thread))), thread, threads }
     }
 
-    /// Neighbours belong to different threads; half of all keys lie close together, the others far apart.
+    /// Neighbours belong to different threads. Half of all keys lie close together, the others far apart.
     fn key(&mut self) -> u64 {
         key(self.random.below(KEYS), self.thread, self.threads)
     }
@@ -77,11 +77,11 @@ impl Iterator for Series {
     }
 }
 
-/// What the trees hold of one thread's keys.
+/// What the trees hold for one thread's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) numbers: Entries,
-    /// What the records stand for.
+    /// The numbers that the records encode.
     pub(super) records: Entries,
     pub(super) own: Entries,
 }
@@ -112,20 +112,20 @@ fn loaded(n: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..n).map(|key| (key, !key))
 }
 
-/// A record for a number. Every byte follows from the number; a few are long.
+/// A record for a number. Every byte follows from the number; a few records are long.
 pub(super) fn record(value: u64) -> Vec<u8> {
     let len = if value.is_multiple_of(64) { 8 + value / 64 % 6000 } else { 8 + value / 64 % 120 };
     mix(value).to_le_bytes().into_iter().cycle().take(len as usize).collect::<Vec<_>>()
 }
 
-/// The trees of a pool, whatever their types.
+/// The trees of a pool, whatever their types are.
 pub(super) trait Trees: Sync {
     fn perform(&self, thread: usize, op: &Op) -> Result<()>;
     fn numbers(&self) -> Entries;
     fn records(&self) -> Result<BTreeMap<u64, Vec<u8>>>;
-    /// Of the thread's own tree.
+    /// The entries of the thread's own tree.
     fn own(&self, thread: usize) -> Result<Entries>;
-    /// What is broken in any of them.
+    /// The broken invariants of all trees.
     fn broken(&self) -> Vec<String>;
 }
 
@@ -137,7 +137,7 @@ struct Of<N: Node> {
     own: Vec<Mutex<Option<PTree<N>>>>,
 }
 
-/// Opens the trees of a pool for so many threads, or makes them.
+/// Opens the trees of a pool for this many threads, or creates them.
 pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn Trees>> {
     fn of<N: Node>(pool: &Pool, index: IndexKind, threads: usize) -> Result<Box<dyn Trees>> {
         let (numbers, records) = (pool.tree_with("numbers", index)?, pool.map_with("records", index)?);
