@@ -99,7 +99,7 @@ pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
     })
 }
 
-/// Applies the operation to a pool whose tree was closed orderly. The tree must be opened, or created, again.
+/// Applies the operation to a pool whose tree was closed in order. The tree must be opened, or created, again.
 pub(super) fn of_pool(op: Op, pool: Pool<Sim>, sim: &Sim) -> Result<Pool<Sim>> {
     if op == Op::Drop {
         return pool.drop_tree(TREE).map(|()| pool);

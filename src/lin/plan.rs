@@ -44,7 +44,7 @@ pub(super) enum Opened {
     New,
     /// It was closed and opened: no leaf has been touched yet.
     Closed,
-    /// It was not closed orderly.
+    /// It was not closed in order.
     Crashed,
 }
 

@@ -176,7 +176,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`]: there is no file, and creating one is not allowed.
+    /// - [`ErrorKind::NotFound`]: there is no file, and creating one is not allowed.
     /// - [`ErrorKind::NotAPool`], [`ErrorKind::NotAFile`], [`ErrorKind::Version`], [`ErrorKind::Features`],
     ///   [`ErrorKind::Superblock`], [`ErrorKind::Truncated`], [`ErrorKind::Corrupt`]: the file cannot be used, and is
     ///   left as it is.
