@@ -56,10 +56,10 @@ pub(crate) struct Args {
     /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory]
     #[arg(long, value_name = "dram|shm|DIR")]
     medium: Option<Place>,
-    /// Flush as persistent memory wants it (power), or not at all (none)
+    /// Flush as persistent memory requires it (power), or not at all (none)
     #[arg(long, default_value = "none")]
     flush: Flush,
-    /// Wait so long for each flushed line; the papers' number is 300 [default: 0, for figures 300]
+    /// Nanoseconds to wait for each flushed line; the papers' number is 300 [default: 0, for figures 300]
     #[arg(long, value_name = "NS")]
     slow: Option<u64>,
     /// Repeats
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// Operations between two readings of the clock
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
-    /// Of the keys [default: another one each time]
+    /// Seed of the keys [default: a different one each time]
     #[arg(long)]
     seed: Option<u64>,
     /// Leave out the pass that counts lines and fences
@@ -184,7 +184,7 @@ impl Args {
         })
     }
 
-    /// What was asked for with `--figure`.
+    /// The plan for `--figure`.
     pub(crate) fn figures(self) -> Outcome<figure::Plan> {
         let Place::Directory(directory) = self.medium.unwrap_or_default() else {
             return Err(Usage("--medium dram has no lines to flush".to_owned()).into());

@@ -1,29 +1,29 @@
-//! std's map as a subject, and what it takes to lend out a map that changes through `&mut` only.
+//! std's map as a subject, and a wrapper for maps that change only through `&mut`.
 
 use crate::ordered_map::OrderedMap;
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 
-/// A map that changes through `&mut` only, in the hands of one thread: where the others take a lock, it costs nothing.
+/// A map that changes only through `&mut`, used by one thread: where other maps take a lock, this costs nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Alone<T>(UnsafeCell<T>);
 
-// SAFETY: it is used in one thread at a time, because an `OrderedMap` made of it says that it is not shared, and
+// SAFETY: it is used by one thread at a time, because an `OrderedMap` made from it says that it is not shared, and
 // `Phases::new` refuses such a subject for more than one thread.
 unsafe impl<T: Send> Sync for Alone<T> {}
 
 impl<T> Alone<T> {
     #[inline]
     pub(crate) fn read(&self) -> &T {
-        // SAFETY: nobody else has a reference, as in `write`; those of `read` may be many.
+        // SAFETY: there is no `&mut` reference, as in `write`; there may be several references from `read`.
         unsafe { &*self.0.get() }
     }
 
-    /// Changes the map. `change` must not reach the map but through its argument.
+    /// Changes the map. `change` must not reach the map except through its argument.
     #[inline]
     pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: one thread uses the map, and the subjects that are made of it neither keep a reference from `read`
-        // across a call, nor come back here from within `change`.
+        // SAFETY: one thread uses the map, and the subjects made from it neither keep a reference from `read` across a
+        // call, nor call back here from within `change`.
         change(unsafe { &mut *self.0.get() })
     }
 }

@@ -1,4 +1,5 @@
-//! Figures as a picture: grouped bars, on a logarithmic scale, because a scan and a store are four digits apart.
+//! Figures as a picture: grouped bars on a logarithmic scale, because a scan and a store differ by a factor of about
+//! ten thousand.
 
 use std::fmt::Write;
 
@@ -7,21 +8,21 @@ const GAP: f64 = 24.0;
 const LEFT: f64 = 64.0;
 const TOP: f64 = 64.0;
 const HEIGHT: f64 = 300.0;
-/// Of a line of the legend.
+/// Height of a line of the legend.
 const LINE: f64 = 18.0;
-/// Of a letter of a group's label, on average.
+/// Average width of a letter of a group's label.
 const LETTER: f64 = 6.5;
-/// Of an entry of the legend.
+/// Width of an entry of the legend.
 const ENTRY: f64 = 190.0;
 
-/// Colours that people who see few of them can tell apart (Tol's, muted), then shades of them.
+/// Colours that people with impaired colour vision can tell apart (Tol's, muted), then shades of them.
 const COLOURS: [&str; 9] =
     ["#332288", "#88ccee", "#44aa99", "#117733", "#999933", "#ddcc77", "#cc6677", "#882255", "#aa4499"];
 
-/// The bars of one contestant: a value for each group that it has a bar in.
+/// The bars of one contestant: a value for each group in which it has a bar.
 pub(crate) type Series = (String, Vec<Option<f64>>);
 
-/// One bar per series in each group; `unit` is what the values are.
+/// Draws one bar per series in each group; `unit` is the unit of the values.
 pub(crate) fn draw(title: &str, unit: &str, groups: &[String], series: &[Series]) -> String {
     let values = || series.iter().flat_map(|(_, bars)| bars.iter().flatten().copied()).filter(|value| *value > 0.0);
     let bottom = values().fold(f64::INFINITY, f64::min).log10().floor();

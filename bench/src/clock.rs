@@ -1,4 +1,4 @@
-//! Time per operation: of batches, because reading the clock takes as long as a quick operation.
+//! Time per operation. It is measured for batches, because reading the clock takes as long as a quick operation.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,17 +7,17 @@ use std::time::Instant;
 /// The times of one contestant and mix.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Times {
-    /// Nanoseconds per operation, of each batch of all threads and repeats.
+    /// Nanoseconds per operation, for each batch of all threads and repeats.
     batches: Vec<f32>,
-    /// Nanoseconds per operation, of each repeat as a whole: from its start to its end, by the operations of all
-    /// threads.
+    /// Nanoseconds per operation, for each repeat as a whole: the time from its start to its end, divided by the
+    /// operations of all threads.
     pub(crate) runs: Vec<f64>,
-    /// The same in CPU time, of all threads together, which other processes lengthen less. Empty where the system does
-    /// not tell it.
+    /// The same in CPU time of all threads together, which other processes affect less. Empty where the system does not
+    /// report it.
     pub(crate) cpu: Vec<f64>,
 }
 
-/// The repeats as a whole.
+/// Statistics of the repeats as a whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runs {
     pub(crate) median: f64,
@@ -26,7 +26,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// NaN of none.
+    /// NaN if there are no values.
     pub(crate) fn of(values: &[f64]) -> Self {
         Self {
             median: median(values),
@@ -36,14 +36,14 @@ impl Runs {
     }
 }
 
-/// What is told of the times.
+/// What is reported about the times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Summary {
-    /// Of the batches.
+    /// Over the batches.
     pub(crate) median: f64,
-    /// Of the batches.
+    /// Over the batches.
     pub(crate) p99: f64,
-    /// Of the batches.
+    /// Over the batches.
     pub(crate) min: f64,
     /// The repeats as a whole.
     pub(crate) run: Runs,
@@ -52,7 +52,7 @@ pub(crate) struct Summary {
 }
 
 impl Times {
-    /// One repeat more.
+    /// Adds one repeat.
     pub(crate) fn add(&mut self, spent: Spent) {
         self.runs.push(spent.run);
         self.cpu.extend(spent.cpu);
@@ -75,7 +75,7 @@ impl Times {
     }
 }
 
-/// The middle one, or the mean of the middle two; NaN of none.
+/// The middle value, or the mean of the two middle ones; NaN if there are none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_unstable_by(f64::total_cmp);
@@ -87,8 +87,9 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// CPU time that this process has had, in nanoseconds, where the system tells it. Of the process and not of the
-/// measuring threads: some contestants have others do a part of the work. Everything else waits meanwhile.
+/// The CPU time that this process has used, in nanoseconds, where the system reports it. It is that of the process and
+/// not of the measuring threads, because some contestants let other threads do a part of the work. Everything else
+/// waits meanwhile.
 fn cpu_time() -> Option<f64> {
     #[cfg(target_os = "linux")]
     {
@@ -99,11 +100,11 @@ fn cpu_time() -> Option<f64> {
     None
 }
 
-/// Told by a thread what it has done, so that it reads the clock once in a while.
+/// A thread tells it what it has done, so that it reads the clock once in a while.
 #[derive(Debug)]
 pub(crate) struct Tick {
     batch: u64,
-    /// Operations since the clock was read.
+    /// Operations since the clock was last read.
     done: u64,
     /// Operations before that.
     before: u64,
@@ -120,12 +121,12 @@ impl Tick {
         Self { batch, done: 0, before: 0, start, last: start, batches }
     }
 
-    /// One that never looks at the clock.
+    /// A tick that never reads the clock.
     pub(crate) fn idle() -> Self {
         Self::start(u64::MAX)
     }
 
-    /// So many operations are done.
+    /// Notes that this many operations are done.
     #[inline]
     pub(crate) fn done(&mut self, operations: u64) {
         self.done += operations;
@@ -142,7 +143,7 @@ impl Tick {
         self.before += std::mem::take(&mut self.done);
     }
 
-    /// All operations.
+    /// The number of all operations.
     pub(crate) fn operations(&self) -> u64 {
         self.before + self.done
     }
@@ -151,18 +152,18 @@ impl Tick {
 /// The work of one thread.
 pub(crate) type Work<'w> = Box<dyn FnOnce(&mut Tick) + Send + 'w>;
 
-/// What some work took.
+/// The time that some work took.
 #[derive(Debug)]
 pub(crate) struct Spent {
-    /// Nanoseconds per operation, from the start to the end, by the operations of all threads.
+    /// Nanoseconds per operation: the time from the start to the end, divided by the operations of all threads.
     pub(crate) run: f64,
-    /// The same in CPU time, where the system tells it.
+    /// The same in CPU time, where the system reports it.
     pub(crate) cpu: Option<f64>,
-    /// Nanoseconds per operation, of each batch.
+    /// Nanoseconds per operation, for each batch.
     batches: Vec<f32>,
 }
 
-/// Has the work done, by a thread each, and reads the clock after every `batch` operations.
+/// Runs each piece of work on a thread of its own, and reads the clock after every `batch` operations.
 pub(crate) fn spend(batch: u64, work: Vec<Work<'_>>) -> Spent {
     let timed = |work: Work<'_>| {
         let mut tick = Tick::start(batch);

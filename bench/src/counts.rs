@@ -1,27 +1,28 @@
 //! Lines, fences, order points and bytes per operation: exact, and the same on every machine.
 //!
-//! # What is to be expected of an insert
+//! # Expected counts of an insert
 //!
 //! With `S` slots in a leaf and four slots in a line:
 //!
-//! - **n**, the entries that an insert finds in its leaf. A leaf lives from `S / 2` entries to `S`. The number of leaves
-//!   that ever pass from `k` entries to `k + 1` is in proportion to `1 / k`, because a growing tree always has more young
-//!   leaves than old ones; so the mean over all inserts is the harmonic one, `n = S / (2 ln 2) = 0.721 S`.
+//! - **n**, the entries that an insert finds in its leaf. A leaf lives from `S / 2` entries to `S`. The number of
+//!   leaves that ever grow from `k` entries to `k + 1` is proportional to `1 / k`, because a growing tree always has
+//!   more young leaves than old ones; so the mean over all inserts is the harmonic mean, `n = S / (2 ln 2) = 0.721 S`.
 //! - **s**, the entries that are moved: `n / 2` in a linear leaf, `n / 4` in a circular one.
-//! - **L**, the lines of the run of `s + 1` slots that are written, wherever it starts in its first line:
-//!   `(s + 1) / 4 + 3 / 4`. Each is flushed once and has a fence of its own, because lines must become durable in order.
-//! - **p**, the splits per insert: leaves are `ln 2` full on average and each but the first came of a split, so
-//!   `p = 1 / (S ln 2)`.
-//! - A split writes the right half and its header, `S / 8 + 1` lines with one fence, and the link to it, one line and one
-//!   fence. In one split of two the new entry goes along with the right half and is not inserted by itself.
+//! - **L**, the lines of the run of `s + 1` slots that are written, wherever the run starts in its first line: `(s + 1)
+//!   / 4 + 3 / 4`. Each line is flushed once and has a fence of its own, because lines must become durable in order.
+//! - **p**, the splits per insert: leaves are `ln 2` full on average, and each leaf except the first came from a split,
+//!   so `p = 1 / (S ln 2)`.
+//! - A split writes the right half and its header, `S / 8 + 1` lines with one fence, and the link to it, one line and
+//!   one fence. In every second split the new entry goes along with the right half and is not inserted by itself.
 //!
 //! ```text
 //! lines  = (1 - p / 2) L + p (S / 8 + 2)
 //! fences = (1 - p / 2) L + 2 p
 //! ```
 //!
-//! A persistent index inserts an entry into an inner node at each split, which may split in turn: the whole is then
-//! `1 + p + p^2 + ... = 1 / (1 - p)` times as much. What segments cost is spread over the thousands of leaves in them.
+//! A persistent index inserts an entry into an inner node at each split, and the inner node may split in turn: the
+//! total is then `1 + p + p^2 + ... = 1 / (1 - p)` times as much. The costs of segments are spread over the thousands
+//! of leaves in them.
 
 use crate::clock::Tick;
 use crate::keys::Pattern;
@@ -58,7 +59,7 @@ impl PerOp {
     }
 }
 
-/// Counts what a tree asks of its medium in these phases, of one thread.
+/// Counts what a tree asks of its medium in these phases, with one thread.
 pub(crate) fn of(shape: Shape, load: &Workload, mixes: &[Mix]) -> Outcome<BTreeMap<Mix, PerOp>> {
     let (pool, mut trial) = media::counted(shape, &Workload { threads: 1, ..*load })?;
     let mut found = BTreeMap::new();
@@ -71,16 +72,16 @@ pub(crate) fn of(shape: Shape, load: &Workload, mixes: &[Mix]) -> Outcome<BTreeM
     Ok(found)
 }
 
-/// Lines and fences per insert that are to be expected; see the top of this file.
+/// The expected lines and fences per insert; see the top of this file.
 fn expected(shape: Shape) -> (f64, f64) {
     let s = f64::from(shape.slots);
     let n = s / (2.0 * LN_2);
     let shifted = |moved: f64| (moved + 1.0) / 4.0 + 0.75;
-    // What an insert flushes, and what a split writes of the right leaf.
+    // The lines that an insert flushes, and the lines of the right leaf that a split writes.
     let (lines, half) = match shape.layout {
         Layout::Linear => (shifted(n / 2.0), s / 8.0 + 1.0),
         Layout::Circular => (shifted(n / 4.0), s / 8.0 + 1.0),
-        // Two entries per line on average: a line in e^2 gets none. The first line has the header.
+        // Two entries per line on average, so a share of 1 / e^2 of the lines gets none. The first line has the header.
         Layout::OneLine => (1.0, 1.0 + (s - 3.0) / 4.0 * (1.0 - (-2.0f64).exp())),
     };
     let p = 1.0 / (s * LN_2);

@@ -1,7 +1,7 @@
-//! Which keys are used, and which of them next.
+//! Which keys are used, and which of them comes next.
 //!
-//! Everything here runs inside what is timed, so it is the same nanosecond or two for every contestant; what would take
-//! longer, the ranks of a Zipf distribution, is computed before.
+//! Everything here runs inside what is timed, so it costs the same nanosecond or two for every contestant. What would
+//! take longer, the ranks of a Zipf distribution, is computed before.
 
 use crate::numbers::{Keys, Random, mix};
 use clap::ValueEnum;
@@ -36,12 +36,12 @@ impl Pattern {
 
 /// Neighbours in a run of [`Pattern::Clustered`].
 const RUN: u64 = 64;
-/// Above all keys of [`Pattern::Descending`].
+/// Greater than all keys of [`Pattern::Descending`].
 const TOP: u64 = 1 << 48;
 /// Numbers of keys that are never inserted start here.
 const ABSENT: u64 = 1 << 48;
 
-/// The keys by number: every number has its own, and the numbers are in the order of the inserts.
+/// The keys by number: every number has its own key, and the numbers are in the order of the inserts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Space {
     pattern: Pattern,
@@ -54,7 +54,7 @@ impl Space {
         Self { pattern, keys: Keys::new(seed), seed: mix(seed) }
     }
 
-    /// The `i`-th key. Where keys are dense they are even, to leave room for [`absent`](Self::absent) ones.
+    /// The `i`-th key. Dense keys are even, to leave room for [`absent`](Self::absent) ones.
     #[inline]
     pub(crate) fn key(&self, i: u64) -> u64 {
         match self.pattern {
@@ -65,7 +65,7 @@ impl Space {
         }
     }
 
-    /// A key that is never inserted, among those that are.
+    /// A key that is never inserted, in between those that are.
     #[inline]
     pub(crate) fn absent(&self, i: u64) -> u64 {
         match self.pattern {
@@ -75,8 +75,8 @@ impl Space {
     }
 }
 
-/// A bijection of the words of 57 bits that scatters neighbours, as [`mix`] is one of 64 bits: with the place in its
-/// run and the bit that tells absent keys such a word makes a key.
+/// A bijection of 57-bit words that scatters neighbours, as [`mix`] does for 64 bits. Such a word, the position in its
+/// run and the bit that marks absent keys together make a key.
 #[inline]
 fn scatter(x: u64) -> u64 {
     const MASK: u64 = (1 << 57) - 1;
@@ -90,13 +90,13 @@ fn scatter(x: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Chooser {
     random: Random,
-    /// Ranks that were drawn ahead, over and over again; none if all keys are as likely.
+    /// Ranks that were drawn beforehand, and are used again and again; empty if all keys are equally likely.
     ranks: Vec<u32>,
     at: usize,
 }
 
 impl Chooser {
-    /// One that will be asked about `draws` times for one of `n`.
+    /// A chooser that will be asked about `draws` times for one of `n` numbers.
     pub(crate) fn new(pattern: Pattern, n: u64, draws: u64, mut random: Random) -> Self {
         let ranks = match pattern {
             Pattern::Zipfian => {
@@ -117,16 +117,16 @@ impl Chooser {
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         match self.rank() {
             None => self.random.below(n),
-            // Scattered: the keys that are accessed often are not those that were inserted first.
+            // Scattered, so that the keys that are accessed often are not those that were inserted first.
             Some(rank) => Random::scale(mix(rank), n),
         }
     }
 
-    /// How far back one of `n` is, most often a little.
+    /// How far back one of `n` lies; most often not far.
     #[inline]
     pub(crate) fn back(&mut self, n: u64) -> u64 {
         match self.rank() {
-            // The product of two uniform numbers is most often small.
+            // The product of two uniform numbers is usually small.
             None => {
                 let far = self.random.below(n);
                 self.random.below(far + 1)
@@ -146,7 +146,7 @@ impl Chooser {
     }
 }
 
-/// The Zipf distribution with exponent 0.99: rank `r` is drawn in proportion to `1 / (r + 1)^0.99`.
+/// The Zipf distribution with exponent 0.99: rank `r` is drawn with a probability proportional to `1 / (r + 1)^0.99`.
 ///
 /// From Gray et al., Quickly generating billion-record synthetic databases, SIGMOD 1994, as in YCSB.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Zipf {
         Self { n: n as f64, zeta, eta }
     }
 
-    /// The sum of `1 / r^0.99` up to `n`; beyond the first terms by the integral, which is off by less than a
+    /// The sum of `1 / r^0.99` up to `n`. Beyond the first terms it uses the integral, which is off by less than a
     /// millionth.
     fn zeta(n: u64) -> f64 {
         const EXACT: u64 = 1000;
@@ -189,7 +189,7 @@ impl Zipf {
     }
 }
 
-/// The numbers below `n`, each once, far from the order in which they were inserted.
+/// The numbers below `n`, each once, in an order very different from that of the inserts.
 #[derive(Debug)]
 pub(crate) struct Shuffled {
     n: u64,
@@ -205,7 +205,7 @@ impl Shuffled {
             }
             a
         };
-        // About the golden section of n: neighbours land far apart.
+        // About the golden ratio of n: neighbours land far apart.
         let mut step = (n as f64 * 0.618_033_988_75) as u64;
         while n > 1 && gcd(step, n) != 1 {
             step += 1;

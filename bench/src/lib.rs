@@ -1,15 +1,15 @@
-//! How long operations take, and what they ask of the medium: the trees of bristlecone next to other maps and stores.
+//! How long operations take, and what they ask of the medium: bristlecone's trees compared with other maps and stores.
 //!
-//! Time and counts come from separate passes over the same operations: `phases` says what is done, with which
-//! `keys`; `clock` times it, `counts` counts it, `report` shows both. What is measured is a `subject`: a
-//! `tree`, std's `btreemap` or one of the `peers`; `media` gives it a pool, or a directory. `reopen` measures
-//! how long an opening takes; its `worker` is the process that is killed. A `figure` is what a paper measured.
+//! Time and counts come from separate passes over the same operations: `phases` says what is done, with which `keys`;
+//! `clock` times it, `counts` counts it, `report` shows both. A subject is a `tree`, std's `btreemap` or one of the
+//! `peers`; `media` gives it a pool, or a directory. `reopen` measures how long an opening takes; its `worker` is the
+//! process that is killed. A `figure` is what a paper measured.
 
 mod args;
 mod btreemap;
 mod chart;
 mod clock;
-// The command line's. Not all of it is needed here.
+// The part that is shared with the command line. Not all of it is needed here.
 #[allow(dead_code)]
 #[path = "../../src/bin/bristlecone/common/mod.rs"]
 mod common;
@@ -57,7 +57,7 @@ enum Command {
     Worker(worker::Args),
 }
 
-/// Does what the command line says.
+/// Runs what the command line asks for.
 pub fn main() -> ExitCode {
     let Cli { args, command } = Cli::parse();
     out::end(match command {

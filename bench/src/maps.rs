@@ -13,11 +13,11 @@ use crate::shape::Shape;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-/// The maps there are, by name: trees of bristlecone, `BTreeMap` and, with feature `peers`, those of other crates.
+/// All maps, by name: trees of bristlecone, `BTreeMap` and, with feature `peers`, those of other crates.
 pub fn maps() -> Vec<String> {
     let trees = [(Layout::OneLine, 39), (Layout::Circular, 32), (Layout::Circular, 64), (Layout::Linear, 32)];
     let tree = |(layout, slots)| Contestant::Tree(Shape { layout, slots, index: Index::Volatile });
-    // Without the feature there are none.
+    // Without the feature there are no peers.
     let peers = peers::chosen(&["volatile".to_owned()]).unwrap_or_default().into_iter().map(Contestant::Peer);
     let others = [Contestant::BTreeMap].into_iter().chain(peers.filter(|peer| !peer.is_baseline()));
     trees.map(tree).into_iter().chain(others).map(Contestant::label).collect()
@@ -42,7 +42,7 @@ impl Map {
         self.0.trial.fill();
     }
 
-    /// How long a phase takes.
+    /// Measures how long a phase takes.
     pub fn time(&mut self, mix: Mix) -> Duration {
         let work = self.0.trial.work(mix);
         let start = Instant::now();
@@ -54,7 +54,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// The first that came up, a key that was not found among them.
+    /// The first error that occurred; a key that was not found counts as one.
     pub fn end(self) -> Result<(), Box<dyn Error>> {
         self.0.trial.fault()
     }

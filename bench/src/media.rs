@@ -1,4 +1,4 @@
-//! What a contestant lies in: how it gets its pool, or its files.
+//! Where a contestant lies: how it gets its pool, or its files.
 
 use crate::btreemap::Ordinary;
 use crate::ordered_map::OrderedMap;
@@ -16,7 +16,8 @@ use bristlecone::{Options, Pool};
 use std::path::Path;
 use std::time::Instant;
 
-/// Bytes a pool for so many keys may come to: leaves are half full at the least, and some mixes insert a third more.
+/// The most bytes that a pool for this many keys may take: leaves are at least half full, and some mixes insert a third
+/// more.
 pub(crate) fn capacity(n: u64) -> u64 {
     (64 << 20) + n.saturating_mul(64)
 }
@@ -34,7 +35,7 @@ fn tree<M: Medium>(shape: Shape, pool: &Pool<M>, load: &Workload) -> Outcome<Box
     trial.ok_or_else(|| unknown(shape))?
 }
 
-/// A fresh contestant, and what it lies in.
+/// A fresh contestant, with its pool or files.
 pub(crate) struct Staged {
     // Closed before its files are removed.
     pub(crate) trial: Box<dyn Trial>,
@@ -86,8 +87,8 @@ pub(crate) fn counted(shape: Shape, load: &Workload) -> Outcome<(Pool<Other>, Bo
     Ok((pool, trial))
 }
 
-/// Opens a contestant that has its files at this path, and tells when its pool was open. One that is not there is
-/// created, with a pool of `capacity` bytes.
+/// Opens a contestant that has its files at this path, and returns when its pool was open. A contestant that does not
+/// exist yet is created, with a pool of `capacity` bytes.
 pub(crate) fn open(
     contestant: Contestant,
     path: &Path,

@@ -46,7 +46,7 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// What is typed, and shown.
+    /// The name that is typed and shown.
     pub fn name(self) -> &'static str {
         match self {
             Self::Insert => "insert",
@@ -76,7 +76,7 @@ impl Mix {
         matches!(self, Self::Insert | Self::Batch)
     }
 
-    /// Whether it is timed operation by operation, and not a table of its own.
+    /// Whether it is timed operation by operation; the others have tables of their own.
     pub(crate) fn is_timed(self) -> bool {
         self < Self::Reopen
     }

@@ -1,4 +1,4 @@
-//! What stands for the peers in a binary without them, so that nobody else has to ask.
+//! Takes the place of the peers in a binary without them, so that no other code has to check for the feature.
 
 use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
@@ -6,7 +6,7 @@ use crate::parse::Usage;
 use crate::phases::{Trial, Workload};
 use std::path::Path;
 
-/// There is none.
+/// There are no peers, so this has no values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Peer {}
 

@@ -7,26 +7,26 @@ use std::time::Duration;
 
 /// An ordered map from `u64` to `u64`.
 ///
-/// An error is kept for [`fault`](Self::fault): in a measurement there is none, and to look each time would be
+/// Errors are kept for [`fault`](Self::fault): in a measurement there should be none, and checking each time would be
 /// measured.
 pub(crate) trait OrderedMap: Sync {
-    /// Whether several threads may use it at the same time. If not, whoever has it uses it in one thread only.
+    /// Whether several threads may use it at the same time. If not, its owner uses it in one thread only.
     fn is_shared(&self) -> bool {
         true
     }
 
     fn insert(&self, key: u64, value: u64);
     fn get(&self, key: u64) -> Option<u64>;
-    /// A new value for a key that is there.
+    /// Stores a new value for a key that is there.
     fn update(&self, key: u64, value: u64);
     fn remove(&self, key: u64);
 
-    /// The first error that came up.
+    /// The first error that occurred.
     fn fault(&self) -> Outcome<()> {
         Ok(())
     }
 
-    /// Ends in order: what is to outlive the process does.
+    /// Closes it orderly, so that what should outlive the process does.
     fn close(self: Box<Self>) -> Outcome<()> {
         self.fault()
     }
@@ -36,7 +36,7 @@ pub(crate) trait OrderedMap: Sync {
         None
     }
 
-    /// Gives the entries from a key on to `each`, in order, until it says `false`.
+    /// Passes the entries from a key on to `each`, in order, until `each` returns `false`.
     fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool)
     where
         Self: Sized;
@@ -61,7 +61,7 @@ pub(crate) trait OrderedMap: Sync {
         }
     }
 
-    /// Looks at up to `limit` entries from a key on, 100 at the most; returns how many there were.
+    /// Reads up to `limit` entries from a key on, at most 100; returns how many there were.
     #[inline]
     fn scan_some(&self, from: u64, limit: u64) -> u64
     where
@@ -76,7 +76,7 @@ pub(crate) trait OrderedMap: Sync {
         seen
     }
 
-    /// [`scan_some`](Self::scan_some) of 100.
+    /// [`scan_some`](Self::scan_some) with a limit of 100.
     #[inline]
     fn scan100(&self, from: u64) -> u64
     where
@@ -91,7 +91,7 @@ pub(crate) trait OrderedMap: Sync {
 pub(crate) struct Fault(OnceLock<String>);
 
 impl Fault {
-    /// The value of a result; keeps its error.
+    /// Returns the value of a result, and keeps its error.
     #[inline]
     pub(crate) fn note<T, E: ToString>(&self, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.set(&error)).ok()

@@ -1,11 +1,12 @@
-//! The media of measured trees that are not mapped files, in one type.
+//! The media of measured trees other than mapped files, as one type.
 
 use bristlecone::medium::{Costs, Counted, Counts, Dram, Facts, Hint, Mapped, Medium, Slowed, Step};
 use std::io;
 
-/// Each further type of medium costs as much compile time as all the rest.
+/// One type, because each further type of medium costs as much compile time as everything else.
 ///
-/// The price is one more branch per access, which is well predicted: it is noticed at most in memory, and not counted.
+/// The price is one more branch per access, which is well predicted: it matters at most in memory, and does not affect
+/// counts.
 pub(crate) enum Other {
     Dram(Dram),
     Slowed(Slowed<Mapped>),
@@ -13,7 +14,7 @@ pub(crate) enum Other {
 }
 
 impl Other {
-    /// What was counted; nothing on the media that do not count.
+    /// The counts; zero on the media that do not count.
     pub(crate) fn counts(&self) -> Counts {
         match self {
             Self::Counted(medium) => medium.counts(),
@@ -22,7 +23,7 @@ impl Other {
     }
 }
 
-/// Passes a call on to the medium that there is.
+/// Passes a call on to the current medium.
 macro_rules! forward {
     ($self:expr, $medium:ident => $call:expr) => {
         match $self {

@@ -1,7 +1,7 @@
-//! What is done to a contestant, whoever measures it.
+//! What is done to a contestant, for all kinds of measurement.
 //!
-//! Every thread has a [`Worker`]. Keys have numbers; of `t` threads, thread `i` inserts and removes the numbers `i`,
-//! `i + t`, `i + 2 t`, ..., and reads all of those that are known to be there.
+//! Every thread has a [`Worker`]. Keys have numbers; with `t` threads, thread `i` inserts and removes the numbers `i`,
+//! `i + t`, `i + 2 t`, ..., and reads any of those that are known to be there.
 
 use crate::clock::{Tick, Work};
 use crate::keys::{Chooser, Pattern, Shuffled, Space};
@@ -11,12 +11,12 @@ use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
 use std::hint::black_box;
 
-/// Entries of a batch.
+/// Entries per batch.
 const BATCH: usize = 1000;
-/// Keys that are asked for at a time.
+/// Keys that are looked up at a time.
 const GROUP: usize = 16;
 
-/// The keys, and who works with them.
+/// The keys, and the threads that work with them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workload {
     pub(crate) n: u64,
@@ -25,21 +25,21 @@ pub(crate) struct Workload {
     pub(crate) seed: u64,
 }
 
-/// A subject in the course of a measurement. Its type is known inside a phase and not outside, so that one call of a
-/// phase is indirect, and none of an operation is.
+/// A subject during a measurement. Its type is known inside a phase but not outside, so that one call per phase is
+/// indirect, and no call per operation.
 pub(crate) trait Trial {
     /// Inserts all keys, in the order of their numbers. The subject is empty.
     fn fill(&mut self);
 
-    /// The work of one phase, of a thread each. The keys are computed on the way, which costs every contestant the same
-    /// nanosecond or two.
+    /// The work of one phase, one piece per thread. The keys are computed on the way, which costs every contestant the
+    /// same nanosecond or two.
     fn work(&mut self, mix: Mix) -> Vec<Work<'_>>;
 
-    /// The first error that came up, gets that did not find what they should among them.
+    /// The first error that occurred; a get that did not find what it should counts as one.
     fn fault(&self) -> Outcome<()>;
 }
 
-/// Does everything in `mixes`, in order, to a subject that is empty; `measure` has the work of one phase done.
+/// Does everything in `mixes`, in order, to a subject that is empty; `measure` runs the work of one phase.
 pub(crate) fn run(trial: &mut dyn Trial, mixes: &[Mix], mut measure: impl FnMut(Mix, Vec<Work<'_>>)) -> Outcome<()> {
     if !mixes.first().is_some_and(|mix| mix.fills()) {
         trial.fill();
@@ -50,7 +50,7 @@ pub(crate) fn run(trial: &mut dyn Trial, mixes: &[Mix], mut measure: impl FnMut(
     trial.fault()
 }
 
-/// A subject and those who work on it.
+/// A subject and the threads that work on it.
 pub(crate) struct Phases<S> {
     subject: S,
     n: u64,
@@ -91,7 +91,7 @@ impl<S: OrderedMap> Trial for Phases<S> {
     }
 }
 
-/// What one thread does.
+/// The operations of one thread.
 // In lines of its own: threads that write to one line slow each other down.
 #[repr(align(128))]
 struct Worker {
@@ -102,10 +102,10 @@ struct Worker {
     step: u64,
     /// How many operations a phase has, and how many keys it starts with.
     share: u64,
-    /// Of its keys, those from here on are in the subject, up to those before `end`.
+    /// The first of its keys that is in the subject; those from there up to, but not including, `end` are.
     start: u64,
     end: u64,
-    /// All keys that are there after the first phase.
+    /// The number of all keys that are there after the first phase.
     n: u64,
     updates: u64,
     wrong: u64,
@@ -114,7 +114,7 @@ struct Worker {
 /// The bits of a value that an update changes: some stores do nothing if a value stays the same.
 pub(crate) const CHANGING: u64 = 0xff;
 
-/// What is wrong with a value: nothing, in those bits that do not change.
+/// The wrong bits of a value, among those that an update does not change; 0 if it is right.
 #[inline]
 pub(crate) fn wrong_bits(found: Option<u64>, key: u64) -> u64 {
     (found.unwrap_or(!Keys::value(key)) ^ Keys::value(key)) & !CHANGING
@@ -156,7 +156,7 @@ impl Worker {
         self.wrong += u64::from(wrong_bits(found, key) != 0);
     }
 
-    /// The next key, and its value.
+    /// The next new key, and its value.
     #[inline]
     fn new_entry(&mut self) -> (u64, u64) {
         let key = self.own(self.end);
@@ -188,7 +188,7 @@ impl Worker {
         subject.update(key, Keys::value(key) ^ (self.updates & CHANGING));
     }
 
-    /// So many operations of one kind.
+    /// Does one kind of operation this many times.
     #[inline]
     fn repeat(&mut self, operations: u64, tick: &mut Tick, mut operation: impl FnMut(&mut Self)) {
         for _ in 0..operations {
@@ -197,7 +197,7 @@ impl Worker {
         }
     }
 
-    /// Usually one operation, in so many of a hundred cases the other.
+    /// Usually does one operation, but in `percent` percent of the cases the other.
     #[inline]
     fn either(&mut self, tick: &mut Tick, usual: impl Fn(&mut Self), percent: u64, other: impl Fn(&mut Self)) {
         self.repeat(self.share, tick, |worker| {
@@ -205,7 +205,7 @@ impl Worker {
         });
     }
 
-    /// One phase.
+    /// Does one phase.
     fn work(&mut self, subject: &impl OrderedMap, mix: Mix, tick: &mut Tick) {
         match mix {
             Mix::Insert => self.repeat(self.share, tick, |worker| worker.insert(subject)),
@@ -263,8 +263,8 @@ impl Worker {
         }
     }
 
-    /// The next key is known only once the value before has arrived: what differs from the value that belongs to the
-    /// key before goes into it. It is nothing, which no compiler or CPU knows.
+    /// The next key is known only once the previous value has arrived, because the difference of that value from the
+    /// expected one goes into the key. The difference is 0, but neither compiler nor CPU can know that.
     fn dependent(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
         let mut wrong = 0;
         self.repeat(self.share, tick, |worker| {
@@ -285,7 +285,7 @@ impl Worker {
         }
     }
 
-    /// One of its own latest keys.
+    /// Gets one of its own latest keys.
     #[inline]
     fn get_late(&mut self, subject: &impl OrderedMap) {
         let back = self.chooser.back(self.end - self.start);
@@ -346,7 +346,7 @@ mod tests {
         assert!([None, Some(value ^ 0x100), Some(0)].iter().all(|&found| wrong_bits(found, key) != 0));
     }
 
-    /// Does everything in `mixes` to a map; how many operations each had, and how many entries are left.
+    /// Does everything in `mixes` to a map; returns how many operations each had, and how many entries are left.
     fn done(mixes: &[Mix], pattern: Pattern) -> (Vec<(Mix, u64)>, u64) {
         let load = Workload { n: 1000, pattern, threads: 1, seed: 1 };
         let mut phases = Phases::new(Ordinary::default(), &load);
@@ -381,7 +381,7 @@ mod tests {
         let mut phases = Phases::new(Ordinary::default(), &load);
         assert!(
             run(&mut phases, &[Mix::Insert, Mix::Get], |mix, mut work| {
-                // The inserts are left out.
+                // Skips the inserts.
                 if mix == Mix::Get {
                     work.remove(0)(&mut Tick::idle());
                 }

@@ -21,7 +21,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// What it is called in tables.
+    /// The name in tables.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Dram => "memory".to_owned(),
@@ -30,7 +30,7 @@ impl Place {
         }
     }
 
-    /// Where files are that there are in any case.
+    /// The directory for files that are needed in any case.
     pub(crate) fn directory(&self) -> Option<&Path> {
         match self {
             Self::Dram => None,
@@ -56,8 +56,8 @@ impl FromStr for Place {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Site {
     pub(crate) place: Place,
-    /// As if the pools were on such a medium.
+    /// The domain to use, as if the pools were on such a medium.
     pub(crate) domain: Option<Domain>,
-    /// What a flushed line takes longer.
+    /// The extra time for a flushed line.
     pub(crate) slow: Duration,
 }

@@ -1,4 +1,4 @@
-//! Who is measured, and how.
+//! What is measured, and how.
 
 use crate::keys::Pattern;
 use crate::mix::Mix;
@@ -9,7 +9,7 @@ use crate::shape::Shape;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// One that is measured.
+/// A tree, map or store that is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Contestant {
     Tree(Shape),
@@ -18,7 +18,7 @@ pub(crate) enum Contestant {
 }
 
 impl Contestant {
-    /// Layout or name.
+    /// The name of the layout or of the map.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tree(shape) => shape.layout.name(),
@@ -27,7 +27,7 @@ impl Contestant {
         }
     }
 
-    /// All that tells it from the others.
+    /// Everything that distinguishes it from the others.
     pub(crate) fn label(self) -> String {
         match self {
             Self::Tree(shape) => shape.label(),
@@ -53,7 +53,7 @@ impl Contestant {
 impl FromStr for Contestant {
     type Err = String;
 
-    /// One of this label.
+    /// The contestant with this label.
     fn from_str(label: &str) -> Result<Self, String> {
         if let Some(shape) = Shape::from_label(label) {
             return Ok(Self::Tree(shape));
@@ -66,11 +66,11 @@ impl FromStr for Contestant {
     }
 }
 
-/// What was asked, in the form that the measuring needs.
+/// What was asked for, in the form that the measuring code needs.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) contestants: Vec<Contestant>,
-    /// Asked for, but not for so many threads.
+    /// Asked for, but unable to use this many threads.
     pub(crate) left_out: Vec<Contestant>,
     pub(crate) n: u64,
     pub(crate) pattern: Pattern,
@@ -87,7 +87,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// What is done in one repeat.
+    /// The workload of one repeat.
     pub(crate) fn workload(&self, repeat: u32) -> Workload {
         let seed = self.seed.wrapping_add(repeat.into());
         Workload { n: self.n, pattern: self.pattern, threads: self.threads, seed }

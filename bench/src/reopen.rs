@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What the project promises for ten million keys.
+/// The limit that the project promises for ten million keys.
 const CLEAN_LIMIT: Duration = Duration::from_millis(10);
-/// The same after a kill.
+/// The same limit after a kill.
 const DIRTY_LIMIT: Duration = Duration::from_millis(300);
 
 /// Keys that are looked up again after each reopen.
@@ -32,7 +32,7 @@ struct Reopen {
     pool: Duration,
     tree: Duration,
     get: Duration,
-    /// Keys that were acknowledged and are not there.
+    /// Keys that were acknowledged but are missing.
     lost: u64,
 }
 
@@ -42,8 +42,7 @@ impl Reopen {
     }
 }
 
-/// Opens what a worker has left and looks up one of the keys, by the clock; then counts what is lost, and closes it in
-/// order.
+/// Opens what a worker has left and looks up one of the keys, timed; then counts what is lost, and closes it orderly.
 fn reopen(process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
     let keys = Keys::new(process.job.seed);
     let place = random.below(durable);
@@ -53,7 +52,7 @@ fn reopen(process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<
     let value = subject.get(keys.key(place));
     let answered = Instant::now();
     let is_there = |i: u64| subject.get(keys.key(i)) == Some(Keys::value(keys.key(i)));
-    // A store may lose the latest of what it had acknowledged, and nothing else.
+    // A store may lose the latest of its acknowledged keys, and nothing else.
     let lost = (0..durable).rev().take_while(|&i| !is_there(i)).count() as u64;
     let rest = durable - lost;
     let sample = (0..SAMPLE.min(rest)).map(|_| random.below(rest));

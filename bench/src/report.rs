@@ -1,4 +1,4 @@
-//! The table, and the JSON, of times and counts.
+//! The table and the JSON of times and counts.
 
 use crate::chart;
 use crate::clock::{self, Runs, Times};
@@ -12,7 +12,7 @@ use bristlecone::medium::Domain;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Everything measured of one contestant.
+/// All measurements of one contestant.
 struct Result {
     contestant: Contestant,
     times: BTreeMap<Mix, Times>,
@@ -20,7 +20,7 @@ struct Result {
     domain: Option<Domain>,
 }
 
-/// Bytes of a node, index.
+/// The columns for the bytes of a node and for the index.
 fn columns(contestant: Contestant) -> (Option<u32>, Option<&'static str>) {
     match contestant {
         Contestant::Tree(shape) => (Some(shape.node_bytes()), Some(shape.index.name())),
@@ -28,12 +28,12 @@ fn columns(contestant: Contestant) -> (Option<u32>, Option<&'static str>) {
     }
 }
 
-/// Measures all contestants in turn, and prints what came out.
+/// Measures all contestants in turn, and prints the results.
 pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
     let new =
         |&contestant: &Contestant| Result { contestant, times: BTreeMap::new(), counts: BTreeMap::new(), domain: None };
     let mut results: Vec<Result> = plan.contestants.iter().map(new).collect();
-    // Batches want an empty tree, and what was inserted in batches is not what the other mixes are about.
+    // Batches need an empty tree, and the other mixes should not run on a tree that was filled in batches.
     let (batch, others): (Vec<Mix>, Vec<Mix>) = mixes.iter().partition(|mix| **mix == Mix::Batch);
     let passes: Vec<Vec<Mix>> = [others, batch].into_iter().filter(|mixes| !mixes.is_empty()).collect();
     for repeat in 0..plan.repeat {
@@ -88,7 +88,7 @@ fn print(plan: &Plan, results: &[Result]) -> Outcome<()> {
     Ok(())
 }
 
-/// Who does not take part, and why.
+/// Which contestants do not take part, and why.
 fn left_out(plan: &Plan) -> Option<String> {
     let names: Vec<&str> = plan.left_out.iter().map(|contestant| contestant.name()).collect();
     (!names.is_empty())
@@ -148,7 +148,7 @@ fn rows(result: &Result, width: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// How long a contestant takes next to the baseline, which took its turn in the same repeat; in CPU time if possible.
+/// The time of a contestant divided by that of the baseline in the same repeat; in CPU time if possible.
 fn ratio(times: &BTreeMap<Mix, Times>, baseline: &BTreeMap<Mix, Times>, mix: Mix) -> Option<f64> {
     let (times, other) = (times.get(&mix)?, baseline.get(&mix)?);
     let (runs, others) = if times.cpu.is_empty() { (&times.runs, &other.runs) } else { (&times.cpu, &other.cpu) };

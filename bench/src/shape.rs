@@ -4,7 +4,7 @@ pub(crate) use crate::common::shape::Shape;
 use crate::parse::{Index, Layout};
 
 impl Shape {
-    /// Bytes of a node's slots; of a OneLine leaf, which has its header among them, all bytes.
+    /// Bytes of a node's slots; for a OneLine leaf, which has its header among them, all bytes.
     pub(crate) fn node_bytes(self) -> u32 {
         match self.layout {
             Layout::OneLine => self.slots * 16 + 16,
@@ -17,7 +17,7 @@ impl Shape {
         format!("{} {} {}", self.layout.name(), self.node_bytes(), self.index.name())
     }
 
-    /// The shape of this label.
+    /// The shape with this label.
     pub(crate) fn from_label(label: &str) -> Option<Self> {
         let mut words = label.split(' ');
         let layout = Layout::from_name(words.next()?)?;
@@ -28,10 +28,10 @@ impl Shape {
     }
 }
 
-/// Slots of the sorted nodes that are measured: in a debug build fewer, for the time of the tests.
+/// Slots of the sorted nodes that are measured. A debug build has fewer sizes, to keep the tests short.
 pub(crate) const SIZES: &[u32] = if cfg!(debug_assertions) { &[32] } else { &[32, 64, 128, 256] };
 
-/// [`with_type`](crate::common::shape::with_type) of these sizes.
+/// [`with_type`](crate::common::shape::with_type) for these sizes.
 #[cfg(not(debug_assertions))]
 macro_rules! with_measured {
     ($shape:expr, $n:ident => $body:expr) => {

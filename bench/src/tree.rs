@@ -6,17 +6,17 @@ use bristlecone::medium::Medium;
 use bristlecone::{IndexKind, Node, PTree, Pool};
 use std::time::Duration;
 
-/// The name that the tree has in its pool.
+/// The name of the tree in its pool.
 const NAME: &str = "bench";
 
-/// A tree of this crate, in a pool that has no other.
+/// A tree of this crate, in a pool with no other tree.
 pub(crate) struct Tree<N: Node, M: Medium> {
     tree: PTree<N, M>,
     fault: Fault,
 }
 
 impl<N: Node, M: Medium> Tree<N, M> {
-    /// Opens it, or creates it.
+    /// Opens the tree, or creates it.
     pub(crate) fn open(pool: &Pool<M>, index: IndexKind) -> Outcome<Self> {
         Ok(Self { tree: pool.tree_with(NAME, index)?, fault: Fault::default() })
     }
@@ -48,7 +48,7 @@ impl<N: Node, M: Medium> OrderedMap for Tree<N, M> {
         self.tree.fault().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Closes the pool, too: nobody else has a handle to it.
+    /// Also closes the pool: there is no other handle to it.
     fn close(self: Box<Self>) -> Outcome<()> {
         self.fault()?;
         let pool = self.tree.pool();

@@ -10,11 +10,11 @@ use std::process::ExitCode;
 /// Insert keys and acknowledge them in binary
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
-    /// Its label
+    /// Label of the contestant
     pub(crate) contestant: Contestant,
     /// Where its files are, created if need be
     pub(crate) path: PathBuf,
-    /// Of the pool
+    /// Capacity of the pool
     #[arg(long)]
     pub(crate) capacity: u64,
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Starts a process that does this.
+    /// Starts a process with these arguments.
     pub(crate) fn start(&self) -> Outcome<Worker> {
         let (label, path) = (self.contestant.label().into(), self.path.clone().into_os_string());
         Worker::start([label, path, "--capacity".into(), self.capacity.to_string().into()], self.job)

@@ -4,9 +4,9 @@ use super::figures::{Figure, Show, USUAL};
 use super::work::Step;
 
 const SEVEN: &[&str] = &["volatile-std", "volatile-circ", "nv-fixed", "fptree", "fast-fair", "circ-ls", "circ"];
-/// Those of the larger nodes.
+/// The contestants of the figures with larger nodes.
 const SIX: &[&str] = &["volatile-std", "volatile-circ", "nv-fixed", "fast-fair", "circ-ls", "circ"];
-/// Those that flush.
+/// The contestants that flush.
 const FLUSHING: &[&str] = &["nv-fixed", "fptree", "fast-fair", "circ-ls", "circ"];
 
 const CIRC: Figure = Figure { trees: SEVEN, subject: "circ", ..USUAL };

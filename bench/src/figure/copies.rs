@@ -1,11 +1,11 @@
-//! Which operations copy: told from what each of them asks of the medium.
+//! Which operations copy: this is recognised from what each of them asks of the medium.
 
 use super::medium::Switched;
 use bristlecone::medium::Counts;
 use std::sync::{Mutex, PoisonError};
 
-/// Looks at the medium after each operation. One that has flushed lines together, in one call, has copied a leaf (or
-/// split it); one that shifts flushes line by line.
+/// Looks at the medium after each operation. An operation that has flushed lines together, in one call, has copied a
+/// leaf (or split it); one that shifts flushes line by line.
 pub(crate) struct Copies<'m> {
     medium: &'m Switched,
     seen: Mutex<Seen>,
@@ -15,7 +15,7 @@ pub(crate) struct Copies<'m> {
 struct Seen {
     counts: Counts,
     batched: u64,
-    /// Of the operations that copied.
+    /// Counts of the operations that copied.
     lines: u64,
     fences: u64,
     operations: u64,
@@ -26,13 +26,13 @@ impl<'m> Copies<'m> {
         Self { medium, seen: Mutex::default() }
     }
 
-    /// From here on.
+    /// Starts counting here.
     pub(crate) fn start(&self) {
         let seen = Seen { counts: self.medium.counts(), batched: self.medium.batched(), ..Seen::default() };
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 
-    /// An operation is done.
+    /// Called after each operation.
     pub(crate) fn note(&self) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (counts, batched) = (self.medium.counts(), self.medium.batched());
@@ -45,7 +45,7 @@ impl<'m> Copies<'m> {
         (seen.counts, seen.batched) = (counts, batched);
     }
 
-    /// The shares of those that copied, in percent: of the lines, the fences and the operations.
+    /// The shares of the operations that copied, in percent: of the lines, the fences and the operations.
     pub(crate) fn shares(&self, all: Counts, operations: u64) -> [f64; 3] {
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let percent = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };

@@ -13,7 +13,7 @@ const FIVE: Figure = Figure {
     bytes: LARGE,
     ..USUAL
 };
-/// Those that flush.
+/// The contestants that flush.
 const FLUSHED: Figure = Figure { trees: &["nv-fixed", "fast-fair", "crab", "crab-opt"], show: Show::Lines, ..FIVE };
 
 pub(crate) const FIGURES: &[Figure] = &[

@@ -1,4 +1,4 @@
-//! Runs a figure: setting by setting, first what is counted and exact, then what is timed, in turns.
+//! Runs a figure, setting by setting: first what is counted, which is exact, then what is timed, in turns.
 
 use super::copies::Copies;
 use super::figures::{Figure, Show};
@@ -49,7 +49,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, sink: &mut Sink) -> Outcome<Vec<
     Ok(all)
 }
 
-/// A figure at one setting, but for the slowness of lines.
+/// A figure at one setting, except for the slowness of lines.
 struct Bench<'f> {
     figure: &'f Figure,
     plan: &'f Plan,
@@ -62,7 +62,7 @@ struct Bench<'f> {
 struct Took {
     cpu: f64,
     run: f64,
-    /// Of rebuilding: how often, and how long.
+    /// How often inner nodes were rebuilt, and how long that took.
     rebuilds: Option<(u64, Duration)>,
 }
 
@@ -70,7 +70,7 @@ struct Took {
 #[derive(Clone, Copy)]
 struct Tally {
     all: PerOp,
-    /// The shares of lines, fences and operations, in percent, of those operations that flushed lines together.
+    /// The shares of the operations that flushed lines together, in percent: of lines, fences and operations.
     copies: [f64; 3],
 }
 
@@ -90,13 +90,13 @@ impl Scene<'_> {
 }
 
 impl Bench<'_> {
-    /// The rows of each slowness.
+    /// The rows for each slowness.
     fn run(&self, contestants: &[&'static Contestant]) -> Outcome<Vec<Vec<Row>>> {
         let mut settings = Vec::new();
         let tallies = if self.threads == 1 && self.figure.show != Show::Opening {
             contestants.iter().map(|contestant| self.counted(contestant)).collect::<Outcome<Vec<_>>>()?
         } else {
-            // Which thread comes first is not the same each time: what is counted would not be either.
+            // Threads do not run in the same order each time, so the counts would differ each time, too.
             vec![Vec::new(); contestants.len()]
         };
         let usual = [self.plan.slow, 0];
@@ -134,7 +134,7 @@ impl Bench<'_> {
         Ok(settings)
     }
 
-    /// The rows of a contestant, with what was counted.
+    /// The rows of a contestant, with its counts.
     fn rows(&self, contestant: &Contestant, slow: u64, tallies: &[Tally]) -> Vec<Row> {
         let timed = self.figure.show.is_timed();
         let slow = timed.then_some(slow);
@@ -184,13 +184,13 @@ impl Bench<'_> {
         self.stage(contestant, Switches::default())?.reopen(contestant, (self.bytes, self.n), seed)
     }
 
-    /// The steps that are done to one tree, with the number of the first.
+    /// The steps that are run on one tree, with the number of the first.
     fn turns(&self) -> impl Iterator<Item = (usize, &'static [Step])> {
         let size = if self.figure.apart { 1 } else { self.figure.steps.len() };
         self.figure.steps.chunks(size.max(1)).enumerate().map(move |(i, steps)| (i * size, steps))
     }
 
-    /// Does all steps to fresh trees; `meter` does one step of those that are shown.
+    /// Runs all steps on fresh trees; `meter` runs one of the steps that are shown.
     fn each<T>(
         &self,
         contestant: &Contestant,
@@ -272,7 +272,7 @@ mod tests {
         for apart in [false, true] {
             let before = &[Step::Insert];
             let found = rows(Figure { before, steps, apart, ..USUAL }, 2000);
-            // Of two contestants, as slow as asked and not slow.
+            // Two contestants, at the requested slowness and without it.
             assert_eq!(found.len(), 2 * 2 * steps.len());
             for row in &found {
                 assert!(row.series[0] > 0.0 && row.wall.len() == 1 && row.part.is_some(), "{row:?}");
@@ -281,7 +281,7 @@ mod tests {
             }
         }
         let sequential = rows(Figure { steps: &[Step::Ascending], ..USUAL }, 2000);
-        // What is put at the end moves nothing.
+        // Keys that are inserted at the end move nothing.
         assert!(sequential.iter().all(|row| row.counts.unwrap().lines < 2.0), "{sequential:?}");
     }
 
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn copies_are_told_from_shifts() {
-        // Shifts and, once in a while, a split, which copies half a leaf.
+        // Mostly shifts, and sometimes a split, which copies half a leaf.
         for row in rows(Figure { show: Show::Copies, ..USUAL }, 5000) {
             let (lines, operations) = (row.series[0], row.more[1].1);
             assert!(lines > 5.0 && lines < 50.0 && operations > 1.0 && operations < 5.0, "{row:?}");

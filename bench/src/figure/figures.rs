@@ -1,4 +1,4 @@
-//! What a figure of a paper is: data.
+//! A figure of a paper, as data.
 
 use super::work::Step;
 
@@ -18,12 +18,12 @@ pub(crate) struct Figure {
     pub(crate) bytes: &'static [u32],
     /// Keys in the paper, in millions, ascending.
     pub(crate) millions: &'static [u64],
-    /// Whether every thread has so many keys of its own.
+    /// Whether every thread has this many keys of its own.
     pub(crate) each: bool,
     pub(crate) threads: &'static [u32],
-    /// Nanoseconds that a flushed line takes longer; if none, those that are asked for, and 0.
+    /// The extra nanoseconds for a flushed line; if empty, the number that was asked for, and 0.
     pub(crate) slow: &'static [u64],
-    /// What is done before, and is not shown.
+    /// Steps that are run first and are not shown.
     pub(crate) before: &'static [Step],
     pub(crate) steps: &'static [Step],
     /// Whether every step has a tree of its own.
@@ -31,7 +31,7 @@ pub(crate) struct Figure {
     pub(crate) show: Show,
 }
 
-/// What a figure is about.
+/// What a figure shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     Time,
@@ -40,14 +40,14 @@ pub(crate) enum Show {
     Flushed,
     /// Fences and order points: on some CPUs, both are instructions.
     Barriers,
-    /// The share of lines that a persistent index costs: what the first of a pair flushes more than the second, which
-    /// has the same leaves and its index in memory.
+    /// The share of lines that a persistent index costs: the lines that the first of a pair flushes beyond those of the
+    /// second, which has the same leaves and its index in memory.
     Inner(&'static [(&'static str, &'static str)]),
     /// The share of lines that are flushed by inserts that copy a leaf (or split it).
     Copies,
-    /// Until a pool answers again: after a kill, and after an orderly close.
+    /// The time until a pool answers again: after a kill, and after an orderly close.
     Opening,
-    /// Rebuilding of inner nodes.
+    /// The rebuilding of inner nodes.
     Rebuilds,
     Micro,
     /// Nothing can be shown, for this reason.
@@ -55,7 +55,7 @@ pub(crate) enum Show {
 }
 
 impl Show {
-    /// The key of JSON of the figure's own number.
+    /// The JSON key of the figure's own number.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Time | Self::Micro | Self::Nothing(_) => "ns_per_op",
@@ -80,7 +80,7 @@ impl Show {
         }
     }
 
-    /// Whether the clock is needed: what is only counted is counted once.
+    /// Whether the clock is needed. Other figures only count, and run once.
     pub(crate) fn is_timed(self) -> bool {
         matches!(self, Self::Time | Self::Rebuilds)
     }
@@ -88,7 +88,7 @@ impl Show {
 
 pub(crate) const SIZES: &[u32] = &[512, 1024, 2048, 4096];
 
-/// What most figures have in common.
+/// The defaults, which most figures share.
 pub(crate) const USUAL: Figure = Figure {
     id: "",
     title: "",
@@ -107,8 +107,9 @@ pub(crate) const USUAL: Figure = Figure {
 };
 
 impl Figure {
-    /// The numbers of keys, in ascending order. The greatest is `n`, and the others are to it as in the paper. Those
-    /// that come to less than a million are left out, but for one: a figure of growth needs two.
+    /// The numbers of keys, in ascending order. The greatest is `n`, and the others are in the same proportion to it as
+    /// in the paper. Those below a million are left out, but at least two numbers are kept, because a figure of growth
+    /// needs two.
     pub(crate) fn keys(&self, n: u64, full: bool) -> Vec<u64> {
         const MILLION: u64 = 1_000_000;
         let greatest = self.millions.iter().copied().max().unwrap_or(1);
@@ -120,7 +121,8 @@ impl Figure {
         keys[small.min(keys.len().saturating_sub(2))..].to_vec()
     }
 
-    /// Whether it is asked for by this word: its name, that of the paper, or one that has letters more or less.
+    /// Whether the word asks for this figure: its name, the name of the paper, or a name with one letter more or less
+    /// at the end.
     pub(crate) fn is_meant(&self, word: &str) -> bool {
         let lettered = |long: &str, short: &str| {
             long.strip_prefix(short).is_some_and(|rest| rest.len() == 1 && rest.as_bytes()[0].is_ascii_lowercase())

@@ -1,22 +1,22 @@
-//! The medium of all figures: a mapped file, and at run time what a store and a flush do besides.
+//! The medium of all figures: a mapped file. Switches at run time say what else a store and a flush do.
 //!
-//! One type for all, because each further type of medium compiles every tree once more. Loads go straight to the
-//! mapping, so that a search is what it is without switches; what a store and a flush cost more is one branch, for
-//! every contestant.
+//! There is one type for all figures, because each further type of medium compiles every tree once more. Loads go
+//! straight to the mapping, so a search costs the same as without switches. A store and a flush cost one more branch,
+//! for every contestant.
 
 use bristlecone::medium::{Costs, Counts, Domain, LINE, Layer, Mapped, Medium, Step};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is done besides storing and loading.
+/// What is done in addition to storing and loading.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Switches {
-    /// Writes lines back, by the instructions for persistent memory; if not, flush and fence do nothing.
+    /// Write lines back with the instructions for persistent memory; otherwise flush and fence do nothing.
     pub(crate) durable: bool,
-    /// Counts. Not while it is timed.
+    /// Count. Not used while it is timed.
     pub(crate) count: bool,
-    /// Waits so long for each flushed line.
+    /// Wait this long for each flushed line.
     pub(crate) slow: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Switched {
         }
     }
 
-    /// Of the lines, those that were flushed together with others: what a copy or a split writes. A shift goes line by
+    /// How many of the lines were flushed together with others, as a copy or a split does. A shift flushes line by
     /// line.
     pub(crate) fn batched(&self) -> u64 {
         self.batched.load(Ordering::Relaxed)
@@ -79,7 +79,7 @@ impl Layer for Switched {
         &self.mapped
     }
 
-    /// Measured, waits included; but while it counts always the same, so that counts are.
+    /// Measured, waits included. But while it counts, the costs are always the same, so that the counts are, too.
     fn costs(&self) -> Costs {
         if self.switches.count { Costs::NOMINAL } else { *self.costs.get_or_init(|| Costs::measure(self)) }
     }

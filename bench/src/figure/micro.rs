@@ -1,4 +1,4 @@
-//! What ordering and write-back cost, without a tree: one shift in one node, a region flushed, a node searched.
+//! What ordering and write-back cost, without a tree: one shift in one node, a flush of a region, a search of a node.
 
 use super::figures::Figure;
 use super::medium::{Switched, Switches};
@@ -17,12 +17,12 @@ use std::time::Duration;
 const NODE: u32 = 2048;
 /// Entries that are shifted.
 const ENTRIES: u64 = 63;
-/// Of all operations, one of so many is a shift: the paper has a million keys and ten thousand shifts.
+/// One in this many operations is a shift: the paper has a million keys and ten thousand shifts.
 const SHIFTS: u64 = 100;
 
 type Way = (&'static str, &'static str, bool, fn(&Switched, u64));
 
-/// Mix, name, whether it writes back, and what is done so many times. The first of a mix is compared with.
+/// Mix, name, whether it writes back, and what is done how often. The first of each mix is the baseline.
 const WAYS: &[Way] = &[
     ("shift", "volatile", false, |m, times| (0..times).for_each(|i| shift(m, i, false))),
     ("shift", "flush", true, |m, times| (0..times).for_each(|i| shift(m, i, false))),
@@ -42,7 +42,7 @@ const WAYS: &[Way] = &[
     }),
 ];
 
-/// Makes room for a new least entry, line by line in order; `ordered` for a CPU that reorders stores.
+/// Makes room for a new smallest entry, line by line and in order; `ordered` for a CPU that reorders stores.
 fn shift(m: &Switched, new: u64, ordered: bool) {
     let order = || {
         if ordered {
@@ -67,7 +67,7 @@ fn shift(m: &Switched, new: u64, ordered: bool) {
     m.fence(Step::Measure);
 }
 
-/// The same in a copy of the node: one flush of all, and then one of the word that points to it.
+/// The same in a copy of the node: one flush of all lines, and then one of the word that points to it.
 fn copy(m: &Switched, new: u64) {
     let (pointer, from) = (2 * u64::from(NODE), u64::from(NODE) * (new % 2));
     let to = u64::from(NODE) - from;

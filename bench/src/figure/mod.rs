@@ -1,11 +1,11 @@
 //! `--figure PAPER:FIGURE`: the papers' figures, as far as they can be rerun without the papers' hardware.
 //!
-//! A figure is data ([`figures`]): one table per paper ([`circ`], [`sentinel`], [`nv`], [`crab`]). What is measured is
-//! a [`tree`] by name, on a [`medium`] with switches; how, a [`work`] step. The [`engine`] lets the contestants take
-//! turns, and [`row`] prints. [`micro`] is for the one figure that is about no tree.
+//! A figure is data ([`figures`]): one table per paper ([`circ`], [`sentinel`], [`nv`], [`crab`]). A contestant is a
+//! [`tree`] by name, on a [`medium`] with switches, and a [`work`] step says what it does. The [`engine`] lets the
+//! contestants take turns, and [`row`] prints. [`micro`] is for the one figure that has no tree.
 //!
-//! Two things differ from the papers throughout. The figures tell CPU time per operation, which other processes
-//! lengthen less, where the papers tell time. And a volatile tree does not wait for lines, because it flushes none.
+//! Two things differ from the papers throughout. The figures report CPU time per operation, which other processes
+//! affect less; the papers report time. And a volatile tree does not wait for lines, because it flushes none.
 
 mod circ;
 mod copies;
@@ -29,7 +29,7 @@ pub(crate) use plan::{Plan, SLOW};
 use row::Sink;
 use std::process::ExitCode;
 
-/// Keys that a figure needs at least: the smallest zone is half a percent of them.
+/// The fewest keys that a figure needs: the smallest zone is half a percent of them.
 const LEAST: u64 = 1000;
 
 fn all() -> impl Iterator<Item = &'static Figure> {

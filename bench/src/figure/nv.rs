@@ -1,8 +1,8 @@
 //! Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile
 //! Memory".
 //!
-//! Its NV-Tree adapts the sizes of nodes, by the balanced strategy unless it says another; NV-Tree' does not
-//! (`nv-fixed`).
+//! The paper's NV-Tree adapts the sizes of nodes, by the balanced strategy unless it names another one; NV-Tree' does
+//! not (`nv-fixed`).
 
 use super::figures::{Figure, Show, USUAL};
 use super::work::{Step, Zone};

@@ -1,25 +1,25 @@
-//! What was asked for with `--figure`.
+//! What `--figure` asks for.
 
 use std::path::PathBuf;
 
-/// Nanoseconds that a flushed line takes longer in most of the papers.
+/// The extra nanoseconds for a flushed line in most of the papers.
 pub(crate) const SLOW: u64 = 300;
 
-/// What was asked.
+/// The figures to run, and how.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// Names of figures or papers, or `list`.
     pub(crate) figures: Vec<String>,
     pub(crate) n: u64,
-    /// As many keys as in the paper.
+    /// Whether to use as many keys as in the paper.
     pub(crate) full: bool,
-    /// Nanoseconds per flushed line, unless the figure says others.
+    /// The extra nanoseconds per flushed line, unless the figure has its own.
     pub(crate) slow: u64,
     pub(crate) repeat: u32,
     pub(crate) seed: u64,
     /// Where the pools are.
     pub(crate) directory: Option<PathBuf>,
     pub(crate) svg: Option<PathBuf>,
-    /// Where JSON goes, if it is wanted; `-`: to the standard output, and the tables nowhere.
+    /// Where JSON goes, if it is wanted. With `-` it goes to the standard output, and there are no tables.
     pub(crate) json: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What comes out of a figure: rows, as a table, as JSON and as a picture.
+//! The results of a figure: rows, as a table, as JSON and as a picture.
 
 use super::figures::{Figure, Show};
 use super::plan::Plan;
@@ -14,13 +14,13 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// Where a row is on the axes of a figure.
+/// The place of a row on the axes of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) bytes: u32,
     pub(crate) n: u64,
     pub(crate) threads: u32,
-    /// Nanoseconds per flushed line, where it is timed.
+    /// The extra nanoseconds per flushed line, where it is timed.
     pub(crate) slow: Option<u64>,
 }
 
@@ -30,18 +30,18 @@ pub(crate) struct Row {
     pub(crate) tree: &'static str,
     setting: Setting,
     mix: &'static str,
-    /// What tells the mix from others of its name.
+    /// What distinguishes the mix from others with the same name.
     percent: Option<(&'static str, f64)>,
     /// The number of the step, where the same step comes several times.
     pub(crate) part: Option<usize>,
-    /// The figure's own number, of each repeat.
+    /// The figure's own number, for each repeat.
     pub(crate) series: Vec<f64>,
-    /// Nanoseconds per operation, from start to end, of each repeat.
+    /// Nanoseconds per operation, from start to end, for each repeat.
     pub(crate) wall: Vec<f64>,
     pub(crate) counts: Option<PerOp>,
-    /// Further numbers, by their keys.
+    /// Further numbers, by their JSON keys.
     pub(crate) more: Vec<(&'static str, f64)>,
-    /// To the figure's subject.
+    /// The ratio to the figure's subject.
     ratio: Option<f64>,
 }
 
@@ -56,12 +56,12 @@ impl Row {
         Self { tree, setting, mix, percent, part: None, series, wall, counts: None, more, ratio: None }
     }
 
-    /// What is measured, whoever does it.
+    /// Whether both rows measure the same, apart from the contestant.
     fn is_beside(&self, other: &Self) -> bool {
         (self.setting, self.mix, self.percent, self.part) == (other.setting, other.mix, other.percent, other.part)
     }
 
-    /// The mix, with what tells it from others.
+    /// The mix, with what distinguishes it from others with the same name.
     pub(crate) fn mix(&self) -> String {
         let percent = self.percent.map_or_else(String::new, |(_, percent)| format!(" {percent} %"));
         let part = self.part.map_or_else(String::new, |part| format!(" #{part}"));
@@ -145,7 +145,7 @@ impl Row {
     }
 }
 
-/// Compares each row with the subject's beside it, repeat by repeat: they took their turns one after the other.
+/// Compares each row with that of the subject at the same place, repeat by repeat, because they took turns.
 pub(crate) fn compare(rows: &mut [Row], subject: &str) {
     let subjects: Vec<Row> = rows.iter().filter(|row| row.tree == subject).cloned().collect();
     for row in rows {
@@ -155,7 +155,7 @@ pub(crate) fn compare(rows: &mut [Row], subject: &str) {
     }
 }
 
-/// Finds what the inner nodes cost: see [`Show::Inner`].
+/// Computes what the inner nodes cost: see [`Show::Inner`].
 pub(crate) fn inner(rows: &mut [Row], pairs: &[(&str, &str)]) {
     let lines = |row: &Row| row.counts.map_or(f64::NAN, |counts| counts.lines);
     let known = rows.to_vec();
@@ -167,8 +167,8 @@ pub(crate) fn inner(rows: &mut [Row], pairs: &[(&str, &str)]) {
     }
 }
 
-/// The rows as bars: in a group what lies beside each other, named by the axes that the figure has more than one place
-/// on.
+/// Draws the rows as bars. Rows at the same place form a group. Groups are named by the axes on which the figure has
+/// more than one place.
 pub(crate) fn picture(figure: &Figure, rows: &[Row]) -> String {
     let mut of_groups: Vec<&Row> = Vec::new();
     let mut trees: Vec<&str> = Vec::new();
@@ -194,11 +194,11 @@ pub(crate) fn picture(figure: &Figure, rows: &[Row]) -> String {
     chart::draw(&format!("{}, {}, {unit}", figure.id, figure.title), unit, &groups, &series)
 }
 
-/// Where the rows go.
+/// Where the rows are printed.
 pub(crate) struct Sink<'p> {
     plan: &'p Plan,
     file: Option<(&'p Path, File)>,
-    /// JSON takes the place of the tables.
+    /// Whether JSON replaces the tables.
     instead: bool,
 }
 
@@ -228,7 +228,7 @@ impl<'p> Sink<'p> {
         Ok(())
     }
 
-    /// Something that must not be overlooked.
+    /// Prints something that must not be overlooked.
     pub(crate) fn note(&self, note: &str) -> Outcome<()> {
         if self.instead {
             out::aside(&format!("bristlecone: {note}"));
@@ -237,7 +237,7 @@ impl<'p> Sink<'p> {
         self.text(note)
     }
 
-    /// Who does not take part.
+    /// Reports which contestants do not take part.
     pub(crate) fn absent(&self, names: &[&str], bytes: Option<u32>) -> Outcome<()> {
         if names.is_empty() {
             return Ok(());
@@ -246,7 +246,7 @@ impl<'p> Sink<'p> {
         self.note(&format!("not available{with}: {}", names.join(", ")))
     }
 
-    /// A figure in the list of all.
+    /// Prints a figure in the list of all figures.
     pub(crate) fn list(&mut self, figure: &Figure) -> Outcome<()> {
         let Figure { id, title, claim, subject, trees, .. } = *figure;
         let absent: Vec<_> = trees.iter().filter(|name| tree::find(name).is_none()).collect();
@@ -256,7 +256,7 @@ impl<'p> Sink<'p> {
         self.text(&format!("{id:14} {title}: {claim}"))
     }
 
-    /// What comes before the rows of a figure.
+    /// Prints what comes before the rows of a figure.
     pub(crate) fn head(&self, figure: &Figure) -> Outcome<()> {
         let Figure { id, title, claim, subject, show, .. } = *figure;
         self.text(&format!("{id}: {title}\nThe paper: {claim}"))?;

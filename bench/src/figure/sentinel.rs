@@ -1,6 +1,6 @@
 //! Ye, Wang: "Boosting the Search Performance of B+-tree for Non-volatile Memory with Sentinels".
 //!
-//! Its Circle-Tree searches linearly from the base on; `-f` is with fingerprints, `-s` with sentinels.
+//! The paper's Circle-Tree searches linearly from the base; `-f` is with fingerprints, `-s` with sentinels.
 
 use super::figures::{Figure, USUAL};
 use super::work::Step;
@@ -13,7 +13,7 @@ const SEARCHED: Figure = Figure {
     ..USUAL
 };
 const INSERTED: Figure = Figure { before: &[], steps: &[Step::Insert], ..SEARCHED };
-/// With 4 KiB nodes.
+/// For 4 KiB nodes.
 const THREADS: &[u32] = &[1, 2, 4, 8];
 
 pub(crate) const FIGURES: &[Figure] = &[

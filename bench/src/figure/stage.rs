@@ -1,4 +1,4 @@
-//! A contestant's tree on a pool of its own, and how long it takes to open one again.
+//! A contestant's tree in a pool of its own, and how long it takes to open the pool again.
 
 use super::medium::{Switched, Switches};
 use super::tree::Contestant;
@@ -15,9 +15,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A tree, its pool, and where that is.
+/// A tree, its pool, and the pool's path.
 pub(crate) struct Stage {
-    // In the order in which they are to be dropped.
+    // In the order in which they must be dropped.
     pub(crate) tree: Box<dyn OrderedMap>,
     pub(crate) pool: Pool<Switched>,
     path: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct Stage {
 
 type Opened = (Box<dyn OrderedMap>, Pool<Switched>);
 
-/// Opens the pool, and in it the contestant's tree, which is made if it is not there.
+/// Opens the pool, and in it the contestant's tree, which is created if it is not there.
 fn open(path: &Path, contestant: &Contestant, bytes: u32, switches: Switches) -> Outcome<Opened> {
     let mapped = Mapped::open(path, Mapping::Write)?;
     let switches = Switches { durable: contestant.durable, ..switches };
@@ -34,9 +34,9 @@ fn open(path: &Path, contestant: &Contestant, bytes: u32, switches: Switches) ->
     Ok(((contestant.open)(&pool, bytes)?, pool))
 }
 
-/// Closes tree and pool in order.
+/// Closes tree and pool orderly.
 fn close((tree, pool): Opened) -> Outcome<()> {
-    // The tree closes its pool, as the last that has it.
+    // The tree closes its pool, because it then has the last handle.
     drop(pool);
     tree.close()
 }
@@ -51,16 +51,18 @@ impl Stage {
     ) -> Outcome<Self> {
         let mut scratch = Scratch::new(directory)?;
         let path = scratch.file("figure.pool");
-        // A pool that is created on a medium reads all of it, to see that it is zero; one at a path knows it. Twice the
-        // usual space: some trees copy whole leaves, others let them grow, and a figure may insert twice.
+        // A pool that is created on a medium reads all of it, to check that it is zero; one that is created at a path
+        // need not. Twice the usual space: some trees copy whole leaves, others let them grow, and a figure may insert
+        // twice.
         Pool::options().capacity(media::capacity(n) * 2).open(&path)?.close()?;
         let (tree, pool) = open(&path, contestant, bytes, switches)?;
         Ok(Self { tree, pool, path, scratch })
     }
 
-    /// Inserts `n` keys; then milliseconds until the tree is open again, after a kill and after an orderly close.
+    /// Inserts `n` keys; then returns the milliseconds until the tree is open again, after a kill and after an orderly
+    /// close.
     ///
-    /// What a kill leaves is what the file holds at that time; so a copy of the file is opened.
+    /// A kill leaves what the file holds at that time, so a copy of the file is opened.
     pub(crate) fn reopen(self, contestant: &Contestant, (bytes, n): (u32, u64), seed: u64) -> Outcome<[f64; 2]> {
         let crew = Crew::new(&*self.tree, n, 1, seed);
         crew.work(Step::Insert, 0).into_iter().for_each(|work| work(&mut Tick::idle()));
@@ -85,14 +87,14 @@ impl Stage {
         Ok([after_kill, timed(&path)?])
     }
 
-    /// Closes tree and pool in order.
+    /// Closes tree and pool orderly.
     pub(crate) fn close(self) -> Outcome<()> {
         let Self { tree, pool, path: _, scratch: _scratch } = self;
         close((tree, pool))
     }
 }
 
-/// Copies a file, but for its holes: most of a pool are.
+/// Copies a file without its holes, which are most of a pool.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     const CHUNK: u64 = 1 << 20;
     let (mut from, mut to) = (File::open(from)?, File::create(to)?);

@@ -1,6 +1,6 @@
 //! The contestants of the figures, by name.
 //!
-//! Behind a `dyn` trait, so that what measures is compiled once; the indirect call is the same for all.
+//! They are behind a `dyn` trait, so that the measuring code is compiled once; the indirect call is the same for all.
 
 use super::medium::Switched;
 use crate::ordered_map::OrderedMap;
@@ -17,13 +17,13 @@ fn opened<N: Node>(pool: &Pool<Switched>, index: IndexKind) -> Outcome<Box<dyn O
     Ok(Box::new(Tree::<N, Switched>::open(pool, index)?))
 }
 
-/// Opens a tree with nodes of so many bytes, or makes it.
+/// Opens a tree with nodes of this many bytes, or creates it.
 type Open = fn(&Pool<Switched>, u32) -> Outcome<Box<dyn OrderedMap>>;
 
-/// One that a figure may name.
+/// A contestant that a figure may name.
 pub(crate) struct Contestant {
     pub(crate) name: &'static str,
-    /// Whether it writes back at all.
+    /// Whether it writes lines back at all.
     pub(crate) durable: bool,
     /// The bytes of a node's slots that it is compiled for.
     pub(crate) sizes: &'static [u32],
@@ -32,8 +32,8 @@ pub(crate) struct Contestant {
 }
 
 /// A contestant whose tree is a `PTree`: name, whether it writes back, where its index lives, the layout with `$slots`
-/// slots, and the bytes of slots that there are. Each size costs a second of compile time, unless another contestant
-/// has it.
+/// slots, and the sizes of the slots in bytes. Each size costs a second of compile time, unless another contestant has
+/// it.
 macro_rules! contestant {
     ($name:literal, $durable:literal, $index:ident, $slots:ident => $layout:ty, [$($bytes:literal)*]) => {
         Contestant {
@@ -51,7 +51,7 @@ macro_rules! contestant {
     };
 }
 
-/// All that there are. A name that a figure has and this table has not is not available.
+/// All contestants. A name that a figure has but this table does not is not available.
 #[cfg(feature = "figures")]
 pub(crate) const TABLE: &[Contestant] = &[
     contestant!("volatile-std", false, Persistent, S => Linear<S>, [512 1024 2048 4096 8192]),
@@ -86,7 +86,7 @@ pub(crate) const TABLE: &[Contestant] = &[
     contestant!("crab-probe-16b", true, Volatile, S => CowSip<S, { crab::PROBE | crab::PAIRS }>, [1024]),
 ];
 
-/// Those that are tested; each of the others costs seconds to compile.
+/// The contestants that are tested; each of the others costs seconds to compile.
 #[cfg(not(feature = "figures"))]
 pub(crate) const TABLE: &[Contestant] = &[
     contestant!("fast-fair", true, Persistent, S => Scanned<Linear<S>>, [1024]),

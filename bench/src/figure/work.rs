@@ -8,18 +8,18 @@ use crate::phases::{CHANGING, wrong_bits};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One kind of operation, as often as there are keys.
+/// One kind of operation, done once for each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Every key, new.
+    /// Every key is new.
     Insert,
-    /// New keys, from the least to the greatest.
+    /// New keys, from the smallest to the greatest.
     Ascending,
-    /// Every key once, in another order than that of the inserts; so the next two.
+    /// Every key once, in a different order from the inserts; the same for the next two.
     Get,
     Update,
     Remove,
-    /// Updates, in so many of a hundred cases, and searches of any keys.
+    /// Updates in this many percent of the cases, and searches in the others, of any keys.
     Mixed(u32),
     /// Updates of keys in one zone.
     Hot(Zone),
@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Crowd(Zone),
 }
 
-/// A share of the keys, next to each other, in thousandths.
+/// A share of the keys, adjacent to each other, in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zone {
     Least(u32),
@@ -49,7 +49,7 @@ impl Step {
         }
     }
 
-    /// What tells it from others of the same name, as a key of JSON and a number of percent.
+    /// What distinguishes the step from others with the same name: a JSON key and a percentage.
     pub(crate) fn percent(self) -> Option<(&'static str, f64)> {
         match self {
             Self::Mixed(updates) => Some(("updates_percent", updates.into())),
@@ -65,7 +65,7 @@ impl Zone {
         share
     }
 
-    /// Of uniform keys, such a share lies in such a range.
+    /// The range of uniform keys in which such a share of them lies.
     fn range(self) -> RangeInclusive<u64> {
         let width = (u128::from(u64::MAX) * u128::from(self.thousandths()) / 1000) as u64;
         match self {
@@ -75,8 +75,8 @@ impl Zone {
     }
 }
 
-/// A tree, its keys, and those who work on it. Keys have numbers; of `t` threads, thread `i` has the numbers `i`, `i +
-/// t`, `i + 2 t`, ...
+/// A tree, its keys, and the threads that work on it. Keys have numbers; with `t` threads, thread `i` has the numbers
+/// `i`, `i + t`, `i + 2 t`, ...
 pub(crate) struct Crew<'t> {
     tree: &'t dyn OrderedMap,
     space: Space,
@@ -99,13 +99,14 @@ impl<'t> Crew<'t> {
         Self { watch: Some(watch), ..self }
     }
 
-    /// The work of each thread in a step, the `part`-th of all. What can be computed before is.
+    /// The work of each thread in a step, which is number `part` of all steps. Everything that can be computed before
+    /// is.
     pub(crate) fn work(&self, step: Step, part: usize) -> Vec<Work<'_>> {
         let zone = match step {
             Step::Hot(zone) => {
                 let mut keys: Vec<u64> = (0..self.n).map(|i| self.space.key(i)).collect();
                 keys.retain(|key| zone.range().contains(key));
-                // Of few keys, a small zone may have none.
+                // With few keys, a small zone may have none.
                 if keys.is_empty() { vec![self.space.key(0)] } else { keys }
             }
             _ => Vec::new(),
@@ -119,7 +120,7 @@ impl<'t> Crew<'t> {
         (0..self.threads).map(of).collect()
     }
 
-    /// How many searches did not find what they should: 0.
+    /// How many searches did not find what they should; it must be 0.
     pub(crate) fn wrong(&self) -> u64 {
         self.wrong.load(Ordering::Relaxed)
     }
@@ -133,7 +134,7 @@ impl<'t> Crew<'t> {
         let mut get = |key| wrong += u64::from(wrong_bits(self.tree.get(key), key) != 0);
         let insert = |key| self.tree.insert(key, Keys::value(key));
         let update = |key, i| self.tree.update(key, Keys::value(key) ^ (i & CHANGING));
-        // The step is told apart outside of the loops: what is in them is measured.
+        // The step is matched outside of the loops, because what is inside them is measured.
         let mut each = |operation: &mut dyn FnMut(u64)| {
             (0..share).for_each(|i| {
                 operation(i);
@@ -159,7 +160,7 @@ impl<'t> Crew<'t> {
             Step::Hot(_) => each(&mut |i| update(zone[random.below(zone.len() as u64) as usize], i)),
             Step::Crowd(zone) => {
                 let (low, high) = zone.range().into_inner();
-                // Of the few keys that could be there already, none is in a figure with searches.
+                // A few of these keys may be there already, but no figure that inserts them searches for them.
                 each(&mut |_| insert(low + random.below((high - low).max(1))));
             }
         }

@@ -1,4 +1,4 @@
-//! fjall: a log-structured merge tree. Its log is handed to the system after each write, by default.
+//! fjall: a log-structured merge tree. By default, it hands its log to the system after each write.
 
 use super::store::{Store, bytes, number};
 use crate::out::Outcome;

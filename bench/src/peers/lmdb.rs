@@ -1,4 +1,4 @@
-//! LMDB, by way of heed: a B+-tree, copied on write, in a mapped file.
+//! LMDB, through heed: a copy-on-write B+-tree in a mapped file.
 
 use super::store::Store;
 use crate::out::Outcome;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 type Number = U64<BigEndian>;
 
-/// Of the address space; the file is as large as what is in it.
+/// Address space to reserve; the file is only as large as its content.
 const MAP_BYTES: usize = 64 << 30;
 
 pub(crate) struct Lmdb {
@@ -23,10 +23,10 @@ impl Store for Lmdb {
         std::fs::create_dir_all(&directory)?;
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES).max_readers(2048);
-        // SAFETY: without syncs a crash of the system may damage the file: it is removed before the system ends.
+        // SAFETY: without syncs a crash of the system may damage the file, but it is removed before the system ends.
         unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP) };
-        // SAFETY: nobody but this program knows of the directory, so nobody changes the mapped file, nor does a process
-        // open it twice.
+        // SAFETY: only this program knows of the directory, so nothing else changes the mapped file, and no process
+        // opens it twice.
         let env = unsafe { options.open(directory) }?;
         let entries = env
             .create_databases_and_commit(env.write_txn()?, |opener, transaction| {

@@ -1,6 +1,6 @@
-//! Other maps and stores, as further contestants: the same keys, the same process, turns in the same repeats.
+//! Other maps and stores as further contestants: the same keys, the same process, turns in the same repeats.
 //!
-//! What they promise differs, and so does what they can do; of the stores see [`store`].
+//! They differ in what they promise, and in what they can do; for the stores see [`store`].
 
 mod fjall;
 mod lmdb;
@@ -20,7 +20,7 @@ use crate::phases::{Phases, Trial, Workload};
 use std::path::Path;
 use store::Stored;
 
-/// One of them.
+/// A peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
     name: &'static str,
@@ -78,7 +78,7 @@ impl Peer {
         self.name
     }
 
-    /// Whether it outlives a process.
+    /// Whether its content outlives the process.
     pub(crate) fn is_store(self) -> bool {
         matches!(self.kind, PeerKind::Store(..))
     }
@@ -89,7 +89,7 @@ impl Peer {
     }
 }
 
-/// The peers of these names, each once.
+/// The peers with these names, each once.
 pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
     let mut chosen: Vec<Peer> = Vec::new();
     for name in names {
@@ -121,8 +121,7 @@ pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
     Ok(chosen)
 }
 
-/// Runs `$body` with `$subject` standing for the peer, which is empty, or, if it is a store, has its files in a
-/// directory.
+/// Runs `$body` with `$subject` as the peer. The peer is empty, or, if it is a store, has its files in a directory.
 macro_rules! with_peer {
     ($peer:expr, $directory:expr, $subject:ident => $body:expr) => {
         match $peer.kind {
@@ -154,7 +153,7 @@ pub(crate) fn open(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap>>
     Ok(with_peer!(peer, directory, subject => Box::new(subject)))
 }
 
-/// The same, to be measured.
+/// As [`open`], to be measured.
 pub(crate) fn trial(peer: Peer, directory: &Path, load: &Workload) -> Outcome<Box<dyn Trial>> {
     Ok(with_peer!(peer, directory, subject => Box::new(Phases::new(subject, load))))
 }
@@ -165,7 +164,7 @@ mod tests {
     use crate::numbers::Random;
     use std::collections::BTreeMap;
 
-    /// Does the same to a subject and to a map, and compares.
+    /// Does the same to a subject and to a map, and compares the results.
     fn compare(subject: &impl OrderedMap) -> Outcome<()> {
         let mut model = BTreeMap::new();
         let mut random = Random::new(1);
@@ -190,7 +189,7 @@ mod tests {
                 _ => assert_eq!(subject.get(key), model.get(&key).copied()),
             }
         }
-        // All keys but the greatest are a peer's to take.
+        // A peer must accept all keys except the greatest.
         subject.insert(u64::MAX - 1, 5);
         model.insert(u64::MAX - 1, 5);
         let keys: Vec<u64> = (0..100).map(|_| random.below(5000)).collect();

@@ -1,4 +1,4 @@
-//! redb: a B+-tree, copied on write.
+//! redb: a copy-on-write B+-tree.
 
 use super::store::Store;
 use crate::out::Outcome;
@@ -25,7 +25,7 @@ impl Redb {
 impl Store for Redb {
     fn open(directory: &Path) -> Outcome<Self> {
         let redb = Self(Database::create(directory.join("redb"))?);
-        // Readers want the table to be there.
+        // Readers expect the table to exist.
         redb.sync()?;
         Ok(redb)
     }
@@ -65,7 +65,7 @@ impl Store for Redb {
     }
 
     fn sync(&self) -> Outcome<()> {
-        // What was committed before becomes durable with it.
+        // Earlier commits become durable with this one.
         self.write(Durability::Immediate, |_| Ok(()))
     }
 

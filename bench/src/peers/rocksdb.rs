@@ -1,4 +1,4 @@
-//! RocksDB: a log-structured merge tree. Its log is handed to the system after each write, by default.
+//! RocksDB: a log-structured merge tree. By default, it hands its log to the system after each write.
 
 use super::store::{Store, bytes, number};
 use crate::out::Outcome;

@@ -1,4 +1,4 @@
-//! SQLite, by way of rusqlite: a B+-tree in a table without a log of its own, with a write-ahead log.
+//! SQLite, through rusqlite: a B+-tree in a table, with a write-ahead log.
 
 use super::store::Store;
 use crate::out::Outcome;
@@ -14,13 +14,13 @@ const SCAN: &str = "SELECT key, value FROM bench WHERE key >= ?1 ORDER BY key";
 
 pub(crate) struct Sqlite {
     path: PathBuf,
-    /// Those that nobody uses: a connection is for one thread at a time.
+    /// The connections that are not in use: a connection is for one thread at a time.
     idle: Mutex<Vec<Connection>>,
     /// Writers wait here, in line. Where SQLite makes them wait, they sleep.
     writer: Mutex<()>,
 }
 
-/// Integers have a sign there, and this keeps their order.
+/// SQLite's integers are signed; this keeps the order.
 fn signed(number: u64) -> i64 {
     (number ^ (1 << 63)).cast_signed()
 }
@@ -111,7 +111,7 @@ impl Store for Sqlite {
     }
 
     fn sync(&self) -> Outcome<()> {
-        // What SQLite itself does at a commit if it is to be durable: the log is all that was written.
+        // SQLite itself does the same at a commit that must be durable: everything that was written is in the log.
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         Ok(File::open(log)?.sync_data()?)

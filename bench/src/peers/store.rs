@@ -1,35 +1,35 @@
 //! What the stores have in common.
 //!
-//! They are set up for what a pool on an ordinary file system survives, a crash of the process and no more: no write
-//! waits for the disk. Two fall short of it by default and are measured so: redb's commits without durability are lost
-//! with the process until one with it follows, and sled hands its log to the system twice a second. Every operation is
-//! a transaction of its own, as every operation of a tree is.
+//! They are set up for what a pool on an ordinary file system survives, which is a crash of the process and no more: no
+//! write waits for the disk. Two of them give less by default, and are measured that way: redb's commits without
+//! durability are lost with the process until a commit with durability follows, and sled hands its log to the system
+//! twice a second. Every operation is a transaction of its own, as every operation of a tree is.
 //!
-//! A synced store waits for the disk after every batch, and after every thousandth write of the others.
+//! A synced store waits for the disk after every batch, and after every thousandth write that is not in a batch.
 
 use crate::ordered_map::{Fault, OrderedMap};
 use crate::out::Outcome;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Writes of a synced store between two syncs.
+/// How many writes a synced store makes between two syncs.
 const EVERY: u64 = 1000;
 
 /// An ordered map from `u64` to `u64` in files.
 pub(crate) trait Store: Sync + Sized {
-    /// Opens the one that has its files in this directory, or creates it.
+    /// Opens the store that has its files in this directory, or creates it.
     fn open(directory: &Path) -> Outcome<Self>;
     fn put(&self, key: u64, value: u64) -> Outcome<()>;
     fn get(&self, key: u64) -> Outcome<Option<u64>>;
     fn remove(&self, key: u64) -> Outcome<()>;
-    /// The entries from a key on, in order, until `each` says `false`.
+    /// Passes the entries from a key on to `each`, in order, until `each` returns `false`.
     fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) -> Outcome<()>;
-    /// In one transaction.
+    /// Puts all entries in one transaction.
     fn put_all(&self, entries: &[(u64, u64)]) -> Outcome<()>;
-    /// Waits until all that was written is on the disk.
+    /// Waits until everything that was written is on the disk.
     fn sync(&self) -> Outcome<()>;
 
-    /// In one transaction if it makes a difference.
+    /// Gets all values, in one transaction if that makes a difference.
     fn get_all(&self, keys: &[u64]) -> Outcome<Vec<Option<u64>>> {
         keys.iter().map(|&key| self.get(key)).collect()
     }
@@ -39,12 +39,12 @@ pub(crate) trait Store: Sync + Sized {
 pub(crate) struct Stored<S> {
     store: S,
     fault: Fault,
-    /// Of a synced one: the writes so far.
+    /// For a synced store: the writes so far.
     writes: Option<AtomicU64>,
 }
 
 impl<S: Store> Stored<S> {
-    /// Opens the one that has its files in this directory, or creates both.
+    /// Opens the store that has its files in this directory, or creates both.
     pub(crate) fn open(directory: &Path, synced: bool) -> Outcome<Self> {
         std::fs::create_dir_all(directory)?;
         Ok(Self { store: S::open(directory)?, fault: Fault::default(), writes: synced.then(AtomicU64::default) })
@@ -102,7 +102,7 @@ impl<S: Store> OrderedMap for Stored<S> {
     }
 }
 
-/// The bytes of a number, in its order.
+/// The bytes of a number, which sort like the number.
 pub(crate) fn bytes(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }

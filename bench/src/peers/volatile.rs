@@ -1,4 +1,4 @@
-//! Ordered maps in memory, which outlive nothing.
+//! Ordered maps in memory, which do not outlive the process.
 
 use crate::btreemap::Alone;
 use crate::ordered_map::{Fault, OrderedMap};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::ops::Bound;
 
-/// Gives entries to `each` until it says `false`.
+/// Passes entries to `each` until `each` returns `false`.
 fn give(entries: impl Iterator<Item = (u64, u64)>, mut each: impl FnMut(u64, u64) -> bool) {
     for (key, value) in entries {
         if !each(key, value) {
@@ -22,7 +22,7 @@ fn give(entries: impl Iterator<Item = (u64, u64)>, mut each: impl FnMut(u64, u64
     }
 }
 
-/// std's map under a lock for readers and writers: what a program does that needs no better.
+/// std's map under a readers-writer lock: a simple solution that is enough for many programs.
 #[derive(Default)]
 pub(crate) struct Locked(RwLock<BTreeMap<u64, u64>>);
 
@@ -66,12 +66,12 @@ impl OrderedMap for Locked {
     }
 }
 
-/// brie-tree: a B+-tree of integers, searched with SIMD, for one thread.
+/// brie-tree: a single-threaded B+-tree of integers, searched with SIMD.
 #[derive(Default)]
 pub(crate) struct Brie(Alone<BTree<NonMaxU64, u64>>);
 
 impl Brie {
-    /// It has no room for the greatest key, which no phase has among its keys.
+    /// The greatest key cannot be stored, but no phase uses it.
     #[inline]
     fn key(key: u64) -> NonMaxU64 {
         NonMaxU64::new(key).expect("a key below the greatest")
@@ -142,7 +142,7 @@ impl OrderedMap for Art {
         self.tree.remove(&(key as usize), &self.tree.pin());
     }
 
-    /// It has no iterator, but fills a buffer; a larger one makes it slower.
+    /// It has no iterator, but fills a buffer; a larger buffer makes it slower.
     #[inline]
     fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) {
         let guard = self.tree.pin();
@@ -166,7 +166,7 @@ impl OrderedMap for Art {
         self.fault.get()
     }
 
-    /// With a buffer that is no larger than it must be.
+    /// With a buffer that is no larger than needed.
     #[inline]
     fn scan_some(&self, from: u64, limit: u64) -> u64 {
         let mut buffer = [(0, 0); 100];
@@ -212,7 +212,7 @@ impl OrderedMap for Scc {
     fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
         let guard = Guard::new();
         let owned = |(&key, &value): (&u64, &u64)| (key, value);
-        // A range that starts below the least key looks through all leaves for its start.
+        // A range that starts below the smallest key would search all leaves for its start.
         if from == 0 {
             give(self.0.iter(&guard).map(owned), each);
         } else {
