@@ -1,5 +1,5 @@
-//! Any history with crashes anywhere in it: what returned is there, what was in flight is there whole or not at all, and
-//! the tree goes on from there.
+//! Any history with crashes anywhere in it: an operation that returned is there, the operation in flight is there whole
+//! or not at all, and the tree goes on from there.
 //!
 //! ```text
 //! 0      bits 0 to 4 the tree, bit 5 whether its values are records, bit 6 the memory model, bit 7 whether pairs are whole
@@ -39,7 +39,7 @@ const KINDS: &[Run] = kinds! {
     Versioned<4>, Persistent;
 };
 
-/// Enough to fill, split and merge leaves between crashes; more would take longer than they find.
+/// Enough to fill, split and merge leaves between crashes; more operations would take longer without finding more.
 const OPS: usize = 40;
 
 pub fn run(data: &[u8]) {
@@ -77,7 +77,7 @@ fn op(data: &mut Data<'_>) -> Op {
     }
 }
 
-/// Each tree filled and thinned out, with a crash now and then.
+/// Each kind of tree is filled and thinned out, with some crashes in between.
 pub fn seeds() -> Seeds {
     let seed = |what: u32| {
         let kind = what % KINDS.len() as u32;

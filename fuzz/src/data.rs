@@ -1,6 +1,6 @@
 //! How an input is read.
 
-/// Reads the input; beyond its end there are zeros.
+/// Reads the input; beyond its end it reads zeros.
 pub(crate) struct Data<'d>(pub(crate) &'d [u8]);
 
 impl Data<'_> {
@@ -18,7 +18,7 @@ impl Data<'_> {
         u64::from(self.byte()) | u64::from(self.byte()) << 8
     }
 
-    /// One of few keys, the extreme ones among them, so that all meet.
+    /// One of few keys, including the extreme ones, so that operations meet at the same keys.
     pub(crate) fn key(&mut self) -> u64 {
         match self.byte() {
             255 => u64::MAX,
@@ -27,7 +27,7 @@ impl Data<'_> {
         }
     }
 
-    /// At most `most` of what `one` reads.
+    /// At most `most` items, each read by `one`.
     pub(crate) fn list<T>(&mut self, most: u8, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
         (0..self.byte() % (most + 1)).map(|_| one(self)).collect()
     }

@@ -16,18 +16,18 @@ use std::time::{Duration, Instant};
 /// Inputs by name.
 pub type Seeds = Vec<(String, Vec<u8>)>;
 
-/// When the input was begun that is executed.
+/// When the current input was started.
 static BEGUN: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Executes an input under the eyes of the thread that [`begin`] starts.
+/// Executes an input, which is watched by the thread that [`begin`] starts.
 pub fn watched(run: impl FnOnce()) {
     *BEGUN.lock().unwrap() = Some(Instant::now());
     run();
     *BEGUN.lock().unwrap() = None;
 }
 
-/// Ends the process if an input takes too long, where the fuzzer itself would wait for 20 minutes; or writes the seeds and
-/// ends, if that is what was asked for.
+/// Ends the process if an input takes too long; the fuzzer itself would wait for 20 minutes. If seeds were asked for,
+/// writes them and ends.
 pub fn begin(target: &str, seeds: fn() -> Seeds) {
     if let Some(folder) = std::env::var_os("BRISTLECONE_WRITE_SEEDS") {
         write(&PathBuf::from(folder).join(target), &seeds());

@@ -1,4 +1,4 @@
-//! Any bytes as what a user types: lines for `load`, and histories for `crash --replay`.
+//! Any bytes as user input: lines for `load`, and histories for `crash --replay`.
 //!
 //! ```text
 //! 0      bits 0 to 4 the longest line that is read, in bytes (31: as long as it may be); bit 7 a history instead
@@ -18,7 +18,7 @@ use std::io::Cursor;
 #[path = "../../src/bin/bristlecone/lines.rs"]
 mod lines;
 
-/// What a line says, read in another way than `load` does.
+/// The meaning of a line, parsed in a different way from `load`.
 fn meaning(line: &[u8]) -> Option<(u64, &[u8])> {
     let text = String::from_utf8_lossy(line);
     let (key, _) = text.split_once('\t').filter(|(key, _)| !key.is_empty())?;
@@ -68,7 +68,7 @@ pub fn run(data: &[u8]) {
     assert!(map.iter().map(Result::unwrap).eq(model));
 }
 
-/// A history that is read is written as it is read.
+/// A history that can be parsed must print as text that parses to the same history.
 fn history(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     match text.parse::<History>() {

@@ -1,4 +1,4 @@
-//! Any bytes as a pool: an error or wrong values; never a panic, never an endless loop, never undefined behaviour.
+//! Any bytes as a pool: errors or wrong values are allowed, but never a panic, an endless loop, or undefined behaviour.
 //!
 //! ```text
 //! 0      the kind of the tree
@@ -8,8 +8,8 @@
 //! ...    what is done then, a byte or three each
 //! ```
 //!
-//! Random bytes hardly ever get beyond the superblock. So most inputs are faults in a pool that was whole, and after that the
-//! checksums may be made right again, as somebody with bad intentions would.
+//! Random bytes hardly ever get beyond the superblock. So most inputs are faults in a pool that was whole. After that
+//! the checksums may be made right again, as an attacker would.
 
 use crate::Seeds;
 use crate::data::Data;
@@ -23,7 +23,7 @@ use std::sync::Mutex;
 const CAPACITY: u64 = HEADER + 40 * 1024;
 const ROOTS: usize = 8192;
 const TABLE: usize = ROOTS + 3 * 256;
-/// More than any tree here has entries.
+/// More entries than any tree here has.
 const ENDLESS: usize = 20_000;
 const STEPS: usize = 48;
 
@@ -58,7 +58,7 @@ fn fill(kind: u8, what: u8) -> Vec<u64> {
     let pool = options().max_capacity(CAPACITY).create_on(zeroed(CAPACITY)).unwrap();
     let records = what & RECORDS != 0;
     let tree = trees::kind(kind).open(&pool, "t", records).unwrap();
-    // Less where it has no room.
+    // Fewer entries where there is no room.
     let count = if records { 16 } else { 44 };
     let _ = (0..count).try_for_each(|n| tree.insert(n * 37 % 64, n).map(drop));
     let _ = tree.insert(u64::MAX, 1);
@@ -80,7 +80,7 @@ fn damaged(kind: u8, what: u8, data: &mut Data<'_>) -> Vec<u64> {
     let mut words = whole(kind, what);
     let first = HEADER as usize / 8;
     for _ in 0..data.byte() % 32 {
-        // Mostly in what is in use: the header's few words, and the blocks.
+        // Most faults are in words that are in use: the header's few words, and the blocks.
         let at = match data.word16() as usize % 4096 {
             near if near < 48 => near / 16 * 512 + near % 16,
             near if near < 128 => ROOTS / 8 + (near - 48) % 32,
@@ -138,14 +138,14 @@ fn forge(words: &mut [u64]) {
 
 fn use_it(kind: u8, records: bool, words: Vec<u64>, mut data: Data<'_>) {
     let kind = trees::kind(kind);
-    // Reading only: nothing changes.
+    // Only reading, which changes nothing.
     if let Ok(reader) = options().read_only(true).open_on(holding(words.clone())) {
         let _ = (reader.trees(), reader.check());
         assert!(reader.tree_with::<Circular<4>>("t", IndexKind::Volatile).is_err());
         assert!(words_of(&reader) == words);
     }
     let Ok(pool) = options().open_on(holding(words)) else { return };
-    // Any tree of other types is a mismatch.
+    // A tree opened with other types is a mismatch.
     assert!(pool.map_with::<u8, bool, Circular<4>>("t", IndexKind::Volatile).is_err() || pool.trees().is_ok());
     let Ok(mut tree) = kind.open(&pool, "t", records) else { return };
     for _ in 0..STEPS {
@@ -175,7 +175,7 @@ fn use_it(kind: u8, records: bool, words: Vec<u64>, mut data: Data<'_>) {
     }
 }
 
-/// What is to be done with the tree.
+/// What to do next with the tree.
 enum Then {
     On,
     Reopen,
@@ -213,7 +213,7 @@ fn step(tree: &dyn Tree, data: &mut Data<'_>) -> Then {
     Then::On
 }
 
-/// Every pool, whole and with a fault of every kind, used in every way; and one as bytes.
+/// Every pool, whole and with a fault of every kind, used in every way; and one pool as bytes.
 pub fn seeds() -> Seeds {
     let steps: Vec<u8> = (0..40u32).flat_map(|n| [n, n * 37, n * 11]).map(|word| word as u8).collect();
     let mut seeds = Seeds::new();

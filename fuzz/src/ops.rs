@@ -1,5 +1,5 @@
-//! Any operations on two trees of one pool, against `BTreeMap`: every layout with every index, numbers and records, with the
-//! pool closed or torn down and opened again in between, and full now and then.
+//! Any operations on two trees of one pool, compared with `BTreeMap`: every layout with every index, numbers and
+//! records. In between, the pool is closed or torn down and opened again, and it is full now and then.
 //!
 //! ```text
 //! 0      the kind of the first tree
@@ -17,12 +17,12 @@ use std::ops::Bound;
 
 type Model = BTreeMap<u64, u64>;
 
-/// More than there are keys.
+/// More than the number of keys.
 const ALL: usize = 200;
 const OPS: usize = 60;
 const NAMES: [&str; 2] = ["a", "b"];
 
-/// A tree and what it must hold.
+/// A tree and its expected content.
 struct Tested {
     kind: &'static TreeType,
     records: bool,
@@ -48,7 +48,7 @@ pub fn run(data: &[u8]) {
         }
         let verb = data.byte();
         match verb % 32 {
-            // Close in order, or drop the memory, and open again.
+            // Close orderly, or crash by dropping the memory, and open again.
             how @ (30 | 31) => {
                 let crash = how == 31;
                 let in_use = crash.then(|| words_of(&pool));
@@ -73,7 +73,7 @@ pub fn run(data: &[u8]) {
     }
     let report = pool.check().unwrap();
     assert_eq!(report.violations.first(), None);
-    // What is removed gives its space back.
+    // Removing everything gives its space back.
     let left = pool.stat().available;
     for subject in &subjects {
         match pool.drop_tree(subject.name) {
@@ -87,7 +87,7 @@ pub fn run(data: &[u8]) {
 }
 
 impl Tested {
-    /// Opens the tree if it is not open. False: there is no room to create it; one that was there can always be opened.
+    /// Opens the tree if it is not open. False: there is no room to create it. An existing tree can always be opened.
     fn open(&mut self, pool: &Pool<Any>) -> bool {
         if self.tree.is_none() {
             match self.kind.open(pool, self.name, self.records) {
@@ -132,7 +132,7 @@ impl Tested {
                 let (key, how, value) = (data.key(), data.byte(), value(data));
                 let old = model.get(&key).copied();
                 let numbers = tree.tells_values();
-                // A map only inserts what is not there.
+                // A map only inserts a key that is not there.
                 let current = if numbers && how % 4 > 0 { old } else { None };
                 let new = (!numbers || how % 8 < 6).then_some(value);
                 let found = tree.compare_exchange(key, current, new);
@@ -160,7 +160,7 @@ impl Tested {
                 if done(tree.insert_batch(&entries).map(|found| assert_eq!(found, new))) {
                     *model = after;
                 } else {
-                    // Any part of it is there.
+                    // Any part of the batch may be there.
                     let found: Model = tree.range(EVERYTHING, ALL).unwrap().into_iter().collect();
                     let is_right = |(key, value): (&u64, &u64)| {
                         model.get(key) == Some(value) || entries.iter().any(|entry| entry == &(*key, *value))
@@ -169,7 +169,7 @@ impl Tested {
                     *model = found;
                 }
             }
-            // A run of keys, up or down: leaves fill and split, or thin out and merge.
+            // A run of keys, up or down: leaves fill and split, or become sparse and merge.
             18..=21 => {
                 let (from, count, value) = (data.key(), u64::from(data.byte() % 32), value(data));
                 for i in 0..count {
@@ -226,7 +226,7 @@ impl Tested {
             }
             _ => {
                 self.compare();
-                // Gone, and perhaps made again, as the next verb has it; or only closed.
+                // Dropped, and perhaps created again by the next verb; or only closed.
                 self.tree = None;
                 if data.byte() % 2 == 0 {
                     pool.drop_tree(self.name).unwrap();
@@ -236,7 +236,7 @@ impl Tested {
         }
     }
 
-    /// All of it.
+    /// Compares the whole content.
     fn compare(&self) {
         let Some(tree) = &self.tree else { return };
         let expected: Vec<_> = self.model.iter().map(|(&key, &value)| (key, value)).collect();
@@ -257,11 +257,11 @@ fn bounds(from: u64, to: u64, how: u8) -> Bounds {
         1 => Bound::Excluded(key),
         _ => Bound::Unbounded,
     };
-    // Excluded at both ends, a key is no range: `BTreeMap` panics.
+    // `BTreeMap` panics for a range from a key to the same key with both ends excluded.
     if from == to { (Bound::Included(from), Bound::Included(to)) } else { (bound(how, from), bound(how / 3, to)) }
 }
 
-/// False where there was no room, in which case nothing was done.
+/// False where there was no room; then nothing was done.
 fn done<T>(result: Result<T>) -> bool {
     match result {
         Ok(_) => true,
@@ -270,7 +270,7 @@ fn done<T>(result: Result<T>) -> bool {
     }
 }
 
-/// Each kind filled, thinned out, cleared and loaded, closed and torn down in between, with its neighbour beside it.
+/// Each kind is filled, thinned out, cleared and loaded, closed and torn down in between, with its neighbour beside it.
 pub fn seeds() -> Seeds {
     let seed = |kind: u32| {
         let records = (kind % 4) << 6;

@@ -1,4 +1,4 @@
-//! Trees whose types are found at run time: every layout with every index, with numbers and with records as values.
+//! Trees whose types are chosen at run time: every layout with every index, with numbers and with records as values.
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::papers::{
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub(crate) type Any = Arc<dyn Medium>;
 
-/// Bytes before the segments of a pool.
+/// Size in bytes of the part of a pool before the segments.
 pub(crate) const HEADER: u64 = 12288;
 
 pub(crate) fn options() -> Options {
@@ -28,7 +28,7 @@ pub(crate) fn holding(words: Vec<u64>) -> Any {
     Arc::new(Dram::from_words(words))
 }
 
-/// What it holds now.
+/// The current words of the pool's memory.
 pub(crate) fn words_of(pool: &Pool<Any>) -> Vec<u64> {
     let mut words = vec![0; pool.medium().facts().len as usize / 8];
     pool.medium().load_words(0, &mut words);
@@ -38,19 +38,19 @@ pub(crate) fn words_of(pool: &Pool<Any>) -> Vec<u64> {
 /// Where a range begins and ends.
 pub(crate) type Bounds = (Bound<u64>, Bound<u64>);
 
-/// A tree of numbers, or a map of records that stand for numbers.
+/// A tree of numbers, or a map with records that encode numbers.
 pub(crate) trait Tree {
     fn get(&self, key: u64) -> Result<Option<u64>>;
     fn multi_get(&self, keys: &[u64]) -> Result<Vec<Option<u64>>>;
-    /// The value that was there; of a map, whether there was one, as `Some(0)`.
+    /// Returns the previous value; a map returns only whether there was one, as `Some(0)`.
     fn insert(&self, key: u64, value: u64) -> Result<Option<u64>>;
     /// As `insert`.
     fn update(&self, key: u64, value: u64) -> Result<Option<u64>>;
     /// As `insert`.
     fn remove(&self, key: u64) -> Result<Option<u64>>;
-    /// A map inserts what is not there, and says what is.
+    /// A map inserts a key that is not there, and returns the value that is there.
     fn compare_exchange(&self, key: u64, current: Option<u64>, new: Option<u64>) -> Result<Option<u64>>;
-    /// A map has no batches: one after the other.
+    /// Maps have no batches, so entries are inserted one after the other.
     fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64>;
     fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64>;
     fn clear(&self) -> Result<()>;
@@ -58,19 +58,19 @@ pub(crate) trait Tree {
     fn is_empty(&self) -> bool;
     fn first(&self) -> Result<Option<(u64, u64)>>;
     fn last(&self) -> Result<Option<(u64, u64)>>;
-    /// In order.
+    /// The entries in order.
     fn range(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>>;
-    /// From the end.
+    /// The entries from the end.
     fn backwards(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>>;
-    /// From both ends in turn, put in order.
+    /// The entries, taken from both ends in turn, and then put in order.
     fn from_both_ends(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>>;
     fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64>;
     fn check(&self) -> Report;
-    /// Whether values come back.
+    /// Whether changes return the previous value.
     fn tells_values(&self) -> bool;
 }
 
-/// What is taken from both ends in turn, in order.
+/// Takes items from both ends in turn; returns them in order.
 fn ends<T>(mut both: impl DoubleEndedIterator<Item = T>, most: usize) -> Vec<T> {
     let (mut left, mut right) = (Vec::new(), Vec::new());
     while left.len() + right.len() < most
@@ -83,7 +83,7 @@ fn ends<T>(mut both: impl DoubleEndedIterator<Item = T>, most: usize) -> Vec<T> 
     left
 }
 
-/// What trees and maps have in the same words.
+/// The methods that are the same for trees and maps.
 macro_rules! same_for_both {
     () => {
         fn clear(&self) -> Result<()> {
@@ -168,8 +168,8 @@ impl<N: Node> Tree for PTree<N, Any> {
     }
 }
 
-/// A record for a number: of one class or another, of several lines, or of segments of its own. Every byte follows from the
-/// number.
+/// A record for a number: of different classes, of several lines, or with segments of its own. Every byte follows from
+/// the number.
 fn record(value: u64) -> Vec<u8> {
     const LENGTHS: [usize; 8] = [8, 11, 24, 60, 200, 500, 1500, 2600];
     let len = LENGTHS[(value % LENGTHS.len() as u64) as usize];
@@ -178,7 +178,7 @@ fn record(value: u64) -> Vec<u8> {
     bytes
 }
 
-/// The number of a record; of what is no such record, one that no input has.
+/// The number of a record; for bytes that are not such a record, a number that no input has.
 fn number(bytes: &[u8]) -> u64 {
     let value = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
     value.filter(|&value| record(value) == bytes).unwrap_or(0xbad_bad_bad)
@@ -266,13 +266,13 @@ impl TreeType {
         }
     }
 
-    /// Opens the tree of this name, or makes it.
+    /// Opens the tree with this name, or creates it.
     pub(crate) fn open(&self, pool: &Pool<Any>, name: &str, records: bool) -> Result<Box<dyn Tree>> {
         (if records { self.records } else { self.numbers })(pool, name, self.index)
     }
 }
 
-/// Which of the kinds a byte stands for.
+/// The kind that a byte stands for.
 pub(crate) fn kind(byte: u8) -> &'static TreeType {
     KINDS[usize::from(byte) % KINDS.len()]
 }
@@ -282,7 +282,7 @@ macro_rules! kinds {
     ($($layout:ty: $indexes:tt;)*) => { &[$(kinds!(@ $indexes $layout)),*] };
 }
 
-/// Every layout with every index that it goes with.
+/// Every layout with every index that it can have.
 const BY_LAYOUT: &[&[TreeType]] = kinds! {
     OneLine<7>: [Volatile Persistent Flat FlatFixed];
     Linear<4>: [Volatile Persistent];
@@ -302,7 +302,7 @@ const BY_LAYOUT: &[&[TreeType]] = kinds! {
     Versioned<4>: [Volatile Persistent];
 };
 
-/// How many kinds there are.
+/// The number of kinds.
 pub(crate) const KIND_COUNT: usize = {
     let (mut count, mut i) = (0, 0);
     while i < BY_LAYOUT.len() {
@@ -312,7 +312,7 @@ pub(crate) const KIND_COUNT: usize = {
     count
 };
 
-/// The kinds in a row.
+/// All kinds in one array.
 const KINDS: [&TreeType; KIND_COUNT] = {
     let mut kinds = [&BY_LAYOUT[0][0]; KIND_COUNT];
     let (mut n, mut i) = (0, 0);
