@@ -18,7 +18,6 @@ pub use options::Options;
 pub(crate) use options::zero_from;
 pub use progress::Progress;
 
-use crate::codec::{key_kind_name, value_kind_name};
 use crate::error::{Error, ErrorKind, Fault, Result};
 use crate::medium::{Domain, Mapped, Medium, Step};
 use crate::sync::{Mutex, MutexGuard};
@@ -137,19 +136,6 @@ impl<M: Medium> Pool<M> {
             power_loss: superblock.outlived(self.state.medium.facts().boot),
             durability: self.durability(),
         }
-    }
-
-    /// All trees in the pool, in no particular order.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Corrupt`] if a root entry is damaged.
-    pub fn trees(&self) -> Result<Vec<TreeInfo>> {
-        let state = &*self.state;
-        // Held as long as root entries are read: otherwise an entry could become another tree's meanwhile.
-        let _slots = state.still_roots();
-        let live = state.named(state.live())?;
-        Ok(live.into_iter().map(|root| state.describe(root)).collect())
     }
 
     /// Deletes a tree and gives its space back to the pool.
@@ -370,8 +356,13 @@ impl<M: Medium> PoolState<M> {
 
     /// The roots that hold a tree.
     pub(crate) fn live_roots(&self) -> Result<Vec<Root>, Fault> {
+        self.of_live_roots(|root| root)
+    }
+
+    /// What `read` finds in each of the roots that hold a tree. Meanwhile, no root becomes another tree's.
+    pub(crate) fn of_live_roots<T>(&self, read: impl FnMut(Root) -> T) -> Result<Vec<T>, Fault> {
         let _slots = self.still_roots();
-        self.live()
+        Ok(self.live()?.into_iter().map(read).collect())
     }
 
     /// The names of the trees that are open.
@@ -446,11 +437,13 @@ impl<M: Medium> PoolState<M> {
     /// Opens the tree with this name, creates it if necessary, or returns it if it is already open. A caller only waits
     /// if another thread is opening, creating, closing or dropping the same tree.
     ///
-    /// `create` makes an empty tree for a free root and returns its head; `open_tree` takes over an existing one.
+    /// `create` makes an empty tree for a free root and returns its head; `open_tree` takes over an existing one. If that has
+    /// another signature, `mismatch` says so, given its name, what was found and what was expected.
     pub(crate) fn tree(
         &self,
         name: &str,
         signature: Signature,
+        mismatch: fn(&str, Signature, Signature) -> Fault,
         create: &dyn Fn(Root) -> Result<(Arc<OpenTree>, u64), Fault>,
         open_tree: &dyn Fn(Root) -> Result<Arc<OpenTree>, Fault>,
     ) -> Result<Arc<OpenTree>, Fault> {
@@ -460,7 +453,10 @@ impl<M: Medium> PoolState<M> {
         let (root, is_new) = loop {
             match self.find_live(name)? {
                 Some(root) => {
-                    self.check_signature(root, signature)?;
+                    let found = root.signature(&self.medium);
+                    if found != signature {
+                        return Err(mismatch(name, found, signature));
+                    }
                     match catalog::find(&slots, root.slot) {
                         Found::Free => break (root, false),
                         Found::Open(tree) => return Ok(tree),
@@ -490,28 +486,6 @@ impl<M: Medium> PoolState<M> {
         }
     }
 
-    /// Checks that an existing tree is opened as what it is.
-    fn check_signature(&self, root: Root, expected: Signature) -> Result<(), Fault> {
-        let found = root.signature(&self.medium);
-        let tree = || root.name(&self.medium);
-        let layout = |signature: Signature| {
-            let (layout, index) = crate::papers::registry::layout_names(signature.layout, signature.index);
-            format!("{layout}/{} with a {index} index", signature.slots)
-        };
-        let kinds = |signature: Signature| {
-            format!("{} -> {}", key_kind_name(signature.keys), value_kind_name(signature.values))
-        };
-        if (found.layout, found.slots, found.index) != (expected.layout, expected.slots, expected.index) {
-            return Err(
-                ErrorKind::LayoutMismatch { tree: tree(), found: layout(found), expected: layout(expected) }.into()
-            );
-        }
-        if (found.keys, found.values) != (expected.keys, expected.values) {
-            return Err(ErrorKind::KindMismatch { tree: tree(), found: kinds(found), expected: kinds(expected) }.into());
-        }
-        Ok(())
-    }
-
     /// Notes that a tree is closed, so that it may be opened again.
     pub(crate) fn closed(&self, slot: u16) {
         self.catalog.closed(slot);
@@ -521,22 +495,6 @@ impl<M: Medium> PoolState<M> {
         let of_tree: Vec<u32> =
             self.segments.used().filter(|(_, entry)| entry.tree == slot).map(|(segment, _)| segment).collect();
         self.segments.release(&self.medium, of_tree, |entry| entry.tree == slot);
-    }
-
-    pub(crate) fn describe(&self, root: Root) -> TreeInfo {
-        let signature = root.signature(&self.medium);
-        let (layout, index) = crate::papers::registry::layout_names(signature.layout, signature.index);
-        let segments = self.segments.used().filter(|(_, entry)| entry.tree == root.slot).count() as u64;
-        TreeInfo {
-            name: root.name(&self.medium),
-            layout: format!("{layout}/{}", signature.slots),
-            slots: signature.slots,
-            index,
-            keys: key_kind_name(signature.keys),
-            values: value_kind_name(signature.values),
-            bytes: segments * self.segments.size(),
-            closed: root.closed(&self.medium).is_some(),
-        }
     }
 
     /// Stores words as an extent of the given tree. Durable when it returns.

@@ -1,6 +1,7 @@
 //! Checking a tree: verifies every invariant of docs/design.md, without storing anything.
 
 use super::TreeState;
+use super::describe::describe;
 use crate::chain::{Chain, Links};
 use crate::error::{Broken, Fault, Result};
 use crate::index::{built_volatile, check_persistent};
@@ -248,7 +249,7 @@ impl<M: Medium> Pool<M> {
         });
         match known {
             Some(()) => report.trees += 1,
-            None => report.unchecked.push(state.describe(root)),
+            None => report.unchecked.push(describe(state, root)),
         }
     }
 }

@@ -5,6 +5,7 @@ mod bulk;
 mod check;
 mod close;
 mod copy;
+mod describe;
 mod directory;
 mod len;
 #[cfg(all(test, loom))]

@@ -1,6 +1,7 @@
 //! Opening a tree: from its close record, or by walking its leaves.
 
 use super::TreeState;
+use super::describe::mismatch;
 use super::directory::Directory;
 use super::restructuring::Restructuring;
 use super::walk::Leaves;
@@ -48,7 +49,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             state.recover()?;
             Ok(Arc::new(state) as _)
         };
-        let open = pool.tree(name, signature, &create, &recover)?;
+        let open = pool.tree(name, signature, mismatch, &create, &recover)?;
         // The signatures are equal, so the type is the same.
         open.downcast::<Self>().map_err(|_| {
             let (found, expected) = ("a tree open with other parameters", std::any::type_name::<Self>());

@@ -1,10 +1,10 @@
 //! What threads may do to each other, one race at a time. The other thread's half is done by hand, or held where it is.
 
 use super::{PTree, TreeState};
-use crate::IndexKind;
 use crate::chain::View;
 use crate::error::{Error, ErrorKind};
 use crate::medium::{Dram, Medium};
+use crate::node::IndexKind;
 use crate::node::{Circular, NEXT, Node, OneLine, SplitInPlace};
 use crate::papers::Append;
 use crate::pool::{Options, Pool};

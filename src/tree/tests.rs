@@ -1,11 +1,12 @@
 //! Trees over a flat index. Its nodes are small in unit tests, so it has several levels and is rebuilt all the time.
 
 use super::PTree;
+use crate::error::ErrorKind;
 use crate::medium::Dram;
+use crate::node::IndexKind;
 use crate::node::{Circular, Node, OneLine};
 use crate::pool::segments::SegmentKind;
 use crate::pool::{Options, Pool};
-use crate::{ErrorKind, IndexKind};
 use std::collections::BTreeMap;
 
 const POOL: u64 = 4 << 20;

@@ -189,11 +189,12 @@ fn on_threads_of(builder: &dyn Fn() -> thread::Builder, threads: usize, work: &(
 
 #[cfg(test)]
 mod tests {
+    use crate::error::ErrorKind;
     use crate::medium::{Dram, Medium};
+    use crate::node::IndexKind;
     use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine};
     use crate::pool::Pool;
     use crate::tree::{PTree, TreeState};
-    use crate::{ErrorKind, IndexKind};
 
     fn with_leaves<N: Node>(test: impl Fn(&TreeState<N, Dram>)) {
         let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(Dram::zeroed(2 << 20)).unwrap();

@@ -4,9 +4,9 @@
 //! and 96; the others are ours. A line holds four slots here, not two.
 
 use super::{Scene, inserts, put, removals};
-use crate::IndexKind;
 use crate::crash::history::Op;
 use crate::medium::Model;
+use crate::node::IndexKind;
 use crate::papers::Circular;
 
 type Ring = Circular<8>;

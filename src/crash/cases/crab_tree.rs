@@ -10,8 +10,8 @@
 
 use super::{Scene, inserts, put, removals};
 use crate::crash::history::Op;
+use crate::node::{IndexKind, Node};
 use crate::papers::{CowSip, crab};
-use crate::{IndexKind, Node};
 
 /// Shifts, because a copy costs more in such small nodes.
 type Sip = CowSip<8>;

@@ -5,10 +5,10 @@
 
 use super::{FIRST, Few, Tree, check, image, options, put, spawn};
 use crate::delay::{Validation, leave_out};
+use crate::error::{Error, ErrorKind};
 use crate::node::{IndexKind, Linear};
 use crate::pool::Pool;
 use crate::sync::{AtomicU64, Ordering, set_sequential};
-use crate::{Error, ErrorKind};
 use std::sync::Arc;
 
 type Of = Tree<Linear<2>>;

@@ -1,0 +1,51 @@
+//! Trees in words, for lists and for errors. The pool knows layouts, indexes and encodings only by their tags.
+
+use crate::codec::{key_kind_name, value_kind_name};
+use crate::error::{ErrorKind, Fault, Result};
+use crate::medium::Medium;
+use crate::papers::registry::layout_names;
+use crate::pool::roots::{Root, Signature};
+use crate::pool::{Pool, PoolState, TreeInfo};
+
+impl<M: Medium> Pool<M> {
+    /// All trees in the pool, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] if a root entry is damaged.
+    pub fn trees(&self) -> Result<Vec<TreeInfo>> {
+        self.state.named(self.state.of_live_roots(|root| describe(&self.state, root)))
+    }
+}
+
+/// Describes the tree of a root entry. The entry must not become another tree's meanwhile.
+pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
+    let signature = root.signature(&pool.medium);
+    let (layout, index) = layout_names(signature.layout, signature.index);
+    let segments = pool.segments.used().filter(|(_, entry)| entry.tree == root.slot).count() as u64;
+    TreeInfo {
+        name: root.name(&pool.medium),
+        layout: format!("{layout}/{}", signature.slots),
+        slots: signature.slots,
+        index,
+        keys: key_kind_name(signature.keys),
+        values: value_kind_name(signature.values),
+        bytes: segments * pool.segments.size(),
+        closed: root.closed(&pool.medium).is_some(),
+    }
+}
+
+/// The fault of opening a tree as another kind of tree than it is.
+pub(super) fn mismatch(tree: &str, found: Signature, expected: Signature) -> Fault {
+    let tree = tree.to_owned();
+    if found == (Signature { keys: found.keys, values: found.values, ..expected }) {
+        let kinds = |of: Signature| format!("{} -> {}", key_kind_name(of.keys), value_kind_name(of.values));
+        ErrorKind::KindMismatch { tree, found: kinds(found), expected: kinds(expected) }.into()
+    } else {
+        let layout = |of: Signature| {
+            let (layout, index) = layout_names(of.layout, of.index);
+            format!("{layout}/{} with a {index} index", of.slots)
+        };
+        ErrorKind::LayoutMismatch { tree, found: layout(found), expected: layout(expected) }.into()
+    }
+}
