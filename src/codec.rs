@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// The kind of a plain tree's keys and values.
+/// The kind of the keys and values of a plain tree.
 pub(crate) const U64: Kind = Kind::word(1, "u64");
 /// Byte strings.
 pub(crate) const BYTES: Kind = Kind { tag: 100, name: "bytes", is_record: true };

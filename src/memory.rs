@@ -12,9 +12,9 @@ use std::ops::Deref;
 ///
 /// # Safety
 ///
-/// A value all of whose bytes are zero is valid, and equals [`zero`](Self::zero). Dropping a value does nothing.
+/// A value whose bytes are all zero is valid, and equals [`zero`](Self::zero). Dropping a value does nothing.
 pub unsafe trait Zero {
-    /// That value.
+    /// The value whose bytes are all zero.
     #[cfg_attr(not(loom), allow(dead_code, reason = "memory comes as zeros, but for the model checker"))]
     fn zero() -> Self;
 }

@@ -120,7 +120,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let wider = KeyRange::new(left.range().low(), right.range().high());
         left.change();
         N::Ops::prefill(m, left.at, &left.shadow.hints, wider, &self.entries(&right));
-        // Crash: copies that left does not own, so empty slots.
+        // Crash: copies that left does not own, which are empty slots.
         m.fence(Step::JoinPrefill);
         self.unlink(left, right);
     }

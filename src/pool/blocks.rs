@@ -113,8 +113,8 @@ impl Blocks {
         self.take_but(reserve, m, segments)
     }
 
-    /// A block for the caller alone, who holds the tree's mutex until another block of the class was given back in
-    /// exchange.
+    /// A block for the caller alone. The caller must hold the tree's mutex until it has given back another block of the
+    /// class in exchange.
     pub(crate) fn take_in_exchange<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         self.take_but(0, m, segments)
     }

@@ -39,7 +39,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Least and greatest segment size.
+    /// The range of segment sizes.
     pub(crate) const SEGMENTS: std::ops::RangeInclusive<u64> = 1024..=1 << 30;
 
     /// Offset of the root entry of tree `slot`.
@@ -62,7 +62,7 @@ impl Geometry {
         (self.capacity.saturating_sub(self.first()) / self.segment).min(u64::from(self.limit)) as u32
     }
 
-    /// The least capacity that makes sense: three segments.
+    /// The least useful capacity: three segments.
     pub(crate) fn least(&self) -> u64 {
         self.first() + 3 * self.segment
     }

@@ -37,7 +37,7 @@ pub struct TreeInfo {
     pub name: String,
     /// Its node layout, with the number of slots, as in "circular/32".
     pub layout: String,
-    /// The slots of a node.
+    /// The number of slots in a node.
     pub slots: u32,
     /// Its kind of index.
     pub index: &'static str,

@@ -91,7 +91,7 @@ pub(crate) struct PoolState<M: Medium> {
     pub(crate) medium: M,
 }
 
-/// An open tree, of whatever type.
+/// An open tree of any type.
 type OpenTree = dyn Any + Send + Sync;
 
 impl Pool {
@@ -121,7 +121,7 @@ impl<M: Medium> Pool<M> {
         &self.state.medium
     }
 
-    /// Figures about the pool.
+    /// Statistics about the pool.
     pub fn stat(&self) -> Stat {
         let superblock = self.state.superblock.lock().0;
         Stat {
@@ -332,7 +332,7 @@ impl<M: Medium> PoolState<M> {
         fault.of(self.medium.facts().name)
     }
 
-    /// Whether this process opened the pool. Every change asks before it stores anything.
+    /// Whether this process opened the pool. Every change checks this before it stores anything.
     #[inline]
     pub(crate) fn owned(&self) -> Result<(), Fault> {
         if self.medium.forked() { Err(ErrorKind::Forked.into()) } else { Ok(()) }

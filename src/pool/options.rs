@@ -194,8 +194,8 @@ impl Options {
     ///
     /// # Crash consistency
     ///
-    /// A pool whose creation was cut is created anew by the next open; at any other time the superblock's twins keep
-    /// one valid copy.
+    /// A pool whose creation was cut by a crash is created anew by the next open. At any other time, one of the
+    /// superblock's twins is valid.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool<Mapped>> {
         let path = path.as_ref();
         self.open_or_create(path).map_err(|fault| fault.of(path.display().to_string()))
@@ -205,12 +205,12 @@ impl Options {
         if self.read_only {
             return self.existing(self.taken(Mapped::existing(path, Mapping::Read)?));
         }
-        // What cannot be looked at is something: opening it tells why.
+        // A file that cannot be inspected is taken to exist: opening it reports the reason.
         let exists = match std::fs::metadata(path) {
             Ok(meta) => !meta.is_file() || meta.len() > 0,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        // The remains of an interrupted creation may be too long to be mapped: they are looked at as a file.
+        // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
         if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
             let mut medium = self.taken(Mapped::existing(path, Mapping::Write)?);
             let (superblock, twin) = Superblock::read(&medium)?;
@@ -251,12 +251,12 @@ impl Options {
         Ok(Pool { state: Arc::new(state) })
     }
 
-    /// What is read of a pool before anything is stored.
+    /// The state of a pool, read before anything is stored.
     pub(crate) fn state<M: Medium>(&self, medium: M, superblock: (Superblock, usize)) -> Result<PoolState<M>, Fault> {
         PoolState::open(medium, superblock, self.sync, self.watch.clone())
     }
 
-    /// A mapping, in the domain that was asked for.
+    /// Sets the domain of a mapping, if one was asked for.
     pub(crate) fn taken(&self, mapped: Mapped) -> Mapped {
         match self.domain {
             Some(domain) => mapped.with_domain(domain),
@@ -268,7 +268,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), for what does not concern files.
+    /// As [`open`](Self::open), except for what concerns files.
     pub fn open_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
         let name = medium.facts().name.to_owned();
         self.existing(medium).map_err(|fault| fault.of(name))
@@ -284,11 +284,11 @@ impl Options {
         self.pool(medium, (grown, twin), self.read_only)
     }
 
-    /// Creates a pool on a medium, whatever it held; its capacity is the medium's length.
+    /// Creates a pool on a medium, whatever the medium held. The pool's capacity is the medium's length.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), for what does not concern files.
+    /// As [`open`](Self::open), except for what concerns files.
     pub fn create_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
         let name = medium.facts().name.to_owned();
         self.create_in(medium, false).map_err(|fault| fault.of(name))
@@ -310,7 +310,7 @@ impl Options {
         self.pool(medium, (Superblock::new(geometry), 0), false)
     }
 
-    /// The superblock with the capacity that is asked for, if that is more; checked against the medium.
+    /// The superblock, checked against the medium, with the capacity that is asked for, if that is larger.
     fn grown<M: Medium>(&self, medium: &M, mut superblock: Superblock) -> Result<Superblock, Fault> {
         let capacity = superblock.geometry.capacity;
         superblock.check(medium, self.read_only)?;
@@ -327,7 +327,7 @@ impl Options {
     }
 }
 
-/// What is not written is taken for zero: makes it so from an offset on.
+/// Zeroes the medium from an offset on, because what was never written is taken to be zero.
 pub(crate) fn zero_from<M: Medium>(m: &M, from: u64) {
     let mut used = false;
     for line in lines(from, m.facts().len - from) {
@@ -355,13 +355,13 @@ mod tests {
             assert_eq!(u64::from(default.limit) * segment, greatest, "segments of {segment} bytes");
             assert!(default.limit <= 1 << 19);
             assert_eq!(default.capacity, greatest.min(1 << 30));
-            // What is said counts.
+            // Explicit sizes take precedence.
             let said = of(Pool::options().segment_size(segment).max_capacity(2 << 30).capacity(2 << 30));
             assert_eq!(u64::from(said.limit) * segment, 2 << 30);
         }
         let small = of(Pool::options().segment_size(64 << 10).capacity(8 << 20));
         assert_eq!((small.capacity, small.least()), (8 << 20, (4 << 20) + 4 * (64 << 10)));
-        // A capacity that is asked for is one to which the pool may be grown.
+        // The pool may always be grown to a capacity that is asked for.
         assert_eq!(of(Pool::options().segment_size(1 << 10).capacity(1 << 30)).limit, 1 << 20);
     }
 }

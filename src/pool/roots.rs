@@ -151,12 +151,12 @@ impl Root {
         m.load(self.at + INDEX)
     }
 
-    /// Where `index` lies, for messages.
+    /// The offset of `index`, for messages.
     pub(crate) fn index_at(&self) -> u64 {
         self.at + INDEX
     }
 
-    /// Flushed; the caller fences.
+    /// Flushes; the caller must fence.
     pub(crate) fn set_index<M: Medium>(&self, m: &M, root: u64) {
         m.store(self.at + INDEX, root);
         m.flush(self.at + INDEX, 8, Step::RootIndex);

@@ -1,4 +1,4 @@
-//! Replacing all of a chain at once: bulk load and clear.
+//! Replacing a whole chain at once: bulk load and clear.
 
 use super::TreeState;
 use crate::chain::Chain;

@@ -225,7 +225,7 @@ impl<M: Medium> Pool<M> {
         Ok(report)
     }
 
-    /// Checks one tree, as [`check`](Self::check).
+    /// Checks one tree, as [`check`](Self::check) does.
     ///
     /// # Errors
     ///

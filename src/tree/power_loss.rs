@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Options {
-    /// Opens a pool that is refused with [`ErrorKind::PowerLoss`], if everything in it is whole.
+    /// Opens a pool that [`open`](Self::open) refuses with [`ErrorKind::PowerLoss`], if everything in it is whole.
     ///
     /// A report without violations means that the trees can be used, not that nothing is missing. Changes that the
     /// machine had not written to the disk are lost, whether acknowledged or not, and for each page by itself. To find

@@ -63,7 +63,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
 
     /// Makes one leaf of two neighbours, or two leaves of even size.
     fn join<'t>(&'t self, mut left: Locked<'t, N>, right: Locked<'t, N>) -> Result<(), Fault> {
-        // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
+        // Before it leaves the chain. Crash: the index lags; a search moves right from the left neighbour.
         self.directory.withdraw(right.range().low())?;
         delay();
         let to_post = self.leaves.join(&mut left, right, 0)?;

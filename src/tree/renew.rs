@@ -116,7 +116,7 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
             && is_empty
             && may_leave
         {
-            // Before it leaves the chain. Crash: the index lags, a search moves right from the left neighbour.
+            // Before it leaves the chain. Crash: the index lags; a search moves right from the left neighbour.
             self.directory.withdraw(low)?;
             leaves.unlink(left, old);
             return Ok(());

@@ -51,7 +51,7 @@ fn options() -> Options {
 
 type Act<N> = fn(&Tree<N>);
 
-/// A tree, and what happens to it.
+/// A tree, and what is done to it.
 struct Model<N: Node> {
     /// What fills the tree that is opened, once for all executions.
     fill: Act<N>,
