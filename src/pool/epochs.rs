@@ -126,8 +126,8 @@ impl<T> Epochs<T> {
         }
     }
 
-    /// Retires items that nothing leads to any longer; each comes with its weight in bytes. Sometimes returns items that
-    /// are ripe.
+    /// Retires items that nothing leads to any longer; each comes with its weight in bytes. Sometimes returns items
+    /// that are ripe.
     pub(crate) fn retire(&self, items: impl IntoIterator<Item = (T, u64)>) -> Vec<T> {
         let mut retired = self.retired.lock();
         let now = self.clock.0.now.load(Ordering::Relaxed);

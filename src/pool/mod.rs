@@ -359,7 +359,7 @@ impl<M: Medium> PoolState<M> {
         self.of_live_roots(|root| root)
     }
 
-    /// What `read` finds in each of the roots that hold a tree. Meanwhile, no root becomes another tree's.
+    /// Applies `read` to each root that holds a tree. Meanwhile, no root becomes another tree's.
     pub(crate) fn of_live_roots<T>(&self, read: impl FnMut(Root) -> T) -> Result<Vec<T>, Fault> {
         let _slots = self.still_roots();
         Ok(self.live()?.into_iter().map(read).collect())
@@ -437,8 +437,8 @@ impl<M: Medium> PoolState<M> {
     /// Opens the tree with this name, creates it if necessary, or returns it if it is already open. A caller only waits
     /// if another thread is opening, creating, closing or dropping the same tree.
     ///
-    /// `create` makes an empty tree for a free root and returns its head; `open_tree` takes over an existing one. If that has
-    /// another signature, `mismatch` says so, given its name, what was found and what was expected.
+    /// `create` makes an empty tree for a free root and returns its head; `open_tree` takes over an existing one. If
+    /// that has another signature, `mismatch` makes the fault from the name, what was found and what was expected.
     pub(crate) fn tree(
         &self,
         name: &str,
