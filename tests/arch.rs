@@ -23,7 +23,7 @@ fn every_available_flush_runs_on_odd_ranges_and_changes_nothing() {
         for start in [0, 1, 7, 63, 64, 65, 4095, 4096] {
             for len in [0, 1, 8, 63, 64, 65, 255, 4096, 8192] {
                 let range = &memory[start..][..len];
-                // SAFETY: available, and the range is a slice.
+                // SAFETY: the instruction is available, and the range is a slice.
                 unsafe { flush.lines(range.as_ptr(), range.len()) };
                 fence();
             }
@@ -79,7 +79,7 @@ fn barriers_and_hints_run() {
     let word = 0u64;
     order();
     compiler_barrier();
-    // SAFETY: a local variable.
+    // SAFETY: it points to a local variable.
     unsafe { prefetch((&raw const word).cast()) };
     fence();
 }
@@ -87,7 +87,7 @@ fn barriers_and_hints_run() {
 #[test]
 fn pairs_are_loaded_as_stored() {
     let pair = Pair::new([1, 2]);
-    // SAFETY: aligned, and ours alone.
+    // SAFETY: aligned, and used by this thread alone.
     assert_eq!(unsafe { load_pair(pair.at()) }, [1, 2]);
     for wanted in [[0, 0], [u64::MAX, 0], [0, u64::MAX], [3, 4]] {
         // SAFETY: as above.
@@ -100,9 +100,9 @@ fn pairs_are_loaded_as_stored() {
 #[test]
 fn a_swap_replaces_only_the_expected_pair() {
     let pair = Pair::new([1, 2]);
-    // Each differs from what is there in one half, or in both.
+    // Each differs from the current pair in one half, or in both.
     for wrong in [[1, 3], [0, 2], [2, 1], [0, 0]] {
-        // SAFETY: aligned, and ours alone.
+        // SAFETY: aligned, and used by this thread alone.
         assert_eq!(unsafe { cas_pair(pair.at(), wrong, [9, 9]) }, Err([1, 2]));
         // SAFETY: as above.
         assert_eq!(unsafe { load_pair(pair.at()) }, [1, 2]);
@@ -147,14 +147,14 @@ fn concurrent_swaps_lose_nothing() {
     });
 }
 
-/// The negative control: a pair written by two 8-byte stores is caught, by the same load and the same test.
+/// The negative control: a pair written by two 8-byte stores is found torn, by the same load and the same test.
 #[test]
 fn a_pair_of_stores_is_seen_torn() {
     let pair = Pair::new(whole(1));
     let (half_done, seen) = (AtomicBool::new(false), AtomicBool::new(false));
-    // SAFETY: aligned, and accessed by atomics and pair operations only.
+    // SAFETY: aligned, and accessed only by atomics and pair operations.
     let low = unsafe { AtomicU64::from_ptr(pair.at().cast()) };
-    // SAFETY: as above; the second word of the two.
+    // SAFETY: as above, for the second of the two words.
     let high = unsafe { AtomicU64::from_ptr(pair.at().cast::<u64>().wrapping_add(1)) };
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -178,7 +178,8 @@ fn a_pair_of_stores_is_seen_torn() {
     assert_eq!(unsafe { load_pair(pair.at()) }, whole(2));
 }
 
-/// What a script that runs the tests on a given CPU knows of it: `BRISTLECONE_EXPECT_FLUSH`, `BRISTLECONE_EXPECT_PAIR`.
+/// Compares with what a script that runs the tests on a given CPU expects: `BRISTLECONE_EXPECT_FLUSH`,
+/// `BRISTLECONE_EXPECT_PAIR`.
 #[test]
 fn the_expected_instructions_were_chosen() {
     println!("flush {}, pairs by {}, lines of {} bytes", Flush::chosen(), pair_method(), line_size());
@@ -190,7 +191,8 @@ fn the_expected_instructions_were_chosen() {
     }
 }
 
-/// This program again, with another way to move pairs: what can be forced is, what is not known or not there is ignored.
+/// Runs this program again with another way to move pairs: an available way is used, an unknown or unavailable one is
+/// ignored.
 #[test]
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn a_way_to_move_pairs_is_forced_by_its_name() {

@@ -1,7 +1,8 @@
-//! What the compiler makes of a shift: each store to the pool stays a store of its own, in its place.
+//! What the compiler makes of a shift: each store to the pool stays a separate store, in its place.
 //!
-//! Every order point leaves a comment in the emitted assembly. So between two stores to the pool there must be such a comment,
-//! a fence, or a call; and no store may be wider than a word. Published persistent trees were broken exactly here.
+//! Every order point leaves a comment in the emitted assembly. So between two stores to the pool there must be such a
+//! comment, a fence, or a call; and no store may be wider than a word. This is exactly where published persistent trees
+//! were broken.
 #![cfg(all(target_arch = "x86_64", bristlecone_asm))]
 
 use std::fs;
@@ -39,10 +40,10 @@ fn functions<'a>(assembly: &'a str, part: &str) -> Vec<Vec<&'a str>> {
     found
 }
 
-/// Bytes that an instruction stores outside of the stack; 0 for any other.
+/// How many bytes an instruction stores outside of the stack; 0 for any other instruction.
 fn stored(instruction: &str) -> usize {
     let Some((verb, operands)) = instruction.split_once(char::is_whitespace) else { return 0 };
-    // The target comes last, in parentheses if it is memory.
+    // The target comes last, and is in parentheses if it is memory.
     let to_memory = operands.trim_end().ends_with(')');
     let source = operands.split(',').next().unwrap_or_default().trim();
     let on_stack = operands.contains("%rsp)") || operands.contains("%rbp)") || operands.contains("(%rsp,");
@@ -53,23 +54,24 @@ fn stored(instruction: &str) -> usize {
         _ if source.contains("zmm") => 64,
         _ if source.contains("ymm") => 32,
         _ if source.contains("xmm") => 16,
-        // A word of the pool is found by its index.
+        // Words of the pool are addressed by an index.
         _ if operands.trim_end().ends_with(",8)") => 8,
         _ => 4,
     }
 }
 
-/// The place in memory that a load reads.
+/// The memory location that a load reads.
 fn loaded(instruction: &str) -> Option<&str> {
     let (source, _) = instruction.strip_prefix("movq\t")?.rsplit_once(", %")?;
     source.ends_with(')').then_some(source)
 }
 
-/// The first place where two stores follow each other without an order point, or a store is too wide.
+/// The first place where two stores follow each other without an order point, or where a store is too wide.
 fn disorder<'a>(function: &[&'a str]) -> Result<usize, &'a str> {
     let mut stores = 0;
     let mut unordered = false;
-    // Since the last order point. A word that is read and written back is the shadow's: those of the pool are replaced.
+    // Locations read since the last order point. A word that is read and written back is the shadow's; words of the
+    // pool are replaced without being read.
     let mut read = Vec::new();
     for &line in function {
         if line.contains("order") || line.starts_with("call") {
@@ -79,7 +81,7 @@ fn disorder<'a>(function: &[&'a str]) -> Result<usize, &'a str> {
         if line.contains("order") || line.starts_with("call") || line.starts_with("sfence") {
             unordered = false;
         } else if line.starts_with("jmp") || line.starts_with("ret") || line.starts_with("ud2") {
-            // What follows in the text does not follow in time.
+            // Instructions that follow in the text do not follow in time.
             unordered = false;
         } else if line.starts_with("rep") {
             return Err(line);

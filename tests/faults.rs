@@ -1,10 +1,11 @@
 //! The fault campaign: each system call that a command makes on a pool fails in turn, with each error that it can have.
 //!
-//! A command then ends with success, or with one line that names the file and says what was attempted; what is in the pool is
-//! what it was before, or what the command makes of it; and the next command works. `strace` makes the calls fail, so
-//! whatever layer makes them is covered.
+//! The command must then end with success, or with one line that names the file and says what was attempted. The
+//! content of the pool must be what it was before, or what the command makes of it. And the next command must work.
+//! `strace` makes the calls fail, so calls from every layer are covered.
 //!
-//! `FAULTS` says which: `all`, or every so many of them (default 64). The last test is the negative control.
+//! `FAULTS` says which faults are tried: `all`, or a number `n` for every `n`-th (default 64). The last test is the
+//! negative control.
 #![cfg(all(target_os = "linux", feature = "cli"))]
 
 use serde_json::json;
@@ -18,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// The errors that a call can have, of those that are handled differently.
+/// The errors that a call can have, as far as they are handled differently.
 const CALLS: &[(&str, &[&str])] = &[
     ("openat", &["EACCES", "EINTR", "EIO", "EMFILE", "ENOENT", "ENOMEM", "EROFS"]),
     ("statx", &["EACCES", "EIO", "ENOMEM"]),
@@ -51,14 +52,14 @@ fn bristlecone(args: &[&str]) -> Command {
     command
 }
 
-/// The same under `strace`, which writes to `log`.
+/// Runs a command under `strace`, which writes to `log`.
 fn traced(options: &[&str], log: &Path, args: &[&str]) -> Output {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-s", "200", "-o"]).arg(log).args(options);
     command.arg(env!("CARGO_BIN_EXE_bristlecone")).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Where `strace` works; some systems have it and do not let it trace.
+/// Whether `strace` works; some systems have it but do not let it trace.
 fn is_there() -> bool {
     let works = |output: Output| output.status.success();
     Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output().is_ok_and(works)
@@ -67,7 +68,7 @@ fn is_there() -> bool {
 /// A command on a pool in a certain state.
 struct Case {
     name: &'static str,
-    /// `POOL` and `LINES` stand for the files.
+    /// `POOL` and `LINES` are replaced by the paths of the files.
     args: &'static [&'static str],
     pool: Pool,
 }
@@ -94,7 +95,7 @@ const CASES: &[Case] = &[
     Case { name: "info", args: &["info", "POOL"], pool: Pool::Closed },
 ];
 
-/// Lines that take several segments, and one of them a record that has segments of its own.
+/// Lines that take several segments; one of them is a record with segments of its own.
 fn lines() -> Vec<(u64, Vec<u8>)> {
     (0..12).map(|n| (n * 2, vec![b'a' + n as u8; if n == 7 { 3 << 20 } else { 500_000 }])).collect()
 }
@@ -105,7 +106,7 @@ fn write_lines(path: &Path, lines: &[(u64, Vec<u8>)]) {
     fs::write(path, text).unwrap();
 }
 
-/// The files that the cases begin with.
+/// The files that the cases start with.
 struct Desk {
     dir: tempfile::TempDir,
     before: Content,
@@ -134,7 +135,7 @@ impl Desk {
         child.kill().unwrap();
         child.wait().unwrap();
         fs::copy(desk.path("in-use"), desk.path("closed")).unwrap();
-        // It loads nothing, and closes the pool in order.
+        // This loads nothing, and closes the pool orderly.
         let closed = bristlecone(&["load", &desk.file("closed"), "/dev/null"]).output().unwrap();
         assert!(closed.status.success());
         desk
@@ -148,7 +149,7 @@ impl Desk {
         self.path(name).display().to_string()
     }
 
-    /// The pool of a case, in a place of its own, and the arguments.
+    /// Copies the pool of a case to a path of its own; returns the path and the arguments.
     fn set_up(&self, case: &Case, place: usize) -> (PathBuf, Vec<String>) {
         let pool = self.path(&format!("{place}.pool"));
         let _ = fs::remove_file(&pool);
@@ -166,7 +167,8 @@ impl Desk {
         (pool, args.collect())
     }
 
-    /// What may be found after a case that failed: what there was, and after each line that was loaded.
+    /// What may be found after a case that failed: the old content, or the content after any of the lines that were
+    /// loaded.
     fn allowed(&self, case: &Case) -> Vec<Content> {
         let before = if case.pool == Pool::Missing { Content::new() } else { self.before.clone() };
         let mut allowed = vec![before.clone()];
@@ -188,19 +190,19 @@ impl Desk {
     }
 }
 
-/// Memory, if there is a file system of it: a disk would make it slow.
+/// A directory in memory, if there is such a file system: a disk would make the test slow.
 fn shared() -> PathBuf {
     let shared = Path::new("/dev/shm");
     if shared.is_dir() { shared.to_path_buf() } else { std::env::temp_dir() }
 }
 
-/// A call of a case that is to fail.
+/// A call of a case that fails.
 #[derive(Clone, Copy)]
 struct Fault {
     case: usize,
     call: &'static str,
     error: &'static str,
-    /// Which one of these calls.
+    /// The number of the call among those with the same name.
     when: usize,
 }
 
@@ -210,7 +212,8 @@ impl Fault {
     }
 }
 
-/// Every fault of a case: of the calls that concern the files, or ask for a lot of memory, those that it makes without one.
+/// All faults of a case: the calls that it makes without a fault, as far as they concern the files, or ask for a lot of
+/// memory.
 fn faults_of(desk: &Desk, case: usize) -> Vec<Fault> {
     let (_, args) = desk.set_up(&CASES[case], 0);
     let log = desk.path("0.log");
@@ -230,7 +233,7 @@ fn faults_of(desk: &Desk, case: usize) -> Vec<Fault> {
         let when = seen.entry(call).or_default();
         *when += 1;
         let of_streams = matches!(call, "write" | "read") && ["0,", "1,", "2,"].iter().any(|fd| rest.starts_with(fd));
-        // What the allocator asks for is not the crate's.
+        // Requests of the allocator are not the crate's.
         let of_allocator = call == "mmap" && rest.contains("-1, 0)") && !rest.contains("MAP_NORESERVE")
             || call == "munmap" && !rest.starts_with("0x7")
             || call == "madvise" && rest.contains("MADV_DONTNEED");
@@ -241,7 +244,7 @@ fn faults_of(desk: &Desk, case: usize) -> Vec<Fault> {
     faults
 }
 
-/// What is in a pool; none if there is no pool that is born.
+/// The content of a pool; `None` if there is no pool, or only the remains of a creation.
 fn content(pool: &str) -> Result<Option<Content>, String> {
     let output = bristlecone(&["scan", pool]).output().unwrap();
     if !output.status.success() {
@@ -258,7 +261,7 @@ fn content(pool: &str) -> Result<Option<Content>, String> {
     Ok(Some(content))
 }
 
-/// Executes a fault, and says what is wrong. True: the command noticed.
+/// Executes a fault, and reports what is wrong. True: the command noticed the fault.
 fn execute(desk: &Desk, fault: Fault, place: usize, allowed: &[Content]) -> Result<bool, String> {
     let (case, name) = (&CASES[fault.case], fault.name());
     let (pool, args) = desk.set_up(case, place);
@@ -293,7 +296,7 @@ fn execute(desk: &Desk, fault: Fault, place: usize, allowed: &[Content]) -> Resu
         let keys: Vec<_> = found.keys().collect();
         return wrong(&format!("code {code}, and the content is not right: {keys:?}"));
     }
-    // The next command works, and makes the pool if there is none.
+    // The next command must work, and creates the pool if there is none.
     let next = desk.path(&format!("{place}.next"));
     write_lines(&next, &[(1, b"one".to_vec())]);
     for args in [&["load", &pool, &next.display().to_string(), "--capacity", "48M"][..], &["check", &pool]] {
@@ -323,7 +326,7 @@ fn every_call_that_fails_leaves_the_content() {
     let faults: Vec<Fault> = (0..CASES.len()).flat_map(|case| faults_of(&desk, case)).collect();
     let allowed: Vec<_> = CASES.iter().map(|case| desk.allowed(case)).collect();
     let of_all = faults.len();
-    // Another part of all each time would find more, and would not be found again.
+    // A different selection in each run would find more, but its findings could not be reproduced.
     let faults: Vec<Fault> = faults.into_iter().step_by(every).collect();
     let (next, noticed, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = |place: usize| {
@@ -354,7 +357,7 @@ fn every_call_that_fails_leaves_the_content() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), faults.len(), wrong.join("\n"));
 }
 
-/// The negative control: a command that loses what it acknowledged is found out, and so is one that a signal ends.
+/// The negative control: a command that loses what it acknowledged is found, and so is a command that a signal ends.
 #[test]
 fn a_lost_change_and_a_crash_are_found() {
     if !is_there() {
@@ -363,7 +366,7 @@ fn a_lost_change_and_a_crash_are_found() {
     let desk = Desk::new();
     let case = CASES.iter().position(|case| case.name == "put").unwrap();
     let fault = Fault { case, call: "fallocate", error: "EOPNOTSUPP", when: 1 };
-    // As if `put` had to have made something else.
+    // Pretends that `put` should have made a different content.
     let mut allowed = desk.allowed(&CASES[case]);
     allowed.iter_mut().for_each(|content| drop(content.insert(6, b"six".to_vec())));
     let found = execute(&desk, Fault { call: "flock", error: "EIO", ..fault }, 1, &allowed).unwrap_err();

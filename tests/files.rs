@@ -1,4 +1,4 @@
-//! Files that are pools, files that are not yet, and files that cannot be.
+//! Files that are pools, files that are not pools yet, and files that cannot become pools.
 #![cfg(target_os = "linux")]
 
 use bristlecone::medium::{Dram, Layer, Mapped, Mapping};
@@ -26,7 +26,7 @@ fn refused(path: &Path) -> Error {
     Pool::options().capacity(16 << 20).open(path).expect_err("an open that is refused")
 }
 
-/// Memory that cannot be reserved, for this reason.
+/// Memory that cannot be reserved, with this error.
 struct Failing(Dram, i32);
 
 impl Layer for Failing {
@@ -41,7 +41,7 @@ impl Layer for Failing {
     }
 }
 
-/// More than any processor's address space has.
+/// More than the address space of any processor.
 const TOO_LARGE: u64 = 1 << 50;
 
 #[test]
@@ -51,12 +51,12 @@ fn a_creation_that_fails_removes_what_it_made() {
     let failing = || Pool::options().capacity(TOO_LARGE).open(&path).expect_err("no room");
     failing();
     assert!(!path.exists());
-    // An empty file stays, and is empty.
+    // An empty file stays, and stays empty.
     File::create(&path).unwrap();
     failing();
     assert_eq!(fs::metadata(&path).unwrap().len(), 0);
     Pool::options().capacity(16 << 20).open(&path).unwrap().close().unwrap();
-    // A pool that is there is no creation.
+    // Opening an existing pool is not a creation.
     failing();
     Pool::open(&path).unwrap().close().unwrap();
 }
@@ -91,7 +91,7 @@ fn a_pool_with_a_damaged_header_is_not_created_anew() {
     let error = refused(&path);
     assert!(matches!(error.kind, ErrorKind::Superblock { .. }), "{error}");
     assert!(fs::read(&path).unwrap() == bytes, "the data are gone");
-    // With the mark alone, it is the remains of a creation.
+    // With nothing but the mark, the file is the remains of a creation.
     bytes[8..].fill(0);
     fs::write(&path, &bytes).unwrap();
     Pool::options().capacity(16 << 20).open(&path).unwrap();
@@ -129,7 +129,7 @@ fn a_link_to_no_file_names_the_pool_to_create() {
     });
     wait.recv_timeout(std::time::Duration::from_secs(20)).expect("it tries for ever").unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && fs::metadata(&target).unwrap().len() == 16 << 20);
-    // Where the link leads there can be no file; a link that leads to itself.
+    // A link to a place where no file can be; and a link that leads to itself.
     let astray = scratch.path("astray");
     std::os::unix::fs::symlink("no/target", &astray).unwrap();
     assert!(matches!(refused(&astray).kind, ErrorKind::NotFound));
@@ -145,7 +145,7 @@ fn errors_say_what_was_not_allowed() {
     let scratch = Scratch::new();
     let path = scratch.path("a.pool");
     Pool::options().capacity(16 << 20).open(&path).unwrap().close().unwrap();
-    // No file may be so long: at creation and at growth the same.
+    // No file may be that long: the error is the same at creation and at growth.
     let on_disk = tempfile::tempdir().unwrap();
     let large = on_disk.path().join("large.pool");
     let too_large = || Pool::options().capacity(TOO_LARGE).open(&large).err().unwrap();
@@ -159,7 +159,7 @@ fn errors_say_what_was_not_allowed() {
         .unwrap();
     let grown = too_large();
     assert_eq!(std::mem::discriminant(&created.kind), std::mem::discriminant(&grown.kind), "{created}; {grown}");
-    // A disk that fails is not a disk that is full.
+    // A failing disk is not a full disk.
     for (errno, full) in [(libc::EIO, false), (libc::ENOSPC, true), (libc::EDQUOT, true), (libc::EFBIG, true)] {
         let error = Pool::options().create_on(Failing(Dram::zeroed(16 << 20), errno)).err().unwrap();
         assert_eq!(matches!(error.kind, ErrorKind::OutOfSpace { .. }), full, "{error}");
@@ -203,13 +203,13 @@ impl Drop for Tiny {
     }
 }
 
-/// The pool that another process leaves in use.
+/// The environment variable with the pool that another process leaves in use.
 const LEFT: &str = "BRISTLECONE_TEST_LEFT";
 
 #[test]
 fn leaves_a_pool_in_use() {
     let Some(path) = std::env::var_os(LEFT) else { return };
-    // Its table has many pages.
+    // Its segment table has many pages.
     let pool = Pool::options().capacity(1 << 30).segment_size(16 << 10).max_trees(4).open(path).unwrap();
     let tree: PTree = pool.tree("t").unwrap();
     tree.insert(1, 2).unwrap();
@@ -225,13 +225,13 @@ fn a_full_disk_after_a_crash_is_no_signal() {
     assert!(left.status.success(), "{left:?}");
     assert!(Command::new("cp").arg("--sparse=always").args([&path, &sparse]).status().unwrap().success());
     tiny.fill();
-    // What would be looked at behind the end of the table has no space, and so holds nothing.
+    // The part behind the end of the table, which would be read, has no space, so it holds nothing.
     let get = |pool: Pool| pool.tree("t").unwrap().get(1);
     let copy = |path: &Path| Pool::options().open_on(Mapped::open(path, Mapping::Copy).unwrap());
     assert_eq!(get(copy(&path).unwrap()), Some(2));
     assert!(!copy(&path).unwrap().stat().was_clean);
     assert_eq!(get(Pool::open(&path).unwrap()), Some(2));
-    // Of a copy that left out what was zero, even that is short.
+    // In a copy that left out zeros, even the part that must be read has no space.
     for error in [copy(&sparse).unwrap_err(), Pool::open(&sparse).unwrap_err()] {
         assert!(
             matches!(error.kind, ErrorKind::OutOfSpace { .. }) && error.to_string().contains("sparse.pool"),

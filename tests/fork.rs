@@ -1,6 +1,6 @@
-//! A child that came by `fork` has its parent's handles, and leaves its parent's pool alone.
+//! A child that came by `fork` has its parent's handles, and must leave its parent's pool alone.
 //!
-//! The process that forks is one of its own, with one thread: the test program runs itself again.
+//! The process that forks is a separate one, with one thread: the test program runs itself again.
 #![cfg(target_os = "linux")]
 
 use bristlecone::{Error, ErrorKind, Map, PTree, Pool, Result};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 const POOL: &str = "BRISTLECONE_TEST_FORK_POOL";
 const KEYS: u64 = 500;
 
-/// Runs a part of this program in a process of its own, on a pool; returns when that says that it is ready.
+/// Runs a part of this program in a separate process, on a pool; returns when the process says that it is ready.
 fn run(part: &str, pool: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", part, "--ignored", "--nocapture", "--test-threads=1"]).env(POOL, pool);
@@ -22,7 +22,7 @@ fn run(part: &str, pool: &Path) -> Child {
     child
 }
 
-/// In a part: says that all went well so far, and waits for the end.
+/// Called in a part: says that everything went well so far, and waits for the end.
 fn ready() {
     println!("\nready");
     let _ = std::io::stdin().read(&mut [0]);
@@ -34,16 +34,16 @@ fn pool_of_this_part() -> PathBuf {
 
 /// Runs `work` in a child; panics if it panics there.
 fn in_child(work: impl FnOnce()) {
-    // SAFETY: the process has one thread, so the child finds every lock free, the allocator's too.
+    // SAFETY: the process has one thread, so the child finds every lock free, including the allocator's.
     match unsafe { libc::fork() } {
         0 => {
             let done = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            // SAFETY: it ends the child before it comes to what the test program does next.
+            // SAFETY: it ends the child before the child reaches what the test program does next.
             unsafe { libc::_exit(i32::from(!done)) }
         }
         child => {
             let mut status = 0;
-            // SAFETY: a child of this process, and a place for its status.
+            // SAFETY: it is a child of this process, and `status` has room for its status.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert_eq!(status, 0, "the child failed");
         }
@@ -114,14 +114,14 @@ fn forks_with_handles() {
         refused(pool.drop_tree("empty"));
         assert_eq!((tree.get(7), tree.len()), (Some(7), KEYS));
         assert_eq!(map.get(8).unwrap().as_deref(), Some(&b"8"[..]));
-        // What the child opens is its own.
+        // A pool that the child opens is its own.
         let own = Pool::options().capacity(64 << 20).open(path.with_extension("own")).unwrap();
         own.tree("t").unwrap().insert(1, 2).unwrap();
         own.close().unwrap();
         assert!(matches!(Pool::open(&path), Err(Error { kind: ErrorKind::InUse, .. })));
         refused(pool.clone().close());
-        // All handles there are. (The parent's are not these.)
-        // SAFETY: the child ends without looking at the originals again.
+        // All handles. (The parent's handles are separate.)
+        // SAFETY: the child ends without using the originals again.
         drop(unsafe { std::ptr::read(&raw const handles) });
     });
     assert!(before == std::fs::read(&path).unwrap(), "a child changed the pool");
@@ -136,7 +136,7 @@ fn forks_before_it_reads() {
     assert!(!pool.stat().was_clean);
     let tree: PTree = pool.tree("tree").unwrap();
     in_child(|| {
-        // Reading a leaf for the first time finishes what a crash interrupted in it.
+        // The first read of a leaf finishes what a crash interrupted in it.
         assert_eq!(tree.get(7), None);
         refused(tree.fault().map_or(Ok(()), Err));
     });

@@ -1,8 +1,8 @@
-//! Real processes, really killed: what they had acknowledged is there, and nothing else is.
+//! Real processes, killed with SIGKILL: everything that they had acknowledged is there, and nothing else is.
 //!
 //! `bristlecone kill` does most of it; `load` acknowledges lines, too, and has a test of its own.
 //!
-//! `KILL_ROUNDS` (default 12) says how often.
+//! `KILL_ROUNDS` (default 12) sets the number of rounds.
 #![cfg(all(unix, feature = "cli"))]
 
 use bristlecone::{IndexKind, Map, Node, OneLine, Pool};
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// Lines with keys that repeat, values of many lengths, and every byte but a newline.
+/// Lines with keys that repeat, values of many lengths, and every byte except a newline.
 fn data(random: &mut Random) -> Vec<Line> {
     let line = |_| {
         let key = match random.below(100) {
@@ -60,8 +60,8 @@ fn write(path: &Path, lines: &[Line]) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Loads lines, and kills the process at a random moment after `kill_after` acknowledgements; after none, that is often
-/// while it opens the pool and recovers what the kill before has left.
+/// Loads lines, and kills the process at a random moment after `kill_after` acknowledgements. With 0, that is often
+/// while it opens the pool and recovers what the previous kill has left.
 ///
 /// Returns how many lines were acknowledged, and whether the process was killed before it was done.
 fn load(pool: &Path, lines: &[Line], options: &[&str], kill_after: Option<u64>, random: &mut Random) -> (usize, bool) {
@@ -100,7 +100,8 @@ fn check(pool: &Path) {
     assert!(output.status.success() && text.contains("clean"), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Opens the pool through the library and compares all of it with what was acknowledged; the line in flight may be there.
+/// Opens the pool through the library and compares its whole content with what was acknowledged; the line in flight may
+/// be there.
 fn compare<N: Node>(index: IndexKind, pool: &Path, content: &mut Content, in_flight: Option<&Line>) {
     let pool = Pool::open(pool).unwrap();
     let map: Map<u64, Vec<u8>, N> = pool.map_with("main", index).unwrap();
@@ -125,7 +126,7 @@ fn rounds() -> u64 {
     std::env::var("KILL_ROUNDS").map_or(12, |rounds| rounds.parse().expect("KILL_ROUNDS is a number"))
 }
 
-/// On one pool of one kind.
+/// Runs the rounds on one pool of one kind.
 fn survives<N: Node>(index: IndexKind) {
     let seed = RandomState::new().hash_one(0);
     println!("seed {seed}");
@@ -151,7 +152,7 @@ fn survives<N: Node>(index: IndexKind) {
             check(&pool);
         }
         if rest.is_empty() {
-            // Once more, on top of what is there.
+            // Loads all lines once more, on top of the existing content.
             rest = &lines;
         }
     }
@@ -177,7 +178,7 @@ fn kills(args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// Threads in the middle of everything, with every layout and index of the command line.
+/// Kills threads in the middle of all their operations, with every layout and index of the command line.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_kill_loses_nothing() {
@@ -186,7 +187,8 @@ fn a_kill_loses_nothing() {
     assert!(found["acknowledged"].as_u64() > Some(1000) && found["pools"].as_array().is_some_and(|p| p.len() == 12));
 }
 
-/// The negative controls: what is lost, acknowledged too early, or not given back is found.
+/// The negative controls: a change that is lost or acknowledged too early is found, and so is space that is not given
+/// back.
 #[cfg(target_os = "linux")]
 #[test]
 fn planted_bugs_are_found() {

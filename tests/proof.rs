@@ -1,5 +1,5 @@
-//! `docs/proof.md` says what the last runs of the checks found. Its tables come from `docs/proof/results.jsonl`, which
-//! `scripts/proof.sh` fills; nobody types them.
+//! `docs/proof.md` says what the last runs of the checks found. Its tables are generated from
+//! `docs/proof/results.jsonl`, which `scripts/proof.sh` fills; they are never edited by hand.
 //!
 //! `BRISTLECONE_WRITE=1` writes them.
 #![cfg(feature = "cli")]
@@ -24,14 +24,15 @@ fn number(value: &Value) -> Option<String> {
     Some(fraction.map_or(whole.clone(), |fraction| format!("{whole}.{fraction}")))
 }
 
-/// The same figure of several results: the sum of numbers, or the text that all have.
+/// Combines the same figure of several results: the sum of numbers, or the text that all share.
 fn together(values: &[&Value]) -> Option<Value> {
     let sum: Option<u64> = values.iter().map(|value| value.as_u64()).sum();
     let same = || values.iter().all(|value| value == &values[0] && (value.is_string() || value.is_number()));
     sum.map(Value::from).or_else(|| same().then(|| values[0].clone()))
 }
 
-/// The figures of the results of one run, by name. What is not a sum, and not the same in all, is left out.
+/// The figures of the results of one run, by name. A figure that is neither a sum nor the same in all results is left
+/// out.
 fn figures(results: &[&Value]) -> String {
     let runs = (results.len() > 1).then(|| format!("runs {}", results.len()));
     let object = results[0]["result"].as_object().into_iter().flatten();
@@ -45,7 +46,7 @@ fn figures(results: &[&Value]) -> String {
     runs.into_iter().chain(described).collect::<Vec<_>>().join(", ")
 }
 
-/// What a result is of, among those of a check; and the run that it comes from.
+/// The target of a result among those of a check, and the run that it comes from.
 fn of_what(result: &Value) -> [&Value; 2] {
     [&result["result"]["target"], &result["result"]["what"]]
 }
@@ -83,7 +84,7 @@ fn table(check: &str, results: &[Value]) -> String {
     table
 }
 
-/// The page with every table as the results have it.
+/// The page with every table as the results give it.
 fn written(page: &str, results: &[Value]) -> String {
     let mut parts = page.split(BEGIN);
     let mut written = parts.next().unwrap_or_default().to_owned();
@@ -114,7 +115,7 @@ fn the_tables_are_those_of_the_results() {
     assert!(results.iter().all(|result| named(result["check"].as_str().unwrap_or_default())), "a check has no table");
 }
 
-/// The negative control.
+/// The negative control: a figure that was edited by hand is found.
 #[test]
 fn a_figure_that_was_typed_is_found() {
     let page = format!("a\n{BEGIN}kill -->\nold\n{END}\nb\n");

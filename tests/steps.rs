@@ -1,4 +1,4 @@
-//! `docs/design.md` has the persist steps as tables: what `Step` says of each, and in which files it is taken.
+//! `docs/design.md` has the persist steps as tables: what `Step` says about each step, and in which files it is used.
 //!
 //! `BRISTLECONE_WRITE=1` writes them.
 
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The source files in a folder, and their text.
+/// Collects the source files in a folder, with their text.
 fn sources(folder: &Path, found: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -27,7 +27,7 @@ fn sources(folder: &Path, found: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The files in which each step is taken: those that name it before their tests begin.
+/// The files in which each step is used: those that name it before their tests begin.
 fn places() -> BTreeMap<&'static str, BTreeSet<String>> {
     let mut files = BTreeMap::new();
     sources(&root().join("src"), &mut files);

@@ -1,6 +1,6 @@
-//! Every verb of trees and maps on small pools, for what watches or emulates each access to memory and is slow:
-//! AddressSanitizer, ThreadSanitizer, Miri, an emulator of another CPU. An ordinary build leaves it out: `tests/trees` does
-//! the same at length.
+//! Every verb of trees and maps on small pools, for tools that watch or emulate each access to memory and are slow:
+//! AddressSanitizer, ThreadSanitizer, Miri, an emulator of another CPU. An ordinary build leaves this out:
+//! `tests/trees` tests the same more thoroughly.
 #![cfg(bristlecone_watched)]
 
 use bristlecone::medium::{Dram, Medium};
@@ -24,7 +24,7 @@ fn pool() -> Pool<Any> {
     options().create_on(Arc::new(Dram::zeroed(CAPACITY)) as Any).unwrap()
 }
 
-/// A pool of what this one holds now, as a crash leaves it.
+/// A pool with the current content of this one, as a crash leaves it.
 fn copied(pool: &Pool<Any>) -> Pool<Any> {
     let mut words = vec![0; pool.medium().facts().len as usize / 8];
     pool.medium().load_words(0, &mut words);
@@ -39,7 +39,7 @@ fn holds<N: Node>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>) {
     assert!(tree.fault().is_none() && tree.check().is_clean(), "{:?}", tree.check().violations);
 }
 
-/// Alone: leaves fill, split, empty, merge and are used again; the pool is left by a crash, and closed.
+/// One thread: leaves fill, split, empty, merge and are used again; the pool is left by a crash, and closed.
 fn does_what_a_map_does<N: Node>(index: IndexKind, pool: Pool<Any>) {
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
@@ -79,7 +79,7 @@ fn does_what_a_map_does<N: Node>(index: IndexKind, pool: Pool<Any>) {
     reopened.close().unwrap();
 }
 
-/// Two threads that write, each to keys of its own in the leaves of both, and one that reads.
+/// Two threads that write, each its own keys in leaves that they share, and one that reads.
 fn threads<N: Node>(index: IndexKind, pool: Pool<Any>) {
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let tree = &tree;
@@ -108,13 +108,13 @@ fn threads<N: Node>(index: IndexKind, pool: Pool<Any>) {
     holds(tree, &(0..KEYS / 4 * 2).map(|key| (key, key)).collect());
 }
 
-/// Of the length and the content that its first byte tells; some take segments of their own.
+/// A record whose first byte determines its length and content; some records take segments of their own.
 fn record(version: u64) -> Vec<u8> {
     let version = version as u8;
     vec![version; 1 + usize::from(version % 5) * 40 + if version % 16 == 3 { 5000 } else { 0 }]
 }
 
-/// Records that are replaced, removed and used again while others read them.
+/// Records that are replaced, removed and used again while other threads read them.
 fn records<N: Node>(index: IndexKind, pool: Pool<Any>) {
     let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", index).unwrap();
     let is_whole = |bytes: &[u8]| assert_eq!(bytes, record(bytes[0].into()));
@@ -175,7 +175,7 @@ fn records_are_whole() {
     records::<Circular<4>>(IndexKind::Persistent, pool());
 }
 
-/// The same in a file, mapped.
+/// The same in a mapped file.
 #[cfg(not(miri))]
 #[test]
 fn a_file_does_what_memory_does() {

@@ -1,4 +1,4 @@
-//! What is loaded, looked up, scanned, counted and checked.
+//! Loading, looking up, scanning, counting and checking.
 
 use super::{Desk, Ran, command, has_keys, run};
 use bristlecone::Pool;
@@ -29,7 +29,7 @@ fn what_is_loaded_is_found() {
         assert!(desk.run("get", &["8"]).fails(1).contains("key 8 is not in tree 'main'"));
         assert!(desk.run("del", &["8"]).fails(1).contains("key 8 is not in tree 'main'"));
         assert!(desk.run("check", &[]).ok().contains("clean: 1 tree"));
-        // Onto what is there, whatever it was made with.
+        // Loads into the existing tree, whatever it was created with.
         assert!(desk.load("21\tmore\n", &[]).ok().contains("tree 'main' has 5 keys"));
     }
 }
@@ -116,7 +116,7 @@ fn an_output_that_fails_is_named() {
         let is_named = error.starts_with("bristlecone: standard output: No space left on device");
         assert!(is_named, "{args:?}: {error}");
     }
-    // What cannot be told ends the command no other way.
+    // An error that cannot be printed still ends the command with the same code.
     assert_eq!(Ran::new(command(["get", pool, "3"]).stderr(full()).output().unwrap()).code, Some(1));
     // A directory can be opened, but not read.
     assert!(run(["load", pool, dir]).fails(1).contains(&format!("{dir}: Is a directory")));
@@ -142,7 +142,7 @@ fn a_tree_that_cannot_be_made_leaves_no_pool() {
     let long = desk.load("1\ta\n", &["--tree", &"x".repeat(121)]);
     assert!(long.code == Some(2) && long.err.contains("121 bytes, it must have 1 to 120"), "{long:?}");
     assert!(!desk.pool().exists());
-    // What is there stays what it is.
+    // An existing tree stays what it is.
     desk.load("1\ta\n", &["--capacity", "32M"]).ok();
     for other in [["--layout", "circular"], ["--index", "persistent"]] {
         let told = desk.load("2\tb\n", &other).fails(1);
@@ -161,7 +161,7 @@ fn a_full_pool_says_so_and_keeps_what_it_has() {
     let kept = found["entries"].as_u64().unwrap();
     assert!((10..200).contains(&kept), "{found}");
     assert!(error.contains(&format!("data.tsv:{}: ", kept + 1)), "{error}");
-    // A larger capacity, and the load goes on.
+    // With a larger capacity, the load goes on.
     assert!(desk.load("1000\tmore\n", &["--capacity", "64M"]).ok().contains(&format!("has {} keys", kept + 1)));
 }
 
@@ -212,11 +212,11 @@ fn stat_tells_what_there_is() {
     assert_eq!(stat["last_shutdown"], "clean");
     assert_eq!(stat["trees"][0]["keys"], 5000);
     assert_eq!(stat["trees"][0]["layout"], "circular/64");
-    // Some 110 leaves: two levels of index nodes, and the leaves.
+    // About 110 leaves: two levels of index nodes, and the leaves.
     assert_eq!(stat["trees"][0]["height"], 3);
     let fill = stat["trees"][0]["fill"].as_f64().unwrap();
     assert!((0.5..=1.0).contains(&fill), "{fill}");
-    // It changes nothing.
+    // The command changes nothing.
     assert_eq!(desk.run("stat", &["--json"]).json(), stat);
     let text = desk.run("stat", &[]).ok();
     assert!(text.contains("5,000 keys") && text.contains("circular/64"), "{text}");
@@ -263,7 +263,7 @@ fn damage_is_found_and_named() {
     let problem = &object["problems"][0];
     assert_eq!((problem["at"].as_u64(), problem["invariant"].as_str()), (Some(at as u64), Some("N3")));
     has_keys(problem, &["message"]);
-    // It was only looked at.
+    // The pool was only read.
     assert!(std::fs::read(desk.pool()).unwrap() == bytes);
 }
 
@@ -272,7 +272,7 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
     let desk = Desk::new();
     desk.load("1\ta\n", &["--capacity", "32M"]).ok();
     let mut bytes = std::fs::read(desk.pool()).unwrap();
-    // In use, in another boot: the twins' words 10 and 12.
+    // Makes the pool look as if it was in use in another boot: words 10 and 12 of the twins.
     for twin in [0, 4096] {
         bytes[twin + 80] |= 1;
         bytes[twin + 96..twin + 104].copy_from_slice(&7u64.to_le_bytes());
@@ -362,7 +362,7 @@ fn a_closed_pipe_ends_a_scan_quietly() {
     assert_eq!(desk.run("stat", &["--json"]).json()["last_shutdown"], "clean");
 }
 
-/// The pool, for reading only, whoever asks.
+/// Makes the pool read-only, or writable again, for everyone.
 fn read_only(pool: &std::path::Path, read_only: bool) {
     let mut permissions = std::fs::metadata(pool).unwrap().permissions();
     permissions.set_readonly(read_only);

@@ -1,4 +1,4 @@
-//! What a command did. The tests of the benchmarks use this file, too.
+//! The result of a command. The tests of the benchmarks use this file, too.
 
 use serde_json::Value;
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Ran {
         String::from_utf8(self.out).unwrap()
     }
 
-    /// The one line of an error.
+    /// Asserts that the run failed with this code; returns the one line of its error.
     #[track_caller]
     pub(crate) fn fails(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -40,7 +40,7 @@ pub(crate) fn has_keys(object: &Value, keys: &[&str]) {
     }
 }
 
-/// That nothing is left in a directory.
+/// Asserts that nothing is left in a directory.
 #[track_caller]
 pub(crate) fn is_empty(dir: &Path) {
     assert!(dir.read_dir().unwrap().next().is_none(), "{dir:?} is not empty");

@@ -1,4 +1,4 @@
-//! What is deleted: nothing but what a run made itself.
+//! A run deletes nothing except what it made itself.
 
 use super::{command, is_empty, run};
 use std::fs::{self, File};
@@ -14,19 +14,19 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A run that makes a scratch directory in `dir` and sweeps beside it.
+/// A run that makes a scratch directory in `dir` and removes leftovers beside it.
 fn tour(dir: &Path) {
     run(["tour", "--keys", "2000", "--kills", "1", "--dir", text(dir)]).ok();
 }
 
-/// What lies in a directory, by name.
+/// The names of the files in a directory.
 fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<_> = dir.read_dir().unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
 
-/// What a tour leaves that is killed, with its worker.
+/// The scratch directory that is left when a tour is killed together with its worker.
 fn leftover(dir: &Path) -> PathBuf {
     let mut tour = command(["tour", "--keys", "3M", "--kills", "1", "--dir", text(dir)])
         .stdout(Stdio::null())
@@ -46,7 +46,7 @@ fn leftover(dir: &Path) -> PathBuf {
     left
 }
 
-/// A directory of the user, whose name is that of a scratch directory of a process that is no more.
+/// A directory of the user with the name of a scratch directory of a process that no longer exists.
 fn precious(dir: &Path, name: &str) -> PathBuf {
     let path = dir.join(name);
     fs::create_dir(&path).unwrap();
@@ -80,7 +80,7 @@ fn info_leaves_what_is_there_and_adds_nothing() {
 #[test]
 #[cfg(target_os = "linux")]
 fn info_says_where_it_cannot_know() {
-    // No file system for pools: it has no files without a name.
+    // A file system that cannot hold pools, because it has no files without a name.
     let found = run(["info", "/proc/self", "--json"]).json();
     assert!(found["domain"].is_null() && found["unknown"].is_string(), "{found}");
     assert!(run(["info", "/proc/self"]).ok().contains("domain       unknown until a pool is there: "));
@@ -127,18 +127,18 @@ fn what_is_no_leftover_any_more_stays() {
 
     let (dir, away) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let left = leftover(dir.path());
-    // A copy, which has a marker with the right content but for its place.
+    // A copy, whose marker has the right content for another place.
     let copy = dir.path().join("bristlecone-4194303-0");
     fs::create_dir(&copy).unwrap();
     for name in names(&left) {
         fs::copy(left.join(&name), copy.join(&name)).unwrap();
     }
-    // A real one, elsewhere, by another name, and through a link.
+    // A real leftover that was moved elsewhere, or has another name, or is reached through a link.
     let renamed = dir.path().join("evidence");
     fs::rename(leftover(dir.path()), &renamed).unwrap();
     let far = leftover(away.path());
     symlink(&far, dir.path().join("bristlecone-4194303-1")).unwrap();
-    // One that is in use: its lock is held.
+    // A leftover that is in use: its lock is held.
     let held = leftover(dir.path());
     let marker = File::open(held.join(MARKER)).unwrap();
     marker.lock().unwrap();

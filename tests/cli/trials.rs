@@ -1,4 +1,4 @@
-//! What it finds out about the machine and about itself.
+//! What the command line finds out about the machine and about itself.
 
 use super::{Ran, command, has_keys, is_empty, run};
 use serde_json::Value;
@@ -88,7 +88,7 @@ fn lin_has_stable_keys() {
     has_keys(campaign, &["layout", "slots", "index", "values", "rounds", "operations", "seconds", "violation"]);
     assert_eq!((&found["passed"], &campaign["violation"]), (&true.into(), &Value::Null));
     assert!(campaign["operations"].as_u64() > Some(1000), "{found}");
-    // The negative control of crashes, which any binary has: the bug is found.
+    // The negative control of crashes, which any binary has: the planted bug is found.
     let text = lin(&["--durable", "--control", "--seconds", "30"]).ok();
     assert!(text.contains("every planted bug was found"), "{text}");
     assert!(run(["lin", "--layout", "one_line", "--slots", "9"]).fails(2).contains("no such tree"));

@@ -1,4 +1,4 @@
-//! Trees are opened, created, closed and dropped side by side: nobody waits but for the tree that he wants.
+//! Trees are opened, created, closed and dropped in parallel: a thread waits only for the tree that it wants.
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Counted, Dram, Layer, Medium, Step};
@@ -13,17 +13,17 @@ use std::time::Duration;
 type Tree = PTree<Circular<4>, Any>;
 
 const SIZE: u64 = 256 << 10;
-/// Far more than anything here takes.
+/// Much longer than anything here takes.
 const LONG: Duration = Duration::from_secs(20);
 
 fn options() -> Options {
     Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(4)
 }
 
-/// What becomes of a fence of one thread.
+/// What happens to a fence of one thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// After so many others.
+    /// The thread stops at the fence after this many others.
     Stops(u32),
     Panics,
 }
@@ -33,7 +33,7 @@ struct Gate {
     on: Any,
     fate: Mutex<Option<(ThreadId, Fate)>>,
     opened: Condvar,
-    /// Tells that it has stopped.
+    /// Notified when the thread has stopped.
     stopped: Mutex<Sender<()>>,
 }
 
@@ -44,7 +44,7 @@ impl Gate {
         (Arc::new(gate), has_stopped)
     }
 
-    /// This thread's next fences.
+    /// Sets the fate of this thread's next fences.
     fn set(&self, fate: Fate) {
         *self.fate.lock().unwrap() = Some((thread::current().id(), fate));
     }
@@ -86,7 +86,7 @@ impl Layer for Gate {
     }
 }
 
-/// A pool with the trees "a" and "b", of ten keys each.
+/// A pool with the trees "a" and "b", with ten keys each.
 fn two_trees() -> Vec<u64> {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
     for name in ["a", "b"] {
@@ -96,7 +96,7 @@ fn two_trees() -> Vec<u64> {
     words_of(pool.medium())
 }
 
-/// What another thread does, and whether it comes to an end.
+/// The result of `work` on another thread, if it ends in time.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, is_done) = channel();
     thread::spawn(move || done.send(work()));
@@ -131,7 +131,7 @@ fn trees_work_while_another_one_is_being_opened() {
             pool.tree_with::<Circular<4>>("b", IndexKind::Volatile).unwrap().len()
         }
     });
-    // Those who want the same tree wait for it.
+    // Threads that want the same tree wait for it.
     let waited = AtomicBool::new(false);
     let (second, dropped) = thread::scope(|scope| {
         let second = scope.spawn(|| {
@@ -153,7 +153,7 @@ fn trees_work_while_another_one_is_being_opened() {
     });
     assert_eq!(opener.join().unwrap(), 10);
     assert_eq!(others, Some(11), "another tree waited");
-    // Before the opening of the second thread, or after it.
+    // The drop came before the second thread opened the tree, or after it.
     assert!(second == 10 || (second == 0 && dropped.is_ok()), "{second} entries, {dropped:?}");
 }
 
@@ -166,7 +166,7 @@ fn trees_work_while_another_one_is_being_closed_or_created() {
             let (gate, pool) = (Arc::clone(&gate), pool.clone());
             move || {
                 let tree: Option<Tree> = (!creating).then(|| pool.tree_with("a", IndexKind::Volatile).unwrap());
-                // The first one is under the lock of the segments.
+                // The first fence is made under the lock of the segments.
                 gate.set(Fate::Stops(1));
                 drop(tree);
                 if creating {
@@ -201,7 +201,7 @@ fn trees_work_while_another_one_is_being_closed_or_created() {
     }
 }
 
-/// Does something when a thread loads one word for the second time.
+/// Calls a function when a thread loads one word for the second time.
 struct Trap {
     on: Any,
     word: u64,
@@ -238,12 +238,12 @@ fn a_tree_is_listed_as_what_it_is_while_others_come_and_go() {
     let (ask, asked) = channel();
     let (did, done) = channel();
     let (ask, done) = (Mutex::new(ask), Mutex::new(done));
-    // For as long as the other thread takes, or may have to wait.
+    // Waits as long as the other thread takes, or until it must be waiting itself.
     let does = Box::new(move || {
         ask.lock().unwrap().send(()).unwrap();
         let _ = done.lock().unwrap().recv_timeout(Duration::from_millis(200));
     });
-    // Where the first tree's root has the length of the name.
+    // The word of the first tree's root that holds the length of the name.
     let trap = Arc::new(Trap { on: zeroed(SIZE), word: 8192 + 56, of: Mutex::new(None), does });
     let pool = options().max_trees(1).create_on(Arc::<Trap>::clone(&trap) as Any).unwrap();
     drop(pool.tree_with::<Circular<4>>("a", IndexKind::Volatile).unwrap());
@@ -291,7 +291,7 @@ fn an_opening_that_panics_leaves_the_tree_to_others() {
     }
 }
 
-/// All the orders of opening, the last drop and `drop_tree`, by threads that do nothing else.
+/// Tries all orders of opening, the last drop and `drop_tree`, with threads that do nothing else.
 #[test]
 fn a_tree_is_opened_closed_and_dropped_by_all_at_once() {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
@@ -312,7 +312,7 @@ fn a_tree_is_opened_closed_and_dropped_by_all_at_once() {
                             let tree: Tree = pool.tree_with(name, IndexKind::Volatile).unwrap();
                             let key = id << 32 | round;
                             assert_eq!(tree.insert(key, key).unwrap(), None);
-                            // It is not dropped while somebody has it.
+                            // The tree is not dropped while a thread has a handle to it.
                             assert_eq!(tree.remove(key).unwrap(), Some(key));
                         }
                     }
@@ -329,7 +329,7 @@ fn a_tree_is_opened_closed_and_dropped_by_all_at_once() {
     assert_eq!(pool.stat().available, options().create_on(zeroed(SIZE)).unwrap().stat().available);
 }
 
-/// The blocks of a tree's first segment hold zeros, and are not written in full.
+/// The blocks of a tree's first segment hold zeros, so they are not written in full.
 #[test]
 fn the_first_leaves_of_a_new_tree_are_as_cheap_as_later_ones() {
     let counted = Arc::new(Counted::new(Dram::zeroed(32 << 20)));
@@ -339,12 +339,12 @@ fn the_first_leaves_of_a_new_tree_are_as_cheap_as_later_ones() {
     let (keys, before) = (39 * 1000, counted.counts());
     (1..=keys).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
     let spent = counted.counts() - before;
-    // An insert flushes one line; a split two of the right leaf and one of the left. (Ten of the right one, where its block is
-    // not known to hold zeros.)
+    // An insert flushes one line; a split flushes two lines of the right leaf and one of the left. (It would be ten of
+    // the right leaf if its block were not known to hold zeros.)
     let leaves = tree.check().leaves;
     assert!(leaves > 990, "{leaves}");
     assert!(spent.lines <= keys + 3 * leaves, "{} lines for {keys} inserts and {leaves} leaves", spent.lines);
-    // The same in every index.
+    // The same with every index.
     drop(tree);
     for persistent in [true, false] {
         let before = counted.counts();
@@ -357,7 +357,7 @@ fn the_first_leaves_of_a_new_tree_are_as_cheap_as_later_ones() {
             (1..=390).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
             counted.counts().lines - before.lines
         };
-        // With what creating the tree takes.
+        // This includes creating the tree.
         assert!(lines < 390 + 5 * 10 + 60, "{lines} lines");
     }
 }

@@ -5,7 +5,7 @@ use bristlecone::medium::Model;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
 use bristlecone::{IndexKind, Node, OneLine};
 
-/// States per crash point, for what has points with very many: a record of twenty lines may be torn in a million ways.
+/// States per crash point, for kinds with very many states: a record of twenty lines may be torn in a million ways.
 const LIMIT: usize = 500;
 
 pub(crate) fn clean(outcome: &Outcome) {
@@ -26,7 +26,7 @@ fn random<N: Node>(index: IndexKind, model: Model, count: usize) {
     clean(&campaign.random::<N>(count, 40, |_, _| ()));
 }
 
-/// The same, where a crash leaves pairs whole.
+/// Random histories where a crash leaves pairs whole.
 fn random_with_whole_pairs<N: Node>(index: IndexKind, model: Model, count: usize) {
     let mut campaign = Campaign::new(model);
     campaign.index = index;

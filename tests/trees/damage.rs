@@ -1,10 +1,11 @@
-//! A damaged byte or word anywhere in a pool: an error or a wrong value; never a panic, never an endless loop.
+//! A damaged byte or word anywhere in a pool causes an error or a wrong value, but never a panic or an endless loop.
 //!
-//! Every case is one image with one fault. What is done with it is the same each time, so a word that is never loaded
-//! with the image whole is never loaded with one fault elsewhere before that fault shows: such words are left out.
+//! Every case is one image with one fault. The operations on it are the same each time. So a word that is not loaded
+//! from the whole image is not loaded from a damaged one either, before the fault elsewhere shows: such words are left
+//! out.
 //!
-//! All cases take two minutes. An ordinary run takes a part of them, spread evenly; `BRISTLECONE_DAMAGE=N` takes N of each
-//! test, `BRISTLECONE_DAMAGE=all` takes all.
+//! All cases take two minutes. An ordinary run takes a part of them, spread evenly; `BRISTLECONE_DAMAGE=N` takes N
+//! cases of each test, `BRISTLECONE_DAMAGE=all` takes all.
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, load_each};
@@ -17,16 +18,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
-/// How long one case may take. Far beyond what the slowest needs, so that a busy machine does not matter.
+/// How long one case may take. Far more than the slowest case needs, so that a busy machine does not matter.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Cases that an ordinary run of one test takes.
+/// Cases per test in an ordinary run.
 const SAMPLE: usize = 600;
-/// No tree here has as many entries; a longer iteration runs in circles.
+/// No tree here has as many entries, so a longer iteration runs in circles.
 const ENDLESS: usize = 100_000;
 
 type Words = Vec<u64>;
 
-/// Notes which words are read.
+/// Records which words are read.
 struct Traced {
     of: Any,
     loaded: Arc<[AtomicBool]>,
@@ -53,13 +54,13 @@ impl Layer for Traced {
     }
 }
 
-/// What kind of tree an image holds, and what is done with it.
+/// The kind of tree that an image holds, and the operations on it.
 trait Exercise: Copy + Send + 'static {
     /// A pool in use, and the same pool closed.
     fn images(self) -> [Words; 2];
 
-    /// Everything that can be done with the pool on a medium, which keeps its words in `image`. The first error of each call
-    /// is the end of that call, not of the rest.
+    /// Does everything that can be done with the pool on a medium, which keeps its words in `image`. The first error of
+    /// a call ends that call, but not the rest.
     fn exercise(self, medium: Any, order: Order, image: &Any) -> Result<()>;
 }
 
@@ -76,12 +77,12 @@ fn options() -> Options {
     Pool::options().segment_size(1024).max_capacity(CAPACITY).max_trees(3)
 }
 
-/// Keys of the images: scattered, with both ends of the range.
+/// The keys of the images: scattered, with both ends of the range.
 fn keys() -> impl Iterator<Item = u64> {
     (0..44u64).map(|n| n * 37 % 64 * 10).chain([0, u64::MAX, u64::MAX - 1])
 }
 
-/// Keys that the image had once.
+/// Keys that the image had before they were removed.
 fn removed() -> impl Iterator<Item = u64> {
     keys().enumerate().filter(|(n, _)| n % 11 < 5).map(|(_, key)| key)
 }
@@ -148,7 +149,7 @@ impl<N: Node + Copy> Exercise for Tree<N> {
         assert!(tree.check().is_clean());
         let in_use = words_of(pool.medium());
         drop(tree);
-        // The last word of an orderly close is the superblock's: written here by opening again.
+        // An orderly close writes the superblock last. It is written here by opening the pool again.
         let kept = holding(words_of(pool.medium()));
         drop(options().open_on(Arc::clone(&kept)).unwrap());
         [in_use, words_of(&kept)]
@@ -168,7 +169,7 @@ impl<N: Node + Copy> Exercise for Tree<N> {
                 Self::look(&tree);
             }
         }
-        // As it was left, in the same pool and in a new one.
+        // The state as it was left, in the same pool and in a new one.
         let words = words_of(image);
         {
             let tree: PTree<N, Any> = pool.tree_with("t", self.0)?;
@@ -200,7 +201,7 @@ impl<N: Node + Copy> Records<N> {
     }
 
     fn value(key: u64) -> Vec<u8> {
-        // Of every kind: empty, of several classes, and longer than a segment.
+        // Records of every kind: empty, of several classes, and longer than a segment.
         vec![key as u8; [0, 3, 24, 60, 200, 1500, 32][key as usize % 7]]
     }
 
@@ -290,7 +291,7 @@ impl<N: Node + Copy> Exercise for Records<N> {
     }
 }
 
-/// One fault: a word that reads otherwise.
+/// One fault: a word with a wrong value.
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     image: usize,
@@ -318,11 +319,11 @@ thread_local! {
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// What went wrong, by kind: how often, and the first case of each.
+/// What went wrong, by kind: how often, and the first case of each kind.
 #[derive(Default)]
 struct Findings(BTreeMap<String, (usize, String)>);
 
-/// A thread that works through the faults, and when it began with the one it is at.
+/// A thread that works through the faults: its current fault, and when it began with it.
 struct Worker {
     at: Arc<Mutex<Option<(usize, Instant)>>>,
 }
@@ -349,7 +350,7 @@ fn survives<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Ve
         Ok(number) => number.parse().expect("BRISTLECONE_DAMAGE is a number or `all`"),
         Err(_) => SAMPLE,
     };
-    // An odd step meets every byte of the words, and both orders.
+    // With an odd step, the cases include every byte of the words, and both orders.
     let step = if wanted < cases.len() { cases.len().div_ceil(wanted) | 1 } else { 1 };
     let cases: Arc<Vec<Fault>> = Arc::new(cases.into_iter().step_by(step).collect());
     let findings = Arc::new(Mutex::new(Findings::default()));
@@ -388,7 +389,7 @@ fn survives<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Ve
             Some((case, since)) if since.elapsed() > PATIENCE => {
                 note(&findings, "endless loop or deadlock".to_owned(), &images, cases[case]);
                 hung += 1;
-                // It spins on until the process ends.
+                // The hung thread spins until the process ends.
                 if hung == 3 {
                     break;
                 }
@@ -415,7 +416,7 @@ fn note(findings: &Mutex<Findings>, what: String, images: &[Words; 2], fault: Fa
     findings.lock().unwrap().0.entry(what).or_insert_with(|| (0, first())).0 += 1;
 }
 
-/// Each byte of the word, damaged in a way that differs from byte to byte and from order to order.
+/// Damages each byte of the word, in a way that differs from byte to byte and from order to order.
 fn flipped_bytes(words: &Words, word: usize, order: Order) -> Vec<u64> {
     let bits = |byte: usize| match order {
         Order::GrowFirst => 1 << ((word + byte) % 8),
@@ -424,14 +425,14 @@ fn flipped_bytes(words: &Words, word: usize, order: Order) -> Vec<u64> {
     (0..8).map(|byte| words[word] ^ bits(byte) << (byte * 8)).collect()
 }
 
-/// Values that mean something somewhere else.
+/// Values that would be valid somewhere else.
 fn other_words(words: &Words, word: usize, order: Order) -> Vec<u64> {
     let here = word as u64 * 8;
     let len = words.len() as u64 * 8;
     let near = [word.wrapping_sub(1), word + 1, word + 2, word.wrapping_sub(2)];
     let mut values = vec![0, 1, u64::MAX, 1 << 63, here, here & !63, here + 128 - here % 128, len, len - 8, len - 128];
     values.extend(near.iter().filter_map(|&near| words.get(near)));
-    // What holds an offset gets every other place that an offset can name, and one off the mark.
+    // A word with an offset gets every other place that an offset can name, and some values that are slightly off.
     let first = 12288;
     if (first..len).contains(&words[word]) {
         let used = words.iter().rposition(|&word| word != 0).unwrap_or(0) as u64 * 8;
@@ -447,7 +448,7 @@ fn other_words(words: &Words, word: usize, order: Order) -> Vec<u64> {
     values.sort_unstable();
     values.dedup();
     values.retain(|&value| value != words[word]);
-    // In the header all of them, behind it half of them in each order.
+    // All values for words in the header; for other words, half of the values in each order.
     let half = usize::from(order == Order::ShrinkFirst);
     if here < first {
         return values;

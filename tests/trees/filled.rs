@@ -1,4 +1,4 @@
-//! Pools that are full: every tree keeps what it takes to update and to remove.
+//! Full pools: every tree can still update and remove.
 
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, holding, words_of, zeroed};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SIZE: u64 = 48 << 10;
 const ROUNDS: u64 = 3;
 
-/// A medium on a disk that is full, or is not.
+/// A medium on a disk that is full, or not.
 struct Disk {
     on: Any,
     full: AtomicBool,
@@ -53,7 +53,7 @@ fn same<N: Node>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>, when: &str) {
     assert!(report.is_clean(), "{when}: {:?}", report.violations);
 }
 
-/// Inserts until there is no room, and some more: there may be room elsewhere.
+/// Inserts until there is no room, and a few more times, because there may be room elsewhere.
 fn fill<N: Node>(tree: &PTree<N, Any>, model: &mut BTreeMap<u64, u64>, when: &str) {
     let mut refused = 0;
     for n in 0..SIZE {
@@ -88,7 +88,7 @@ fn is_emptied_and_filled<N: Node>(index: IndexKind, when: &str, disk: &Arc<Disk>
         assert!(model.len() * 2 >= most, "{when}: room for {} entries, once for {most}", model.len());
         most = most.max(model.len());
         same(&tree, &model, &when);
-        // More often than there is room for in any leaf.
+        // More updates than there is room for in any leaf.
         for again in 0..if cfg!(miri) { 1 } else { 4 } {
             for (&key, value) in &mut model {
                 let new = *value ^ again;
@@ -113,7 +113,7 @@ fn is_emptied_and_filled<N: Node>(index: IndexKind, when: &str, disk: &Arc<Disk>
         same(&tree, &model, &when);
     }
     fill(&tree, &mut model, when);
-    // As a crash leaves it, still full.
+    // The pool as a crash leaves it, still full.
     let crashed = Arc::new(Disk { on: holding(words_of(&disk.on)), full: false.into() });
     let reopened = options().open_on(Arc::clone(&crashed) as Any).unwrap();
     crashed.full.store(fills_at > 0, Ordering::Relaxed);
@@ -126,7 +126,7 @@ fn is_emptied_and_filled<N: Node>(index: IndexKind, when: &str, disk: &Arc<Disk>
     same(&reopened, &BTreeMap::new(), when);
 }
 
-/// The pool is full, or the disk is when the pool has room.
+/// The pool is full, or the disk is full while the pool has room.
 fn filled<N: Node>(index: IndexKind) {
     for fills_at in [0, 60] {
         let disk = Arc::new(Disk { on: zeroed(SIZE), full: false.into() });
@@ -137,7 +137,7 @@ fn filled<N: Node>(index: IndexKind) {
 
 in_every_layout!(filled);
 
-/// Threads update and remove their own keys, while another one inserts what there is room for.
+/// Threads update and remove their own keys, while another one inserts as much as there is room for.
 fn by_several_threads<N: Node>(index: IndexKind) {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
@@ -185,7 +185,7 @@ fn several_threads_update_and_remove_in_a_full_pool() {
     by_several_threads::<CowSip<4, { crab::COPY_ONLY }>>(IndexKind::Volatile);
 }
 
-/// Records are removed from a full pool; an update is one record more, and is refused whole.
+/// Records are removed from a full pool. An update needs space for one more record, and is refused as a whole.
 fn with_records<N: Node>(index: IndexKind) {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
     let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("m", index).unwrap();

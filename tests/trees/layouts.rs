@@ -1,9 +1,9 @@
-//! Every layout with its indexes, for tests of what holds for all.
+//! Every layout with its indexes, for tests of properties that all of them have.
 
-/// A test for each layout, which calls a function of a layout and an index for every index.
+/// Generates one test per layout, which calls a function of a layout and an index with every index.
 ///
-/// The two flat indexes differ in what they do about a full parent, which is the same for every layout: the fixed one goes
-/// with three.
+/// The two flat indexes differ only in how they handle a full parent, which is the same for every layout: so the fixed
+/// one is tested with three layouts.
 macro_rules! in_every_layout {
     ($run:ident) => {
         $crate::layouts::in_every_layout! { $run:

@@ -1,4 +1,4 @@
-//! What trees do, as users see it. One program, so that a tree that several of these use is compiled once.
+//! What trees do, as users see it. All in one program, so that a tree that several of these tests use is compiled once.
 
 mod catalog;
 #[cfg(feature = "crash")]

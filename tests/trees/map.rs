@@ -1,4 +1,4 @@
-//! The typed map: every kind of key and value, records of every length, and the space they take and give back.
+//! The typed map: every kind of key and value, records of every length, and the space that they take and give back.
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
@@ -40,7 +40,7 @@ fn sound<K: Key, V: Value, N: Node, M: Medium>(map: &Map<K, V, N, M>) {
 
 // Keys and values of every kind.
 
-/// Everything a map does with keys, in and out of order, against `BTreeMap`.
+/// Does everything that a map does with keys, in and out of order, and compares with `BTreeMap`.
 fn keys_of<K: Key + Debug>(keys: &[K]) {
     let pool = pool();
     let map: Small<K, u64> = pool.map_with("m", IndexKind::Volatile).unwrap();
@@ -162,7 +162,7 @@ fn a_set_is_a_map_to_nothing() {
     sound(&set);
 }
 
-/// What a range of keys gives, or the message of its panic.
+/// The entries of a range of keys, or the message of its panic.
 fn ranged(range: impl FnOnce() -> Vec<i32>) -> Result<Vec<i32>, String> {
     catch_unwind(AssertUnwindSafe(range)).map_err(|message| (*message.downcast::<&str>().unwrap()).to_owned())
 }
@@ -207,7 +207,7 @@ fn bytes(len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 251 + salt * 7 + len) as u8).collect()
 }
 
-/// All lengths around the borders of the size classes, the segment, and a few large ones.
+/// All lengths around the limits of the size classes and of the segment, and a few large ones.
 fn lengths() -> Vec<usize> {
     let classes = [8, 16, 24, 32, 40, 48, 56, 64, 80, 112, 128, 256, 512, 768, 1024, 4096, 8192, 65_536];
     let mut lengths: Vec<usize> = classes.iter().flat_map(|class| class - 8..class + 2).collect();
@@ -238,7 +238,7 @@ fn records_of_every_length_come_back() {
             sound(map);
         };
         holds(&map, 0);
-        // Each replaced by one of another length, and back.
+        // Each record is replaced by one of another length, and back.
         for (key, &len) in (0..).zip(&lengths) {
             assert!(map.insert(key, &bytes(len / 2 + 1, 1)).unwrap());
             assert!(map.insert(key, &bytes(len, 2)).unwrap());
@@ -252,7 +252,7 @@ fn records_of_every_length_come_back() {
             let pool = options.open_on(holding(words)).unwrap();
             let map = pool.map_with("m", IndexKind::Volatile).unwrap();
             holds(&map, 2);
-            // All the space is there again.
+            // All of the space is available again.
             map.clear().unwrap();
             for (key, &len) in (0..).zip(&lengths) {
                 map.insert(key, &bytes(len, 3)).unwrap();
@@ -262,7 +262,7 @@ fn records_of_every_length_come_back() {
     }
 }
 
-/// What a type may say of itself, in safe code.
+/// A type that makes wrong claims about itself, in safe code.
 struct Liar;
 
 impl Value for Liar {
@@ -290,7 +290,7 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
     for key in 1..9 {
         honest.insert(key, &bytes(50, key as usize)).unwrap();
     }
-    // Each word that is the offset of a record, and the others.
+    // Tries the words that are offsets of records, and all others.
     for word in (0..pool.medium().facts().len).step_by(8) {
         let refused = |result: Result<bool>| {
             assert!(matches!(result, Err(Error { kind: ErrorKind::KindMismatch { .. }, .. })), "{result:?}")
@@ -372,7 +372,7 @@ fn a_refused_bulk_load_gives_its_records_back() {
     sound(&map);
 }
 
-/// Opens after an orderly close, and after none.
+/// Opens after an orderly close, and without one.
 fn both_ways(pool: &Pool<Any>, map: Small<u64, Vec<u8>>) -> [Vec<u64>; 2] {
     let in_use = words_of(pool.medium());
     drop(map);
@@ -394,7 +394,7 @@ fn replaced_and_removed_records_make_room() {
     }
     assert_eq!(map.get(7).unwrap().unwrap(), bytes(940, 9999));
     sound(&map);
-    // Opening does not lose space, whichever way: the same goes on, again and again.
+    // Opening does not lose space, in either way: the same operations work again and again.
     let mut images = both_ways(&pool, map);
     drop(pool);
     for round in 0..12 {
@@ -429,7 +429,7 @@ fn many_trees_can_be_dropped_and_made_again() {
     }
 }
 
-/// Keeps a copy of everything at each fence.
+/// Keeps a copy of the whole pool at each fence.
 struct Snapshots {
     of: Any,
     on: AtomicBool,

@@ -1,4 +1,4 @@
-//! The medium of all trees here: one type, so that a tree which several tests use is compiled once.
+//! The medium of all trees here: one type, so that a tree that several tests use is compiled once.
 
 use bristlecone::medium::{Dram, Medium};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) fn holding(words: impl IntoIterator<Item = u64>) -> Any {
     Arc::new(Dram::from_words(words))
 }
 
-/// What it holds now.
+/// The current words of the medium.
 pub(crate) fn words_of(medium: &Any) -> Vec<u64> {
     let mut words = vec![0; medium.facts().len as usize / 8];
     medium.load_words(0, &mut words);

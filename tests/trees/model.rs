@@ -1,4 +1,4 @@
-//! Every tree against `BTreeMap`: random histories, small nodes, all keys legal, with reopening in between.
+//! Every tree compared with `BTreeMap`: random histories, small nodes, all keys legal, with reopening in between.
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::papers::{
@@ -22,10 +22,10 @@ enum Op {
     MultiGet(Vec<u64>),
     Batch(Vec<(u64, u64)>),
     Range(u64, u64),
-    /// After a crash, counting touches all leaves: so it is not asked for after each operation.
+    /// After a crash, counting touches all leaves, so it is not done after each operation.
     Len,
     Clear,
-    /// Close in order (true) or drop the memory (false), and open again.
+    /// Close orderly (true) or drop the memory (false), and open again.
     Reopen(bool),
 }
 
@@ -102,7 +102,7 @@ fn follows_the_model<N: Node>(index: IndexKind, ops: Vec<Op>) {
                 let mut back: Vec<_> = tree.range(a..=b).rev().collect();
                 back.reverse();
                 assert_eq!(back, expected);
-                // From both ends in turn.
+                // From both ends, in turn.
                 let (mut range, mut ends) = (tree.range(a..=b), (Vec::new(), Vec::new()));
                 while let Some(left) = range.next() {
                     ends.0.push(left);
@@ -145,7 +145,7 @@ fn cases() -> ProptestConfig {
     if cfg!(miri) { ProptestConfig::with_cases(2) } else { ProptestConfig::default() }
 }
 
-/// What `proptest!` does, compiled once for all trees.
+/// What `proptest!` expands to, compiled once for all trees.
 fn in_all_histories(test_name: &'static str, follows_the_model: &dyn Fn(Vec<Op>)) {
     let config = ProptestConfig { test_name: Some(test_name), source_file: Some(file!()), ..cases() };
     let outcome = TestRunner::new(config).run(&histories(), |ops| {
@@ -208,7 +208,7 @@ proptest! {
     }
 }
 
-/// Bytes of leaves per entry; the last leaf, which holds at most the key MAX, left out.
+/// Bytes of leaves per entry, without the last leaf, which holds at most the key MAX.
 fn bytes_per_entry(tree: &PTree<OneLine, Any>) -> f64 {
     let report = tree.check();
     assert!(report.is_clean(), "{:?}", report.violations);

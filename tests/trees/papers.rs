@@ -1,4 +1,5 @@
-//! The systems of the papers under their names: each holds what it was given, is there again, and is no other.
+//! The systems of the papers under their names: each one keeps what it was given, has it after reopening, and cannot be
+//! opened as another one.
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::Medium;
@@ -11,7 +12,7 @@ fn options() -> Options {
     Pool::options().segment_size(64 << 10).max_capacity(POOL).max_trees(4)
 }
 
-/// Keys all over, and both ends; values of which many are equal.
+/// Keys from the whole range, with both ends; many values are equal.
 fn entries() -> impl Iterator<Item = (u64, u64)> {
     let key = |i: u64| match i {
         0 => 0,
@@ -30,7 +31,7 @@ fn keeps<N: Node>(tree: &PTree<N, Any>) {
     assert!(report.is_clean(), "{:?}", report.violations);
 }
 
-/// A pool with the tree, closed in order.
+/// A pool with the tree, closed orderly.
 fn holds<N: Node>(index: IndexKind) -> Vec<u64> {
     let pool = options().create_on(zeroed(POOL)).unwrap();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
@@ -52,7 +53,7 @@ fn holds<N: Node>(index: IndexKind) -> Vec<u64> {
     words
 }
 
-/// Opening it as another kind of tree is refused, and says what it is.
+/// Opening the tree as another kind is refused, and the error says what kind it is.
 fn is_no_other<N: Node>(index: IndexKind, words: &[u64], name: &str) {
     let pool = options().open_on(holding(words.iter().copied())).unwrap();
     match pool.tree_with::<N>("t", index).map(drop) {
@@ -92,7 +93,7 @@ systems! {
     cdds_tree: CddsTree, "versioned", not LcbTree;
 }
 
-/// The volatile baselines: the index is in memory, too.
+/// The volatile baselines, whose index is in memory.
 #[test]
 fn in_memory() {
     is_no_other::<papers::CircTree>(IndexKind::Volatile, &holds::<papers::FastFair>(IndexKind::Volatile), "linear");

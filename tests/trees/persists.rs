@@ -1,4 +1,4 @@
-//! No verb persists what nothing needs: an audit of every store, flush and fence, over all verbs, layouts and indexes.
+//! No verb persists more than needed: an audit of every store, flush and fence, over all verbs, layouts and indexes.
 
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
@@ -7,7 +7,7 @@ use bristlecone::{IndexKind, Map, Node, OneLine, PTree, Pool};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-/// What was asked of the medium that nothing needed, or not asked that something needed.
+/// A request to the medium that was not needed, or a needed one that was missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Finding {
     /// A flush of a line to which nothing was stored since its last flush.
@@ -23,7 +23,7 @@ enum Finding {
 const NOTHING_TO_PREFILL: &str = "a node may take in nothing; in a `Fingerprint` leaf, whose link and bitmap are in one line, the fence is \
      what puts one after the other";
 
-/// What is not found fault with, and why: by the verb, or by the name of the step.
+/// Findings that are allowed, with the reason: by verb, or by the name of the step.
 const EXCEPTIONS: &[(Finding, &str, &str)] = &[
     (
         Finding::Unfenced,
@@ -34,7 +34,7 @@ const EXCEPTIONS: &[(Finding, &str, &str)] = &[
     (Finding::EmptyFence, "ShareFill", NOTHING_TO_PREFILL),
 ];
 
-/// A medium that notes every finding, with its step.
+/// A medium that records every finding, with its step.
 struct Audited {
     on: Any,
     state: Mutex<State>,
@@ -54,7 +54,7 @@ impl Audited {
     }
 
     fn find(&self, state: &mut State, finding: Finding, by: String) {
-        // Enough to go on with.
+        // These are enough.
         if state.found.len() > 20 {
             return;
         }
@@ -65,13 +65,13 @@ impl Audited {
         self.state.lock().unwrap().dirty.insert(at & !(LINE - 1));
     }
 
-    /// A verb has returned: what it found.
+    /// Called when a verb has returned; returns the findings.
     fn returned(&self) -> BTreeSet<(Finding, String)> {
         let mut state = self.state.lock().unwrap();
         for line in std::mem::take(&mut state.dirty) {
             self.find(&mut state, Finding::Unflushed, format!("line at {line}"));
         }
-        // The next verb may fence it.
+        // The next verb may fence it, so it is reported here.
         if state.unfenced {
             self.find(&mut state, Finding::Unfenced, String::new());
         }
@@ -120,7 +120,7 @@ impl Layer for Audited {
 
 const SIZE: u64 = 512 << 10;
 
-/// Verbs, and what they found.
+/// The verbs that were run, and their findings.
 struct Audit {
     on: Arc<Audited>,
     found: BTreeSet<(Finding, String, String)>,
@@ -143,7 +143,7 @@ fn key(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// All that was found in a history with every verb, with splits, merges and growth of the index.
+/// All findings of a history with every verb, with splits, merges and growth of the index.
 fn audited<N: Node>(index: IndexKind) -> BTreeSet<(Finding, String, String)> {
     let on = Audited::new(SIZE);
     let mut audit = Audit { on: Arc::clone(&on), found: BTreeSet::new() };
@@ -159,13 +159,13 @@ fn audited<N: Node>(index: IndexKind) -> BTreeSet<(Finding, String, String)> {
             audit.verb("update", || tree.update(key(n), !n).unwrap());
         }
         for from in (0..keys).step_by(20) {
-            // Some are there.
+            // Some of the keys are there.
             let batch: Vec<(u64, u64)> = (from..from + 20).map(|n| (key(n * 3 / 2), n)).collect();
             audit.verb("insert_batch", || tree.insert_batch(&batch).unwrap());
         }
         let ascending: Vec<(u64, u64)> = (0..keys).map(|n| (n, n)).collect();
         audit.verb("insert_batch", || tree.insert_batch(&ascending).unwrap());
-        // To what is nearly empty; in the other round, from the least key on.
+        // Removes until the tree is nearly empty; in the other round, from the smallest key on.
         let mut there: Vec<u64> = tree.keys(..).collect();
         if round == 0 {
             there.sort_unstable_by_key(|key| key.wrapping_mul(0x2545_f491_4f6c_dd1d));
@@ -240,7 +240,7 @@ fn what_nothing_needs_is_found() {
     assert_eq!(kinds(&|| (on.store(8, 1), on.flush(8, 8, Step::Measure)).1), [Finding::Unfenced]);
 }
 
-/// What the documentation says of `drop_tree` and `insert_batch`, counted.
+/// Counts what the documentation says about `drop_tree` and `insert_batch`.
 #[test]
 fn lines_and_fences_are_as_documented() {
     let counted = Arc::new(Counted::new(Dram::zeroed(SIZE)));
@@ -253,9 +253,9 @@ fn lines_and_fences_are_as_documented() {
     let pool = Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2);
     let pool = pool.create_on(Arc::clone(&counted) as Any).unwrap();
     let tree: PTree<OneLine, Any> = pool.tree("t").unwrap();
-    // The eleven leaves of 39 entries have two segments, and are full but for the last one.
+    // The eleven leaves of 39 entries take two segments, and all but the last one are full.
     (1..=400).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
-    // Ten lines have all 39 entries of a leaf.
+    // The 39 entries of a leaf are in ten lines.
     let leaf: Vec<(u64, u64)> = (1..=39).map(|key| (key, !key)).collect();
     assert_eq!(spent(&|| assert_eq!(tree.insert_batch(&leaf).unwrap(), 0)), (10, 1));
     assert_eq!(spent(&|| assert_eq!(tree.insert_batch(&[]).unwrap(), 0)), (0, 0));
@@ -265,7 +265,7 @@ fn lines_and_fences_are_as_documented() {
     let (lines, fences) = spent(&|| pool.drop_tree("t").unwrap());
     let segments = (pool.stat().available - free) / 4096;
     assert!(segments > 15, "{segments}");
-    // The first line of the table is shared with nobody; the close record has a segment, too.
+    // No other tree shares the first line of the table; the close record has a segment, too.
     assert!(lines <= 1 + (segments + 1).div_ceil(8) + 1, "{lines} lines for {segments} segments");
     assert_eq!(fences, 2);
 }

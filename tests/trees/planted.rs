@@ -1,8 +1,8 @@
-//! The audit of persist steps: what is found when the orders, the flushes or the fences of a step are left out.
+//! The audit of persist steps: what the checker finds when the orders, flushes or fences of a step are left out.
 //!
-//! Each test takes one kind of tree, and must find every bug that is planted in it, but for those that a reason is given for.
-//! `the_audit_is_that_of_the_code` takes all of them under both memory models, and compares with `docs/persist-audit.md`;
-//! `BRISTLECONE_WRITE=1` writes the page.
+//! Each test takes one kind of tree, and must find every bug that is planted in it, except those for which a reason is
+//! given. `the_audit_is_that_of_the_code` takes all kinds under both memory models, and compares with
+//! `docs/persist-audit.md`; `BRISTLECONE_WRITE=1` writes the page.
 
 use crate::crash::clean;
 use bristlecone::crash::{Campaign, Control, ControlKind, History, Values};
@@ -12,11 +12,11 @@ use bristlecone::{IndexKind, Node, OneLine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// States per crash point: most bugs are seen in the first states, and those that do no harm leave very many.
+/// States per crash point: most bugs show in the first states, and harmless ones leave very many states.
 const LIMIT: usize = 64;
 
-/// Short histories that pass the persist steps of leaves with up to so many entries: at every position of leaves of 8
-/// slots, which have two lines of them.
+/// Short histories that pass the persist steps of leaves with these numbers of entries: at every position of leaves
+/// with 8 slots, which take two lines.
 fn short_histories(sizes: &[u64]) -> Vec<String> {
     let mut histories = vec![String::new(), "load5".to_owned(), "load40".to_owned(), "reopen".to_owned()];
     for &n in sizes {
@@ -47,10 +47,11 @@ fn fill(n: u64, down: bool) -> Vec<String> {
     keys.map(|key| format!("i{key}={}", key % 3)).collect()
 }
 
-/// A pool is opened after the machine went down.
+/// A history that opens a pool after the machine went down.
 const POWER_LOSS: &str = "i2=2 powerloss";
 
-/// Histories that use the segments up to one whose entry a crash left: one segment at a time, and three.
+/// Histories that use the segments up to one whose entry was left by a crash: one segment at a time, and three at a
+/// time.
 fn cut_extents() -> Vec<String> {
     let mut histories = Vec::new();
     for extents in 0..3 {
@@ -67,7 +68,8 @@ fn telling_histories() -> Vec<String> {
     let mut histories = short_histories(&[1, 3, 6, 7, 8, 9, 14]);
     histories.push(POWER_LOSS.to_owned());
     histories.extend([2, 7, 12].map(|n| format!("{} batch{n}", fill(6, false).join(" "))));
-    // Sixty-four keys, down to a few, up again: levels of the index come and go, blocks come back as others.
+    // Sixty-four keys, reduced to a few, and grown again: levels of the index are added and removed, and blocks are
+    // reused as others.
     for kept in [1, 5] {
         let mut ops = fill(64, false);
         for key in (1..=64).filter(|i| i % (64 / kept) != 0) {
@@ -84,7 +86,7 @@ fn telling_histories() -> Vec<String> {
     histories
 }
 
-/// Fewer of them, for leaves of four to eight entries.
+/// A smaller set, for leaves of four to eight entries.
 fn brief_histories() -> Vec<String> {
     let mut histories = short_histories(&[1, 4, 8]);
     histories.push(format!("{} batch3", fill(3, false).join(" ")));
@@ -100,7 +102,7 @@ fn brief_histories() -> Vec<String> {
     histories
 }
 
-/// A bug that is not found, and why.
+/// A bug that need not be found, and why.
 type Needless = (ControlKind, Step, &'static str);
 
 const OTHER_THREADS: &str = "for other threads: their fences do not wait for this thread's flush";
@@ -113,7 +115,7 @@ const ONE_LINE: &str =
 const OWN_FENCES: &str =
     "for other threads, which may reuse the old leaves' blocks: the change that wanted room has its own fences";
 
-/// Of every kind of tree.
+/// Those of every kind of tree.
 const OF_ALL: &[Needless] = &[
     (ControlKind::Fence, Step::SegmentAssign, OTHER_THREADS),
     (ControlKind::Fence, Step::IndexRoot, OTHER_THREADS),
@@ -139,8 +141,8 @@ fn everywhere<N: Node>(index: IndexKind, model: Model, values: Values, histories
     planted::<N>(campaign, histories)
 }
 
-/// Plants bugs in what is particular to a layout, in how chains change, and, with a depth of 1, in what only recoveries do.
-/// The rest is common to all layouts, and found with others.
+/// Plants bugs in the steps of a layout, in changes of chains, and, with a depth of 1, in steps that only recoveries
+/// pass. The other steps are common to all layouts, and their bugs are found with other trees.
 fn in_layout<N: Node>(model: Model, depth: u32) -> Vec<Control> {
     let mut campaign = Campaign::new(model);
     let common = [
@@ -157,7 +159,7 @@ fn in_layout<N: Node>(model: Model, depth: u32) -> Vec<Control> {
 fn planted<N: Node>(mut campaign: Campaign, histories: &[String]) -> Vec<Control> {
     campaign.limit = LIMIT;
     let histories: Vec<History> = histories.iter().map(|text| text.parse().expect("a history")).collect();
-    // A history that goes wrong without a bug would tell nothing.
+    // A history that fails without a bug would reveal nothing.
     let mut sound = campaign.clone();
     (sound.depth, sound.limit) = (0, 1);
     clean(&sound.histories::<N>(&histories, |_, _| ()));
@@ -165,7 +167,7 @@ fn planted<N: Node>(mut campaign: Campaign, histories: &[String]) -> Vec<Control
 }
 
 impl Tree {
-    /// Why a bug need not be found.
+    /// The reason why a bug need not be found.
     fn reason(&self, control: &Control, model: Model) -> Option<&'static str> {
         let is_of = |needless: &&Needless| (needless.0, needless.1) == (control.kind, control.step);
         let reason = OF_ALL.iter().chain(self.needless).find(is_of).map(|needless| needless.2);
@@ -207,7 +209,7 @@ trees! {
     }, &[(ControlKind::Flush, Step::SegmentRelease, NO_WALK)];
     in_records: "Circular (records)", |model| {
         let mut histories = short_histories(&[1, 3, 14]);
-        // So many records do not fit into the pool.
+        // The pool has no room for as many records.
         histories.retain(|history| history != "load40");
         histories.push(POWER_LOSS.to_owned());
         histories.extend(cut_extents());
@@ -218,7 +220,7 @@ trees! {
         (ControlKind::Flush, Step::BlockNote, COST),
         (ControlKind::Fence, Step::BlockNote, COST),
     ];
-    // At this size it copies nearly always, so that hardly a history leaves it a shift to finish.
+    // At this size nearly every change is a copy, so hardly any history leaves a shift to finish.
     in_crab_opt: "CowSip (all options)", |model| in_layout::<CowSip<8, { crab::OPT }>>(model, 0), &[];
     in_append: "Append", |model| in_layout::<Append<4, Fixed>>(model, 1), &[(ControlKind::Fence, Step::Link, OWN_FENCES)];
     in_versioned: "Versioned", |model| in_layout::<Versioned<4>>(model, 1), &[(ControlKind::Fence, Step::Link, OWN_FENCES)];
@@ -231,7 +233,7 @@ trees! {
     ];
 }
 
-/// A test of the checker: the states of TSO are some of those of the weak model.
+/// Tests the checker itself: the states of TSO are a subset of those of the weak model.
 #[test]
 fn in_linear_under_tso() {
     TREES[0].every_planted_bug_is_found(Model::Tso);
@@ -239,7 +241,7 @@ fn in_linear_under_tso() {
 
 const MEASURED: &str = "for its cost alone: it tells what flushes and fences take here";
 
-/// What is found without a part of a step: in which trees, and the reasons where it is not.
+/// In which trees a bug in a part of a step is found, and the reasons where it is not.
 #[derive(Default)]
 struct Found {
     trees: BTreeSet<&'static str>,

@@ -1,5 +1,5 @@
-//! The machine goes down with a pool on an ordinary file: each page is as it was at some time since the last sync. That is
-//! never taken for a crash of the process.
+//! The machine goes down with a pool on an ordinary file: each page is as it was at some time since the last sync. This
+//! must never be taken for a crash of the process.
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
@@ -20,14 +20,14 @@ struct Disk {
     cache: Any,
     boot: u64,
     syncs: AtomicU64,
-    /// Where every moment is kept.
+    /// Keeps every moment, if there is one.
     history: Option<Mutex<History>>,
 }
 
-/// What the page cache holds at a fence or a sync.
+/// The content of the page cache at a fence or a sync.
 struct Moment {
     words: Vec<u64>,
-    /// The moment that was synced last: of each page, the disk has that one or a later one.
+    /// The moment that was synced last: the disk has that state of each page, or a later one.
     synced: usize,
     /// How many changes were made by then.
     changes: usize,
@@ -45,7 +45,7 @@ impl Disk {
         Arc::new(Self { cache, boot, syncs: AtomicU64::new(0), history: None })
     }
 
-    /// As trees take it.
+    /// The same disk, as the type that trees use.
     fn any(self: &Arc<Self>) -> Any {
         Arc::<Self>::clone(self)
     }
@@ -102,8 +102,8 @@ fn content(map: &Small) -> Content {
     map.iter().map(|entry| entry.unwrap()).collect()
 }
 
-/// A pool that is used, closed, and used again, from the second time on with these options; what it held after each change,
-/// and every moment of it.
+/// A pool that is used, closed, and used again, from the second time on with these options. Returns its content after
+/// each change, and every moment.
 fn history(later: &Options) -> (Vec<Content>, Vec<Moment>) {
     let history = Some(Mutex::default());
     let disk = Arc::new(Disk { cache: zeroed(192 << 10), boot: 1, syncs: AtomicU64::new(0), history });
@@ -133,7 +133,7 @@ fn history(later: &Options) -> (Vec<Content>, Vec<Moment>) {
     (contents, moments)
 }
 
-/// One of the states that a crash of the machine may leave at a moment, on a machine that is up again.
+/// One of the states that a crash of the machine at a moment may leave, on a machine that is running again.
 fn torn(moments: &[Moment], now: usize, seed: u64) -> Arc<Disk> {
     let mut seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut below = |limit: usize| {
@@ -143,14 +143,14 @@ fn torn(moments: &[Moment], now: usize, seed: u64) -> Arc<Disk> {
     let since = moments[now].synced;
     let mut words = moments[now].words.clone();
     for (page, to) in words.chunks_mut(PAGE).enumerate() {
-        // Many pages are as they were synced, many as they are now.
+        // Many pages are as they were synced, and many are as they are now.
         let when = [since, now, since + below(now + 1 - since)][below(3)];
         to.copy_from_slice(&moments[when].words[page * PAGE..][..to.len()]);
     }
     Disk::new(holding(words), 2)
 }
 
-/// How many states pass for a pool that was closed, or whose process was killed, and are not.
+/// How many damaged states are taken for a pool that was closed, or whose process was killed.
 fn unnoticed(later: &Options) -> usize {
     let (contents, moments) = history(later);
     let (mut refused, mut unnoticed) = (0, 0);
@@ -160,7 +160,7 @@ fn unnoticed(later: &Options) -> usize {
             let disk = torn(&moments, now, now as u64 ^ seed);
             match options().open_on(disk.any()) {
                 Err(Error { kind: ErrorKind::PowerLoss, .. }) => refused += 1,
-                // The creation was cut.
+                // The creation was interrupted.
                 Err(error) => assert!(matches!(error.kind, ErrorKind::NotAPool { .. }) && synced == 0, "{error}"),
                 Ok(pool) => {
                     let whole = pool.map_with("m", IndexKind::Volatile).is_ok_and(|map: Small| {
@@ -182,7 +182,7 @@ fn a_crash_of_the_machine_is_noticed() {
     assert_eq!(unnoticed(&options()), 0);
 }
 
-/// The negative control: what nobody syncs comes back as if nothing had happened.
+/// The negative control: without syncs, a damaged pool opens as if nothing had happened.
 #[test]
 fn without_syncing_it_is_not() {
     assert!(unnoticed(&options().sync(false)) > 0);
@@ -208,7 +208,7 @@ fn what_is_left_is_checked_before_it_is_used() {
             Ok((pool, report)) => {
                 whole += 1;
                 assert!(report.is_clean() && !pool.stat().was_clean && !pool.stat().power_loss);
-                // Free blocks, segments and the index are what the leaves say, not what was closed once.
+                // Free blocks, segments and the index follow from the leaves, not from an earlier close record.
                 let map: Small = pool.map_with("m", IndexKind::Volatile).unwrap();
                 let mut model = content(&map);
                 assert!(report.entries == model.len() as u64 || report.trees == 0);
@@ -251,13 +251,13 @@ fn what_the_machine_did_not_lose_opens_as_ever() {
         );
         words_of(&disk.cache)
     };
-    // Killed, in the same boot: the disk knows that it was in use, so nothing is waited for.
+    // Killed, in the same boot: the disk has the information that the pool was in use, so no sync is needed.
     open(&open(&killed, 1, 0), 1, 0);
-    // Closed, whenever; or where boots are not known.
+    // Closed, in this boot or another; or in a place where boots are not known.
     open(&closed, 1, 1);
     open(&closed, 2, 1);
     open(&killed, 0, 1);
-    // As older builds leave it, and where nothing is known of the boot.
+    // A pool of an older build, or one that says nothing about the boot.
     let old = options().create_on(zeroed(192 << 10)).unwrap();
     old.map_with::<u64, Vec<u8>, Circular<4>>("m", IndexKind::Volatile).unwrap().insert(1, b"one").unwrap();
     open(&words_of(old.medium()), 2, 1);
@@ -273,13 +273,14 @@ fn the_error_tells_the_way_in() {
     let error = options().open_on(after.any()).err().unwrap();
     assert!(matches!(error.kind, ErrorKind::PowerLoss), "{error}");
     assert!(error.to_string().contains("disk: ") && error.to_string().contains("open_after_power_loss"), "{error}");
-    // It can be looked at.
+    // The pool can be read.
     let reading = options().read_only(true).open_on(after.any()).unwrap();
     assert!(reading.stat().power_loss && reading.check().unwrap().is_clean());
     let before = words_of(&after.cache);
     let error = options().read_only(true).open_on_after_power_loss(after.any()).err().unwrap();
     assert!(matches!(error.kind, ErrorKind::ReadOnly) && words_of(&after.cache) == before, "{error}");
-    // Nothing is known of a tree whose nodes have a size that only its own program knows: here 1,000 slots, in its root.
+    // The crate cannot check a tree whose node size only its own program knows: here 1,000 slots, according to its
+    // root.
     let mut words = words_of(&disk.cache);
     let root = &mut words[1024..][..32];
     root[1] = root[1] & !(0xffff_ffff << 16) | 1000 << 16;

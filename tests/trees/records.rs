@@ -1,5 +1,5 @@
-//! Reading records while others replace them: how often one is copied, what an iterator holds on to, and that its space
-//! comes back.
+//! Reading records while other threads replace them: how often a record is copied, what an iterator holds on to, and
+//! that the space is given back.
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Layer, Medium};
@@ -28,13 +28,13 @@ fn sound(map: &Records) {
     assert!(report.is_clean(), "{:?}", report.violations);
 }
 
-/// Counts the words that are loaded from one place, and has somebody do something in the midst of it.
+/// Counts the words that are loaded from one place, and lets another thread do something in between.
 struct Watched {
     of: Any,
     place: Mutex<Range<u64>>,
     on: AtomicBool,
     loaded: AtomicU64,
-    /// Asks for what is to be done meanwhile, and waits for it: so many times.
+    /// Asks the other thread for a change in between, and waits for it; `asks` is how many times are left.
     ask: Mutex<Option<SyncSender<()>>>,
     done: Mutex<Receiver<()>>,
     asks: AtomicU64,
@@ -83,7 +83,7 @@ fn a_long_record_is_copied_once_while_its_neighbour_is_written() {
         loaded: 0.into(),
         ask: Mutex::new(Some(ask)),
         done: Mutex::new(done),
-        // Fewer than make a reader of a leaf take its lock.
+        // Fewer than it takes until a reader of a leaf takes its lock.
         asks: 20.into(),
     });
     let pool = options(1 << 20).create_on(Arc::<Watched>::clone(&watched) as Any).unwrap();
@@ -108,7 +108,7 @@ fn a_long_record_is_copied_once_while_its_neighbour_is_written() {
         let lent = (map.get_with(1, |bytes| bytes == long).unwrap().unwrap(), copied());
         let passed = (map.range(..=1).next().unwrap().unwrap().1 == long, copied());
         watched.on.store(false, Ordering::Relaxed);
-        // Ends the writer: nobody can ask it any more.
+        // Ends the writer: it can no longer be asked.
         *watched.ask.lock().unwrap() = None;
         [got, lent, passed]
     });
@@ -138,7 +138,7 @@ fn an_iterator_gives_the_values_that_its_leaf_had() {
     assert_eq!(entries.next_back().unwrap().unwrap(), (3, value(3, 0)));
     assert_eq!(entries.next().unwrap().unwrap(), (2, value(2, 0)));
     assert!(entries.next().is_none() && entries.next_back().is_none());
-    // It is at its end, and holds on to nothing: all of it fits again and again.
+    // The iterator is at its end and holds on to nothing: the same space is used again and again.
     for version in 0..5000 {
         map.insert(2, &value(2, version)).unwrap();
     }
@@ -179,10 +179,10 @@ fn segments_come_back_when_the_last_reader_goes() {
     assert!(entries.next().unwrap().is_ok());
     map.remove(2).unwrap();
     assert!(pool.stat().available < before);
-    // On another thread than the one where it began.
+    // Dropped on a different thread from the one where it began.
     thread::scope(|scope| scope.spawn(|| drop(entries)).join()).unwrap();
     assert_eq!(pool.stat().available, before);
-    // A reader that never ends keeps them until the map is closed.
+    // A reader that never ends keeps the records until the map is closed.
     map.insert(2, &vec![7; 50_000]).unwrap();
     let mut entries = map.iter();
     assert!(entries.next().unwrap().is_ok());
@@ -191,9 +191,9 @@ fn segments_come_back_when_the_last_reader_goes() {
     sound(&map);
     let words = words_of(pool.medium());
     drop(map);
-    // Its close record has one.
+    // The map's close record has one segment.
     assert_eq!(pool.stat().available, before - 4096);
-    // So they are after a crash.
+    // After a crash, the same space is available.
     let crashed = options(256 << 10).open_on(holding(words)).unwrap();
     sound(&crashed.map_with("m", IndexKind::Volatile).unwrap());
     assert_eq!(crashed.stat().available, before - 4096);
@@ -210,7 +210,7 @@ fn constant_content_takes_constant_space() {
         map.insert(key + 8, &long(0)).unwrap();
     }
     let done = AtomicBool::new(false);
-    // A reader that lost its processor may keep everything for a while.
+    // A reader that is not running may keep everything for a while.
     let insert = |key: u64, value: &[u8]| {
         while let Err(error) = map.insert(key, value) {
             assert!(matches!(error.kind, ErrorKind::OutOfSpace { .. }), "{error}");
@@ -238,7 +238,7 @@ fn constant_content_takes_constant_space() {
                 }
             });
         }
-        // 16 MB, in a pool of half a megabyte.
+        // 16 MB in total, in a pool of half a megabyte.
         let writers = [0, 1].map(|writer| {
             let insert = &insert;
             scope.spawn(move || {
@@ -288,7 +288,7 @@ fn a_record_of_two_slots_is_reported_and_harmless() {
     assert_eq!(map.get(3).unwrap().unwrap(), value(2, 0));
     assert!(map.remove(2).unwrap() && map.remove(3).unwrap());
     reports("free twice");
-    // Two owners of one block: wrong values and errors, no more than that.
+    // One block has two owners: this may cause wrong values and errors, but nothing worse.
     for version in 0..500 {
         for key in 2..40 {
             map.insert(key, &value(key, version)).unwrap();
@@ -302,7 +302,7 @@ fn a_record_of_two_slots_is_reported_and_harmless() {
     assert_eq!(map.get(1).unwrap().unwrap(), value(1, 1));
 }
 
-/// The root entry has no checksum over where the close record is.
+/// The root entry has no checksum over the offset of the close record.
 #[test]
 fn a_wrong_close_record_takes_no_record_along() {
     let pool = pool(256 << 10);
@@ -320,7 +320,7 @@ fn a_wrong_close_record_takes_no_record_along() {
     words[closed] = extent;
     let pool = options(256 << 10).open_on(holding(words)).unwrap();
     let map: Records = pool.map_with("m", IndexKind::Volatile).unwrap();
-    // Another tree takes all the space that there is.
+    // Another tree takes all the space that is available.
     let other: Records = pool.map_with("other", IndexKind::Volatile).unwrap();
     (0..).find(|&key| other.insert(key, &long).is_err());
     assert!(map.get(20).unwrap().unwrap() == long);
@@ -341,7 +341,7 @@ fn a_value_is_lent() {
         let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
         map.insert(len, &bytes).unwrap();
         assert_eq!(map.get_with(len, |lent| lent == bytes).unwrap(), Some(true), "{len}");
-        // What sees a value may change it.
+        // The function that sees a value may change it.
         assert_eq!(
             map.get_with(len, |lent| map.insert(len, &lent[lent.len() / 2..])).unwrap().unwrap().ok(),
             Some(true)
@@ -351,8 +351,8 @@ fn a_value_is_lent() {
     sound(&map);
 }
 
-/// `cargo test --release --test trees -- --ignored --nocapture a_long_get_beside`: how long a `get` of 64 MiB takes, alone
-/// and beside a writer of its neighbour.
+/// `cargo test --release --test trees -- --ignored --nocapture a_long_get_beside`: how long a `get` of 64 MiB takes,
+/// alone and beside a writer of its neighbour.
 #[test]
 #[ignore = "a measurement, which wants two quiet cores and optimised code"]
 fn a_long_get_beside_a_writer_takes_as_long_as_alone() {
@@ -379,7 +379,7 @@ fn a_long_get_beside_a_writer_takes_as_long_as_alone() {
             }
             writes
         });
-        // In turn, so that both meet the same moods of the machine.
+        // In turn, so that both are affected by the machine's load in the same way.
         let get_while = |writes| {
             writing.store(writes, Ordering::Relaxed);
             thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,5 @@
-//! Windows of live keys that slide over all keys: what they leave behind is used again, and the ends stay near.
+//! Windows of live keys that slide over all keys: the space that they leave is used again, and the ends stay quick to
+//! find.
 
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
@@ -39,17 +40,17 @@ impl Layer for Reads {
     }
 }
 
-/// Live keys.
+/// The number of live keys.
 const WINDOW: u64 = 60;
-/// Steps: what they insert has several times the size of the pool.
+/// The number of steps: what they insert has several times the size of the pool.
 const STEPS: u64 = if cfg!(miri) { 200 } else { 4000 };
 
-/// Where the window goes.
+/// The direction in which the window moves.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Up,
     Down,
-    /// Each key is somewhere else.
+    /// Each key is in a different place.
     Scattered,
 }
 
@@ -63,7 +64,7 @@ impl Way {
     }
 }
 
-/// Words that may be read to find the entry at one end: of a few leaves, and of as many levels of an index.
+/// How many words may be read to find the entry at one end: those of a few leaves, and of as many levels of an index.
 fn few<N: Node>() -> u64 {
     200 + 8 * N::BYTES / 8
 }
@@ -94,7 +95,7 @@ fn slides<N: Node>(index: IndexKind, way: Way) {
     assert_eq!(tree.len(), WINDOW, "{when}");
     let report = tree.check();
     assert!(report.is_clean(), "{when}: {:?}", report.violations);
-    // Two neighbours hold more than half a leaf.
+    // Two neighbours together hold more than half a leaf.
     assert!(report.leaves <= 2 + WINDOW, "{when}: {} leaves", report.leaves);
     assert!(tree.memory() <= memory * 2, "{when}: {memory} bytes of memory became {}", tree.memory());
 }

@@ -1,4 +1,4 @@
-//! Pools that say they have much more than they hold.
+//! Pools that claim to have much more than they hold.
 #![cfg(target_os = "linux")]
 
 use super::{SPAWNING, Scratch, Small, TABLE};
@@ -9,18 +9,18 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::PoisonError;
 
-/// What the file says it has, in segments of the least size: a table of half a gigabyte.
+/// The size that the file claims, in segments of the smallest size: a table of half a gigabyte.
 const CLAIMED: u64 = 64 << 30;
-/// What a process may have in memory that has it open.
+/// The most memory that a process may use while it has the pool open.
 const BOUND: u64 = 64 << 20;
-/// The pool and what to do with it.
+/// The environment variables with the pool and with what to do with it.
 const CHILD: [&str; 2] = ["BRISTLECONE_TEST_CRAFTED", "BRISTLECONE_TEST_STEP"];
 
 fn options() -> Options {
     Pool::options().segment_size(1024).capacity(CLAIMED).max_capacity(CLAIMED).max_trees(4)
 }
 
-/// The most bytes of memory that this process ever had, those of mapped files among them.
+/// The most bytes of memory that this process ever used, mapped files included.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -79,7 +79,7 @@ fn a_pool_takes_memory_for_what_it_holds_not_for_what_it_says() {
     ["crash", "recover", "reopen", "check"].iter().for_each(|step| bounded(&scratch.path, step));
 }
 
-/// Another process does this, and takes little memory for it.
+/// Another process does a step, and may use only little memory for it.
 fn bounded(path: &Path, step: &str) {
     let alone = SPAWNING.write().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -103,9 +103,10 @@ fn a_record_takes_no_more_memory_than_it_has_bytes() {
     drop(map);
     pool.close().unwrap();
     scratch._calm = None;
-    // No more than the record itself, of which the file has the bytes.
+    // No more than the record itself, whose bytes are in the file.
     bounded(&scratch.path, "whole");
-    // The record's segments become as many as the pool has, and its length that of all of them; then more than a record's.
+    // The record now has as many segments as the pool, and a length that fills them; then a length above that of any
+    // record.
     let file = OpenOptions::new().read(true).write(true).open(&scratch.path).unwrap();
     let mut table = [[0; 8]; 16];
     file.read_exact_at(table.as_flattened_mut(), TABLE as u64).unwrap();

@@ -1,4 +1,4 @@
-//! Files that are no pools, and pools whose header is not what it was.
+//! Files that are not pools, and pools whose header was changed.
 
 use super::{BIRTH, CAPACITY, FIRST, ROOTS, Scratch, TABLE, TWINS, error, forge, holds_the_fifty, options, word};
 use crate::medium::{words_of, zeroed};
@@ -152,7 +152,7 @@ fn one_wrong_checksum_is_made_good_by_the_twin() {
             fs::write(&scratch.path, &good).unwrap();
             scratch.change(|bytes| bytes[twin + at] ^= 0x20);
             scratch.unharmed();
-            // And the damage is gone.
+            // The damage is gone, too.
             let now = scratch.bytes();
             assert_eq!(now[..128], now[4096..4096 + 128], "byte {at} of the twin at {twin}");
         }
@@ -248,7 +248,7 @@ fn an_interrupted_creation_starts_over() {
 
 #[test]
 fn every_cut_of_a_creation_starts_over() {
-    // The whole superblock but for the magic, as `create` leaves it just before the end.
+    // The whole superblock except the magic, as `create` leaves it just before the end.
     let scratch = Scratch::empty();
     let pool = options().create_on(zeroed(CAPACITY)).unwrap();
     let words = words_of(pool.medium());
@@ -270,7 +270,7 @@ fn every_cut_of_a_creation_starts_over() {
 
 #[test]
 fn a_used_pool_is_never_taken_for_an_interrupted_creation() {
-    // One damaged byte makes "BRISTLEC" "BRISTLE?"; the twin still says that this is a pool.
+    // One damaged byte turns "BRISTLEC" into "BRISTLE?"; the twin still says that this is a pool.
     let scratch = Scratch::pool();
     scratch.change(|bytes| bytes[..8].copy_from_slice(BIRTH));
     scratch.unharmed();

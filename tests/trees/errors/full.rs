@@ -1,4 +1,4 @@
-//! Full disks and full pools: nothing is lost, and what needs no space goes on.
+//! Full disks and full pools: nothing is lost, and operations that need no space still work.
 
 use super::{CAPACITY, SPAWNING, Scratch, Small, error, options};
 use crate::medium::{Any, holding, words_of, zeroed};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-/// A medium on a disk that fills up: only so many reservations succeed.
+/// A medium on a disk that fills up: only a limited number of reservations succeed.
 struct Filling {
     on: Any,
     left: AtomicU64,
@@ -23,7 +23,7 @@ impl Filling {
         Arc::new(Self { on, left: left.into() })
     }
 
-    /// As trees take it.
+    /// The same medium, as the type that trees use.
     fn any(self: &Arc<Self>) -> Any {
         Arc::<Self>::clone(self)
     }
@@ -51,7 +51,7 @@ impl Layer for Filling {
     }
 }
 
-/// The disk is full, and the error says so.
+/// Asserts that the error says that the disk is full.
 fn full(error: &Error) {
     let ErrorKind::OutOfSpace { wanted, capacity, source: Some(source) } = &error.kind else { panic!("{error}") };
     assert_eq!((error.pool.as_str(), source.kind()), ("filling disk", io::ErrorKind::StorageFull));
@@ -63,7 +63,7 @@ fn scattered(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Inserts until there is no room: what the tree then holds, and the error.
+/// Inserts until there is no room; returns the content of the tree, and the error.
 fn fill_up<N: Node, M: Medium>(tree: &PTree<N, M>) -> (BTreeMap<u64, u64>, Error) {
     let mut model = BTreeMap::new();
     loop {
@@ -134,7 +134,7 @@ fn a_disk_fills_up<N: Node>(index: IndexKind) {
             full(&error(tree.bulk_load((0..1000).map(|key| (key, key))).and_then(|_| tree.clear())).or_not_empty());
         }
         same(&tree, &model, &when);
-        // What needs no space goes on: replacing, removing, and inserting where there is room.
+        // Operations that need no space still work: replacing, removing, and inserting where there is room.
         for n in (0..400).step_by(3) {
             let key = scattered(n);
             assert_eq!(
@@ -148,19 +148,19 @@ fn a_disk_fills_up<N: Node>(index: IndexKind) {
             assert_eq!(tree.remove(key).unwrap(), model.remove(&key), "{when}");
         }
         same(&tree, &model, &when);
-        // Reopened while the disk is still full, in order and not.
+        // Reopened while the disk is still full, orderly and not.
         for in_order in [true, false] {
             let crashed = words_of(&disk.on);
             drop(tree);
             let words = if in_order { words_of(&disk.on) } else { crashed };
-            // The opening itself reserves twice.
+            // Opening itself reserves twice.
             disk = Filling::new(holding(words), 2);
             let pool = tiny().open_on(disk.any()).unwrap();
             let reopened: PTree<N, Any> = pool.tree_with("t", index).unwrap();
             same(&reopened, &model, &when);
             tree = self::reopen(&pool, reopened);
         }
-        // Space has come back.
+        // There is space again.
         disk.allow(u64::MAX);
         for n in 0..400 {
             let key = scattered(n);
@@ -174,7 +174,7 @@ fn a_disk_fills_up<N: Node>(index: IndexKind) {
     assert!(outcomes.iter().all(|&n| n > 0), "not every outcome was met: {outcomes:?}");
 }
 
-/// Closes a tree and opens it again in the same pool, so that the old pool is not needed any more.
+/// Closes a tree and opens it again in the same pool, so that the old pool is no longer needed.
 fn reopen<N: Node, M: Medium>(pool: &Pool<M>, tree: PTree<N, M>) -> PTree<N, M> {
     let index = tree.index();
     drop(tree);
@@ -186,7 +186,7 @@ trait OrNotEmpty {
 }
 
 impl OrNotEmpty for Error {
-    /// A tree that holds something is not loaded, disk full or not.
+    /// A tree that is not empty cannot be loaded, whether the disk is full or not.
     fn or_not_empty(self) -> Error {
         match self.kind {
             ErrorKind::NotEmpty { .. } => {
@@ -315,7 +315,7 @@ fn a_full_pool_says_how_large_it_is() {
     scratch.named(&refused);
     assert!(refused.to_string().contains("65536"), "{refused}");
     same(&tree, &model, "full");
-    // No room even for the record of an orderly close: the next open walks.
+    // There is not even room for the record of an orderly close, so the next open walks.
     drop(tree);
     pool.close().unwrap();
     let pool = options().capacity(128 << 10).open(&scratch.path).unwrap();
@@ -368,7 +368,7 @@ fn a_real_disk_fills_up() {
         assert_eq!(source.kind(), io::ErrorKind::StorageFull);
         assert!(error.to_string().contains("orders.pool"), "{error}");
     };
-    // At create: not even the header fits.
+    // At creation: not even the header fits.
     fill(1024);
     refused(&error(options().open(&path)));
     // At growth, in a split.
@@ -383,7 +383,7 @@ fn a_real_disk_fills_up() {
     refused(&self::error(map));
     drop(tree);
     pool.close().unwrap();
-    // Still full.
+    // The disk is still full.
     let pool = options().open(&path).unwrap();
     let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     same(&tree, &model, "reopened");

@@ -1,4 +1,4 @@
-//! Media of other kinds and other rights.
+//! Media of other kinds and with other access rights.
 
 use super::full::tiny;
 use super::{CAPACITY, Scratch, Small, options};
@@ -79,7 +79,7 @@ fn nothing_of_what_a_medium_held_comes_back() {
         tree.insert(key, key).unwrap();
     }
     let mut words = words_of(used.medium());
-    // As a creation over it leaves it that was cut at once; and with a first word that tells nothing.
+    // As a creation over the pool leaves it if it is interrupted at once; and with a first word that says nothing.
     for first in [u64::from_le_bytes(*b"BRISTLE?"), 0] {
         words[0] = first;
         words[512] = 0;
@@ -90,7 +90,7 @@ fn nothing_of_what_a_medium_held_comes_back() {
         for key in 0..100 {
             tree.insert(key * 3, key).unwrap();
         }
-        // A crash: all that was never written is looked at.
+        // After a crash, everything that was never written is read.
         let again = tiny().open_on(holding(words_of(pool.medium()))).unwrap();
         let tree: PTree<Linear<5>, Any> = again.tree_with("new", IndexKind::Volatile).unwrap();
         assert!(tree.iter().eq((0..100).map(|key| (key * 3, key))));

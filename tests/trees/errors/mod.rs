@@ -17,9 +17,9 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 const CAPACITY: u64 = 64 << 10;
 const TWINS: [usize; 2] = [0, 4096];
 const ROOTS: usize = 8192;
-/// Behind four root entries.
+/// The offset of the segment table, behind four root entries.
 const TABLE: usize = ROOTS + 4 * 256;
-/// Offset of segment 0: the header, in whole segments.
+/// The offset of segment 0: the size of the header, rounded up to whole segments.
 const FIRST: usize = 12288;
 const BIRTH: &[u8; 8] = b"BRISTLE?";
 
@@ -29,8 +29,8 @@ fn options() -> Options {
     Pool::options().capacity(CAPACITY).max_capacity(1 << 20).segment_size(4096).max_trees(4)
 }
 
-/// Held for reading by who opens pools, for writing by who starts a process: until it has loaded its program, a new
-/// process has all files open that this one has, locks included.
+/// A test that opens pools holds it for reading, a test that starts a process for writing: until it has loaded its
+/// program, a new process has all files of this one open, including their locks.
 static SPAWNING: RwLock<()> = RwLock::new(());
 
 struct Scratch {
@@ -48,7 +48,7 @@ impl Scratch {
         Self { _calm: Some(calm), _dir: dir, path }
     }
 
-    /// A pool with a tree "t" of the keys 0 to 49, closed.
+    /// A closed pool with a tree "t" that has the keys 0 to 49.
     fn pool() -> Self {
         let scratch = Self::empty();
         let pool = options().open(&scratch.path).unwrap();
@@ -69,7 +69,8 @@ impl Scratch {
         fs::write(&self.path, bytes).unwrap();
     }
 
-    /// Opening is refused, by these options and for reading only; the file stays as it is.
+    /// Asserts that opening is refused, with these options and also for reading only, and that the file does not
+    /// change.
     fn refused(&self, options: &Options) -> Error {
         let error = self.refused_to_writers(options);
         let before = self.bytes();
@@ -83,7 +84,7 @@ impl Scratch {
         error
     }
 
-    /// Opening for writing is refused; the file stays as it is.
+    /// Asserts that opening for writing is refused, and that the file does not change.
     fn refused_to_writers(&self, options: &Options) -> Error {
         let before = self.bytes();
         let error = error(options.open(&self.path));
@@ -96,7 +97,7 @@ impl Scratch {
         assert!(error.to_string().contains("orders.pool"), "the file is not named: {error}");
     }
 
-    /// The pool opens and holds what it did.
+    /// Asserts that the pool opens and still has its content.
     fn unharmed(&self) {
         let pool = options().open(&self.path).unwrap();
         holds_the_fifty(&pool);

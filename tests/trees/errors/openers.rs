@@ -1,4 +1,4 @@
-//! Other openers, other rights; sizes and options.
+//! Other openers, other access rights; sizes and options.
 
 use super::{CAPACITY, FIRST, SPAWNING, Scratch, Small, error, holds_the_fifty, options};
 use crate::medium::zeroed;
@@ -17,7 +17,7 @@ fn a_second_opener_is_refused() {
         assert!(matches!(error.kind, ErrorKind::InUse), "{error}");
         scratch.named(&error);
     }
-    // Nor under another name.
+    // It is refused under another name, too.
     let link = scratch.path.with_file_name("link.pool");
     fs::hard_link(&scratch.path, &link).unwrap();
     assert!(matches!(error(options().open(&link)).kind, ErrorKind::InUse));
@@ -52,7 +52,7 @@ fn readers_exclude_writers_and_not_each_other() {
 
 const CHILD: &str = "BRISTLECONE_TEST_CHILD";
 
-/// Not a test of its own: the other process of `another_process_is_refused`.
+/// Not a test of its own: it runs in the other process of `another_process_is_refused`.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };
@@ -177,7 +177,7 @@ fn impossible_options_are_named() {
         }
         let _ = fs::remove_file(&scratch.path);
     }
-    // A node that fits into no segment.
+    // A node that does not fit into a segment.
     let pool = options().segment_size(1024).create_on(zeroed(1 << 20)).unwrap();
     let error = error(pool.tree_with::<Circular<64>>("wide", IndexKind::Volatile));
     assert!(matches!(error.kind, ErrorKind::Option { given: 1024, .. }), "{error}");

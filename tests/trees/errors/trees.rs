@@ -1,4 +1,4 @@
-//! Trees that are not what was asked for.
+//! Trees that are of another kind than requested.
 
 use super::{CAPACITY, Scratch, Small, error, holds_the_fifty, options};
 use crate::medium::{Any, words_of, zeroed};
@@ -60,7 +60,7 @@ fn tree_names_have_limits() {
     let mut names: Vec<_> = pool.trees().unwrap().into_iter().map(|tree| tree.name).collect();
     names.sort();
     assert_eq!(names, ["t", "x", &"x".repeat(120), "é\0\n"]);
-    // A freed name makes room.
+    // A freed name makes room for another one.
     pool.drop_tree("x").unwrap();
     pool.tree_with::<Circular<4>>("one too many", IndexKind::Volatile).unwrap();
     holds_the_fifty(&pool);
@@ -98,7 +98,7 @@ fn a_pool_with_live_handles_is_not_closed() {
     let error = error(pool.close());
     assert!(matches!(&error.kind, ErrorKind::StillOpen { trees, .. } if trees == &["t"]), "{error}");
     scratch.named(&error);
-    // It stays open through the handle.
+    // The pool stays open through the tree's handle.
     tree.insert(50, 150).unwrap();
     assert!(matches!(self::error(options().open(&scratch.path)).kind, ErrorKind::InUse));
     let pool = tree.pool();
@@ -127,7 +127,7 @@ fn the_place_of_a_dropped_tree_is_as_good_as_new() {
             drop(tree);
             pool.drop_tree("a").unwrap();
             assert_eq!(pool.stat().available, available, "round {round}");
-            // Another layout in the same place, too.
+            // Another layout works in the same place, too.
             let tree: PTree<Circular<8>, Any> = pool.tree_with("a", index).unwrap();
             (0..100).for_each(|key| assert_eq!(tree.insert(key, round).unwrap(), None));
             drop(tree);
@@ -170,7 +170,7 @@ fn bulk_load_refuses_and_changes_nothing() {
 #[test]
 #[cfg_attr(miri, ignore)]
 fn a_record_that_is_too_long_is_refused() {
-    // Never touched, so never really there.
+    // This memory is never touched, so it is not really allocated.
     let huge = vec![0; (1 << 30) + 1];
     let pool = options().create_on(zeroed(CAPACITY)).unwrap();
     let map: Map<u64, Vec<u8>, Circular<4>, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
@@ -188,7 +188,7 @@ fn a_record_that_is_too_long_is_refused() {
         );
         assert!(error.to_string().contains("1073741824"), "{error}");
     }
-    // One within the limit, and beyond the pool.
+    // A record within the limit, but larger than the pool.
     let error = error(map.insert(2, &huge[..100_000]));
     assert!(matches!(error.kind, ErrorKind::OutOfSpace { capacity: CAPACITY, source: None, .. }), "{error}");
     assert!(before == words_of(pool.medium()));

@@ -1,7 +1,7 @@
 //! Many threads on one tree: nothing lost, nothing invented, nothing stuck.
 //!
-//! The trees are of the smallest nodes, so that leaves split and merge all the time, on a medium that gives the processor
-//! away in the middle of things, so that threads meet at every place.
+//! The trees have the smallest nodes, so that leaves split and merge all the time. Their medium often yields the
+//! processor in the middle of an operation, so that threads meet at every place.
 
 mod openings;
 mod records;
@@ -19,14 +19,14 @@ use std::time::Duration;
 
 const THREADS: u64 = 8;
 const CAPACITY: u64 = 4 << 20;
-/// How long each test goes on.
+/// How long each test runs.
 const TIME: Duration = if cfg!(miri) { Duration::from_secs(20) } else { Duration::from_millis(800) };
 
 fn options() -> Options {
     Pool::options().segment_size(4096).max_capacity(CAPACITY).max_trees(4)
 }
 
-/// Memory whose every n-th access yields to another thread.
+/// Memory that yields to another thread at every n-th access.
 struct Jittery(Any);
 
 thread_local! {
@@ -48,7 +48,7 @@ fn below(limit: u64) -> u64 {
     random() % limit
 }
 
-/// Makes this thread's random numbers its own.
+/// Seeds this thread's random numbers.
 fn seed(number: u64) {
     CHANCE.set((number + 1).wrapping_mul(0xa076_1d64_78bd_642f) | 1);
 }
@@ -95,7 +95,7 @@ impl Layer for Jittery {
     }
 }
 
-/// Runs `work`; ends the process with a message if it does not come back.
+/// Runs `work`; ends the process with a message if it does not return.
 fn watched<R>(what: &str, work: impl FnOnce() -> R) -> R {
     let (done, wait) = mpsc::channel::<()>();
     let what = what.to_owned();
@@ -123,7 +123,7 @@ fn sound<N: Node, M: Medium>(tree: &PTree<N, M>) {
     assert_eq!(tree.iter().count() as u64, tree.len());
 }
 
-/// What the tree holds is what it holds after a crash now, and after closing and opening again.
+/// The content of the tree is the same after a crash now, and after closing and opening again.
 fn outlives<N: Node>(pool: Pool<Any>, tree: PTree<N, Any>) {
     let (index, expected) = (tree.index(), tree.iter().collect::<Vec<_>>());
     let crashed = words_of(pool.medium());
@@ -137,7 +137,7 @@ fn outlives<N: Node>(pool: Pool<Any>, tree: PTree<N, Any>) {
     }
 }
 
-/// Every value tells its key, and whether it may be seen at all.
+/// Every value encodes its key, and whether it may be seen at all.
 fn mark(key: u64, note: u64) -> u64 {
     key << 32 | note & 0x7fff_ffff
 }

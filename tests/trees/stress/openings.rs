@@ -1,4 +1,4 @@
-//! Trees that are opened, closed, made and dropped by several threads.
+//! Trees that several threads open, close, create and drop.
 
 use super::{TIME, below, is_of, mark, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
-/// Threads open, use and let go of one tree: whoever holds it holds an open one, and all find what any has written.
+/// Threads open, use and release one tree: every handle is to an open tree, and all threads find what any of them has
+/// written.
 fn come_and_go(index: IndexKind) {
     let pool = pool();
     let stop = Instant::now() + TIME;
@@ -28,7 +29,7 @@ fn come_and_go(index: IndexKind) {
                             assert_eq!(tree.remove(key).unwrap(), model.remove(&key));
                         }
                     }
-                    // A close record now would be believed by the open after a crash.
+                    // If there were a close record now, an open after a crash would believe it.
                     let closed = pool.trees().unwrap()[0].closed;
                     assert!(!closed, "an open tree with a close record");
                     assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
@@ -60,7 +61,7 @@ fn come_and_go_persistent() {
     watched("come and go", || come_and_go(IndexKind::Persistent));
 }
 
-/// Readers and a writer come upon the nodes of a tree that was just opened, which nobody has looked at yet.
+/// Readers and a writer make the first touch of the nodes of a tree that was just opened.
 fn first_touch(index: IndexKind) {
     const KEYS: u64 = 120;
     let pool = pool();

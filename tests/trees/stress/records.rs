@@ -1,4 +1,4 @@
-//! Values that are records: whole, and of the key that was asked for.
+//! Values that are records: they must be whole, and belong to the key that was asked for.
 
 use super::{THREADS, TIME, below, options, pool, seed, watched};
 use crate::medium::{Any, holding, words_of};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
-/// A value that tells whose it is, and whether it is whole.
+/// A value that encodes its key, and shows whether it is whole.
 fn record(key: u64, version: u64) -> Vec<u8> {
     let len = (key * 31 + version * 7) % 300;
     let mut bytes = [key, version].map(u64::to_le_bytes).concat();

@@ -1,4 +1,4 @@
-//! Readers get on, whatever is written around them.
+//! Readers make progress, whatever is written at the same time.
 
 use super::{CAPACITY, TIME, options, sound, watched};
 use crate::medium::{Any, zeroed};
@@ -76,8 +76,8 @@ fn a_hot_leaf_starves_nobody() {
     });
 }
 
-/// How long one operation takes at most, of a reader and of six writers on one leaf:
-/// `cargo test --release --features cli --test trees longest_waits -- --ignored --nocapture`.
+/// The longest time that one operation of a reader and of six writers on one leaf takes: `cargo test --release
+/// --features cli --test trees longest_waits -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn longest_waits_on_a_hot_leaf() {

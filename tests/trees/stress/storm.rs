@@ -1,4 +1,4 @@
-//! Each thread writes its own keys, next to everybody else's, and reads all.
+//! Each thread writes its own keys, beside those of the others, and reads all keys.
 
 use super::{THREADS, TIME, below, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-// Keys are interleaved, so that every leaf belongs to several threads: `16 n + thread`, and
+// Keys are interleaved, so that every leaf belongs to several threads. Thread `t` has the keys `16 n + t`.
 
-/// always there,
+/// The keys `16 n` plus this are always there.
 const PERMANENT: u64 = 14;
-/// counted up by everybody.
+/// The keys `16 n` plus this are counted up by all threads.
 const COUNTER: u64 = 15;
 
 const GROUPS: u64 = 24;
@@ -34,7 +34,7 @@ fn storm<N: Node>(index: IndexKind) {
                 seed(number);
                 let mut model = BTreeMap::new();
                 while Instant::now() < stop {
-                    // Now mostly inserting, now mostly removing: leaves fill up and run empty.
+                    // Sometimes mostly inserts, sometimes mostly removals: leaves fill up and run empty.
                     let growing = below(100) < 50;
                     for _ in 0..200 {
                         write(tree, number, growing, &mut model, increments);
@@ -108,7 +108,7 @@ fn write<N: Node>(
             increments[group as usize].fetch_add(1, Ordering::Relaxed);
         }
         10 => {
-            // Its own keys of a range, exactly.
+            // The thread's own keys in a range are found exactly.
             let to = key + below(80);
             let own = |(key, _): &(u64, u64)| key % 16 == number;
             assert!(tree.range(key..=to).filter(own).eq(model.range(key..=to).map(|(&k, &v)| (k, v))));
