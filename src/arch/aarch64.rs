@@ -71,7 +71,7 @@ pub(super) fn order() {
     unsafe { asm!("dmb ishst /* order */", options(nostack, preserves_flags)) }
 }
 
-/// Contains no instruction, but for the compiler it may touch any memory.
+/// Contains no instruction, but the compiler must assume that it touches any memory.
 #[inline]
 pub(super) fn compiler_barrier() {
     // SAFETY: no instruction at all.

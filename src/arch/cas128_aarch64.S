@@ -3,8 +3,8 @@
  * struct words bristlecone_cas128_aarch64_lse(void *at, struct words current, struct words new);
  * struct words bristlecone_cas128_aarch64_llsc(void *at, struct words current, struct words new);
  *
- * If the 16 bytes at `at` (16-byte aligned) are `current`, replaces them with `new`. Returns what was there. Atomic,
- * acquire and release. A file of its own because casp wants even register pairs, which inline assembly cannot ask for.
+ * If the 16 bytes at `at` (16-byte aligned) are `current`, replaces them with `new`. Returns the old value. Atomic,
+ * acquire and release. A file of its own because casp needs even register pairs, which inline assembly cannot ask for.
  *
  * AAPCS64: at in x0, current in x1:x2, new in x3:x4; the result in x0:x1.
  */

@@ -2,8 +2,8 @@
  * struct words { uint64_t low, high; };
  * struct words bristlecone_cas128_x86_64(void *at, struct words current, struct words new);
  *
- * If the 16 bytes at `at` (16-byte aligned) are `current`, replaces them with `new`. Returns what was there. Atomic, a
- * full barrier. A file of its own because cmpxchg16b wants %rbx, which inline assembly must not name.
+ * If the 16 bytes at `at` (16-byte aligned) are `current`, replaces them with `new`. Returns the old value. Atomic, a
+ * full barrier. A file of its own because cmpxchg16b needs %rbx, which inline assembly must not name.
  *
  * System V: at in %rdi, current in %rsi:%rdx, new in %rcx:%r8; the result in %rax:%rdx.
  */

@@ -58,7 +58,7 @@ pub(super) fn order() {
     compiler_barrier();
 }
 
-/// Contains no instruction, but for the compiler it may touch any memory.
+/// Contains no instruction, but the compiler must assume that it touches any memory.
 #[inline]
 pub(super) fn compiler_barrier() {
     // SAFETY: no instruction at all.

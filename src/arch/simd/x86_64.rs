@@ -269,7 +269,7 @@ pub(super) fn method() -> &'static str {
 #[cfg(test)]
 type Sorted = fn(&[[u64; 2]; MOST], u64, (u64, u64), &mut [(u64, u64); MOST]) -> usize;
 
-/// Passes the kernels of each method that the CPU has to `check`, whether it is chosen or not.
+/// Calls `check` with the kernels of each method that the CPU has, whether it is chosen or not.
 #[cfg(test)]
 pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, Sorted)) {
     if chosen() == AVX512 {
