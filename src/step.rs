@@ -57,6 +57,7 @@ steps! {
         HeaderBirth: "An unborn pool (S3).", "The next creation starts over.";
         HeaderZero: "Words that are not zero where none was ever written.", "The next try clears what this one has not.";
         HeaderTwin: "A twin that is torn, which its checksum tells.", "Nothing to repair: the other twin is whole (S1).";
+        TakeOver: "What a killed process stored, as far as it is durable.", "The next open takes it over again.";
         DistrustCloses: "Some trees are open, some are closed (R2).", "The next check after a power loss opens the rest.";
     }
     "Measuring what persisting costs" {

@@ -28,6 +28,9 @@ pub enum Op {
     /// Close the tree orderly, and open the pool as if its process had died while it gave an extent its segments: the
     /// segment table has entries of the extent, but not those before them.
     CutExtent,
+    /// Kill the process after this many of the events (stores, orders, flushes and fences) of the operation before, and open the
+    /// pool in another one. The machine does not go down: everything that was stored is there, durable or not.
+    Kill(u64),
     /// Crash in the operation before, at the point and with the state that follow from this number, and open again. A
     /// history with crashes in it is run once: its last operation is not cut at every point.
     Crash(u64),
@@ -50,7 +53,7 @@ impl Op {
                 }
             }
             Self::Batch(n) => model.extend(batch(n)),
-            Self::Reopen | Self::AfterPowerLoss | Self::CutExtent | Self::Crash(_) => {}
+            Self::Reopen | Self::AfterPowerLoss | Self::CutExtent | Self::Kill(_) | Self::Crash(_) => {}
         }
     }
 
@@ -117,6 +120,7 @@ impl fmt::Display for Op {
             Self::Anew => write!(f, "anew"),
             Self::AfterPowerLoss => write!(f, "powerloss"),
             Self::CutExtent => write!(f, "cutextent"),
+            Self::Kill(n) => write!(f, "kill{n}"),
             Self::Crash(n) => write!(f, "crash{n}"),
         }
     }
@@ -148,8 +152,8 @@ impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, reopen, drop, anew, powerloss, cutextent or \
-             crashN",
+            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, reopen, drop, anew, powerloss, cutextent, \
+             killN or crashN",
             self.0
         )
     }
@@ -175,6 +179,8 @@ impl FromStr for History {
                         number(n).map(Op::BulkLoad)
                     } else if let Some(n) = word.strip_prefix("batch") {
                         number(n).map(Op::Batch)
+                    } else if let Some(n) = word.strip_prefix("kill") {
+                        number(n).map(Op::Kill)
                     } else if let Some(n) = word.strip_prefix("crash") {
                         number(n).map(Op::Crash)
                     } else if let Some(key) = word.strip_prefix('r') {
@@ -233,6 +239,18 @@ pub(super) fn all(slots: u64) -> Vec<History> {
         for back in 1..=n {
             histories.push(append(&down, (1..=back).map(|i| Op::Insert(2 * i + 1, i))));
             histories.push(append(&down, (1..=back).map(|i| Op::Insert(1000 - i, i))));
+        }
+    }
+    // Processes that are killed: the next one goes on with what is in caches only, and then the machine goes down.
+    for n in [1, slots, slots + 1, 3 * slots] {
+        let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
+        for first in [Op::Insert(2 * n + 1, 7), Op::Insert(1, 7), Op::Remove(2), Op::Reopen] {
+            for events in 1..=24 {
+                let killed = append(&fill, [first, Op::Kill(events)]);
+                histories.push(append(&killed, [Op::Insert(2 * n + 3, 5)]));
+                histories.push(append(&killed, [Op::Insert(3, 5)]));
+                histories.push(killed);
+            }
         }
     }
     // Pairs: on trees of up to two leaves if the leaves are small.
@@ -317,7 +335,7 @@ mod tests {
         for history in all(4).into_iter().chain((0..100).map(|seed| random(seed, 40, 4))) {
             assert_eq!(history.to_string().parse::<History>().unwrap(), history);
         }
-        for rest in ["i5=1 crash7 crash0 r5", "drop anew powerloss cutextent"] {
+        for rest in ["i5=1 crash7 crash0 r5", "drop anew powerloss cutextent kill3"] {
             assert_eq!(rest.parse::<History>().unwrap().to_string(), rest);
         }
         assert!("i5".parse::<History>().is_err());

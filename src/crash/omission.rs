@@ -38,7 +38,7 @@ impl Omission {
             Event::Order(step) => (ControlKind::Order, step),
             Event::Flush { step, .. } => (ControlKind::Flush, step),
             Event::Fence(step) => (ControlKind::Fence, step),
-            Event::Store { .. } | Event::Pair { .. } => return None,
+            Event::Store { .. } | Event::Pair { .. } | Event::Kill => return None,
         };
         Some(Self { step, kind })
     }

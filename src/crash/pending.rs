@@ -64,6 +64,7 @@ impl Pending {
                     log.flushed[thread] = log.items.len() as u32;
                 }
             }
+            Event::Kill => self.logs.values_mut().for_each(|log| log.flushed = [0; THREADS]),
             Event::Fence(_) => {
                 for (&line, log) in &mut self.logs {
                     log.items.push(Item::Order);

@@ -75,10 +75,14 @@ impl Campaign {
     }
 
     pub(super) fn one_of(&self, tree_type: TreeType, history: &History) -> Outcome {
-        if history.0.iter().any(|op| matches!(op, Op::Crash(_))) {
-            return self.row(tree_type, history);
-        }
-        match self.run(tree_type, history) {
+        let has = |wanted: fn(&Op) -> bool| history.0.iter().any(wanted);
+        let (crashes, kills) = (has(|op| matches!(op, Op::Crash(_))), has(|op| matches!(op, Op::Kill(_))));
+        let run = match (crashes, kills) {
+            (true, true) => Err("a history has either crashes or kills".to_owned()),
+            (true, false) => return self.row(tree_type, history),
+            (false, _) => self.run(tree_type, history),
+        };
+        match run {
             Ok(run) => self.cut(tree_type, history, &run, &Known::default()),
             // The history fails without the bug, too.
             Err(_) if self.left_out.is_some() => Outcome::default(),

@@ -64,10 +64,40 @@ pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Ru
         let mut from = 0;
         let mut pool = options().create_on(sim.clone())?;
         let mut tree = tree_type.open(&pool)?;
-        for (i, &op) in history.0.iter().enumerate() {
-            if i + 1 == history.0.len() {
-                from = sim.now();
-                in_flight = Allowed { contents: op.in_flight(&model), may_miss: op.may_miss() };
+        let mut ops = history.0.iter().copied().peekable();
+        while let Some(op) = ops.next() {
+            let mut left = Allowed { contents: op.in_flight(&model), may_miss: op.may_miss() };
+            if let Some(Op::Kill(events)) = ops.next_if(|next| matches!(next, Op::Kill(_))) {
+                sim.kill_after(events as usize);
+                // An error in a dead process means nothing.
+                let done = guarded(|| Ok(of_tree(op, &*tree).transpose()?.is_some()));
+                if done == Ok(true) && sim.is_alive() {
+                    op.apply(&mut model);
+                    left = Allowed::only(model);
+                }
+                drop(tree);
+                let _ = guarded(|| {
+                    Ok(if done == Ok(false) {
+                        drop(of_pool(op, pool, &sim)?)
+                    })
+                });
+                if ops.peek().is_none() {
+                    (from, in_flight) = (sim.now(), left.clone());
+                }
+                sim.restart();
+                pool = match options().open_on(sim.clone()) {
+                    Err(error) if may_be_refused(&error, left.may_miss) => options().create_on(sim.clone())?,
+                    opened => opened?,
+                };
+                tree = tree_type.open(&pool)?;
+                model = tree.entries(false)?.into_iter().collect();
+                if !left.contents.contains(&model) {
+                    return Err(format!("after the kill: {model:?}, allowed are {:?}", left.contents).into());
+                }
+                continue;
+            }
+            if ops.peek().is_none() {
+                (from, in_flight) = (sim.now(), left);
             }
             op.apply(&mut model);
             if of_tree(op, &*tree).transpose()?.is_none() {
@@ -94,7 +124,7 @@ pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
             loaded => loaded.map(drop),
         },
         Op::Batch(n) => tree.insert_batch(n),
-        Op::Crash(_) => Ok(()),
+        Op::Kill(_) | Op::Crash(_) => Ok(()),
         Op::Reopen | Op::Drop | Op::Anew | Op::AfterPowerLoss | Op::CutExtent => return None,
     })
 }

@@ -58,6 +58,8 @@ pub enum Event {
     },
     /// A fence.
     Fence(Step),
+    /// The process is killed. Its stores stay visible, but nothing waits for its flushes any more.
+    Kill,
 }
 
 /// Lines that may hold one of several contents, by offset.
@@ -101,6 +103,8 @@ struct State {
     trace: Vec<Event>,
     /// For each event, which thread made it; `None`: there is only one thread.
     by: Option<Vec<u8>>,
+    /// After this many events, the process is dead; `None`: it lives on.
+    left: Option<usize>,
 }
 
 thread_local! {
@@ -135,6 +139,7 @@ impl Sim {
             only_whole: seed & 2 != 0,
             trace: Vec::new(),
             by: None,
+            left: None,
         };
         let shared = Shared { image, undecided: flags, state: Mutex::new(state) };
         Self { shared: Arc::new(shared), whole_pairs: false }
@@ -149,6 +154,23 @@ impl Sim {
     pub(crate) fn of_threads(self) -> Self {
         self.shared.state.lock().by = Some(Vec::new());
         self
+    }
+
+    /// After this many more events, the process is killed: what is done with the medium then has no effect.
+    pub(crate) fn kill_after(&self, events: usize) {
+        self.shared.state.lock().left = Some(events);
+    }
+
+    /// Whether the process that is to be killed has events left.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.shared.state.lock().left != Some(0)
+    }
+
+    /// Another process takes the place of the one that is killed, at the latest now.
+    pub(crate) fn restart(&self) {
+        let mut state = self.shared.state.lock();
+        state.left = None;
+        state.push(Event::Kill);
     }
 
     /// All events so far, each with the [number](number_thread) of its thread.
@@ -231,7 +253,9 @@ impl Shared {
     fn store(&self, event: Event, at: u64, words: &[u64]) {
         self.decide(at);
         let mut state = self.state.lock();
-        state.push(event);
+        if !state.push(event) {
+            return;
+        }
         // Under the lock: every store that is seen is in the trace, and the trace has stores in the order in which they
         // are seen.
         words.iter().zip((at..).step_by(8)).for_each(|(&word, at)| self.image.store(at, word));
@@ -239,11 +263,17 @@ impl Shared {
 }
 
 impl State {
-    fn push(&mut self, event: Event) {
+    /// Adds an event to the trace. False if the process is dead.
+    fn push(&mut self, event: Event) -> bool {
+        if let Some(left) = &mut self.left {
+            let Some(less) = left.checked_sub(1) else { return false };
+            *left = less;
+        }
         self.trace.push(event);
         if let Some(by) = &mut self.by {
             by.push(THREAD.get());
         }
+        true
     }
 
     /// One of the contents of a line. In half of the runs it is the oldest or the newest content: many bugs show only
@@ -305,7 +335,9 @@ impl Layer for Sim {
 
     fn flush(&self, at: u64, len: u64, step: Step) {
         let mut state = self.shared.state.lock();
-        lines(at, len).for_each(|line| state.push(Event::Flush { line, step }));
+        for line in lines(at, len) {
+            state.push(Event::Flush { line, step });
+        }
     }
 
     fn fence(&self, step: Step) {

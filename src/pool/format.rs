@@ -326,11 +326,11 @@ impl Superblock {
     /// are already zero.
     pub(crate) fn conceive<M: Medium>(m: &M) {
         if m.load(TWINS[1]) != 0 {
-            // This needs no fence: until the next one there is either the mark or the old pool, and nothing else has
-            // changed.
             m.store(TWINS[1], 0);
-            m.flush(TWINS[1], 8, Step::HeaderClear);
         }
+        // Even if it was zero: a killed process may have stored that, and not flushed it. There is no fence, because nothing
+        // else changes before the next one.
+        m.flush(TWINS[1], 8, Step::HeaderClear);
         m.store(TWINS[0], BIRTH);
         m.flush(TWINS[0], 8, Step::HeaderBirth);
         m.fence(Step::HeaderBirth);

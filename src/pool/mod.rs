@@ -237,6 +237,9 @@ impl<M: Medium> PoolState<M> {
             self.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
             self.reserve(first, self.segments.high_water() - first)?;
         }
+        if !self.was_clean {
+            self.take_over();
+        }
         let boot = if self.loses_the_machine() { self.medium.facts().boot } else { 0 };
         self.update(|superblock| superblock.opened(boot));
         if !superblock.is_marked(boot) && self.sync {
@@ -256,6 +259,19 @@ impl<M: Medium> PoolState<M> {
         let ownerless: Vec<u32> = self.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
         self.segments.release(&self.medium, ownerless, dead);
         Ok(())
+    }
+
+    /// Makes durable everything that a killed process stored. What it did not flush, or not fence, is in caches only. This
+    /// process sees it, and what it does next depends on it.
+    fn take_over(&self) {
+        let m = &self.medium;
+        if m.facts().writes_back {
+            let geometry = self.superblock.lock().0.geometry;
+            let (table, first, end) = (geometry.table(), geometry.first(), self.segments.high_water());
+            m.flush(0, table + (end - first) / geometry.segment * 8, Step::TakeOver);
+            m.flush(first, end - first, Step::TakeOver);
+            // There is no fence, because nothing depends on these lines before the superblock's. Crash: as after the kill.
+        }
     }
 
     /// Whether a crash of the machine loses what was not synced.

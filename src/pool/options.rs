@@ -329,17 +329,14 @@ impl Options {
 
 /// Zeroes the medium from an offset on, because what was never written is taken to be zero.
 pub(crate) fn zero_from<M: Medium>(m: &M, from: u64) {
-    let mut used = false;
-    for line in lines(from, m.facts().len - from) {
+    let len = m.facts().len - from;
+    for line in lines(from, len) {
         let words = (line.max(from)..(line + LINE).min(m.facts().len)).step_by(8);
-        if words.filter(|&at| m.load(at) != 0).inspect(|&at| m.store(at, 0)).count() > 0 {
-            m.flush(line, LINE, Step::HeaderZero);
-            used = true;
-        }
+        words.filter(|&at| m.load(at) != 0).for_each(|at| m.store(at, 0));
     }
-    if used {
-        m.fence(Step::HeaderZero);
-    }
+    // All lines: the zeros that a killed process stored may be in caches only.
+    m.flush(from, len, Step::HeaderZero);
+    m.fence(Step::HeaderZero);
 }
 
 #[cfg(test)]

@@ -148,13 +148,17 @@ impl Segments {
         let unused = self.state.lock().unused;
         let end = self.count().min(unused.saturating_add(AT_ONCE));
         let mut stale = Vec::new();
+        let mut readable = self.at(unused);
         let mut segment = unused;
         while segment < end {
             let at = self.at(segment);
             let len = ((at + 1).next_multiple_of(PAGE)).min(self.at(end)) - at;
             let next = segment + (len / 8) as u32;
             match m.reserve(at, len) {
-                Ok(()) => stale.extend((segment..next).filter(|&segment| m.load(self.at(segment)) != 0)),
+                Ok(()) => {
+                    stale.extend((segment..next).filter(|&segment| m.load(self.at(segment)) != 0));
+                    readable = at + len;
+                }
                 Err(source) => {
                     let fault = Fault::space(len, self.geometry.capacity)(source);
                     if !fault.is_out_of_space() {
@@ -165,8 +169,9 @@ impl Segments {
             segment = next;
         }
         stale.iter().for_each(|&segment| m.store(self.at(segment), 0));
-        self.flush_entries(m, &stale, Step::SegmentForget);
-        if !stale.is_empty() {
+        // All of them: the zeros of an open that was killed may be in caches only.
+        if m.facts().writes_back || !stale.is_empty() {
+            m.flush(self.at(unused), readable - self.at(unused), Step::SegmentForget);
             m.fence(Step::SegmentForget);
         }
         Ok(())

@@ -23,6 +23,8 @@ enum Finding {
 const NOTHING_TO_PREFILL: &str = "a node may take in nothing; in a `Fingerprint` leaf, whose link and bitmap are in one line, the fence is \
      what puts one after the other";
 
+const OF_A_KILLED_PROCESS: &str = "a process that was killed may have stored to the line, and not flushed it";
+
 /// Findings that are allowed, with the reason: by verb, or by the name of the step.
 const EXCEPTIONS: &[(Finding, &str, &str)] = &[
     (
@@ -30,6 +32,8 @@ const EXCEPTIONS: &[(Finding, &str, &str)] = &[
         "close",
         "the name of a close record is durable with the pool's closing; without it, the next open finds the leaves",
     ),
+    (Finding::CleanLine, "HeaderClear", OF_A_KILLED_PROCESS),
+    (Finding::CleanLine, "HeaderZero", OF_A_KILLED_PROCESS),
     (Finding::EmptyFence, "JoinPrefill", NOTHING_TO_PREFILL),
     (Finding::EmptyFence, "ShareFill", NOTHING_TO_PREFILL),
 ];

@@ -63,10 +63,26 @@ fn cut_extents() -> Vec<String> {
     histories
 }
 
+/// Processes that are killed in an insert that splits a leaf of up to so many slots, or in the creation of a pool over another
+/// one; the next process goes on.
+fn kills(slots: u64) -> Vec<String> {
+    let mut histories = Vec::new();
+    for n in [slots - 1, slots] {
+        let fill = fill(n, false).join(" ");
+        for events in 1..=24 {
+            histories.push(format!("{fill} i{}=7 kill{events} i{}=5", 2 * n + 1, 2 * n + 3));
+            histories.extend(["", " i5=5", " r4", " r14"].map(|next| format!("{fill} i3=7 kill{events}{next}")));
+        }
+    }
+    histories.extend((0..40).map(|i| format!("i2=2 anew kill{} anew", 1 + 25 * i)));
+    histories
+}
+
 /// Histories that pass every persist step.
 fn telling_histories() -> Vec<String> {
     let mut histories = short_histories(&[1, 3, 6, 7, 8, 9, 14]);
     histories.push(POWER_LOSS.to_owned());
+    histories.extend(kills(8));
     histories.extend([2, 7, 12].map(|n| format!("{} batch{n}", fill(6, false).join(" "))));
     // Sixty-four keys, reduced to a few, and grown again: levels of the index are added and removed, and blocks are
     // reused as others.
@@ -109,6 +125,7 @@ const OTHER_THREADS: &str = "for other threads: their fences do not wait for thi
 const SPEED: &str = "for speed: what is not whole is found out, and the leaves are walked as after a crash";
 const NO_WALK: &str = "a segment that stays its tree's is lost after an orderly close only, and then only an extent is";
 const CARRIED: &str = "for a pool that was carried to persistent memory: the close records of these histories are of the bytes that are there";
+const NO_EXTENTS: &str = "only records have extents, and only of extents a crash leaves such entries";
 const COST: &str = "for its cost alone, as in the paper: in use is what the chain reaches";
 const ONE_LINE: &str =
     "link and bitmap are in one line, and are written back once more when the bits of what moved are cleared";
@@ -125,6 +142,10 @@ const OF_ALL: &[Needless] = &[
     (ControlKind::Fence, Step::DistrustCloses, CARRIED),
     (ControlKind::Fence, Step::SegmentForget, OTHER_THREADS),
 ];
+
+/// Of trees whose values are numbers.
+const OF_NUMBERS: &[Needless] =
+    &[(ControlKind::Flush, Step::SegmentRelease, NO_WALK), (ControlKind::Flush, Step::SegmentForget, NO_EXTENTS)];
 
 /// A kind of tree in which bugs are planted.
 struct Tree {
@@ -200,19 +221,20 @@ macro_rules! trees {
 trees! {
     in_linear: "Linear", |model| {
         everywhere::<Linear<8>>(IndexKind::Volatile, model, Values::Numbers, &telling_histories())
-    }, &[(ControlKind::Flush, Step::SegmentRelease, NO_WALK)];
+    }, OF_NUMBERS;
     in_circular_persistent: "Circular (persistent index)", |model| {
         everywhere::<Circular<8>>(IndexKind::Persistent, model, Values::Numbers, &telling_histories())
-    }, &[(ControlKind::Flush, Step::SegmentRelease, NO_WALK)];
+    }, OF_NUMBERS;
     in_one_line: "OneLine", |model| {
         everywhere::<OneLine<7>>(IndexKind::Volatile, model, Values::Numbers, &telling_histories())
-    }, &[(ControlKind::Flush, Step::SegmentRelease, NO_WALK)];
+    }, OF_NUMBERS;
     in_records: "Circular (records)", |model| {
         let mut histories = short_histories(&[1, 3, 14]);
         // The pool has no room for as many records.
         histories.retain(|history| history != "load40");
         histories.push(POWER_LOSS.to_owned());
         histories.extend(cut_extents());
+        histories.extend(kills(8));
         everywhere::<Circular<8>>(IndexKind::Volatile, model, Values::Records, &histories)
     }, &[];
     in_repairs: "Circular (recoveries)", |model| in_layout::<Circular<4>>(model, 1), &[];
