@@ -193,7 +193,7 @@ impl Cut<'_> {
                     return;
                 }
                 path.clear();
-                seed = self.campaign.seed.wrapping_add(tried as u64) | 1;
+                seed = self.campaign.seed.wrapping_add(tried as u64).wrapping_mul(2) | 1;
             }
         }
     }

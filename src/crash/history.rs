@@ -210,10 +210,6 @@ pub(super) fn all(slots: u64) -> Vec<History> {
         }
         let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
         histories.push(append(&fill, [Op::CutExtent]));
-        // These write many lines at once, so they leave very many states.
-        if n == 1 || n == slots + 1 {
-            histories.extend([Op::Drop, Op::Anew].map(|last| append(&fill, [last])));
-        }
     }
     // Sparse leaves: a few entries remain of several full leaves, so that removals merge and share.
     for kept in 1..=4 {
@@ -315,6 +311,8 @@ pub(super) fn random(seed: u64, len: usize, slots: u64) -> History {
         }
         match next(100) {
             0 => Op::Reopen,
+            5 if next(2) == 0 => Op::Drop,
+            5 => Op::CutExtent,
             1 => Op::Clear,
             4 => Op::Batch(1 + next(6)),
             2 => Op::Insert(u64::MAX, next(3)),

@@ -19,10 +19,18 @@ impl Campaign {
         self.histories::<N>(&history::all(N::SLOTS as u64), progress)
     }
 
-    /// `count` random histories of `len` operations; the last operation of each is cut.
+    /// `count` random histories of `len` operations; the last operation of each is cut. In every third of them, a process is killed
+    /// before that.
     pub fn random<N: Node>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        let histories: Vec<History> =
-            (0..count as u64).map(|i| history::random(self.seed.wrapping_add(i), len, N::SLOTS as u64)).collect();
+        let of_seed = |seed: u64| {
+            let mut history = history::random(seed, len, N::SLOTS as u64);
+            if seed.is_multiple_of(3) && len > 1 {
+                // Most operations have fewer events, and then it is killed while it closes the tree.
+                history.0.insert(len / 2 + seed as usize % (len / 2), Op::Kill(seed / 3 % 24));
+            }
+            history
+        };
+        let histories: Vec<History> = (0..count as u64).map(|i| of_seed(self.seed.wrapping_add(i))).collect();
         self.histories::<N>(&histories, progress)
     }
 

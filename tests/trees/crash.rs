@@ -1,6 +1,6 @@
 //! Every crash state, at the smallest node sizes.
 
-use bristlecone::crash::{Campaign, Outcome, Values};
+use bristlecone::crash::{Campaign, History, Outcome, Values};
 use bristlecone::medium::Model;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
 use bristlecone::{IndexKind, Node, OneLine};
@@ -40,6 +40,34 @@ fn random_records<N: Node>(index: IndexKind, model: Model, count: usize) {
     campaign.values = Values::Records;
     campaign.limit = LIMIT;
     clean(&campaign.random::<N>(count, 30, |_, _| ()));
+}
+
+/// What is done to pools and to whole trees: each is cut at every point, and where it is killed, so is what comes next.
+fn of_pools<N: Node>(index: IndexKind, values: Values) {
+    let mut histories = Vec::new();
+    for n in [0, 1, N::SLOTS as u64 + 1] {
+        let fill: String = (1..=n).map(|key| format!("i{}={key} ", 2 * key)).collect();
+        histories.extend(["drop", "anew", "powerloss", "cutextent"].map(|last| format!("{fill}{last}")));
+        for events in 0..20 {
+            for killed in ["i1=9", "r2", "clear", "reopen", "drop"] {
+                histories.push(format!("{fill}{killed} kill{events} i{}=1", 2 * n + 3));
+            }
+            histories.push(format!("{fill}anew kill{} anew", 40 * events));
+        }
+    }
+    let histories: Vec<History> = histories.iter().map(|text| text.parse().expect("a history")).collect();
+    for model in [Model::Tso, Model::Weak] {
+        let mut campaign = Campaign::new(model);
+        (campaign.index, campaign.values, campaign.limit, campaign.depth) = (index, values, 100, 0);
+        clean(&campaign.histories::<N>(&histories, |_, _| ()));
+    }
+}
+
+#[test]
+fn histories_of_pools() {
+    of_pools::<OneLine<7>>(IndexKind::Volatile, Values::Numbers);
+    of_pools::<OneLine<7>>(IndexKind::Flat, Values::Records);
+    of_pools::<Circular<4>>(IndexKind::Persistent, Values::Numbers);
 }
 
 #[test]
