@@ -38,7 +38,7 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorGroup {
-    /// The pool, or the tree, is there and cannot be used like this: wait, or open it in another way, or open another one.
+    /// The pool, or the tree, cannot be opened, or closed, like this: wait, or open it in another way, or open another one.
     Open,
     /// The place where the pool is kept does not give what is needed, or its content is damaged: make room, look at the disk,
     /// or restore a copy.
@@ -52,7 +52,7 @@ pub enum ErrorGroup {
 #[non_exhaustive]
 pub enum ErrorKind {
     // Open.
-    /// There is no file at the path, and the options do not allow to create one. Check the path, or
+    /// There is no file at the path, and the options do not allow to create one; or there is no such directory. Check the path, or
     /// [allow it](crate::Options::create).
     NotFound,
     /// The path names something that cannot hold a pool (a directory, a device, ...). Give the path of a file.
@@ -114,6 +114,12 @@ pub enum ErrorKind {
         /// What the caller's type asks for.
         expected: String,
     },
+    /// A handle to the pool or to one of its trees is still alive, so it cannot be closed, or dropped, yet. Drop the handles
+    /// first.
+    StillOpen {
+        /// The trees that are open. None: there is another handle to the pool.
+        trees: Vec<String>,
+    },
 
     // Storage.
     /// The operating system refused. What it says decides; nothing speaks against another attempt.
@@ -152,6 +158,11 @@ pub enum ErrorKind {
         /// The broken invariant, as numbered in `docs/design.md`.
         invariant: &'static str,
     },
+    /// The directory of named trees is full. Drop a tree, or create a pool with [more](crate::Options::max_trees).
+    TooManyTrees {
+        /// The limit.
+        limit: usize,
+    },
 
     // Input.
     /// The pool has no such tree. Check the name.
@@ -166,17 +177,6 @@ pub enum ErrorKind {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The directory of named trees is full. Drop a tree, or create a pool with [more](crate::Options::max_trees).
-    TooManyTrees {
-        /// The limit.
-        limit: usize,
-    },
-    /// A handle to the pool or to one of its trees is still alive, so it cannot be closed, or dropped, yet. Drop the handles
-    /// first.
-    StillOpen {
-        /// The trees that are open. None: there is another handle to the pool.
-        trees: Vec<String>,
-    },
     /// The capacity asked for is outside what a pool of this geometry can have. Ask for one within the limits.
     Capacity {
         /// What was asked, in bytes.
@@ -187,7 +187,7 @@ pub enum ErrorKind {
         greatest: u64,
     },
     /// An option has a value that no pool can have. Change it.
-    Option {
+    InvalidOption {
         /// Which option, and what it must be.
         what: &'static str,
         /// What was given.
@@ -239,18 +239,18 @@ impl ErrorKind {
             | Self::PowerLoss
             | Self::Unchecked { .. }
             | Self::LayoutMismatch { .. }
-            | Self::KindMismatch { .. } => ErrorGroup::Open,
+            | Self::KindMismatch { .. }
+            | Self::StillOpen { .. } => ErrorGroup::Open,
             Self::Io { .. }
             | Self::OutOfSpace { .. }
             | Self::Truncated { .. }
             | Self::Superblock { .. }
-            | Self::Corrupt { .. } => ErrorGroup::Storage,
+            | Self::Corrupt { .. }
+            | Self::TooManyTrees { .. } => ErrorGroup::Storage,
             Self::NoSuchTree { .. }
             | Self::TreeName { .. }
-            | Self::TooManyTrees { .. }
-            | Self::StillOpen { .. }
             | Self::Capacity { .. }
-            | Self::Option { .. }
+            | Self::InvalidOption { .. }
             | Self::RecordTooLong { .. }
             | Self::Unsorted { .. }
             | Self::NotEmpty { .. } => ErrorGroup::Input,
@@ -317,7 +317,7 @@ impl fmt::Display for ErrorKind {
             Self::Capacity { asked, least, greatest } => {
                 write!(f, "capacity of {asked} bytes, it must be between {least} and {greatest}")
             }
-            Self::Option { what, given } => write!(f, "{what}, not {given}"),
+            Self::InvalidOption { what, given } => write!(f, "{what}, not {given}"),
             Self::RecordTooLong { len, limit } => write!(f, "value of {len} bytes, the limit is {limit}"),
             Self::Unsorted { position } => {
                 write!(f, "bulk load: the key at position {position} is not greater than the one before it")

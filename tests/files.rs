@@ -157,7 +157,18 @@ fn errors_say_what_was_not_allowed() {
         .capacity(4 << 30)
         .open(&large)
         .unwrap();
+    let len = fs::metadata(&large).unwrap().len();
     let grown = too_large();
+    // A growth that fails leaves the file as it was, and so does that of a damaged pool.
+    assert_eq!(fs::metadata(&large).unwrap().len(), len);
+    drop(Pool::open(&large).unwrap());
+    let mut damaged = fs::read(&path).unwrap();
+    damaged[8192] ^= 1;
+    damaged[8192 + 40] = 1;
+    fs::write(&path, &damaged).unwrap();
+    let error = Pool::options().capacity(32 << 20).open(&path).err().unwrap();
+    assert!(matches!(error.kind, ErrorKind::Corrupt { at: 8192, .. }), "{error}");
+    assert!(fs::read(&path).unwrap() == damaged);
     assert_eq!(std::mem::discriminant(&created.kind), std::mem::discriminant(&grown.kind), "{created}; {grown}");
     // A failing disk is not a full disk.
     for (errno, full) in [(libc::EIO, false), (libc::ENOSPC, true), (libc::EDQUOT, true), (libc::EFBIG, true)] {

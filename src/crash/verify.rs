@@ -76,11 +76,11 @@ pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Ru
                     left = Allowed::only(model);
                 }
                 drop(tree);
-                let _ = guarded(|| {
-                    Ok(if done == Ok(false) {
-                        drop(of_pool(op, pool, &sim)?)
-                    })
-                });
+                if done == Ok(false) {
+                    let _ = guarded(|| Ok(of_pool(op, pool, &sim)?));
+                } else {
+                    drop(pool);
+                }
                 if ops.peek().is_none() {
                     (from, in_flight) = (sim.now(), left.clone());
                 }

@@ -236,15 +236,24 @@ impl Mapped {
         }
     }
 
-    /// Extends the file to `len` bytes and maps it anew.
-    pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)?;
-        let (map, words, domain) = map_file(&self.file, len, self.mapping == Mapping::Write)?;
-        if self.domain != Domain::Process && self.detected != domain {
-            return Err(io::Error::other("the longer file cannot be mapped as the shorter one was"));
+    /// Extends the file to `len` bytes and maps it anew. If that fails, the file is as it was.
+    pub(crate) fn grow(&mut self, len: u64) -> Result<(), Fault> {
+        let before = self.file.metadata().map_err(Fault::io("inspect"))?.len();
+        self.file.set_len(len).map_err(Fault::space(len - before, len))?;
+        let mapped = map_file(&self.file, len, self.mapping == Mapping::Write).and_then(|(map, words, domain)| {
+            if self.domain != Domain::Process && self.detected != domain {
+                return Err(io::Error::other("the longer file cannot be mapped as the shorter one was"));
+            }
+            Ok((map, words))
+        });
+        match mapped {
+            Ok((map, words)) => (self.map, self.words) = (map, words),
+            Err(source) => {
+                // If even this fails, the file is longer than it need be.
+                let _ = self.file.set_len(before);
+                return Err(Fault::io("map")(source));
+            }
         }
-        self.map = map;
-        self.words = words;
         Ok(())
     }
 

@@ -75,19 +75,21 @@ impl Geometry {
     /// Checks the sizes that the caller, or a file, asks for.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         if !self.segment.is_power_of_two() || !Self::SEGMENTS.contains(&self.segment) {
-            return Err(ErrorKind::Option {
+            return Err(ErrorKind::InvalidOption {
                 what: "the segment size must be a power of two from 1 KiB to 1 GiB",
                 given: self.segment,
             }
             .into());
         }
         if self.trees == 0 || self.trees > 0xffff {
-            return Err(
-                ErrorKind::Option { what: "a pool has room for 1 to 65535 trees", given: self.trees.into() }.into()
-            );
+            return Err(ErrorKind::InvalidOption {
+                what: "a pool has room for 1 to 65535 trees",
+                given: self.trees.into(),
+            }
+            .into());
         }
         if self.limit < 3 {
-            return Err(ErrorKind::Option {
+            return Err(ErrorKind::InvalidOption {
                 what: "a pool has room for at least 3 segments",
                 given: self.limit.into(),
             }
@@ -277,11 +279,17 @@ impl Superblock {
 
     /// Reads both twins and returns the newer valid one, with its number.
     pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize), Fault> {
-        if m.facts().len < TWINS[1] + BYTES {
+        let len = m.facts().len;
+        let twin = |at: u64| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8)));
+        if len < TWINS[1] + BYTES {
+            if len >= BYTES
+                && let Ok(Self { geometry, .. }) = twin(TWINS[0])
+            {
+                return Err(ErrorKind::Truncated { expected: geometry.capacity, found: len }.into());
+            }
             return Err(ErrorKind::NotAPool { found: "a file too short for a superblock" }.into());
         }
-        let twins = TWINS.map(|at| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8))));
-        let [a, b] = twins;
+        let [a, b] = TWINS.map(twin);
         let bad = match (a, b) {
             (Ok(a), Ok(b)) if a.session >= b.session => return Ok((a, 0)),
             (_, Ok(b)) => return Ok((b, 1)),

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Fault, Result};
 use crate::medium::{Domain, Mapped, Medium, Step};
 use crate::sync::{Mutex, MutexGuard};
 use catalog::{Catalog, Found, Slot, Slots};
-use format::Superblock;
+use format::{Geometry, Superblock};
 use progress::Watch;
 use records::extent;
 use roots::{Root, Signature};
@@ -225,6 +225,13 @@ impl<M: Medium> PoolState<M> {
         })
     }
 
+    /// Checks the segment table and the roots, before anything is changed.
+    pub(crate) fn check_header(m: &M, geometry: Geometry) -> Result<(), Fault> {
+        Segments::open(m, geometry)?;
+        (0..geometry.trees as u16).try_for_each(|slot| Root::new(&geometry, slot).is_live(m).map(drop))?;
+        Ok(())
+    }
+
     /// Takes possession of a pool by marking it as in use.
     pub(crate) fn take(&mut self) -> Result<(), Fault> {
         let live: Vec<u16> = self.live_roots()?.into_iter().map(|root| root.slot).collect();
@@ -246,7 +253,11 @@ impl<M: Medium> PoolState<M> {
             // This comes before anything else changes. Crash of the machine, until here: the pool is as it was, or was
             // in use and did not change. Crash of the machine, after it: the pool itself says that it may have lost
             // something.
-            self.synced()?;
+            if let Err(fault) = self.synced() {
+                // The pool was not in use.
+                self.update(|changed| *changed = superblock);
+                return Err(fault);
+            }
             self.update(Superblock::mark);
         }
         if !self.was_clean {
@@ -293,7 +304,7 @@ impl<M: Medium> PoolState<M> {
         }
         self.medium.fence(Step::DistrustCloses);
         // Crash: the next open is refused as this one was; the superblock still names the boot that ended.
-        clear(&self.medium, self.segments.high_water()).map_err(Fault::io("clear what is not used of"))?;
+        clear(&self.medium, self.segments.high_water()).map_err(Fault::io("clear unused space"))?;
         self.superblock.get_mut().0.distrust();
         self.was_clean = false;
         Ok(())

@@ -168,6 +168,10 @@ impl Options {
             geometry.limit = u32::try_from(greatest.div_ceil(self.segment)).unwrap_or(u32::MAX).max(3);
         }
         geometry.capacity = self.capacity.unwrap_or(greatest.clamp(1, 1 << 30));
+        if self.capacity.is_none() && geometry.capacity < geometry.least() {
+            let what = "the greatest capacity must have room for the header and three segments";
+            return Err(ErrorKind::InvalidOption { what, given: greatest }.into());
+        }
         geometry.check()?;
         Ok(geometry)
     }
@@ -184,13 +188,14 @@ impl Options {
     /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
     /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open; see
     ///   [`open_after_power_loss`](Self::open_after_power_loss).
-    /// - [`ErrorKind::Capacity`], [`ErrorKind::Option`]: no pool can have these sizes.
+    /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes.
     /// - [`ErrorKind::OutOfSpace`]: the disk is full.
     /// - [`ErrorKind::Io`]: any other error of the system.
     ///
     /// # Complexity
     ///
-    /// Four lines flushed, two fences, and a look at each segment's table entry.
+    /// Four lines flushed, two fences, and a look at each segment's table entry; the first open of an ordinary file in a boot
+    /// writes and syncs the superblock once more. On persistent memory, an open after a kill flushes all lines that are in use.
     ///
     /// # Crash consistency
     ///
@@ -205,27 +210,26 @@ impl Options {
         if self.read_only {
             return self.existing(self.taken(Mapped::existing(path, Mapping::Read)?));
         }
-        // A file that cannot be inspected is taken to exist: opening it reports the reason.
-        let exists = match std::fs::metadata(path) {
-            Ok(meta) => !meta.is_file() || meta.len() > 0,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
-        };
         // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
+        let exists = has_content(path) || (!self.create && path.exists());
         if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
-            let mut medium = self.taken(Mapped::existing(path, Mapping::Write)?);
+            let mut medium = match Mapped::existing(path, Mapping::Write) {
+                // A creation failed meanwhile, and took back what it had made.
+                Err(_) if self.create && !has_content(path) => return self.open_or_create(path),
+                medium => self.taken(medium?),
+            };
             let (superblock, twin) = Superblock::read(&medium)?;
             let grown = self.grown(&medium, superblock)?;
-            let (asked, len) = (grown.geometry.capacity, medium.facts().len);
-            if asked > len {
-                medium.grow(asked).map_err(Fault::space(asked - len, asked))?;
+            let asked = grown.geometry.capacity;
+            if asked > medium.facts().len {
+                // A damaged pool is left as it is.
+                PoolState::check_header(&medium, superblock.geometry)?;
+                medium.grow(asked)?;
             }
             return self.pool(medium, (grown, twin), false);
         }
         if !exists && !self.create {
-            let is_empty = path.exists();
-            return Err(
-                if is_empty { ErrorKind::NotAPool { found: "an empty file" } } else { ErrorKind::NotFound }.into()
-            );
+            return Err(ErrorKind::NotFound.into());
         }
         let geometry = self.geometry()?;
         match Mapped::conceive(path, geometry.capacity, BIRTH, Superblock::is_unborn) {
@@ -237,8 +241,8 @@ impl Options {
                 }
                 Ok(pool)
             }
-            // Somebody else created it meanwhile.
-            Err(fault) if !exists && matches!(fault.kind(), ErrorKind::NotAPool { .. }) => self.open_or_create(path),
+            // The path has other content by now: another process completed a pool.
+            Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. }) => self.open_or_create(path),
             Err(fault) => Err(fault),
         }
     }
@@ -279,7 +283,8 @@ impl Options {
         let grown = self.grown(&medium, superblock)?;
         let capacity = grown.geometry.capacity;
         if capacity > medium.facts().len {
-            return Err(ErrorKind::Truncated { expected: capacity, found: medium.facts().len }.into());
+            let (least, greatest) = (superblock.geometry.capacity, medium.facts().len);
+            return Err(ErrorKind::Capacity { asked: capacity, least, greatest }.into());
         }
         self.pool(medium, (grown, twin), self.read_only)
     }
@@ -324,6 +329,14 @@ impl Options {
             superblock.geometry.check()?;
         }
         Ok(superblock)
+    }
+}
+
+/// Whether there is a file with content. A file that cannot be inspected is taken to have some: opening it reports the reason.
+fn has_content(path: &Path) -> bool {
+    match std::fs::metadata(path) {
+        Ok(meta) => !meta.is_file() || meta.len() > 0,
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
 

@@ -48,6 +48,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     const FILL: usize = N::SLOTS - N::SLOTS / 16;
 
     pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Entry, Fault>>) -> Result<u64, Fault> {
+        self.pool.owned()?;
         if self.has_entry() {
             return Err(ErrorKind::NotEmpty { tree: self.name.clone() }.into());
         }

@@ -28,7 +28,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     ) -> Result<Arc<Self>, Fault> {
         if N::BYTES > pool.segments.size() {
             let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
-            return Err(ErrorKind::Option { what, given: pool.segments.size() }.into());
+            return Err(ErrorKind::InvalidOption { what, given: pool.segments.size() }.into());
         }
         let signature = Signature {
             layout: N::LAYOUT,

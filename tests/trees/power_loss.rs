@@ -7,7 +7,7 @@ use bristlecone::papers::Circular;
 use bristlecone::{Error, ErrorKind, IndexKind, Map, Options, Pool};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Small = Map<u64, Vec<u8>, Circular<4>, Any>;
@@ -20,6 +20,8 @@ struct Disk {
     cache: Any,
     boot: u64,
     syncs: AtomicU64,
+    /// Whether syncing fails.
+    fails: AtomicBool,
     /// Keeps every moment, if there is one.
     history: Option<Mutex<History>>,
 }
@@ -42,7 +44,7 @@ struct History {
 
 impl Disk {
     fn new(cache: Any, boot: u64) -> Arc<Self> {
-        Arc::new(Self { cache, boot, syncs: AtomicU64::new(0), history: None })
+        Arc::new(Self { cache, boot, syncs: AtomicU64::new(0), fails: AtomicBool::new(false), history: None })
     }
 
     /// The same disk, as the type that trees use.
@@ -75,6 +77,9 @@ impl Layer for Disk {
     }
 
     fn sync(&self) -> io::Result<()> {
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the disk fails"));
+        }
         self.moment();
         self.syncs.fetch_add(1, Ordering::Relaxed);
         if let Some(history) = &self.history {
@@ -106,7 +111,13 @@ fn content(map: &Small) -> Content {
 /// each change, and every moment.
 fn history(later: &Options) -> (Vec<Content>, Vec<Moment>) {
     let history = Some(Mutex::default());
-    let disk = Arc::new(Disk { cache: zeroed(192 << 10), boot: 1, syncs: AtomicU64::new(0), history });
+    let disk = Arc::new(Disk {
+        cache: zeroed(192 << 10),
+        boot: 1,
+        syncs: AtomicU64::new(0),
+        fails: AtomicBool::new(false),
+        history,
+    });
     disk.moment();
     let history = disk.history.as_ref().unwrap();
     let mut content = Content::new();
@@ -261,6 +272,23 @@ fn what_the_machine_did_not_lose_opens_as_ever() {
     let old = options().create_on(zeroed(192 << 10)).unwrap();
     old.map_with::<u64, Vec<u8>, Circular<4>>("m", IndexKind::Volatile).unwrap().insert(1, b"one").unwrap();
     open(&words_of(old.medium()), 2, 1);
+}
+
+/// A pool that could not be opened was not in use: after an orderly restart of the machine it opens as ever.
+#[test]
+fn an_open_that_fails_leaves_the_pool_as_it_was() {
+    let disk = Disk::new(zeroed(192 << 10), 1);
+    options().create_on(disk.any()).unwrap().close().unwrap();
+    let next = |boot, fails| {
+        let disk = Disk::new(holding(words_of(&disk.cache)), boot);
+        disk.fails.store(fails, Ordering::Relaxed);
+        disk
+    };
+    let failing = next(2, true);
+    let error = options().open_on(failing.any()).err().unwrap();
+    assert!(matches!(error.kind, ErrorKind::Io { doing: "sync", .. }), "{error}");
+    assert_eq!(words_of(&failing.cache), words_of(&disk.cache));
+    options().open_on(Disk::new(holding(words_of(&failing.cache)), 3).any()).unwrap();
 }
 
 #[test]

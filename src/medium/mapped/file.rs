@@ -115,19 +115,20 @@ pub(crate) fn sync_name(path: &Path) {
 pub(super) fn open(path: &Path, mapping: Mapping) -> Result<File, Fault> {
     regular_at(path)?;
     let file = opening(mapping).open(path).map_err(|e| refused(path, "open", e))?;
-    let len = regular(path, &file)?;
+    regular(path, &file)?;
     let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
     if mapping == Mapping::Write && meta.permissions().readonly() {
         // The superuser could still write to it, but the owner's permissions are respected.
         return Err(ErrorKind::ReadOnly.into());
     }
-    if len == 0 {
-        return Err(ErrorKind::NotAPool { found: "an empty file" }.into());
-    }
     lock(&file, mapping)?;
     if !is_at(path, &file) {
         // A failed creation removed the file before it released the lock.
         return Err(ErrorKind::NotFound.into());
+    }
+    // Under the lock: a file that is being created is empty for a moment.
+    if regular(path, &file)? == 0 {
+        return Err(ErrorKind::NotAPool { found: "an empty file" }.into());
     }
     Ok(file)
 }

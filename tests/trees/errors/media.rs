@@ -39,6 +39,11 @@ fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
     assert!(matches!(reader.drop_tree("t"), Err(Error { kind: ErrorKind::ReadOnly, .. })));
     assert_eq!(reader.check().unwrap().entries, 1);
     assert_eq!(words_of(reader.medium()), words);
+    // A medium has the length that it has.
+    let larger = Pool::options().capacity(32 << 20).open_on(holding(words.clone())).err().unwrap();
+    let (least, greatest) = (16 << 20, 16 << 20);
+    assert!(matches!(larger.kind, ErrorKind::Capacity { asked, least: l, greatest: g }
+        if (asked, l, g) == (32 << 20, least, greatest)));
     let refused = Pool::options().read_only(true).create_on(zeroed(16 << 20));
     assert!(matches!(refused.err(), Some(Error { kind: ErrorKind::ReadOnly, .. })));
 }

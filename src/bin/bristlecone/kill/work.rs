@@ -145,7 +145,7 @@ pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn 
         Ok(Box::new(Of::<N> { pool: pool.clone(), index, numbers, records, own }))
     }
     let opened = with_type!(shape, [32], N => of::<N>(pool, shape.index.kind(), threads));
-    let unusual = || ErrorKind::Option { what: "slots must be the usual ones", given: shape.slots.into() };
+    let unusual = || ErrorKind::InvalidOption { what: "slots must be the usual ones", given: shape.slots.into() };
     opened.unwrap_or_else(|| Err(Error::new(pool.stat().name, unusual())))
 }
 
