@@ -1,4 +1,5 @@
-//! The only file that knows loom: atomics, fences, locks and spinning, either from std or from the model checker.
+//! Atomics, fences, locks and spinning, either from std or from the model checker loom. No other file chooses between them,
+//! but for models and for what costs the checker too much.
 
 #[cfg(not(loom))]
 mod parking;

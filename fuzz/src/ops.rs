@@ -10,7 +10,7 @@
 
 use crate::Seeds;
 use crate::data::Data;
-use crate::trees::{self, Any, Bounds, TreeType, Tree, holding, options, words_of, zeroed};
+use crate::trees::{self, Any, Bounds, Tree, TreeType, holding, options, words_of, zeroed};
 use bristlecone::{Error, ErrorKind, Pool, Result};
 use std::collections::BTreeMap;
 use std::ops::Bound;

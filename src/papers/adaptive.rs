@@ -111,8 +111,7 @@ impl Strategy for Balanced {
     }
 }
 
-/// What was done with all leaves, and how many there are: the tallies of those that were replaced, and a guess of the
-/// others'.
+/// What was done with the leaves that were replaced lately.
 #[derive(Default)]
 pub struct Workload {
     /// An average over the leaves that were replaced lately: 16 fractional bits.

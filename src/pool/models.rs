@@ -2,7 +2,7 @@
 //! and uses its block again.
 //!
 //! Each promise has negative controls, in which the models must find an error: without the pin, with a grace of one
-//! epoch, and where a wait is announced too late.
+//! epoch, and with a last reader that does not collect.
 
 use super::epochs::Epochs;
 use super::format::Geometry;

@@ -364,7 +364,7 @@ impl Places {
     }
 }
 
-/// Position in a descending list of the first `count` elements that are adjacent numbers.
+/// Position in a descending list of the last `count` elements that are adjacent numbers: the lowest ones.
 fn run(descending: &[u32], count: u32) -> Option<usize> {
     descending.windows(count as usize).rposition(|window| window[0] - window[window.len() - 1] == count - 1)
 }
