@@ -19,6 +19,44 @@ pub(crate) trait TestedIndex: Sync {
     fn check(&self) -> Result<usize, String>;
 }
 
+/// Implements [`TestedIndex`] with the type's own methods, and a function `check` of its tests.
+macro_rules! tested_index {
+    ($index:ty) => {
+        impl TestedIndex for $index {
+            fn post(&self, low: u64, leaf: u64) {
+                self.post(low, leaf);
+            }
+
+            fn withdraw(&self, low: u64) -> Option<u64> {
+                self.withdraw(low)
+            }
+
+            fn learn(&self, model: &Model) {
+                self.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
+            }
+
+            fn floor(&self, key: u64) -> Option<u64> {
+                self.floor(key)
+            }
+
+            fn len(&self) -> usize {
+                self.len()
+            }
+
+            fn all(&self) -> Vec<(u64, u64)> {
+                let mut all = Vec::new();
+                assert!(self.for_each(|low, leaf| all.push((low, leaf))));
+                all
+            }
+
+            fn check(&self) -> Result<usize, String> {
+                check(self)
+            }
+        }
+    };
+}
+pub(crate) use tested_index;
+
 /// Without a pattern, but determined by its low.
 pub(crate) fn leaf_of(low: u64) -> u64 {
     low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1

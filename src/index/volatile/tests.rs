@@ -8,37 +8,7 @@ fn empty() -> VolatileIndex {
     VolatileIndex::new(1 << 20).unwrap()
 }
 
-impl TestedIndex for VolatileIndex {
-    fn post(&self, low: u64, leaf: u64) {
-        self.post(low, leaf);
-    }
-
-    fn withdraw(&self, low: u64) -> Option<u64> {
-        self.withdraw(low)
-    }
-
-    fn learn(&self, model: &Model) {
-        self.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
-    }
-
-    fn floor(&self, key: u64) -> Option<u64> {
-        self.floor(key)
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn all(&self) -> Vec<(u64, u64)> {
-        let mut all = Vec::new();
-        assert!(self.for_each(|low, leaf| all.push((low, leaf))));
-        all
-    }
-
-    fn check(&self) -> Result<usize, String> {
-        check(self)
-    }
-}
+trials::tested_index!(VolatileIndex);
 
 fn begun() -> (VolatileIndex, Model) {
     trials::begun(empty())

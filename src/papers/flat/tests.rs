@@ -6,37 +6,7 @@ use crate::index::trials::{self, Model, Random, TestedIndex, floor_in, leaf_of, 
 use proptest::prelude::*;
 use std::cell::Cell;
 
-impl TestedIndex for FlatIndex {
-    fn post(&self, low: u64, leaf: u64) {
-        self.post(low, leaf);
-    }
-
-    fn withdraw(&self, low: u64) -> Option<u64> {
-        self.withdraw(low)
-    }
-
-    fn learn(&self, model: &Model) {
-        self.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
-    }
-
-    fn floor(&self, key: u64) -> Option<u64> {
-        self.floor(key)
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn all(&self) -> Vec<(u64, u64)> {
-        let mut all = Vec::with_capacity(self.len());
-        self.for_each(|low, leaf| all.push((low, leaf)));
-        all
-    }
-
-    fn check(&self) -> Result<usize, String> {
-        check(self)
-    }
-}
+trials::tested_index!(FlatIndex);
 
 fn fixed() -> FlatIndex {
     FlatIndex::new(1 << 17, false).unwrap()
