@@ -48,17 +48,17 @@ fn of_pools<N: Node>(index: IndexKind, values: Values) {
     for n in [0, 1, N::SLOTS as u64 + 1] {
         let fill: String = (1..=n).map(|key| format!("i{}={key} ", 2 * key)).collect();
         histories.extend(["drop", "anew", "powerloss", "cutextent"].map(|last| format!("{fill}{last}")));
-        for events in 0..20 {
+        for events in [0, 1, 2, 3, 5, 8, 13, 21] {
             for killed in ["i1=9", "r2", "clear", "reopen", "drop"] {
                 histories.push(format!("{fill}{killed} kill{events} i{}=1", 2 * n + 3));
             }
-            histories.push(format!("{fill}anew kill{} anew", 40 * events));
+            histories.push(format!("{fill}anew kill{} anew", 37 * events));
         }
     }
     let histories: Vec<History> = histories.iter().map(|text| text.parse().expect("a history")).collect();
     for model in [Model::Tso, Model::Weak] {
         let mut campaign = Campaign::new(model);
-        (campaign.index, campaign.values, campaign.limit, campaign.depth) = (index, values, 100, 0);
+        (campaign.index, campaign.values, campaign.limit, campaign.depth) = (index, values, 32, 0);
         clean(&campaign.histories::<N>(&histories, |_, _| ()));
     }
 }

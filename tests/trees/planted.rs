@@ -63,18 +63,18 @@ fn cut_extents() -> Vec<String> {
     histories
 }
 
-/// Processes that are killed in an insert that splits a leaf of up to so many slots, or in the creation of a pool over another
-/// one; the next process goes on.
-fn kills(slots: u64) -> Vec<String> {
+/// Processes that are killed, after up to so many events, in an insert that shifts or splits a leaf of this many slots; the next
+/// process goes on.
+fn kills(slots: u64, most: u64) -> Vec<String> {
     let mut histories = Vec::new();
     for n in [slots - 1, slots] {
         let fill = fill(n, false).join(" ");
-        for events in 1..=24 {
+        for events in 1..=most {
             histories.push(format!("{fill} i{}=7 kill{events} i{}=5", 2 * n + 1, 2 * n + 3));
-            histories.extend(["", " i5=5", " r4", " r14"].map(|next| format!("{fill} i3=7 kill{events}{next}")));
+            let next = [String::new(), " i5=5".to_owned(), " r4".to_owned(), format!(" r{}", 2 * n)];
+            histories.extend(next.map(|next| format!("{fill} i3=7 kill{events}{next}")));
         }
     }
-    histories.extend((0..40).map(|i| format!("i2=2 anew kill{} anew", 1 + 25 * i)));
     histories
 }
 
@@ -82,7 +82,8 @@ fn kills(slots: u64) -> Vec<String> {
 fn telling_histories() -> Vec<String> {
     let mut histories = short_histories(&[1, 3, 6, 7, 8, 9, 14]);
     histories.push(POWER_LOSS.to_owned());
-    histories.extend(kills(8));
+    histories.extend(kills(8, 24));
+    histories.extend((0..20).map(|i| format!("i2=2 anew kill{} anew", 1 + 50 * i)));
     histories.extend([2, 7, 12].map(|n| format!("{} batch{n}", fill(6, false).join(" "))));
     // Sixty-four keys, reduced to a few, and grown again: levels of the index are added and removed, and blocks are
     // reused as others.
@@ -105,6 +106,7 @@ fn telling_histories() -> Vec<String> {
 /// A smaller set, for leaves of four to eight entries.
 fn brief_histories() -> Vec<String> {
     let mut histories = short_histories(&[1, 4, 8]);
+    histories.extend(kills(4, 12));
     histories.push(format!("{} batch3", fill(3, false).join(" ")));
     let mut ops = fill(20, false);
     for key in (1..=20).filter(|i| i % 7 != 0) {
@@ -234,10 +236,10 @@ trees! {
         histories.retain(|history| history != "load40");
         histories.push(POWER_LOSS.to_owned());
         histories.extend(cut_extents());
-        histories.extend(kills(8));
+        histories.extend(kills(8, 24));
         everywhere::<Circular<8>>(IndexKind::Volatile, model, Values::Records, &histories)
     }, &[];
-    in_repairs: "Circular (recoveries)", |model| in_layout::<Circular<4>>(model, 1), &[];
+    in_repairs: "Circular (recoveries)", |model| in_layout::<Circular<8>>(model, 1), &[];
     in_crab: "CowSip", |model| in_layout::<CowSip<8>>(model, 1), &[
         (ControlKind::Flush, Step::BlockNote, COST),
         (ControlKind::Fence, Step::BlockNote, COST),
