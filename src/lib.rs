@@ -37,6 +37,8 @@
 //! None by default. `crash`: the crash simulator and checker, `bristlecone::crash`. `cli`: the command line.
 
 pub mod arch;
+#[allow(dead_code, reason = "byte leaves come next")]
+mod byte_key;
 mod chain;
 mod codec;
 #[cfg(feature = "crash")]
