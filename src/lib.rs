@@ -29,8 +29,8 @@
 //!
 //! # Floors
 //!
-//! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), node (layouts),
-//! pool (file format), chain (split, merge), index, tree, [`Map`]. `docs/design.md` in the repository is normative.
+//! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), pool (file
+//! format), node (layouts), chain (split, merge), index, tree, [`Map`]. `docs/design.md` in the repository is normative.
 //!
 //! # Features
 //!
@@ -64,6 +64,6 @@ mod version;
 pub use codec::{Encoded, Key, Kind, Stored, Value};
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
 pub use map::{Entries, Map};
-pub use node::{IndexKind, Node, OneLine};
+pub use node::{IndexKind, Node, OneLine, WordNode};
 pub use pool::{Options, Pool, Progress, Stat, TreeInfo};
 pub use tree::{PTree, Range, Report};

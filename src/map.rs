@@ -5,7 +5,7 @@ use crate::codec::{Key, Kind, Value};
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::medium::{Mapped, Medium};
-use crate::node::{IndexKind, Node, OneLine};
+use crate::node::{IndexKind, OneLine, WordNode};
 use crate::pool::Pool;
 use crate::pool::records::Reading;
 use crate::tree::{Range, Report, TreeState};
@@ -43,18 +43,18 @@ use std::sync::Arc;
 /// assert_eq!(keys, [-1, 7]);
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
-pub struct Map<K: Key, V: Value, N: Node = OneLine, M: Medium = Mapped> {
+pub struct Map<K: Key, V: Value, N: WordNode = OneLine, M: Medium = Mapped> {
     state: Arc<TreeState<N, M>>,
     types: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value, N: Node, M: Medium> Clone for Map<K, V, N, M> {
+impl<K: Key, V: Value, N: WordNode, M: Medium> Clone for Map<K, V, N, M> {
     fn clone(&self) -> Self {
         Self { state: Arc::clone(&self.state), types: PhantomData }
     }
 }
 
-impl<K: Key, V: Value, N: Node, M: Medium> fmt::Debug for Map<K, V, N, M> {
+impl<K: Key, V: Value, N: WordNode, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map").field("name", &self.state.name).finish_non_exhaustive()
     }
@@ -106,12 +106,12 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Opens or creates a map with nodes of another layout, and with the kind of index that
-    /// [goes with it](Node::INDEX).
+    /// [goes with it](WordNode::INDEX).
     ///
     /// # Errors
     ///
     /// As [`tree`](Self::tree).
-    pub fn map_of<K: Key, V: Value, N: Node>(&self, name: &str) -> Result<Map<K, V, N, M>> {
+    pub fn map_of<K: Key, V: Value, N: WordNode>(&self, name: &str) -> Result<Map<K, V, N, M>> {
         self.map_with(name, N::INDEX)
     }
 
@@ -120,7 +120,7 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// As [`tree_with`](Self::tree_with).
-    pub fn map_with<K: Key, V: Value, N: Node>(&self, name: &str, index: IndexKind) -> Result<Map<K, V, N, M>> {
+    pub fn map_with<K: Key, V: Value, N: WordNode>(&self, name: &str, index: IndexKind) -> Result<Map<K, V, N, M>> {
         const {
             assert!(K::KIND.is_known() && !K::KIND.is_record, "the kind of a key is that of one of this crate's keys");
             assert!(V::KIND.is_known(), "the kind of a value is that of one of this crate's values");
@@ -131,7 +131,7 @@ impl<M: Medium> Pool<M> {
     }
 }
 
-impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
+impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// The map's name in its pool.
     pub fn name(&self) -> &str {
         &self.state.name
@@ -326,7 +326,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Map<K, V, N, M> {
 }
 
 /// The entries of a range of keys. See [`Map::range`].
-pub struct Entries<'m, K: Key, V: Value, N: Node, M: Medium> {
+pub struct Entries<'m, K: Key, V: Value, N: WordNode, M: Medium> {
     tree: &'m TreeState<N, M>,
     range: Range<'m, N, M>,
     /// Reads the records of the entries that come next from the left. It began before their leaf was read.
@@ -339,7 +339,7 @@ pub struct Entries<'m, K: Key, V: Value, N: Node, M: Medium> {
 /// Ties an iterator to its types without storing any of them.
 type Types<K, V> = PhantomData<fn() -> (K, V)>;
 
-impl<K: Key, V: Value, N: Node, M: Medium> Entries<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: WordNode, M: Medium> Entries<'_, K, V, N, M> {
     fn entry(&mut self, entry: Option<(u64, u64)>) -> Option<Result<(K, V)>> {
         // Either reading will do: the one that began before this entry's leaf was read is still held.
         let reading = self.front.as_ref().or(self.back.as_ref());
@@ -356,7 +356,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Entries<'_, K, V, N, M> {
     }
 }
 
-impl<K: Key, V: Value, N: Node, M: Medium> Iterator for Entries<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: WordNode, M: Medium> Iterator for Entries<'_, K, V, N, M> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -366,7 +366,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> Iterator for Entries<'_, K, V, N, M> 
     }
 }
 
-impl<K: Key, V: Value, N: Node, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: WordNode, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let (tree, back) = (self.tree, &mut self.back);
         let entry = self.range.next_back_with(|| begin(tree, back));
@@ -375,7 +375,7 @@ impl<K: Key, V: Value, N: Node, M: Medium> DoubleEndedIterator for Entries<'_, K
 }
 
 /// Starts a new reading of records. What the previous one kept may be used again.
-fn begin<'m, N: Node, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
+fn begin<'m, N: WordNode, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
     *reading = None;
     *reading = tree.reading().map(Reading::staying);
 }

@@ -5,7 +5,7 @@
 //! `KILL_ROUNDS` (default 12) sets the number of rounds.
 #![cfg(all(unix, feature = "cli"))]
 
-use bristlecone::{IndexKind, Map, Node, OneLine, Pool};
+use bristlecone::{IndexKind, Map, OneLine, Pool, WordNode};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
@@ -102,7 +102,7 @@ fn check(pool: &Path) {
 
 /// Opens the pool through the library and compares its whole content with what was acknowledged; the line in flight may
 /// be there.
-fn compare<N: Node>(index: IndexKind, pool: &Path, content: &mut Content, in_flight: Option<&Line>) {
+fn compare<N: WordNode>(index: IndexKind, pool: &Path, content: &mut Content, in_flight: Option<&Line>) {
     let pool = Pool::open(pool).unwrap();
     let map: Map<u64, Vec<u8>, N> = pool.map_with("main", index).unwrap();
     let found: Content = map.iter().map(Result::unwrap).collect();
@@ -127,7 +127,7 @@ fn rounds() -> u64 {
 }
 
 /// Runs the rounds on one pool of one kind.
-fn survives<N: Node>(index: IndexKind) {
+fn survives<N: WordNode>(index: IndexKind) {
     let seed = RandomState::new().hash_one(0);
     println!("seed {seed}");
     let mut random = Random(seed);

@@ -5,7 +5,7 @@
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::papers::{Append, Circular};
-use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool};
+use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, WordNode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
@@ -31,7 +31,7 @@ fn copied(pool: &Pool<Any>) -> Pool<Any> {
     options().open_on(Arc::new(Dram::from_words(words)) as Any).unwrap()
 }
 
-fn holds<N: Node>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>) {
+fn holds<N: WordNode>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>) {
     let entries = || model.iter().map(|(&key, &value)| (key, value));
     assert!(tree.iter().eq(entries()) && tree.iter().rev().eq(entries().rev()));
     assert_eq!((tree.len(), tree.is_empty()), (model.len() as u64, model.is_empty()));
@@ -40,7 +40,7 @@ fn holds<N: Node>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>) {
 }
 
 /// One thread: leaves fill, split, empty, merge and are used again; the pool is left by a crash, and closed.
-fn does_what_a_map_does<N: Node>(index: IndexKind, pool: Pool<Any>) {
+fn does_what_a_map_does<N: WordNode>(index: IndexKind, pool: Pool<Any>) {
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
     for key in (0..KEYS).map(|i| i * 37 % KEYS).chain([u64::MAX, u64::MAX - 1]) {
@@ -80,7 +80,7 @@ fn does_what_a_map_does<N: Node>(index: IndexKind, pool: Pool<Any>) {
 }
 
 /// Two threads that write, each its own keys in leaves that they share, and one that reads.
-fn threads<N: Node>(index: IndexKind, pool: Pool<Any>) {
+fn threads<N: WordNode>(index: IndexKind, pool: Pool<Any>) {
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let tree = &tree;
     let writer = |number: u64| {
@@ -115,7 +115,7 @@ fn record(version: u64) -> Vec<u8> {
 }
 
 /// Records that are replaced, removed and used again while other threads read them.
-fn records<N: Node>(index: IndexKind, pool: Pool<Any>) {
+fn records<N: WordNode>(index: IndexKind, pool: Pool<Any>) {
     let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", index).unwrap();
     let is_whole = |bytes: &[u8]| assert_eq!(bytes, record(bytes[0].into()));
     thread::scope(|scope| {

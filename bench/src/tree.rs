@@ -3,26 +3,26 @@
 use crate::ordered_map::{Fault, OrderedMap};
 use crate::out::Outcome;
 use bristlecone::medium::Medium;
-use bristlecone::{IndexKind, Node, PTree, Pool};
+use bristlecone::{IndexKind, PTree, Pool, WordNode};
 use std::time::Duration;
 
 /// The name of the tree in its pool.
 const NAME: &str = "bench";
 
 /// A tree of this crate, in a pool with no other tree.
-pub(crate) struct Tree<N: Node, M: Medium> {
+pub(crate) struct Tree<N: WordNode, M: Medium> {
     tree: PTree<N, M>,
     fault: Fault,
 }
 
-impl<N: Node, M: Medium> Tree<N, M> {
+impl<N: WordNode, M: Medium> Tree<N, M> {
     /// Opens the tree, or creates it.
     pub(crate) fn open(pool: &Pool<M>, index: IndexKind) -> Outcome<Self> {
         Ok(Self { tree: pool.tree_with(NAME, index)?, fault: Fault::default() })
     }
 }
 
-impl<N: Node, M: Medium> OrderedMap for Tree<N, M> {
+impl<N: WordNode, M: Medium> OrderedMap for Tree<N, M> {
     #[inline]
     fn insert(&self, key: u64, value: u64) {
         self.fault.note(self.tree.insert(key, value));

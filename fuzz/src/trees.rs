@@ -5,7 +5,7 @@ use bristlecone::papers::{
     Aggressive, Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Scanned, Sentinel,
     Versioned, crab,
 };
-use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, Report, Result};
+use bristlecone::{IndexKind, Map, WordNode, OneLine, Options, PTree, Pool, Report, Result};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ macro_rules! same_for_both {
     };
 }
 
-impl<N: Node> Tree for PTree<N, Any> {
+impl<N: WordNode> Tree for PTree<N, Any> {
     fn get(&self, key: u64) -> Result<Option<u64>> {
         Ok(self.get(key))
     }
@@ -184,7 +184,7 @@ fn number(bytes: &[u8]) -> u64 {
     value.filter(|&value| record(value) == bytes).unwrap_or(0xbad_bad_bad)
 }
 
-impl<N: Node> Tree for Map<u64, Vec<u8>, N, Any> {
+impl<N: WordNode> Tree for Map<u64, Vec<u8>, N, Any> {
     fn get(&self, key: u64) -> Result<Option<u64>> {
         Ok(self.get(key)?.map(|bytes| number(&bytes)))
     }
@@ -258,7 +258,7 @@ pub(crate) struct TreeType {
 }
 
 impl TreeType {
-    const fn of<N: Node>(index: IndexKind) -> Self {
+    const fn of<N: WordNode>(index: IndexKind) -> Self {
         Self {
             index,
             numbers: |pool, name, index| Ok(Box::new(pool.tree_with::<N>(name, index)?)),

@@ -5,7 +5,8 @@ use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::node::shadow::Leave;
-use crate::node::{Entry, KeyRange, Layout, New, Node};
+use crate::node::{Entry, FenceOf, Keys, Layout, New, Node, RangeOf};
+use crate::pool::PoolState;
 use crate::pool::blocks::Taken;
 
 /// What a block is taken for.
@@ -18,17 +19,25 @@ pub(crate) enum For {
     Exchange,
 }
 
+/// A node that is to be made.
+pub(crate) struct Draft<'d, N: Node> {
+    /// Levels above the leaves.
+    pub(crate) level: u16,
+    /// The lower fence key.
+    pub(crate) fence: &'d FenceOf<N>,
+    /// The range that it will own.
+    pub(crate) range: RangeOf<N>,
+    /// The right neighbour, 0 = none.
+    pub(crate) next: u64,
+    /// The entries, which ascend.
+    pub(crate) entries: &'d [Entry],
+}
+
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Takes a block of the smallest size and fills it with `entries`, which ascend. The block is flushed, but not
     /// fenced. The node is locked until it is dropped, and nothing points to it.
-    pub(crate) fn create(
-        &self,
-        level: u16,
-        range: KeyRange,
-        next: u64,
-        entries: &[Entry],
-    ) -> Result<Locked<'_, N>, Fault> {
-        self.create_of((N::BYTES / LINE) as u32, For::Growth, level, range, next, entries)
+    pub(crate) fn create(&self, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
+        self.create_of((N::BYTES / LINE) as u32, For::Growth, new)
     }
 
     /// The class of blocks for a node of `lines` lines.
@@ -42,16 +51,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// As [`create`](Self::create), in a block that has room for `lines` lines.
-    pub(crate) fn create_of(
-        &self,
-        lines: u32,
-        purpose: For,
-        level: u16,
-        range: KeyRange,
-        next: u64,
-        entries: &[Entry],
-    ) -> Result<Locked<'_, N>, Fault> {
-        self.fill(self.take(lines, purpose)?, lines, level, range, next, entries)
+    pub(crate) fn create_of(&self, lines: u32, purpose: For, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
+        self.fill(self.take(lines, purpose)?, lines, new)
     }
 
     /// Takes a block for a node of the smallest size, to [fill](Self::fill_first) or to [give back](Self::give_back).
@@ -64,15 +65,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.blocks[self.class_of(block.at)].give(block.at);
     }
 
-    /// As [`create`](Self::create), for a leaf, in a block that was taken before.
-    pub(crate) fn fill_first(
-        &self,
-        block: Taken,
-        range: KeyRange,
-        next: u64,
-        entries: &[Entry],
-    ) -> Result<Locked<'_, N>, Fault> {
-        self.fill(block, (N::BYTES / LINE) as u32, 0, range, next, entries)
+    /// As [`create`](Self::create), in a block that was taken before.
+    pub(crate) fn fill_first(&self, block: Taken, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
+        self.fill(block, (N::BYTES / LINE) as u32, new)
     }
 
     fn take(&self, lines: u32, purpose: For) -> Result<Taken, Fault> {
@@ -83,27 +78,22 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
-    fn fill(
-        &self,
-        block: Taken,
-        lines: u32,
-        level: u16,
-        range: KeyRange,
-        next: u64,
-        entries: &[Entry],
-    ) -> Result<Locked<'_, N>, Fault> {
+    fn fill(&self, block: Taken, lines: u32, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
             // A damaged close record may list any block as free, so one block may be handed out twice. This thread may
             // itself hold the lock of that block.
             return Err(Broken::new(block.at, "R2: a block in use is called free").into());
         }
+        let PoolState { medium, segments, .. } = &*self.pool;
+        let low = N::Keys::place(medium, segments, self.records.as_ref(), new.fence)
+            .inspect_err(|_| self.give_back(block))?;
         let was = shadow.lock.make_ready(shadow.lock.lock());
         delay();
         self.note_use(block.at, true);
-        let new = New { level, low: range.low(), next, lines };
-        N::Ops::fill(self.medium(), block.at, &shadow.hints, new, entries, block.zeroed);
-        shadow.set_range(range);
+        let stored = New { level: new.level, low, next: new.next, lines };
+        N::Ops::fill::<M>(self.access(), block.at, &shadow.hints, stored, new.entries, block.zeroed);
+        shadow.set_range::<N::Keys>(new.range);
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
     }
 
@@ -113,10 +103,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// Makes a node that was marked dead part of the chain.
-    pub(crate) fn publish(&self, at: u64, range: KeyRange) {
+    pub(crate) fn publish(&self, at: u64) {
         let shadow = self.shadow(at);
         let was = shadow.lock.lock();
-        shadow.set_range(range);
         delay();
         shadow.lock.unlock(was, Leave::Ready);
     }
@@ -130,6 +119,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Gives back the block of a node that was marked dead.
     pub(crate) fn discard(&self, at: u64) {
+        N::Keys::free_fence::<M>(self.access(), self.records.as_ref(), at);
         self.note_use(at, false);
         self.blocks[self.class_of(at)].give(at);
     }

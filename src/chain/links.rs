@@ -2,7 +2,7 @@
 
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{KeyRange, LOW, Layout, NEXT, Node, Sizes, SizesOf};
+use crate::node::{AccessOf, Keys, Layout, NEXT, Node, RangeOf, RefOf, Side, Sizes, SizesOf};
 use crate::pool::PoolState;
 use crate::pool::segments::{SegmentEntry, SegmentKind};
 use std::marker::PhantomData;
@@ -45,6 +45,12 @@ impl<N: Node, M: Medium> Links<N, M> {
         &self.pool.medium
     }
 
+    /// What the operations of the layout need of the pool.
+    #[inline(always)]
+    pub(crate) fn access(&self) -> AccessOf<'_, N, M> {
+        N::Keys::access(&self.pool.medium, &self.pool.segments, self.class)
+    }
+
     /// Accepts an offset that was read from the medium as one of this chain's blocks.
     #[inline]
     pub(crate) fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
@@ -67,25 +73,37 @@ impl<N: Node, M: Medium> Links<N, M> {
             0 => return Ok(None),
             next => self.accept(next, at + NEXT)?,
         };
-        if m.load(next + LOW) <= m.load(at + LOW) {
-            return Err(Broken::new(next + LOW, "N4: lows ascend along a chain"));
+        if !N::Keys::ascends(self.access(), at, next) {
+            return Err(Broken::new(next, "N4: lows ascend along a chain"));
         }
         Ok(Some(next))
     }
 
-    /// The range that a node owns, read from the medium: its `low` and its neighbour's.
-    pub(crate) fn range_of(&self, at: u64) -> Result<KeyRange, Broken> {
-        let low = self.medium().load(at + LOW);
-        let Some(next) = self.next(at)? else { return Ok(KeyRange::new(low, u64::MAX)) };
-        if self.level(next)? != self.level(at)? {
+    /// The range that a node owns, read from the medium: from its low to its neighbour's.
+    pub(crate) fn range_of(&self, at: u64) -> Result<RangeOf<N>, Broken> {
+        let next = self.next(at)?;
+        if let Some(next) = next
+            && self.level(next)? != self.level(at)?
+        {
             return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
         }
-        Ok(KeyRange::new(low, self.medium().load(next + LOW)))
+        Ok(N::Keys::stored_range(self.access(), at, next))
+    }
+
+    /// How a key lies to the keys that a node with this range owns.
+    #[inline(always)]
+    pub(crate) fn side(&self, at: u64, range: RangeOf<N>, key: RefOf<'_, N>) -> Result<Side, Broken> {
+        N::Keys::side(self.access(), at, range, || self.next(at), key)
+    }
+
+    /// The word that stands for a node in an index.
+    pub(crate) fn name(&self, at: u64) -> u64 {
+        N::Keys::name(self.access(), at)
     }
 
     /// Checks that a node is not longer than its block.
     pub(crate) fn fits(&self, at: u64) -> Result<(), Broken> {
-        if SizesOf::<N>::bytes(self.medium(), at) <= N::BYTES << self.class_of(at) {
+        if SizesOf::<N>::bytes::<M>(self.access(), at) <= N::BYTES << self.class_of(at) {
             Ok(())
         } else {
             Err(Broken::new(at, "N1: a node longer than its block"))
@@ -94,6 +112,6 @@ impl<N: Node, M: Medium> Links<N, M> {
 
     /// Reads the level of a node from the medium.
     pub(crate) fn level(&self, at: u64) -> Result<u16, Broken> {
-        N::Ops::level(self.medium(), at)
+        N::Ops::level::<M>(self.access(), at)
     }
 }

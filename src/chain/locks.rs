@@ -5,7 +5,7 @@ use crate::delay::{Validation, delay, is_left_out};
 use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::shadow::{Leave, Shadow, Version};
-use crate::node::{Hints, InnerOps, KeyRange, Layout, Node};
+use crate::node::{Hints, InnerOps, Layout, Node, RangeOf, WordNode};
 
 /// What a reader knows of a node. It is valid as long as [`validate`](Self::validate) says so.
 pub(crate) struct View<'c, N: Node> {
@@ -13,7 +13,7 @@ pub(crate) struct View<'c, N: Node> {
     version: Version,
     pub(crate) at: u64,
     /// The range that the node owns.
-    pub(crate) range: KeyRange,
+    pub(crate) range: RangeOf<N>,
 }
 
 impl<N: Node> View<'_, N> {
@@ -54,12 +54,12 @@ impl<'c, N: Node> Locked<'c, N> {
 
     /// The range that the node owns.
     #[inline]
-    pub(crate) fn range(&self) -> KeyRange {
-        self.shadow.range()
+    pub(crate) fn range(&self) -> RangeOf<N> {
+        self.shadow.range::<N::Keys>()
     }
 
-    pub(super) fn set_range(&mut self, range: KeyRange) {
-        self.shadow.set_range(range);
+    pub(super) fn set_range(&mut self, range: RangeOf<N>) {
+        self.shadow.set_range::<N::Keys>(range);
     }
 }
 
@@ -78,7 +78,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         loop {
             let version = shadow.lock.optimistic_read();
             if version.is_ready() {
-                return Ok(Some(View { shadow, version, at, range: shadow.range() }));
+                return Ok(Some(View { shadow, version, at, range: shadow.range::<N::Keys>() }));
             }
             if version.is_dead() {
                 return Ok(None);
@@ -92,7 +92,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn view_at_once(&self, at: u64) -> Option<View<'_, N>> {
         let shadow = self.shadow(at);
         let version = shadow.lock.peek();
-        version.is_quiet().then(|| View { shadow, version, at, range: shadow.range() })
+        version.is_quiet().then(|| View { shadow, version, at, range: shadow.range::<N::Keys>() })
     }
 
     /// Locks a node, if it is ready and nobody else writes to it.
@@ -137,7 +137,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             // Only the process that opened the pool may finish recovery.
             return Err(Broken::new(locked.at, "a node that was not read before the fork"));
         }
-        N::Ops::recover(self.medium(), locked.at, &locked.shadow.hints, range)?;
+        N::Ops::recover::<M>(self.access(), locked.at, &locked.shadow.hints, range)?;
         self.count.touched(N::Ops::len(&locked.shadow.hints) as u64);
         locked.set_range(range);
         // Make it ready at once. This thread may take a block next, and in a damaged pool it may get this very one (see
@@ -152,7 +152,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 }
 
-impl<N: Node<Ops: InnerOps>, M: Medium> Chain<N, M> {
+impl<N: WordNode<Ops: InnerOps>, M: Medium> Chain<N, M> {
     /// As [`view`](Self::view), but also `None` if the node is of another level.
     ///
     /// In a damaged pool, a level may name a node of another level. A thread that has locked that node must not wait

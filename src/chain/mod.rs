@@ -25,8 +25,9 @@ use crate::node::shadow::Shadow;
 use crate::node::{Hints, Node, Shared};
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
+use crate::pool::records::Records;
 use crate::pool::segments::SegmentKind;
-pub(crate) use allocation::For;
+pub(crate) use allocation::{Draft, For};
 use count::Count;
 pub(crate) use links::Links;
 pub(crate) use locks::{Locked, View};
@@ -41,6 +42,8 @@ pub(crate) struct Chain<N: Node, M: Medium> {
     blocks: Box<[Blocks]>,
     shadows: Shadows<Hints<N>>,
     shared: Shared<N>,
+    /// Present if values, or keys and values, are records.
+    pub(crate) records: Option<Records>,
     /// The number of entries.
     pub(crate) count: Count,
 }
@@ -61,7 +64,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// # Errors
     ///
     /// [`Io`](crate::ErrorKind::Io): there is no address space for the shadows.
-    pub(crate) fn new(pool: Arc<PoolState<M>>, tree: u16, kind: SegmentKind) -> Result<Self, Fault> {
+    pub(crate) fn new(
+        pool: Arc<PoolState<M>>,
+        tree: u16,
+        kind: SegmentKind,
+        records: Option<Records>,
+    ) -> Result<Self, Fault> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
         let shadows = Shadows::new(segments.count(), (segments.size() / N::BYTES) as usize);
@@ -69,6 +77,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             shadows: shadows.map_err(Fault::address_space)?,
             blocks: links.classes().map(Blocks::new).collect(),
             shared: Shared::<N>::default(),
+            records,
             links,
             count: Count::default(),
         })

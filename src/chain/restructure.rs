@@ -1,9 +1,9 @@
 //! Split, merge and redistribute: prepare where no reader sees it, then commit with one store to `left.next`.
 
-use super::{Chain, For, Locked};
-use crate::error::Fault;
+use super::{Chain, Draft, For, Locked};
+use crate::error::{Broken, Fault};
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, KeyRange, NEXT, Node, SplitInPlace};
+use crate::node::{Entry, Keys, Node, RefOf, SplitInPlace, WordNode};
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// Inserts `new` into a full node by splitting it. Returns the right node, which the caller must post to the index.
@@ -16,7 +16,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         &'c self,
         left: &mut Locked<'c, N>,
         level: u16,
-        new: Entry,
+        new: (RefOf<'_, N>, u64),
     ) -> Result<Locked<'c, N>, Fault> {
         let (right, place) = self.split(left, level, new)?;
         if let Some(place) = place {
@@ -25,21 +25,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok(right)
     }
 
-    /// The same within a batch. The entry that goes into the left half is durable once the returned lines (a bitmask)
-    /// are flushed and fenced. The first line of the left node, which holds the link, is already durable.
-    pub(crate) fn put_by_split<'c>(
-        &'c self,
-        left: &mut Locked<'c, N>,
-        level: u16,
-        new: Entry,
-    ) -> Result<(Locked<'c, N>, u64), Fault> {
-        let (right, place) = self.split(left, level, new)?;
-        let dirty = place.map_or(0, |place| self.put(left, Err(place), new));
-        Ok((right, dirty))
-    }
-
-    /// Splits a full node. If `new` belongs to the right half, it is inserted there. Otherwise its place in the left
-    /// half is returned with the right node.
+    /// Splits a full node. If `new`, a key and its value, belongs to the right half, it is inserted there. Otherwise its
+    /// place in the left half is returned with the right node.
     ///
     /// The split is in the middle, unless keys ascend or descend; then the full node stays full. Keys ascend if `new`
     /// lies beyond all others at the end of the chain, or in a node that was itself begun by an ascending split: the
@@ -49,32 +36,39 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         &'c self,
         left: &mut Locked<'c, N>,
         level: u16,
-        new: Entry,
+        new: (RefOf<'_, N>, u64),
     ) -> Result<(Locked<'c, N>, Option<usize>), Fault> {
-        let m = self.medium();
+        let (pool, range) = (self.access(), left.range());
+        let entry = N::Keys::entry::<M>(pool, left.at, range, new.0, new.1);
         let mut entries = self.entries(left);
-        let i = entries.partition_point(|entry| entry.0 < new.0);
-        let is_last = i == entries.len();
-        let ascends = is_last && (left.range().high() == u64::MAX || left.was.is_appended());
-        let descends = i == 0 && left.range().low() == 0;
+        let len = entries.len();
+        let i = N::Keys::position::<M>(pool, &entries, entry);
+        let is_last = i == len;
+        let ascends = is_last && (N::Keys::is_last(range) || left.was.is_appended());
+        let descends = i == 0 && N::Keys::is_first(range);
         let middle = match (ascends, descends) {
-            (true, _) => entries.len(),
+            (true, _) => len,
             (_, true) => 0,
-            _ => entries.len() / 2,
+            _ => len / 2,
         };
         let with_new = i > middle || ascends;
-        if with_new {
-            entries.insert(i, new);
-        }
-        let moved = &entries[middle..];
-        let border = moved[0].0;
+        entries.insert(i, entry);
+        let cut = if with_new { middle } else { middle + 1 };
+        let next = self.next(left.at)?;
+        let border = N::Keys::border::<M>(pool, left.at, range, false, &mut entries, cut);
+        let moved = &entries[cut..];
         // Crash, until the commit: a block that no chain reaches; it counts as free.
-        let mut right =
-            self.create(level, KeyRange::new(border, left.range().high()), m.load(left.at + NEXT), moved)?;
-        m.fence(Step::SplitFill);
+        let mut right = self.create(Draft {
+            level,
+            fence: &border,
+            range: N::Keys::above::<M>(pool, range, next, &border),
+            next: next.unwrap_or(0),
+            entries: moved,
+        })?;
+        self.medium().fence(Step::SplitFill);
         self.link(left, right.at);
-        left.set_range(KeyRange::new(left.range().low(), border));
-        N::Ops::truncate_after_split(m, left.at, &left.shadow.hints, border);
+        left.set_range(N::Keys::below::<M>(pool, left.at, range, &border));
+        N::Ops::truncate_after_split::<M>(pool, left.at, &left.shadow.hints, &border, moved);
         if is_last {
             right.was = right.was.appended();
         }
@@ -84,23 +78,23 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 
     /// Merges two neighbours into one node, or evens out their sizes. The change is durable when this returns.
     ///
-    /// The caller must have durably withdrawn the right node from the index. Returns the low and the offset of the
-    /// right node that must be posted to the index now, if there is one.
+    /// The caller must have durably withdrawn the right node from the index. Returns the right node that must be posted
+    /// to the index now, if there is one.
     pub(crate) fn join<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
         right: Locked<'c, N>,
         level: u16,
-    ) -> Result<Option<(u64, u64)>, Fault> {
+    ) -> Result<Option<u64>, Fault> {
         if self.fit_in_one(left, &right) {
-            self.merge(left, right);
+            self.merge(left, right)?;
             return Ok(None);
         }
-        let (low, at) = (right.range().low(), right.at);
+        let at = right.at;
         match self.redistribute(left, right, level) {
-            Ok(new) => Ok(Some((new.range().low(), new.at))),
+            Ok(new) => Ok(Some(new.at)),
             // There is no space to redistribute: everything stays where it was.
-            Err(fault) if fault.is_out_of_space() => Ok(Some((low, at))),
+            Err(fault) if fault.is_out_of_space() => Ok(Some(at)),
             Err(error) => Err(error),
         }
     }
@@ -115,14 +109,15 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// # Complexity
     ///
     /// The lines of the entries copied, one header, and two fences.
-    fn merge(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) {
-        let m = self.medium();
-        let wider = KeyRange::new(left.range().low(), right.range().high());
+    fn merge(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) -> Result<(), Fault> {
+        let (pool, next) = (self.access(), self.next(right.at)?);
+        let wider = N::Keys::joined::<M>(pool, left.at, left.range(), right.range(), next);
         left.change();
-        N::Ops::prefill(m, left.at, &left.shadow.hints, wider, &self.entries(&right));
+        N::Ops::prefill::<M>(pool, left.at, &left.shadow.hints, wider, &self.entries(&right));
         // Crash: copies that left does not own, which are empty slots.
-        m.fence(Step::JoinPrefill);
-        self.unlink(left, right);
+        self.medium().fence(Step::JoinPrefill);
+        self.unlink(left, right)?;
+        Ok(())
     }
 
     /// Redistributes the entries of two neighbours evenly: right is replaced by a new node with another `low`. The
@@ -137,38 +132,88 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         right: Locked<'c, N>,
         level: u16,
     ) -> Result<Locked<'c, N>, Fault> {
-        let m = self.medium();
+        let (pool, range) = (self.access(), left.range());
         let mut all = self.entries(left);
         let in_left = all.len();
         all.extend(self.entries(&right));
         let share = all.len() / 2;
-        let border = all[share].0;
-        let next = m.load(right.at + NEXT);
-        let narrower = KeyRange::new(left.range().low(), border);
+        let next = self.next(right.at)?;
+        let border = N::Keys::border::<M>(pool, left.at, range, true, &mut all, share);
+        let narrower = N::Keys::below::<M>(pool, left.at, range, &border);
         // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
-        let (lines, range) = (self.lines(&right), KeyRange::new(border, right.range().high()));
-        let new = self.create_of(lines, For::Exchange, level, range, next, &all[share..])?;
+        let new = self.create_of(
+            self.lines(&right),
+            For::Exchange,
+            Draft {
+                level,
+                fence: &border,
+                range: N::Keys::above::<M>(pool, right.range(), next, &border),
+                next: next.unwrap_or(0),
+                entries: &all[share..],
+            },
+        )?;
         left.change();
-        N::Ops::prefill(m, left.at, &left.shadow.hints, narrower, all.get(in_left..share).unwrap_or_default());
-        m.fence(Step::ShareFill);
+        let moved = all.get(in_left..share).unwrap_or_default();
+        N::Ops::prefill::<M>(pool, left.at, &left.shadow.hints, narrower, moved);
+        self.medium().fence(Step::ShareFill);
         self.link(left, new.at);
         left.set_range(narrower);
-        N::Ops::truncate_after_split(m, left.at, &left.shadow.hints, border);
+        N::Ops::truncate_after_split::<M>(pool, left.at, &left.shadow.hints, &border, &all[share..]);
         self.free(right);
         Ok(new)
     }
 }
 
+impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
+    /// As [`insert_by_split`](Self::insert_by_split), within a batch. The entry that goes into the left half is durable
+    /// once the returned lines (a bitmask) are flushed and fenced. The first line of the left node, which holds the
+    /// link, is already durable.
+    pub(crate) fn put_by_split<'c>(
+        &'c self,
+        left: &mut Locked<'c, N>,
+        level: u16,
+        new: Entry,
+    ) -> Result<(Locked<'c, N>, u64), Fault> {
+        let (right, place) = self.split(left, level, new)?;
+        let dirty = place.map_or(0, |place| self.put(left, Err(place), new));
+        Ok((right, dirty))
+    }
+}
+
+/// How many nodes may come between a node and the one that was its right neighbour, before nobody looks any further.
+const BETWEEN: usize = 64;
+
 impl<N: Node, M: Medium> Chain<N, M> {
+    /// Notes in the left neighbour of the node at `at` that the index knows this node. The left neighbour is the node at
+    /// `from`, or one that a split put between the two. The caller keeps nodes from leaving the chain.
+    pub(crate) fn caught_up(&self, from: u64, at: u64) -> Result<(), Broken> {
+        let mut here = from;
+        for _ in 0..if N::Keys::MARKS_LAG { BETWEEN } else { 0 } {
+            let Some(mut node) = self.lock(here)? else { break };
+            match self.next(here)? {
+                Some(next) if next == at => {
+                    node.change();
+                    node.set_range(N::Keys::without_lag(node.range()));
+                    break;
+                }
+                Some(next) => here = next,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the right neighbour out of the chain and frees it. The entries of it that must be kept are already in
     /// left. The change is durable when this returns.
     ///
     /// # Complexity
     ///
     /// One header and one fence.
-    pub(crate) fn unlink(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) {
-        self.link(left, self.medium().load(right.at + NEXT));
-        left.set_range(KeyRange::new(left.range().low(), right.range().high()));
+    pub(crate) fn unlink(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) -> Result<(), Fault> {
+        let next = self.next(right.at)?;
+        self.link(left, next.unwrap_or(0));
+        left.set_range(N::Keys::joined::<M>(self.access(), left.at, left.range(), right.range(), next));
         self.free(right);
+        Ok(())
     }
 }

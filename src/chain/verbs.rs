@@ -3,14 +3,17 @@
 use super::{Chain, Locked, View};
 use crate::arch;
 use crate::medium::{Hint, LINE, Medium, Step};
-use crate::node::{Entry, InNode, InnerOps, Layout, NEXT, Node, PREFETCHED, Sizes, SizesOf, Space, SplitInPlace, link};
+use crate::node::{
+    Entry, InNode, InnerOps, Keys, Layout, NEXT, Node, PREFETCHED, RefOf, Sizes, SizesOf, Space, SpanOf, SplitInPlace,
+    WordNode, link,
+};
 
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Prefetches the parts of a node that a search for `key` will read.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, at: u64, key: u64) {
+    pub(crate) fn prefetch(&self, at: u64, key: RefOf<'_, N>) {
         arch::prefetch_of(self.shadow(at));
-        N::Ops::prefetch(self.medium(), at, key);
+        N::Ops::prefetch::<M>(self.access(), at, key);
     }
 
     /// Prefetches all of a node that is about to be read. `at` need not be the offset of a node.
@@ -25,18 +28,17 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// The value of a key.
     #[inline]
-    pub(crate) fn value_in(&self, view: &View<'_, N>, key: u64) -> Option<u64> {
-        let (m, hints) = (self.medium(), &view.shadow.hints);
+    pub(crate) fn value_in(&self, view: &View<'_, N>, key: RefOf<'_, N>) -> Option<u64> {
+        let (m, hints) = (self.access(), &view.shadow.hints);
         SizesOf::<N>::searched(hints, &self.shared);
-        let place = N::Ops::lookup(m, view.at, hints, key)?;
-        Some(N::Ops::value(m, view.at, hints, place))
+        let place = N::Ops::lookup::<M>(m, view.at, hints, key)?;
+        Some(N::Ops::value::<M>(m, view.at, hints, place))
     }
 
-    /// Writes the entries with keys in `from..=to` to the start of `out`, in ascending order, and returns how many
-    /// there are.
+    /// Writes the entries with keys in a span to the start of `out`, in ascending order, and returns how many there are.
     #[inline]
-    pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
-        N::Ops::entries(self.medium(), view.at, &view.shadow.hints, keys, out)
+    pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: SpanOf<'_, N>, out: &mut Vec<Entry>) -> usize {
+        N::Ops::entries::<M>(self.access(), view.at, &view.shadow.hints, keys, out)
     }
 
     /// The right neighbour, not yet accepted.
@@ -96,37 +98,38 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn resize(&self, node: &Locked<'_, N>) -> u32 {
         // Limited by the largest block that fits into a segment.
         let most = (N::BYTES << (self.pool.segments.size() / N::BYTES).ilog2()) / LINE;
-        SizesOf::<N>::resize(self.medium(), &node.shadow.hints, &self.shared, most as u32)
+        SizesOf::<N>::resize::<M>(self.access(), &node.shadow.hints, &self.shared, most as u32)
     }
 
     #[inline]
-    pub(crate) fn search(&self, node: &Locked<'_, N>, key: u64) -> Result<usize, usize> {
-        N::Ops::search(self.medium(), node.at, &node.shadow.hints, key)
+    pub(crate) fn search(&self, node: &Locked<'_, N>, key: RefOf<'_, N>) -> Result<usize, usize> {
+        N::Ops::search::<M>(self.access(), node.at, &node.shadow.hints, key)
     }
 
     #[inline]
     pub(crate) fn value(&self, node: &Locked<'_, N>, place: usize) -> u64 {
-        N::Ops::value(self.medium(), node.at, &node.shadow.hints, place)
+        N::Ops::value::<M>(self.access(), node.at, &node.shadow.hints, place)
     }
 
     #[inline]
-    pub(crate) fn insert(&self, node: &mut Locked<'_, N>, place: usize, entry: Entry) {
+    pub(crate) fn insert(&self, node: &mut Locked<'_, N>, place: usize, (key, value): (RefOf<'_, N>, u64)) {
         node.change();
-        N::Ops::insert(self.medium(), node.at, &node.shadow.hints, place, entry);
+        let entry = N::Keys::entry::<M>(self.access(), node.at, node.range(), key, value);
+        N::Ops::insert::<M>(self.access(), node.at, &node.shadow.hints, place, entry);
         self.medium().fence(Step::Insert);
     }
 
     #[inline]
     pub(crate) fn update(&self, node: &mut Locked<'_, N>, place: usize, value: u64) {
         node.change();
-        N::Ops::update(self.medium(), node.at, &node.shadow.hints, place, value);
+        N::Ops::update::<M>(self.access(), node.at, &node.shadow.hints, place, value);
         self.medium().fence(Step::Update);
     }
 
     #[inline]
     pub(crate) fn remove(&self, node: &mut Locked<'_, N>, place: usize) {
         node.change();
-        N::Ops::remove(self.medium(), node.at, &node.shadow.hints, node.range(), place);
+        N::Ops::remove::<M>(self.access(), node.at, &node.shadow.hints, node.range(), place);
         self.medium().fence(Step::Remove);
     }
 
@@ -139,13 +142,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// All entries, in ascending order.
     pub(crate) fn entries(&self, node: &Locked<'_, N>) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(N::SLOTS + 1);
-        let count = N::Ops::entries(self.medium(), node.at, &node.shadow.hints, (0, u64::MAX), &mut entries);
+        let all = N::Keys::ALL;
+        let count = N::Ops::entries::<M>(self.access(), node.at, &node.shadow.hints, all, &mut entries);
         entries.truncate(count);
         entries
     }
 }
 
-impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
+impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// Inserts an entry or replaces its value, at the place that a search returned. The change is durable once the
     /// returned lines (a bitmask) are [flushed](Self::flush_lines) and fenced. The node must stay locked until then.
     pub(crate) fn put(&self, node: &mut Locked<'_, N>, place: Result<usize, usize>, entry: Entry) -> u64 {
@@ -162,7 +166,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     }
 }
 
-impl<N: Node<Ops: InnerOps>, M: Medium> Chain<N, M> {
+impl<N: WordNode<Ops: InnerOps>, M: Medium> Chain<N, M> {
     /// The child of the greatest separator that is not above the key.
     pub(crate) fn child(&self, view: &View<'_, N>, key: u64) -> Option<u64> {
         let (m, hints) = (self.medium(), &view.shadow.hints);

@@ -6,7 +6,7 @@ use super::history::{self, History};
 use super::omission::{ControlKind, Omission};
 use super::tree_type::TreeType;
 use crate::medium::{Model, Step};
-use crate::node::Node;
+use crate::node::WordNode;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -30,7 +30,7 @@ impl Campaign {
     /// The steps are those that `histories` pass, or all short histories if none are given. With a `depth` of 1 or
     /// more, the steps that only recoveries pass are added, and recoveries are cut only for these. A history that fails
     /// without a bug reveals none.
-    pub fn controls<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
+    pub fn controls<N: WordNode>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
         let tree = TreeType::of::<N>(self.index, self.values);
         let all;
         let histories = if histories.is_empty() {

@@ -8,20 +8,20 @@ use super::pending::Pending;
 use super::tree_type::TreeType;
 use super::verify::{self, Run};
 use crate::medium::Sim;
-use crate::node::Node;
+use crate::node::WordNode;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 impl Campaign {
     /// All short histories.
-    pub fn exhaustive<N: Node>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+    pub fn exhaustive<N: WordNode>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
         self.histories::<N>(&history::all(N::SLOTS as u64), progress)
     }
 
     /// `count` random histories of `len` operations; the last operation of each is cut. In every third of them, a process is killed
     /// before that.
-    pub fn random<N: Node>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+    pub fn random<N: WordNode>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
         let of_seed = |seed: u64| {
             let mut history = history::random(seed, len, N::SLOTS as u64);
             if seed.is_multiple_of(3) && len > 1 {
@@ -35,7 +35,7 @@ impl Campaign {
     }
 
     /// These histories.
-    pub fn histories<N: Node>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
+    pub fn histories<N: WordNode>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
         self.all_of(TreeType::of::<N>(self.index, self.values), histories, &progress)
     }
 
@@ -78,7 +78,7 @@ impl Campaign {
     }
 
     /// Runs one history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
-    pub fn history<N: Node>(&self, history: &History) -> Outcome {
+    pub fn history<N: WordNode>(&self, history: &History) -> Outcome {
         self.one_of(TreeType::of::<N>(self.index, self.values), history)
     }
 

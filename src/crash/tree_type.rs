@@ -4,7 +4,7 @@ use super::history::{batch, bulk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::Map;
 use crate::medium::Sim;
-use crate::node::{IndexKind, Node};
+use crate::node::{IndexKind, WordNode};
 use crate::pool::Pool;
 use crate::tree::{PTree, Report};
 
@@ -46,7 +46,7 @@ pub(super) struct TreeType {
 }
 
 impl TreeType {
-    pub(super) fn of<N: Node>(index: IndexKind, values: Values) -> Self {
+    pub(super) fn of<N: WordNode>(index: IndexKind, values: Values) -> Self {
         let open = match values {
             Values::Numbers => {
                 |pool: &Pool<Sim>, index| Ok(Box::new(pool.tree_with::<N>(TREE, index)?) as Box<dyn AnyTree>)
@@ -65,7 +65,7 @@ impl TreeType {
 }
 
 /// Numbers in the slots.
-impl<N: Node> AnyTree for PTree<N, Sim> {
+impl<N: WordNode> AnyTree for PTree<N, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         Ok(self.insert(key, value)?.is_some())
     }
@@ -116,7 +116,7 @@ fn number(record_found: &[u8]) -> Result<u64> {
 }
 
 /// Records that the slots point to.
-impl<N: Node> AnyTree for Map<u64, Vec<u8>, N, Sim> {
+impl<N: WordNode> AnyTree for Map<u64, Vec<u8>, N, Sim> {
     fn insert(&self, key: u64, value: u64) -> Result<bool> {
         self.insert(key, &record(value))
     }

@@ -34,7 +34,7 @@ mod tree_type;
 
 use crate::crash::Values;
 use crate::medium::{Sim, Step};
-use crate::node::{IndexKind, Node};
+use crate::node::{IndexKind, WordNode};
 use parking_lot::Mutex;
 use round::Any;
 use std::fmt;
@@ -130,28 +130,28 @@ pub enum Control {
 impl Campaign {
     /// Runs rounds until one goes wrong, or time is up. `progress` is called after each round with what was found so
     /// far.
-    pub fn run<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+    pub fn run<N: WordNode>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let tree_type = TreeType::<Any>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| round::run(tree_type, seed, self.threads))
     }
 
     /// As [`run`](Self::run) on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found
     /// after recovery must be explained by the operations that had returned, and by any of those under way.
-    pub fn durable<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+    pub fn durable<N: WordNode>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let tree_type = TreeType::<Sim>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, &[]))
     }
 
     /// As [`durable`](Self::durable) with a planted bug: writers unlock before their writes are durable. A violation
     /// must be found.
-    pub fn durable_control<N: Node>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+    pub fn durable_control<N: WordNode>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let tree_type = TreeType::<Sim>::of::<N>(self.index, self.values);
         self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, OF_CHANGES))
     }
 
     /// [`run`](Self::run) without one validation: a violation must be found.
     #[cfg(bristlecone_delays)]
-    pub fn control<N: Node>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+    pub fn control<N: WordNode>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         crate::delay::leave_out(Some(match control {
             Control::Version => crate::delay::Validation::Version,
             Control::Span => crate::delay::Validation::Range,

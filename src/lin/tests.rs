@@ -185,7 +185,7 @@ fn what_is_in_flight_at_a_crash_may_have_happened() {
 }
 
 /// Some rounds of a kind of tree.
-fn rounds<N: Node>(index: IndexKind, values: Values, rounds: u64) {
+fn rounds<N: WordNode>(index: IndexKind, values: Values, rounds: u64) {
     is_clean(&Campaign { index, values, rounds, ..Campaign::default() }.run::<N>(&|_| ()), rounds);
 }
 

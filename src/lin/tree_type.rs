@@ -5,7 +5,7 @@ use crate::crash::Values;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::Map;
 use crate::medium::{Medium, Sim};
-use crate::node::{IndexKind, Node};
+use crate::node::{IndexKind, WordNode};
 use crate::pool::Pool;
 use crate::tree::{PTree, Report};
 use parking_lot::Mutex;
@@ -78,7 +78,7 @@ impl<M: Medium> Clone for TreeType<M> {
 impl<M: Medium> Copy for TreeType<M> {}
 
 impl<M: Medium> TreeType<M> {
-    pub(super) fn of<N: Node>(index: IndexKind, values: Values) -> Self {
+    pub(super) fn of<N: WordNode>(index: IndexKind, values: Values) -> Self {
         let records = values == Values::Records;
         let open = match values {
             Values::Numbers => {
@@ -125,7 +125,7 @@ fn loaded(result: Result<u64>) -> Result<Answer> {
 }
 
 /// Numbers in the slots.
-impl<N: Node, M: Medium> AnyTree for PTree<N, M> {
+impl<N: WordNode, M: Medium> AnyTree for PTree<N, M> {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer> {
         Ok(match op {
             Op::Get(key) => Answer::Old(self.get(*key)),
@@ -185,7 +185,7 @@ pub(super) fn value_of(key: u64, found: &[u8]) -> Result<u64> {
 }
 
 /// Records that the slots point to.
-impl<N: Node, M: Medium> AnyTree for Map<u64, Vec<u8>, N, M> {
+impl<N: WordNode, M: Medium> AnyTree for Map<u64, Vec<u8>, N, M> {
     fn perform(&self, op: &Op, clock: &Clock) -> Result<Answer> {
         let get = |key: u64| self.get(key)?.map(|bytes| value_of(key, &bytes)).transpose();
         Ok(match op {

@@ -5,7 +5,7 @@ use crate::node::shift::Shift;
 use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
-use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, slots};
+use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, WordNode, Words, slots};
 use core::hint::select_unpredictable;
 use core::ops::Range;
 use std::marker::PhantomData;
@@ -40,10 +40,14 @@ impl<const SLOTS: usize> Node for Circular<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
-    const INDEX: IndexKind = IndexKind::Persistent;
 
+    type Keys = Words;
     type Ops = SortedOps<Self>;
     type Space = InPlace;
+}
+
+impl<const SLOTS: usize> WordNode for Circular<SLOTS> {
+    const INDEX: IndexKind = IndexKind::Persistent;
     type Inner = Self;
 }
 
@@ -56,19 +60,23 @@ impl<const SLOTS: usize> Sorted for Circular<SLOTS> {
 /// The circular nodes of an index over leaves `N`, which have another layout.
 pub struct CircularOver<N>(PhantomData<N>);
 
-impl<N: Node> Node for CircularOver<N> {
+impl<N: WordNode> Node for CircularOver<N> {
     const LAYOUT: u16 = Circular::<4>::LAYOUT;
     const NAME: &'static str = Circular::<4>::NAME;
     const SLOTS: usize = sorted::slots_over(N::BYTES);
     const BYTES: u64 = sorted::bytes(Self::SLOTS);
-    const INDEX: IndexKind = IndexKind::Persistent;
 
+    type Keys = Words;
     type Ops = SortedOps<Self>;
     type Space = InPlace;
+}
+
+impl<N: WordNode> WordNode for CircularOver<N> {
+    const INDEX: IndexKind = IndexKind::Persistent;
     type Inner = Self;
 }
 
-impl<N: Node> Sorted for CircularOver<N> {
+impl<N: WordNode> Sorted for CircularOver<N> {
     type Geometry = CircularRun<Self>;
     type Search = CircularRun<Self>;
     type Changes = Shift;
@@ -77,7 +85,7 @@ impl<N: Node> Sorted for CircularOver<N> {
 /// A run in the ring of the slots of `N`, whose number is a power of two.
 pub struct CircularRun<N>(PhantomData<N>);
 
-impl<N: Node> Geometry for CircularRun<N> {
+impl<N: WordNode> Geometry for CircularRun<N> {
     #[inline]
     fn slot(base: usize, i: isize) -> usize {
         base.wrapping_add_signed(i) & (N::SLOTS - 1)
@@ -114,7 +122,7 @@ impl<N: Node> Geometry for CircularRun<N> {
     }
 }
 
-impl<N: Node> Search for CircularRun<N> {
+impl<N: WordNode> Search for CircularRun<N> {
     type Probe = ();
 
     #[inline]

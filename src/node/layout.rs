@@ -1,9 +1,20 @@
 //! The interface that every layout offers to the chain and the tree.
 
-use super::{Entry, KeyRange, Node, PREFETCHED};
+use super::{Entry, Keys, Node, PREFETCHED, Words};
 use crate::error::Broken;
-use crate::medium::{Costs, Hint, Medium};
+use crate::medium::{Costs, Medium};
 use crate::memory::Zero;
+
+/// What the keys of a layout are.
+pub(crate) type KeysOf<L> = <<L as Layout>::Node as Node>::Keys;
+/// A key that is searched for.
+pub(crate) type Ref<'k, L> = <KeysOf<L> as Keys>::Ref<'k>;
+/// An interval of keys.
+pub(crate) type Span<'k, L> = <KeysOf<L> as Keys>::Span<'k>;
+/// What a shadow says about the keys that its node owns.
+pub(crate) type Range<L> = <KeysOf<L> as Keys>::Range;
+/// What operations need of a pool.
+pub(crate) type Access<'a, L, M> = <KeysOf<L> as Keys>::Access<'a, M>;
 
 /// The operations of a layout on one node: a block at `at`, with its search hints in the shadow.
 ///
@@ -22,7 +33,7 @@ pub trait Layout: Send + Sync + Sized + 'static {
 
     /// The level that the node stores; an error if the block is not a node of the layout. Leaves that do not store a
     /// level have level 0: the kind of their segment tells that they are leaves.
-    fn level<M: Medium>(_m: &M, _at: u64) -> Result<u16, Broken> {
+    fn level<M: Medium>(_m: Access<'_, Self, M>, _at: u64) -> Result<u16, Broken> {
         Ok(0)
     }
 
@@ -31,46 +42,74 @@ pub trait Layout: Send + Sync + Sized + 'static {
 
     /// Prefetches the node, because the key is about to be looked up.
     #[inline]
-    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.hint(at, Self::Node::BYTES.min(PREFETCHED), Hint::Soon);
+    fn prefetch<M: Medium>(m: Access<'_, Self, M>, at: u64, _key: Ref<'_, Self>) {
+        KeysOf::<Self>::prefetch::<M>(m, at, Self::Node::BYTES.min(PREFETCHED));
     }
 
     /// The place of a key; as an error, where it would go.
-    fn search<M: Medium>(m: &M, at: u64, hints: &Self::Hints, key: u64) -> Result<usize, usize>;
+    fn search<M: Medium>(
+        m: Access<'_, Self, M>,
+        at: u64,
+        hints: &Self::Hints,
+        key: Ref<'_, Self>,
+    ) -> Result<usize, usize>;
 
     /// The place of a key, for callers that do not need to know where it would go.
     #[inline]
-    fn lookup<M: Medium>(m: &M, at: u64, hints: &Self::Hints, key: u64) -> Option<usize> {
-        Self::search(m, at, hints, key).ok()
+    fn lookup<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, key: Ref<'_, Self>) -> Option<usize> {
+        Self::search::<M>(m, at, hints, key).ok()
     }
 
     /// The value at a place.
-    fn value<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: usize) -> u64;
+    fn value<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, place: usize) -> u64;
 
     /// Writes the entries with keys in `from..=to` to the start of `out`, in ascending order, and returns their number.
     /// What was in `out` is overwritten or stays; `out` grows if it is too short.
-    fn entries<M: Medium>(m: &M, at: u64, hints: &Self::Hints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize;
+    fn entries<M: Medium>(
+        m: Access<'_, Self, M>,
+        at: u64,
+        hints: &Self::Hints,
+        keys: Span<'_, Self>,
+        out: &mut Vec<Entry>,
+    ) -> usize;
 
     /// Writes a whole node into a block that nothing points to, and flushes it. The entries are in ascending order.
     ///
     /// `zeroed` says that the block holds zeros, durably.
-    fn fill<M: Medium>(m: &M, at: u64, hints: &Self::Hints, new: New, entries: &[Entry], zeroed: bool);
+    fn fill<M: Medium>(
+        m: Access<'_, Self, M>,
+        at: u64,
+        hints: &Self::Hints,
+        new: New<'_, KeysOf<Self>>,
+        entries: &[Entry],
+        zeroed: bool,
+    );
 
     /// Inserts an entry at its place. There must be an empty slot.
-    fn insert<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: usize, new: Entry);
+    fn insert<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, place: usize, new: Entry);
 
     /// Replaces the value at a place.
-    fn update<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: usize, value: u64);
+    fn update<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, place: usize, value: u64);
 
     /// Removes the entry at a place of a node that owns `range`.
-    fn remove<M: Medium>(m: &M, at: u64, hints: &Self::Hints, range: KeyRange, place: usize);
+    fn remove<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, range: Range<Self>, place: usize);
 
     /// Finishes what a crash interrupted, durably, and makes the hints.
-    fn recover<M: Medium>(m: &M, at: u64, hints: &Self::Hints, range: KeyRange) -> Result<(), Broken>;
+    fn recover<M: Medium>(
+        m: Access<'_, Self, M>,
+        at: u64,
+        hints: &Self::Hints,
+        range: Range<Self>,
+    ) -> Result<(), Broken>;
 
     /// Reports every broken invariant, without storing anything. Returns `None` if the entries cannot be determined;
     /// one of the reports then says why.
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
+    fn check<M: Medium>(
+        m: Access<'_, Self, M>,
+        at: u64,
+        range: Range<Self>,
+        report: &mut dyn FnMut(Broken),
+    ) -> Option<Checked>;
 }
 
 /// What a check of one node found, apart from broken invariants.
@@ -82,9 +121,9 @@ pub struct Checked {
 }
 
 /// Runs a [check](Layout::check) and returns what it found; as an error, the first broken invariant.
-pub(crate) fn sound<L: Layout, M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Checked, Broken> {
+pub(crate) fn sound<L: Layout, M: Medium>(m: Access<'_, L, M>, at: u64, range: Range<L>) -> Result<Checked, Broken> {
     let mut broken = None;
-    let checked = L::check(m, at, range, &mut |found| broken = broken.take().or(Some(found)));
+    let checked = L::check::<M>(m, at, range, &mut |found| broken = broken.take().or(Some(found)));
     match (broken, checked) {
         (None, Some(checked)) => Ok(checked),
         (Some(broken), _) => Err(broken),
@@ -93,12 +132,12 @@ pub(crate) fn sound<L: Layout, M: Medium>(m: &M, at: u64, range: KeyRange) -> Re
 }
 
 /// The header of a new node.
-#[derive(Debug, Clone, Copy)]
-pub struct New {
+#[derive(Clone, Copy)]
+pub struct New<'l, K: Keys = Words> {
     /// Levels above the leaves.
     pub level: u16,
     /// The smallest key owned.
-    pub low: u64,
+    pub low: K::Low<'l>,
     /// The number of lines that it may use, if that is not the same for all nodes.
     pub lines: u32,
     /// The right neighbour, 0 = none.

@@ -5,7 +5,7 @@ use crate::node::shift::Shift;
 use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
-use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, slots};
+use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, WordNode, Words, slots};
 use core::ops::Range;
 use std::marker::PhantomData;
 
@@ -29,10 +29,14 @@ impl<const SLOTS: usize> Node for Linear<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
-    const INDEX: IndexKind = IndexKind::Persistent;
 
+    type Keys = Words;
     type Ops = SortedOps<Self>;
     type Space = InPlace;
+}
+
+impl<const SLOTS: usize> WordNode for Linear<SLOTS> {
+    const INDEX: IndexKind = IndexKind::Persistent;
     type Inner = Self;
 }
 
@@ -45,19 +49,23 @@ impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
 /// The linear nodes of an index over leaves `N`, which have another layout.
 pub struct LinearOver<N>(PhantomData<N>);
 
-impl<N: Node> Node for LinearOver<N> {
+impl<N: WordNode> Node for LinearOver<N> {
     const LAYOUT: u16 = Linear::<4>::LAYOUT;
     const NAME: &'static str = Linear::<4>::NAME;
     const SLOTS: usize = sorted::slots_over(N::BYTES);
     const BYTES: u64 = sorted::bytes(Self::SLOTS);
-    const INDEX: IndexKind = IndexKind::Persistent;
 
+    type Keys = Words;
     type Ops = SortedOps<Self>;
     type Space = InPlace;
+}
+
+impl<N: WordNode> WordNode for LinearOver<N> {
+    const INDEX: IndexKind = IndexKind::Persistent;
     type Inner = Self;
 }
 
-impl<N: Node> Sorted for LinearOver<N> {
+impl<N: WordNode> Sorted for LinearOver<N> {
     type Geometry = LinearRun;
     type Search = LinearRun;
     type Changes = Shift;

@@ -9,6 +9,7 @@ pub(crate) mod fingerprints;
 mod index_kind;
 mod inner;
 mod key_range;
+pub(crate) mod keys;
 pub(crate) mod layout;
 pub(crate) mod linear;
 #[cfg(all(test, loom))]
@@ -28,6 +29,7 @@ pub use circular::Circular;
 pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;
 pub(crate) use key_range::KeyRange;
+pub(crate) use keys::{Keys, Side, Words};
 pub(crate) use layout::{Checked, InNode, Layout, New, Policy};
 pub use linear::Linear;
 pub use one_line::OneLine;
@@ -67,8 +69,10 @@ pub trait Node: Send + Sync + Sized + 'static {
     const SLOTS: usize;
     /// The size of a block in bytes: whole lines.
     const BYTES: u64;
-    /// The kind of index that a tree gets by default: the one of the layout's paper.
-    const INDEX: IndexKind;
+
+    /// What the keys are.
+    #[doc(hidden)]
+    type Keys: Keys;
 
     /// The operations on one node.
     #[doc(hidden)]
@@ -78,21 +82,37 @@ pub trait Node: Send + Sync + Sized + 'static {
     #[doc(hidden)]
     type Space: Space<Self::Ops>;
 
+    /// What the tree does with whole nodes.
+    #[doc(hidden)]
+    const POLICY: Policy = Policy::USUAL;
+}
+
+/// A layout of nodes whose keys are words.
+pub trait WordNode: Node<Keys = Words> {
+    /// The kind of index that a tree gets by default: the one of the layout's paper.
+    const INDEX: IndexKind;
+
     /// The nodes of a persistent index over such leaves, about as large as the leaves, so that a small tree has several
     /// of them. The layout chooses them, because an inner node in the pool carries the tag of its own layout, and the
     /// trees of the papers have inner nodes with the layout of their leaves.
     #[doc(hidden)]
-    type Inner: Node<Ops: InnerOps>;
-
-    /// What the tree does with whole nodes.
-    #[doc(hidden)]
-    const POLICY: Policy = Policy::USUAL;
+    type Inner: WordNode<Ops: InnerOps>;
 }
 
 /// The search hints of a node.
 pub(crate) type Hints<N> = <<N as Node>::Ops as Layout>::Hints;
 /// The sizes of the nodes of a layout.
 pub(crate) type SizesOf<N> = <<N as Node>::Space as Space<<N as Node>::Ops>>::Sizes;
+/// What the operations of a layout need of a pool.
+pub(crate) type AccessOf<'a, N, M> = <<N as Node>::Keys as Keys>::Access<'a, M>;
+/// A key that is searched for.
+pub(crate) type RefOf<'k, N> = <<N as Node>::Keys as Keys>::Ref<'k>;
+/// An interval of keys.
+pub(crate) type SpanOf<'k, N> = <<N as Node>::Keys as Keys>::Span<'k>;
+/// What is known about the keys that a node owns.
+pub(crate) type RangeOf<N> = <<N as Node>::Keys as Keys>::Range;
+/// The fence key of a new node.
+pub(crate) type FenceOf<N> = <<N as Node>::Keys as Keys>::Fence;
 /// What all nodes of a tree share.
 pub(crate) type Shared<N> = <SizesOf<N> as Sizes<<N as Node>::Ops>>::Shared;
 

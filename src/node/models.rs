@@ -7,12 +7,12 @@ use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
 use crate::node::layout::{Layout, New};
 use crate::node::shadow::{Leave, Shadow};
-use crate::node::{Circular, Entry, Hints, KeyRange, LOW, Linear, NEXT, Node, OneLine, SplitInPlace, link};
+use crate::node::{Circular, Entry, Hints, KeyRange, LOW, Linear, NEXT, OneLine, SplitInPlace, WordNode, Words, link};
 use loom::sync::Arc;
 use loom::thread;
 
 /// A leaf that owns every key except MAX, and room for a second leaf to its right.
-struct Leaf<N: Node> {
+struct Leaf<N: WordNode> {
     m: Dram,
     shadow: Shadow<Hints<N>>,
     right: Shadow<Hints<N>>,
@@ -20,13 +20,13 @@ struct Leaf<N: Node> {
 
 const RANGE: KeyRange = KeyRange::from_parts(0, u64::MAX);
 
-impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
+impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
     fn new(entries: &[Entry]) -> Self {
         let leaf = Self { m: Dram::zeroed(2 * N::BYTES), shadow: Shadow::zero(), right: Shadow::zero() };
         let was = leaf.shadow.lock.lock();
         N::Ops::fill(&leaf.m, 0, &leaf.shadow.hints, New { level: 0, low: 0, next: 0, lines: 0 }, entries, false);
         leaf.m.fence(Step::Insert);
-        leaf.shadow.set_range(RANGE);
+        leaf.shadow.set_range::<Words>(RANGE);
         leaf.shadow.lock.unlock(was, Leave::Ready);
         leaf
     }
@@ -53,11 +53,11 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
         let was = self.shadow.lock.lock();
         let was_right = self.right.lock.lock();
         N::Ops::fill(&self.m, at, &self.right.hints, New { level: 0, low: border, next: 0, lines: 0 }, moved, true);
-        self.right.set_range(KeyRange::new(border, u64::MAX));
+        self.right.set_range::<Words>(KeyRange::new(border, u64::MAX));
         self.m.fence(Step::Insert);
         link(&self.m, 0, at);
-        self.shadow.set_range(KeyRange::new(0, border));
-        N::Ops::truncate_after_split(&self.m, 0, &self.shadow.hints, border);
+        self.shadow.set_range::<Words>(KeyRange::new(0, border));
+        N::Ops::truncate_after_split(&self.m, 0, &self.shadow.hints, &border, moved);
         self.right.lock.unlock(was_right, Leave::Ready);
         self.shadow.lock.unlock(was, Leave::Ready);
     }
@@ -67,7 +67,7 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
         let (mut shadow, mut at) = (&self.shadow, 0);
         loop {
             let version = shadow.lock.optimistic_read();
-            let owns = shadow.range().contains(key);
+            let owns = shadow.range::<Words>().contains(key);
             let place = N::Ops::search(&self.m, at, &shadow.hints, key).ok();
             let value = place.map(|place| N::Ops::value(&self.m, at, &shadow.hints, place));
             let next = self.m.load(at + NEXT);
@@ -85,7 +85,7 @@ impl<N: Node<Ops: SplitInPlace>> Leaf<N> {
 
 /// The reader is the spawned thread. loom compares an access only with the last one to the same word, so with the roles
 /// swapped it would miss that a writer which loads a word before it stores to it races with an earlier load.
-fn reading<N: Node<Ops: SplitInPlace>>(
+fn reading<N: WordNode<Ops: SplitInPlace>>(
     leaf: &Arc<Leaf<N>>,
     read: impl FnOnce(&Leaf<N>) + 'static,
 ) -> thread::JoinHandle<()> {
@@ -94,7 +94,7 @@ fn reading<N: Node<Ops: SplitInPlace>>(
 }
 
 /// A key that is being inserted is there with its value, or not at all.
-fn reader_of_inserted<N: Node<Ops: SplitInPlace>>(checked: bool) {
+fn reader_of_inserted<N: WordNode<Ops: SplitInPlace>>(checked: bool) {
     loom::model(move || {
         let leaf = Arc::new(Leaf::<N>::new(&[(5, 50)]));
         let reader = reading(&leaf, move |leaf| {
@@ -108,7 +108,7 @@ fn reader_of_inserted<N: Node<Ops: SplitInPlace>>(checked: bool) {
 }
 
 /// A key that stays is read with its value while another key is inserted before it.
-fn reader_against_insert<N: Node<Ops: SplitInPlace>>(checked: bool) {
+fn reader_against_insert<N: WordNode<Ops: SplitInPlace>>(checked: bool) {
     loom::model(move || {
         let leaf = Arc::new(Leaf::<N>::new(&[(5, 50)]));
         let reader = reading(&leaf, move |leaf| {
@@ -124,7 +124,7 @@ fn reader_against_insert<N: Node<Ops: SplitInPlace>>(checked: bool) {
 }
 
 /// A key that stays is read with its value while its neighbour is removed.
-fn reader_against_remove<N: Node<Ops: SplitInPlace>>(checked: bool) {
+fn reader_against_remove<N: WordNode<Ops: SplitInPlace>>(checked: bool) {
     loom::model(move || {
         let leaf = Arc::new(Leaf::<N>::new(&[(3, 30), (5, 50)]));
         let reader = reading(&leaf, move |leaf| {
@@ -140,7 +140,7 @@ fn reader_against_remove<N: Node<Ops: SplitInPlace>>(checked: bool) {
 }
 
 /// Keys that move to a new leaf are found in one of the two leaves.
-fn reader_against_split<N: Node<Ops: SplitInPlace>>(checked: bool) {
+fn reader_against_split<N: WordNode<Ops: SplitInPlace>>(checked: bool) {
     // Exploring every interleaving of so many steps would take hours.
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));
@@ -247,12 +247,12 @@ fn version_lock(checked: bool) {
             let shadow = Arc::clone(&shadow);
             thread::spawn(move || {
                 let was = shadow.lock.lock();
-                shadow.set_range(KeyRange::from_parts(7, 7));
+                shadow.set_range::<Words>(KeyRange::from_parts(7, 7));
                 shadow.lock.unlock(was, Leave::Ready);
             })
         };
         let version = shadow.lock.optimistic_read();
-        let range = shadow.range();
+        let range = shadow.range::<Words>();
         if !checked || shadow.lock.validate(version) {
             assert_eq!(range.low(), range.width());
             assert_eq!(version.is_ready(), range.low() == 7);
@@ -279,8 +279,8 @@ fn loom_writers_exclude_each_other() {
         let shadow = Arc::new(Shadow::<OfOneLine>::zero());
         let add = |shadow: &Shadow<OfOneLine>| {
             let was = shadow.lock.lock();
-            let low = shadow.range().low();
-            shadow.set_range(KeyRange::from_parts(low + 1, 0));
+            let low = shadow.range::<Words>().low();
+            shadow.set_range::<Words>(KeyRange::from_parts(low + 1, 0));
             shadow.lock.unlock(was, Leave::Ready);
         };
         let writer = {
@@ -289,6 +289,6 @@ fn loom_writers_exclude_each_other() {
         };
         add(&shadow);
         writer.join().unwrap();
-        assert_eq!(shadow.range().low(), 2);
+        assert_eq!(shadow.range::<Words>().low(), 2);
     });
 }

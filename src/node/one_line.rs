@@ -12,7 +12,7 @@ use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT, WordNode, Words};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
@@ -42,15 +42,19 @@ impl<const SLOTS: usize> Node for OneLine<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = Self::LINES as u64 * LINE;
-    const INDEX: IndexKind = IndexKind::Volatile;
 
+    type Keys = Words;
     type Ops = Self;
     type Space = InPlace;
+}
+
+impl<const SLOTS: usize> WordNode for OneLine<SLOTS> {
+    const INDEX: IndexKind = IndexKind::Volatile;
     type Inner = CircularOver<Self>;
 }
 
 // Existing pools have inner nodes of this size.
-const _: () = assert!(<OneLine as Node>::Inner::SLOTS == 32 && <OneLine<7> as Node>::Inner::SLOTS == 4);
+const _: () = assert!(<OneLine as WordNode>::Inner::SLOTS == 32 && <OneLine<7> as WordNode>::Inner::SLOTS == 4);
 
 /// The fingerprints and the count.
 #[derive(Debug)]
@@ -301,7 +305,7 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
         Self::flush_lines(m, at, scattered | scrubbed, Step::NodePrefill);
     }
 
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, border: u64) {
+    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, &border: &u64, _moved: &[Entry]) {
         let used = Self::used(hints);
         hints.edit(|prints| {
             for slot in each(used) {

@@ -3,7 +3,7 @@
 
 use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
-use crate::node::KeyRange;
+use crate::node::Keys;
 use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, hand_over, spin_loop};
 use crate::version;
 
@@ -221,8 +221,7 @@ impl VersionLock {
 #[cfg_attr(not(loom), repr(C, align(32)))]
 pub(crate) struct Shadow<H> {
     pub(crate) lock: VersionLock,
-    low: AtomicU64,
-    width: AtomicU64,
+    range: [AtomicU64; 2],
     pub(crate) hints: H,
 }
 
@@ -230,20 +229,22 @@ pub(crate) struct Shadow<H> {
 unsafe impl<H: Zero> Zero for Shadow<H> {
     fn zero() -> Self {
         let word = || AtomicU64::new(0);
-        Self { lock: VersionLock(word()), low: word(), width: word(), hints: H::zero() }
+        Self { lock: VersionLock(word()), range: [word(), word()], hints: H::zero() }
     }
 }
 
 impl<H> Shadow<H> {
     #[inline]
-    pub(crate) fn range(&self) -> KeyRange {
-        KeyRange::from_parts(self.low.load(Ordering::Relaxed), self.width.load(Ordering::Relaxed))
+    pub(crate) fn range<K: Keys>(&self) -> K::Range {
+        let [one, other] = &self.range;
+        K::range([one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)])
     }
 
     /// Only under the lock.
-    pub(crate) fn set_range(&self, range: KeyRange) {
-        self.low.store(range.low(), Ordering::Relaxed);
-        self.width.store(range.width(), Ordering::Relaxed);
+    pub(crate) fn set_range<K: Keys>(&self, range: K::Range) {
+        let ([one, other], words) = (&self.range, K::words(range));
+        one.store(words[0], Ordering::Relaxed);
+        other.store(words[1], Ordering::Relaxed);
     }
 }
 

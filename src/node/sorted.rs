@@ -8,7 +8,7 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
 use crate::node::layout::{Checked, New};
-use crate::node::{Entry, KeyRange, Node, SLOT};
+use crate::node::{Entry, KeyRange, SLOT, WordNode};
 use crate::sync::{AtomicU32, Ordering};
 use core::ops::Range;
 
@@ -30,7 +30,7 @@ pub(crate) const fn slots_over(bytes: u64) -> usize {
 }
 
 /// The meta word of a node.
-pub(crate) fn meta<N: Node>(level: u16) -> u64 {
+pub(crate) fn meta<N: WordNode>(level: u16) -> u64 {
     u64::from(N::LAYOUT) | u64::from(level) << 16 | NODE
 }
 
@@ -129,7 +129,7 @@ pub trait Geometry: 'static {
 
 /// A sorted layout: where its run lies, how it is searched, and how it changes. [`SortedOps`](super::SortedOps) has the
 /// rest, which all sorted layouts share.
-pub trait Sorted: Node {
+pub trait Sorted: WordNode {
     /// Where the run lies.
     type Geometry: Geometry;
 

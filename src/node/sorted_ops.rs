@@ -112,7 +112,7 @@ impl<N: Sorted> SplitInPlace for SortedOps<N> {
         N::Search::changed(m, at, hints.window(), &hints.probe, before..before + entries.len());
     }
 
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Self::Hints, border: u64) {
+    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Self::Hints, &border: &u64, _moved: &[Entry]) {
         let window = hints.window();
         let (Ok(count) | Err(count)) = N::Search::find(m, at, window, &hints.probe, border);
         hints.set_window(Window { count: count as u16, ..window });

@@ -3,8 +3,8 @@
 //! A layout names one of two types, [`InPlace`] or [`Renewal`], and implements the trait that goes with it. A verb of
 //! the tree that differs between the two is a [`Verb`]: its method is chosen by the type, at compile time.
 
-use super::layout::Layout;
-use super::{Entry, KeyRange, Node};
+use super::layout::{Access, KeysOf, Layout, Range};
+use super::{Entry, Keys, Node, WordNode};
 use crate::medium::{LINE, Medium, Step};
 
 /// What happens to a node without room.
@@ -52,16 +52,25 @@ pub trait SplitInPlace: Layout {
     /// Adds entries beyond the owned range, where they are still empty slots. Overwrites every other empty slot whose
     /// key lies in `wider`, the range that will be owned: keys that a split left behind would otherwise come back.
     /// Flushed.
-    fn prefill<M: Medium>(m: &M, at: u64, hints: &Self::Hints, wider: KeyRange, entries: &[Entry]);
+    fn prefill<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, wider: Range<Self>, entries: &[Entry]);
 
-    /// Forgets the entries from `border` on, which the node no longer owns. If it stores anything, that is durable when
-    /// it returns.
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Self::Hints, border: u64);
+    /// Forgets the entries from `border` on, which the node no longer owns. They are among those that have `moved` to
+    /// the new right neighbour. If it stores anything, that is durable when it returns.
+    fn truncate_after_split<M: Medium>(
+        m: Access<'_, Self, M>,
+        at: u64,
+        hints: &Self::Hints,
+        border: &<KeysOf<Self> as Keys>::Fence,
+        moved: &[Entry],
+    );
 
     /// Inserts an entry or replaces the value of one, at the place that a search returned. Returns, as bits, the lines
     /// of the node that the caller must still flush: a layout whose changes may become durable in any order leaves the
     /// flushes to the caller, which flushes each line once.
-    fn put<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: Result<usize, usize>, entry: Entry) -> u64 {
+    fn put<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: Result<usize, usize>, entry: Entry) -> u64
+    where
+        Self::Node: WordNode,
+    {
         match place {
             Ok(place) => Self::update(m, at, hints, place, entry.1),
             Err(place) => Self::insert(m, at, hints, place, entry),
@@ -73,7 +82,7 @@ pub trait SplitInPlace: Layout {
 }
 
 /// The operations of layouts whose nodes are replaced by new ones.
-pub trait Renew: Layout {
+pub trait Renew: Layout<Node: WordNode> {
     /// How large nodes are.
     type Sizes: Sizes<Self>;
 
@@ -148,7 +157,7 @@ pub trait Sizes<L: Layout> {
     const CLASSES: usize;
 
     /// The size in bytes that the node stores; 0 if it stores none.
-    fn bytes<M: Medium>(m: &M, at: u64) -> u64;
+    fn bytes<M: Medium>(m: Access<'_, L, M>, at: u64) -> u64;
 
     /// The number of slots that a node has in all.
     fn slots(hints: &L::Hints) -> usize;
@@ -157,7 +166,7 @@ pub trait Sizes<L: Layout> {
     fn lines(hints: &L::Hints) -> u32;
 
     /// The number of lines that the new nodes get which replace this one: at most `most`.
-    fn resize<M: Medium>(m: &M, hints: &L::Hints, shared: &Self::Shared, most: u32) -> u32;
+    fn resize<M: Medium>(m: Access<'_, L, M>, hints: &L::Hints, shared: &Self::Shared, most: u32) -> u32;
 
     /// Prepares the hints of a new node, which is one of `heirs` nodes that replace `of`.
     fn inherit(hints: &L::Hints, of: &L::Hints, heirs: usize);
@@ -174,7 +183,7 @@ impl<L: Layout> Sizes<L> for OneSize {
 
     const CLASSES: usize = 1;
 
-    fn bytes<M: Medium>(_m: &M, _at: u64) -> u64 {
+    fn bytes<M: Medium>(_m: Access<'_, L, M>, _at: u64) -> u64 {
         0
     }
 
@@ -187,7 +196,7 @@ impl<L: Layout> Sizes<L> for OneSize {
         (L::Node::BYTES / LINE) as u32
     }
 
-    fn resize<M: Medium>(_m: &M, _hints: &L::Hints, _shared: &(), _most: u32) -> u32 {
+    fn resize<M: Medium>(_m: Access<'_, L, M>, _hints: &L::Hints, _shared: &(), _most: u32) -> u32 {
         (L::Node::BYTES / LINE) as u32
     }
 

@@ -3,7 +3,7 @@
 use super::layout::{Checked, Layout, New};
 use super::linear::LinearOver;
 use super::space::{InPlace, SplitInPlace};
-use super::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, SLOT, unsorted};
+use super::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, SLOT, WordNode, Words, unsorted};
 use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium, Step};
 use crate::sync::{AtomicU64, Ordering};
@@ -21,10 +21,14 @@ impl Node for Plain {
     const NAME: &'static str = "plain";
     const SLOTS: usize = 7;
     const BYTES: u64 = 2 * LINE;
-    const INDEX: IndexKind = IndexKind::Volatile;
 
+    type Keys = Words;
     type Ops = Self;
     type Space = InPlace;
+}
+
+impl WordNode for Plain {
+    const INDEX: IndexKind = IndexKind::Volatile;
     type Inner = LinearOver<Self>;
 }
 
@@ -139,7 +143,7 @@ impl SplitInPlace for Plain {
         m.flush(at, Self::BYTES, Step::NodePrefill);
     }
 
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &AtomicU64, border: u64) {
+    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &AtomicU64, &border: &u64, _moved: &[Entry]) {
         let stays = |slot: &usize| is_used(hints, *slot) && m.load(key_at(at, *slot)) < border;
         hints.store((0..Self::SLOTS).filter(stays).fold(0, |used, slot| used | 1 << slot), Ordering::Relaxed);
     }

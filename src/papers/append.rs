@@ -19,7 +19,7 @@ use crate::memory::{Halves, Zero};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::linear::LinearOver;
 use crate::node::space::{Renew, Renewal, Sizes, Takes};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, last_of_each};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, WordNode, Words, last_of_each};
 use crate::papers::adaptive::{self, Balanced, Strategy, Workload};
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
@@ -46,16 +46,20 @@ impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
     const NAME: &'static str = S::NAME;
     const SLOTS: usize = (LINES - 1) * PER_LINE;
     const BYTES: u64 = LINES as u64 * LINE;
-    const INDEX: IndexKind = if S::COUNTS { IndexKind::Flat } else { IndexKind::FlatFixed };
 
+    type Keys = Words;
     type Ops = Self;
     type Space = Renewal;
+}
+
+impl<const LINES: usize, S: Strategy> WordNode for Append<LINES, S> {
+    const INDEX: IndexKind = if S::COUNTS { IndexKind::Flat } else { IndexKind::FlatFixed };
     type Inner = LinearOver<Self>;
 }
 
 // Existing pools have inner nodes of these sizes.
-const _: () = assert!(<Append<16> as Node>::Inner::SLOTS == 64 && <Append<128> as Node>::Inner::SLOTS == 512);
-const _: () = assert!(<Append<3> as Node>::Inner::SLOTS == 4 && <Append<8> as Node>::Inner::SLOTS == 32);
+const _: () = assert!(<Append<16> as WordNode>::Inner::SLOTS == 64 && <Append<128> as WordNode>::Inner::SLOTS == 512);
+const _: () = assert!(<Append<3> as WordNode>::Inner::SLOTS == 4 && <Append<8> as WordNode>::Inner::SLOTS == 32);
 
 /// The search hints of a leaf.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::node::shift::Shift;
 use crate::node::sorted::{self, HEADER, Sorted};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
-use crate::node::{InNode, IndexKind, LEAST_SLOTS, Node, PER_LINE};
+use crate::node::{InNode, IndexKind, LEAST_SLOTS, Node, PER_LINE, WordNode, Words};
 
 /// What a [`CowSip`] does in addition to Crab-tree's basic scheme.
 pub mod crab {
@@ -99,17 +99,21 @@ impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
-    const INDEX: IndexKind = IndexKind::Volatile;
 
+    type Keys = Words;
     type Ops = SortedOps<Self>;
     type Space = InPlace;
-    type Inner = Self;
 
     const POLICY: Policy = Policy {
         copy_pays: if Self::has(crab::SHIFT_ONLY) { None } else { Some(Self::copy_pays) },
         in_use_at: if Self::has(crab::OWN_SPACE) { None } else { Some(MARK) },
         merges_left: true,
     };
+}
+
+impl<const SLOTS: usize, const OPTIONS: u8> WordNode for CowSip<SLOTS, OPTIONS> {
+    const INDEX: IndexKind = IndexKind::Volatile;
+    type Inner = Self;
 }
 
 impl<const SLOTS: usize, const OPTIONS: u8> Sorted for CowSip<SLOTS, OPTIONS> {

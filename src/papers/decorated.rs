@@ -36,10 +36,14 @@ macro_rules! decorated_node {
             const NAME: &'static str = N::$tag_and_name.1;
             const SLOTS: usize = N::SLOTS;
             const BYTES: u64 = N::BYTES;
-            const INDEX: $crate::node::IndexKind = $crate::node::IndexKind::Persistent;
 
+            type Keys = $crate::node::Words;
             type Ops = $crate::node::sorted_ops::SortedOps<Self>;
             type Space = $crate::node::space::InPlace;
+        }
+
+        impl<N: Decorated> $crate::node::WordNode for $layout<N> {
+            const INDEX: $crate::node::IndexKind = $crate::node::IndexKind::Persistent;
             type Inner = Self;
         }
 

@@ -21,7 +21,9 @@ use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, PER_LINE, SLOT, slots, sorted};
+use crate::node::{
+    Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, PER_LINE, SLOT, WordNode, Words, slots, sorted,
+};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries, 32 at most: two lines flushed and two fences per insert, one of each per update
@@ -50,10 +52,14 @@ impl<const SLOTS: usize> Node for Fingerprint<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(SLOTS);
-    const INDEX: IndexKind = IndexKind::Volatile;
 
+    type Keys = Words;
     type Ops = Self;
     type Space = InPlace;
+}
+
+impl<const SLOTS: usize> WordNode for Fingerprint<SLOTS> {
+    const INDEX: IndexKind = IndexKind::Volatile;
     type Inner = Linear<SLOTS>;
 }
 
@@ -217,7 +223,7 @@ impl<const SLOTS: usize> SplitInPlace for Fingerprint<SLOTS> {
         hints.store(used, Ordering::Relaxed);
     }
 
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &AtomicU64, border: u64) {
+    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &AtomicU64, &border: &u64, _moved: &[Entry]) {
         let stays = each(hints.load(Ordering::Relaxed)).filter(|&slot| slots::key(m, at, slot) < border);
         let used = stays.fold(0, |used, slot| used | 1 << slot);
         // Crash: the bits of slots that are not owned; the next recovery clears them. They must be clear before one of

@@ -18,7 +18,7 @@ use crate::node::slots::{self, key_at, value_at};
 use crate::node::sorted::{self, Changes, HEADER, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
-use crate::node::{Entry, IndexKind, KeyRange, LEAST_SLOTS, Node, SLOT};
+use crate::node::{Entry, IndexKind, KeyRange, LEAST_SLOTS, Node, SLOT, WordNode, Words};
 use core::ops::Range;
 
 /// A sorted node of `SLOTS` entries from slot 0 on. Before each change, all entries are copied to a log.
@@ -41,10 +41,14 @@ impl<const SLOTS: usize> Node for Logged<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = sorted::bytes(2 * SLOTS);
-    const INDEX: IndexKind = IndexKind::Persistent;
 
+    type Keys = Words;
     type Ops = SortedOps<Self>;
     type Space = InPlace;
+}
+
+impl<const SLOTS: usize> WordNode for Logged<SLOTS> {
+    const INDEX: IndexKind = IndexKind::Persistent;
     type Inner = Self;
 }
 

@@ -19,7 +19,7 @@ use crate::memory::Halves;
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::sorted::HEADER;
 use crate::node::space::{OneSize, Renew, Renewal, Takes};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node};
+use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, WordNode, Words};
 use crate::search::partition;
 
 /// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.
@@ -47,10 +47,14 @@ impl<const SLOTS: usize> Node for Versioned<SLOTS> {
         SLOTS
     };
     const BYTES: u64 = (HEADER + SLOTS as u64 * ENTRY).next_multiple_of(LINE);
-    const INDEX: IndexKind = IndexKind::Persistent;
 
+    type Keys = Words;
     type Ops = Self;
     type Space = Renewal;
+}
+
+impl<const SLOTS: usize> WordNode for Versioned<SLOTS> {
+    const INDEX: IndexKind = IndexKind::Persistent;
     type Inner = Linear<SLOTS>;
 }
 

@@ -1,16 +1,17 @@
 //! Inserting many entries under one fence.
 
+use super::directory::Directory;
 use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::index::GROUP;
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, Node, Renew, Space, SplitInPlace, Verb, last_of_each};
+use crate::node::{Entry, Renew, Space, SplitInPlace, Verb, WordNode, last_of_each};
 
 /// A batch under way. Its leaves stay locked until their changes are durable, so that no reader sees what a crash could
 /// take back.
-struct Batch<'t, N: Node, M: Medium> {
+struct Batch<'t, N: WordNode, M: Medium> {
     tree: &'t TreeState<N, M>,
     /// From left to right.
     held: Vec<Held<'t, N>>,
@@ -22,13 +23,13 @@ struct Batch<'t, N: Node, M: Medium> {
 }
 
 /// A leaf of a batch.
-struct Held<'t, N: Node> {
+struct Held<'t, N: WordNode> {
     leaf: Locked<'t, N>,
     /// The lines that must still be flushed, as a bitmask.
     dirty: u64,
 }
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: WordNode, M: Medium> TreeState<N, M> {
     /// Inserts entries in ascending order of their keys; of equal keys, the last one counts. Returns how many are new.
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64, Fault> {
         self.pool.owned()?;
@@ -38,12 +39,12 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 }
 
 /// Inserts entries whose keys ascend. Returns how many are new.
-struct InsertAll<'t, N: Node, M: Medium> {
+struct InsertAll<'t, N: WordNode, M: Medium> {
     tree: &'t TreeState<N, M>,
     entries: &'t [Entry],
 }
 
-impl<N: Node, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
+impl<N: WordNode, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
     type Output = Result<u64, Fault>;
 
     fn in_place(self) -> Result<u64, Fault>
@@ -55,7 +56,7 @@ impl<N: Node, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
         let result = entries.chunks(GROUP).try_for_each(|group| batch.insert_group(group));
         batch.settle();
         for (low, at) in std::mem::take(&mut batch.to_post) {
-            tree.lag(tree.post(low, at));
+            tree.lag(tree.post(low, at, at));
         }
         result.map(|()| batch.inserted)
     }
@@ -73,7 +74,7 @@ impl<N: Node, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
     }
 }
 
-impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
+impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     fn insert_group(&mut self, group: &[Entry]) -> Result<(), Fault> {
         let leaves = &self.tree.leaves;
         let mut keys = [0; GROUP];
@@ -144,7 +145,7 @@ impl<'t, N: Node<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     }
 }
 
-impl<N: Node, M: Medium> Batch<'_, N, M> {
+impl<N: WordNode, M: Medium> Batch<'_, N, M> {
     /// Counts the new entries and makes them visible to other threads.
     fn publish(&mut self) {
         let new = self.inserted - std::mem::replace(&mut self.counted, self.inserted);
@@ -156,7 +157,7 @@ impl<N: Node, M: Medium> Batch<'_, N, M> {
     }
 }
 
-impl<N: Node, M: Medium> Drop for Batch<'_, N, M> {
+impl<N: WordNode, M: Medium> Drop for Batch<'_, N, M> {
     /// If the medium has panicked, the inserted entries are there all the same.
     fn drop(&mut self) {
         self.publish();

@@ -1,40 +1,42 @@
 //! Replacing a whole chain at once: bulk load and clear.
 
-use super::TreeState;
-use crate::chain::Chain;
+use super::directory::Directory;
+use super::keys::TreeKeys;
+use super::{TreeNode, TreeState};
+use crate::chain::{self, Chain};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, KeyRange, Node};
+use crate::node::{Entry, FenceOf, Node};
 use crate::pool::blocks::Taken;
 use crate::sync::Ordering;
 
 /// A chain that nothing points to yet. If it is dropped before it is published, because of an error or a panic of the
 /// caller's iterator, it gives its blocks back.
-struct Draft<'t, N: Node, M: Medium> {
+struct Draft<'t, N: TreeNode, M: Medium> {
     chain: &'t Chain<N, M>,
-    /// Lows and offsets, from left to right, including the tail.
+    /// Names and offsets, from left to right, including the tail.
     leaves: Vec<(u64, u64)>,
     /// The next leaf. It is written once the block of its right neighbour is known.
-    pending: Option<Pending>,
+    pending: Option<Pending<N>>,
     entries: u64,
     published: bool,
 }
 
 /// A leaf to be written.
-struct Pending {
-    low: u64,
+struct Pending<N: Node> {
+    fence: FenceOf<N>,
     block: Taken,
     entries: Vec<Entry>,
 }
 
-impl<'t, N: Node, M: Medium> Draft<'t, N, M> {
+impl<'t, N: TreeNode, M: Medium> Draft<'t, N, M> {
     fn new(chain: &'t Chain<N, M>) -> Self {
         Self { chain, leaves: Vec::new(), pending: None, entries: 0, published: false }
     }
 }
 
-impl<N: Node, M: Medium> Drop for Draft<'_, N, M> {
+impl<N: TreeNode, M: Medium> Drop for Draft<'_, N, M> {
     fn drop(&mut self) {
         if !self.published && !self.chain.medium().forked() {
             self.leaves.iter().for_each(|&(_, at)| self.chain.discard(at));
@@ -43,11 +45,14 @@ impl<N: Node, M: Medium> Drop for Draft<'_, N, M> {
     }
 }
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+/// A key and a value, in the caller's memory.
+type Pair<N> = (<<N as Node>::Keys as TreeKeys>::Owned, u64);
+
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Entries per leaf of a loaded chain. A few slots stay empty for later inserts.
     const FILL: usize = N::SLOTS - N::SLOTS / 16;
 
-    pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Entry, Fault>>) -> Result<u64, Fault> {
+    pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Pair<N>, Fault>>) -> Result<u64, Fault> {
         self.pool.owned()?;
         if self.has_entry() {
             return Err(ErrorKind::NotEmpty { tree: self.name.clone() }.into());
@@ -64,64 +69,74 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     /// returns, and nothing points to it.
     pub(super) fn lay_out(&self) -> Result<u64, Fault> {
         let mut draft = self.draft(std::iter::empty())?;
-        let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
-        self.directory.learn(listed)?;
+        self.directory.learn(listed::<N>(&draft.leaves))?;
         draft.published = true;
         self.take_over(&draft);
         Ok(self.head())
     }
 
-    /// Writes a chain of leaves and its tail. It is durable when this returns, and nothing points to it.
-    fn draft(&self, entries: impl Iterator<Item = Result<Entry, Fault>>) -> Result<Draft<'_, N, M>, Fault> {
+    /// Writes a chain of leaves, with its tail if it has one. It is durable when this returns, and nothing points to it.
+    fn draft(&self, entries: impl Iterator<Item = Result<Pair<N>, Fault>>) -> Result<Draft<'_, N, M>, Fault> {
         let m = self.medium();
         let mut draft = Draft::new(&self.leaves);
-        let mut chunk: Vec<Entry> = Vec::with_capacity(Self::FILL);
-        let mut last = None;
-        let mut tail = None;
-        for entry in entries {
-            let (key, value) = entry?;
-            if last.replace(key).is_some_and(|last| key <= last) {
+        let mut chunk: Vec<Pair<N>> = Vec::with_capacity(Self::FILL);
+        let mut tail = Vec::new();
+        let mut fence = N::Keys::first_fence();
+        for pair in entries {
+            let pair = pair?;
+            if chunk.last().is_some_and(|(last, _)| !N::Keys::ascend(last, &pair.0)) || !tail.is_empty() {
                 return Err(ErrorKind::Unsorted { position: draft.entries }.into());
             }
             draft.entries += 1;
-            if key == u64::MAX {
-                // This can only be the last entry.
-                tail = Some((key, value));
+            if N::Keys::is_of_tail(&pair.0) {
+                tail.push(pair);
                 continue;
             }
-            if chunk.len() == Self::FILL {
-                self.append(&mut draft, std::mem::replace(&mut chunk, Vec::with_capacity(Self::FILL)))?;
+            chunk.push(pair);
+            if chunk.len() > Self::FILL {
+                // The last one begins the next leaf, and the one before it tells where that leaf begins.
+                let first = chunk.split_off(Self::FILL);
+                let next = N::Keys::fence(&chunk[Self::FILL - 1].0, &first[0].0);
+                let full = std::mem::replace(&mut chunk, first);
+                chunk.reserve(Self::FILL);
+                self.append(&mut draft, std::mem::replace(&mut fence, next), full)?;
             }
-            chunk.push((key, value));
         }
-        self.append(&mut draft, chunk)?;
+        self.append(&mut draft, fence, chunk)?;
         // This checks once more who owns the pool. After it, no more entries are drawn.
-        self.append_from(&mut draft, u64::MAX, tail.into_iter().collect())?;
-        self.write_pending(&mut draft, 0)?;
+        if let Some(fence) = N::Keys::tail_fence() {
+            self.append(&mut draft, fence, tail)?;
+        }
+        self.write_pending(&mut draft, None)?;
         // Crash: leaves that nothing points to.
         m.fence(Step::BulkFill);
         Ok(draft)
     }
 
-    fn append(&self, draft: &mut Draft<'_, N, M>, entries: Vec<Entry>) -> Result<(), Fault> {
-        let low = if draft.pending.is_none() { 0 } else { entries[0].0 };
-        self.append_from(draft, low, entries)
-    }
-
-    fn append_from(&self, draft: &mut Draft<'_, N, M>, low: u64, entries: Vec<Entry>) -> Result<(), Fault> {
+    fn append(&self, draft: &mut Draft<'_, N, M>, fence: FenceOf<N>, pairs: Vec<Pair<N>>) -> Result<(), Fault> {
         // Checked here, because drawing the entries may run any code.
         self.pool.owned()?;
+        let (fence, entries) = N::Keys::stored(fence, pairs);
         let block = self.leaves.take_first()?;
-        let written = self.write_pending(draft, block.at);
-        draft.pending = Some(Pending { low, block, entries });
+        let written = self.write_pending(draft, Some((&fence, block.at)));
+        draft.pending = Some(Pending { fence, block, entries });
         written
     }
 
-    /// Writes the leaf that waits for the offset of its right neighbour. Flushed, but not fenced.
-    fn write_pending(&self, draft: &mut Draft<'_, N, M>, next: u64) -> Result<(), Fault> {
-        let Some(Pending { low, block, entries }) = draft.pending.take() else { return Ok(()) };
-        let leaf = self.leaves.fill_first(block, KeyRange::new(low, u64::MAX), next, &entries)?;
-        draft.leaves.push((low, leaf.at));
+    /// Writes the leaf that waits for its right neighbour. Flushed, but not fenced.
+    fn write_pending(&self, draft: &mut Draft<'_, N, M>, next: Option<(&FenceOf<N>, u64)>) -> Result<(), Fault> {
+        let Some(Pending { fence, block, entries }) = draft.pending.take() else { return Ok(()) };
+        let leaf = self.leaves.fill_first(
+            block,
+            chain::Draft {
+                level: 0,
+                fence: &fence,
+                range: N::Keys::between(&fence, next.map(|(fence, _)| fence)),
+                next: next.map_or(0, |(_, at)| at),
+                entries: &entries,
+            },
+        )?;
+        draft.leaves.push((self.leaves.name(leaf.at), leaf.at));
         // A late reader may still know the block as another leaf. It must not read this one yet.
         if !is_left_out(Validation::Hidden) {
             self.leaves.mark_dead(leaf);
@@ -133,8 +148,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     fn publish(&self, mut draft: Draft<'_, N, M>, only_if_empty: bool) -> Result<u64, Fault> {
         let _restructuring = self.restructuring.lock();
         self.replace(&mut draft, only_if_empty)?;
-        let (_, listed) = draft.leaves.split_last().expect("a chain has a tail");
-        self.lag(self.directory.learn(listed));
+        self.lag(self.directory.learn(listed::<N>(&draft.leaves)));
         Ok(draft.entries)
     }
 
@@ -160,8 +174,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.root.set_head(m, draft.leaves[0].1);
         self.take_over(draft);
         for leaf in old {
-            if self.records.is_some() {
-                self.retire(self.leaves.entries(&leaf).into_iter().map(|(_, record)| record));
+            if self.leaves.records.is_some() {
+                self.retire(self.leaves.entries(&leaf).into_iter().map(|(_, value)| N::Keys::record(value)));
             }
             self.leaves.free(leaf);
         }
@@ -172,12 +186,16 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     fn take_over(&self, draft: &Draft<'_, N, M>) {
         // This comes before the new leaves can be written to.
         self.leaves.count.set(draft.entries);
-        let highs = draft.leaves.iter().skip(1).map(|&(high, _)| high).chain([u64::MAX]);
-        for (&(low, at), high) in draft.leaves.iter().zip(highs) {
+        for &(_, at) in &draft.leaves {
             delay();
-            self.leaves.publish(at, KeyRange::new(low, high));
+            self.leaves.publish(at);
         }
         delay();
         self.head.store(draft.leaves[0].1, Ordering::Release);
     }
+}
+
+/// The leaves that an index lists: all but the tail.
+fn listed<N: TreeNode>(leaves: &[(u64, u64)]) -> &[(u64, u64)] {
+    &leaves[..leaves.len() - usize::from(N::Keys::tail_fence().is_some())]
 }

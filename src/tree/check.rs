@@ -1,13 +1,13 @@
 //! Checking a tree: verifies every invariant of docs/design.md, without storing anything.
 
-use super::TreeState;
 use super::describe::describe;
+use super::directory::Directory;
+use super::keys::TreeKeys;
+use super::{TreeNode, TreeState};
 use crate::chain::{Chain, Links};
 use crate::error::{Broken, Fault, Result};
-use crate::index::{built_volatile, check_persistent};
 use crate::medium::Medium;
-use crate::node::{Checked, IndexKind, Layout, Node};
-use crate::papers::built_flat;
+use crate::node::{Checked, IndexKind, Keys, Layout};
 use crate::papers::registry::with_layout;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::{Records, extent};
@@ -57,12 +57,12 @@ impl Report {
     }
 }
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     pub(crate) fn check(&self) -> Report {
         let mut report = Report { trees: 1, ..Report::default() };
         let kind = self.directory.kind();
         let Used { leaves: used, records } =
-            check_tree::<N, M>(&self.pool, self.root, kind, self.records.is_some(), &mut report);
+            check_tree::<N, M>(&self.pool, self.root, kind, self.leaves.records.is_some(), &mut report);
         if report.is_clean() && report.entries != self.len() {
             report.add(Broken::new(self.root.head_at(), "the number of entries is not what is counted"));
         }
@@ -79,7 +79,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         self.check_free_records(&records, &mut report);
         let segments = &self.pool.segments;
         let extents = segments.owned(self.root.slot, SegmentKind::Extent, 0);
-        let retired = self.records.as_ref().map_or_else(Vec::new, Records::retired);
+        let retired = self.leaves.records.as_ref().map_or_else(Vec::new, Records::retired);
         let image = self.image_at.load(Ordering::Relaxed);
         let lost = |head: &&u32| {
             let at = segments.start(**head);
@@ -96,10 +96,10 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 }
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Checks that each block of records is either in use, free or retired.
     fn check_free_records(&self, used: &HashSet<u64>, report: &mut Report) {
-        let Some(records) = &self.records else { return };
+        let Some(records) = &self.leaves.records else { return };
         let segments = &self.pool.segments;
         let is_block = |at: &u64| {
             let entry = segments.of(*at).and_then(|segment| segments.entry(segment));
@@ -131,7 +131,7 @@ pub(crate) struct Used {
 }
 
 /// Checks one tree as it lies in the pool.
-pub(crate) fn check_tree<N: Node, M: Medium>(
+pub(crate) fn check_tree<N: TreeNode, M: Medium>(
     pool: &Arc<PoolState<M>>,
     root: Root,
     index: IndexKind,
@@ -143,7 +143,6 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
     let records = has_records.then(|| Records::new(&pool.segments, root.slot));
     let mut used = Used::default();
     let mut leaves = Vec::new();
-    let mut last_low = None;
     let walk = |report: &mut Report| -> Result<(), Broken> {
         let mut at = Some(chain.accept(root.head(m), root.head_at())?);
         while let Some(here) = at {
@@ -151,21 +150,23 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
                 return Err(Broken::new(here, "N1: a leaf has level 0"));
             }
             let range = chain.range_of(here)?;
-            if last_low.is_none() && range.low() != 0 {
+            if leaves.is_empty() && !N::Keys::is_first(range) {
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
-            last_low = Some(range.low());
             used.leaves.insert(here);
-            leaves.push((range.low(), here));
+            leaves.push((chain.name(here), here));
             report.leaves += 1;
             chain.fits(here)?;
             let mut broken = Vec::new();
-            if let Some(Checked { entries, pair }) = N::Ops::check(m, here, range, &mut |b| broken.push(b)) {
+            if let Some(Checked { entries, pair }) =
+                N::Ops::check::<M>(chain.access(), here, range, &mut |b| broken.push(b))
+            {
                 report.unfinished += u64::from(pair.is_some());
                 report.entries += entries.len() as u64 - u64::from(pair.is_some());
                 if let Some(records) = &records {
                     let counts = |i: usize| pair.is_none_or(|first| i != first && i != first + 1);
-                    for (_, (_, record)) in entries.into_iter().enumerate().filter(|(i, _)| counts(*i)) {
+                    for (_, (_, value)) in entries.into_iter().enumerate().filter(|(i, _)| counts(*i)) {
+                        let record = N::Keys::record(value);
                         if let Err(b) = records.reading(m, &pool.segments).check(record) {
                             broken.push(b);
                         }
@@ -181,23 +182,15 @@ pub(crate) fn check_tree<N: Node, M: Medium>(
         Ok(())
     };
     let mut walk = walk;
-    match walk(report) {
-        Err(broken) => report.add(broken),
-        Ok(()) if last_low != Some(u64::MAX) => {
-            report.add(Broken::new(root.head_at(), "N1: the chain ends with the leaf that owns MAX"));
-        }
-        Ok(()) => {
-            leaves.pop();
-            let (above, bytes) = match index {
-                IndexKind::Volatile => built_volatile(leaves.len()),
-                IndexKind::Flat | IndexKind::FlatFixed => built_flat(leaves.len()),
-                IndexKind::Persistent => {
-                    (check_persistent::<N::Inner, M>(pool, root, &leaves, &mut |broken| report.add(broken)), 0)
-                }
-            };
-            report.height = report.height.max(above + 1);
-            report.memory += bytes + used.leaves.len() as u64 * Chain::<N, M>::SHADOW;
-        }
+    let whole = walk(report);
+    if let Err(broken) = whole {
+        report.add(broken);
+    } else if N::Keys::cut_tail(&mut leaves).is_none() {
+        report.add(Broken::new(root.head_at(), "N1: the chain ends with the leaf that owns MAX"));
+    } else {
+        let (above, bytes) = N::check_index(pool, root, index, &leaves, &mut |broken| report.add(broken));
+        report.height = report.height.max(above + 1);
+        report.memory += bytes + used.leaves.len() as u64 * Chain::<N, M>::SHADOW;
     }
     used
 }

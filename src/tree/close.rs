@@ -10,12 +10,12 @@
 //! root entry names it (R2). The nodes of the image have checksums of their own and are read on demand. So an open only
 //! reads the head, and the extent stays until the next close, which knows all nodes or copies them.
 
-use super::TreeState;
+use super::directory::Directory;
+use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::Fault;
 use crate::index::{Source, Top};
 use crate::medium::{Medium, Step};
-use crate::node::Node;
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::format::crc;
@@ -28,11 +28,11 @@ use std::sync::Arc;
 /// Stands for the number of entries if nobody has asked for it since a crash.
 const UNCOUNTED: u64 = u64::MAX;
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// All classes of blocks that the tree has, in the order of the record.
     fn classes(&self) -> impl Iterator<Item = &Blocks> {
-        let inner = self.directory.upper().into_iter().flat_map(|upper| upper.chain().blocks());
-        let records = self.records.iter().flat_map(|records| records.classes());
+        let inner = self.directory.blocks();
+        let records = self.leaves.records.iter().flat_map(|records| records.classes());
         self.leaves.blocks().iter().chain(inner).chain(records)
     }
 
@@ -150,7 +150,7 @@ fn class_word(class: &Blocks) -> u64 {
     u64::from(entry.unit) << 32 | entry.kind as u64
 }
 
-impl<N: Node, M: Medium> Drop for TreeState<N, M> {
+impl<N: TreeNode, M: Medium> Drop for TreeState<N, M> {
     /// Runs when the last handle is dropped: nobody reads or writes the tree any more.
     fn drop(&mut self) {
         // A forked child has nothing to close, and any lock may be held by a thread that exists only in the parent.
@@ -160,7 +160,7 @@ impl<N: Node, M: Medium> Drop for TreeState<N, M> {
         // Threads that wait for the tree are woken even if closing it panics.
         let _closed = Closing(&self.pool, self.root.slot);
         if self.head() != 0 && self.fault.get().is_none() && !std::thread::panicking() {
-            if let Some(records) = &mut self.records {
+            if let Some(records) = &mut self.leaves.records {
                 // Retired records are in no list of free blocks yet.
                 records.settle(&self.pool.medium, &self.pool.segments);
             }

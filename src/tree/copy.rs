@@ -2,13 +2,14 @@
 //! cheaper.
 
 use super::TreeState;
+use super::directory::Directory;
 use super::replace::{Left, Parts, parts};
 use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::node::{Entry, InNode, Node};
+use crate::node::{Entry, InNode, WordNode};
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: WordNode, M: Medium> TreeState<N, M> {
     /// Makes a change by copying the leaf, if that costs less. Otherwise, or if another thread is in the way, returns
     /// the leaf.
     #[inline(always)]

@@ -1,29 +1,93 @@
-//! The index of a tree, of whichever kind it is.
+//! The index of a tree.
 
+#![allow(private_interfaces, reason = "no other crate can name these traits")]
+
+use super::TreeNode;
 use crate::error::Fault;
 use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Top, VolatileIndex, image_of};
 use crate::medium::Medium;
-use crate::node::{IndexKind, Node};
+use crate::node::{IndexKind, KeyRange, RangeOf, RefOf, WordNode};
 use crate::papers::{FlatIndex, Rebuilds};
+use crate::pool::blocks::Blocks;
 
-/// An index of any kind, in use. The tree ensures that only one thread changes it at a time.
+/// The index of a tree with leaves of the layout `N`. The tree ensures that only one thread changes it at a time. A leaf
+/// is known to it by its [name](crate::node::Keys::name).
+pub trait Directory<N: TreeNode>: Send + Sync + Sized {
+    /// A leaf that was found at once.
+    type Hint<'d>: Copy
+    where
+        Self: 'd;
+
+    /// The kind of index.
+    fn kind(&self) -> IndexKind;
+
+    /// A leaf from which to start the search for a key; `None` means to start at the head.
+    fn floor(&self, key: RefOf<'_, N>) -> Option<u64>;
+
+    /// The same, but only if an index in memory finds it on the first try.
+    fn floor_at_once(&self, key: RefOf<'_, N>) -> Option<Self::Hint<'_>>;
+
+    /// The same for up to [`GROUP`] keys.
+    fn floors_at_once(&self, keys: &[RefOf<'_, N>]) -> [Option<Self::Hint<'_>>; GROUP];
+
+    /// The offset of a leaf that was found.
+    fn leaf(hint: Self::Hint<'_>) -> u64;
+
+    /// Whether a leaf that was found owns the key, given the range that it has now. It may own the key even if this says
+    /// no.
+    fn owns(hint: Self::Hint<'_>, range: RangeOf<N>, key: RefOf<'_, N>) -> bool;
+
+    /// The leaf and probably those after it, if an index in memory finds it on the first try.
+    fn run_at_once(&self, key: RefOf<'_, N>) -> Option<[u64; RUN]>;
+
+    /// Adds a leaf. If this fails, the index lags, which does no harm.
+    fn post(&self, name: u64, leaf: u64) -> Result<(), Fault>;
+
+    /// Whether a leaf may be unlinked by its left neighbour.
+    fn may_withdraw(&self, name: u64) -> Result<bool, Fault>;
+
+    /// Forgets a leaf, durably, before it leaves the chain. Returns true if this took a fence, which also makes
+    /// everything flushed before it durable.
+    fn withdraw(&self, name: u64) -> Result<bool, Fault>;
+
+    /// Forgets all leaves, durably, before the chain is replaced.
+    fn reset(&self) -> Result<(), Fault>;
+
+    /// Learns all leaves of a chain, given in order with the head first.
+    fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault>;
+
+    /// An image of all leaves that an index in memory knows. It has no leaves if the index cannot tell.
+    fn image(&self) -> (Vec<u64>, Top);
+
+    /// Takes over the image that an index of the same kind made; `source` provides its nodes. Returns false if the image
+    /// turns out to be damaged.
+    fn restore(&self, top: Top, source: Source) -> bool;
+
+    /// Whether nodes are still taken from the image after it was [restored](Self::restore).
+    fn keeps_image(&self) -> bool;
+
+    /// Whether an index in memory turned out to be damaged in the pool, so that it must learn all leaves again.
+    fn is_lost(&self) -> bool;
+
+    /// Bytes of memory that the index takes.
+    fn memory(&self) -> u64;
+
+    /// Whether the index lies in the pool, where other threads may write to what is read.
+    fn is_in_pool(&self) -> bool;
+
+    /// The blocks of an index that lies in the pool.
+    fn blocks(&self) -> &[Blocks];
+}
+
+/// An index of words, of any kind.
 #[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
-pub(crate) enum Directory<N: Node, M: Medium> {
+pub enum WordDirectory<N: WordNode, M: Medium> {
     Volatile(VolatileIndex),
     Persistent(PersistentIndex<N::Inner, M>),
     Flat(FlatIndex),
 }
 
-impl<N: Node, M: Medium> Directory<N, M> {
-    pub(crate) fn kind(&self) -> IndexKind {
-        match self {
-            Self::Volatile(_) => IndexKind::Volatile,
-            Self::Persistent(_) => IndexKind::Persistent,
-            Self::Flat(separators) if separators.is_adaptive() => IndexKind::Flat,
-            Self::Flat(_) => IndexKind::FlatFixed,
-        }
-    }
-
+impl<N: WordNode, M: Medium> WordDirectory<N, M> {
     /// An index for at most `leaves` leaves.
     pub(crate) fn volatile(leaves: u64) -> std::io::Result<Self> {
         VolatileIndex::new(leaves).map(Self::Volatile)
@@ -38,78 +102,10 @@ impl<N: Node, M: Medium> Directory<N, M> {
         Self::Persistent(upper)
     }
 
-    /// A leaf from which to start the search for a key; `None` means to start at the head.
-    #[inline]
-    pub(crate) fn floor(&self, key: u64) -> Option<u64> {
-        match self {
-            Self::Volatile(separators) => separators.floor(key),
-            Self::Persistent(upper) => upper.floor(key),
-            Self::Flat(separators) => separators.floor(key),
-        }
-    }
-
-    /// The same, but only if an index in memory finds it on the first try.
-    #[inline(always)]
-    pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
-        match self {
-            Self::Volatile(separators) => separators.floor_at_once(key),
-            Self::Persistent(_) => None,
-            Self::Flat(separators) => separators.floor_at_once(key),
-        }
-    }
-
-    /// The same for up to [`GROUP`] keys.
-    #[inline]
-    pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
-        match self {
-            Self::Volatile(separators) => separators.floors_at_once(keys),
-            Self::Persistent(_) => [None; GROUP],
-            Self::Flat(separators) => separators.floors_at_once(keys),
-        }
-    }
-
-    /// The leaf and probably those after it, if an index in memory finds it on the first try.
-    #[inline]
-    pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
-        match self {
-            Self::Volatile(separators) => separators.run_at_once(key),
-            Self::Persistent(_) => None,
-            Self::Flat(separators) => separators.run_at_once(key),
-        }
-    }
-
-    /// Adds a leaf. If this fails, the index lags, which does no harm.
-    pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<(), Fault> {
-        self.change(|memory| memory.post(low, leaf), |upper| upper.post(low, leaf))
-    }
-
     /// Replaces the leaf of `low` by another one, durably, before that leaf replaces it in the chain. Returns true if
     /// this took a fence, which also makes everything flushed before it durable.
     pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool, Fault> {
         self.change(|memory| memory.post(low, leaf), |upper| upper.repoint(low, leaf))
-    }
-
-    /// Whether the leaf that begins at `low` may be unlinked by its left neighbour.
-    pub(crate) fn may_withdraw(&self, low: u64) -> Result<bool, Fault> {
-        self.upper().map_or(Ok(true), |upper| upper.may_withdraw(low))
-    }
-
-    /// Forgets a leaf, durably, before it leaves the chain. Returns true as [`repoint`](Self::repoint) does.
-    pub(crate) fn withdraw(&self, low: u64) -> Result<bool, Fault> {
-        let forget = |memory: &dyn InMemory| {
-            memory.withdraw(low);
-        };
-        self.change(forget, |upper| upper.withdraw(low))
-    }
-
-    /// Forgets all leaves, durably, before the chain is replaced.
-    pub(crate) fn reset(&self) -> Result<(), Fault> {
-        self.change(|memory| memory.learn(&[]), PersistentIndex::reset)
-    }
-
-    /// Learns all leaves of a chain, given in order with the head first.
-    pub(crate) fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
-        self.change(|memory| memory.learn(leaves), |upper| upper.repair(leaves))
     }
 
     /// Changes the index, of whichever kind it is.
@@ -126,8 +122,106 @@ impl<N: Node, M: Medium> Directory<N, M> {
         Ok(R::default())
     }
 
-    /// An image of all leaves that an index in memory knows. It has no leaves if the index cannot tell.
-    pub(crate) fn image(&self) -> (Vec<u64>, Top) {
+    /// What a flat index has spent on rebuilds.
+    pub(crate) fn rebuilds(&self) -> Rebuilds {
+        match self {
+            Self::Volatile(_) | Self::Persistent(_) => Rebuilds::default(),
+            Self::Flat(separators) => separators.rebuilds(),
+        }
+    }
+
+    /// The persistent index, if the index is one.
+    pub(crate) fn upper(&self) -> Option<&PersistentIndex<N::Inner, M>> {
+        match self {
+            Self::Volatile(_) | Self::Flat(_) => None,
+            Self::Persistent(upper) => Some(upper),
+        }
+    }
+}
+
+impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
+    /// The offset of the leaf, which knows by itself what it owns.
+    type Hint<'d> = u64;
+
+    fn kind(&self) -> IndexKind {
+        match self {
+            Self::Volatile(_) => IndexKind::Volatile,
+            Self::Persistent(_) => IndexKind::Persistent,
+            Self::Flat(separators) if separators.is_adaptive() => IndexKind::Flat,
+            Self::Flat(_) => IndexKind::FlatFixed,
+        }
+    }
+
+    #[inline]
+    fn floor(&self, key: u64) -> Option<u64> {
+        match self {
+            Self::Volatile(separators) => separators.floor(key),
+            Self::Persistent(upper) => upper.floor(key),
+            Self::Flat(separators) => separators.floor(key),
+        }
+    }
+
+    #[inline(always)]
+    fn floor_at_once(&self, key: u64) -> Option<u64> {
+        match self {
+            Self::Volatile(separators) => separators.floor_at_once(key),
+            Self::Persistent(_) => None,
+            Self::Flat(separators) => separators.floor_at_once(key),
+        }
+    }
+
+    #[inline]
+    fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
+        match self {
+            Self::Volatile(separators) => separators.floors_at_once(keys),
+            Self::Persistent(_) => [None; GROUP],
+            Self::Flat(separators) => separators.floors_at_once(keys),
+        }
+    }
+
+    #[inline(always)]
+    fn leaf(hint: u64) -> u64 {
+        hint
+    }
+
+    #[inline(always)]
+    fn owns(_hint: u64, range: KeyRange, key: u64) -> bool {
+        range.contains(key)
+    }
+
+    #[inline]
+    fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
+        match self {
+            Self::Volatile(separators) => separators.run_at_once(key),
+            Self::Persistent(_) => None,
+            Self::Flat(separators) => separators.run_at_once(key),
+        }
+    }
+
+    fn post(&self, low: u64, leaf: u64) -> Result<(), Fault> {
+        self.change(|memory| memory.post(low, leaf), |upper| upper.post(low, leaf))
+    }
+
+    fn may_withdraw(&self, low: u64) -> Result<bool, Fault> {
+        self.upper().map_or(Ok(true), |upper| upper.may_withdraw(low))
+    }
+
+    fn withdraw(&self, low: u64) -> Result<bool, Fault> {
+        let forget = |memory: &dyn InMemory| {
+            memory.withdraw(low);
+        };
+        self.change(forget, |upper| upper.withdraw(low))
+    }
+
+    fn reset(&self) -> Result<(), Fault> {
+        self.change(|memory| memory.learn(&[]), PersistentIndex::reset)
+    }
+
+    fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
+        self.change(|memory| memory.learn(leaves), |upper| upper.repair(leaves))
+    }
+
+    fn image(&self) -> (Vec<u64>, Top) {
         let mut leaves = Vec::new();
         let whole = match self {
             Self::Volatile(separators) => separators.for_each(|low, leaf| leaves.push((low, leaf))),
@@ -140,9 +234,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         image_of(leaves)
     }
 
-    /// Takes over the image that an index of the same kind made; `source` provides its nodes. Returns false if the
-    /// image turns out to be damaged.
-    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
+    fn restore(&self, top: Top, source: Source) -> bool {
         match self {
             Self::Volatile(separators) => separators.restore(top, source),
             Self::Persistent(_) => true,
@@ -150,13 +242,11 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// Whether nodes are still taken from the image after it was [restored](Self::restore).
-    pub(crate) fn keeps_image(&self) -> bool {
-        !matches!(self, Self::Persistent(_))
+    fn keeps_image(&self) -> bool {
+        !self.is_in_pool()
     }
 
-    /// Whether an index in memory turned out to be damaged in the pool, so that it must learn all leaves again.
-    pub(crate) fn is_lost(&self) -> bool {
+    fn is_lost(&self) -> bool {
         match self {
             Self::Volatile(separators) => separators.is_lost(),
             Self::Flat(separators) => separators.is_lost(),
@@ -164,16 +254,7 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// What a flat index has spent on rebuilds.
-    pub(crate) fn rebuilds(&self) -> Rebuilds {
-        match self {
-            Self::Volatile(_) | Self::Persistent(_) => Rebuilds::default(),
-            Self::Flat(separators) => separators.rebuilds(),
-        }
-    }
-
-    /// Bytes of memory that the index takes.
-    pub(crate) fn memory(&self) -> u64 {
+    fn memory(&self) -> u64 {
         match self {
             Self::Volatile(separators) => separators.bytes(),
             Self::Persistent(upper) => upper.chain().memory(),
@@ -181,11 +262,11 @@ impl<N: Node, M: Medium> Directory<N, M> {
         }
     }
 
-    /// The persistent index, if the index is one.
-    pub(crate) fn upper(&self) -> Option<&PersistentIndex<N::Inner, M>> {
-        match self {
-            Self::Volatile(_) | Self::Flat(_) => None,
-            Self::Persistent(upper) => Some(upper),
-        }
+    fn is_in_pool(&self) -> bool {
+        self.upper().is_some()
+    }
+
+    fn blocks(&self) -> &[Blocks] {
+        self.upper().map_or(&[], |upper| upper.chain().blocks())
     }
 }

@@ -1,10 +1,11 @@
 //! The number of entries. After a crash, all leaves must be touched first.
 
-use super::TreeState;
+use super::directory::Directory;
 use super::walk::on_threads;
+use super::{TreeNode, TreeState};
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{LOW, Node};
+use crate::node::{LOW, WordNode};
 use crate::sync::{AtomicUsize, Ordering};
 use std::num::NonZero;
 use std::sync::OnceLock;
@@ -15,12 +16,12 @@ const FEW: usize = if cfg!(test) { 500 } else { 10_000 };
 /// long part.
 const PARTS: u64 = 4;
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The number of entries at some moment during the call. Touches all leaves if nobody has counted since a crash.
     pub(crate) fn len(&self) -> u64 {
         let count = &self.leaves.count;
         if !count.is_whole() {
-            let touched = self.touch_all();
+            let touched = N::touch_all(self);
             self.note(touched);
         }
         count.sum()
@@ -32,14 +33,16 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         // does not.
         !self.has_entry() && self.len() == 0
     }
+}
 
+impl<N: WordNode, M: Medium> TreeState<N, M> {
     /// Touches all leaves, on all cores, while other threads may write.
     ///
     /// Once the owner of a key was touched, the key always has an owner that was touched: a leaf that results from a
     /// split or a merge, or that replaces another one, is touched when it enters the chain. So when the owner of each
     /// key was touched at some time, all leaves are.
     #[cold]
-    fn touch_all(&self) -> Result<(), Broken> {
+    pub(super) fn touch_all(&self) -> Result<(), Broken> {
         let starts = self.starts();
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(starts.len());
         let (next, broken) = (AtomicUsize::new(0), OnceLock::new());

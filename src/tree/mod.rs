@@ -7,9 +7,11 @@ mod close;
 mod copy;
 mod describe;
 mod directory;
+mod keys;
 mod len;
 #[cfg(all(test, loom))]
 mod models;
+mod node;
 mod open;
 mod posting;
 mod power_loss;
@@ -36,13 +38,13 @@ use crate::chain::Chain;
 use crate::error::ErrorKind;
 use crate::error::{Broken, Error, Fault, Result};
 use crate::medium::{Mapped, Medium};
-use crate::node::{IndexKind, Node, OneLine};
+use crate::node::{IndexKind, OneLine, WordNode};
 use crate::papers::Rebuilds;
-use crate::pool::records::Records;
 use crate::pool::roots::Root;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicU64, Ordering};
 use directory::Directory;
+pub(crate) use node::TreeNode;
 use restructuring::Restructuring;
 use std::fmt;
 use std::ops::RangeBounds;
@@ -86,42 +88,40 @@ use std::time::Duration;
 /// assert_eq!(tree.iter().next_back(), Some((99, 99 * 99)));
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
-pub struct PTree<N: Node = OneLine, M: Medium = Mapped> {
+pub struct PTree<N: WordNode = OneLine, M: Medium = Mapped> {
     pub(crate) state: Arc<TreeState<N, M>>,
 }
 
-impl<N: Node, M: Medium> Clone for PTree<N, M> {
+impl<N: WordNode, M: Medium> Clone for PTree<N, M> {
     fn clone(&self) -> Self {
         Self { state: Arc::clone(&self.state) }
     }
 }
 
-impl<N: Node, M: Medium> fmt::Debug for PTree<N, M> {
+impl<N: WordNode, M: Medium> fmt::Debug for PTree<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PTree").field("name", &self.state.name).finish_non_exhaustive()
     }
 }
 
 /// An open tree. There is one for each tree and process, whatever the number of handles.
-pub(crate) struct TreeState<N: Node, M: Medium> {
+pub struct TreeState<N: TreeNode, M: Medium> {
     pub(crate) pool: Arc<PoolState<M>>,
     pub(crate) name: String,
     root: Root,
     pub(crate) leaves: Chain<N, M>,
-    directory: Directory<N, M>,
+    directory: N::Directory<M>,
     /// The leftmost leaf.
     head: AtomicU64,
     /// The close record from whose image the index takes its nodes; 0 means none.
     image_at: AtomicU64,
-    /// Present if the values are records.
-    pub(crate) records: Option<Records>,
     /// Held while the index changes or nodes leave a chain. Taken before any leaf is locked.
     restructuring: Restructuring,
     /// The first broken invariant that a reader came across.
     fault: OnceLock<Broken>,
 }
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn medium(&self) -> &M {
         &self.pool.medium
     }
@@ -174,7 +174,7 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Opens or creates a tree with nodes of another layout, and with the kind of index that
-    /// [goes with it](Node::INDEX).
+    /// [goes with it](WordNode::INDEX).
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl<M: Medium> Pool<M> {
     /// ring.insert(1, 10)?;
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn tree_of<N: Node>(&self, name: &str) -> Result<PTree<N, M>> {
+    pub fn tree_of<N: WordNode>(&self, name: &str) -> Result<PTree<N, M>> {
         self.tree_with(name, N::INDEX)
     }
 
@@ -220,13 +220,13 @@ impl<M: Medium> Pool<M> {
     /// tree.insert(1, 10)?;
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn tree_with<N: Node>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
+    pub fn tree_with<N: WordNode>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
         let kinds = (crate::codec::U64, crate::codec::U64);
         Ok(PTree { state: self.state.named(TreeState::open(&self.state, name, index, kinds))? })
     }
 }
 
-impl<N: Node, M: Medium> PTree<N, M> {
+impl<N: WordNode, M: Medium> PTree<N, M> {
     /// The tree's name in its pool.
     pub fn name(&self) -> &str {
         &self.state.name

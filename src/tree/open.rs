@@ -1,16 +1,16 @@
 //! Opening a tree: from its close record, or by walking its leaves.
 
-use super::TreeState;
 use super::describe::mismatch;
 use super::directory::Directory;
+use super::keys::TreeKeys;
 use super::restructuring::Restructuring;
 use super::walk::Leaves;
+use super::{TreeNode, TreeState};
 use crate::chain::Chain;
 use crate::codec::Kind;
 use crate::error::{ErrorKind, Fault};
-use crate::index::PersistentIndex;
 use crate::medium::{Medium, Step};
-use crate::node::{IndexKind, Node};
+use crate::node::IndexKind;
 use crate::pool::records::{Records, release_extents};
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{PoolState, segments};
@@ -18,7 +18,7 @@ use crate::sync::{AtomicU64, Ordering};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Opens or creates the tree with this name. `keys` and `values` are the kinds that its words encode.
     pub(crate) fn open(
         pool: &Arc<PoolState<M>>,
@@ -65,21 +65,15 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         index: IndexKind,
         records: bool,
     ) -> Result<Self, Fault> {
-        let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
-        let directory = match index {
-            IndexKind::Volatile => Directory::volatile(leaves).map_err(Fault::address_space)?,
-            IndexKind::Flat => Directory::flat(leaves, true).map_err(Fault::address_space)?,
-            IndexKind::FlatFixed => Directory::flat(leaves, false).map_err(Fault::address_space)?,
-            IndexKind::Persistent => Directory::persistent(PersistentIndex::open(Arc::clone(&pool), root)?),
-        };
+        let directory = N::directory(&pool, root, index)?;
+        let records = records.then(|| Records::new(&pool.segments, root.slot));
         Ok(Self {
             name: name.to_owned(),
             root,
-            leaves: Chain::new(Arc::clone(&pool), root.slot, segments::SegmentKind::Leaf)?,
+            leaves: Chain::new(Arc::clone(&pool), root.slot, segments::SegmentKind::Leaf, records)?,
             directory,
             head: AtomicU64::new(0),
             image_at: AtomicU64::new(0),
-            records: records.then(|| Records::new(&pool.segments, root.slot)),
             restructuring: Restructuring::new(),
             fault: OnceLock::new(),
             pool,
@@ -112,24 +106,22 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     /// Crash: every repair is idempotent and leaves a state that the next walk understands.
     fn walk(&self, head: u64) -> Result<(), Fault> {
         let m = self.medium();
-        let Leaves { listed, tail } = self.find_leaves(head)?;
+        let leaves = self.find_leaves(head)?;
         for blocks in self.leaves.blocks() {
-            let used = listed.iter().map(|&(_, at)| at).chain([tail]);
-            blocks.recover_except(&self.pool.segments, used);
+            blocks.recover_except(&self.pool.segments, leaves.all());
         }
         self.leaves.count.forget();
-        match &self.records {
-            Some(of_tree) => of_tree.recover(m, &self.pool.segments, &self.records_in(&listed, tail)?),
+        match &self.leaves.records {
+            Some(of_tree) => of_tree.recover(m, &self.pool.segments, &self.records_in(&leaves)?),
             // Release what a crash during a close left.
             None => release_extents(m, &self.pool.segments, self.root.slot, |_| false),
         }
-        if let [(_, only)] = listed[..] {
+        if leaves.listed.len() == 1 {
             // A new tree, or one as small, may as well be counted now.
-            self.leaves.view(only)?;
-            self.leaves.view(tail)?;
+            leaves.all().try_for_each(|at| self.leaves.view(at).map(drop))?;
             self.leaves.count.complete();
         }
-        match self.directory.learn(&listed) {
+        match self.directory.learn(&leaves.listed) {
             // The index lags.
             Err(fault) if fault.is_out_of_space() => Ok(()),
             other => other,
@@ -137,15 +129,15 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 
     /// The records that the leaves point to.
-    fn records_in(&self, listed: &[(u64, u64)], tail: u64) -> Result<HashSet<u64>, Fault> {
+    fn records_in(&self, leaves: &Leaves) -> Result<HashSet<u64>, Fault> {
         let mut records = HashSet::new();
-        let of = listed.len() as u64 + 1;
-        for (done, at) in (1..).zip(listed.iter().map(|&(_, at)| at).chain([tail])) {
+        let of = leaves.all().count() as u64;
+        for (done, at) in (1..).zip(leaves.all()) {
             if done % 4096 == 0 || done == of {
                 self.tell(done, of);
             }
             if let Some(leaf) = self.leaves.lock(at)? {
-                records.extend(self.leaves.entries(&leaf).iter().map(|&(_, record)| record));
+                records.extend(self.leaves.entries(&leaf).iter().map(|&(_, value)| N::Keys::record(value)));
             }
         }
         self.leaves.count.complete();

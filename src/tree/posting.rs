@@ -1,24 +1,31 @@
 //! Posting leaves to the index, and asking it which leaves may leave the chain.
 
-use super::TreeState;
+use super::directory::Directory;
+use super::{TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::Medium;
-use crate::node::Node;
+use crate::node::Keys;
 
-impl<N: Node, M: Medium> TreeState<N, M> {
-    /// Posts a leaf, which a split made, to the index.
-    pub(super) fn post(&self, low: u64, at: u64) -> Result<(), Fault> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// Posts a leaf with this name, which a split of the leaf at `from` made, to the index.
+    pub(super) fn post(&self, name: u64, at: u64, from: u64) -> Result<(), Fault> {
         delay();
         let _restructuring = self.restructuring.lock();
         // Since the split, the leaf may have been merged away, and its block may even be another leaf now.
-        let still = self.leaves.view(at)?.is_some_and(|view| view.range.low() == low);
+        let still = self.leaves.view(at)?.is_some() && self.leaves.name(at) == name;
         if !still && !is_left_out(Validation::Posted) {
             return Ok(());
         }
-        self.lag(self.directory.post(low, at));
+        self.post_now(name, at, from);
         Ok(())
+    }
+
+    /// Posts a leaf that is in the chain, where the leaf at `from` is to the left of it or was. The caller holds
+    /// `restructuring`.
+    pub(super) fn post_now(&self, name: u64, at: u64, from: u64) {
+        self.lag(self.directory.post(name, at).and_then(|()| Ok(self.leaves.caught_up(from, at)?)));
     }
 
     /// Handles the result of a follow-up to a change that is already durable. Not being able to do it is no reason to
@@ -31,16 +38,18 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// Whether the leaf that begins at `low` may be merged into its left neighbour.
-    pub(super) fn may_leave(&self, low: u64) -> Result<bool, Fault> {
-        // The tail, which owns MAX, must stay, so that every other leaf has a key that it never owns.
-        Ok(low > 0 && low < u64::MAX && self.directory.may_withdraw(low)?)
+    /// Whether a leaf may be merged into its left neighbour.
+    pub(super) fn may_leave(&self, leaf: &Locked<'_, N>) -> Result<bool, Fault> {
+        let range = leaf.range();
+        // The tail must stay, so that every other leaf has a key that it never owns.
+        let may = !N::Keys::is_first(range) && !N::Keys::is_tail(range);
+        Ok(may && self.directory.may_withdraw(self.leaves.name(leaf.at))?)
     }
 
     /// Locks the right neighbour, if it may leave the chain.
     pub(super) fn lock_to_join(&self, leaf: &Locked<'_, N>) -> Result<Option<Locked<'_, N>>, Fault> {
         let Some(right) = self.leaves.lock_next(leaf)? else { return Ok(None) };
-        let may = self.may_leave(right.range().low())?;
+        let may = self.may_leave(&right)?;
         Ok(may.then_some(right))
     }
 }

@@ -1,11 +1,12 @@
 //! What threads may do to each other, one race at a time. The other thread's half is done by hand, or held where it is.
 
+use super::directory::Directory;
 use super::{PTree, TreeState};
-use crate::chain::View;
+use crate::chain::{Draft, View};
 use crate::error::{Error, ErrorKind};
 use crate::medium::{Dram, Medium};
 use crate::node::IndexKind;
-use crate::node::{Circular, NEXT, Node, OneLine, SplitInPlace};
+use crate::node::{Circular, NEXT, OneLine, SplitInPlace, WordNode};
 use crate::papers::Append;
 use crate::pool::{Options, Pool};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +21,7 @@ fn options() -> Options {
 }
 
 /// A tree of the keys 0, 10, 20, ...
-fn filled<N: Node>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
+fn filled<N: WordNode>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
     let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
     let tree: PTree<N, Dram> = pool.tree_with("t", index).unwrap();
     (0..keys).for_each(|i| assert!(tree.insert(i * 10, i).is_ok()));
@@ -28,7 +29,7 @@ fn filled<N: Node>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
 }
 
 /// The views that readers have of all leaves.
-fn views<N: Node>(state: &TreeState<N, Dram>) -> Vec<View<'_, N>> {
+fn views<N: WordNode>(state: &TreeState<N, Dram>) -> Vec<View<'_, N>> {
     let listed = state.find_leaves(state.head()).unwrap().listed;
     listed.iter().map(|&(_, at)| state.leaves.view(at).unwrap().unwrap()).collect()
 }
@@ -36,7 +37,7 @@ fn views<N: Node>(state: &TreeState<N, Dram>) -> Vec<View<'_, N>> {
 /// A reader starts again only if what it read has changed.
 #[test]
 fn writers_that_change_nothing_disturb_no_reader() {
-    fn with<N: Node>(index: IndexKind) {
+    fn with<N: WordNode>(index: IndexKind) {
         let tree = filled::<N>(index, 200);
         let state = &tree.state;
         let known = views(state);
@@ -96,20 +97,19 @@ fn a_lock_taken_for_a_moment_is_no_damage() {
 }
 
 /// Makes a leaf in the middle of the chain look as if it had left it, while `meanwhile` runs.
-fn without_a_leaf<N: Node>(tree: &PTree<N, Dram>, meanwhile: impl FnOnce(u64)) {
+fn without_a_leaf<N: WordNode>(tree: &PTree<N, Dram>, meanwhile: impl FnOnce(u64)) {
     let leaves = &tree.state.leaves;
     let (low, at) = tree.state.find_leaves(tree.state.head()).unwrap().listed[5];
     let leaf = leaves.lock(at).unwrap().unwrap();
-    let range = leaf.range();
     leaves.mark_dead(leaf);
     meanwhile(low);
-    leaves.publish(at, range);
+    leaves.publish(at);
 }
 
 /// A thread that loses one race after the other waits until the chain is at rest. That is not damage.
 #[test]
 fn starvation_is_no_damage() {
-    fn with<N: Node>(index: IndexKind) {
+    fn with<N: WordNode>(index: IndexKind) {
         let tree = filled::<N>(index, 100);
         let (begun, begins) = mpsc::channel();
         thread::scope(|scope| {
@@ -137,7 +137,7 @@ fn starvation_is_no_damage() {
 /// A broken chain is detected by every search, and also by a thread that changes the chain.
 #[test]
 fn a_broken_chain_is_an_error() {
-    fn with<N: Node<Ops: SplitInPlace>>(index: IndexKind) {
+    fn with<N: WordNode<Ops: SplitInPlace>>(index: IndexKind) {
         let tree = filled::<N>(index, 100);
         without_a_leaf(&tree, |low| {
             let is_corrupt = |result| matches!(result, Err(Error { kind: ErrorKind::Corrupt { .. }, .. }));
@@ -167,7 +167,7 @@ fn two_leaves_that_own_a_key_are_an_error() {
     let (range, next) = (full.range(), state.leaves.next(full.at).unwrap().unwrap());
     drop(full);
     let left = state.lock_owner(range.low() - 1).unwrap().at;
-    let twin = state.leaves.create(0, range, next, &[]).unwrap().at;
+    let twin = state.leaves.create(Draft { level: 0, fence: &range.low(), range, next, entries: &[] }).unwrap().at;
     state.medium().store(left + NEXT, twin);
     assert!(matches!(tree.update(key, 2), Err(Error { kind: ErrorKind::Corrupt { .. }, .. })));
 }
@@ -214,14 +214,14 @@ fn a_tree_that_never_was_empty_is_not() {
 }
 
 /// The tree as a crash leaves it.
-fn crashed<N: Node>(tree: &PTree<N, Dram>) -> PTree<N, Dram> {
+fn crashed<N: WordNode>(tree: &PTree<N, Dram>) -> PTree<N, Dram> {
     options().open_on(Dram::from_words(tree.pool().medium().words())).unwrap().tree_with("t", tree.index()).unwrap()
 }
 
 /// After a crash, threads count while other threads insert, remove, split and merge.
 #[test]
 fn counting_after_a_crash_is_exact_while_others_write() {
-    fn with<N: Node>(index: IndexKind) {
+    fn with<N: WordNode>(index: IndexKind) {
         let before = filled::<N>(index, 3000);
         for round in 0..5 {
             let tree = crashed(&before);

@@ -1,19 +1,23 @@
 //! Ranges, forwards and backwards, one leaf at a time.
 
-use super::TreeState;
+use super::directory::Directory;
+use super::keys::TreeKeys;
+use super::{TreeNode, TreeState};
 use crate::chain::View;
 use crate::delay::delay;
 use crate::index::RUN;
 use crate::medium::Medium;
-use crate::node::{Entry, Node};
+use crate::node::{Entry, Node, RefOf, WordNode};
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
 
 /// The entries of a range of keys. See [`PTree::range`](super::PTree::range).
-pub struct Range<'t, N: Node, M: Medium> {
+pub struct Range<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
-    /// Keys not yet read from either end, inclusive; `None` if all were read.
-    unread: Option<(u64, u64)>,
+    /// Keys not yet read from either end; `None` if all were read.
+    unread: Option<Unread<N>>,
+    /// Where the leaf that was read last begins and ends.
+    edges: Edges<N>,
     /// The leaves that probably come next from the left.
     ahead: Ahead,
     /// Entries read from the left and not yet returned.
@@ -67,17 +71,17 @@ impl Ahead {
     }
 }
 
-/// The place of a leaf that was read.
+type Unread<N> = <<N as Node>::Keys as TreeKeys>::Unread;
+type Edges<N> = <<N as Node>::Keys as TreeKeys>::Edges;
+
+/// A leaf that was read.
 struct LeafRead {
     /// Whether it was the leaf that was expected.
     expected: bool,
-    low: u64,
-    /// The greatest key that it owns.
-    last: u64,
     next: u64,
 }
 
-impl<'t, N: Node, M: Medium> Range<'t, N, M> {
+impl<'t, N: WordNode, M: Medium> Range<'t, N, M> {
     #[track_caller]
     pub(crate) fn new(tree: &'t TreeState<N, M>, range: impl RangeBounds<u64>) -> Self {
         let (start, end) = (range.start_bound().cloned(), range.end_bound().cloned());
@@ -95,7 +99,7 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         if unread.is_none() {
             Self::check(tree, (start, end));
         }
-        Self { tree, unread, ahead: Ahead::default(), front: Ready::default(), back: Ready::default() }
+        Self::of(tree, unread)
     }
 
     /// Panics if a range is backward, unless the tree is empty, as `BTreeMap` does. The message does not show the
@@ -107,21 +111,41 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
             return;
         };
         let excluded = matches!(bounds, (Bound::Excluded(_), Bound::Excluded(_)));
-        if (from > to || from == to && excluded) && Self::new(tree, ..).next().is_some() {
+        if (from > to || from == to && excluded) && tree.has_entry() {
             assert!(from > to, "range start and end are equal and excluded");
             panic!("range start is greater than range end");
         }
     }
+}
+
+impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
+    /// All entries.
+    pub(super) fn all(tree: &'t TreeState<N, M>) -> Self {
+        Self::of(tree, Some(N::Keys::everything()))
+    }
+
+    pub(super) fn of(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
+        let (ahead, front, back) = Default::default();
+        Self { tree, unread, edges: Edges::<N>::default(), ahead, front, back }
+    }
 
     /// Reads the unread keys of the leaf that owns `key`. `None` if the tree is damaged there.
     #[inline]
-    fn read(tree: &TreeState<N, M>, hint: u64, key: u64, unread: (u64, u64), ready: &mut Ready) -> Option<LeafRead> {
+    fn read(
+        tree: &TreeState<N, M>,
+        hint: u64,
+        key: RefOf<'_, N>,
+        unread: &Unread<N>,
+        edges: &mut Edges<N>,
+        ready: &mut Ready,
+    ) -> Option<LeafRead> {
         delay();
         let leaves = &tree.leaves;
         let mut read = |view: &View<'_, N>| {
-            ready.rest = 0..leaves.entries_in(view, unread, &mut ready.entries);
-            let (low, last) = (view.range.low(), view.range.high().wrapping_sub(1));
-            LeafRead { expected: view.at == hint, low, last, next: leaves.next_of(view) }
+            ready.rest = 0..leaves.entries_in(view, N::Keys::span(unread), &mut ready.entries);
+            let next = leaves.next_of(view);
+            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, next, edges);
+            LeafRead { expected: view.at == hint, next }
         };
         let hinted = leaves.accept(hint, hint).ok();
         let at_once = hinted.and_then(|at| tree.with_owner_at_once(at, key, &mut read));
@@ -132,8 +156,9 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         place
     }
 
-    fn read_front(&mut self, (from, to): (u64, u64)) {
+    fn read_front(&mut self, unread: Unread<N>) {
         let leaves = &self.tree.leaves;
+        let from = N::Keys::first(&unread);
         if self.ahead.leaf(0) == 0 {
             // The scan starts, or has read all leaves that it knew of.
             self.ahead.leaves = self.tree.directory.run_at_once(from).unwrap_or_else(|| {
@@ -150,12 +175,9 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         self.ahead.steady = (steady + 1).min(FAR);
         let hint = self.ahead.leaf(0);
         self.ahead.read += 1;
-        self.unread = None;
-        let place = Self::read(self.tree, hint, from, (from, to), &mut self.front);
-        if let Some(LeafRead { expected, last, next, .. }) = place
-            && last < to
-        {
-            self.unread = Some((last + 1, to));
+        let place = Self::read(self.tree, hint, from, &unread, &mut self.edges, &mut self.front);
+        if let Some(LeafRead { expected, next }) = place {
+            self.unread = N::Keys::beyond(unread, &self.edges);
             self.ahead.next = next;
             if !expected {
                 // Leaves have split or merged, or the index node lists no more of them.
@@ -164,14 +186,15 @@ impl<'t, N: Node, M: Medium> Range<'t, N, M> {
         }
     }
 
-    fn read_back(&mut self, (from, to): (u64, u64)) {
-        let place = Self::read(self.tree, 0, to, (from, to), &mut self.back);
-        self.unread = place.filter(|place| place.low > from).map(|place| (from, place.low - 1));
+    fn read_back(&mut self, unread: Unread<N>) {
+        let to = N::Keys::last(&unread);
+        let place = Self::read(self.tree, 0, to, &unread, &mut self.edges, &mut self.back);
+        self.unread = place.and_then(|_| N::Keys::before(unread, &self.edges));
     }
 }
 
 /// For iterators that also read records: they must know when a leaf is read, and when its entries are used up.
-impl<N: Node, M: Medium> Range<'_, N, M> {
+impl<N: TreeNode, M: Medium> Range<'_, N, M> {
     /// The next entry. Calls `before` before it reads a leaf from the left.
     #[inline]
     pub(crate) fn next_with(&mut self, mut before: impl FnMut()) -> Option<Entry> {
@@ -179,7 +202,7 @@ impl<N: Node, M: Medium> Range<'_, N, M> {
             if let Some(entry) = self.front.next() {
                 return Some(entry);
             }
-            let Some(unread) = self.unread else { return self.back.next() };
+            let Some(unread) = self.unread.take() else { return self.back.next() };
             before();
             self.read_front(unread);
         }
@@ -192,7 +215,7 @@ impl<N: Node, M: Medium> Range<'_, N, M> {
             if let Some(entry) = self.back.next_back() {
                 return Some(entry);
             }
-            let Some(unread) = self.unread else { return self.front.next_back() };
+            let Some(unread) = self.unread.take() else { return self.front.next_back() };
             before();
             self.read_back(unread);
         }
@@ -205,7 +228,7 @@ impl<N: Node, M: Medium> Range<'_, N, M> {
     }
 }
 
-impl<N: Node, M: Medium> Iterator for Range<'_, N, M> {
+impl<N: TreeNode, M: Medium> Iterator for Range<'_, N, M> {
     type Item = Entry;
 
     #[inline]
@@ -214,10 +237,10 @@ impl<N: Node, M: Medium> Iterator for Range<'_, N, M> {
     }
 }
 
-impl<N: Node, M: Medium> DoubleEndedIterator for Range<'_, N, M> {
+impl<N: TreeNode, M: Medium> DoubleEndedIterator for Range<'_, N, M> {
     fn next_back(&mut self) -> Option<Entry> {
         self.next_back_with(|| ())
     }
 }
 
-impl<N: Node, M: Medium> FusedIterator for Range<'_, N, M> {}
+impl<N: TreeNode, M: Medium> FusedIterator for Range<'_, N, M> {}

@@ -1,16 +1,17 @@
 //! Leaves that only ever grow: new leaves replace one that has no room, or one that is nearly empty.
 
+use super::directory::Directory;
 use super::replace::{Left, parts};
 use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{Node, Renew};
+use crate::node::{Renew, WordNode};
 
 /// A leaf, and what points to it.
 type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);
 
-impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
+impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
     /// Makes room for `takes` slots in the leaf that owns the key. If there is no space for that, makes the change
     /// itself, and then returns the value that the key had.
     #[cold]
@@ -111,14 +112,14 @@ impl<N: Node<Ops: Renew>, M: Medium> TreeState<N, M> {
         }
         let low = old.range().low();
         let is_empty = leaves.len(&old) == 0;
-        let may_leave = self.may_leave(low)?;
+        let may_leave = self.may_leave(&old)?;
         if let Left::Leaf(left) = &mut left
             && is_empty
             && may_leave
         {
             // Before it leaves the chain. Crash: the index lags; a search moves right from the left neighbour.
             self.directory.withdraw(low)?;
-            leaves.unlink(left, old);
+            leaves.unlink(left, old)?;
             return Ok(());
         }
         // An empty leaf adds nothing to its neighbour.

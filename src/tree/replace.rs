@@ -9,15 +9,16 @@
 //! knows is gone.
 
 use super::TreeState;
-use crate::chain::{For, Locked};
+use super::directory::Directory;
+use crate::chain::{Draft, For, Locked};
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, KeyRange, Node};
+use crate::node::{Entry, KeyRange, WordNode};
 use crate::sync::Ordering;
 
 /// What points to a leaf of the chain.
-pub(super) enum Left<'t, N: Node> {
+pub(super) enum Left<'t, N: WordNode> {
     /// The root entry.
     Root,
     /// The left neighbour.
@@ -32,7 +33,7 @@ pub(super) fn parts(entries: &[Entry], in_two: bool) -> Parts<'_> {
     if in_two { entries.split_at(entries.len() / 2) } else { (entries, &[]) }
 }
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: WordNode, M: Medium> TreeState<N, M> {
     /// Replaces `old`, or `old` and its right neighbour `beyond`, by one or two leaves of `lines` lines. Durable when
     /// it returns.
     ///
@@ -108,11 +109,15 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         };
         let mut right = None;
         if let Some(&(border, _)) = in_right.first() {
-            let leaf = leaves.create_of(lines, For::Growth, 0, KeyRange::new(border, high), next, in_right)?;
+            let range = KeyRange::new(border, high);
+            let new = Draft { level: 0, fence: &border, range, next, entries: in_right };
+            let leaf = leaves.create_of(lines, For::Growth, new)?;
             (high, next) = (border, leaf.at);
             right = Some(leaf);
         }
-        match leaves.create_of(lines, purpose, 0, KeyRange::new(old.range().low(), high), next, entries) {
+        let low = old.range().low();
+        let new = Draft { level: 0, fence: &low, range: KeyRange::new(low, high), next, entries };
+        match leaves.create_of(lines, purpose, new) {
             Ok(new) => {
                 let heirs = 1 + usize::from(right.is_some());
                 [Some(&new), right.as_ref()].into_iter().flatten().for_each(|heir| leaves.inherit(heir, old, heirs));

@@ -1,23 +1,25 @@
 //! Finding the leaf of a key, for readers and for writers.
 
-use super::{Range, TreeState};
+use super::directory::Directory;
+use super::keys::TreeKeys;
+use super::{Range, TreeNode, TreeState};
 use crate::chain::{Locked, View};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
-use crate::node::{KeyRange, LOW, Node};
+use crate::node::{LOW, RangeOf, RefOf, Side};
 
 /// After losing this many races, a reader locks its leaf, and a writer searches while no leaf can leave the chain.
 const PATIENCE: usize = 64;
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The leaf from which to start the search for a key.
     #[inline]
-    fn start(&self, key: u64) -> u64 {
+    fn start(&self, key: RefOf<'_, N>) -> u64 {
         // A persistent index is read from the medium, and its nodes may have become other nodes meanwhile. What it
         // returns is a hint, which is usable if it is a leaf at all.
-        let from_medium = self.directory.upper().is_some();
+        let from_medium = self.directory.is_in_pool();
         let hint = self.directory.floor(key);
         if hint.is_none() && self.directory.is_lost() {
             self.relearn();
@@ -26,18 +28,26 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         good.unwrap_or_else(|| self.head())
     }
 
-    /// Whether to move right from a node that does not own the key. If not, the search starts again.
-    ///
-    /// `least` is the smallest low that this node may have, given its left neighbour. A node with a smaller low has
-    /// become another node, and would lead the search astray.
+    /// How the key lies to a node that the search has come to. `least` is the smallest fence key that this node may
+    /// have, given its left neighbour. `None`: the node has a smaller one. It has become another node, and would lead
+    /// the search astray.
     #[inline]
-    fn go_right(&self, key: u64, at: u64, range: KeyRange, least: &mut u64) -> Result<bool, Broken> {
-        let ascends = range.low() >= *least;
-        *least = range.low().saturating_add(1);
-        if key < range.low() && at == self.head() {
+    fn side(
+        &self,
+        key: RefOf<'_, N>,
+        at: u64,
+        range: RangeOf<N>,
+        least: &mut <N::Keys as TreeKeys>::Least,
+    ) -> Result<Option<Side>, Broken> {
+        let side = self.leaves.side(at, range, key)?;
+        if side == Side::Within {
+            return Ok(Some(side));
+        }
+        let ascends = N::Keys::ascends_from::<M>(self.leaves.access(), at, range, least);
+        if side == Side::Left && at == self.head() {
             return Err(Broken::new(at + LOW, "N1: the chain starts with the leaf that owns 0"));
         }
-        Ok(ascends && key >= range.low())
+        Ok(Some(side).filter(|_| ascends))
     }
 
     /// The right neighbour of a node that does not own the key.
@@ -48,21 +58,47 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
     /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then discarded.
     #[inline(always)]
-    pub(super) fn with_owner<R>(&self, key: u64, mut read: impl FnMut(&View<'_, N>) -> R) -> Result<R, Broken> {
+    pub(super) fn with_owner<R>(
+        &self,
+        key: RefOf<'_, N>,
+        mut read: impl FnMut(&View<'_, N>) -> R,
+    ) -> Result<R, Broken> {
         // Nearly always, the index knows the leaf and nobody writes to it.
-        if let Some(at) = self.directory.floor_at_once(key) {
-            self.leaves.prefetch(at, key);
-            if let Some(result) = self.with_owner_at_once(at, key, &mut read) {
+        if let Some(hint) = self.directory.floor_at_once(key) {
+            self.leaves.prefetch(N::Directory::<M>::leaf(hint), key);
+            if let Some(result) = self.with_found_at_once(hint, key, &mut read) {
                 return Ok(result);
             }
         }
         self.with_owner_in_the_end(key, read)
     }
 
+    /// Reads in a leaf that the index found, if it owns the key and nobody writes to it.
+    #[inline(always)]
+    fn with_found_at_once<R>(
+        &self,
+        hint: <N::Directory<M> as Directory<N>>::Hint<'_>,
+        key: RefOf<'_, N>,
+        read: impl FnOnce(&View<'_, N>) -> R,
+    ) -> Option<R> {
+        let owns =
+            |view: &View<'_, N>| N::Directory::<M>::owns(hint, view.range, key) || is_left_out(Validation::Range);
+        let view = self.leaves.view_at_once(N::Directory::<M>::leaf(hint)).filter(owns)?;
+        let result = read(&view);
+        view.validate().then_some(result)
+    }
+
     /// Reads in this leaf, if it owns the key and nobody writes to it. It is then the right leaf, however it was found.
     #[inline(always)]
-    pub(super) fn with_owner_at_once<R>(&self, at: u64, key: u64, read: impl FnOnce(&View<'_, N>) -> R) -> Option<R> {
-        let owns = |view: &View<'_, N>| view.range.contains(key) || is_left_out(Validation::Range);
+    pub(super) fn with_owner_at_once<R>(
+        &self,
+        at: u64,
+        key: RefOf<'_, N>,
+        read: impl FnOnce(&View<'_, N>) -> R,
+    ) -> Option<R> {
+        let owns = |view: &View<'_, N>| {
+            matches!(self.leaves.side(at, view.range, key), Ok(Side::Within)) || is_left_out(Validation::Range)
+        };
         let view = self.leaves.view_at_once(at).filter(owns)?;
         let result = read(&view);
         view.validate().then_some(result)
@@ -70,16 +106,21 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
     #[cold]
     #[inline(never)]
-    fn with_owner_in_the_end<R>(&self, key: u64, mut read: impl FnMut(&View<'_, N>) -> R) -> Result<R, Broken> {
+    fn with_owner_in_the_end<R>(
+        &self,
+        key: RefOf<'_, N>,
+        mut read: impl FnMut(&View<'_, N>) -> R,
+    ) -> Result<R, Broken> {
         let mut lost = 0;
         'again: while lost < PATIENCE {
             let mut at = self.start(key);
-            let mut least = 0;
+            let mut least = Default::default();
             lost += 1;
             loop {
                 self.leaves.prefetch(at, key);
                 let Some(view) = self.leaves.view(at)? else { continue 'again };
-                if view.range.contains(key) {
+                let side = self.side(key, at, view.range, &mut least);
+                if let Ok(Some(Side::Within)) = side {
                     let result = read(&view);
                     if view.validate() {
                         return Ok(result);
@@ -91,9 +132,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
                     }
                     continue;
                 }
-                let right = self.go_right(key, at, view.range, &mut least);
                 let next = self.right_of(at);
-                if !view.validate() || !right? {
+                if !view.validate() || side? != Some(Side::Right) {
                     continue 'again;
                 }
                 // The index lags.
@@ -108,39 +148,43 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
     /// Locks the leaf that owns the key.
     #[inline(always)]
-    pub(super) fn lock_owner(&self, key: u64) -> Result<Locked<'_, N>, Fault> {
-        if let Some(at) = self.directory.floor_at_once(key) {
-            self.leaves.prefetch(at, key);
-            if let Some(leaf) = self.lock_owner_at_once(at, key) {
+    pub(super) fn lock_owner(&self, key: RefOf<'_, N>) -> Result<Locked<'_, N>, Fault> {
+        if let Some(hint) = self.directory.floor_at_once(key) {
+            self.leaves.prefetch(N::Directory::<M>::leaf(hint), key);
+            if let Some(leaf) = self.lock_owner_at_once(hint, key) {
                 return Ok(leaf);
             }
         }
         Ok(self.try_lock_owner(key)?)
     }
 
-    /// Locks this leaf, if it owns the key and nobody else writes to it.
+    /// Locks a leaf that the index found, if it owns the key and nobody else writes to it.
     #[inline(always)]
-    pub(super) fn lock_owner_at_once(&self, at: u64, key: u64) -> Option<Locked<'_, N>> {
-        let owns = |leaf: &Locked<'_, N>| leaf.range().contains(key) || is_left_out(Validation::Owner);
-        self.leaves.lock_at_once(at).filter(owns)
+    pub(super) fn lock_owner_at_once(
+        &self,
+        hint: <N::Directory<M> as Directory<N>>::Hint<'_>,
+        key: RefOf<'_, N>,
+    ) -> Option<Locked<'_, N>> {
+        let owns =
+            |leaf: &Locked<'_, N>| N::Directory::<M>::owns(hint, leaf.range(), key) || is_left_out(Validation::Owner);
+        self.leaves.lock_at_once(N::Directory::<M>::leaf(hint)).filter(owns)
     }
 
     #[cold]
     #[inline(never)]
-    fn try_lock_owner(&self, key: u64) -> Result<Locked<'_, N>, Broken> {
+    fn try_lock_owner(&self, key: RefOf<'_, N>) -> Result<Locked<'_, N>, Broken> {
         'again: for _ in 0..PATIENCE {
             let mut at = self.start(key);
-            let mut least = 0;
+            let mut least = Default::default();
             loop {
                 self.leaves.prefetch(at, key);
                 let Some(leaf) = self.leaves.lock(at)? else { continue 'again };
-                if leaf.range().contains(key) || is_left_out(Validation::Owner) {
-                    return Ok(leaf);
+                match self.side(key, at, leaf.range(), &mut least)? {
+                    Some(Side::Within) => return Ok(leaf),
+                    _ if is_left_out(Validation::Owner) => return Ok(leaf),
+                    Some(Side::Right) => at = self.right_of(at)?,
+                    _ => continue 'again,
                 }
-                if !self.go_right(key, at, leaf.range(), &mut least)? {
-                    continue 'again;
-                }
-                at = self.right_of(at)?;
             }
         }
         self.lock_owner_undisturbed(key)
@@ -151,7 +195,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     ///
     /// This thread must not have locked a leaf.
     #[cold]
-    fn lock_owner_undisturbed(&self, key: u64) -> Result<Locked<'_, N>, Broken> {
+    fn lock_owner_undisturbed(&self, key: RefOf<'_, N>) -> Result<Locked<'_, N>, Broken> {
         // The thread that changes the chain may itself be the one that searches.
         let _restructuring = (!self.restructuring.is_mine()).then(|| self.restructuring.lock());
         // The index may be damaged where the chain is not.
@@ -159,43 +203,49 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 
     /// The same, following the chain from this leaf on.
-    fn lock_owner_from(&self, mut at: u64, key: u64) -> Result<Locked<'_, N>, Broken> {
+    fn lock_owner_from(&self, mut at: u64, key: RefOf<'_, N>) -> Result<Locked<'_, N>, Broken> {
         let lost = |at| Broken::new(at, "N1: the chain does not lead to the key's owner");
         loop {
-            let leaf = self.leaves.lock(at)?.filter(|leaf| key >= leaf.range().low()).ok_or_else(|| lost(at))?;
-            if leaf.range().contains(key) {
-                return Ok(leaf);
+            let leaf = self.leaves.lock(at)?.ok_or_else(|| lost(at))?;
+            match self.leaves.side(at, leaf.range(), key)? {
+                Side::Within => return Ok(leaf),
+                Side::Right => at = self.right_of(at)?,
+                Side::Left => return Err(lost(at)),
             }
-            at = self.right_of(at)?;
         }
     }
 
     #[inline]
-    pub(super) fn get(&self, key: u64) -> Option<u64> {
+    pub(super) fn get(&self, key: RefOf<'_, N>) -> Option<u64> {
         self.get_with(key, |value| value)
     }
 
     /// Applies `read` to the value of a key, while it is known to be current. The result of a call of `read` may be
     /// discarded.
     #[inline]
-    pub(crate) fn get_with<R>(&self, key: u64, read: impl Fn(u64) -> R) -> Option<R> {
+    pub(crate) fn get_with<R>(&self, key: RefOf<'_, N>, read: impl Fn(u64) -> R) -> Option<R> {
         self.note(self.with_owner(key, |view| self.leaves.value_in(view, key).map(&read)))
     }
 
     /// Applies `read` to the values of keys, in their order, and passes the results to `out`.
     ///
     /// Works in groups: while memory responds for one key, the others are requested.
-    pub(crate) fn get_many_with<R>(&self, keys: &[u64], read: impl Fn(u64) -> R, mut out: impl FnMut(Option<R>)) {
+    pub(crate) fn get_many_with<R>(
+        &self,
+        keys: &[RefOf<'_, N>],
+        read: impl Fn(u64) -> R,
+        mut out: impl FnMut(Option<R>),
+    ) {
         for keys in keys.chunks(GROUP) {
-            let leaves = self.directory.floors_at_once(keys);
-            for (leaf, &key) in leaves.iter().zip(keys) {
-                if let Some(at) = *leaf {
-                    self.leaves.prefetch(at, key);
+            let hints = self.directory.floors_at_once(keys);
+            for (&hint, &key) in hints.iter().zip(keys) {
+                if let Some(hint) = hint {
+                    self.leaves.prefetch(N::Directory::<M>::leaf(hint), key);
                 }
             }
-            for (leaf, &key) in leaves.iter().zip(keys) {
+            for (&hint, &key) in hints.iter().zip(keys) {
                 let value = |view: &View<'_, N>| self.leaves.value_in(view, key).map(&read);
-                let at_once = leaf.and_then(|at| self.with_owner_at_once(at, key, value));
+                let at_once = hint.and_then(|hint| self.with_found_at_once(hint, key, value));
                 out(at_once.unwrap_or_else(|| self.get_with(key, &read)));
             }
         }
@@ -204,6 +254,6 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     /// Whether there is any entry. It returns true only if there was one. It may miss an entry that replaces another
     /// one meanwhile.
     pub(crate) fn has_entry(&self) -> bool {
-        Range::new(self, ..).next().is_some()
+        Range::all(self).next().is_some()
     }
 }

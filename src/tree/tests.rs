@@ -1,10 +1,11 @@
 //! Trees over a flat index. Its nodes are small in unit tests, so it has several levels and is rebuilt all the time.
 
 use super::PTree;
+use super::directory::Directory;
 use crate::error::ErrorKind;
 use crate::medium::Dram;
 use crate::node::IndexKind;
-use crate::node::{Circular, Node, OneLine};
+use crate::node::{Circular, OneLine, WordNode};
 use crate::pool::segments::SegmentKind;
 use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ fn opened(words: Vec<u64>) -> Pool<Dram> {
 }
 
 /// Closes the tree in order and returns the pool's words.
-fn closed<N: Node>(tree: PTree<N, Dram>) -> Vec<u64> {
+fn closed<N: WordNode>(tree: PTree<N, Dram>) -> Vec<u64> {
     let pool = tree.pool();
     drop(tree);
     pool.medium().words()
@@ -34,13 +35,13 @@ fn scattered(i: u64) -> u64 {
     i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn filled<N: Node>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
+fn filled<N: WordNode>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
     let tree = created().tree_with("t", index).unwrap();
     (0..keys).for_each(|i| assert!(tree.insert(scattered(i), i).is_ok()));
     tree
 }
 
-fn same<N: Node>(tree: &PTree<N, Dram>, model: &BTreeMap<u64, u64>) {
+fn same<N: WordNode>(tree: &PTree<N, Dram>, model: &BTreeMap<u64, u64>) {
     assert!(tree.iter().eq(model.iter().map(|(&key, &value)| (key, value))));
     let keys: Vec<u64> = model.keys().copied().take(100).collect();
     assert!(tree.multi_get(&keys).into_iter().eq(keys.iter().map(|key| model.get(key).copied())));
@@ -49,7 +50,7 @@ fn same<N: Node>(tree: &PTree<N, Dram>, model: &BTreeMap<u64, u64>) {
     assert!(tree.fault().is_none());
 }
 
-fn follows_the_model<N: Node>(index: IndexKind, seed: u64) {
+fn follows_the_model<N: WordNode>(index: IndexKind, seed: u64) {
     let mut random = seed;
     let mut below = |end: u64| {
         random = scattered(random ^ (random >> 29)) + 1;
@@ -94,7 +95,7 @@ fn trees_over_a_flat_index_do_what_maps_do() {
 /// What an open learns from the record is what the close knew.
 #[test]
 fn a_flat_index_is_restored_from_its_image() {
-    fn with<N: Node>(index: IndexKind) {
+    fn with<N: WordNode>(index: IndexKind) {
         let tree = filled::<N>(index, 4000);
         let known = tree.state.directory.image();
         assert!(known.1.len > 500);

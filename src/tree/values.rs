@@ -1,19 +1,21 @@
 //! Values as the typed map stores them: words in their slots, or records that slots point to.
 
-use super::{Change, TreeState};
+use super::{Change, TreeNode, TreeState};
 use crate::codec::{Encoded, Stored};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
-use crate::node::Node;
+use crate::node::WordNode;
 use crate::pool::records::Reading;
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Starts a reading of records; `None` if the values are in their slots.
     #[inline]
     pub(crate) fn reading(&self) -> Option<Reading<'_, M>> {
-        Some(self.records.as_ref()?.reading(&self.pool.medium, &self.pool.segments))
+        Some(self.leaves.records.as_ref()?.reading(&self.pool.medium, &self.pool.segments))
     }
+}
 
+impl<N: WordNode, M: Medium> TreeState<N, M> {
     /// The value of a key.
     pub(crate) fn value(&self, key: u64) -> Result<Option<Stored>, Fault> {
         // Started before the slot is read: the record that the slot points to stays as long as this reader does.
@@ -91,7 +93,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
     /// The word for a slot, and the record that it points to, if any. The record is durable.
     fn write(&self, value: Encoded<'_>) -> Result<(u64, Option<u64>), Fault> {
-        let (bytes, records) = match (value, &self.records) {
+        let (bytes, records) = match (value, &self.leaves.records) {
             (Encoded::Word(word), None) => return Ok((word, None)),
             (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
             // The type does not encode what its kind says. Its word would be taken for a record, perhaps for that of
@@ -103,7 +105,9 @@ impl<N: Node, M: Medium> TreeState<N, M> {
         let record = records.write(&self.pool.medium, &self.pool.segments, bytes)?;
         Ok((record, Some(record)))
     }
+}
 
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The error for a value that is not of the tree's kind.
     #[cold]
     fn is_of(&self, found: &str, given: &str) -> Fault {
@@ -113,7 +117,7 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     /// Retries what failed with `fault`, if it wanted space that is about to come back from records.
     #[cold]
     fn with_space<T>(&self, fault: Fault, attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
-        match &self.records {
+        match &self.leaves.records {
             None => Err(fault),
             Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, fault, attempt),
         }
@@ -121,14 +125,14 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
     /// Retires records that slots, durably, no longer point to.
     pub(super) fn retire(&self, records: impl IntoIterator<Item = u64>) {
-        if let Some(of_tree) = &self.records {
+        if let Some(of_tree) = &self.leaves.records {
             of_tree.retire(&self.pool.medium, &self.pool.segments, records);
         }
     }
 
     /// Gives back a record to which no slot ever pointed.
     fn discard(&self, record: Option<u64>) {
-        if let (Some(records), Some(record)) = (&self.records, record)
+        if let (Some(records), Some(record)) = (&self.leaves.records, record)
             && self.pool.owned().is_ok()
         {
             records.discard(&self.pool.medium, &self.pool.segments, record);
@@ -138,12 +142,12 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
 /// Records that no slot points to yet. They are freed if none ever will, because of an error or a panic of the caller's
 /// iterator.
-struct Written<'c, N: Node, M: Medium> {
+struct Written<'c, N: TreeNode, M: Medium> {
     by: &'c TreeState<N, M>,
     records: Vec<u64>,
 }
 
-impl<N: Node, M: Medium> Drop for Written<'_, N, M> {
+impl<N: TreeNode, M: Medium> Drop for Written<'_, N, M> {
     fn drop(&mut self) {
         self.records.drain(..).for_each(|record| self.by.discard(Some(record)));
     }

@@ -4,11 +4,12 @@
 //! headers are read in the order in which they lie, on all cores, and then the chain is followed in memory. Following
 //! it in the pool would wait for each leaf.
 
-use super::TreeState;
+use super::keys::TreeKeys;
+use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium};
-use crate::node::{LOW, NEXT, Node};
+use crate::node::NEXT;
 use crate::pool::segments::{Places, SegmentKind};
 use crate::sync::{AtomicUsize, Ordering};
 use std::num::NonZero;
@@ -19,16 +20,24 @@ const FEW: usize = if cfg!(test) { 500 } else { 10_000 };
 
 /// The leaves of a tree.
 pub(super) struct Leaves {
-    /// Lows and offsets, from left to right, without the tail.
+    /// Names and offsets, from left to right, without the tail.
     pub(super) listed: Vec<(u64, u64)>,
-    /// The leaf that owns MAX.
-    pub(super) tail: u64,
+    /// The tail, if chains have one.
+    pub(super) tail: Option<u64>,
+}
+
+impl Leaves {
+    /// The offsets of all leaves, from left to right.
+    pub(super) fn all(&self) -> impl Iterator<Item = u64> + use<'_> {
+        self.listed.iter().map(|&(_, at)| at).chain(self.tail)
+    }
 }
 
 /// The headers of all blocks, valid or not. The chain is followed through the numbers alone, which mostly fit into a
 /// cache.
 struct Headers {
-    low: Vec<u64>,
+    /// The word by which an index would know the block.
+    name: Vec<u64>,
     /// The number of the right neighbour.
     next: Vec<u32>,
 }
@@ -46,7 +55,7 @@ struct Numbered {
     blocks: usize,
 }
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Finds the leaves from `head` on. Nobody may change the tree meanwhile. Checks N1 and N4; stores nothing.
     pub(super) fn find_leaves(&self, head: u64) -> Result<Leaves, Fault> {
         let segments = &self.pool.segments;
@@ -62,26 +71,19 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 
     /// Follows the chain from leaf to leaf. Other threads may split leaves meanwhile, if none leaves the chain.
     pub(super) fn follow(&self, head: u64) -> Result<Leaves, Fault> {
-        let m = self.medium();
-        let mut leaves = Leaves { listed: Vec::new(), tail: head };
+        let mut listed = Vec::new();
         let mut at = head;
         loop {
             let next = self.leaves.next(at)?;
-            let low = m.load(at + LOW);
-            if self.leaves.level(at)? != 0 || (leaves.listed.is_empty() && low != 0) {
+            if self.leaves.level(at)? != 0 || (listed.is_empty() && self.leaves.name(at) != 0) {
                 return Err(Broken::new(at, "N1: the chain starts with the leaf that owns 0").into());
             }
-            let Some(next) = next else {
-                if low != u64::MAX {
-                    let broken = Broken::new(head, "N1: the chain ends with the leaf that owns MAX");
-                    return Err(broken.into());
-                }
-                leaves.tail = at;
-                return Ok(leaves);
-            };
-            leaves.listed.push((low, at));
+            listed.push((self.leaves.name(at), at));
+            let Some(next) = next else { break };
             at = next;
         }
+        let ends = N::Keys::cut_tail(&mut listed).map(|tail| Leaves { listed, tail });
+        Ok(ends.ok_or_else(|| Broken::new(head, "N1: the chain ends with the leaf that owns MAX"))?)
     }
 
     /// Finds the same leaves by reading all headers at once. If anything is wrong, following the chain reports what it
@@ -105,28 +107,27 @@ impl<N: Node, M: Medium> TreeState<N, M> {
             order.push(number);
             number = *next;
         }
-        let leaf = |number: u32| (headers.low[number as usize], self.block(numbered, number as usize));
+        let leaf = |number: u32| (headers.name[number as usize], self.block(numbered, number as usize));
         let mut listed: Vec<(u64, u64)> = order.into_iter().map(leaf).collect();
-        let starts_with_0 = listed.first()?.0 == 0;
-        let ascends = listed.is_sorted_by(|(a, _), (b, _)| a < b);
-        let (last, tail) = listed.pop()?;
-        (starts_with_0 && ascends && last == u64::MAX).then_some(Leaves { listed, tail })
+        let is_whole = listed.first()?.0 == 0 && N::Keys::are_names(&listed);
+        let tail = N::Keys::cut_tail(&mut listed)?;
+        is_whole.then_some(Leaves { listed, tail })
     }
 
     /// Reads the headers of all blocks, on all cores.
     fn headers(&self, numbered: &Numbered) -> Headers {
         let blocks = numbered.segments.len() * numbered.blocks;
-        let mut headers = Headers { low: vec![0; blocks], next: vec![BAD; blocks] };
+        let mut headers = Headers { name: vec![0; blocks], next: vec![BAD; blocks] };
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(numbered.segments.len());
-        let parts = headers.low.chunks_mut(numbered.blocks).zip(headers.next.chunks_mut(numbered.blocks));
+        let parts = headers.name.chunks_mut(numbered.blocks).zip(headers.next.chunks_mut(numbered.blocks));
         let parts: Vec<_> = parts.map(std::sync::Mutex::new).collect();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let read = || {
             loop {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(part) = parts.get(place) else { break };
-                let (lows, nexts) = &mut *part.lock().expect("reading does not panic");
-                self.read_headers(numbered, place, lows, nexts);
+                let (names, nexts) = &mut *part.lock().expect("reading does not panic");
+                self.read_headers(numbered, place, names, nexts);
                 self.tell(((done.fetch_add(1, Ordering::Relaxed) + 1) * numbered.blocks) as u64, blocks as u64);
             }
         };
@@ -143,12 +144,12 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 
     /// Reads the headers of one segment.
-    fn read_headers(&self, numbered: &Numbered, place: usize, lows: &mut [u64], nexts: &mut [u32]) {
+    fn read_headers(&self, numbered: &Numbered, place: usize, names: &mut [u64], nexts: &mut [u32]) {
         let m = self.medium();
         let start = self.pool.segments.start(numbered.segments[place]);
         m.hint(start, self.pool.segments.size(), Hint::InOrder);
-        for ((low, next), at) in lows.iter_mut().zip(nexts).zip((start..).step_by(N::BYTES as usize)) {
-            *low = m.load(at + LOW);
+        for ((name, next), at) in names.iter_mut().zip(nexts).zip((start..).step_by(N::BYTES as usize)) {
+            *name = self.leaves.name(at);
             *next = match (self.leaves.level(at), m.load(at + NEXT)) {
                 (Ok(0), 0) => END,
                 (Ok(0), next) => self.number(numbered, next),
@@ -192,11 +193,12 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::medium::{Dram, Medium};
     use crate::node::IndexKind;
-    use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine};
+    use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine, WordNode};
     use crate::pool::Pool;
+    use crate::tree::directory::Directory;
     use crate::tree::{PTree, TreeState};
 
-    fn with_leaves<N: Node>(test: impl Fn(&TreeState<N, Dram>)) {
+    fn with_leaves<N: WordNode>(test: impl Fn(&TreeState<N, Dram>)) {
         let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(Dram::zeroed(2 << 20)).unwrap();
         let tree: PTree<N, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         for key in 0..4000u64 {
@@ -277,7 +279,7 @@ mod tests {
         assert_eq!(worked(&|| Builder::new().stack_size(1 << 50)), 1);
     }
 
-    fn sweep_finds_what_following_finds<N: Node>() {
+    fn sweep_finds_what_following_finds<N: WordNode>() {
         with_leaves::<N>(|state| {
             let (found, followed) = (state.find_leaves(state.head()).unwrap(), state.follow(state.head()).unwrap());
             assert!(found.listed.len() > 300);
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_sweep_says_what_is_broken() {
-        fn is_corrupt<N: Node>(damage: impl Fn(&TreeState<N, Dram>, u64)) {
+        fn is_corrupt<N: WordNode>(damage: impl Fn(&TreeState<N, Dram>, u64)) {
             with_leaves::<N>(|state| {
                 let at = state.find_leaves(state.head()).unwrap().listed[200].1;
                 let m = state.medium();

@@ -1,10 +1,10 @@
 //! Insert, update, remove and compare-and-exchange are one verb: find the owner, decide, and make the change.
 
-use super::TreeState;
+use super::{TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::node::{Entry, InNode, Node, Renew, Space, SplitInPlace, Verb};
+use crate::node::{InNode, RefOf, Renew, Space, SplitInPlace, Verb};
 use std::ops::ControlFlow;
 
 /// What to do with the entry of a key.
@@ -17,13 +17,20 @@ pub(crate) enum Change {
     Remove,
 }
 
-impl<N: Node, M: Medium> TreeState<N, M> {
+/// A new key and its value.
+type New<'k, N> = (RefOf<'k, N>, u64);
+
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Changes the entry of a key as `decide` says, given its current value, which is returned. Durable when it
     /// returns.
     ///
     /// `decide` is called again if the leaf had to be replaced first.
     #[inline]
-    pub(crate) fn change(&self, key: u64, mut decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>, Fault> {
+    pub(crate) fn change(
+        &self,
+        key: RefOf<'_, N>,
+        mut decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Option<u64>, Fault> {
         self.pool.owned()?;
         let leaves = &self.leaves;
         loop {
@@ -55,8 +62,8 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 
     #[inline(always)]
-    fn insert_new<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<(), Fault> {
-        let Some(mut leaf) = self.by_copy(leaf, InNode::Insert(place), new)? else { return Ok(()) };
+    fn insert_new<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: New<'_, N>) -> Result<(), Fault> {
+        let Some(mut leaf) = N::by_copy(self, leaf, InNode::Insert(place), new)? else { return Ok(()) };
         self.leaves.insert(&mut leaf, place, new);
         // Counted under the lock: `clear` sets the count anew while it holds all locks.
         self.leaves.count.add(1);
@@ -64,9 +71,9 @@ impl<N: Node, M: Medium> TreeState<N, M> {
     }
 
     #[inline(always)]
-    fn remove_old(&self, leaf: Locked<'_, N>, place: usize, key: u64) -> Result<(), Fault> {
+    fn remove_old(&self, leaf: Locked<'_, N>, place: usize, key: RefOf<'_, N>) -> Result<(), Fault> {
         let leaves = &self.leaves;
-        let Some(mut leaf) = self.by_copy(leaf, InNode::Remove(place), (key, 0))? else { return Ok(()) };
+        let Some(mut leaf) = N::by_copy(self, leaf, InNode::Remove(place), (key, 0))? else { return Ok(()) };
         leaves.remove(&mut leaf, place);
         leaves.count.sub_one();
         if leaves.is_sparse(&leaf) {
@@ -78,17 +85,17 @@ impl<N: Node, M: Medium> TreeState<N, M> {
 }
 
 /// A change for which its leaf has no room.
-struct WithoutRoom<'t, 'd, N: Node, M: Medium, D> {
+struct WithoutRoom<'t, 'd, 'k, N: TreeNode, M: Medium, D> {
     tree: &'t TreeState<N, M>,
     leaf: Locked<'t, N>,
-    key: u64,
+    key: RefOf<'k, N>,
     takes: usize,
     found: Result<usize, usize>,
     change: Change,
     decide: &'d mut D,
 }
 
-impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for WithoutRoom<'_, '_, N, M, D> {
+impl<N: TreeNode, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for WithoutRoom<'_, '_, '_, N, M, D> {
     /// `Break`: the change is durable, and the key had this value. `Continue`: the leaf that owns the key has room now.
     type Output = Result<ControlFlow<Option<u64>>, Fault>;
 
@@ -115,29 +122,29 @@ impl<N: Node, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for Witho
     }
 }
 
-impl<N: Node<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
+impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Runs once in dozens of inserts, and is kept out of the way of the others.
     #[cold]
     #[inline(never)]
-    fn insert_into_full<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: Entry) -> Result<(), Fault> {
+    fn insert_into_full<'t>(&'t self, leaf: Locked<'t, N>, place: usize, new: New<'_, N>) -> Result<(), Fault> {
         let leaves = &self.leaves;
-        let Some(mut leaf) = self.by_copy(leaf, InNode::Insert(place), new)? else { return Ok(()) };
+        let Some(mut leaf) = N::by_copy(self, leaf, InNode::Insert(place), new)? else { return Ok(()) };
         let right = leaves.insert_by_split(&mut leaf, 0, new)?;
-        let (low, at) = (right.range().low(), right.at);
+        let (from, at, name) = (leaf.at, right.at, leaves.name(right.at));
         leaves.count.add(1);
         drop((right, leaf));
-        self.lag(self.post(low, at));
+        self.lag(self.post(name, at, from));
         Ok(())
     }
 }
 
 /// The follow-up to a removal that left a leaf nearly empty.
-struct Gather<'t, N: Node, M: Medium> {
+struct Gather<'t, 'k, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
-    key: u64,
+    key: RefOf<'k, N>,
 }
 
-impl<N: Node, M: Medium> Verb<N::Ops> for Gather<'_, N, M> {
+impl<N: TreeNode, M: Medium> Verb<N::Ops> for Gather<'_, '_, N, M> {
     type Output = Result<(), Fault>;
 
     fn in_place(self) -> Result<(), Fault>

@@ -3,7 +3,7 @@
 use bristlecone::crash::{Campaign, History, Outcome, Values};
 use bristlecone::medium::Model;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
-use bristlecone::{IndexKind, Node, OneLine};
+use bristlecone::{IndexKind, OneLine, WordNode};
 
 /// States per crash point, for kinds with very many states: a record of twenty lines may be torn in a million ways.
 const LIMIT: usize = 500;
@@ -20,21 +20,21 @@ pub(crate) fn clean(outcome: &Outcome) {
     assert!(outcome.complete);
 }
 
-fn random<N: Node>(index: IndexKind, model: Model, count: usize) {
+fn random<N: WordNode>(index: IndexKind, model: Model, count: usize) {
     let mut campaign = Campaign::new(model);
     campaign.index = index;
     clean(&campaign.random::<N>(count, 40, |_, _| ()));
 }
 
 /// Random histories where a crash leaves pairs whole.
-fn random_with_whole_pairs<N: Node>(index: IndexKind, model: Model, count: usize) {
+fn random_with_whole_pairs<N: WordNode>(index: IndexKind, model: Model, count: usize) {
     let mut campaign = Campaign::new(model);
     campaign.index = index;
     campaign.whole_pairs = true;
     clean(&campaign.random::<N>(count, 40, |_, _| ()));
 }
 
-fn random_records<N: Node>(index: IndexKind, model: Model, count: usize) {
+fn random_records<N: WordNode>(index: IndexKind, model: Model, count: usize) {
     let mut campaign = Campaign::new(model);
     campaign.index = index;
     campaign.values = Values::Records;
@@ -43,7 +43,7 @@ fn random_records<N: Node>(index: IndexKind, model: Model, count: usize) {
 }
 
 /// What is done to pools and to whole trees: each is cut at every point, and where it is killed, so is what comes next.
-fn of_pools<N: Node>(index: IndexKind, values: Values) {
+fn of_pools<N: WordNode>(index: IndexKind, values: Values) {
     let mut histories = Vec::new();
     for n in [0, 1, N::SLOTS as u64 + 1] {
         let fill: String = (1..=n).map(|key| format!("i{}={key} ", 2 * key)).collect();

@@ -10,7 +10,7 @@
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, load_each};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, Result};
+use bristlecone::{IndexKind, Map, OneLine, Options, PTree, Pool, Result, WordNode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -90,7 +90,7 @@ fn removed() -> impl Iterator<Item = u64> {
 #[derive(Clone, Copy)]
 struct Tree<N>(IndexKind, std::marker::PhantomData<N>);
 
-impl<N: Node + Copy> Tree<N> {
+impl<N: WordNode + Copy> Tree<N> {
     fn new(index: IndexKind) -> Self {
         Self(index, std::marker::PhantomData)
     }
@@ -136,7 +136,7 @@ impl<N: Node + Copy> Tree<N> {
     }
 }
 
-impl<N: Node + Copy> Exercise for Tree<N> {
+impl<N: WordNode + Copy> Exercise for Tree<N> {
     fn images(self) -> [Words; 2] {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
         let tree: PTree<N, Any> = pool.tree_with("t", self.0).unwrap();
@@ -195,7 +195,7 @@ impl<N: Node + Copy> Exercise for Tree<N> {
 #[derive(Clone, Copy)]
 struct Records<N>(IndexKind, std::marker::PhantomData<N>);
 
-impl<N: Node + Copy> Records<N> {
+impl<N: WordNode + Copy> Records<N> {
     fn new(index: IndexKind) -> Self {
         Self(index, std::marker::PhantomData)
     }
@@ -237,7 +237,7 @@ impl<N: Node + Copy> Records<N> {
     }
 }
 
-impl<N: Node + Copy> Exercise for Records<N> {
+impl<N: WordNode + Copy> Exercise for Records<N> {
     fn images(self) -> [Words; 2] {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
         let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0).unwrap();

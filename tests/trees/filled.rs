@@ -4,7 +4,7 @@ use crate::layouts::in_every_layout;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Layer, Medium};
 use bristlecone::papers::{Append, Circular, CowSip, Fixed, Versioned, crab};
-use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, Options, PTree, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, Options, PTree, Pool, WordNode};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn key(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn same<N: Node>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>, when: &str) {
+fn same<N: WordNode>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>, when: &str) {
     assert!(tree.fault().is_none(), "{when}: {}", tree.fault().unwrap());
     assert_eq!(tree.len(), model.len() as u64, "{when}");
     assert!(tree.iter().eq(model.iter().map(|(&k, &v)| (k, v))), "{when}");
@@ -54,7 +54,7 @@ fn same<N: Node>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>, when: &str) {
 }
 
 /// Inserts until there is no room, and a few more times, because there may be room elsewhere.
-fn fill<N: Node>(tree: &PTree<N, Any>, model: &mut BTreeMap<u64, u64>, when: &str) {
+fn fill<N: WordNode>(tree: &PTree<N, Any>, model: &mut BTreeMap<u64, u64>, when: &str) {
     let mut refused = 0;
     for n in 0..SIZE {
         let key = key(n);
@@ -73,7 +73,7 @@ fn fill<N: Node>(tree: &PTree<N, Any>, model: &mut BTreeMap<u64, u64>, when: &st
     panic!("{when}: never full");
 }
 
-fn is_emptied_and_filled<N: Node>(index: IndexKind, when: &str, disk: &Arc<Disk>, fills_at: u64) {
+fn is_emptied_and_filled<N: WordNode>(index: IndexKind, when: &str, disk: &Arc<Disk>, fills_at: u64) {
     let pool = options().create_on(Arc::clone(disk) as Any).unwrap();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
@@ -127,7 +127,7 @@ fn is_emptied_and_filled<N: Node>(index: IndexKind, when: &str, disk: &Arc<Disk>
 }
 
 /// The pool is full, or the disk is full while the pool has room.
-fn filled<N: Node>(index: IndexKind) {
+fn filled<N: WordNode>(index: IndexKind) {
     for fills_at in [0, 60] {
         let disk = Arc::new(Disk { on: zeroed(SIZE), full: false.into() });
         let when = format!("{} {:?}, full after {fills_at}", N::NAME, index);
@@ -138,7 +138,7 @@ fn filled<N: Node>(index: IndexKind) {
 in_every_layout!(filled);
 
 /// Threads update and remove their own keys, while another one inserts as much as there is room for.
-fn by_several_threads<N: Node>(index: IndexKind) {
+fn by_several_threads<N: WordNode>(index: IndexKind) {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
@@ -186,7 +186,7 @@ fn several_threads_update_and_remove_in_a_full_pool() {
 }
 
 /// Records are removed from a full pool. An update needs space for one more record, and is refused as a whole.
-fn with_records<N: Node>(index: IndexKind) {
+fn with_records<N: WordNode>(index: IndexKind) {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
     let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("m", index).unwrap();
     let value = |n: u64| vec![n as u8; 40 + n as usize % 50];

@@ -4,7 +4,7 @@ use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{
-    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, Node, OneLine, Options, Pool, Result, Stored, Value,
+    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Result, Stored, Value, WordNode,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -28,11 +28,11 @@ fn reopen(words: Vec<u64>) -> Pool<Any> {
     options().open_on(holding(words)).unwrap()
 }
 
-fn all<K: Key, V: Value, N: Node, M: Medium>(map: &Map<K, V, N, M>) -> Vec<(K, V)> {
+fn all<K: Key, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) -> Vec<(K, V)> {
     map.iter().collect::<Result<_>>().unwrap()
 }
 
-fn sound<K: Key, V: Value, N: Node, M: Medium>(map: &Map<K, V, N, M>) {
+fn sound<K: Key, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) {
     assert!(map.fault().is_none(), "{}", map.fault().unwrap());
     let report = map.check();
     assert!(report.is_clean(), "{:?}", report.violations);
@@ -312,7 +312,7 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
 
 #[test]
 fn every_verb_works_on_records() {
-    fn verbs<N: Node>(index: IndexKind) {
+    fn verbs<N: WordNode>(index: IndexKind) {
         let pool = pool();
         let map: Map<i32, Vec<u8>, N, Any> = pool.map_with("m", index).unwrap();
         assert_eq!(map.first_key_value().unwrap(), None);

@@ -4,7 +4,7 @@ use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::papers::{
     Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Sentinel, Versioned, crab,
 };
-use bristlecone::{IndexKind, Node, OneLine, PTree, Pool};
+use bristlecone::{IndexKind, Node, OneLine, PTree, Pool, WordNode};
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
 use proptest::test_runner::TestRunner;
@@ -59,7 +59,7 @@ fn options() -> bristlecone::Options {
     Pool::options().segment_size(4096).max_capacity(POOL).max_trees(4)
 }
 
-fn follows_the_model<N: Node>(index: IndexKind, ops: Vec<Op>) {
+fn follows_the_model<N: WordNode>(index: IndexKind, ops: Vec<Op>) {
     let mut pool = options().create_on(zeroed(POOL)).unwrap();
     let mut tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();

@@ -22,7 +22,7 @@ fn entries() -> impl Iterator<Item = (u64, u64)> {
     (0..KEYS).map(move |i| (key(i), i % 7))
 }
 
-fn keeps<N: Node>(tree: &PTree<N, Any>) {
+fn keeps<N: WordNode>(tree: &PTree<N, Any>) {
     let mut expected: Vec<(u64, u64)> = entries().collect();
     expected.sort_unstable();
     assert_eq!(tree.iter().collect::<Vec<_>>(), expected);
@@ -32,7 +32,7 @@ fn keeps<N: Node>(tree: &PTree<N, Any>) {
 }
 
 /// A pool with the tree, closed orderly.
-fn holds<N: Node>(index: IndexKind) -> Vec<u64> {
+fn holds<N: WordNode>(index: IndexKind) -> Vec<u64> {
     let pool = options().create_on(zeroed(POOL)).unwrap();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     for (key, value) in entries() {
@@ -54,7 +54,7 @@ fn holds<N: Node>(index: IndexKind) -> Vec<u64> {
 }
 
 /// Opening the tree as another kind is refused, and the error says what kind it is.
-fn is_no_other<N: Node>(index: IndexKind, words: &[u64], name: &str) {
+fn is_no_other<N: WordNode>(index: IndexKind, words: &[u64], name: &str) {
     let pool = options().open_on(holding(words.iter().copied())).unwrap();
     match pool.tree_with::<N>("t", index).map(drop) {
         Err(Error { kind: ErrorKind::LayoutMismatch { found, .. }, .. }) => {

@@ -3,7 +3,7 @@
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
 use bristlecone::medium::{Counted, Dram, Facts, LINE, Layer, Medium, Step};
-use bristlecone::{IndexKind, Map, Node, OneLine, PTree, Pool};
+use bristlecone::{IndexKind, Map, OneLine, PTree, Pool, WordNode};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -148,7 +148,7 @@ fn key(n: u64) -> u64 {
 }
 
 /// All findings of a history with every verb, with splits, merges and growth of the index.
-fn audited<N: Node>(index: IndexKind) -> BTreeSet<(Finding, String, String)> {
+fn audited<N: WordNode>(index: IndexKind) -> BTreeSet<(Finding, String, String)> {
     let on = Audited::new(SIZE);
     let mut audit = Audit { on: Arc::clone(&on), found: BTreeSet::new() };
     let options = Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2);
@@ -201,7 +201,7 @@ fn audited<N: Node>(index: IndexKind) -> BTreeSet<(Finding, String, String)> {
     audit.found
 }
 
-fn nothing_is_found<N: Node>(index: IndexKind) {
+fn nothing_is_found<N: WordNode>(index: IndexKind) {
     let found = audited::<N>(index);
     let lines: Vec<String> = found.into_iter().map(|(what, verb, by)| format!("{verb}: {what:?} {by}")).collect();
     assert!(lines.is_empty(), "{} {:?}:\n{}", N::NAME, index, lines.join("\n"));

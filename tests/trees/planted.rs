@@ -8,7 +8,7 @@ use crate::crash::clean;
 use bristlecone::crash::{Campaign, Control, ControlKind, History, Values};
 use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
-use bristlecone::{IndexKind, Node, OneLine};
+use bristlecone::{IndexKind, OneLine, WordNode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -158,7 +158,7 @@ struct Tree {
 }
 
 /// Plants bugs in all steps of these histories.
-fn everywhere<N: Node>(index: IndexKind, model: Model, values: Values, histories: &[String]) -> Vec<Control> {
+fn everywhere<N: WordNode>(index: IndexKind, model: Model, values: Values, histories: &[String]) -> Vec<Control> {
     let mut campaign = Campaign::new(model);
     (campaign.index, campaign.values, campaign.depth) = (index, values, 0);
     planted::<N>(campaign, histories)
@@ -166,7 +166,7 @@ fn everywhere<N: Node>(index: IndexKind, model: Model, values: Values, histories
 
 /// Plants bugs in the steps of a layout, in changes of chains, and, with a depth of 1, in steps that only recoveries
 /// pass. The other steps are common to all layouts, and their bugs are found with other trees.
-fn in_layout<N: Node>(model: Model, depth: u32) -> Vec<Control> {
+fn in_layout<N: WordNode>(model: Model, depth: u32) -> Vec<Control> {
     let mut campaign = Campaign::new(model);
     let common = [
         "Creating a pool, and its superblock",
@@ -179,7 +179,7 @@ fn in_layout<N: Node>(model: Model, depth: u32) -> Vec<Control> {
     planted::<N>(campaign, &brief_histories())
 }
 
-fn planted<N: Node>(mut campaign: Campaign, histories: &[String]) -> Vec<Control> {
+fn planted<N: WordNode>(mut campaign: Campaign, histories: &[String]) -> Vec<Control> {
     campaign.limit = LIMIT;
     let histories: Vec<History> = histories.iter().map(|text| text.parse().expect("a history")).collect();
     // A history that fails without a bug would reveal nothing.

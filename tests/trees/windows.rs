@@ -4,7 +4,7 @@
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
 use bristlecone::medium::{Layer, Medium};
-use bristlecone::{IndexKind, Node, PTree, Pool};
+use bristlecone::{IndexKind, PTree, Pool, WordNode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,11 +65,11 @@ impl Way {
 }
 
 /// How many words may be read to find the entry at one end: those of a few leaves, and of as many levels of an index.
-fn few<N: Node>() -> u64 {
+fn few<N: WordNode>() -> u64 {
     200 + 8 * N::BYTES / 8
 }
 
-fn slides<N: Node>(index: IndexKind, way: Way) {
+fn slides<N: WordNode>(index: IndexKind, way: Way) {
     let when = format!("{} {:?} {way:?}", N::NAME, index);
     let size = 96 << 10;
     let options = Pool::options().segment_size(4096).max_capacity(size).max_trees(1);
@@ -101,7 +101,7 @@ fn slides<N: Node>(index: IndexKind, way: Way) {
 }
 
 /// Takes all of many entries from one end.
-fn pops<N: Node>(index: IndexKind, front: bool) {
+fn pops<N: WordNode>(index: IndexKind, front: bool) {
     let when = format!("{} {:?} {front}", N::NAME, index);
     let size = 1 << 20;
     let options = Pool::options().segment_size(4096).max_capacity(size).max_trees(1);
@@ -122,7 +122,7 @@ fn pops<N: Node>(index: IndexKind, front: bool) {
     assert!(report.leaves <= 4, "{when}: {} leaves of an empty tree", report.leaves);
 }
 
-fn windows<N: Node>(index: IndexKind) {
+fn windows<N: WordNode>(index: IndexKind) {
     [Way::Up, Way::Down, Way::Scattered].into_iter().for_each(|way| slides::<N>(index, way));
     [true, false].into_iter().for_each(|front| pops::<N>(index, front));
 }

@@ -11,9 +11,9 @@ use bristlecone::papers::{
     Aggressive, Append, Conservative, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Sentinel, Versioned, crab,
 };
 use bristlecone::papers::{Circular, Linear, Scanned};
-use bristlecone::{IndexKind, Node, Pool};
+use bristlecone::{IndexKind, Pool, WordNode};
 
-fn opened<N: Node>(pool: &Pool<Switched>, index: IndexKind) -> Outcome<Box<dyn OrderedMap>> {
+fn opened<N: WordNode>(pool: &Pool<Switched>, index: IndexKind) -> Outcome<Box<dyn OrderedMap>> {
     Ok(Box::new(Tree::<N, Switched>::open(pool, index)?))
 }
 

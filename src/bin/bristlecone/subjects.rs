@@ -6,7 +6,7 @@ use bristlecone::papers::{
     Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
 };
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Node, OneLine, lin};
+use bristlecone::{IndexKind, Node, OneLine, WordNode, lin};
 use std::marker::PhantomData;
 
 /// The campaigns of both checkers on trees of one layout.
@@ -29,7 +29,7 @@ type Found<'p> = &'p (dyn Fn(&lin::Outcome) + Sync);
 
 struct Of<N>(PhantomData<fn() -> N>);
 
-impl<N: Node> Campaigns for Of<N> {
+impl<N: WordNode> Campaigns for Of<N> {
     fn exhaustive(&self, campaign: &crash::Campaign, progress: Progress<'_>) -> crash::Outcome {
         campaign.exhaustive::<N>(progress)
     }

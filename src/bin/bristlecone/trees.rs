@@ -4,7 +4,7 @@ use crate::out::Outcome;
 use crate::parse::{self, Index, Layout};
 use crate::shape::{Shape, with_type};
 use bristlecone::medium::{Mapped, Mapping, Medium};
-use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, PTree, Pool, Result, TreeInfo};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, PTree, Pool, Result, TreeInfo, WordNode};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
 }
 
 /// Trees from numbers to numbers.
-impl<N: Node, M: Medium> Tree for PTree<N, M> {
+impl<N: WordNode, M: Medium> Tree for PTree<N, M> {
     fn get(&self, key: u64) -> Result<Option<Vec<u8>>> {
         let value = self.get(key);
         match self.fault() {
@@ -75,7 +75,7 @@ impl<N: Node, M: Medium> Tree for PTree<N, M> {
 }
 
 /// Trees from numbers to bytes.
-impl<N: Node, M: Medium> Tree for Map<u64, Vec<u8>, N, M> {
+impl<N: WordNode, M: Medium> Tree for Map<u64, Vec<u8>, N, M> {
     fn get(&self, key: u64) -> Result<Option<Vec<u8>>> {
         let value = self.get(key)?;
         match self.fault() {
@@ -137,7 +137,12 @@ pub(crate) fn nodes(shape: Shape) -> String {
 
 /// Opens a tree, or creates it.
 pub(crate) fn open<M: Medium>(pool: &Pool<M>, name: &str, (shape, values): (Shape, Values)) -> Outcome<Box<dyn Tree>> {
-    fn of<N: Node, M: Medium>(pool: &Pool<M>, name: &str, index: IndexKind, values: Values) -> Result<Box<dyn Tree>> {
+    fn of<N: WordNode, M: Medium>(
+        pool: &Pool<M>,
+        name: &str,
+        index: IndexKind,
+        values: Values,
+    ) -> Result<Box<dyn Tree>> {
         Ok(match values {
             Values::Numbers => Box::new(pool.tree_with::<N>(name, index)?),
             Values::Bytes => Box::new(pool.map_with::<u64, Vec<u8>, N>(name, index)?),

@@ -10,7 +10,7 @@
 
 use super::{Scene, inserts, put, removals};
 use crate::crash::history::Op;
-use crate::node::{IndexKind, Node};
+use crate::node::{IndexKind, WordNode};
 use crate::papers::{CowSip, crab};
 
 /// Shifts, because a copy costs more in such small nodes.
@@ -36,14 +36,14 @@ fn full(cut: Op) -> Scene {
 }
 
 /// As [`Scene::leaves`], with the left neighbour unchanged.
-fn leaves<N: Node>(scene: &Scene, rows: &[(&str, &str)]) {
+fn leaves<N: WordNode>(scene: &Scene, rows: &[(&str, &str)]) {
     let rows: Vec<_> =
         rows.iter().map(|(seen, made)| (format!("{LEFT} | {seen}"), format!("{LEFT} | {made}"))).collect();
     scene.leaves::<N>(IndexKind::Volatile, &rows.iter().map(|(seen, made)| (&**seen, &**made)).collect::<Vec<_>>());
 }
 
 /// As [`Scene::needs_no_repair`], with the left neighbour unchanged, and the same under both models.
-fn needs_no_repair<N: Node>(scene: &Scene, states: &[usize], seen: &[&str]) {
+fn needs_no_repair<N: WordNode>(scene: &Scene, states: &[usize], seen: &[&str]) {
     let seen: Vec<String> = seen.iter().map(|seen| format!("{LEFT} | {seen}")).collect();
     let seen: Vec<&str> = seen.iter().map(|seen| &**seen).collect();
     scene.needs_no_repair::<N>(IndexKind::Volatile, states, states, &seen);

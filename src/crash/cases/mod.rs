@@ -29,7 +29,7 @@ use super::pending::Pending;
 use super::tree_type::{TreeType, Values};
 use super::verify::{self, Allowed, Run};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
-use crate::node::{IndexKind, KeyRange, LOW, NEXT, Node, SLOT};
+use crate::node::{IndexKind, KeyRange, LOW, NEXT, SLOT, WordNode};
 use std::collections::BTreeMap;
 
 /// Offsets in the entry of the first tree: the leftmost leaf, and the topmost node of an index in the pool.
@@ -59,7 +59,7 @@ fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-fn numbers<N: Node>(index: IndexKind) -> TreeType {
+fn numbers<N: WordNode>(index: IndexKind) -> TreeType {
     TreeType::of::<N>(index, Values::Numbers)
 }
 
@@ -84,7 +84,7 @@ impl Scene {
     /// Cuts the operation at every point, and recovers from every state. Panics unless the entries are those before or
     /// after the operation, every invariant holds, and further changes work. The same must hold if recovery is cut in
     /// turn, and if the next operation is cut.
-    fn tell<N: Node>(&self, index: IndexKind, model: Model) -> Told {
+    fn tell<N: WordNode>(&self, index: IndexKind, model: Model) -> Told {
         let run = verify::run(numbers::<N>(index), &self.history, self.medium(None)).unwrap();
         let mut told = Told { states: Vec::new(), rows: Vec::new() };
         for (pending, allowed) in points(Pending::new(vec![0; verify::POOL as usize / 8]), &run) {
@@ -126,7 +126,7 @@ impl Scene {
 
     /// Opens every state of one point that recovery can tell from others: the content of a line is chosen when the line
     /// is read.
-    fn states<N: Node>(
+    fn states<N: WordNode>(
         &self,
         index: IndexKind,
         pending: &Pending,
@@ -156,7 +156,13 @@ impl Scene {
     }
 
     /// What recovery makes of the leaves; and the run of the next operation, which is then cut.
-    fn next<N: Node>(&self, index: IndexKind, image: Vec<u64>, found: &BTreeMap<u64, u64>, op: Op) -> (String, Run) {
+    fn next<N: WordNode>(
+        &self,
+        index: IndexKind,
+        image: Vec<u64>,
+        found: &BTreeMap<u64, u64>,
+        op: Op,
+    ) -> (String, Run) {
         let sim = self.medium(Some(image));
         let pool = verify::options().open_on(sim.clone()).unwrap();
         let tree = numbers::<N>(index).open(&pool).unwrap();
@@ -176,7 +182,7 @@ impl Scene {
 
     /// A change of one leaf leaves exactly the states on the left of `rows`, and recovery makes of each what stands
     /// beside it.
-    fn leaves<N: Node>(&self, index: IndexKind, rows: &[(&str, &str)]) {
+    fn leaves<N: WordNode>(&self, index: IndexKind, rows: &[(&str, &str)]) {
         for model in [Model::Tso, Model::Weak] {
             let mut told = self.tell::<N>(index, model).rows;
             told.sort();
@@ -189,7 +195,7 @@ impl Scene {
 
     /// A change of the chain leaves this many states at each point, among them those in `seen`, and nothing in the
     /// leaves to repair.
-    fn needs_no_repair<N: Node>(&self, index: IndexKind, tso: &[usize], weak: &[usize], seen: &[&str]) {
+    fn needs_no_repair<N: WordNode>(&self, index: IndexKind, tso: &[usize], weak: &[usize], seen: &[&str]) {
         for (model, states) in [(Model::Tso, tso), (Model::Weak, weak)] {
             let told = self.tell::<N>(index, model);
             for state in seen {
@@ -216,7 +222,7 @@ fn points(mut pending: Pending, run: &Run) -> Vec<(Pending, &Allowed)> {
 }
 
 /// The chain of leaves, and what the index lists if it is in the pool.
-fn leaves<N: Node>(index: IndexKind, m: &Sim) -> String {
+fn leaves<N: WordNode>(index: IndexKind, m: &Sim) -> String {
     let mut text = String::new();
     let top = m.load(INDEX);
     if index == IndexKind::Persistent && top > 0 {
@@ -245,7 +251,7 @@ fn range_of(m: &Sim, at: u64) -> KeyRange {
 }
 
 /// The slots of a leaf in the notation above.
-fn slots<N: Node>(m: &Sim, at: u64) -> String {
+fn slots<N: WordNode>(m: &Sim, at: u64) -> String {
     let range = range_of(m, at);
     let slot = |i: u64| {
         let (key, value) = (m.load(at + LINE + i * SLOT), m.load(at + LINE + i * SLOT + 8));

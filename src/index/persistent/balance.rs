@@ -4,9 +4,9 @@ use super::PersistentIndex;
 use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::node::{InnerOps, Node};
+use crate::node::{InnerOps, WordNode};
 
-impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
+impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Merges the sparse node that owns the key with a neighbour under the same parent, or moves entries between the
     /// two.
     pub(super) fn rebalance(&self, level: u16, key: u64) -> Result<(), Fault> {
@@ -36,8 +36,8 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         self.withdraw_at(level + 1, right.range().low())?;
         let to_post = self.chain.join(&mut left, right, level)?;
         drop(left);
-        let Some((low, at)) = to_post else { return Ok(()) };
-        match self.post_at(level + 1, low, at) {
+        let Some(at) = to_post else { return Ok(()) };
+        match self.post_at(level + 1, self.chain.name(at), at) {
             // The index lags.
             Err(fault) if fault.is_out_of_space() => Ok(()),
             other => other,

@@ -4,7 +4,7 @@ use super::{Top, top_of};
 use crate::chain::Links;
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{InnerOps, Layout, Node};
+use crate::node::{InnerOps, Layout, WordNode};
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Reports every broken invariant of a persistent index without storing anything, and returns how many levels it has.
 /// `leaves` are the leaves of the chain, in order.
-pub(crate) fn check<N: Node<Ops: InnerOps>, M: Medium>(
+pub(crate) fn check<N: WordNode<Ops: InnerOps>, M: Medium>(
     pool: &Arc<PoolState<M>>,
     root: Root,
     leaves: &[(u64, u64)],
@@ -32,7 +32,7 @@ pub(crate) fn check<N: Node<Ops: InnerOps>, M: Medium>(
     }
 }
 
-fn check_levels<N: Node<Ops: InnerOps>, M: Medium>(
+fn check_levels<N: WordNode<Ops: InnerOps>, M: Medium>(
     links: &Links<N, M>,
     top: Top,
     leaves: &[(u64, u64)],

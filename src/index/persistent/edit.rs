@@ -1,12 +1,13 @@
 //! Adding, changing and removing entries, and adding and removing levels.
 
 use super::{PersistentIndex, Top};
+use crate::chain::Draft;
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::{Medium, Step};
-use crate::node::{InnerOps, KeyRange, Node};
+use crate::node::{InnerOps, KeyRange, WordNode};
 
-impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
+impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Adds the entry of a leaf that is in the chain.
     pub(crate) fn post(&self, low: u64, leaf: u64) -> Result<(), Fault> {
         self.post_at(1, low, leaf)
@@ -55,7 +56,8 @@ impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         let m = self.chain.medium();
         let first = self.top().map_or_else(|| self.root.head(m), |top| top.at);
         let range = KeyRange::new(0, u64::MAX);
-        let node = self.chain.create(level, range, 0, &[(0, first), (low, child)])?;
+        let entries = [(0, first), (low, child)];
+        let node = self.chain.create(Draft { level, fence: &0, range, next: 0, entries: &entries })?;
         // Crash: a block that nothing points to.
         m.fence(Step::IndexGrow);
         self.set_root(Some(Top { at: node.at, level }));

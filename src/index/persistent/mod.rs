@@ -19,7 +19,7 @@ use crate::chain::{Chain, Links};
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::{Medium, Step};
-use crate::node::{InnerOps, LOW, Node};
+use crate::node::{InnerOps, LOW, WordNode};
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 const LEVELS: u16 = 64;
 
 /// The levels above the leaves.
-pub(crate) struct PersistentIndex<N: Node<Ops: InnerOps>, M: Medium> {
+pub(crate) struct PersistentIndex<N: WordNode<Ops: InnerOps>, M: Medium> {
     chain: Chain<N, M>,
     root: Root,
     /// The topmost node and its level: offset 48, level 16; 0 = no inner nodes.
@@ -46,7 +46,7 @@ struct Top {
 }
 
 /// The topmost node that the root entry names.
-fn top_of<N: Node<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) -> Result<Option<Top>, Broken> {
+fn top_of<N: WordNode<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) -> Result<Option<Top>, Broken> {
     let at = match root.index(links.medium()) {
         0 => return Ok(None),
         at => links.accept(at, root.index_at())?,
@@ -58,10 +58,10 @@ fn top_of<N: Node<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) ->
     Ok(Some(Top { at, level }))
 }
 
-impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
+impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Opens the index that the root entry names. `repair` then makes it match the leaves.
     pub(crate) fn open(pool: Arc<PoolState<M>>, root: Root) -> Result<Self, Fault> {
-        let chain = Chain::new(pool, root.slot, SegmentKind::Inner)?;
+        let chain = Chain::new(pool, root.slot, SegmentKind::Inner, None)?;
         let top = top_of(&chain, root)?;
         let upper = Self { chain, root, top: AtomicU64::new(0) };
         upper.set_top(top);

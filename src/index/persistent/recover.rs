@@ -3,10 +3,10 @@
 use super::PersistentIndex;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{InnerOps, Node};
+use crate::node::{InnerOps, WordNode};
 use std::collections::HashSet;
 
-impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
+impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// The nodes of a level with their lows, from left to right.
     pub(super) fn level_nodes(&self, level: u16) -> Result<Vec<(u64, u64)>, Broken> {
         let Some(top) = self.top() else { return Ok(Vec::new()) };

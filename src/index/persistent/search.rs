@@ -5,13 +5,13 @@ use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{InnerOps, Node};
+use crate::node::{InnerOps, WordNode};
 use crate::sync::spin_loop;
 
 /// Failed tries after which a reader leaves the index and walks the chain.
 const PATIENCE: usize = 64;
 
-impl<N: Node<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
+impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// A leaf that is, or lies left of, the one that owns the key; `None` if the index cannot tell.
     pub(crate) fn floor(&self, key: u64) -> Option<u64> {
         // No separator is MAX, and no inner node owns MAX.

@@ -26,10 +26,10 @@ mod range;
 mod split;
 
 use super::PTree;
-use super::directory::Directory;
+use super::directory::WordDirectory;
 use crate::delay::{Validation, leave_out};
 use crate::error::Broken;
-use crate::node::{IndexKind, Node};
+use crate::node::{IndexKind, WordNode};
 use crate::pool::{Options, Pool};
 use crate::sync::set_sequential;
 use loom::thread;
@@ -52,7 +52,7 @@ fn options() -> Options {
 type Act<N> = fn(&Tree<N>);
 
 /// A tree, and what is done to it.
-struct Model<N: Node> {
+struct Model<N: WordNode> {
     /// What fills the tree that is opened, once for all executions.
     fill: Act<N>,
     /// The kind of index of the tree.
@@ -70,7 +70,7 @@ struct Model<N: Node> {
     preemptions: usize,
 }
 
-impl<N: Node> Model<N> {
+impl<N: WordNode> Model<N> {
     fn new<const K: usize>(fill: Act<N>, threads: [Act<N>; K], after: Act<N>) -> Self {
         Self {
             fill,
@@ -140,7 +140,7 @@ fn spawn(act: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
 }
 
 /// The words of a pool with a tree that was filled.
-fn image<N: Node>(index: IndexKind, fill: Act<N>, closed: bool) -> Vec<u64> {
+fn image<N: WordNode>(index: IndexKind, fill: Act<N>, closed: bool) -> Vec<u64> {
     let image = Arc::new(std::sync::Mutex::new(Vec::new()));
     let words = Arc::clone(&image);
     check(0, move || {
@@ -159,23 +159,23 @@ fn image<N: Node>(index: IndexKind, fill: Act<N>, closed: bool) -> Vec<u64> {
 }
 
 /// Asserts that nothing is broken and that the index names leaves of the chain only.
-fn sound<N: Node>(tree: &Tree<N>) {
+fn sound<N: WordNode>(tree: &Tree<N>) {
     let state = &tree.state;
     assert!(state.fault().is_none(), "{:?}", state.fault());
     let report = state.check();
     assert!(report.is_clean(), "{:?}", report.violations);
-    if let Directory::Volatile(separators) = &state.directory {
+    if let WordDirectory::Volatile(separators) = &state.directory {
         let leaves = state.find_leaves(state.head()).unwrap().listed;
         separators.for_each(|low, leaf| assert!(leaves.contains(&(low, leaf)), "{low} is not at {leaf}"));
     }
 }
 
 /// Inserts keys that are not there, each with its successor as value.
-fn put<N: Node>(tree: &Tree<N>, keys: &[u64]) {
+fn put<N: WordNode>(tree: &Tree<N>, keys: &[u64]) {
     keys.iter().for_each(|&key| assert_eq!(tree.insert(key, key + 1).unwrap(), None));
 }
 
 /// Removes keys that are there.
-fn take<N: Node>(tree: &Tree<N>, keys: &[u64]) {
+fn take<N: WordNode>(tree: &Tree<N>, keys: &[u64]) {
     keys.iter().for_each(|&key| assert_eq!(tree.remove(key).unwrap(), Some(key + 1)));
 }

@@ -3,6 +3,7 @@
 use super::{Model, Tree, put, take};
 use crate::delay::Validation;
 use crate::node::{IndexKind, Linear};
+use crate::tree::directory::Directory;
 
 /// Inner nodes of four entries; a node with one entry is sparse enough to merge.
 type Leaf = Linear<4>;

@@ -42,7 +42,7 @@ thread_local! {
 
 fn post(tree: &Of) {
     let (low, at) = UNPOSTED.get();
-    tree.state.post(low, at).unwrap();
+    tree.state.post(low, at, at).unwrap();
 }
 
 /// `[10 15] [20]`: 20 is removed, its leaf leaves the chain, and the block becomes another leaf.

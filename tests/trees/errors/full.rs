@@ -4,7 +4,7 @@ use super::{CAPACITY, SPAWNING, Scratch, Small, error, options};
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, Options, PTree, Pool, Result};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, Options, PTree, Pool, Result, WordNode};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -64,7 +64,7 @@ fn scattered(n: u64) -> u64 {
 }
 
 /// Inserts until there is no room; returns the content of the tree, and the error.
-fn fill_up<N: Node, M: Medium>(tree: &PTree<N, M>) -> (BTreeMap<u64, u64>, Error) {
+fn fill_up<N: WordNode, M: Medium>(tree: &PTree<N, M>) -> (BTreeMap<u64, u64>, Error) {
     let mut model = BTreeMap::new();
     loop {
         let key = scattered(model.len() as u64);
@@ -79,7 +79,7 @@ pub(super) fn tiny() -> Options {
     Pool::options().segment_size(1024).max_capacity(256 << 10).max_trees(4)
 }
 
-fn same<N: Node, M: Medium>(tree: &PTree<N, M>, model: &BTreeMap<u64, u64>, when: &str) {
+fn same<N: WordNode, M: Medium>(tree: &PTree<N, M>, model: &BTreeMap<u64, u64>, when: &str) {
     assert!(tree.fault().is_none(), "{when}: {}", tree.fault().unwrap());
     assert_eq!(tree.len(), model.len() as u64, "{when}");
     assert!(tree.iter().eq(model.iter().map(|(&k, &v)| (k, v))), "{when}");
@@ -88,7 +88,7 @@ fn same<N: Node, M: Medium>(tree: &PTree<N, M>, model: &BTreeMap<u64, u64>, when
     assert!(report.is_clean(), "{when}: {:?}", report.violations);
 }
 
-fn a_disk_fills_up<N: Node>(index: IndexKind) {
+fn a_disk_fills_up<N: WordNode>(index: IndexKind) {
     let mut outcomes = [0; 4];
     for left in 0..60 {
         let when = format!("{left} reservations");
@@ -175,7 +175,7 @@ fn a_disk_fills_up<N: Node>(index: IndexKind) {
 }
 
 /// Closes a tree and opens it again in the same pool, so that the old pool is no longer needed.
-fn reopen<N: Node, M: Medium>(pool: &Pool<M>, tree: PTree<N, M>) -> PTree<N, M> {
+fn reopen<N: WordNode, M: Medium>(pool: &Pool<M>, tree: PTree<N, M>) -> PTree<N, M> {
     let index = tree.index();
     drop(tree);
     pool.tree_with("t", index).unwrap()

@@ -11,7 +11,7 @@ mod storm;
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step, load_each};
-use bristlecone::{Node, Options, PTree, Pool};
+use bristlecone::{Options, PTree, Pool, WordNode};
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -116,7 +116,7 @@ fn pool() -> Pool<Any> {
     options().create_on(Arc::new(Jittery(zeroed(CAPACITY))) as Any).unwrap()
 }
 
-fn sound<N: Node, M: Medium>(tree: &PTree<N, M>) {
+fn sound<N: WordNode, M: Medium>(tree: &PTree<N, M>) {
     assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
     let report = tree.check();
     assert!(report.is_clean(), "{:?}", report.violations);
@@ -124,7 +124,7 @@ fn sound<N: Node, M: Medium>(tree: &PTree<N, M>) {
 }
 
 /// The content of the tree is the same after a crash now, and after closing and opening again.
-fn outlives<N: Node>(pool: Pool<Any>, tree: PTree<N, Any>) {
+fn outlives<N: WordNode>(pool: Pool<Any>, tree: PTree<N, Any>) {
     let (index, expected) = (tree.index(), tree.iter().collect::<Vec<_>>());
     let crashed = words_of(pool.medium());
     drop(tree);

@@ -3,7 +3,7 @@
 use super::{THREADS, TIME, below, options, pool, seed, watched};
 use crate::medium::{Any, holding, words_of};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Map, Node, Result};
+use bristlecone::{IndexKind, Map, Result, WordNode};
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
@@ -22,7 +22,7 @@ fn version_of(key: u64, bytes: &[u8]) -> u64 {
     version
 }
 
-fn records<N: Node>(index: IndexKind) {
+fn records<N: WordNode>(index: IndexKind) {
     let pool = pool();
     let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", index).unwrap();
     let stop = Instant::now() + TIME;

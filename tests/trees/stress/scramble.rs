@@ -3,12 +3,12 @@
 use super::{GHOST, THREADS, TIME, below, is_of, mark, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{ErrorKind, IndexKind, Node, OneLine, PTree};
+use bristlecone::{ErrorKind, IndexKind, OneLine, PTree, WordNode};
 use std::thread;
 use std::time::Instant;
 
 /// All threads on the same few keys; some clear, load, and fail to load.
-fn scramble<N: Node>(index: IndexKind) {
+fn scramble<N: WordNode>(index: IndexKind) {
     const KEYS: u64 = 40;
     let pool = pool();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();

@@ -3,7 +3,7 @@
 use super::{THREADS, TIME, below, outlives, pool, random, seed, sound, watched};
 use crate::medium::Any;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Linear, Logged, Sentinel, Versioned, crab};
-use bristlecone::{IndexKind, Node, OneLine, PTree};
+use bristlecone::{IndexKind, OneLine, PTree, WordNode};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -18,7 +18,7 @@ const COUNTER: u64 = 15;
 
 const GROUPS: u64 = 24;
 
-fn storm<N: Node>(index: IndexKind) {
+fn storm<N: WordNode>(index: IndexKind) {
     let pool = pool();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     for n in 0..GROUPS {
@@ -69,7 +69,7 @@ fn storm<N: Node>(index: IndexKind) {
     outlives(pool.clone(), tree.clone());
 }
 
-fn write<N: Node>(
+fn write<N: WordNode>(
     tree: &PTree<N, Any>,
     number: u64,
     growing: bool,
@@ -128,7 +128,7 @@ fn write<N: Node>(
     }
 }
 
-fn scan<N: Node>(tree: &PTree<N, Any>) {
+fn scan<N: WordNode>(tree: &PTree<N, Any>) {
     let (mut last, mut permanent) = (None, 0);
     for (key, value) in tree.iter() {
         assert!(last.replace(key).is_none_or(|last| last < key), "{key} after {last:?}");

@@ -2,7 +2,7 @@
 
 use crate::numbers::{Random, mix};
 use crate::shape::{Shape, with_type};
-use bristlecone::{Error, ErrorKind, IndexKind, Map, Node, PTree, Pool, Result};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, PTree, Pool, Result, WordNode};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -129,7 +129,7 @@ pub(super) trait Trees: Sync {
     fn broken(&self) -> Vec<String>;
 }
 
-struct Of<N: Node> {
+struct Of<N: WordNode> {
     pool: Pool,
     index: IndexKind,
     numbers: PTree<N>,
@@ -139,7 +139,7 @@ struct Of<N: Node> {
 
 /// Opens the trees of a pool for this many threads, or creates them.
 pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn Trees>> {
-    fn of<N: Node>(pool: &Pool, index: IndexKind, threads: usize) -> Result<Box<dyn Trees>> {
+    fn of<N: WordNode>(pool: &Pool, index: IndexKind, threads: usize) -> Result<Box<dyn Trees>> {
         let (numbers, records) = (pool.tree_with("numbers", index)?, pool.map_with("records", index)?);
         let own = (0..threads).map(|_| Mutex::new(None)).collect();
         Ok(Box::new(Of::<N> { pool: pool.clone(), index, numbers, records, own }))
@@ -153,7 +153,7 @@ fn own_name(thread: usize) -> String {
     format!("own-{thread}")
 }
 
-impl<N: Node> Of<N> {
+impl<N: WordNode> Of<N> {
     fn with_own<T>(&self, thread: usize, work: impl FnOnce(&PTree<N>) -> Result<T>) -> Result<T> {
         let mut own = self.own[thread].lock();
         if own.is_none() {
@@ -163,7 +163,7 @@ impl<N: Node> Of<N> {
     }
 }
 
-impl<N: Node> Trees for Of<N> {
+impl<N: WordNode> Trees for Of<N> {
     fn perform(&self, thread: usize, op: &Op) -> Result<()> {
         match op {
             Op::Insert(key, value) => self.numbers.insert(*key, *value).map(drop),

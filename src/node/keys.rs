@@ -1,0 +1,272 @@
+//! What keys are: words, or byte strings. Chains and trees are the same for both; this is what differs.
+
+#![allow(private_interfaces, reason = "no other crate can name these traits")]
+
+use super::{Entry, KeyRange, LOW};
+use crate::error::{Broken, Fault};
+use crate::medium::{Hint, Medium};
+use crate::pool::records::Records;
+use crate::pool::segments::{SegmentEntry, Segments};
+
+/// How a key lies to the keys that a node owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It is less than all of them.
+    Left,
+    /// The node owns it.
+    Within,
+    /// It is greater than all of them.
+    Right,
+}
+
+/// What the keys of nodes are.
+///
+/// No value of such a type is ever made. A node is named by its offset. If it may leave its chain meanwhile, results are
+/// arbitrary, and the caller finds that out by a version. A right neighbour is one that was accepted as a node; `None`
+/// at the end of the chain.
+pub trait Keys: Send + Sync + Sized + 'static {
+    /// A key that is searched for.
+    type Ref<'k>: Copy;
+
+    /// An interval of keys.
+    type Span<'k>: Copy;
+
+    /// The lower fence key of a node that is about to be made.
+    type Fence;
+
+    /// The same, ready to be stored.
+    type Low<'l>: Copy;
+
+    /// What a shadow says about the keys that its node owns.
+    type Range: Copy;
+
+    /// What the operations of a layout need of a pool.
+    type Access<'a, M: Medium>: Copy
+    where
+        M: 'a;
+
+    /// All keys.
+    const ALL: Self::Span<'static>;
+
+    /// Whether the range of a node says that the index may not know its right neighbour yet.
+    const MARKS_LAG: bool;
+
+    /// The range of a node whose right neighbour the index knows.
+    fn without_lag(range: Self::Range) -> Self::Range;
+
+    /// The access to the nodes of a class.
+    fn access<'a, M: Medium>(m: &'a M, segments: &'a Segments, class: SegmentEntry) -> Self::Access<'a, M>;
+
+    /// Prefetches bytes of the pool.
+    fn prefetch<M: Medium>(pool: Self::Access<'_, M>, at: u64, len: u64);
+
+    /// An entry as a node that owns `range` stores it.
+    fn entry<M: Medium>(
+        pool: Self::Access<'_, M>,
+        at: u64,
+        range: Self::Range,
+        key: Self::Ref<'_>,
+        value: u64,
+    ) -> Entry;
+
+    /// How many of the entries of a node, which ascend, are before a new one.
+    fn position<M: Medium>(pool: Self::Access<'_, M>, entries: &[Entry], new: Entry) -> usize;
+
+    /// The fence key of a new node with the entries from `cut` on, which are changed to what the new node stores. The
+    /// entries ascend. They come from the node at `at`, which owns `range`; if `mixed`, some come from other nodes.
+    fn border<M: Medium>(
+        pool: Self::Access<'_, M>,
+        at: u64,
+        range: Self::Range,
+        mixed: bool,
+        entries: &mut [Entry],
+        cut: usize,
+    ) -> Self::Fence;
+
+    /// What the two words of a shadow say.
+    fn range(words: [u64; 2]) -> Self::Range;
+
+    /// The words for a shadow.
+    fn words(range: Self::Range) -> [u64; 2];
+
+    /// Whether the node is the first one of a chain.
+    fn is_first(range: Self::Range) -> bool;
+
+    /// Whether the node is the last one of a chain that takes new keys.
+    fn is_last(range: Self::Range) -> bool;
+
+    /// Whether the node ends every chain, and never merges.
+    fn is_tail(range: Self::Range) -> bool;
+
+    /// How a key lies to the keys that a node owns. `next` finds the right neighbour, if need be.
+    fn side<M: Medium>(
+        pool: Self::Access<'_, M>,
+        at: u64,
+        range: Self::Range,
+        next: impl FnOnce() -> Result<Option<u64>, Broken>,
+        key: Self::Ref<'_>,
+    ) -> Result<Side, Broken>;
+
+    /// Whether the fence key of `right` is greater than that of `left` (N4).
+    fn ascends<M: Medium>(pool: Self::Access<'_, M>, left: u64, right: u64) -> bool;
+
+    /// The range of a node as the pool has it.
+    fn stored_range<M: Medium>(pool: Self::Access<'_, M>, at: u64, next: Option<u64>) -> Self::Range;
+
+    /// The word that stands for the fence key of a node in an index: 0 for the first node of a chain.
+    fn name<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> u64;
+
+    /// Applies `read` to the key right before the fence key of a node that is not the first one.
+    fn with_key_before<M: Medium, R>(pool: Self::Access<'_, M>, at: u64, read: impl FnOnce(Self::Ref<'_>) -> R) -> R;
+
+    /// The range of a node that gives its keys from `border` on to a new right neighbour.
+    fn below<M: Medium>(pool: Self::Access<'_, M>, at: u64, range: Self::Range, border: &Self::Fence) -> Self::Range;
+
+    /// The range of a new node that begins at `border` and ends where `range` does; `next` will be its right neighbour.
+    fn above<M: Medium>(
+        pool: Self::Access<'_, M>,
+        range: Self::Range,
+        next: Option<u64>,
+        border: &Self::Fence,
+    ) -> Self::Range;
+
+    /// The range of the node at `at` if it takes over all keys of its right neighbour, whose range is `right`, and
+    /// whose right neighbour is `next`.
+    fn joined<M: Medium>(
+        pool: Self::Access<'_, M>,
+        at: u64,
+        range: Self::Range,
+        right: Self::Range,
+        next: Option<u64>,
+    ) -> Self::Range;
+
+    /// Makes a fence key ready to be stored: what does not fit into a node goes into a record.
+    fn place<'f, M: Medium>(
+        m: &M,
+        segments: &Segments,
+        records: Option<&Records>,
+        fence: &'f Self::Fence,
+    ) -> Result<Self::Low<'f>, Fault>;
+
+    /// Gives back the record of a node's fence key, if there is one. Nothing leads to the node any longer.
+    fn free_fence<M: Medium>(pool: Self::Access<'_, M>, records: Option<&Records>, at: u64);
+}
+
+/// Keys are words.
+#[derive(Debug)]
+pub enum Words {}
+
+impl Keys for Words {
+    type Ref<'k> = u64;
+    /// The first and the last key.
+    type Span<'k> = (u64, u64);
+    type Fence = u64;
+    type Low<'l> = u64;
+    type Range = KeyRange;
+    type Access<'a, M: Medium> = &'a M;
+
+    const ALL: (u64, u64) = (0, u64::MAX);
+
+    const MARKS_LAG: bool = false;
+
+    fn without_lag(range: KeyRange) -> KeyRange {
+        range
+    }
+
+    #[inline(always)]
+    fn access<'a, M: Medium>(m: &'a M, _segments: &'a Segments, _class: SegmentEntry) -> &'a M {
+        m
+    }
+
+    #[inline(always)]
+    fn prefetch<M: Medium>(m: &M, at: u64, len: u64) {
+        m.hint(at, len, Hint::Soon);
+    }
+
+    #[inline(always)]
+    fn entry<M: Medium>(_m: &M, _at: u64, _range: KeyRange, key: u64, value: u64) -> Entry {
+        (key, value)
+    }
+
+    fn position<M: Medium>(_m: &M, entries: &[Entry], new: Entry) -> usize {
+        entries.partition_point(|entry| entry.0 < new.0)
+    }
+
+    fn border<M: Medium>(_: &M, _: u64, _: KeyRange, _: bool, entries: &mut [Entry], cut: usize) -> u64 {
+        entries[cut].0
+    }
+
+    #[inline(always)]
+    fn range([low, width]: [u64; 2]) -> KeyRange {
+        KeyRange::from_parts(low, width)
+    }
+
+    #[inline(always)]
+    fn words(range: KeyRange) -> [u64; 2] {
+        [range.low(), range.width()]
+    }
+
+    fn is_first(range: KeyRange) -> bool {
+        range.low() == 0
+    }
+
+    /// The tail owns only MAX.
+    fn is_last(range: KeyRange) -> bool {
+        range.high() == u64::MAX
+    }
+
+    fn is_tail(range: KeyRange) -> bool {
+        range.low() == u64::MAX
+    }
+
+    #[inline(always)]
+    fn side<M: Medium>(
+        _m: &M,
+        _at: u64,
+        range: KeyRange,
+        _next: impl FnOnce() -> Result<Option<u64>, Broken>,
+        key: u64,
+    ) -> Result<Side, Broken> {
+        Ok(if range.contains(key) {
+            Side::Within
+        } else if key < range.low() {
+            Side::Left
+        } else {
+            Side::Right
+        })
+    }
+
+    fn ascends<M: Medium>(m: &M, left: u64, right: u64) -> bool {
+        m.load(right + LOW) > m.load(left + LOW)
+    }
+
+    fn stored_range<M: Medium>(m: &M, at: u64, next: Option<u64>) -> KeyRange {
+        KeyRange::new(m.load(at + LOW), next.map_or(u64::MAX, |next| m.load(next + LOW)))
+    }
+
+    fn name<M: Medium>(m: &M, at: u64) -> u64 {
+        m.load(at + LOW)
+    }
+
+    fn with_key_before<M: Medium, R>(m: &M, at: u64, read: impl FnOnce(u64) -> R) -> R {
+        read(m.load(at + LOW).wrapping_sub(1))
+    }
+
+    fn below<M: Medium>(_m: &M, _at: u64, range: KeyRange, &border: &u64) -> KeyRange {
+        KeyRange::new(range.low(), border)
+    }
+
+    fn above<M: Medium>(_m: &M, range: KeyRange, _next: Option<u64>, &border: &u64) -> KeyRange {
+        KeyRange::new(border, range.high())
+    }
+
+    fn joined<M: Medium>(_m: &M, _at: u64, range: KeyRange, right: KeyRange, _next: Option<u64>) -> KeyRange {
+        KeyRange::new(range.low(), right.high())
+    }
+
+    fn place<M: Medium>(_m: &M, _s: &Segments, _r: Option<&Records>, fence: &u64) -> Result<u64, Fault> {
+        Ok(*fence)
+    }
+
+    fn free_fence<M: Medium>(_m: &M, _records: Option<&Records>, _at: u64) {}
+}

@@ -1,0 +1,174 @@
+//! What trees of words and trees of byte strings do differently, where a chain does not care.
+
+#![allow(private_interfaces, reason = "no other crate can name these traits")]
+
+use crate::medium::Medium;
+use crate::node::{Entry, KeyRange, Keys, Words};
+
+/// What a tree needs to know of its keys, in addition to what a [chain](Keys) does.
+pub trait TreeKeys: Keys {
+    /// A key in the caller's memory.
+    type Owned;
+
+    /// The interval that an iterator has not read yet.
+    type Unread;
+
+    /// Where a leaf that was read begins and ends.
+    type Edges: Default;
+
+    /// The smallest fence key that a leaf may have, for a search that goes from leaf to leaf.
+    type Least: Default;
+
+    /// Whether the leaf at `at`, which owns `range`, begins at the least fence key or to the right of it. Its right
+    /// neighbour must begin to the right of it, and `least` then says so.
+    fn ascends_from<M: Medium>(pool: Self::Access<'_, M>, at: u64, range: Self::Range, least: &mut Self::Least)
+    -> bool;
+
+    /// All keys.
+    fn everything() -> Self::Unread;
+
+    /// The interval as one for a search in a leaf.
+    fn span(unread: &Self::Unread) -> Self::Span<'_>;
+
+    /// The key whose owner is read next from the left.
+    fn first(unread: &Self::Unread) -> Self::Ref<'_>;
+
+    /// The key whose owner is read next from the right.
+    fn last(unread: &Self::Unread) -> Self::Ref<'_>;
+
+    /// Notes where the leaf at `at` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
+    fn note_edges<M: Medium>(
+        pool: Self::Access<'_, M>,
+        at: u64,
+        range: Self::Range,
+        next: u64,
+        edges: &mut Self::Edges,
+    );
+
+    /// What is left of an interval once its first leaf was read.
+    fn beyond(unread: Self::Unread, edges: &Self::Edges) -> Option<Self::Unread>;
+
+    /// What is left of an interval once its last leaf was read.
+    fn before(unread: Self::Unread, edges: &Self::Edges) -> Option<Self::Unread>;
+
+    /// The fence key of the first leaf of a chain.
+    fn first_fence() -> Self::Fence;
+
+    /// The fence key of the tail, if chains have one.
+    fn tail_fence() -> Option<Self::Fence>;
+
+    /// Whether the tail owns a key.
+    fn is_of_tail(key: &Self::Owned) -> bool;
+
+    /// Whether keys ascend.
+    fn ascend(one: &Self::Owned, next: &Self::Owned) -> bool;
+
+    /// A fence key between the greatest key of a leaf and the first key of the next one.
+    fn fence(last: &Self::Owned, first: &Self::Owned) -> Self::Fence;
+
+    /// The fence key and the entries of a leaf as it stores them.
+    fn stored(fence: Self::Fence, pairs: Vec<(Self::Owned, u64)>) -> (Self::Fence, Vec<Entry>);
+
+    /// The offset of the record that a value points to, in a tree with records.
+    fn record(value: u64) -> u64;
+
+    /// Whether the names of the leaves of a chain fit together, as far as they tell (N4).
+    fn are_names(leaves: &[(u64, u64)]) -> bool;
+
+    /// Takes the tail from the names and offsets of the leaves of a chain, if it has one. `None`: it should have.
+    fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>>;
+
+    /// The range of a leaf that begins at one fence key and ends at another, or at the end of all keys.
+    fn between(fence: &Self::Fence, next: Option<&Self::Fence>) -> Self::Range;
+}
+
+impl TreeKeys for Words {
+    type Owned = u64;
+    /// The first and the last key.
+    type Unread = (u64, u64);
+    /// The first and the last key that the leaf owns.
+    type Edges = (u64, u64);
+
+    type Least = u64;
+
+    #[inline]
+    fn ascends_from<M: Medium>(_m: &M, _at: u64, range: KeyRange, least: &mut u64) -> bool {
+        let ascends = range.low() >= *least;
+        *least = range.low().saturating_add(1);
+        ascends
+    }
+
+    fn everything() -> (u64, u64) {
+        Self::ALL
+    }
+
+    #[inline(always)]
+    fn span(&unread: &(u64, u64)) -> (u64, u64) {
+        unread
+    }
+
+    #[inline(always)]
+    fn first(unread: &(u64, u64)) -> u64 {
+        unread.0
+    }
+
+    #[inline(always)]
+    fn last(unread: &(u64, u64)) -> u64 {
+        unread.1
+    }
+
+    #[inline(always)]
+    fn note_edges<M: Medium>(_m: &M, _at: u64, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
+        *edges = (range.low(), range.high().wrapping_sub(1));
+    }
+
+    #[inline(always)]
+    fn beyond((_, to): (u64, u64), &(_, last): &(u64, u64)) -> Option<(u64, u64)> {
+        (last < to).then(|| (last + 1, to))
+    }
+
+    #[inline(always)]
+    fn before((from, _): (u64, u64), &(low, _): &(u64, u64)) -> Option<(u64, u64)> {
+        (low > from).then(|| (from, low - 1))
+    }
+
+    fn first_fence() -> u64 {
+        0
+    }
+
+    fn tail_fence() -> Option<u64> {
+        Some(u64::MAX)
+    }
+
+    fn is_of_tail(&key: &u64) -> bool {
+        key == u64::MAX
+    }
+
+    fn ascend(one: &u64, next: &u64) -> bool {
+        one < next
+    }
+
+    fn fence(_last: &u64, &first: &u64) -> u64 {
+        first
+    }
+
+    fn stored(fence: u64, pairs: Vec<(u64, u64)>) -> (u64, Vec<Entry>) {
+        (fence, pairs)
+    }
+
+    fn record(value: u64) -> u64 {
+        value
+    }
+
+    fn are_names(leaves: &[(u64, u64)]) -> bool {
+        leaves.is_sorted_by(|(a, _), (b, _)| a < b)
+    }
+
+    fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {
+        leaves.pop().filter(|&(low, _)| low == u64::MAX).map(|(_, tail)| Some(tail))
+    }
+
+    fn between(&low: &u64, next: Option<&u64>) -> KeyRange {
+        KeyRange::new(low, next.map_or(u64::MAX, |&next| next))
+    }
+}

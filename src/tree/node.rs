@@ -1,0 +1,96 @@
+//! What a tree does differently with leaves whose keys are words, because only these have several layouts and indexes.
+
+#![allow(private_interfaces, reason = "no other crate can name these traits")]
+
+use super::TreeState;
+use super::directory::{Directory, WordDirectory};
+use super::keys::TreeKeys;
+use crate::chain::Locked;
+use crate::error::{Broken, Fault};
+use crate::index::{PersistentIndex, built_volatile, check_persistent};
+use crate::medium::Medium;
+use crate::node::{InNode, IndexKind, Node, RefOf, WordNode};
+use crate::papers::built_flat;
+use crate::pool::PoolState;
+use crate::pool::roots::Root;
+use std::sync::Arc;
+
+/// A layout of leaves of which a tree can be made.
+pub trait TreeNode: Node<Keys: TreeKeys> {
+    /// The index of a tree.
+    type Directory<M: Medium>: Directory<Self>;
+
+    /// The index of a tree that is being opened.
+    fn directory<M: Medium>(
+        pool: &Arc<PoolState<M>>,
+        root: Root,
+        index: IndexKind,
+    ) -> Result<Self::Directory<M>, Fault>;
+
+    /// Makes the change by a copy of the leaf, if that costs less. If not, returns the leaf.
+    fn by_copy<'t, M: Medium>(
+        tree: &'t TreeState<Self, M>,
+        leaf: Locked<'t, Self>,
+        change: InNode,
+        new: (RefOf<'_, Self>, u64),
+    ) -> Result<Option<Locked<'t, Self>>, Fault>;
+
+    /// Touches all leaves, so that all entries are counted.
+    fn touch_all<M: Medium>(tree: &TreeState<Self, M>) -> Result<(), Broken>;
+
+    /// Checks the index of the leaves with these names and offsets, as far as it lies in the pool. Returns how many
+    /// levels it has, and how many bytes of memory.
+    fn check_index<M: Medium>(
+        pool: &Arc<PoolState<M>>,
+        root: Root,
+        index: IndexKind,
+        leaves: &[(u64, u64)],
+        report: &mut dyn FnMut(Broken),
+    ) -> (u64, u64);
+}
+
+impl<N: WordNode> TreeNode for N {
+    type Directory<M: Medium> = WordDirectory<N, M>;
+
+    fn directory<M: Medium>(
+        pool: &Arc<PoolState<M>>,
+        root: Root,
+        index: IndexKind,
+    ) -> Result<WordDirectory<N, M>, Fault> {
+        let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
+        Ok(match index {
+            IndexKind::Volatile => WordDirectory::volatile(leaves).map_err(Fault::address_space)?,
+            IndexKind::Flat => WordDirectory::flat(leaves, true).map_err(Fault::address_space)?,
+            IndexKind::FlatFixed => WordDirectory::flat(leaves, false).map_err(Fault::address_space)?,
+            IndexKind::Persistent => WordDirectory::persistent(PersistentIndex::open(Arc::clone(pool), root)?),
+        })
+    }
+
+    #[inline(always)]
+    fn by_copy<'t, M: Medium>(
+        tree: &'t TreeState<N, M>,
+        leaf: Locked<'t, N>,
+        change: InNode,
+        new: (u64, u64),
+    ) -> Result<Option<Locked<'t, N>>, Fault> {
+        tree.by_copy(leaf, change, new)
+    }
+
+    fn touch_all<M: Medium>(tree: &TreeState<N, M>) -> Result<(), Broken> {
+        tree.touch_all()
+    }
+
+    fn check_index<M: Medium>(
+        pool: &Arc<PoolState<M>>,
+        root: Root,
+        index: IndexKind,
+        leaves: &[(u64, u64)],
+        report: &mut dyn FnMut(Broken),
+    ) -> (u64, u64) {
+        match index {
+            IndexKind::Volatile => built_volatile(leaves.len()),
+            IndexKind::Flat | IndexKind::FlatFixed => built_flat(leaves.len()),
+            IndexKind::Persistent => (check_persistent::<N::Inner, M>(pool, root, leaves, report), 0),
+        }
+    }
+}
