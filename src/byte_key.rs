@@ -59,15 +59,23 @@ impl<'k> ByteKey<'k> {
 /// heads may lie either way.
 #[inline]
 pub(crate) fn head(string: &[u8], skip: usize) -> u64 {
-    let rest = string.get(skip..).unwrap_or_default();
-    match rest.first_chunk::<8>() {
-        Some(eight) => u64::from_be_bytes(*eight),
-        None => {
-            let mut eight = [0; 8];
-            eight[..rest.len()].copy_from_slice(rest);
-            u64::from_be_bytes(eight)
-        }
+    if let Some(eight) = string.get(skip..).and_then(<[u8]>::first_chunk::<8>) {
+        return u64::from_be_bytes(*eight);
     }
+    let len = string.len().saturating_sub(skip) as u32;
+    match string.last_chunk::<8>() {
+        // The last `len` of these.
+        Some(eight) => u64::from_be_bytes(*eight).checked_shl(64 - 8 * len).unwrap_or(0),
+        None => short_head(string.get(skip..).unwrap_or_default()),
+    }
+}
+
+/// The head of a string of less than eight bytes.
+#[inline]
+fn short_head(string: &[u8]) -> u64 {
+    let mut eight = [0; 8];
+    eight[..string.len()].copy_from_slice(string);
+    u64::from_be_bytes(eight)
 }
 
 /// The number of bytes in which two strings agree, from their starts.
