@@ -2,7 +2,7 @@
 
 /// The changes of an index in memory.
 pub(crate) trait InMemory {
-    /// Adds a leaf, or replaces the one with this low.
+    /// Adds a leaf, or replaces the one with this low. (The lows are the names of separators.)
     fn post(&self, low: u64, leaf: u64);
     /// Forgets the leaf with this low, unless it is the first one, and returns it.
     fn withdraw(&self, low: u64) -> Option<u64>;
@@ -11,8 +11,8 @@ pub(crate) trait InMemory {
 }
 
 macro_rules! in_memory {
-    ($index:ty) => {
-        impl $crate::index::InMemory for $index {
+    ($index:ty $(, $($parameters:tt)*)?) => {
+        impl $(<$($parameters)*>)? $crate::index::InMemory for $index {
             fn post(&self, low: u64, leaf: u64) {
                 <$index>::post(self, low, leaf);
             }

@@ -11,6 +11,8 @@ pub(crate) mod models;
 mod one_step;
 mod persistent;
 mod root;
+#[allow(dead_code, reason = "trees of byte strings come next")]
+mod separators;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod trials;
 mod version;
@@ -22,6 +24,9 @@ pub(crate) use in_memory::{InMemory, in_memory};
 pub(crate) use one_step::VolatileIndex;
 pub(crate) use persistent::{PersistentIndex, check as check_persistent};
 pub(crate) use root::{Root, RootWord};
+pub(crate) use separators::Words;
+#[allow(unused_imports, reason = "trees of byte strings come next")]
+pub(crate) use separators::{Fences, Separators, Strings};
 pub(crate) use version::{Moved, Version, again};
 #[cfg(not(all(test, loom)))]
 pub(crate) use volatile::VolatileIndex;

@@ -21,6 +21,8 @@
 //!    parent was opened by the same change or an earlier one, so the check fails. Therefore `floor` is linearizable.
 
 mod arena;
+#[allow(dead_code, reason = "trees of byte strings come next")]
+mod byte_node;
 mod edit;
 mod image;
 #[cfg(all(test, loom))]
@@ -28,22 +30,25 @@ mod models;
 mod node;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod word_node;
 
 use super::root::RootWord;
+use super::separators::{Separators, Words};
 use super::version::{Moved, again};
 use crate::arch::simd::{self, Compare, Search};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use arena::{Arena, Id};
 use edit::{Damaged, Edit, Writer};
 pub(crate) use image::{Bottom, Source, Top, image_of};
-use node::{NOT_LOADED, WIDTH};
+use node::{NOT_LOADED, Slots, WIDTH};
 use std::io;
+pub(super) use {byte_node::ByteNode, node::IndexNode, word_node::WordNode};
 
 /// The number of levels of an index that [learns](VolatileIndex::learn) this many separators, and its bytes.
-pub(crate) fn built(separators: usize) -> (u64, u64) {
+pub(crate) fn built<S: Separators>(separators: usize) -> (u64, u64) {
     let bottom = Some(separators.div_ceil(node::FILL)).filter(|&nodes| nodes > 0);
     let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(node::FILL)));
-    levels.fold((0, 0), |(levels, bytes), nodes| (levels + 1, bytes + (nodes * size_of::<node::Node>()) as u64))
+    levels.fold((0, 0), |(levels, bytes), nodes| (levels + 1, bytes + (nodes * size_of::<S::Node>()) as u64))
 }
 
 /// Leaves that a scan learns of at once.
@@ -53,39 +58,51 @@ pub(crate) const RUN: usize = 8;
 pub(crate) const GROUP: usize = 16;
 
 /// Separators and their leaves. See the [module](self).
-pub(crate) struct VolatileIndex {
+pub(crate) struct VolatileIndex<S: Separators = Words> {
+    separators: S,
     root: RootWord,
     len: AtomicUsize,
-    arena: Arena,
+    arena: Arena<S::Node>,
     writer: Mutex<Writer>,
     lost: AtomicBool,
 }
 
-impl core::fmt::Debug for VolatileIndex {
+impl<S: Separators> core::fmt::Debug for VolatileIndex<S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("VolatileIndex").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
-super::in_memory! { VolatileIndex }
+super::in_memory! { VolatileIndex<S>, S: Separators }
 
 impl VolatileIndex {
-    /// An index without separators, with room for `most`.
+    /// An index of words without separators, with room for `most`.
     ///
     /// # Errors
     ///
     /// There is not enough address space.
     pub(crate) fn new(most: u64) -> io::Result<Self> {
+        Self::of(Words, most)
+    }
+}
+
+impl<S: Separators> VolatileIndex<S> {
+    /// An index without separators, with room for `most`.
+    ///
+    /// # Errors
+    ///
+    /// There is not enough address space.
+    pub(crate) fn of(separators: S, most: u64) -> io::Result<Self> {
         // Twice the bound of invariant 2: for the levels above, and for the second tree that exists during a rebuild.
         let nodes = usize::try_from(most / (WIDTH as u64).div_ceil(8)).unwrap_or(usize::MAX);
         let nodes = nodes.saturating_add(if cfg!(loom) { 10 } else { 64 });
         let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
-        Ok(Self { root, len, arena: Arena::new(nodes)?, writer, lost: AtomicBool::new(false) })
+        Ok(Self { separators, root, len, arena: Arena::new(nodes)?, writer, lost: AtomicBool::new(false) })
     }
 
     /// Bytes of memory in use.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.writer.lock().spare.touched() * size_of::<node::Node>()) as u64
+        (self.writer.lock().spare.touched() * size_of::<S::Node>()) as u64
     }
 
     /// The number of separators.
@@ -95,7 +112,7 @@ impl VolatileIndex {
 
     /// The leaf of the greatest separator `<= key`; `None` if there is no separator.
     #[inline]
-    pub(crate) fn floor(&self, key: u64) -> Option<u64> {
+    pub(crate) fn floor(&self, key: S::Key<'_>) -> Option<u64> {
         match self.try_floor(key) {
             Ok(found) => found,
             Err(_) => self.floor_again(key),
@@ -104,13 +121,13 @@ impl VolatileIndex {
 
     // Always inline: passing the result through memory costs 2 to 4 ns.
     #[inline(always)]
-    fn try_floor(&self, key: u64) -> Result<Option<u64>, Moved> {
-        simd::search(Descent { index: self, key, end: node::Node::child })
+    fn try_floor(&self, key: S::Key<'_>) -> Result<Option<u64>, Moved> {
+        simd::search(Descent { index: self, key, end: |node: &S::Node, slot, _| node.child(slot) })
     }
 
     #[cold]
     #[inline(never)]
-    fn floor_again(&self, key: u64) -> Option<u64> {
+    fn floor_again(&self, key: S::Key<'_>) -> Option<u64> {
         if let Some(found) = again(|| self.try_floor(key)) {
             return found;
         }
@@ -120,8 +137,8 @@ impl VolatileIndex {
     }
 
     /// Changes the tree. If the tree turns out to be damaged in the pool, forgets it.
-    fn edit<R: Default>(&self, writer: &mut Writer, change: impl FnOnce(&mut Edit<'_>) -> Result<R, Damaged>) -> R {
-        let mut edit = Edit::new(&self.arena, &self.root, writer);
+    fn edit<R: Default>(&self, writer: &mut Writer, change: impl FnOnce(&mut Edit<'_, S>) -> Result<R, Damaged>) -> R {
+        let mut edit = Edit::new(&self.separators, &self.arena, &self.root, writer);
         change(&mut edit).unwrap_or_else(|Damaged| {
             edit.lose();
             self.len.store(0, Ordering::Relaxed);
@@ -138,31 +155,47 @@ impl VolatileIndex {
     /// Takes over the image of an index. `source` reads its nodes when they are needed. False if the image is damaged.
     pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
         let mut writer = self.writer.lock();
-        let restored = Edit::new(&self.arena, &self.root, &mut writer).restore(top, source);
+        let restored = Edit::new(&self.separators, &self.arena, &self.root, &mut writer).restore(top, source);
         self.len.store(if restored { top.len as usize } else { 0 }, Ordering::Relaxed);
         restored
     }
 
     /// The leaf of the greatest separator `<= key`, if the first try finds it.
     #[inline(always)]
-    pub(crate) fn floor_at_once(&self, key: u64) -> Option<u64> {
+    pub(crate) fn floor_at_once(&self, key: S::Key<'_>) -> Option<u64> {
         self.try_floor(key).ok().flatten()
+    }
+
+    /// As `floor_at_once`, with what it takes to ask again.
+    #[inline(always)]
+    #[allow(dead_code, reason = "trees of byte strings come next")]
+    pub(crate) fn named_at_once(&self, key: S::Key<'_>) -> Option<Named<'_, S>> {
+        simd::search(Descent { index: self, key, end: Named::of }).ok().flatten()
     }
 
     /// As `floor_at_once` for up to [`GROUP`] keys side by side, so that their memory accesses overlap.
     #[inline]
-    pub(crate) fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
-        simd::search(Descents { index: self, keys: &keys[..keys.len().min(GROUP)] })
+    pub(crate) fn floors_at_once(&self, keys: &[S::Key<'_>]) -> [Option<u64>; GROUP] {
+        let keys = &keys[..keys.len().min(GROUP)];
+        simd::search(Descents { index: self, keys, end: |node: &S::Node, slot, _| node.child(slot) })
+    }
+
+    /// As `named_at_once` for up to [`GROUP`] keys side by side.
+    #[inline]
+    #[allow(dead_code, reason = "trees of byte strings come next")]
+    pub(crate) fn nameds_at_once(&self, keys: &[S::Key<'_>]) -> [Option<Named<'_, S>>; GROUP] {
+        simd::search(Descents { index: self, keys: &keys[..keys.len().min(GROUP)], end: Named::of })
     }
 
     /// The leaf of the greatest separator `<= key` and some of those after it, if the first try finds them. The others
     /// are only for prefetching: they may be any words.
     #[inline]
-    pub(crate) fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
-        simd::search(Descent { index: self, key, end: node::Node::run }).ok().flatten()
+    pub(crate) fn run_at_once(&self, key: S::Key<'_>) -> Option<[u64; RUN]> {
+        simd::search(Descent { index: self, key, end: |node: &S::Node, slot, _| node.run(slot) }).ok().flatten()
     }
 
-    /// Posts the leaf of `low`, in place of the old one if there is one. An empty index takes only the low 0.
+    /// Posts the leaf of the separator named `low`, in place of the old one if there is one. An empty index takes only
+    /// the name 0.
     pub(crate) fn post(&self, low: u64, leaf: u64) {
         let mut writer = self.writer.lock();
         // A forgotten index must learn all leaves, so a single one is not posted.
@@ -174,7 +207,7 @@ impl VolatileIndex {
         }
     }
 
-    /// Removes `low`, unless it is 0, and returns its leaf.
+    /// Removes the separator named `low`, unless that is 0, and returns its leaf.
     pub(crate) fn withdraw(&self, low: u64) -> Option<u64> {
         let mut writer = self.writer.lock();
         let leaf = self.edit(&mut writer, |edit| edit.withdraw(low))?;
@@ -182,18 +215,18 @@ impl VolatileIndex {
         Some(leaf)
     }
 
-    /// Replaces everything by `pairs` of low and leaf, whose lows ascend strictly from 0. Readers see the old tree or
-    /// the new one.
+    /// Replaces everything by `pairs` of name and leaf, whose separators ascend strictly from the one named 0. Readers
+    /// see the old tree or the new one.
     ///
     /// `pairs` is iterated under the writer's lock, so it must not call back.
     pub(crate) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
         let mut writer = self.writer.lock();
-        let len = Edit::new(&self.arena, &self.root, &mut writer).learn(pairs);
+        let len = Edit::new(&self.separators, &self.arena, &self.root, &mut writer).learn(pairs);
         self.len.store(len, Ordering::Relaxed);
         self.lost.store(false, Ordering::Release);
     }
 
-    /// Passes every separator and its leaf to `f`, in order; false if a node that is still in the pool is damaged.
+    /// Passes the name of every separator and its leaf to `f`, in order; false if a node that is still in the pool is damaged.
     ///
     /// `f` is called under the writer's lock, so it must not call back, except to read.
     pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {
@@ -221,15 +254,48 @@ impl VolatileIndex {
     }
 }
 
+/// A leaf that the index named, and how to find out whether it still does.
+#[allow(dead_code, reason = "trees of byte strings come next")]
+pub(crate) struct Named<'i, S: Separators> {
+    leaf: u64,
+    /// The bottom node.
+    node: &'i S::Node,
+    version: u64,
+}
+
+#[allow(dead_code, reason = "trees of byte strings come next")]
+impl<'i, S: Separators> Named<'i, S> {
+    #[inline(always)]
+    fn of(node: &'i S::Node, slot: usize, version: u64) -> Self {
+        Self { leaf: node.child(slot), node, version }
+    }
+
+    #[inline]
+    pub(crate) fn leaf(&self) -> u64 {
+        self.leaf
+    }
+
+    /// Whether the bottom node has not changed since. Then this is still the leaf of the greatest separator `<= key`,
+    /// at a time after everything that the caller has read so far.
+    ///
+    /// Every change that gives the key another leaf writes to that bottom node, or takes it out of the tree: a new
+    /// separator between this one and the key goes into it, and this one leaves it or gets its new leaf in it. The
+    /// separators of its neighbours to the right only leave or come in after the key.
+    #[inline]
+    pub(crate) fn still(&self) -> bool {
+        self.node.validate(self.version).is_ok()
+    }
+}
+
 /// A descent from the root to the leaf of a key.
-struct Descent<'i, E> {
-    index: &'i VolatileIndex,
-    key: u64,
-    /// What to read of the slot at its end.
+struct Descent<'i, 'k, S: Separators, E> {
+    index: &'i VolatileIndex<S>,
+    key: S::Key<'k>,
+    /// What to make of the slot at its end, and of the version of its node.
     end: E,
 }
 
-impl<R, E: Fn(&node::Node, usize) -> R> Search for Descent<'_, E> {
+impl<'i, R, S: Separators, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descent<'i, '_, S, E> {
     type Found = Result<Option<R>, Moved>;
 
     #[inline(always)]
@@ -239,32 +305,44 @@ impl<R, E: Fn(&node::Node, usize) -> R> Search for Descent<'_, E> {
         let mut node = index.arena.get(root.id)?;
         let mut version = node.optimistic_read()?;
         index.root.validate(root)?;
+        let mut known = S::Known::default();
         for _ in 0..root.height {
-            let child = index.arena.get(node.child_of(key, compare))?;
+            let slot = node.slot_of(&index.separators, key, &mut known, version, compare);
+            let child = index.arena.get(node.child(slot))?;
             child.touch();
             let entered = child.optimistic_read()?;
             node.validate(version)?;
             (node, version) = (child, entered);
         }
-        let found = end(node, node.slot_of(key, compare));
+        let slot = node.slot_of(&index.separators, key, &mut known, version, compare);
+        let found = end(node, slot, version);
         node.validate(version)?;
         Ok(Some(found))
     }
 }
 
 /// The descents to the leaves of several keys.
-struct Descents<'i> {
-    index: &'i VolatileIndex,
-    keys: &'i [u64],
+struct Descents<'i, 'a, 'k, S: Separators, E> {
+    index: &'i VolatileIndex<S>,
+    keys: &'a [S::Key<'k>],
+    /// What to make of the slot at the end of each, and of the version of its node.
+    end: E,
 }
 
-impl Search for Descents<'_> {
-    type Found = [Option<u64>; GROUP];
+/// Where a descent is.
+struct Way<'i, S: Separators> {
+    node: &'i S::Node,
+    version: u64,
+    known: S::Known,
+}
+
+impl<'i, R, S: Separators, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descents<'i, '_, '_, S, E> {
+    type Found = [Option<R>; GROUP];
 
     #[inline(always)]
     fn by(self, compare: impl Compare) -> Self::Found {
-        let Self { index, keys } = self;
-        let mut found = [None; GROUP];
+        let Self { index, keys, end } = self;
+        let mut found = [const { None }; GROUP];
         let begin = || {
             let root = index.root.get()?;
             let node = index.arena.get(root.id).ok()?;
@@ -274,27 +352,32 @@ impl Search for Descents<'_> {
         };
         let Some((height, node, version)) = begin() else { return found };
         // A descent that met a change ends: `None`.
-        let mut ways = [Some((node, version)); GROUP];
+        let mut ways: [Option<Way<'i, S>>; GROUP] =
+            core::array::from_fn(|_| Some(Way { node, version, known: S::Known::default() }));
         let mut children = [None; GROUP];
         for _ in 0..height {
-            for ((way, child), &key) in ways.iter().zip(&mut children).zip(keys) {
-                *child = way.and_then(|(node, _)| index.arena.get(node.child_of(key, compare)).ok());
+            for ((way, child), &key) in ways.iter_mut().zip(&mut children).zip(keys) {
+                *child = way.as_mut().and_then(|Way { node, version, known }| {
+                    let slot = node.slot_of(&index.separators, key, known, *version, compare);
+                    index.arena.get(node.child(slot)).ok()
+                });
                 if let Some(child) = child {
                     child.touch_all();
                 }
             }
             for (way, child) in ways.iter_mut().zip(children).take(keys.len()) {
-                *way = way.zip(child).and_then(|((node, version), child)| {
+                *way = way.take().zip(child).and_then(|(Way { node, version, known }, child)| {
                     let entered = child.optimistic_read().ok()?;
                     node.validate(version).ok()?;
-                    Some((child, entered))
+                    Some(Way { node: child, version: entered, known })
                 });
             }
         }
-        for ((way, found), &key) in ways.iter().zip(&mut found).zip(keys) {
-            *found = way.and_then(|(node, version)| {
-                let leaf = node.child_of(key, compare);
-                node.validate(version).ok().map(|()| leaf)
+        for ((way, found), &key) in ways.iter_mut().zip(&mut found).zip(keys) {
+            *found = way.as_mut().and_then(|Way { node, version, known }| {
+                let slot = node.slot_of(&index.separators, key, known, *version, compare);
+                let found = end(node, slot, *version);
+                node.validate(*version).ok().map(|()| found)
             });
         }
         found

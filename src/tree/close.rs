@@ -14,7 +14,7 @@ use super::directory::Directory;
 use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::Fault;
-use crate::index::{Source, Top};
+use crate::index::{Source, Top, Words};
 use crate::medium::{Medium, Step};
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
@@ -112,7 +112,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, SegmentKind::Leaf);
         Box::new(move |number, height| {
             let word = |i: u64| links.medium().load(start + i * 8);
-            top.node((number, height), word, |at| links.accept(at, at).is_ok())
+            top.node::<Words>((number, height), word, |at| links.accept(at, at).is_ok())
         })
     }
 

@@ -4,20 +4,20 @@
 //! The memory of a node is only ever used as a node. So a late reader meets a version that has changed, never foreign
 //! memory.
 
-use super::node::{NOT_LOADED, Node};
+use super::node::NOT_LOADED;
 use crate::index::version::Moved;
-use crate::memory::Zeroed;
+use crate::memory::{Zero, Zeroed};
 use std::io;
 
 /// Names a node: its position in the array.
 pub(super) type Id = u64;
 
 /// The array of nodes, for readers and the writer.
-pub(super) struct Arena {
-    nodes: Zeroed<Node>,
+pub(super) struct Arena<N> {
+    nodes: Zeroed<N>,
 }
 
-impl Arena {
+impl<N: Zero> Arena<N> {
     /// Room for `nodes` nodes.
     pub(super) fn new(nodes: usize) -> io::Result<Self> {
         Ok(Self { nodes: Zeroed::new(nodes)? })
@@ -26,12 +26,12 @@ impl Arena {
     /// The node with that name. A name that was read from a node that was being written may be any word, so there may
     /// be no such node.
     #[inline]
-    pub(super) fn get(&self, id: Id) -> Result<&Node, Moved> {
+    pub(super) fn get(&self, id: Id) -> Result<&N, Moved> {
         self.nodes.get(id as usize).ok_or(if id & NOT_LOADED == 0 { Moved::Written } else { Moved::NotLoaded })
     }
 
     /// The node with a name that the one writer read, or that was read under its lock.
-    pub(super) fn node(&self, id: Id) -> &Node {
+    pub(super) fn node(&self, id: Id) -> &N {
         self.get(id).expect("the tree names nodes of its arena")
     }
 }

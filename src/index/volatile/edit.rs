@@ -2,8 +2,10 @@
 
 use super::arena::{Arena, Id, Spare};
 use super::image::{Source, Top};
-use super::node::{FILL, NOT_LOADED, Node, WIDTH};
+use super::node::{FILL, IndexNode, NOT_LOADED, Slots, WIDTH};
 use crate::index::root::{Root, RootWord};
+use crate::index::separators::Separators;
+use std::cmp::Ordering;
 
 /// What the writer keeps from one change to the next.
 #[derive(Default)]
@@ -23,24 +25,30 @@ pub(super) struct Damaged;
 
 /// A change under way. It opens nodes as it meets them, and closes them all together when it is dropped, so a reader
 /// sees none or all of it.
-pub(super) struct Edit<'a> {
-    arena: &'a Arena,
+pub(super) struct Edit<'a, S: Separators> {
+    separators: &'a S,
+    arena: &'a Arena<S::Node>,
     root: &'a RootWord,
     writer: &'a mut Writer,
 }
 
-impl Drop for Edit<'_> {
+impl<S: Separators> Drop for Edit<'_, S> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-impl<'a> Edit<'a> {
-    pub(super) fn new(arena: &'a Arena, root: &'a RootWord, writer: &'a mut Writer) -> Self {
-        Self { arena, root, writer }
+impl<'a, S: Separators> Edit<'a, S> {
+    pub(super) fn new(
+        separators: &'a S,
+        arena: &'a Arena<S::Node>,
+        root: &'a RootWord,
+        writer: &'a mut Writer,
+    ) -> Self {
+        Self { separators, arena, root, writer }
     }
 
-    fn open(&mut self, id: Id) -> &'a Node {
+    fn open(&mut self, id: Id) -> &'a S::Node {
         let node = self.arena.node(id);
         if node.open() {
             self.writer.open.push(id);
@@ -54,12 +62,17 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Takes a spare node and fills it with `entries`; it stays open.
-    fn make(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> (Id, &'a Node) {
+    /// Takes a spare node, which stays open. Its content is arbitrary.
+    fn take(&mut self) -> (Id, &'a S::Node) {
         let id = self.writer.spare.take();
-        let node = self.open(id);
-        node.fill(entries);
-        (id, node)
+        (id, self.open(id))
+    }
+
+    /// Takes a spare node and fills it with `entries`; it stays open.
+    fn make(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> Id {
+        let (id, node) = self.take();
+        node.fill(self.separators, entries);
+        id
     }
 
     /// Gives back a node that leaves the tree. Opening it changes its version: a reader that is in it must not go on to
@@ -82,7 +95,7 @@ impl<'a> Edit<'a> {
         if entries[0].0 != low {
             return Err(Damaged);
         }
-        let (child, _) = self.make(entries.into_iter());
+        let child = self.make(entries.into_iter());
         self.open(id).set_child(slot, child);
         Ok(child)
     }
@@ -93,14 +106,14 @@ impl<'a> Edit<'a> {
         if entries[0].0 != 0 || self.root.get().is_some() {
             return false;
         }
-        let (id, _) = self.make(entries.into_iter());
+        let id = self.make(entries.into_iter());
         self.writer.source = Some(source);
         self.root.set(Some(Root { id, height: top.height as usize }));
         true
     }
 
     /// Loads the nodes from the pool that a search for the key passes.
-    pub(super) fn load_nodes(&mut self, key: u64) -> Result<(), Damaged> {
+    pub(super) fn load_nodes(&mut self, key: S::Key<'_>) -> Result<(), Damaged> {
         if let Some(root) = self.root.get() {
             self.descend(root, key)?;
         }
@@ -122,17 +135,16 @@ impl<'a> Edit<'a> {
         self.writer.source = None;
     }
 
-    /// Records the path to `low`; returns the bottom node, the slot of the greatest separator `<= low`, and that
-    /// separator.
-    fn descend(&mut self, root: Root, low: u64) -> Result<(&'a Node, usize, u64), Damaged> {
+    /// Records the path to `key`; returns the bottom node, the slot of the greatest separator `<= key`, and its name.
+    fn descend(&mut self, root: Root, key: S::Key<'_>) -> Result<(&'a S::Node, usize, u64), Damaged> {
         self.writer.path.clear();
-        let (mut id, mut found) = (root.id, 0);
+        let (mut id, mut found, mut known) = (root.id, 0, S::Known::default());
         for height in (0..=root.height).rev() {
             let node = self.arena.node(id);
-            let slot = node.slot(low);
+            let slot = node.slot(self.separators, key, &mut known);
             self.writer.path.push((id, slot));
             if slot > 0 {
-                found = node.low(slot);
+                found = node.name(slot);
             }
             if height == 0 {
                 return Ok((node, slot, found));
@@ -148,13 +160,20 @@ impl<'a> Edit<'a> {
             if low > 0 {
                 return Ok(false);
             }
-            let (id, _) = self.make([(low, leaf)].into_iter());
+            let id = self.make([(low, leaf)].into_iter());
             self.root.set(Some(Root { id, height: 0 }));
             return Ok(true);
         };
-        let (_, slot, found) = self.descend(root, low)?;
-        let (id, _) = self.writer.path.pop().expect("a path has an end");
-        if found == low {
+        let (found, is_new) = self.separators.with_key(low, |key| {
+            let (_, _, found) = self.descend(root, key)?;
+            Ok((found, self.separators.order_of(found, key) != Ordering::Equal))
+        })?;
+        if !is_new && found != low {
+            // Another leaf begins with the same separator, which has a new name from now on.
+            self.relabel(low);
+        }
+        let (id, slot) = self.writer.path.pop().expect("a path has an end");
+        if !is_new {
             self.open(id).set_child(slot, leaf);
             return Ok(false);
         }
@@ -163,7 +182,7 @@ impl<'a> Edit<'a> {
             split = match self.writer.path.pop() {
                 Some((id, slot)) => self.put(id, slot + 1, entry),
                 None => {
-                    let (id, _) = self.make([(0, root.id), entry].into_iter());
+                    let id = self.make([(0, root.id), entry].into_iter());
                     self.root.set(Some(Root { id, height: root.height + 1 }));
                     None
                 }
@@ -177,23 +196,23 @@ impl<'a> Edit<'a> {
         let node = self.open(id);
         let len = node.len();
         if len < WIDTH {
-            node.insert(at, len, entry);
+            node.insert(self.separators, at, len, entry);
             return None;
         }
         let is_last = self.writer.path.last().is_none_or(|&(id, slot)| slot + 1 == self.arena.node(id).len());
         if at == WIDTH && is_last {
             // Ascending inserts leave full nodes behind. (A neighbour to the right might be as small.)
-            let (id, _) = self.make([entry].into_iter());
+            let id = self.make([entry].into_iter());
             return Some((entry.0, id));
         }
         let cut = WIDTH / 2;
-        let low = node.low(cut);
-        let (id, right) = self.make((cut..WIDTH).map(|slot| node.entry(slot, 0)));
-        node.truncate(cut);
+        let low = node.name(cut);
+        let (id, right) = self.take();
+        node.split(self.separators, cut, right);
         if at <= cut {
-            node.insert(at, cut, entry);
+            node.insert(self.separators, at, cut, entry);
         } else {
-            right.insert(at - cut, WIDTH - cut, entry);
+            right.insert(self.separators, at - cut, WIDTH - cut, entry);
         }
         Some((low, id))
     }
@@ -201,7 +220,7 @@ impl<'a> Edit<'a> {
     /// Removes `low`, unless it is the first separator of all, and returns its leaf.
     pub(super) fn withdraw(&mut self, low: u64) -> Result<Option<u64>, Damaged> {
         let Some(root) = self.root.get() else { return Ok(None) };
-        let (bottom, slot, found) = self.descend(root, low)?;
+        let (bottom, slot, found) = self.separators.with_key(low, |key| self.descend(root, key))?;
         if found != low || low == 0 {
             return Ok(None);
         }
@@ -217,7 +236,7 @@ impl<'a> Edit<'a> {
                 continue;
             }
             if slot == 0 {
-                self.relabel(node.low(1));
+                self.relabel(node.name(1));
             }
             node.remove(slot, len);
             self.merge(len - 1);
@@ -226,10 +245,10 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The node at the end of the path now begins with `low`: updates the ancestor that stores its low.
+    /// The end of the path now begins with `low`: updates the node of the path that stores its low.
     fn relabel(&mut self, low: u64) {
         if let Some(&(id, slot)) = self.writer.path.iter().rfind(|(_, slot)| *slot > 0) {
-            self.open(id).set_low(slot, low);
+            self.open(id).relabel(self.separators, slot, low);
         }
     }
 
@@ -254,7 +273,7 @@ impl<'a> Edit<'a> {
             let left = self.open(parent.child(at));
             let (low, right_id) = parent.entry(at + 1, 0);
             let right = self.open(right_id);
-            left.append(left.len(), (0..right.len()).map(|slot| right.entry(slot, low)));
+            left.absorb(self.separators, right, low);
             parent.remove(at + 1, children);
             self.give(right_id);
             len = children - 1;
@@ -280,7 +299,8 @@ impl<'a> Edit<'a> {
         let mut count = 0;
         let mut last = None;
         let mut level = self.level(pairs.inspect(|pair| {
-            debug_assert!(last.replace(pair.0).is_none_or(|last| last < pair.0), "separators must ascend");
+            let last = last.replace(pair.0);
+            debug_assert!(last.is_none_or(|last| last < pair.0 || !S::NAMES_ASCEND), "separators must ascend");
             count += 1;
         }));
         let mut height = 0;
@@ -297,7 +317,7 @@ impl<'a> Edit<'a> {
         let mut above = Vec::with_capacity(entries.len().div_ceil(FILL));
         let mut entries = entries.peekable();
         while let Some(&(low, _)) = entries.peek() {
-            let (id, _) = self.make(entries.by_ref().take(FILL));
+            let id = self.make(entries.by_ref().take(FILL));
             self.close(); // no tree contains it yet
             above.push((low, id));
         }

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! The nodes of a level follow each other, the bottom level first, the root last. In a bottom node, a child is a leaf's
-//! offset; in other nodes it is the number of a node, which is less than its parent's.
+//! offset; in other nodes it is the number of a node, which is less than its parent's. A low is the name of a separator.
 
 use super::node::{FILL, NOT_LOADED};
+use crate::index::separators::Separators;
 use crate::pool::format::crc;
 
 /// Words per node.
@@ -33,7 +34,7 @@ fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
     u64::from(crc([number, height].into_iter().chain(words)))
 }
 
-/// The words of an image of these separators and their leaves, which are in order.
+/// The words of an image of these names and leaves, which are in the order of their separators.
 pub(crate) fn image_of(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
     let mut words = Vec::with_capacity(leaves.len() * 2 * (FILL + 1) / FILL + 4 * WORDS);
     let mut top = Top { nodes: 0, height: 0, len: leaves.len() as u64 };
@@ -64,7 +65,7 @@ impl Top {
     }
 
     /// The entries of a node, for the tree; `word` reads a word of the image. `None`: the node is damaged.
-    pub(crate) fn node(
+    pub(crate) fn node<S: Separators>(
         self,
         (number, height): (u64, u64),
         word: impl Fn(u64) -> u64,
@@ -82,7 +83,7 @@ impl Top {
         let mut entries: Vec<(u64, u64)> =
             (0..count).map(|i| (word(start + 1 + 2 * i), word(start + 2 + 2 * i))).collect();
         let sound = checksum(number, height, &entries) == head >> 32
-            && entries.is_sorted_by(|(a, _), (b, _)| a < b)
+            && (!S::NAMES_ASCEND || entries.is_sorted_by(|(a, _), (b, _)| a < b))
             && entries.iter().all(|&(_, child)| if height == 0 { is_leaf(child) } else { child < number });
         if height > 0 {
             entries.iter_mut().for_each(|(_, child)| *child |= NOT_LOADED);

@@ -2,12 +2,13 @@
 //!
 //! There is a negative control: a reader that checks no version must be found wrong.
 
-use super::{VolatileIndex, image_of};
+use super::node::{IndexNode, Slots};
+use super::{VolatileIndex, Words, image_of};
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
 
 /// Runs a model with the real `floor`.
 fn model(setup: fn(&VolatileIndex), write: fn(&VolatileIndex), key: u64, may: &'static [u64]) {
-    run(setup, write, VolatileIndex::floor, key, may);
+    run(setup, write, |index, key| index.floor(key), key, may);
 }
 
 fn run(
@@ -92,9 +93,9 @@ fn unchecked(index: &VolatileIndex, key: u64) -> Option<u64> {
     let root = index.root.get()?;
     let mut node = index.arena.get(root.id).ok()?;
     for _ in 0..root.height {
-        node = index.arena.get(node.child(node.slot(key))).ok()?;
+        node = index.arena.get(node.child(node.slot(&Words, key, &mut ()))).ok()?;
     }
-    Some(node.child(node.slot(key)))
+    Some(node.child(node.slot(&Words, key, &mut ())))
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn loom_unchecked_split_is_found_wrong() {
 fn loom_floor_against_a_load() {
     let setup = |index: &VolatileIndex| {
         let (words, top) = image_of([0, 20, 30, 40, 50].map(|low| (low, leaf_of(low))).to_vec());
-        let source = move |node, height| top.node((node, height), |i| words[i as usize], |_| true);
+        let source = move |node, height| top.node::<Words>((node, height), |i| words[i as usize], |_| true);
         assert!(index.restore(top, Box::new(source)));
     };
     model(setup, |index| post(index, &[15]), 42, &[40]);

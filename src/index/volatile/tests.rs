@@ -1,20 +1,106 @@
+//! Tests for all kinds of separators. Numbers stand for them: a number is the name, and encodings that keep the order
+//! make it a string.
+
 use super::arena::Id;
-use super::node::WIDTH;
-use super::{VolatileIndex, image_of};
-use crate::index::trials::{self, Model, Random, TestedIndex, floor_in, remove_from, same};
+use super::image_of;
+use super::node::{IndexNode, Slots, WIDTH};
+use super::{VolatileIndex, Words};
+use crate::index::separators::{Fences, Separators, Strings};
+use crate::index::trials::{self, Model, Op, Random, TestedIndex, floor_in, remove_from, same};
 use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use std::cmp::Ordering;
 
-fn empty() -> VolatileIndex {
-    VolatileIndex::new(1 << 20).unwrap()
+/// A kind of separators under test.
+pub(super) trait Checked: Separators {
+    /// Checks what a node keeps of its separators.
+    fn check(&self, node: &Self::Node) -> Result<(), String>;
 }
 
-trials::tested_index!(VolatileIndex);
-
-fn begun() -> (VolatileIndex, Model) {
-    trials::begun(empty())
+impl Checked for Words {
+    fn check(&self, _: &Self::Node) -> Result<(), String> {
+        Ok(())
+    }
 }
 
-fn built(lows: impl IntoIterator<Item = u64>) -> (VolatileIndex, Model) {
+impl<F: Fences> Checked for Strings<F> {
+    fn check(&self, node: &Self::Node) -> Result<(), String> {
+        node.check(self)
+    }
+}
+
+/// Makes strings of numbers, in the same order.
+struct Encoding(fn(u64) -> Vec<u8>);
+
+impl Fences for Encoding {
+    fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
+        read(&self.0(name))
+    }
+}
+
+/// The eight bytes of a number behind `SHARED` bytes that all strings share.
+fn after<const SHARED: usize>(number: u64) -> Vec<u8> {
+    [&[b'p'; SHARED][..], &number.to_be_bytes()].concat()
+}
+
+fn decimal(number: u64) -> Vec<u8> {
+    format!("user{number:020}").into_bytes()
+}
+
+/// Two of three strings are the one before, and a zero.
+fn stairs(number: u64) -> Vec<u8> {
+    [&(number / 3).to_be_bytes()[..], &vec![0; (number % 3) as usize]].concat()
+}
+
+/// Most neighbours differ only far behind a byte in which others differ, so heads are equal wherever they begin.
+fn apart(number: u64) -> Vec<u8> {
+    [&(number / 5).to_be_bytes()[..], &[0xff; 20], &[(number % 5) as u8 * 60]].concat()
+}
+
+fn empty_of<S: Separators>(separators: S) -> VolatileIndex<S> {
+    VolatileIndex::of(separators, 1 << 20).unwrap()
+}
+
+impl<S: Checked> TestedIndex for VolatileIndex<S> {
+    fn post(&self, low: u64, leaf: u64) {
+        self.post(low, leaf);
+    }
+
+    fn withdraw(&self, low: u64) -> Option<u64> {
+        self.withdraw(low)
+    }
+
+    fn learn(&self, model: &Model) {
+        self.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
+    }
+
+    fn floor(&self, number: u64) -> Option<u64> {
+        floor(self, number)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn all(&self) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        assert!(self.for_each(|low, leaf| all.push((low, leaf))));
+        all
+    }
+
+    fn check(&self) -> Result<usize, String> {
+        check(self)
+    }
+}
+
+fn floor<S: Separators>(index: &VolatileIndex<S>, number: u64) -> Option<u64> {
+    index.separators.with_key(number, |key| index.floor(key))
+}
+
+fn built<S: Checked>(
+    empty: fn() -> VolatileIndex<S>,
+    lows: impl IntoIterator<Item = u64>,
+) -> (VolatileIndex<S>, Model) {
     trials::built(empty(), lows)
 }
 
@@ -27,14 +113,16 @@ struct Subtree {
 }
 
 /// Checks invariants 1 and 2 below `id`, whose first separator is `least`.
-fn subtree(index: &VolatileIndex, id: Id, height: usize, least: u64) -> Result<Subtree, String> {
+fn subtree<S: Checked>(index: &VolatileIndex<S>, id: Id, height: usize, least: u64) -> Result<Subtree, String> {
     let node = index.arena.node(id);
     node.optimistic_read().map_err(|_| "a node was left open")?;
+    index.separators.check(node)?;
     let mut all = Subtree { nodes: 1, separators: 0, last: least };
     let mut before = None;
     for slot in 0..node.len() {
         let (low, child) = node.entry(slot, least);
-        if slot > 0 && low <= all.last {
+        let order = index.separators.with_key(low, |key| index.separators.order_of(all.last, key));
+        if slot > 0 && order != Ordering::Less {
             return Err("lows do not ascend".into());
         }
         if height == 0 {
@@ -53,7 +141,7 @@ fn subtree(index: &VolatileIndex, id: Id, height: usize, least: u64) -> Result<S
 }
 
 /// Checks the invariants that hold between any two changes; returns the number of nodes.
-fn check(index: &VolatileIndex) -> Result<usize, String> {
+pub(super) fn check<S: Checked>(index: &VolatileIndex<S>) -> Result<usize, String> {
     let root = index.root.get();
     let subtree = match root {
         None => Subtree { nodes: 0, separators: 0, last: 0 },
@@ -80,53 +168,46 @@ fn check(index: &VolatileIndex) -> Result<usize, String> {
     Ok(subtree.nodes)
 }
 
-proptest! {
-    #[test]
-    fn does_what_a_map_does(ops in prop::collection::vec(trials::op(), 0..1500)) {
-        trials::does_what_a_map_does(begun(), ops)?;
-    }
+fn does_what_a_map_does<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    let ops = prop::collection::vec(trials::op(), 0..1500);
+    let run = |ops: Vec<Op>| trials::does_what_a_map_does(trials::begun(empty()), ops);
+    let mut runner = TestRunner::new(Config::with_source_file(file!()));
+    runner.run(&ops, run).unwrap_or_else(|error| panic!("{error}"));
 }
 
-#[test]
-fn grows_and_shrinks_through_three_levels() {
-    trials::grows_and_shrinks(begun(), 20_000, 80_000);
+fn grows_and_shrinks_through_three_levels<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    trials::grows_and_shrinks(trials::begun(empty()), 20_000, 80_000);
 }
 
-#[test]
-fn every_order_of_inserts_and_removes() {
-    trials::every_order_of_inserts_and_removes(begun, 10_000, |index| assert_eq!(check(index), Ok(1)));
+fn every_order_of_inserts_and_removes<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    let check_emptied = |index: &VolatileIndex<S>| assert_eq!(check(index), Ok(1));
+    trials::every_order_of_inserts_and_removes(|| trials::begun(empty()), 10_000, check_emptied);
 }
 
-#[test]
-fn all_keys_are_legal() {
-    trials::all_keys_are_legal(begun, built, WIDTH as u64);
+fn all_keys_are_legal<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    trials::all_keys_are_legal(|| trials::begun(empty()), |lows| built(empty, lows), WIDTH as u64);
 }
 
-#[test]
-fn an_empty_index_takes_the_first_separator_only() {
+fn an_empty_index_takes_the_first_separator_only<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     trials::an_empty_index_takes_the_first_separator_only(&empty());
 }
 
-#[test]
-fn readers_never_miss_what_stays() {
+fn readers_never_miss_what_stays<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     trials::readers_never_miss_what_stays(empty(), 500, if cfg!(miri) { 20 } else { 1_000_000 });
 }
 
 /// Filling and emptying a few nodes at a time splits, merges and reuses nodes as often as possible.
-#[test]
-fn readers_never_miss_while_nodes_come_and_go() {
+fn readers_never_miss_while_nodes_come_and_go<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (40, 1500) };
     trials::readers_never_miss_while_nodes_come_and_go(empty(), sixteens, rounds);
 }
 
-#[test]
-fn readers_never_miss_during_rebuilds() {
+fn readers_never_miss_during_rebuilds<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let (sixteens, rounds, inserts) = if cfg!(miri) { (15, 2, 5) } else { (300, 3000, 200) };
     trials::readers_never_miss_during_rebuilds(empty(), sixteens, rounds, inserts);
 }
 
-#[test]
-fn ascending_inserts_fill_the_nodes() {
+fn ascending_inserts_fill_the_nodes<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let index = empty();
     for low in 0..100 * WIDTH as u64 {
         index.post(low, low);
@@ -134,9 +215,8 @@ fn ascending_inserts_fill_the_nodes() {
     assert!(check(&index).unwrap() <= 105);
 }
 
-#[test]
-fn insert_replaces_the_leaf() {
-    let (index, mut model) = built((0..1000).map(|low| low * 3));
+fn insert_replaces_the_leaf<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    let (index, mut model) = built(empty, (0..1000).map(|low| low * 3));
     for low in (0..3000).step_by(7) {
         index.post(low, 1);
         model.insert(low, 1);
@@ -144,12 +224,11 @@ fn insert_replaces_the_leaf() {
     same(&index, &model);
 }
 
-#[test]
-fn rebuilds_of_every_size() {
+fn rebuilds_of_every_size<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let sizes = (0..5000).filter(|size| *size < 300 || size % 61 == 0 || size % WIDTH as u64 <= 1);
     let again = empty();
     for size in sizes {
-        let (index, mut model) = built((0..size).map(|low| low * 5));
+        let (index, mut model) = built(empty, (0..size).map(|low| low * 5));
         again.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
         same(&again, &model);
         // A tree that was built in bulk behaves as if it had grown.
@@ -162,9 +241,8 @@ fn rebuilds_of_every_size() {
     }
 }
 
-#[test]
-fn memory_is_bounded_by_the_largest_tree() {
-    let (index, _) = built(0..20_000);
+fn memory_is_bounded_by_the_largest_tree<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    let (index, _) = built(empty, 0..20_000);
     let nodes = || index.writer.lock().spare.touched();
     let mut random = Random(99);
     let mut settled = 0;
@@ -186,9 +264,8 @@ fn memory_is_bounded_by_the_largest_tree() {
     assert!(nodes() <= settled + settled / 50, "{} nodes, {settled} after two rounds", nodes());
 }
 
-#[test]
-fn thinned_out_nodes_merge() {
-    let (index, mut model) = built(0..100_000);
+fn thinned_out_nodes_merge<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    let (index, mut model) = built(empty, 0..100_000);
     let before = check(&index).unwrap();
     for low in (0..100_000).filter(|low| low % WIDTH as u64 != 0) {
         assert_eq!(index.withdraw(low), remove_from(&mut model, low));
@@ -197,19 +274,24 @@ fn thinned_out_nodes_merge() {
     assert!(check(&index).unwrap() * 10 < before);
 }
 
+fn relabel<S: Separators>(index: &VolatileIndex<S>, node: &S::Node, slot: usize, name: u64) {
+    node.open();
+    node.relabel(&index.separators, slot, name);
+    node.close();
+}
+
 /// The checker must find the fault in a damaged tree.
-#[test]
-fn check_finds_faults() {
-    type Fault = fn(&VolatileIndex);
-    let root = |index: &VolatileIndex| index.root.get().unwrap().id;
-    let faults: [(&str, Fault); 5] = [
+fn check_finds_faults<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    type Fault<S> = fn(&VolatileIndex<S>);
+    let root = |index: &VolatileIndex<S>| index.root.get().unwrap().id;
+    let faults: [(&str, Fault<S>); 5] = [
         ("lows do not ascend", |index| {
             let root = index.arena.node(index.root.get().unwrap().id);
-            root.set_low(3, root.low(3) + WIDTH as u64);
+            relabel(index, root, 3, root.name(3) + WIDTH as u64);
         }),
         ("lows do not ascend", |index| {
             let bottom = index.arena.node(index.arena.node(index.root.get().unwrap().id).child(2));
-            bottom.set_low(2, bottom.low(1));
+            relabel(index, bottom, 2, bottom.name(1));
         }),
         ("left open", |index| {
             assert!(index.arena.node(index.arena.node(index.root.get().unwrap().id).child(1)).open())
@@ -221,7 +303,7 @@ fn check_finds_faults() {
         ("spare", |index| assert!(index.writer.lock().spare.take() > 0)),
     ];
     for (message, fault) in faults {
-        let (index, _) = built(0..500);
+        let (index, _) = built(empty, 0..500);
         assert!(index.arena.node(root(&index)).len() > 3 && check(&index).is_ok());
         fault(&index);
         let found = check(&index).unwrap_err();
@@ -229,26 +311,28 @@ fn check_finds_faults() {
     }
 }
 
-fn all(index: &VolatileIndex) -> Option<Model> {
+fn all<S: Separators>(index: &VolatileIndex<S>) -> Option<Model> {
     let mut all = Model::new();
     index.for_each(|low, leaf| assert!(all.insert(low, leaf).is_none())).then_some(all)
 }
 
 /// An index whose nodes are all still in an image; those that are `damaged` cannot be read.
-fn reopened(model: &Model, damaged: impl Fn(u64) -> bool + Send + Sync + 'static) -> VolatileIndex {
+fn reopened<S: Separators>(
+    index: VolatileIndex<S>,
+    model: &Model,
+    damaged: impl Fn(u64) -> bool + Send + Sync + 'static,
+) -> VolatileIndex<S> {
     let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
-    let index = empty();
-    let node_of = move |node| top.node(node, |i| words[i as usize], |_| true);
+    let node_of = move |node| top.node::<S>(node, |i| words[i as usize], |_| true);
     assert!(index.restore(top, Box::new(move |node, height| node_of((node, height)).filter(|_| !damaged(node)))));
     index
 }
 
-#[test]
-fn an_index_is_loaded_as_it_is_used() {
+fn an_index_is_loaded_as_it_is_used<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let mut random = Random(4242);
     for size in [1, 2, 28, 29, 28 * 28, 28 * 28 + 1, 23_000] {
-        let (_, mut model) = built((0..size).map(|low| low * 5));
-        let mut index = reopened(&model, |_| false);
+        let (_, mut model) = built(empty, (0..size).map(|low| low * 5));
+        let mut index = reopened(empty(), &model, |_| false);
         assert_eq!((index.len(), all(&index).as_ref()), (model.len(), Some(&model)));
         for step in 0..4000 {
             let low = 1 + random.below(size * 5);
@@ -259,43 +343,42 @@ fn an_index_is_loaded_as_it_is_used() {
                 }
                 // Whole stretches are removed, so that nodes run empty next to others that are not loaded yet.
                 1 => (low..low + 60).for_each(|low| assert_eq!(index.withdraw(low), model.remove(&low))),
-                _ => assert_eq!(index.floor(low), floor_in(&model, low)),
+                _ => assert_eq!(floor(&index, low), floor_in(&model, low)),
             }
             if step % 500 == 0 {
                 assert_eq!((index.len(), all(&index).as_ref()), (model.len(), Some(&model)));
             }
             if step % 1500 == 1499 {
                 // Closed and opened in between.
-                index = reopened(&all(&index).unwrap(), |_| false);
+                index = reopened(empty(), &all(&index).unwrap(), |_| false);
             }
         }
         let wanted: Vec<u64> = (0..size * 5).step_by(7).collect();
-        assert!(wanted.iter().all(|&key| index.floor(key) == floor_in(&model, key)));
+        assert!(wanted.iter().all(|&key| floor(&index, key) == floor_in(&model, key)));
         index.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
         same(&index, &model);
     }
 }
 
-#[test]
-fn a_damaged_image_is_forgotten_when_it_is_found_out() {
-    let (_, model) = built((0..2000).map(|low| low * 5));
+fn a_damaged_image_is_forgotten_when_it_is_found_out<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    let (_, model) = built(empty, (0..2000).map(|low| low * 5));
     for damaged in [0, 1, 40, 71, 72] {
-        let uses: [fn(&VolatileIndex, u64); 3] = [
-            |index, key| assert_eq!(index.floor(key), None),
+        let uses: [fn(&VolatileIndex<S>, u64); 3] = [
+            |index, key| assert_eq!(floor(index, key), None),
             |index, key| index.post(key, 7),
             |index, key| assert_eq!(index.withdraw(key), None),
         ];
         for lose in uses {
-            let index = reopened(&model, move |node| node == damaged);
+            let index = reopened(empty(), &model, move |node| node == damaged);
             assert!(!index.is_lost() && all(&index).is_none());
             (0..10_000).step_by(3).take_while(|_| !index.is_lost()).for_each(|key| {
-                if floor_in(&model, key) != index.floor(key) {
+                if floor_in(&model, key) != floor(&index, key) {
                     assert!(index.is_lost());
                 }
             });
             assert!(index.is_lost());
             lose(&index, 777);
-            assert_eq!((index.floor(777), index.len()), (None, 0));
+            assert_eq!((floor(&index, 777), index.len()), (None, 0));
             index.learn(model.iter().map(|(&low, &leaf)| (low, leaf)));
             assert!(!index.is_lost());
             same(&index, &model);
@@ -309,7 +392,7 @@ fn no_flipped_bit_of_an_image_is_believed() {
     assert_eq!((top.nodes, top.height, top.len), (4, 1, 60));
     let all = words.len() as u64;
     assert!(top.fits(all) && !top.fits(all - 1) && !super::Top { len: u64::MAX, ..top }.fits(all));
-    let of = |words: &[u64], node| top.node(node, |i| words[i as usize], |at| at.is_multiple_of(64));
+    let of = |words: &[u64], node| top.node::<Words>(node, |i| words[i as usize], |at| at.is_multiple_of(64));
     for node in [(0, 0), (1, 0), (2, 0), (3, 1)] {
         let sound = of(&words, node).unwrap();
         for bit in 0..words.len() * 64 {
@@ -321,4 +404,44 @@ fn no_flipped_bit_of_an_image_is_believed() {
         assert_eq!(of(&words, (node.0, node.1 + 1)), None);
     }
     assert_eq!(of(&words, (4, 0)), None);
+}
+
+macro_rules! kinds {
+    ($($kind:ident: $separators:ty = $new:expr;)*) => {
+        $(mod $kind {
+            use super::*;
+
+            fn empty() -> VolatileIndex<$separators> {
+                empty_of($new)
+            }
+
+            tests! {
+                does_what_a_map_does, grows_and_shrinks_through_three_levels, every_order_of_inserts_and_removes,
+                all_keys_are_legal, an_empty_index_takes_the_first_separator_only, readers_never_miss_what_stays,
+                readers_never_miss_while_nodes_come_and_go, readers_never_miss_during_rebuilds,
+                ascending_inserts_fill_the_nodes, insert_replaces_the_leaf, rebuilds_of_every_size,
+                memory_is_bounded_by_the_largest_tree, thinned_out_nodes_merge, check_finds_faults,
+                an_index_is_loaded_as_it_is_used, a_damaged_image_is_forgotten_when_it_is_found_out
+            }
+        })*
+    };
+}
+
+macro_rules! tests {
+    ($($test:ident),*) => {
+        $(#[test]
+        fn $test() {
+            super::$test(empty);
+        })*
+    };
+}
+
+kinds! {
+    words: Words = Words;
+    numbers: Strings<Encoding> = Strings(Encoding(after::<0>));
+    numbers_after_7: Strings<Encoding> = Strings(Encoding(after::<7>));
+    numbers_after_300: Strings<Encoding> = Strings(Encoding(after::<300>));
+    decimals: Strings<Encoding> = Strings(Encoding(decimal));
+    stairs: Strings<Encoding> = Strings(Encoding(super::stairs));
+    ties: Strings<Encoding> = Strings(Encoding(apart));
 }
