@@ -23,6 +23,8 @@
 mod arena;
 #[allow(dead_code, reason = "trees of byte strings come next")]
 mod byte_node;
+#[cfg(all(test, not(loom)))]
+mod byte_tests;
 mod edit;
 mod image;
 #[cfg(all(test, loom))]
