@@ -21,13 +21,15 @@ mod volatile;
 
 pub(crate) use in_memory::{InMemory, in_memory};
 #[cfg(all(test, loom))]
-pub(crate) use one_step::VolatileIndex;
+#[allow(unused_imports, reason = "trees of byte strings come next")]
+pub(crate) use one_step::{Named, VolatileIndex};
 pub(crate) use persistent::{PersistentIndex, check as check_persistent};
 pub(crate) use root::{Root, RootWord};
 pub(crate) use separators::Words;
 #[allow(unused_imports, reason = "trees of byte strings come next")]
 pub(crate) use separators::{Fences, Separators, Strings};
 pub(crate) use version::{Moved, Version, again};
-#[cfg(not(all(test, loom)))]
-pub(crate) use volatile::VolatileIndex;
 pub(crate) use volatile::{Bottom, GROUP, RUN, Source, Top, built as built_volatile, image_of};
+#[cfg(not(all(test, loom)))]
+#[allow(unused_imports, reason = "trees of byte strings come next")]
+pub(crate) use volatile::{Named, VolatileIndex};
