@@ -1,8 +1,9 @@
 //! The volatile index as the models of trees use it: each access is one step. The [models](super::volatile) of the real
 //! index show that its accesses appear to be one step, so the models of trees need not explore what happens inside it.
 
-use super::separators::{Separators, Words};
+use super::separators::Separators;
 use super::volatile::{GROUP, RUN, Source, Top};
+use crate::node::Words;
 use crate::sync::{AtomicU64, Ordering};
 use crate::version;
 use std::io;

@@ -9,6 +9,7 @@
 
 use super::volatile::{ByteNode, IndexNode, WordNode};
 use crate::byte_key::ByteKey;
+use crate::node::Words;
 use std::cmp::Ordering;
 
 /// A kind of separators, with what is needed to read them.
@@ -31,10 +32,6 @@ pub(crate) trait Separators: Send + Sync + Sized + 'static {
     /// How the separator with this name lies to the key. For the writer.
     fn order_of(&self, name: u64, key: Self::Key<'_>) -> Ordering;
 }
-
-/// Separators that are words.
-#[derive(Debug, Default)]
-pub(crate) struct Words;
 
 impl Separators for Words {
     type Key<'k> = u64;

@@ -35,9 +35,10 @@ mod tests;
 mod word_node;
 
 use super::root::RootWord;
-use super::separators::{Separators, Words};
+use super::separators::Separators;
 use super::version::{Moved, again};
 use crate::arch::simd::{self, Compare, Search};
+use crate::node::Words;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use arena::{Arena, Id};
 use edit::{Damaged, Edit, Writer};

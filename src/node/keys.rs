@@ -21,7 +21,7 @@ pub enum Side {
 
 /// What the keys of nodes are.
 ///
-/// No value of such a type is ever made. A node is named by its offset. If it may leave its chain meanwhile, results are
+/// A node is named by its offset. If it may leave its chain meanwhile, results are
 /// arbitrary, and the caller finds that out by a version. A right neighbour is one that was accepted as a node; `None`
 /// at the end of the chain.
 pub trait Keys: Send + Sync + Sized + 'static {
@@ -153,8 +153,8 @@ pub trait Keys: Send + Sync + Sized + 'static {
 }
 
 /// Keys are words.
-#[derive(Debug)]
-pub enum Words {}
+#[derive(Debug, Default)]
+pub struct Words;
 
 impl Keys for Words {
     type Ref<'k> = u64;

@@ -9,7 +9,7 @@ use crate::chain::Locked;
 use crate::error::{Broken, Fault};
 use crate::index::{PersistentIndex, built_volatile, check_persistent};
 use crate::medium::Medium;
-use crate::node::{InNode, IndexKind, Node, RefOf, WordNode};
+use crate::node::{InNode, IndexKind, Node, RefOf, WordNode, Words};
 use crate::papers::built_flat;
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
@@ -88,7 +88,7 @@ impl<N: WordNode> TreeNode for N {
         report: &mut dyn FnMut(Broken),
     ) -> (u64, u64) {
         match index {
-            IndexKind::Volatile => built_volatile(leaves.len()),
+            IndexKind::Volatile => built_volatile::<Words>(leaves.len()),
             IndexKind::Flat | IndexKind::FlatFixed => built_flat(leaves.len()),
             IndexKind::Persistent => (check_persistent::<N::Inner, M>(pool, root, leaves, report), 0),
         }

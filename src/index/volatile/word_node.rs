@@ -13,8 +13,8 @@
 
 use super::node::{IndexNode, PAD, SIGN, Slots, WIDTH};
 use crate::arch::simd::{self, Compare};
-use crate::index::separators::Words;
 use crate::memory::Zero;
+use crate::node::Words;
 use crate::sync::{AtomicU64, Ordering};
 
 /// See the [module](self).
