@@ -61,7 +61,7 @@ mod sync;
 mod tree;
 mod version;
 
-pub use codec::{Encoded, Key, Kind, Stored, Value};
+pub use codec::{Bytes, Encoded, EncodedKey, Form, Key, KeyBytes, Kind, PrefixOf, Stored, Value, Word};
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
 pub use map::{Entries, Map};
 pub use node::{IndexKind, Node, OneLine, WordNode};

@@ -1,6 +1,6 @@
 //! The typed ordered map: Rust types as keys and values, over a tree of words.
 
-use crate::codec::{Key, Kind, Value};
+use crate::codec::{Key, Kind, PrefixOf, Value, Word};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// An ordered map from `K` to `V` that outlives crashes.
 ///
 /// A key is of any type with an order-preserving encoding in eight bytes ([`Key`]). A value of at most eight bytes lies
-/// in its slot. A byte string (`Vec<u8>`, up to 1 GiB) lies in a record of the same pool ([`Value`]).
+/// in its slot. A text or byte string (`String`, `Vec<u8>`, up to 1 GiB) lies in a record of the same pool ([`Value`]).
 ///
 /// # Crash consistency
 ///
@@ -101,7 +101,7 @@ impl<M: Medium> Pool<M> {
     /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a")).unwrap();
     /// let numbers: Map<u64, Number> = pool.map("numbers").unwrap();
     /// ```
-    pub fn map<K: Key, V: Value>(&self, name: &str) -> Result<Map<K, V, OneLine, M>> {
+    pub fn map<K: Key<Form = Word>, V: Value>(&self, name: &str) -> Result<Map<K, V, OneLine, M>> {
         self.map_of(name)
     }
 
@@ -111,7 +111,7 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// As [`tree`](Self::tree).
-    pub fn map_of<K: Key, V: Value, N: WordNode>(&self, name: &str) -> Result<Map<K, V, N, M>> {
+    pub fn map_of<K: Key<Form = Word>, V: Value, N: WordNode>(&self, name: &str) -> Result<Map<K, V, N, M>> {
         self.map_with(name, N::INDEX)
     }
 
@@ -120,18 +120,21 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// As [`tree_with`](Self::tree_with).
-    pub fn map_with<K: Key, V: Value, N: WordNode>(&self, name: &str, index: IndexKind) -> Result<Map<K, V, N, M>> {
+    pub fn map_with<K: Key<Form = Word>, V: Value, N: WordNode>(
+        &self,
+        name: &str,
+        index: IndexKind,
+    ) -> Result<Map<K, V, N, M>> {
         const {
-            assert!(K::KIND.is_known() && !K::KIND.is_record, "the kind of a key is that of one of this crate's keys");
-            assert!(V::KIND.is_known(), "the kind of a value is that of one of this crate's values");
+            assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
         }
-        let kinds: (Kind, Kind) = (K::KIND, V::KIND);
+        let kinds = (const { Kind::of_key::<K>() }, V::KIND);
         let state = self.state.named(TreeState::open(&self.state, name, index, kinds))?;
         Ok(Map { state, types: PhantomData })
     }
 }
 
-impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
+impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// The map's name in its pool.
     pub fn name(&self) -> &str {
         &self.state.name
@@ -147,8 +150,8 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::Corrupt`] if the slot points to no record.
-    pub fn get(&self, key: K) -> Result<Option<V>> {
-        self.state.named(self.state.value(key.encode()).map(|value| value.map(V::decode)))
+    pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
+        self.state.named(self.state.value(K::encode(key)).map(|value| value.map(V::decode)))
     }
 
     /// Applies `read` to the value of a key, without building a `V`.
@@ -170,13 +173,13 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// assert_eq!(names.get_with(7, |name| name.len())?, Some(5));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn get_with<R>(&self, key: K, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
-        self.state.named(self.state.value_with(key.encode(), |value| read(V::view(value))))
+    pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
+        self.state.named(self.state.value_with(K::encode(key), |value| read(V::view(value))))
     }
 
     /// Whether the key is there.
-    pub fn contains_key(&self, key: K) -> bool {
-        self.state.get_with(key.encode(), |_| ()).is_some()
+    pub fn contains_key(&self, key: K::Borrowed<'_>) -> bool {
+        self.state.get_with(K::encode(key), |_| ()).is_some()
     }
 
     /// Sets the value of a key. Returns true if the key had a value before.
@@ -186,7 +189,7 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`]. In these cases nothing has
     /// changed. A byte string is written before the one that it replaces is given back: in a full pool, remove the key
     /// first.
-    pub fn insert(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
+    pub fn insert(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |_| true).map(|old| old.is_some())
     }
 
@@ -195,7 +198,7 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
-    pub fn update(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
+    pub fn update(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |old| old.is_some()).map(|old| old.is_some())
     }
 
@@ -204,12 +207,17 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
-    pub fn insert_new(&self, key: K, value: V::Borrowed<'_>) -> Result<bool> {
+    pub fn insert_new(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |old| old.is_none()).map(|old| old.is_none())
     }
 
-    fn put(&self, key: K, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<Option<u64>> {
-        self.state.named(self.state.put(key.encode(), V::encode(value), wanted))
+    fn put(
+        &self,
+        key: K::Borrowed<'_>,
+        value: V::Borrowed<'_>,
+        wanted: fn(Option<u64>) -> bool,
+    ) -> Result<Option<u64>> {
+        self.state.named(self.state.put(K::encode(key), V::encode(value), wanted))
     }
 
     /// Removes a key. Returns true if it was there.
@@ -217,12 +225,12 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::Corrupt`]. It never fails for want of space.
-    pub fn remove(&self, key: K) -> Result<bool> {
-        self.state.named(self.state.take(key.encode()))
+    pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
+        self.state.named(self.state.take(K::encode(key)))
     }
 
-    fn words(range: impl RangeBounds<K>) -> (Bound<u64>, Bound<u64>) {
-        let word = |bound: Bound<&K>| bound.map(|key| key.encode());
+    fn words<'k>(range: impl RangeBounds<K::Borrowed<'k>>) -> (Bound<u64>, Bound<u64>) {
+        let word = |bound: Bound<&K::Borrowed<'k>>| bound.map(|&key| K::encode(key));
         (word(range.start_bound()), word(range.end_bound()))
     }
 
@@ -232,8 +240,11 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     ///
     /// As [`PTree::range`](crate::PTree::range).
     #[track_caller]
-    pub fn keys<R: RangeBounds<K>>(&self, range: R) -> impl DoubleEndedIterator<Item = K> + use<'_, K, V, N, M, R> {
-        Range::new(&self.state, Self::words(range)).map(|(key, _)| K::decode(key))
+    pub fn keys<'k, R: RangeBounds<K::Borrowed<'k>>>(
+        &self,
+        range: R,
+    ) -> impl DoubleEndedIterator<Item = K> + use<'_, 'k, K, V, N, M, R> {
+        Range::new(&self.state, Self::words(range)).map(|(key, _)| K::decode(&key))
     }
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
@@ -251,10 +262,45 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     ///
     /// As [`PTree::range`](crate::PTree::range).
     #[track_caller]
-    pub fn range(&self, range: impl RangeBounds<K>) -> Entries<'_, K, V, N, M> {
+    pub fn range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Entries<'_, K, V, N, M> {
+        self.entries(Self::words(range))
+    }
+
+    /// The entries whose keys begin with a prefix, in ascending order; from the other end, in descending order.
+    ///
+    /// The guarantees are those of [`range`](Self::range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let visits: bristlecone::Map<(u32, u16), u64> = pool.map("visits")?; // by customer and day
+    /// visits.insert((7, 1), 3)?;
+    /// visits.insert((7, 2), 5)?;
+    /// visits.insert((8, 1), 9)?;
+    /// let mut total = 0;
+    /// for entry in visits.prefix((7,)) {
+    ///     total += entry?.1;
+    /// }
+    /// assert_eq!(total, 8);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl PrefixOf<K>) -> Entries<'_, K, V, N, M> {
+        let words = prefix.bounds();
+        self.entries(if words.is_empty() {
+            // Unlike an empty inclusive range, this one is not backward.
+            (Bound::Included(0), Bound::Excluded(0))
+        } else {
+            (Bound::Included(*words.start()), Bound::Included(*words.end()))
+        })
+    }
+
+    #[track_caller]
+    fn entries(&self, words: (Bound<u64>, Bound<u64>)) -> Entries<'_, K, V, N, M> {
         Entries {
             tree: &self.state,
-            range: Range::new(&self.state, Self::words(range)),
+            range: Range::new(&self.state, words),
             front: None,
             back: None,
             types: PhantomData,
@@ -308,8 +354,11 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// # Errors
     ///
     /// As [`PTree::bulk_load`](crate::PTree::bulk_load), and [`ErrorKind::RecordTooLong`].
-    pub fn bulk_load<'v>(&self, entries: impl IntoIterator<Item = (K, V::Borrowed<'v>)>) -> Result<u64> {
-        let entries = entries.into_iter().map(|(key, value)| (key.encode(), V::encode(value)));
+    pub fn bulk_load<'k, 'v>(
+        &self,
+        entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,
+    ) -> Result<u64> {
+        let entries = entries.into_iter().map(|(key, value)| (K::encode(key), V::encode(value)));
         self.state.named(self.state.bulk_load_values(entries))
     }
 
@@ -339,12 +388,12 @@ pub struct Entries<'m, K: Key, V: Value, N: WordNode, M: Medium> {
 /// Ties an iterator to its types without storing any of them.
 type Types<K, V> = PhantomData<fn() -> (K, V)>;
 
-impl<K: Key, V: Value, N: WordNode, M: Medium> Entries<'_, K, V, N, M> {
+impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Entries<'_, K, V, N, M> {
     fn entry(&mut self, entry: Option<(u64, u64)>) -> Option<Result<(K, V)>> {
         // Either reading will do: the one that began before this entry's leaf was read is still held.
         let reading = self.front.as_ref().or(self.back.as_ref());
-        let entry =
-            entry.map(|(key, word)| Ok((K::decode(key), V::decode(self.tree.named(self.tree.stored(word, reading))?))));
+        let entry = entry
+            .map(|(key, word)| Ok((K::decode(&key), V::decode(self.tree.named(self.tree.stored(word, reading))?))));
         let (front, back) = self.range.used_up();
         if front {
             self.front = None;
@@ -356,7 +405,7 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Entries<'_, K, V, N, M> {
     }
 }
 
-impl<K: Key, V: Value, N: WordNode, M: Medium> Iterator for Entries<'_, K, V, N, M> {
+impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Iterator for Entries<'_, K, V, N, M> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -366,7 +415,7 @@ impl<K: Key, V: Value, N: WordNode, M: Medium> Iterator for Entries<'_, K, V, N,
     }
 }
 
-impl<K: Key, V: Value, N: WordNode, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
+impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let (tree, back) = (self.tree, &mut self.back);
         let entry = self.range.next_back_with(|| begin(tree, back));

@@ -25,7 +25,6 @@ pub(crate) use in_memory::{InMemory, in_memory};
 pub(crate) use one_step::{Named, VolatileIndex};
 pub(crate) use persistent::{PersistentIndex, check as check_persistent};
 pub(crate) use root::{Root, RootWord};
-pub(crate) use separators::{Fences, Separators, Strings};
 #[allow(unused_imports, reason = "trees of byte strings come next")]
 pub(crate) use separators::{Fences, Separators, Strings};
 pub(crate) use version::{Moved, Version, again};

@@ -1,6 +1,7 @@
 //! Descriptions of pools and trees, for reports.
 
 use crate::medium::Domain;
+use std::borrow::Cow;
 
 /// A description of an open pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +43,9 @@ pub struct TreeInfo {
     /// Its kind of index.
     pub index: &'static str,
     /// The kind of the keys.
-    pub keys: &'static str,
+    pub keys: Cow<'static, str>,
     /// The kind of the values.
-    pub values: &'static str,
+    pub values: Cow<'static, str>,
     /// Bytes of all segments that belong to the tree.
     pub bytes: u64,
     /// Whether its close record is valid.

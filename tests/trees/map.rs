@@ -4,7 +4,8 @@ use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{
-    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Result, Stored, Value, WordNode,
+    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Result, Stored, Value, Word,
+    WordNode,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -28,11 +29,11 @@ fn reopen(words: Vec<u64>) -> Pool<Any> {
     options().open_on(holding(words)).unwrap()
 }
 
-fn all<K: Key, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) -> Vec<(K, V)> {
+fn all<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) -> Vec<(K, V)> {
     map.iter().collect::<Result<_>>().unwrap()
 }
 
-fn sound<K: Key, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) {
+fn sound<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) {
     assert!(map.fault().is_none(), "{}", map.fault().unwrap());
     let report = map.check();
     assert!(report.is_clean(), "{:?}", report.violations);
@@ -41,7 +42,7 @@ fn sound<K: Key, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) {
 // Keys and values of every kind.
 
 /// Does everything that a map does with keys, in and out of order, and compares with `BTreeMap`.
-fn keys_of<K: Key + Debug>(keys: &[K]) {
+fn keys_of<K: for<'k> Key<Form = Word, Borrowed<'k> = K> + Copy + Debug>(keys: &[K]) {
     let pool = pool();
     let map: Small<K, u64> = pool.map_with("m", IndexKind::Volatile).unwrap();
     let mut model = BTreeMap::new();
@@ -104,6 +105,70 @@ fn every_kind_of_key_keeps_its_order() {
     keys_of(&[[0; 8], *b"\0\0\0\0\0\0\0a", *b"a\0\0\0\0\0\0\0", *b"aaaaaaaa", *b"b\0\0\0\0\0\0\0", [255; 8]]);
     keys_of(&[(0, 0), (0, 1), (0, u32::MAX), (1, 0), (1, 1), (u32::MAX, 0), (u32::MAX, u32::MAX)]);
     keys_of(&['\0', 'a', 'z', 'é', '\u{d7ff}', '\u{e000}', char::MAX]);
+    keys_of(&[[0; 3], *b"\0\0a", *b"a\0\0", *b"aaa", [255; 3]]);
+    keys_of(&[None, Some(0u32), Some(1), Some(u32::MAX)]);
+    keys_of(&[None, Some((false, i16::MIN)), Some((false, 0)), Some((true, -1))]);
+    keys_of(&[(i16::MIN, 0u32), (-1, u32::MAX), (0, 0), (0, 1), (i16::MAX, u32::MAX)]);
+    keys_of(&[(0, None, [0; 3]), (0, Some(0), [255; 3]), (0, Some(1), [0; 3]), (255u8, None::<u8>, [0u8; 3])]);
+}
+
+#[test]
+fn keys_with_a_prefix_are_those_of_a_range() {
+    let pool = pool();
+    let map: Small<(i16, u8, u32), u64> = pool.map_with("m", IndexKind::Volatile).unwrap();
+    assert!(map.prefix((0,)).next().is_none());
+    let parts = [i16::MIN, -1, 0, i16::MAX];
+    let keys = parts.iter().flat_map(|&a| [0, 1, 255].iter().flat_map(move |&b| [0, 7, u32::MAX].map(|c| (a, b, c))));
+    let keys: Vec<_> = keys.collect();
+    map.bulk_load(keys.iter().map(|&key| (key, 0))).unwrap();
+    let shown = |entries: bristlecone::Entries<'_, (i16, u8, u32), u64, Circular<4>, Any>| {
+        entries.map(|entry| entry.unwrap().0).collect::<Vec<_>>()
+    };
+    for a in parts.into_iter().chain([-2, 5]) {
+        let of_a: Vec<_> = keys.iter().copied().filter(|key| key.0 == a).collect();
+        assert_eq!(shown(map.prefix((a,))), of_a);
+        assert!(map.prefix((a,)).rev().map(|entry| entry.unwrap().0).eq(of_a.iter().rev().copied()));
+        for b in [0, 1, 2, 255] {
+            assert!(shown(map.prefix((a, b))).into_iter().eq(of_a.iter().copied().filter(|key| key.1 == b)));
+        }
+    }
+    let codes: Small<[u8; 3], u64> = pool.map_with("codes", IndexKind::Volatile).unwrap();
+    for code in [*b"abc", *b"abd", *b"ac\0", [255; 3]] {
+        codes.insert(code, 1).unwrap();
+    }
+    assert_eq!(codes.prefix(b"ab").count(), 2);
+    assert_eq!(codes.prefix(&b"\xff"[..]).count(), 1);
+    assert_eq!(codes.prefix(b"").count(), 4);
+    assert_eq!(codes.prefix(b"abcd").count(), 0);
+}
+
+#[test]
+fn a_map_is_refused_as_one_of_other_composite_keys() {
+    let pool = pool();
+    let _map: Small<(u16, Option<[u8; 3]>), String> = pool.map_with("m", IndexKind::Volatile).unwrap();
+    let other = pool.map_with::<(u16, u16, u32), Vec<u8>, Circular<4>>("m", IndexKind::Volatile);
+    let Err(Error { kind: ErrorKind::KindMismatch { found, expected, .. }, .. }) = other else { panic!("{other:?}") };
+    assert_eq!(found, "(u16, option of [u8; 3]) -> string");
+    assert_eq!(expected, "(u16, u16, u32) -> bytes");
+}
+
+#[test]
+fn texts_come_back() {
+    let pool = pool();
+    let map: Small<u64, String> = pool.map_with("m", IndexKind::Volatile).unwrap();
+    for (key, text) in (0..).zip(["", "a", "é\0", &"long ".repeat(500)]) {
+        assert!(map.insert_new(key, text).unwrap());
+        assert_eq!(map.get(key).unwrap().as_deref(), Some(text));
+        assert_eq!(map.get_with(key, str::len).unwrap(), Some(text.len()));
+    }
+    sound(&map);
+    drop(map);
+    let words = words_of(pool.medium());
+    drop(pool);
+    let map: Small<u64, String> = reopen(words).map_with("m", IndexKind::Volatile).unwrap();
+    assert_eq!(map.get(2).unwrap().as_deref(), Some("é\0"));
+    assert_eq!(map.len(), 4);
+    sound(&map);
 }
 
 #[test]
@@ -543,7 +608,8 @@ fn maps_outlive_their_pool_in_a_file() {
     assert_eq!(texts.len(), 26);
     assert!(flags.keys(-3..3).eq(-3..3));
     assert_eq!(flags.get(-13).unwrap(), Some(true));
-    let mut trees: Vec<_> = pool.trees().unwrap().into_iter().map(|tree| (tree.name, tree.keys, tree.values)).collect();
-    trees.sort();
-    assert_eq!(trees, [("flags".to_owned(), "i16", "bool"), ("texts".to_owned(), "char", "bytes")]);
+    let mut trees = pool.trees().unwrap();
+    trees.sort_by(|one, other| one.name.cmp(&other.name));
+    let kinds: Vec<_> = trees.iter().map(|tree| (&*tree.name, &*tree.keys, &*tree.values)).collect();
+    assert_eq!(kinds, [("flags", "i16", "bool"), ("texts", "char", "bytes")]);
 }

@@ -119,7 +119,7 @@ pub(crate) fn kind(tree: &TreeInfo) -> Outcome<(Shape, Values)> {
     if tree.keys != "u64" {
         return Err(unknown(&format!("keys of kind {}", tree.keys)).into());
     }
-    let values = match tree.values {
+    let values = match &*tree.values {
         "u64" => Values::Numbers,
         "bytes" => Values::Bytes,
         other => return Err(unknown(&format!("values of kind {other}")).into()),

@@ -1,0 +1,120 @@
+//! What a key of a map is.
+
+use super::{Form, Kind, Size};
+
+/// A key of a [`Map`](crate::Map): a type with an encoding that keeps its order.
+///
+/// Keys of up to eight bytes are words ([`Word`](crate::Word)), and compare as numbers. All others are byte strings
+/// ([`Bytes`](crate::Bytes)) of up to 65,536 bytes.
+///
+/// | keys | methods take | encoding |
+/// |---|---|---|
+/// | `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool`, `char` | the key | a word |
+/// | `u128`, `i128` | the key | 16 bytes |
+/// | `[u8; 1]` to `[u8; 8]` | the key | a word |
+/// | `[u8; 9]` to `[u8; 64]` | the key | the bytes |
+/// | `[u8; 96]`, `[u8; 128]`, `[u8; 256]` | `&[u8; N]` | the bytes |
+/// | `String`, `Vec<u8>` | `&str`, `&[u8]` | the bytes |
+/// | `Option<K>` | `Option` of what methods take for `K` | one byte, then the key, or zeros; `None` comes first |
+/// | tuples of two to six keys | the tuple of what methods take for the parts | the parts, one after the other |
+///
+/// Tuples and options are words if all their parts take up to eight bytes together: 1 for `u8` and `bool`, 2 for `u16`,
+/// 4 for `u32` and `char`, 8 for `u64` and `usize`, one for an option besides its key, and so on. Texts, byte strings
+/// and composite keys with such parts take two bytes more, and one more for each byte 0 in them, where another part
+/// follows. So a tuple with a text last is the shortest one.
+///
+/// # Examples
+///
+/// A type of your own is stored as one of these types. It takes the kind, form and size from there:
+///
+/// ```
+/// use bristlecone::{EncodedKey, Key, Kind};
+///
+/// #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// struct Email(String);
+///
+/// impl Key for Email {
+///     const KIND: Kind = <String as Key>::KIND;
+///     type Form = <String as Key>::Form;
+///     type Size = <String as Key>::Size;
+///     type Borrowed<'k> = &'k str;
+///
+///     fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+///         String::encode(key)
+///     }
+///
+///     fn decode(bytes: &[u8]) -> Self {
+///         Self(String::decode(bytes))
+///     }
+/// }
+///
+/// assert_eq!(Email::encode("a@b.c").as_bytes(), b"a@b.c");
+/// assert_eq!(<(Email, u64)>::encode(("a@b.c", 7)).as_bytes(), b"a@b.c\0\0\0\0\0\0\0\0\0\x07");
+/// ```
+///
+/// A structure is stored as a tuple. This one is a word, because it takes six bytes:
+///
+/// ```
+/// use bristlecone::{EncodedKey, Key, Kind, Map, Pool};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// struct Seat {
+///     row: u16,
+///     number: u32,
+/// }
+///
+/// type Parts = (u16, u32);
+///
+/// impl Key for Seat {
+///     const KIND: Kind = Parts::KIND;
+///     type Form = <Parts as Key>::Form;
+///     type Size = <Parts as Key>::Size;
+///     type Borrowed<'k> = Self;
+///
+///     fn encode<'k>(seat: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+///         Parts::encode((seat.row, seat.number))
+///     }
+///
+///     fn decode(word: &u64) -> Self {
+///         let (row, number) = Parts::decode(word);
+///         Self { row, number }
+///     }
+/// }
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+/// let taken: Map<Seat, ()> = pool.map("taken")?;
+/// taken.insert(Seat { row: 3, number: 12 }, ())?;
+/// assert!(taken.contains_key(Seat { row: 3, number: 12 }));
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a key",
+    label = "not a key",
+    note = "keys are integers, `bool`, `char`, `String`, `Vec<u8>`, arrays of up to 64 bytes, and options and tuples of them",
+    note = "a type of your own implements `Key` by calling that of one of these types"
+)]
+pub trait Key: Ord + Sized + 'static {
+    /// The kind that the pool stores for this type. It must be the kind of one of this crate's keys:
+    /// [`Pool::map`](crate::Pool::map) does not compile with any other.
+    const KIND: Kind;
+
+    /// Whether keys are words or byte strings. It is that of the type from which the kind comes.
+    type Form: Form;
+
+    /// What a tuple or an option needs to know about its parts. It is that of the type from which the kind comes.
+    type Size: Size<Form = Self::Form>;
+
+    /// The type that methods take: `u64` for `u64`, `&str` for `String`.
+    type Borrowed<'k>: Copy;
+
+    /// The word or the bytes of a key. They compare as the keys do: `a < b` if and only if `encode(a) < encode(b)`.
+    fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self>;
+
+    /// The key of a word or of bytes. If they encode no key, which only happens in a damaged pool, it is an arbitrary
+    /// key.
+    fn decode(stored: &<Self::Form as Form>::Stored) -> Self;
+}
+
+/// A key of type `K` on its way into the tree: `u64`, or [`KeyBytes`](crate::KeyBytes).
+pub type EncodedKey<'k, K> = <<K as Key>::Form as Form>::Encoded<'k>;

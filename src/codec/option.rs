@@ -1,0 +1,39 @@
+//! Keys that may be missing.
+
+use super::part::{Part, Sink, Source, read, write};
+use super::size::S1;
+use super::{EncodedKey, Form, Key, Kind, Size};
+
+/// One byte, which is 0 for `None` and 1 for `Some`, and the key.
+///
+/// If the keys have a fixed size, zeros stand in for a missing one, so that the options have a fixed size, too.
+impl<K: Key> Key for Option<K> {
+    const KIND: Kind = Kind::option(Kind::of_key::<K>());
+    type Form = <Self::Size as Size>::Form;
+    type Size = <S1 as Size>::Plus<K::Size>;
+    type Borrowed<'k> = Option<K::Borrowed<'k>>;
+
+    #[inline]
+    fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+        let mut sink = <Self::Form as Form>::Sink::default();
+        match key {
+            Some(key) => {
+                sink.number(1, 1);
+                write::<K>(key, true, &mut sink);
+            }
+            None => {
+                sink.number(0, 1);
+                for _ in 0..const { Part::of::<K>() }.size.unwrap_or(0) {
+                    sink.number(0, 1);
+                }
+            }
+        }
+        Self::Form::encoded(sink)
+    }
+
+    #[inline]
+    fn decode(stored: &<Self::Form as Form>::Stored) -> Self {
+        let mut source = Self::Form::source(stored, const { Part::of::<Self>() });
+        (source.number(1) != 0).then(|| read::<K>(&mut source, true))
+    }
+}

@@ -1,0 +1,82 @@
+//! Prefixes of keys.
+
+use super::{Form, Key};
+
+/// What keys of type `K` may begin with.
+///
+/// A prefix of a text, a byte string or an array is a shorter one. A prefix of a tuple is the tuple of its first parts,
+/// one or more but not all. Keys with that prefix have parts that are equal to them: `("EUR",)` is a prefix of
+/// `("EUR", 7)`, and not of `("EURUSD", 7)`. What is longer than the keys is a prefix of none.
+///
+/// # Examples
+///
+/// ```
+/// use bristlecone::{Map, Pool};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+/// let seats: Map<(u16, u32), ()> = pool.map("seats")?;
+/// for seat in [(1, 7), (2, 1), (2, u32::MAX), (3, 0)] {
+///     seats.insert(seat, ())?;
+/// }
+/// let row: Vec<u32> = seats.prefix((2,)).map(|entry| entry.map(|((_, seat), ())| seat)).collect::<Result<_, _>>()?;
+/// assert_eq!(row, [1, u32::MAX]);
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+///
+/// A type of your own has the prefixes for which you implement this:
+///
+/// ```
+/// # use bristlecone::{Bytes, EncodedKey, Form, Key, Kind, PrefixOf};
+/// # #[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// # struct Email(String);
+/// # impl Key for Email {
+/// #     const KIND: Kind = <String as Key>::KIND;
+/// #     type Form = <String as Key>::Form;
+/// #     type Size = <String as Key>::Size;
+/// #     type Borrowed<'k> = &'k str;
+/// #     fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> { String::encode(key) }
+/// #     fn decode(bytes: &[u8]) -> Self { Self(String::decode(bytes)) }
+/// # }
+/// impl PrefixOf<Email> for &str {
+///     fn bounds(&self) -> <Bytes as Form>::Bounds<'_> {
+///         PrefixOf::<String>::bounds(self)
+///     }
+/// }
+///
+/// let (from, to) = PrefixOf::<Email>::bounds(&"ab");
+/// assert_eq!((from.as_bytes(), to.unwrap().as_bytes()), (&b"ab"[..], &b"ac"[..]));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a prefix of `{K}`",
+    label = "not a prefix of these keys",
+    note = "`&str` is a prefix of `String`, `&[u8]` of `Vec<u8>` and arrays, and `(a,)` of the tuples that begin with `a`"
+)]
+pub trait PrefixOf<K: Key> {
+    /// The bounds of the encoded keys that begin with this.
+    fn bounds(&self) -> <K::Form as Form>::Bounds<'_>;
+}
+
+/// Byte strings as prefixes of keys that are encoded as their bytes.
+macro_rules! prefixes {
+    ($($type:ty)*) => {$(
+        impl $crate::codec::PrefixOf<$type> for &[u8] {
+            fn bounds(&self) -> <<$type as $crate::codec::Key>::Form as $crate::codec::Form>::Bounds<'_> {
+                $crate::codec::prefix::bounds_of::<$type>(self)
+            }
+        }
+
+        impl<const N: usize> $crate::codec::PrefixOf<$type> for &[u8; N] {
+            fn bounds(&self) -> <<$type as $crate::codec::Key>::Form as $crate::codec::Form>::Bounds<'_> {
+                $crate::codec::prefix::bounds_of::<$type>(*self)
+            }
+        }
+    )*};
+}
+
+pub(super) use prefixes;
+
+/// The bounds of the keys that begin with these bytes.
+pub(super) fn bounds_of<K: Key>(prefix: &[u8]) -> <K::Form as Form>::Bounds<'_> {
+    K::Form::bounds_of(prefix, const { super::part::Part::of::<K>() })
+}

@@ -1,0 +1,48 @@
+//! Keys of any length: texts and byte strings.
+
+use super::prefix::{bounds_of, prefixes};
+use super::size::More;
+use super::{Bytes, EncodedKey, Form, Key, KeyBytes, Kind, PrefixOf};
+
+/// UTF-8 keeps the order of texts.
+impl Key for String {
+    const KIND: Kind = Kind::simple(17);
+    type Form = Bytes;
+    type Size = More;
+    type Borrowed<'k> = &'k str;
+
+    #[inline]
+    fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+        KeyBytes::from(key.as_bytes())
+    }
+
+    #[inline]
+    fn decode(bytes: &[u8]) -> Self {
+        Self::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+impl Key for Vec<u8> {
+    const KIND: Kind = Kind::simple(18);
+    type Form = Bytes;
+    type Size = More;
+    type Borrowed<'k> = &'k [u8];
+
+    #[inline]
+    fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+        KeyBytes::from(key)
+    }
+
+    #[inline]
+    fn decode(bytes: &[u8]) -> Self {
+        bytes.to_vec()
+    }
+}
+
+impl PrefixOf<String> for &str {
+    fn bounds(&self) -> <Bytes as Form>::Bounds<'_> {
+        bounds_of::<String>(self.as_bytes())
+    }
+}
+
+prefixes! { Vec<u8> }

@@ -1,0 +1,68 @@
+//! Keys of two to six parts, and their prefixes.
+
+use super::part::{Part, read, write};
+use super::{EncodedKey, Form, Key, Kind, PrefixOf, Size};
+
+/// The size of two parts.
+type Sum<A, B> = <A as Size>::Plus<B>;
+
+macro_rules! tuple {
+    ($size:ty, ($($part:ident $i:tt),+), $last:ident $l:tt) => {
+        impl<$($part: Key,)+ $last: Key> Key for ($($part,)+ $last) {
+            const KIND: Kind = Kind::tuple(&[$(Kind::of_key::<$part>(),)+ Kind::of_key::<$last>()]);
+            type Form = <Self::Size as Size>::Form;
+            type Size = $size;
+            type Borrowed<'k> = ($($part::Borrowed<'k>,)+ $last::Borrowed<'k>);
+
+            #[inline]
+            fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+                let mut sink = <Self::Form as Form>::Sink::default();
+                $(write::<$part>(key.$i, false, &mut sink);)+
+                write::<$last>(key.$l, true, &mut sink);
+                Self::Form::encoded(sink)
+            }
+
+            #[inline]
+            fn decode(stored: &<Self::Form as Form>::Stored) -> Self {
+                let mut source = Self::Form::source(stored, const { Part::of::<Self>() });
+                ($(read::<$part>(&mut source, false),)+ read::<$last>(&mut source, true))
+            }
+        }
+    };
+}
+
+tuple!(Sum<A::Size, B::Size>, (A 0), B 1);
+tuple!(Sum<Sum<A::Size, B::Size>, C::Size>, (A 0, B 1), C 2);
+tuple!(Sum<Sum<Sum<A::Size, B::Size>, C::Size>, D::Size>, (A 0, B 1, C 2), D 3);
+tuple!(Sum<Sum<Sum<Sum<A::Size, B::Size>, C::Size>, D::Size>, E::Size>, (A 0, B 1, C 2, D 3), E 4);
+tuple!(Sum<Sum<Sum<Sum<Sum<A::Size, B::Size>, C::Size>, D::Size>, E::Size>, F::Size>, (A 0, B 1, C 2, D 3, E 4), F 5);
+
+macro_rules! prefix {
+    ($(($($part:ident $i:tt),+) of ($($all:ident),+);)*) => {$(
+        impl<'p, $($all: Key),+> PrefixOf<($($all,)+)> for ($($part::Borrowed<'p>,)+) {
+            fn bounds(&self) -> <<($($all,)+) as Key>::Form as Form>::Bounds<'_> {
+                let mut sink = <<($($all,)+) as Key>::Form as Form>::Sink::default();
+                $(write::<$part>(self.$i, false, &mut sink);)+
+                <($($all,)+) as Key>::Form::bounds(sink, const { Part::of::<($($all,)+)>() })
+            }
+        }
+    )*};
+}
+
+prefix! {
+    (A 0) of (A, B);
+    (A 0) of (A, B, C);
+    (A 0, B 1) of (A, B, C);
+    (A 0) of (A, B, C, D);
+    (A 0, B 1) of (A, B, C, D);
+    (A 0, B 1, C 2) of (A, B, C, D);
+    (A 0) of (A, B, C, D, E);
+    (A 0, B 1) of (A, B, C, D, E);
+    (A 0, B 1, C 2) of (A, B, C, D, E);
+    (A 0, B 1, C 2, D 3) of (A, B, C, D, E);
+    (A 0) of (A, B, C, D, E, F);
+    (A 0, B 1) of (A, B, C, D, E, F);
+    (A 0, B 1, C 2) of (A, B, C, D, E, F);
+    (A 0, B 1, C 2, D 3) of (A, B, C, D, E, F);
+    (A 0, B 1, C 2, D 3, E 4) of (A, B, C, D, E, F);
+}
