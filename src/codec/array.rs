@@ -20,7 +20,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 /// Bytes that are built.
 #[inline]
 fn built(bytes: &[u8]) -> KeyBytes<'static> {
-    let mut built = KeyBytes::new();
+    let mut built = KeyBytes::default();
     built.extend(bytes);
     built
 }

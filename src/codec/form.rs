@@ -1,13 +1,13 @@
 //! The two forms of encoded keys: words and byte strings.
 
 use super::KeyBytes;
-use super::part::{ByteSink, ByteSource, Part, Sink, Source, WordSink, WordSource};
+use super::part::{ByteSource, Part, Sink, Source, WordSource};
 use std::ops::RangeInclusive;
 
 /// Whether keys are words ([`Word`]) or byte strings ([`Bytes`]).
 pub trait Form: sealed::Sealed + Sized + 'static {
     /// An encoded key on its way into the tree: `u64`, or [`KeyBytes`].
-    type Encoded<'k>;
+    type Encoded<'k>: Sink;
     /// What the tree holds: `u64`, or `[u8]`.
     type Stored: ?Sized;
     /// The encoded keys that begin with a [prefix](super::PrefixOf).
@@ -18,16 +18,12 @@ pub trait Form: sealed::Sealed + Sized + 'static {
 
     // What composite keys need.
     #[doc(hidden)]
-    type Sink: Sink;
-    #[doc(hidden)]
     type Source<'k>: Source;
     #[doc(hidden)]
-    fn encoded<'k>(parts: Self::Sink) -> Self::Encoded<'k>;
-    #[doc(hidden)]
     fn source(stored: &Self::Stored, whole: Part) -> Self::Source<'_>;
-    /// The bounds of what begins with the parts.
+    /// The bounds of what begins with parts of so many bytes.
     #[doc(hidden)]
-    fn bounds<'k>(parts: Self::Sink, whole: Part) -> Self::Bounds<'k>;
+    fn bounds<'k>(parts: Self::Encoded<'k>, size: usize, whole: Part) -> Self::Bounds<'k>;
     /// The bounds of what begins with the bytes.
     #[doc(hidden)]
     fn bounds_of(prefix: &[u8], whole: Part) -> Self::Bounds<'_>;
@@ -58,32 +54,28 @@ impl Form for Word {
     type Encoded<'k> = u64;
     type Stored = u64;
     type Bounds<'k> = RangeInclusive<u64>;
-    type Sink = WordSink;
     type Source<'k> = WordSource;
-
-    #[inline]
-    fn encoded<'k>(parts: WordSink) -> Self::Encoded<'k> {
-        parts.word
-    }
 
     #[inline]
     fn source(word: &u64, whole: Part) -> WordSource {
         WordSource::new(*word, whole.size.unwrap_or(8))
     }
 
-    fn bounds<'k>(parts: WordSink, whole: Part) -> Self::Bounds<'k> {
-        let Some(rest) = whole.size.unwrap_or(8).checked_sub(parts.width) else {
+    fn bounds<'k>(parts: Self::Encoded<'k>, size: usize, whole: Part) -> Self::Bounds<'k> {
+        let whole = whole.size.unwrap_or(8);
+        if size > whole as usize {
             // The prefix is longer than the keys.
             return RangeInclusive::new(1, 0);
-        };
-        let first = parts.word.unbounded_shl(8 * rest);
-        first..=first | !u64::MAX.unbounded_shl(8 * rest)
+        }
+        let rest = 8 * (whole - size as u32);
+        let first = parts.unbounded_shl(rest);
+        first..=first | !u64::MAX.unbounded_shl(rest)
     }
 
     fn bounds_of(prefix: &[u8], whole: Part) -> RangeInclusive<u64> {
-        let mut parts = WordSink::default();
-        parts.bytes(prefix);
-        Self::bounds(parts, whole)
+        let mut parts = 0;
+        Sink::bytes(&mut parts, prefix);
+        Self::bounds(parts, prefix.len(), whole)
     }
 
     #[inline]
@@ -101,34 +93,31 @@ impl Form for Bytes {
     type Encoded<'k> = KeyBytes<'k>;
     type Stored = [u8];
     type Bounds<'k> = (KeyBytes<'k>, Option<KeyBytes<'k>>);
-    type Sink = ByteSink;
     type Source<'k> = ByteSource<'k>;
-
-    #[inline]
-    fn encoded<'k>(parts: ByteSink) -> Self::Encoded<'k> {
-        parts.0
-    }
 
     #[inline]
     fn source(bytes: &[u8], _: Part) -> ByteSource<'_> {
         ByteSource(bytes)
     }
 
-    fn bounds<'k>(parts: ByteSink, _: Part) -> Self::Bounds<'k> {
-        let after = parts.0.after_prefix();
-        (parts.0, after)
+    fn bounds<'k>(parts: Self::Encoded<'k>, _: usize, _: Part) -> Self::Bounds<'k> {
+        let after = parts.after_prefix();
+        (parts, after)
     }
 
-    fn bounds_of(prefix: &[u8], _: Part) -> (KeyBytes<'_>, Option<KeyBytes<'_>>) {
-        let from = KeyBytes::from(prefix);
-        let after = from.after_prefix();
-        (from, after)
+    fn bounds_of(prefix: &[u8], whole: Part) -> (KeyBytes<'_>, Option<KeyBytes<'_>>) {
+        Self::bounds(KeyBytes::from(prefix), prefix.len(), whole)
     }
 
     #[inline]
     fn write(encoded: Self::Encoded<'_>, part: Part, is_last: bool, to: &mut impl Sink) {
         let bytes = encoded.as_bytes();
-        if is_last || part.size.is_some() { to.bytes(bytes) } else { to.escaped(bytes) }
+        match part.size {
+            // A length that is known when the program is compiled copies faster.
+            Some(size) => to.bytes(bytes.get(..size as usize).unwrap_or(bytes)),
+            None if is_last => to.bytes(bytes),
+            None => to.escaped(bytes),
+        }
     }
 
     #[inline]

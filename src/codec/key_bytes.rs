@@ -1,5 +1,6 @@
 //! The bytes of a key, as a search takes them: borrowed from the key, or built on the stack.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The most bytes that are built on the stack.
@@ -10,58 +11,42 @@ const INLINE: usize = 64;
 /// A string or byte string is borrowed. Other keys are built: on the stack up to 64 bytes, and in an allocation if they
 /// are longer.
 #[derive(Clone)]
-pub struct KeyBytes<'k>(Repr<'k>);
-
-#[derive(Clone)]
-enum Repr<'k> {
-    Borrowed(&'k [u8]),
-    Inline { len: u8, bytes: [u8; INLINE] },
-    Heap(Vec<u8>),
+pub struct KeyBytes<'k> {
+    /// Bytes that are elsewhere, unless there are some here.
+    elsewhere: Cow<'k, [u8]>,
+    // An enumeration would be moved in small pieces. Those wait for the stores of single parts.
+    len: usize,
+    here: [u8; INLINE],
 }
 
-impl<'k> KeyBytes<'k> {
-    #[inline]
-    pub(super) fn new() -> Self {
-        Self(Repr::Inline { len: 0, bytes: [0; INLINE] })
-    }
-
+impl KeyBytes<'_> {
     /// The bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.0 {
-            Repr::Borrowed(bytes) => bytes,
-            // The length is never greater than the array; `min` spares a check that could fail.
-            Repr::Inline { len, bytes } => &bytes[..usize::from(*len).min(INLINE)],
-            Repr::Heap(bytes) => bytes,
-        }
+        if self.len == 0 { &self.elsewhere } else { &self.here[..self.len.min(INLINE)] }
     }
 
     #[inline]
     pub(super) fn extend(&mut self, more: &[u8]) {
-        match &mut self.0 {
-            Repr::Inline { len, bytes } => {
-                let start = usize::from(*len);
-                match bytes.get_mut(start..start + more.len()) {
-                    Some(room) => {
-                        room.copy_from_slice(more);
-                        *len += more.len() as u8;
-                    }
-                    None => self.spill(more),
-                }
+        let end = self.len + more.len();
+        match self.here.get_mut(self.len..end) {
+            Some(room) if self.elsewhere.is_empty() => {
+                room.copy_from_slice(more);
+                self.len = end;
             }
-            Repr::Heap(bytes) => bytes.extend_from_slice(more),
-            Repr::Borrowed(_) => self.spill(more),
+            _ => self.spill(more),
         }
     }
 
     /// Moves the bytes to an allocation and adds more.
     #[cold]
     fn spill(&mut self, more: &[u8]) {
-        let bytes = self.as_bytes();
-        let mut all = Vec::with_capacity(2 * (bytes.len() + more.len()));
-        all.extend_from_slice(bytes);
-        all.extend_from_slice(more);
-        self.0 = Repr::Heap(all);
+        if self.len > 0 {
+            let mut all = Vec::with_capacity(2 * (self.len + more.len()));
+            all.extend_from_slice(self.as_bytes());
+            (self.elsewhere, self.len) = (Cow::Owned(all), 0);
+        }
+        self.elsewhere.to_mut().extend_from_slice(more);
     }
 
     /// The smallest byte string that is greater than all that begin with these bytes. `None` if there is none, because
@@ -69,17 +54,25 @@ impl<'k> KeyBytes<'k> {
     pub(super) fn after_prefix<'s>(&self) -> Option<KeyBytes<'s>> {
         let bytes = self.as_bytes();
         let (last, before) = bytes[..bytes.iter().rposition(|&byte| byte != 0xff)? + 1].split_last()?;
-        let mut after = KeyBytes::new();
+        let mut after = KeyBytes::default();
         after.extend(before);
         after.extend(&[last + 1]);
         Some(after)
     }
 }
 
+/// No bytes.
+impl Default for KeyBytes<'_> {
+    #[inline]
+    fn default() -> Self {
+        Self::from(&[][..])
+    }
+}
+
 impl<'k> From<&'k [u8]> for KeyBytes<'k> {
     #[inline]
     fn from(bytes: &'k [u8]) -> Self {
-        Self(Repr::Borrowed(bytes))
+        Self { elsewhere: Cow::Borrowed(bytes), len: 0, here: [0; INLINE] }
     }
 }
 

@@ -173,9 +173,9 @@ impl Kind {
         kind_name(self.tag)
     }
 
-    /// What a word of this kind is above its place among the words of the kind.
+    /// The smallest word of this kind. A part of another key is written as its distance from here, which fits its size.
     ///
-    /// Words of narrow signed integers begin where the integers, widened to 64 bits, do.
+    /// Words of narrow signed integers are those of the integers in 64 bits, so that they begin in the middle.
     pub(super) const fn base(self) -> u64 {
         match self.tag {
             6 => (1 << 63) - (1 << 31),

@@ -15,20 +15,20 @@ impl<K: Key> Key for Option<K> {
 
     #[inline]
     fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
-        let mut sink = <Self::Form as Form>::Sink::default();
+        let mut encoded = EncodedKey::<'k, Self>::default();
         match key {
             Some(key) => {
-                sink.number(1, 1);
-                write::<K>(key, true, &mut sink);
+                encoded.number(1, 1);
+                write::<K>(key, true, &mut encoded);
             }
             None => {
-                sink.number(0, 1);
+                encoded.number(0, 1);
                 for _ in 0..const { Part::of::<K>() }.size.unwrap_or(0) {
-                    sink.number(0, 1);
+                    encoded.number(0, 1);
                 }
             }
         }
-        Self::Form::encoded(sink)
+        encoded
     }
 
     #[inline]

@@ -20,6 +20,14 @@ impl Part {
         let kind = Kind::of_key::<K>();
         Self { size: kind.size, base: kind.base() }
     }
+
+    /// The size if it is the same for all keys, as that of words always is. Else 0.
+    pub(super) const fn fixed_size(self) -> usize {
+        match self.size {
+            Some(size) => size as usize,
+            None => 0,
+        }
+    }
 }
 
 /// Writes a part.
@@ -34,7 +42,9 @@ pub(super) fn read<K: Key>(from: &mut impl Source, is_last: bool) -> K {
     K::Form::read(from, const { Part::of::<K>() }, is_last, K::decode)
 }
 
-/// Where parts are written to, one after the other.
+/// An encoded key to which parts are written, one after the other.
+///
+/// A key is encoded into the variable that is returned, because moving it would wait for the stores of its parts.
 pub trait Sink: Default {
     /// Writes the low `width` bytes of a number, the highest of them first.
     fn number(&mut self, number: u64, width: u32);
@@ -57,17 +67,10 @@ pub trait Source {
 }
 
 /// Parts of a word. All of them are words of fewer bytes.
-#[derive(Debug, Default)]
-pub struct WordSink {
-    pub(super) word: u64,
-    pub(super) width: u32,
-}
-
-impl Sink for WordSink {
+impl Sink for u64 {
     #[inline]
     fn number(&mut self, number: u64, width: u32) {
-        self.word = self.word.unbounded_shl(8 * width) | number & !u64::MAX.unbounded_shl(8 * width);
-        self.width += width;
+        *self = self.unbounded_shl(8 * width) | number & !Self::MAX.unbounded_shl(8 * width);
     }
 
     #[inline]
@@ -76,35 +79,24 @@ impl Sink for WordSink {
     }
 
     fn escaped(&mut self, bytes: &[u8]) {
-        self.bytes(bytes);
+        Sink::bytes(self, bytes);
     }
 }
 
-/// Parts of a byte string.
-#[derive(Debug)]
-pub struct ByteSink(pub(super) KeyBytes<'static>);
-
-impl Default for ByteSink {
-    #[inline]
-    fn default() -> Self {
-        Self(KeyBytes::new())
-    }
-}
-
-impl Sink for ByteSink {
+impl Sink for KeyBytes<'_> {
     #[inline]
     fn number(&mut self, number: u64, width: u32) {
-        self.0.extend(&number.to_be_bytes()[8 - width as usize..]);
+        self.extend(&number.to_be_bytes()[8 - width as usize..]);
     }
 
     #[inline]
     fn bytes(&mut self, bytes: &[u8]) {
-        self.0.extend(bytes);
+        self.extend(bytes);
     }
 
     #[inline]
     fn escaped(&mut self, bytes: &[u8]) {
-        escape(bytes, &mut self.0);
+        escape(bytes, self);
     }
 }
 

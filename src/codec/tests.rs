@@ -412,7 +412,7 @@ fn what_follows_a_prefix_is_the_smallest() {
 #[test]
 fn bytes_are_built_at_every_length() {
     for len in 0..200 {
-        let mut built = KeyBytes::new();
+        let mut built = KeyBytes::default();
         let bytes: Vec<u8> = (0..len).collect();
         bytes.chunks(7).for_each(|chunk| built.extend(chunk));
         assert_eq!(built.as_bytes(), bytes);

@@ -16,10 +16,10 @@ macro_rules! tuple {
 
             #[inline]
             fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
-                let mut sink = <Self::Form as Form>::Sink::default();
-                $(write::<$part>(key.$i, false, &mut sink);)+
-                write::<$last>(key.$l, true, &mut sink);
-                Self::Form::encoded(sink)
+                let mut encoded = EncodedKey::<'k, Self>::default();
+                $(write::<$part>(key.$i, false, &mut encoded);)+
+                write::<$last>(key.$l, true, &mut encoded);
+                encoded
             }
 
             #[inline]
@@ -41,9 +41,10 @@ macro_rules! prefix {
     ($(($($part:ident $i:tt),+) of ($($all:ident),+);)*) => {$(
         impl<'p, $($all: Key),+> PrefixOf<($($all,)+)> for ($($part::Borrowed<'p>,)+) {
             fn bounds(&self) -> <<($($all,)+) as Key>::Form as Form>::Bounds<'_> {
-                let mut sink = <<($($all,)+) as Key>::Form as Form>::Sink::default();
-                $(write::<$part>(self.$i, false, &mut sink);)+
-                <($($all,)+) as Key>::Form::bounds(sink, const { Part::of::<($($all,)+)>() })
+                let mut encoded = EncodedKey::<'_, ($($all,)+)>::default();
+                $(write::<$part>(self.$i, false, &mut encoded);)+
+                let size = const { 0 $(+ Part::of::<$part>().fixed_size())+ };
+                <($($all,)+) as Key>::Form::bounds(encoded, size, const { Part::of::<($($all,)+)>() })
             }
         }
     )*};
