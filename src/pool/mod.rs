@@ -9,6 +9,7 @@ mod info;
 mod models;
 mod options;
 pub(crate) mod progress;
+pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod roots;
 pub(crate) mod segments;

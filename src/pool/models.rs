@@ -58,13 +58,13 @@ impl Leaf {
         let m = Dram::zeroed(geometry.capacity);
         let segments = Segments::open(&m, geometry).unwrap();
         let records = Records::new(&segments, 0);
-        let first = records.write(&m, &segments, &FIRST).unwrap();
+        let first = records.write(&m, &segments, &[&FIRST]).unwrap();
         Self { m, segments, records, shadow: Shadow::zero(), slot: AtomicU64::new(first) }
     }
 
     /// Replaces the record in the same way as a map does.
     fn replace(&self, bytes: &[u8], without: Without) {
-        let new = self.records.write(&self.m, &self.segments, bytes).unwrap();
+        let new = self.records.write(&self.m, &self.segments, &[bytes]).unwrap();
         let was = self.shadow.lock.lock();
         let old = self.slot.load(Ordering::Relaxed);
         self.slot.store(new, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Leaf {
 
     /// Writes a record of another key.
     fn add(&self, bytes: &[u8]) {
-        self.records.write(&self.m, &self.segments, bytes).unwrap();
+        self.records.write(&self.m, &self.segments, &[bytes]).unwrap();
     }
 
     /// Reads the record in the same way as a map does, but only once: if the slot changes meanwhile, this reader gives
@@ -86,7 +86,7 @@ impl Leaf {
         let reading = if without == Without::Pin { reading.unpinned() } else { reading };
         let version = self.shadow.lock.optimistic_read();
         let at = self.slot.load(Ordering::Relaxed);
-        self.shadow.lock.validate(version).then(|| reading.read(at).unwrap())
+        self.shadow.lock.validate(version).then(|| reading.reader.read(at).unwrap())
     }
 }
 

@@ -14,15 +14,14 @@ use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::blocks::Blocks;
 use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
+use crate::pool::record::{BYTES_MAX, HEADER, Location, RecordReader, SHORT, class_for, class_sizes, locate};
 use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
 use crate::sync::{sleep, yield_now};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// The longest record, in bytes.
-pub(crate) const RECORD_MAX: u64 = 1 << 30;
-const HEADER: u64 = 8;
-const SMALLEST: u64 = 32;
+/// The size in bytes of the larger stack buffer of a [reader](Reading::with).
+const LONGER: u64 = 1024;
 
 /// When there is no space, a writer first yields up to `YIELDS` times, for readers that may have lost their processor.
 /// Then it sleeps up to `SLEEPS` times, for a [`NAP`] each. A thread that is itself reading would wait in vain, unless
@@ -43,43 +42,12 @@ pub(crate) struct Records {
     epochs: Epochs<Retired>,
 }
 
-/// Where a record lies, according to the segment table.
-enum Location {
-    /// A block of the class with this number, and its size in bytes.
-    Block(u16, u64),
-    /// The first segment, the end of the segments, and the size in bytes.
-    Extent(u32, u32, u64),
-}
-
 /// A record that no slot points to any longer.
 #[derive(Debug, Clone, Copy)]
 struct Retired {
     at: u64,
     /// The number of its class; `None` if the record has segments of its own.
     class: Option<u16>,
-}
-
-/// The number of words that are copied at a time.
-const PIECE: usize = 32;
-/// The sizes in bytes of the stack buffers of a [reader](Reading::with).
-const SHORT: u64 = 128;
-const LONGER: u64 = 1024;
-
-/// The class sizes for a segment size: 32, 40, 48, 56, 64, 80, ... in multiples of 8.
-fn class_sizes(segment: u64) -> impl Iterator<Item = u64> {
-    let doublings = std::iter::successors(Some(SMALLEST), |size| Some(size * 2));
-    doublings
-        .flat_map(|size| (0..4).map(move |quarter| size + quarter * size / 4))
-        .take_while(move |&size| size <= segment / 4)
-}
-
-/// The number of the smallest class that holds `size` bytes, if there are classes of that size.
-#[inline]
-fn class_for(size: u64) -> usize {
-    let size = size.max(SMALLEST);
-    let doublings = size.ilog2() - SMALLEST.ilog2();
-    let quarter = (SMALLEST << doublings) / 4;
-    (u64::from(doublings) * 4 + (size - (SMALLEST << doublings)).div_ceil(quarter)) as usize
 }
 
 /// Lets readers run. `tries` says how often this was already done.
@@ -105,23 +73,25 @@ impl Records {
         release_extents(m, segments, self.tree, |at| used.contains(&at));
     }
 
-    /// Writes a record. It is durable when this returns.
-    pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, bytes: &[u8]) -> Result<u64, Fault> {
-        let len = bytes.len() as u64;
-        if len > RECORD_MAX {
-            return Err(ErrorKind::RecordTooLong { len, limit: RECORD_MAX }.into());
+    /// Writes a record that consists of these parts. It is durable when this returns.
+    pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
+        let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        if len > BYTES_MAX {
+            return Err(ErrorKind::RecordTooLong { len, limit: BYTES_MAX }.into());
         }
         let size = HEADER + len.next_multiple_of(8);
         let at = self.take(m, segments, size)?;
         delay();
         // This needs no fence before the first store: every reader of this block had left before it was given back (see
         // `epochs`).
-        m.store(at, len | u64::from(crc32fast::hash(bytes)) << 32);
-        for (i, chunk) in bytes.chunks(8).enumerate() {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            m.store(at + HEADER + i as u64 * 8, u64::from_ne_bytes(word));
+        let mut hasher = crc32fast::Hasher::new();
+        let mut words = Words { m, next: at + HEADER, filled: 0, piece: [0; PIECE] };
+        for part in parts {
+            hasher.update(part);
+            words.put(part);
         }
+        words.end();
+        m.store(at, len | u64::from(hasher.finalize()) << 32);
         m.flush(at, size, Step::RecordWrite);
         m.fence(Step::RecordWrite);
         Ok(at)
@@ -212,49 +182,11 @@ impl Records {
         self.patiently(m, segments, Epochs::is_awaited, fault, attempt)
     }
 
-    /// The location of the record at `at`, if it can be a record of this tree.
-    #[inline]
-    fn place(&self, segments: &Segments, at: u64) -> Option<Location> {
-        let segment = segments.of(at)?;
-        let SegmentEntry { kind, unit, .. } = segments.entry(segment).filter(|entry| entry.tree == self.tree)?;
-        let (within, size) = (segments.within(at), segments.size());
-        match kind {
-            SegmentKind::Record => {
-                let (number, bytes) = (class_for(unit.into()), u64::from(unit));
-                let is_class = self.classes.get(number).is_some_and(|class| class.class().unit == unit);
-                let whole = is_class && within.is_multiple_of(bytes) && within + bytes <= size;
-                whole.then_some(Location::Block(number as u16, bytes))
-            }
-            SegmentKind::Extent => {
-                let whole = unit >= 1 && unit <= segments.count() - segment && within == 0;
-                whole.then(|| Location::Extent(segment, segment + unit, u64::from(unit) * size))
-            }
-            _ => None,
-        }
-    }
-
-    /// The length of the record at `at`.
-    fn len<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<u64, Broken> {
-        let place = self.place(segments, at).ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
-        let (Location::Block(_, bytes) | Location::Extent(.., bytes)) = place;
-        let len = m.load(at) & 0xffff_ffff;
-        if len > (bytes - HEADER).min(RECORD_MAX) {
-            return Err(Broken::new(at, "V2: record longer than its block"));
-        }
-        if let Location::Extent(segment, end, _) = place {
-            // Space is reserved only for the segments that the extent really has.
-            let is_rest = |segment| segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest);
-            if !(segment + 1..end).all(is_rest) {
-                return Err(Broken::new(at, "V1: a slot points to an extent that is not whole"));
-            }
-        }
-        Ok(len)
-    }
-
     /// Starts a reading. Records that slots point to from now on stay as they are until it ends.
     #[inline]
     pub(crate) fn reading<'r, M: Medium>(&'r self, m: &'r M, segments: &'r Segments) -> Reading<'r, M> {
-        Reading { records: self, m, segments, pin: Some(self.epochs.pin()), staying: None }
+        let reader = RecordReader { m, segments, tree: self.tree };
+        Reading { records: self, reader, pin: Some(self.epochs.pin()), staying: None }
     }
 
     /// Gives back the space of a record to which no slot ever pointed.
@@ -279,7 +211,7 @@ impl Records {
     /// space then belongs to something else.
     #[inline]
     fn weigh(&self, segments: &Segments, at: u64) -> Option<(Retired, u64)> {
-        Some(match self.place(segments, at)? {
+        Some(match locate(segments, self.tree, at)? {
             Location::Block(class, bytes) => (Retired { at, class: Some(class) }, bytes),
             // Extents count as heavy, because all trees need segments.
             Location::Extent(.., bytes) => (Retired { at, class: None }, HEAVY.max(bytes)),
@@ -317,10 +249,12 @@ impl Records {
                 Some(class) => self.classes[usize::from(class)].give_all(offsets),
                 // In a damaged pool, a record that two slots point to may have been given back before.
                 None => {
-                    extents.extend(offsets.filter_map(|at| self.place(segments, at)).flat_map(|place| match place {
-                        Location::Extent(segment, ..) => extent(segments, segment),
-                        Location::Block(..) => Vec::new(),
-                    }))
+                    extents.extend(offsets.filter_map(|at| locate(segments, self.tree, at)).flat_map(
+                        |found| match found {
+                            Location::Extent(segment, ..) => extent(segments, segment),
+                            Location::Block(..) => Vec::new(),
+                        },
+                    ))
                 }
             }
         }
@@ -330,12 +264,56 @@ impl Records {
     }
 }
 
+/// How many bytes of a record are stored at a time.
+const PIECE: usize = 256;
+
+/// Stores bytes as words, one piece after the other.
+struct Words<'m, M: Medium> {
+    m: &'m M,
+    next: u64,
+    filled: usize,
+    piece: [u8; PIECE],
+}
+
+impl<M: Medium> Words<'_, M> {
+    #[inline]
+    fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.filled));
+            self.piece[self.filled..self.filled + now.len()].copy_from_slice(now);
+            self.filled += now.len();
+            if self.filled == PIECE {
+                self.store();
+            }
+            bytes = later;
+        }
+    }
+
+    /// Pads the last word with zeros.
+    #[inline]
+    fn end(&mut self) {
+        let whole = self.filled.next_multiple_of(8);
+        self.piece[self.filled..whole].fill(0);
+        self.filled = whole;
+        self.store();
+    }
+
+    #[inline]
+    fn store(&mut self) {
+        let (words, _) = self.piece[..self.filled].as_chunks::<8>();
+        for (word, at) in words.iter().zip((self.next..).step_by(8)) {
+            self.m.store(at, u64::from_ne_bytes(*word));
+        }
+        self.next += self.filled as u64;
+        self.filled = 0;
+    }
+}
+
 /// A reader of records. While it lasts, the space of a record is not used again if a slot pointed to that record when
 /// the reader began, or later.
 pub(crate) struct Reading<'r, M: Medium> {
     records: &'r Records,
-    m: &'r M,
-    segments: &'r Segments,
+    pub(crate) reader: RecordReader<'r, M>,
     /// Present until the reader is dropped.
     pin: Option<Pin<'r>>,
     /// Present if the reader outlasts a call.
@@ -349,23 +327,6 @@ impl<M: Medium> Reading<'_, M> {
         self
     }
 
-    /// The bytes of the record at `at`. A slot points to it, or did so after this reader had begun.
-    pub(crate) fn read(&self, at: u64) -> Result<Vec<u8>, Broken> {
-        let len = self.records.len(self.m, self.segments, at)?;
-        delay();
-        let room = len.next_multiple_of(8) as usize;
-        if len <= SHORT {
-            // Allocating zeros would take twice as long.
-            let bytes = &mut [0; SHORT as usize][..room];
-            self.copy(at + HEADER, bytes);
-            return Ok(bytes[..len as usize].to_vec());
-        }
-        let mut bytes = vec![0; room];
-        self.copy(at + HEADER, &mut bytes);
-        bytes.truncate(len as usize);
-        Ok(bytes)
-    }
-
     /// A reader without a pin.
     #[cfg(all(test, loom))]
     pub(super) fn unpinned(mut self) -> Self {
@@ -377,50 +338,32 @@ impl<M: Medium> Reading<'_, M> {
     /// the record is short. `read` gets no reference to the pool, where the bytes could be changed through another slot
     /// of a damaged tree, or by another process.
     pub(crate) fn with<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, Broken> {
-        let len = self.records.len(self.m, self.segments, at)?;
+        let len = self.reader.len(at)?;
         delay();
-        let room = len.next_multiple_of(8) as usize;
+        self.with_part(at, (0, len), read)
+    }
+
+    /// The same for a part of the record: `len` bytes from the byte `from` on.
+    pub(crate) fn with_part<R>(
+        self,
+        at: u64,
+        (from, len): (u64, u64),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Broken> {
+        let room = len as usize;
         Ok(if len <= SHORT {
-            self.with_copy(at, &mut [0; SHORT as usize][..room], len, read)
+            self.with_copy(at, from, &mut [0; SHORT as usize][..room], read)
         } else if len <= LONGER {
-            self.with_copy(at, &mut [0; LONGER as usize][..room], len, read)
+            self.with_copy(at, from, &mut [0; LONGER as usize][..room], read)
         } else {
-            self.with_copy(at, &mut vec![0; room], len, read)
+            self.with_copy(at, from, &mut vec![0; room], read)
         })
     }
 
-    fn with_copy<R>(self, at: u64, bytes: &mut [u8], len: u64, read: impl FnOnce(&[u8]) -> R) -> R {
-        self.copy(at + HEADER, bytes);
+    fn with_copy<R>(self, at: u64, from: u64, bytes: &mut [u8], read: impl FnOnce(&[u8]) -> R) -> R {
+        self.reader.copy(at, from, bytes);
         drop(self);
-        read(&bytes[..len as usize])
-    }
-
-    /// Copies whole words.
-    fn copy(&self, at: u64, bytes: &mut [u8]) {
-        let mut words = [0; PIECE];
-        for (piece, at) in bytes.chunks_mut(PIECE * 8).zip((at..).step_by(PIECE * 8)) {
-            let words = &mut words[..piece.len() / 8];
-            self.m.load_words(at, words);
-            piece.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_ne_bytes()));
-        }
-    }
-
-    /// Checks the record's length and checksum.
-    pub(crate) fn check(&self, at: u64) -> Result<(), Broken> {
-        let len = self.records.len(self.m, self.segments, at)?;
-        // Read piece by piece: in a damaged pool, a record may claim a length for which there are no bytes.
-        let mut hasher = crc32fast::Hasher::new();
-        let mut piece = [0; 4096];
-        for from in (0..len).step_by(piece.len()) {
-            let bytes = &mut piece[..(len - from).next_multiple_of(8).min(4096) as usize];
-            self.copy(at + HEADER + from, bytes);
-            hasher.update(&bytes[..(len - from).min(4096) as usize]);
-        }
-        if u64::from(hasher.finalize()) == self.m.load(at) >> 32 {
-            Ok(())
-        } else {
-            Err(Broken::new(at, "V2: record checksum"))
-        }
+        read(bytes)
     }
 }
 
@@ -428,8 +371,9 @@ impl<M: Medium> Drop for Reading<'_, M> {
     #[inline]
     fn drop(&mut self) {
         // Not in a forked child: the pool belongs to its parent.
-        if self.pin.take().is_some_and(Pin::leave) && !self.m.forked() {
-            self.records.collect(self.m, self.segments);
+        let RecordReader { m, segments, .. } = self.reader;
+        if self.pin.take().is_some_and(Pin::leave) && !m.forked() {
+            self.records.collect(m, segments);
         }
     }
 }
@@ -480,15 +424,15 @@ mod tests {
         let (m, segments, records) = pool();
         for len in (0..200).chain([1015, 1016, 1017, 4088, 4089, 9000]) {
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
-            let at = records.write(&m, &segments, &bytes).unwrap();
-            assert_eq!(records.reading(&m, &segments).read(at).unwrap(), bytes);
+            let at = records.write(&m, &segments, &[&bytes]).unwrap();
+            assert_eq!(records.reading(&m, &segments).reader.read(at).unwrap(), bytes);
             assert!(records.reading(&m, &segments).with(at, |read| read == bytes).unwrap());
-            records.reading(&m, &segments).check(at).unwrap();
+            records.reading(&m, &segments).reader.check(at).unwrap();
             records.retire(&m, &segments, [at]);
         }
         // Everything was given back, so the record fits again and again.
         for _ in 0..100 {
-            let at = records.write(&m, &segments, &[7; 60_000]).unwrap();
+            let at = records.write(&m, &segments, &[&[7; 60_000]]).unwrap();
             records.discard(&m, &segments, at);
         }
     }
@@ -521,14 +465,14 @@ mod tests {
     #[test]
     fn a_wrong_offset_is_an_error() {
         let (m, segments, records) = pool();
-        let at = records.write(&m, &segments, b"hello").unwrap();
+        let at = records.write(&m, &segments, &[b"hello"]).unwrap();
         for wrong in [0, at + 8, at + 1, u64::MAX, segments.start(7)] {
-            assert!(records.reading(&m, &segments).read(wrong).is_err(), "{wrong}");
+            assert!(records.reading(&m, &segments).reader.read(wrong).is_err(), "{wrong}");
         }
         m.store(at, u64::MAX);
-        assert!(records.reading(&m, &segments).read(at).is_err());
+        assert!(records.reading(&m, &segments).reader.read(at).is_err());
         m.store(at, 3);
-        assert!(records.reading(&m, &segments).check(at).is_err());
-        assert!(matches!(Records::new(&segments, 1).reading(&m, &segments).read(at), Err(Broken { .. })));
+        assert!(records.reading(&m, &segments).reader.check(at).is_err());
+        assert!(matches!(Records::new(&segments, 1).reading(&m, &segments).reader.read(at), Err(Broken { .. })));
     }
 }

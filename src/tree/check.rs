@@ -167,7 +167,7 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
                     let counts = |i: usize| pair.is_none_or(|first| i != first && i != first + 1);
                     for (_, (_, value)) in entries.into_iter().enumerate().filter(|(i, _)| counts(*i)) {
                         let record = N::Keys::record(value);
-                        if let Err(b) = records.reading(m, &pool.segments).check(record) {
+                        if let Err(b) = records.reading(m, &pool.segments).reader.check(record) {
                             broken.push(b);
                         }
                         if !used.records.insert(record) {

@@ -5,6 +5,7 @@ use crate::codec::{Encoded, Stored};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::node::WordNode;
+use crate::pool::record::RECORD_MAX;
 use crate::pool::records::Reading;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
@@ -27,7 +28,7 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
     pub(crate) fn stored(&self, word: u64, reading: Option<&Reading<'_, M>>) -> Result<Stored, Fault> {
         match reading {
             None => Ok(Stored::Word(word)),
-            Some(reading) => Ok(Stored::Bytes(reading.read(word)?)),
+            Some(reading) => Ok(Stored::Bytes(reading.reader.read(word)?)),
         }
     }
 
@@ -102,7 +103,11 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
             (Encoded::Bytes(_), None) => return Err(self.is_of("values in their slots", "bytes")),
         };
         self.pool.owned()?;
-        let record = records.write(&self.pool.medium, &self.pool.segments, bytes)?;
+        let len = bytes.len() as u64;
+        if len > RECORD_MAX {
+            return Err(ErrorKind::RecordTooLong { len, limit: RECORD_MAX }.into());
+        }
+        let record = records.write(&self.pool.medium, &self.pool.segments, &[bytes])?;
         Ok((record, Some(record)))
     }
 }

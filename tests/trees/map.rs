@@ -4,8 +4,7 @@ use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{
-    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Result, Stored, Value, Word,
-    WordNode,
+    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Result, Stored, Value, Word, WordNode,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,0 +1,165 @@
+//! One record: where it may lie, and how its bytes are read.
+//!
+//! The words of a record and the invariants V1 and V2 are in `docs/design.md`, section 2.
+
+use crate::delay::delay;
+use crate::error::Broken;
+use crate::medium::Medium;
+use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
+
+/// The longest value, in bytes.
+pub(crate) const RECORD_MAX: u64 = 1 << 30;
+/// The most bytes of a record: a value, and what a tree of byte strings puts before it.
+pub(super) const BYTES_MAX: u64 = RECORD_MAX + (1 << 17);
+/// Bytes before the bytes of a record.
+pub(crate) const HEADER: u64 = 8;
+const SMALLEST: u64 = 32;
+
+/// The number of words that are copied at a time.
+const PIECE: usize = 32;
+/// The size in bytes of the stack buffer of a reader.
+pub(super) const SHORT: u64 = 128;
+
+/// The class sizes for a segment size: 32, 40, 48, 56, 64, 80, ... in multiples of 8.
+pub(super) fn class_sizes(segment: u64) -> impl Iterator<Item = u64> {
+    (0..).map(class_size).take_while(move |&size| size <= segment / 4)
+}
+
+/// The block size of a class.
+#[inline]
+fn class_size(number: usize) -> u64 {
+    let doubled = SMALLEST << (number / 4);
+    doubled + number as u64 % 4 * doubled / 4
+}
+
+/// The number of the smallest class that holds `size` bytes, if there are classes of that size.
+#[inline]
+pub(super) fn class_for(size: u64) -> usize {
+    let size = size.max(SMALLEST);
+    let doublings = size.ilog2() - SMALLEST.ilog2();
+    let quarter = (SMALLEST << doublings) / 4;
+    (u64::from(doublings) * 4 + (size - (SMALLEST << doublings)).div_ceil(quarter)) as usize
+}
+
+/// Where a record lies, according to the segment table.
+pub(crate) enum Location {
+    /// A block of the class with this number, and its size in bytes.
+    Block(u16, u64),
+    /// The first segment, the end of the segments, and the size in bytes.
+    Extent(u32, u32, u64),
+}
+
+/// Reads the records of a tree. It does not keep them from being used again: see [`Reading`](super::records::Reading).
+pub(crate) struct RecordReader<'r, M: Medium> {
+    pub(crate) m: &'r M,
+    pub(crate) segments: &'r Segments,
+    pub(crate) tree: u16,
+}
+
+impl<M: Medium> Clone for RecordReader<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Medium> Copy for RecordReader<'_, M> {}
+
+/// The location of the record at `at`, if it can be a record of the tree.
+#[inline]
+pub(crate) fn locate(segments: &Segments, tree: u16, at: u64) -> Option<Location> {
+    let segment = segments.of(at)?;
+    let SegmentEntry { kind, unit, .. } = segments.entry(segment).filter(|entry| entry.tree == tree)?;
+    let (within, size) = (segments.within(at), segments.size());
+    match kind {
+        SegmentKind::Record => {
+            let (number, bytes) = (class_for(unit.into()), u64::from(unit));
+            let is_class = bytes <= size / 4 && class_size(number) == bytes;
+            let whole = is_class && within.is_multiple_of(bytes) && within + bytes <= size;
+            whole.then_some(Location::Block(number as u16, bytes))
+        }
+        SegmentKind::Extent => {
+            let whole = unit >= 1 && unit <= segments.count() - segment && within == 0;
+            whole.then(|| Location::Extent(segment, segment + unit, u64::from(unit) * size))
+        }
+        _ => None,
+    }
+}
+
+impl<M: Medium> RecordReader<'_, M> {
+    /// The length of the record at `at`.
+    #[inline]
+    pub(crate) fn len(self, at: u64) -> Result<u64, Broken> {
+        let location = locate(self.segments, self.tree, at);
+        let location = location.ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
+        let (Location::Block(_, bytes) | Location::Extent(.., bytes)) = location;
+        let len = self.m.load(at) & 0xffff_ffff;
+        if len > (bytes - HEADER).min(BYTES_MAX) {
+            return Err(Broken::new(at, "V2: record longer than its block"));
+        }
+        if let Location::Extent(segment, end, _) = location {
+            // Space is reserved only for the segments that the extent really has.
+            let is_rest = |segment| self.segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest);
+            if !(segment + 1..end).all(is_rest) {
+                return Err(Broken::new(at, "V1: a slot points to an extent that is not whole"));
+            }
+        }
+        Ok(len)
+    }
+
+    /// Copies bytes of the record at `at`, from the byte `from` on. The record has as many.
+    pub(crate) fn copy(self, at: u64, from: u64, mut out: &mut [u8]) {
+        let mut words = [[0; 8]; PIECE];
+        // The pool is read in whole words.
+        let mut skip = (from % 8) as usize;
+        let mut next = at + HEADER + from - skip as u64;
+        while !out.is_empty() {
+            let count = (skip + out.len()).div_ceil(8).min(PIECE);
+            for (i, word) in words[..count].iter_mut().enumerate() {
+                *word = self.m.load(next + i as u64 * 8).to_ne_bytes();
+            }
+            let copied = (count * 8 - skip).min(out.len());
+            let (now, later) = out.split_at_mut(copied);
+            now.copy_from_slice(&words.as_flattened()[skip..skip + copied]);
+            next += count as u64 * 8;
+            (skip, out) = (0, later);
+        }
+    }
+
+    /// The bytes of the record at `at`.
+    pub(crate) fn read(self, at: u64) -> Result<Vec<u8>, Broken> {
+        let len = self.len(at)?;
+        delay();
+        Ok(self.bytes(at, 0, len))
+    }
+
+    /// Bytes of the record at `at`, from the byte `from` on. The record has as many.
+    pub(crate) fn bytes(self, at: u64, from: u64, len: u64) -> Vec<u8> {
+        if len <= SHORT {
+            // Allocating zeros would take twice as long.
+            let bytes = &mut [0; SHORT as usize][..len as usize];
+            self.copy(at, from, bytes);
+            return bytes.to_vec();
+        }
+        let mut bytes = vec![0; len as usize];
+        self.copy(at, from, &mut bytes);
+        bytes
+    }
+
+    /// Checks the record's length and checksum.
+    pub(crate) fn check(self, at: u64) -> Result<(), Broken> {
+        let len = self.len(at)?;
+        // Read piece by piece: in a damaged pool, a record may claim a length for which there are no bytes.
+        let mut hasher = crc32fast::Hasher::new();
+        let mut piece = [0; 4096];
+        for from in (0..len).step_by(piece.len()) {
+            let bytes = &mut piece[..(len - from).min(4096) as usize];
+            self.copy(at, from, bytes);
+            hasher.update(bytes);
+        }
+        if u64::from(hasher.finalize()) == self.m.load(at) >> 32 {
+            Ok(())
+        } else {
+            Err(Broken::new(at, "V2: record checksum"))
+        }
+    }
+}
