@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 /// The gap is where an exclusive bound lies: the leaf that owns the gap is the one to the left of the leaf that begins
 /// with the string.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ByteKey<'k> {
+pub struct ByteKey<'k> {
     bytes: &'k [u8],
     hash: u64,
     before: bool,
@@ -35,12 +35,6 @@ impl<'k> ByteKey<'k> {
     #[inline]
     pub(crate) fn hash(self) -> u64 {
         self.hash
-    }
-
-    /// Whether this is the gap before its string.
-    #[inline]
-    pub(crate) fn is_before(self) -> bool {
-        self.before
     }
 
     /// How a string lies to this position. It is never equal to a gap.

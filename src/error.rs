@@ -200,6 +200,13 @@ pub enum ErrorKind {
         /// The limit in bytes.
         limit: u64,
     },
+    /// The key is too long. Use a shorter one, such as a hash of it.
+    KeyTooLong {
+        /// Its encoded length in bytes.
+        len: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// `bulk_load` was given keys that do not strictly ascend; nothing was loaded. Sort them.
     Unsorted {
         /// Position (from 0) of the first key that is not greater than the one before.
@@ -252,6 +259,7 @@ impl ErrorKind {
             | Self::Capacity { .. }
             | Self::InvalidOption { .. }
             | Self::RecordTooLong { .. }
+            | Self::KeyTooLong { .. }
             | Self::Unsorted { .. }
             | Self::NotEmpty { .. } => ErrorGroup::Input,
         }
@@ -319,6 +327,7 @@ impl fmt::Display for ErrorKind {
             }
             Self::InvalidOption { what, given } => write!(f, "{what}, not {given}"),
             Self::RecordTooLong { len, limit } => write!(f, "value of {len} bytes, the limit is {limit}"),
+            Self::KeyTooLong { len, limit } => write!(f, "key of {len} bytes, the limit is {limit}"),
             Self::Unsorted { position } => {
                 write!(f, "bulk load: the key at position {position} is not greater than the one before it")
             }

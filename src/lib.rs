@@ -36,8 +36,13 @@
 //!
 //! None by default. `crash`: the crash simulator and checker, `bristlecone::crash`. `cli`: the command line.
 
+#![allow(
+    private_interfaces,
+    private_bounds,
+    reason = "the sealed traits behind public bounds cannot be named by other crates"
+)]
+
 pub mod arch;
-#[allow(dead_code, reason = "byte leaves come next")]
 mod byte_key;
 mod chain;
 mod codec;
@@ -64,6 +69,6 @@ mod version;
 pub use codec::{Bytes, Encoded, EncodedKey, Form, Key, KeyBytes, Kind, PrefixOf, Stored, Value, Word};
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
 pub use map::{Entries, Map};
-pub use node::{IndexKind, Node, OneLine, WordNode};
+pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Options, Pool, Progress, Stat, TreeInfo};
 pub use tree::{PTree, Range, Report};

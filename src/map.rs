@@ -1,18 +1,26 @@
 //! The typed ordered map: Rust types as keys and values, over a tree of words.
 
-use crate::codec::{Key, Kind, PrefixOf, Value, Word};
+mod form;
+
+use crate::codec::{Encoded, Key, Kind, PrefixOf, Value, Word};
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 use crate::medium::{Mapped, Medium};
-use crate::node::{IndexKind, OneLine, WordNode};
+use crate::node::{Entry, IndexKind, WordNode};
 use crate::pool::Pool;
 use crate::pool::records::Reading;
-use crate::tree::{Range, Report, TreeState};
+use crate::tree::{MapKeys, Range, Report, TreeNode, TreeState};
+pub(crate) use form::MapForm;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+
+/// What the keys of a map's tree are.
+type KeysOf<K> = <<K as Key>::Form as MapForm>::Keys;
+/// The layout that a map has by default.
+type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 
 /// An ordered map from `K` to `V` that outlives crashes.
 ///
@@ -43,18 +51,18 @@ use std::sync::Arc;
 /// assert_eq!(keys, [-1, 7]);
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
-pub struct Map<K: Key, V: Value, N: WordNode = OneLine, M: Medium = Mapped> {
+pub struct Map<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>> = LeafOf<K>, M: Medium = Mapped> {
     state: Arc<TreeState<N, M>>,
     types: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value, N: WordNode, M: Medium> Clone for Map<K, V, N, M> {
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Clone for Map<K, V, N, M> {
     fn clone(&self) -> Self {
         Self { state: Arc::clone(&self.state), types: PhantomData }
     }
 }
 
-impl<K: Key, V: Value, N: WordNode, M: Medium> fmt::Debug for Map<K, V, N, M> {
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map").field("name", &self.state.name).finish_non_exhaustive()
     }
@@ -101,8 +109,8 @@ impl<M: Medium> Pool<M> {
     /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a")).unwrap();
     /// let numbers: Map<u64, Number> = pool.map("numbers").unwrap();
     /// ```
-    pub fn map<K: Key<Form = Word>, V: Value>(&self, name: &str) -> Result<Map<K, V, OneLine, M>> {
-        self.map_of(name)
+    pub fn map<K: Key, V: Value>(&self, name: &str) -> Result<Map<K, V, LeafOf<K>, M>> {
+        self.map_with(name, IndexKind::Volatile)
     }
 
     /// Opens or creates a map with nodes of another layout, and with the kind of index that
@@ -120,7 +128,7 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// As [`tree_with`](Self::tree_with).
-    pub fn map_with<K: Key<Form = Word>, V: Value, N: WordNode>(
+    pub fn map_with<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>>(
         &self,
         name: &str,
         index: IndexKind,
@@ -134,7 +142,7 @@ impl<M: Medium> Pool<M> {
     }
 }
 
-impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
     /// The map's name in its pool.
     pub fn name(&self) -> &str {
         &self.state.name
@@ -151,7 +159,8 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     ///
     /// [`ErrorKind::Corrupt`] if the slot points to no record.
     pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
-        self.state.named(self.state.value(K::encode(key)).map(|value| value.map(V::decode)))
+        let value = KeysOf::<K>::value(&self.state, K::Form::key(&K::encode(key)), V::KIND);
+        self.state.named(value.map(|value| value.map(V::decode)))
     }
 
     /// Applies `read` to the value of a key, without building a `V`.
@@ -174,12 +183,13 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
-        self.state.named(self.state.value_with(K::encode(key), |value| read(V::view(value))))
+        let read = |value: Encoded<'_>| read(V::view(value));
+        self.state.named(KeysOf::<K>::value_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
     }
 
     /// Whether the key is there.
     pub fn contains_key(&self, key: K::Borrowed<'_>) -> bool {
-        self.state.get_with(K::encode(key), |_| ()).is_some()
+        self.state.get_with(K::Form::key(&K::encode(key)), |_| ()).is_some()
     }
 
     /// Sets the value of a key. Returns true if the key had a value before.
@@ -190,7 +200,7 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// changed. A byte string is written before the one that it replaces is given back: in a full pool, remove the key
     /// first.
     pub fn insert(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key, value, |_| true).map(|old| old.is_some())
+        self.put(key, value, |_| true)
     }
 
     /// Sets the value of a key that is there. Returns true if it is there.
@@ -199,7 +209,7 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     ///
     /// As [`insert`](Self::insert).
     pub fn update(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key, value, |old| old.is_some()).map(|old| old.is_some())
+        self.put(key, value, |old| old.is_some())
     }
 
     /// Sets the value of a key that is not there. Returns true if it was not there.
@@ -208,16 +218,12 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     ///
     /// As [`insert`](Self::insert).
     pub fn insert_new(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key, value, |old| old.is_none()).map(|old| old.is_none())
+        self.put(key, value, |old| old.is_none()).map(|was_there| !was_there)
     }
 
-    fn put(
-        &self,
-        key: K::Borrowed<'_>,
-        value: V::Borrowed<'_>,
-        wanted: fn(Option<u64>) -> bool,
-    ) -> Result<Option<u64>> {
-        self.state.named(self.state.put(K::encode(key), V::encode(value), wanted))
+    fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
+        let key = K::encode(key);
+        self.state.named(KeysOf::<K>::put(&self.state, K::Form::key(&key), V::encode(value), wanted))
     }
 
     /// Removes a key. Returns true if it was there.
@@ -226,15 +232,23 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     ///
     /// [`ErrorKind::Corrupt`]. It never fails for want of space.
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
-        self.state.named(self.state.take(K::encode(key)))
+        self.state.named(KeysOf::<K>::take(&self.state, K::Form::key(&K::encode(key))))
     }
 
-    fn words<'k>(range: impl RangeBounds<K::Borrowed<'k>>) -> (Bound<u64>, Bound<u64>) {
-        let word = |bound: Bound<&K::Borrowed<'k>>| bound.map(|&key| K::encode(key));
-        (word(range.start_bound()), word(range.end_bound()))
+    #[track_caller]
+    fn encoded_range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Range<'_, N, M> {
+        let encode = |bound: Bound<&K::Borrowed<'k>>| bound.map(|&key| K::encode(key));
+        K::Form::range(&self.state, (encode(range.start_bound()), encode(range.end_bound())))
+    }
+
+    fn entries<'m>(&'m self, range: Range<'m, N, M>) -> Entries<'m, K, V, N, M> {
+        Entries { tree: &self.state, range, front: None, back: None, types: PhantomData }
     }
 
     /// The keys of a range, in ascending order; from the other end, in descending order.
+    ///
+    /// A key that cannot be read, because the pool is damaged there, is left out; [`fault`](Self::fault) then returns the
+    /// damage.
     ///
     /// # Panics
     ///
@@ -244,7 +258,7 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
         &self,
         range: R,
     ) -> impl DoubleEndedIterator<Item = K> + use<'_, 'k, K, V, N, M, R> {
-        Range::new(&self.state, Self::words(range)).map(|(key, _)| K::decode(&key))
+        Keys(self.entries(self.encoded_range(range)))
     }
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
@@ -263,7 +277,7 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// As [`PTree::range`](crate::PTree::range).
     #[track_caller]
     pub fn range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Entries<'_, K, V, N, M> {
-        self.entries(Self::words(range))
+        self.entries(self.encoded_range(range))
     }
 
     /// The entries whose keys begin with a prefix, in ascending order; from the other end, in descending order.
@@ -287,24 +301,7 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn prefix(&self, prefix: impl PrefixOf<K>) -> Entries<'_, K, V, N, M> {
-        let words = prefix.bounds();
-        self.entries(if words.is_empty() {
-            // Unlike an empty inclusive range, this one is not backward.
-            (Bound::Included(0), Bound::Excluded(0))
-        } else {
-            (Bound::Included(*words.start()), Bound::Included(*words.end()))
-        })
-    }
-
-    #[track_caller]
-    fn entries(&self, words: (Bound<u64>, Bound<u64>)) -> Entries<'_, K, V, N, M> {
-        Entries {
-            tree: &self.state,
-            range: Range::new(&self.state, words),
-            front: None,
-            back: None,
-            types: PhantomData,
-        }
+        self.entries(K::Form::with_prefix(&self.state, prefix.bounds()))
     }
 
     /// All entries, in ascending order.
@@ -358,8 +355,8 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
         &self,
         entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,
     ) -> Result<u64> {
-        let entries = entries.into_iter().map(|(key, value)| (K::encode(key), V::encode(value)));
-        self.state.named(self.state.bulk_load_values(entries))
+        let entries = entries.into_iter().map(|(key, value)| (K::Form::owned(K::encode(key)), V::encode(value)));
+        self.state.named(KeysOf::<K>::bulk_load_values(&self.state, entries))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.
@@ -375,7 +372,7 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Map<K, V, N, M> {
 }
 
 /// The entries of a range of keys. See [`Map::range`].
-pub struct Entries<'m, K: Key, V: Value, N: WordNode, M: Medium> {
+pub struct Entries<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> {
     tree: &'m TreeState<N, M>,
     range: Range<'m, N, M>,
     /// Reads the records of the entries that come next from the left. It began before their leaf was read.
@@ -388,12 +385,27 @@ pub struct Entries<'m, K: Key, V: Value, N: WordNode, M: Medium> {
 /// Ties an iterator to its types without storing any of them.
 type Types<K, V> = PhantomData<fn() -> (K, V)>;
 
-impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Entries<'_, K, V, N, M> {
-    fn entry(&mut self, entry: Option<(u64, u64)>) -> Option<Result<(K, V)>> {
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, V, N, M> {
+    /// Applies `read` to the next entry from the left.
+    #[inline]
+    fn next_with<R>(&mut self, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
+        let (tree, front) = (self.tree, &mut self.front);
+        let entry = self.range.next_with(|| begin(tree, front));
+        self.read(entry, read)
+    }
+
+    /// Applies `read` to the next entry from the right.
+    fn next_back_with<R>(&mut self, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
+        let (tree, back) = (self.tree, &mut self.back);
+        let entry = self.range.next_back_with(|| begin(tree, back));
+        self.read(entry, read)
+    }
+
+    #[inline]
+    fn read<R>(&mut self, entry: Option<Entry>, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
         // Either reading will do: the one that began before this entry's leaf was read is still held.
         let reading = self.front.as_ref().or(self.back.as_ref());
-        let entry = entry
-            .map(|(key, word)| Ok((K::decode(&key), V::decode(self.tree.named(self.tree.stored(word, reading))?))));
+        let result = entry.map(|entry| read(entry, reading));
         let (front, back) = self.range.used_up();
         if front {
             self.front = None;
@@ -401,30 +413,67 @@ impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Entries<'_, K, V, N,
         if back {
             self.back = None;
         }
-        entry
+        result
+    }
+
+    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<(K, V), Fault> {
+        KeysOf::<K>::with_entry::<N, M, _>(entry, reading, V::KIND, |key, value| {
+            (K::decode(K::Form::stored(key)), V::decode(value))
+        })
     }
 }
 
-impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> Iterator for Entries<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Entries<'_, K, V, N, M> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (tree, front) = (self.tree, &mut self.front);
-        let entry = self.range.next_with(|| begin(tree, front));
-        self.entry(entry)
+        let entry = self.next_with(Self::decode)?;
+        Some(self.tree.named(entry))
     }
 }
 
-impl<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let (tree, back) = (self.tree, &mut self.back);
-        let entry = self.range.next_back_with(|| begin(tree, back));
-        self.entry(entry)
+        let entry = self.next_back_with(Self::decode)?;
+        Some(self.tree.named(entry))
+    }
+}
+
+/// The keys of a range.
+struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(Entries<'m, K, V, N, M>);
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Keys<'_, K, V, N, M> {
+    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
+        KeysOf::<K>::with_key::<N, M, _>(entry, reading, |key| K::decode(K::Form::stored(key)))
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Keys<'_, K, V, N, M> {
+    type Item = K;
+
+    fn next(&mut self) -> Option<K> {
+        loop {
+            let key = self.0.next_with(Self::decode)?;
+            if let Some(key) = self.0.tree.readable(key) {
+                return Some(key);
+            }
+        }
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Keys<'_, K, V, N, M> {
+    fn next_back(&mut self) -> Option<K> {
+        loop {
+            let key = self.0.next_back_with(Self::decode)?;
+            if let Some(key) = self.0.tree.readable(key) {
+                return Some(key);
+            }
+        }
     }
 }
 
 /// Starts a new reading of records. What the previous one kept may be used again.
-fn begin<'m, N: WordNode, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
+fn begin<'m, N: TreeNode, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
     *reading = None;
     *reading = tree.reading().map(Reading::staying);
 }

@@ -110,6 +110,14 @@ steps! {
         OneLineUpdate: "The old value or the new one.", "Nothing to repair.";
         OneLineRemove: "The entry, or an empty slot.", "Nothing to repair.";
     }
+    "Bytes" {
+        ByteInsertReference: "An empty slot: the head comes before the reference, in one line.", "Nothing to repair.";
+        ByteInsert: "An empty slot, or the entry.", "Nothing to repair.";
+        ByteUpdate: "The old record or the new one.", "Nothing to repair.";
+        ByteRemove: "The entry, or an empty slot.", "Nothing to repair.";
+        ByteForget: "References in two leaves, of which the right one counts.", "The tree's next walk empties the left slots.";
+        ByteDuplicate: "References in two leaves, of which the right one counts.", "The next walk empties the left slots.";
+    }
     "Sorted layouts: shifting" {
         ShiftOutwards: "One equal pair of keys, of which the outer one is whole (N3).", "The first touch of the node closes the gap.";
         ShiftOutwardsKey: "An empty slot, or one equal pair of which the outer one is whole.", "The first touch of the node closes the gap.";

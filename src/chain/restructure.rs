@@ -86,6 +86,11 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         right: Locked<'c, N>,
         level: u16,
     ) -> Result<Option<u64>, Fault> {
+        if N::Keys::MARKS_LAG {
+            // The index has forgotten the right node. If that stays, because of an error, it lags.
+            left.change();
+            left.set_range(N::Keys::lagging(left.range(), true));
+        }
         if self.fit_in_one(left, &right) {
             self.merge(left, right)?;
             return Ok(None);
@@ -193,7 +198,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             match self.next(here)? {
                 Some(next) if next == at => {
                     node.change();
-                    node.set_range(N::Keys::without_lag(node.range()));
+                    node.set_range(N::Keys::lagging(node.range(), false));
                     break;
                 }
                 Some(next) => here = next,

@@ -29,5 +29,4 @@ use size::Size;
 pub use value::{Encoded, Stored, Value};
 
 /// The greatest length of an encoded key.
-#[allow(dead_code, reason = "byte leaves come next")]
 pub(crate) const KEY_MAX: usize = 65_536;

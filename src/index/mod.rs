@@ -11,7 +11,6 @@ pub(crate) mod models;
 mod one_step;
 mod persistent;
 mod root;
-#[allow(dead_code, reason = "trees of byte strings come next")]
 mod separators;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod trials;
@@ -21,14 +20,11 @@ mod volatile;
 
 pub(crate) use in_memory::{InMemory, in_memory};
 #[cfg(all(test, loom))]
-#[allow(unused_imports, reason = "trees of byte strings come next")]
 pub(crate) use one_step::{Named, VolatileIndex};
 pub(crate) use persistent::{PersistentIndex, check as check_persistent};
 pub(crate) use root::{Root, RootWord};
-#[allow(unused_imports, reason = "trees of byte strings come next")]
-pub(crate) use separators::{Fences, Separators, Strings};
+pub(crate) use separators::{Fences, Strings};
 pub(crate) use version::{Moved, Version, again};
 pub(crate) use volatile::{Bottom, GROUP, RUN, Source, Top, built as built_volatile, image_of};
 #[cfg(not(all(test, loom)))]
-#[allow(unused_imports, reason = "trees of byte strings come next")]
 pub(crate) use volatile::{Named, VolatileIndex};

@@ -7,13 +7,13 @@
 //!
 //! The name 0 is that of the least separator there can be: the number 0, or the empty string.
 
-use super::volatile::{ByteNode, IndexNode, WordNode};
+use super::volatile::{IndexNode, NodeOfStrings, NodeOfWords};
 use crate::byte_key::ByteKey;
 use crate::node::Words;
 use std::cmp::Ordering;
 
 /// A kind of separators, with what is needed to read them.
-pub(crate) trait Separators: Send + Sync + Sized + 'static {
+pub trait Separators: Send + Sync + Sized + 'static {
     /// What a search looks for.
     type Key<'k>: Copy;
 
@@ -36,7 +36,7 @@ pub(crate) trait Separators: Send + Sync + Sized + 'static {
 impl Separators for Words {
     type Key<'k> = u64;
     type Known = ();
-    type Node = WordNode;
+    type Node = NodeOfWords;
 
     const NAMES_ASCEND: bool = true;
 
@@ -52,7 +52,7 @@ impl Separators for Words {
 }
 
 /// Where the lower fence keys of leaves are.
-pub(crate) trait Fences: Send + Sync + 'static {
+pub trait Fences: Send + Sync + 'static {
     /// Applies `read` to the lower fence key of the leaf with this name, which is not 0. `read` does not call this
     /// function again.
     ///
@@ -63,7 +63,7 @@ pub(crate) trait Fences: Send + Sync + 'static {
 
 /// Separators that are byte strings.
 #[derive(Debug)]
-pub(crate) struct Strings<F>(pub(crate) F);
+pub struct Strings<F>(pub(crate) F);
 
 impl<F: Fences> Strings<F> {
     /// Applies `read` to the separator with this name. `read` does not call this function again.
@@ -80,10 +80,10 @@ impl<F: Fences> Strings<F> {
 
 impl<F: Fences> Separators for Strings<F> {
     type Key<'k> = ByteKey<'k>;
-    /// How many bytes the key is known to have in common with all separators of the node that the descent comes to,
-    /// from their starts.
+    /// In how many first bytes the key is known to agree with all separators of the node that the descent comes to,
+    /// where strings go on with zeros behind their ends.
     type Known = usize;
-    type Node = ByteNode;
+    type Node = NodeOfStrings;
 
     const NAMES_ASCEND: bool = false;
 

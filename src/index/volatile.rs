@@ -21,18 +21,17 @@
 //!    parent was opened by the same change or an earlier one, so the check fails. Therefore `floor` is linearizable.
 
 mod arena;
-#[allow(dead_code, reason = "trees of byte strings come next")]
-mod byte_node;
-#[cfg(all(test, not(loom)))]
-mod byte_tests;
 mod edit;
 mod image;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
+mod node_of_strings;
+mod node_of_words;
+#[cfg(all(test, not(loom)))]
+mod string_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod word_node;
 
 use super::root::RootWord;
 use super::separators::Separators;
@@ -45,7 +44,7 @@ use edit::{Damaged, Edit, Writer};
 pub(crate) use image::{Bottom, Source, Top, image_of};
 use node::{NOT_LOADED, Slots, WIDTH};
 use std::io;
-pub(super) use {byte_node::ByteNode, node::IndexNode, word_node::WordNode};
+pub(super) use {node::IndexNode, node_of_strings::NodeOfStrings, node_of_words::NodeOfWords};
 
 /// The number of levels of an index that [learns](VolatileIndex::learn) this many separators, and its bytes.
 pub(crate) fn built<S: Separators>(separators: usize) -> (u64, u64) {
@@ -171,7 +170,6 @@ impl<S: Separators> VolatileIndex<S> {
 
     /// As `floor_at_once`, with what it takes to ask again.
     #[inline(always)]
-    #[allow(dead_code, reason = "trees of byte strings come next")]
     pub(crate) fn named_at_once(&self, key: S::Key<'_>) -> Option<Named<'_, S>> {
         simd::search(Descent { index: self, key, end: Named::of }).ok().flatten()
     }
@@ -185,7 +183,6 @@ impl<S: Separators> VolatileIndex<S> {
 
     /// As `named_at_once` for up to [`GROUP`] keys side by side.
     #[inline]
-    #[allow(dead_code, reason = "trees of byte strings come next")]
     pub(crate) fn nameds_at_once(&self, keys: &[S::Key<'_>]) -> [Option<Named<'_, S>>; GROUP] {
         simd::search(Descents { index: self, keys: &keys[..keys.len().min(GROUP)], end: Named::of })
     }
@@ -258,15 +255,21 @@ impl<S: Separators> VolatileIndex<S> {
 }
 
 /// A leaf that the index named, and how to find out whether it still does.
-#[allow(dead_code, reason = "trees of byte strings come next")]
-pub(crate) struct Named<'i, S: Separators> {
+pub struct Named<'i, S: Separators> {
     leaf: u64,
     /// The bottom node.
     node: &'i S::Node,
     version: u64,
 }
 
-#[allow(dead_code, reason = "trees of byte strings come next")]
+impl<S: Separators> Clone for Named<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Separators> Copy for Named<'_, S> {}
+
 impl<'i, S: Separators> Named<'i, S> {
     #[inline(always)]
     fn of(node: &'i S::Node, slot: usize, version: u64) -> Self {
@@ -332,13 +335,6 @@ struct Descents<'i, 'a, 'k, S: Separators, E> {
     end: E,
 }
 
-/// Where a descent is.
-struct Way<'i, S: Separators> {
-    node: &'i S::Node,
-    version: u64,
-    known: S::Known,
-}
-
 impl<'i, R, S: Separators, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descents<'i, '_, '_, S, E> {
     type Found = [Option<R>; GROUP];
 
@@ -355,13 +351,13 @@ impl<'i, R, S: Separators, E: Fn(&'i S::Node, usize, u64) -> R> Search for Desce
         };
         let Some((height, node, version)) = begin() else { return found };
         // A descent that met a change ends: `None`.
-        let mut ways: [Option<Way<'i, S>>; GROUP] =
-            core::array::from_fn(|_| Some(Way { node, version, known: S::Known::default() }));
+        let mut ways = [Some((node, version)); GROUP];
         let mut children = [None; GROUP];
+        let mut known = [S::Known::default(); GROUP];
         for _ in 0..height {
-            for ((way, child), &key) in ways.iter_mut().zip(&mut children).zip(keys) {
-                *child = way.as_mut().and_then(|Way { node, version, known }| {
-                    let slot = node.slot_of(&index.separators, key, known, *version, compare);
+            for (((way, child), known), &key) in ways.iter().zip(&mut children).zip(&mut known).zip(keys) {
+                *child = way.and_then(|(node, version)| {
+                    let slot = node.slot_of(&index.separators, key, known, version, compare);
                     index.arena.get(node.child(slot)).ok()
                 });
                 if let Some(child) = child {
@@ -369,18 +365,18 @@ impl<'i, R, S: Separators, E: Fn(&'i S::Node, usize, u64) -> R> Search for Desce
                 }
             }
             for (way, child) in ways.iter_mut().zip(children).take(keys.len()) {
-                *way = way.take().zip(child).and_then(|(Way { node, version, known }, child)| {
+                *way = way.zip(child).and_then(|((node, version), child)| {
                     let entered = child.optimistic_read().ok()?;
                     node.validate(version).ok()?;
-                    Some(Way { node: child, version: entered, known })
+                    Some((child, entered))
                 });
             }
         }
-        for ((way, found), &key) in ways.iter_mut().zip(&mut found).zip(keys) {
-            *found = way.as_mut().and_then(|Way { node, version, known }| {
-                let slot = node.slot_of(&index.separators, key, known, *version, compare);
-                let found = end(node, slot, *version);
-                node.validate(*version).ok().map(|()| found)
+        for (((way, found), known), &key) in ways.iter().zip(&mut found).zip(&mut known).zip(keys) {
+            *found = way.and_then(|(node, version)| {
+                let slot = node.slot_of(&index.separators, key, known, version, compare);
+                let found = end(node, slot, version);
+                node.validate(version).ok().map(|()| found)
             });
         }
         found

@@ -1,7 +1,5 @@
 //! What keys are: words, or byte strings. Chains and trees are the same for both; this is what differs.
 
-#![allow(private_interfaces, reason = "no other crate can name these traits")]
-
 use super::{Entry, KeyRange, LOW};
 use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium};
@@ -51,8 +49,8 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// Whether the range of a node says that the index may not know its right neighbour yet.
     const MARKS_LAG: bool;
 
-    /// The range of a node whose right neighbour the index knows.
-    fn without_lag(range: Self::Range) -> Self::Range;
+    /// The same range, which now says so or not.
+    fn lagging(range: Self::Range, lags: bool) -> Self::Range;
 
     /// The access to the nodes of a class.
     fn access<'a, M: Medium>(m: &'a M, segments: &'a Segments, class: SegmentEntry) -> Self::Access<'a, M>;
@@ -169,7 +167,7 @@ impl Keys for Words {
 
     const MARKS_LAG: bool = false;
 
-    fn without_lag(range: KeyRange) -> KeyRange {
+    fn lagging(range: KeyRange, _lags: bool) -> KeyRange {
         range
     }
 

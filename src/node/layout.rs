@@ -46,6 +46,10 @@ pub trait Layout: Send + Sync + Sized + 'static {
         KeysOf::<Self>::prefetch::<M>(m, at, Self::Node::BYTES.min(PREFETCHED));
     }
 
+    /// Prefetches what a value points to, if the key is in a node that was prefetched.
+    #[inline]
+    fn prefetch_value<M: Medium>(_m: Access<'_, Self, M>, _at: u64, _hints: &Self::Hints, _key: Ref<'_, Self>) {}
+
     /// The place of a key; as an error, where it would go.
     fn search<M: Medium>(
         m: Access<'_, Self, M>,
@@ -113,11 +117,15 @@ pub trait Layout: Send + Sync + Sized + 'static {
 }
 
 /// What a check of one node found, apart from broken invariants.
+#[derive(Default)]
 pub struct Checked {
     /// The entries, in order.
     pub entries: Vec<Entry>,
     /// Positions in `entries` of a pair of equal keys, the trace of an unfinished shift: only one of them counts.
     pub pair: Option<usize>,
+    /// Slots whose keys are beyond the owned range, and their values: the trace of a change of the chain that was cut. In
+    /// a layout that has them, a leaf to the right has the same values, and only that counts.
+    pub beyond: Vec<(u64, u64)>,
 }
 
 /// Runs a [check](Layout::check) and returns what it found; as an error, the first broken invariant.

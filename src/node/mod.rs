@@ -4,6 +4,7 @@
 //! durable, so they hold in every crash state. So the content of a node always follows from its two words, its
 //! neighbour's `low` and its keys. The search hints are kept in the volatile [`shadow`].
 
+pub(crate) mod bytes;
 pub(crate) mod circular;
 pub(crate) mod fingerprints;
 mod index_kind;
@@ -15,6 +16,7 @@ pub(crate) mod linear;
 #[cfg(all(test, loom))]
 mod models;
 mod one_line;
+mod prints;
 pub(crate) mod shadow;
 pub(crate) mod shift;
 pub(crate) mod slots;
@@ -25,6 +27,9 @@ pub(crate) mod space;
 mod tutorial;
 pub(crate) mod unsorted;
 
+pub use bytes::ByteLeaf;
+pub(crate) use bytes::entry::{KeyLen, Parts, ReadEntry, record as record_of, reference};
+pub(crate) use bytes::{ByteFence, ByteRange, ByteSpan, ByteStrings};
 pub use circular::Circular;
 pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;

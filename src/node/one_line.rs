@@ -3,17 +3,16 @@
 //! `docs/design.md`, section 3, has the lines of a leaf and of its shadow, the stores of each change, and the reason
 //! why nothing ever needs repair.
 
-use crate::arch::simd::{self, Bytes};
+use crate::arch::simd;
 use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium, Step};
-use crate::memory::Zero;
 use crate::node::circular::CircularOver;
 use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New};
+use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
 use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT, WordNode, Words};
-use crate::sync::{AtomicU64, Ordering};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
 ///
@@ -26,12 +25,6 @@ pub struct OneLine<const SLOTS: usize = 39>;
 
 /// Words in a line.
 const WORDS_OF_LINE: usize = LINE as usize / 8;
-
-/// The most slots: as many fingerprints as fit into the shadow's line.
-const MOST: usize = 39;
-
-/// Words of fingerprints in the shadow; the last byte is the count.
-const WORDS: usize = (MOST + 1) / 8;
 
 impl<const SLOTS: usize> Node for OneLine<SLOTS> {
     const LAYOUT: u16 = 3;
@@ -56,60 +49,6 @@ impl<const SLOTS: usize> WordNode for OneLine<SLOTS> {
 // Existing pools have inner nodes of this size.
 const _: () = assert!(<OneLine as WordNode>::Inner::SLOTS == 32 && <OneLine<7> as WordNode>::Inner::SLOTS == 4);
 
-/// The fingerprints and the count.
-#[derive(Debug)]
-pub struct Prints([AtomicU64; WORDS]);
-
-// SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.
-unsafe impl Zero for Prints {
-    fn zero() -> Self {
-        Self(Zero::zero())
-    }
-}
-
-impl Prints {
-    #[inline]
-    fn set_byte(&self, i: usize, byte: u8) {
-        let (word, shift) = (&self.0[i / 8], i % 8 * 8);
-        let others = word.load(Ordering::Relaxed) & !(0xff << shift);
-        word.store(others | u64::from(byte) << shift, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn count(&self) -> usize {
-        (self.0[WORDS - 1].load(Ordering::Relaxed) >> 56) as usize
-    }
-
-    /// Records an entry in an empty slot.
-    #[inline]
-    fn fill(&self, slot: usize, print: u8) {
-        self.set_byte(slot, print);
-        self.set_byte(MOST, (self.count() + 1) as u8);
-    }
-
-    /// Records that a slot is now empty.
-    #[inline]
-    fn vacate(&self, slot: usize) {
-        self.set_byte(slot, 0);
-        self.set_byte(MOST, (self.count() - 1) as u8);
-    }
-
-    /// Changes several fingerprints at once.
-    fn edit(&self, change: impl FnOnce(&mut [u8; MOST])) {
-        let mut bytes = [0; WORDS * 8];
-        for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
-            *chunk = word.load(Ordering::Relaxed).to_le_bytes();
-        }
-        let (prints, count) = bytes.split_last_chunk_mut::<1>().expect("forty bytes");
-        let prints: &mut [u8; MOST] = prints.try_into().expect("39 fingerprints and the count");
-        change(prints);
-        *count = [prints.iter().map(|&print| u8::from(print != 0)).sum()];
-        for (chunk, word) in bytes.as_chunks::<8>().0.iter().zip(&self.0) {
-            word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
-        }
-    }
-}
-
 #[inline]
 fn key_at(at: u64, slot: usize) -> u64 {
     // The slots follow the two words of the header, which are as long as one slot.
@@ -128,7 +67,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     /// The slots with this fingerprint.
     #[inline]
     fn matching(prints: &Prints, print: u8) -> Slots {
-        simd::equal(&prints.0 as &Bytes, print) & Self::ALL
+        prints.matching(print) & Self::ALL
     }
 
     /// The slots that hold an entry.
@@ -146,17 +85,8 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     /// An empty slot for a key: in its home line, or in the next line that has one. `empty` has at least one slot.
     #[inline]
     fn choose(empty: Slots, hash: Hash) -> usize {
-        let home = Self::of_line(hash.line(Self::LINES));
-        let from_home = empty & home.wrapping_neg();
-        let choice = if empty & home != 0 {
-            empty & home
-        } else if from_home != 0 {
-            from_home
-        } else {
-            empty
-        };
         // With a damaged shadow there may be no empty slot: then any slot will do.
-        (choice.trailing_zeros() as usize).min(SLOTS - 1)
+        nearest(empty, Self::of_line(hash.line(Self::LINES))).min(SLOTS - 1)
     }
 
     /// Stores entries into empty slots that no reader sees yet, and records their fingerprints; returns the lines it

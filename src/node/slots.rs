@@ -174,7 +174,7 @@ pub(crate) fn check<N: Sorted, M: Medium>(
                 }
             }
             let entries = (0..window.len()).map(|i| entry::<N, M>(m, at, window, i)).collect();
-            Some(Checked { entries, pair })
+            Some(Checked { entries, pair, beyond: Vec::new() })
         }
     }
 }

@@ -41,5 +41,6 @@ pub(crate) fn key_twice(at: u64) -> Broken {
 
 /// The entries at these keys and slots.
 pub(crate) fn checked<M: Medium>(m: &M, keys: Vec<(u64, usize)>, value_at: impl Fn(usize) -> u64) -> Checked {
-    Checked { entries: keys.into_iter().map(|(key, slot)| (key, m.load(value_at(slot)))).collect(), pair: None }
+    let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(slot)))).collect();
+    Checked { entries, ..Checked::default() }
 }

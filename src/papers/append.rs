@@ -218,7 +218,8 @@ impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
             return None;
         }
         let there = last.into_iter().filter(|&(_, i)| !is_negative(m, at, i));
-        Some(Checked { entries: there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))).collect(), pair: None })
+        let entries = there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))).collect();
+        Some(Checked { entries, ..Checked::default() })
     }
 }
 

@@ -150,7 +150,7 @@ impl<const SLOTS: usize> Changes<Self> for Logged<SLOTS> {
     fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         match Self::in_log(m, at) {
             Ok(None) => slots::check::<Self, M>(m, at, range, report),
-            Ok(Some(entries)) => Some(Checked { entries, pair: None }),
+            Ok(Some(entries)) => Some(Checked { entries, ..Checked::default() }),
             Err(broken) => {
                 report(broken);
                 None

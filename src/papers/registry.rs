@@ -3,7 +3,7 @@
 //! A new layout is one line in [`layouts`]. Two layouts with the same tag do not compile.
 
 use super::*;
-use crate::node::{IndexKind, Node, OneLine};
+use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
 
 /// Calls a macro with all layouts: for each tag one type of any size, and the types with this tag that
 /// [`Pool::check`](crate::Pool::check) knows.
@@ -14,6 +14,7 @@ macro_rules! layouts {
             [Circular<4>: Circular<4> Circular<8> Circular<16> Circular<32> Circular<64> Circular<128> Circular<256>
                 Circular<512>]
             [OneLine<39>: OneLine<7> OneLine<39>]
+            [ByteLeaf<36>: ByteLeaf<8> ByteLeaf<36>]
             [Sentinel<Linear<4>>: Sentinel<Linear<64>>]
             [Sentinel<Circular<4>>: Sentinel<Circular<64>>]
             [Fingerprinted<Linear<4>>: Fingerprinted<Linear<64>>]

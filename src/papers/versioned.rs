@@ -271,7 +271,7 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
             return None;
         }
         let there = all.iter().filter(|entry| entry.is_there(commit.version));
-        Some(Checked { entries: there.map(|entry| (entry.key, entry.value)).collect(), pair: None })
+        Some(Checked { entries: there.map(|entry| (entry.key, entry.value)).collect(), ..Checked::default() })
     }
 }
 

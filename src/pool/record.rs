@@ -163,3 +163,51 @@ impl<M: Medium> RecordReader<'_, M> {
         }
     }
 }
+
+/// A set of records of one tree: one bit for each block.
+pub(crate) struct RecordSet<'s> {
+    segments: &'s Segments,
+    tree: u16,
+    /// By segment; empty for segments of which no record is in the set.
+    bits: Vec<Vec<u64>>,
+}
+
+impl<'s> RecordSet<'s> {
+    pub(crate) fn new(segments: &'s Segments, tree: u16) -> Self {
+        Self { segments, tree, bits: Vec::new() }
+    }
+
+    /// The segment of a record and its number there.
+    fn number(&self, at: u64) -> Option<(usize, u64)> {
+        let segment = self.segments.of(at)? as usize;
+        match locate(self.segments, self.tree, at)? {
+            Location::Block(_, bytes) => Some((segment, self.segments.within(at) / bytes)),
+            Location::Extent(..) => Some((segment, 0)),
+        }
+    }
+
+    /// Adds a record. False if it was in the set; `None` if there can be no record.
+    pub(crate) fn insert(&mut self, at: u64) -> Option<bool> {
+        let (segment, number) = self.number(at)?;
+        if self.bits.len() <= segment {
+            self.bits.resize(segment + 1, Vec::new());
+        }
+        let bits = &mut self.bits[segment];
+        if bits.is_empty() {
+            bits.resize((self.segments.size() / SMALLEST).div_ceil(64) as usize, 0);
+        }
+        let (word, bit) = (&mut bits[(number / 64) as usize], 1 << (number % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        Some(is_new)
+    }
+
+    /// Whether a record is in the set.
+    pub(crate) fn contains(&self, at: u64) -> bool {
+        let has = |(segment, number): (usize, u64)| {
+            let word = self.bits.get(segment).and_then(|bits| bits.get((number / 64) as usize));
+            word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+        };
+        self.number(at).is_some_and(has)
+    }
+}

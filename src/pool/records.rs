@@ -14,7 +14,9 @@ use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::blocks::Blocks;
 use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
-use crate::pool::record::{BYTES_MAX, HEADER, Location, RecordReader, SHORT, class_for, class_sizes, locate};
+use crate::pool::record::{
+    BYTES_MAX, HEADER, Location, RecordReader, RecordSet, SHORT, class_for, class_sizes, locate,
+};
 use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
 use crate::sync::{sleep, yield_now};
 use std::collections::HashSet;
@@ -66,11 +68,11 @@ impl Records {
     }
 
     /// Frees everything that is not in `used`. Unused extents go back to the pool.
-    pub(crate) fn recover<M: Medium>(&self, m: &M, segments: &Segments, used: &HashSet<u64>) {
+    pub(crate) fn recover<M: Medium>(&self, m: &M, segments: &Segments, used: &RecordSet<'_>) {
         for class in &self.classes {
-            class.recover(segments, |at| used.contains(&at));
+            class.recover(segments, |at| used.contains(at));
         }
-        release_extents(m, segments, self.tree, |at| used.contains(&at));
+        release_extents(m, segments, self.tree, |at| used.contains(at));
     }
 
     /// Writes a record that consists of these parts. It is durable when this returns.

@@ -143,6 +143,8 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
     let records = has_records.then(|| Records::new(&pool.segments, root.slot));
     let mut used = Used::default();
     let mut leaves = Vec::new();
+    // Slots that count only if no leaf to the right has the same values, and must not count.
+    let mut unowned: Vec<(u64, u64)> = Vec::new();
     let walk = |report: &mut Report| -> Result<(), Broken> {
         let mut at = Some(chain.accept(root.head(m), root.head_at())?);
         while let Some(here) = at {
@@ -153,15 +155,20 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
             if leaves.is_empty() && !N::Keys::is_first(range) {
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
+            let fence = N::Keys::fence_record::<M>(chain.access(), here);
+            if fence != 0 && !used.records.insert(fence) {
+                report.add(Broken::new(fence, "V1: a record of two slots"));
+            }
             used.leaves.insert(here);
             leaves.push((chain.name(here), here));
             report.leaves += 1;
             chain.fits(here)?;
             let mut broken = Vec::new();
-            if let Some(Checked { entries, pair }) =
+            if let Some(Checked { entries, pair, beyond }) =
                 N::Ops::check::<M>(chain.access(), here, range, &mut |b| broken.push(b))
             {
-                report.unfinished += u64::from(pair.is_some());
+                report.unfinished += u64::from(pair.is_some()) + beyond.len() as u64;
+                unowned.extend(beyond);
                 report.entries += entries.len() as u64 - u64::from(pair.is_some());
                 if let Some(records) = &records {
                     let counts = |i: usize| pair.is_none_or(|first| i != first && i != first + 1);
@@ -183,6 +190,11 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
     };
     let mut walk = walk;
     let whole = walk(report);
+    for (at, value) in unowned {
+        if !used.records.contains(&N::Keys::record(value)) {
+            report.add(Broken::new(at, "N2: a key that the leaf does not own"));
+        }
+    }
     if let Err(broken) = whole {
         report.add(broken);
     } else if N::Keys::cut_tail(&mut leaves).is_none() {
@@ -234,9 +246,10 @@ impl<M: Medium> Pool<M> {
     fn check_root(&self, root: Root, report: &mut Report) {
         let state = &self.state;
         let signature = root.signature(&state.medium);
-        let records = crate::codec::is_record(signature.values);
+        let in_slots = !crate::codec::is_record(signature.values);
         let known = IndexKind::of(signature.index).and_then(|index| {
             with_layout!(signature.layout, signature.slots, N => {
+                let records = !in_slots || <N as crate::node::Node>::Keys::HAS_RECORDS;
                 check_tree::<N, M>(state, root, index, records, report);
             })
         });

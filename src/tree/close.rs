@@ -11,12 +11,12 @@
 //! reads the head, and the extent stays until the next close, which knows all nodes or copies them.
 
 use super::directory::Directory;
+use super::keys::TreeKeys;
 use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::Fault;
 use crate::index::{Source, Top};
 use crate::medium::{Medium, Step};
-use crate::node::Words;
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::format::crc;
@@ -113,7 +113,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, SegmentKind::Leaf);
         Box::new(move |number, height| {
             let word = |i: u64| links.medium().load(start + i * 8);
-            top.node::<Words>((number, height), word, |at| links.accept(at, at).is_ok())
+            top.node(N::Keys::NAMES_ASCEND, (number, height), word, |at| links.accept(at, at).is_ok())
         })
     }
 

@@ -1,7 +1,5 @@
 //! The index of a tree.
 
-#![allow(private_interfaces, reason = "no other crate can name these traits")]
-
 use super::TreeNode;
 use crate::error::Fault;
 use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Top, VolatileIndex, image_of};

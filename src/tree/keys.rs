@@ -1,7 +1,5 @@
 //! What trees of words and trees of byte strings do differently, where a chain does not care.
 
-#![allow(private_interfaces, reason = "no other crate can name these traits")]
-
 use crate::medium::Medium;
 use crate::node::{Entry, KeyRange, Keys, Words};
 
@@ -15,6 +13,15 @@ pub trait TreeKeys: Keys {
 
     /// Where a leaf that was read begins and ends.
     type Edges: Default;
+
+    /// Whether keys, too, are in records.
+    const HAS_RECORDS: bool;
+
+    /// Whether the names of leaves ascend along a chain.
+    const NAMES_ASCEND: bool;
+
+    /// The record of the fence key of a leaf; 0 if it has none.
+    fn fence_record<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> u64;
 
     /// The smallest fence key that a leaf may have, for a search that goes from leaf to leaf.
     type Least: Default;
@@ -90,6 +97,13 @@ impl TreeKeys for Words {
     type Edges = (u64, u64);
 
     type Least = u64;
+
+    const HAS_RECORDS: bool = false;
+    const NAMES_ASCEND: bool = true;
+
+    fn fence_record<M: Medium>(_m: &M, _at: u64) -> u64 {
+        0
+    }
 
     #[inline]
     fn ascends_from<M: Medium>(_m: &M, _at: u64, range: KeyRange, least: &mut u64) -> bool {

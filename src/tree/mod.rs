@@ -2,6 +2,7 @@
 
 mod batch;
 mod bulk;
+mod bytes;
 mod check;
 mod close;
 mod copy;
@@ -29,8 +30,11 @@ mod values;
 mod walk;
 mod write;
 
+pub(crate) use bytes::Unread;
 pub use check::Report;
+pub(crate) use keys::TreeKeys;
 pub use range::Range;
+pub(crate) use values::MapKeys;
 pub(crate) use write::Change;
 
 use crate::chain::Chain;
@@ -136,6 +140,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let _ = self.fault.set(broken);
             T::default()
         })
+    }
+
+    /// What was read; `None` if it is damaged, which is noted.
+    pub(crate) fn readable<T>(&self, result: Result<T, Fault>) -> Option<T> {
+        result.map_err(|fault| self.lag(Err(fault))).ok()
     }
 
     pub(crate) fn fault(&self) -> Option<Error> {

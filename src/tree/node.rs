@@ -1,10 +1,9 @@
 //! What a tree does differently with leaves whose keys are words, because only these have several layouts and indexes.
 
-#![allow(private_interfaces, reason = "no other crate can name these traits")]
-
 use super::TreeState;
 use super::directory::{Directory, WordDirectory};
 use super::keys::TreeKeys;
+use super::walk::Leaves;
 use crate::chain::Locked;
 use crate::error::{Broken, Fault};
 use crate::index::{PersistentIndex, built_volatile, check_persistent};
@@ -34,6 +33,9 @@ pub trait TreeNode: Node<Keys: TreeKeys> {
         change: InNode,
         new: (RefOf<'_, Self>, u64),
     ) -> Result<Option<Locked<'t, Self>>, Fault>;
+
+    /// Finds the records that the leaves of a tree with records have in use, and frees all others.
+    fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault>;
 
     /// Touches all leaves, so that all entries are counted.
     fn touch_all<M: Medium>(tree: &TreeState<Self, M>) -> Result<(), Broken>;
@@ -74,6 +76,10 @@ impl<N: WordNode> TreeNode for N {
         new: (u64, u64),
     ) -> Result<Option<Locked<'t, N>>, Fault> {
         tree.by_copy(leaf, change, new)
+    }
+
+    fn recover_records<M: Medium>(tree: &TreeState<N, M>, leaves: &Leaves) -> Result<(), Fault> {
+        tree.recover_records(leaves)
     }
 
     fn touch_all<M: Medium>(tree: &TreeState<N, M>) -> Result<(), Broken> {

@@ -10,12 +10,12 @@ use crate::chain::Chain;
 use crate::codec::Kind;
 use crate::error::{ErrorKind, Fault};
 use crate::medium::{Medium, Step};
-use crate::node::IndexKind;
+use crate::node::{IndexKind, Words};
+use crate::pool::record::RecordSet;
 use crate::pool::records::{Records, release_extents};
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{PoolState, segments};
 use crate::sync::{AtomicU64, Ordering};
-use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
@@ -37,7 +37,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             keys: keys.tag,
             values: values.tag,
         };
-        let of = |root| Self::unopened(Arc::clone(pool), name, root, index, values.is_record);
+        let records = values.is_record || N::Keys::HAS_RECORDS;
+        let of = |root| Self::unopened(Arc::clone(pool), name, root, index, records);
         let create = |root| {
             let state = of(root)?;
             let head = state.lay_out()?;
@@ -111,10 +112,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             blocks.recover_except(&self.pool.segments, leaves.all());
         }
         self.leaves.count.forget();
-        match &self.leaves.records {
-            Some(of_tree) => of_tree.recover(m, &self.pool.segments, &self.records_in(&leaves)?),
+        if self.leaves.records.is_some() {
+            N::recover_records(self, &leaves)?;
+        } else {
             // Release what a crash during a close left.
-            None => release_extents(m, &self.pool.segments, self.root.slot, |_| false),
+            release_extents(m, &self.pool.segments, self.root.slot, |_| false);
         }
         if leaves.listed.len() == 1 {
             // A new tree, or one as small, may as well be counted now.
@@ -127,20 +129,28 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             other => other,
         }
     }
+}
 
-    /// The records that the leaves point to.
-    fn records_in(&self, leaves: &Leaves) -> Result<HashSet<u64>, Fault> {
-        let mut records = HashSet::new();
+impl<N: TreeNode<Keys = Words>, M: Medium> TreeState<N, M> {
+    /// Finds the records that the leaves point to, and frees all others.
+    pub(super) fn recover_records(&self, leaves: &Leaves) -> Result<(), Fault> {
+        let segments = &self.pool.segments;
+        let mut used = RecordSet::new(segments, self.root.slot);
         let of = leaves.all().count() as u64;
         for (done, at) in (1..).zip(leaves.all()) {
             if done % 4096 == 0 || done == of {
                 self.tell(done, of);
             }
             if let Some(leaf) = self.leaves.lock(at)? {
-                records.extend(self.leaves.entries(&leaf).iter().map(|&(_, value)| N::Keys::record(value)));
+                for (_, record) in self.leaves.entries(&leaf) {
+                    used.insert(record);
+                }
             }
         }
         self.leaves.count.complete();
-        Ok(records)
+        if let Some(records) = &self.leaves.records {
+            records.recover(self.medium(), segments, &used);
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,8 @@ use crate::chain::View;
 use crate::delay::delay;
 use crate::index::RUN;
 use crate::medium::Medium;
-use crate::node::{Entry, Node, RefOf, WordNode};
+use crate::node::{Entry, Node, RefOf, Words};
+use std::cmp::Ordering;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
 
@@ -81,7 +82,7 @@ struct LeafRead {
     next: u64,
 }
 
-impl<'t, N: WordNode, M: Medium> Range<'t, N, M> {
+impl<'t, N: TreeNode<Keys = Words>, M: Medium> Range<'t, N, M> {
     #[track_caller]
     pub(crate) fn new(tree: &'t TreeState<N, M>, range: impl RangeBounds<u64>) -> Self {
         let (start, end) = (range.start_bound().cloned(), range.end_bound().cloned());
@@ -96,35 +97,36 @@ impl<'t, N: WordNode, M: Medium> Range<'t, N, M> {
             Bound::Excluded(key) => key.checked_sub(1),
         };
         let unread = from.zip(to).filter(|(from, to)| from <= to);
-        if unread.is_none() {
-            Self::check(tree, (start, end));
+        if unread.is_none()
+            && let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
+                (start, end)
+        {
+            let excluded = matches!((start, end), (Bound::Excluded(_), Bound::Excluded(_)));
+            Self::check(tree, from.cmp(&to), excluded);
         }
         Self::of(tree, unread)
-    }
-
-    /// Panics if a range is backward, unless the tree is empty, as `BTreeMap` does. The message does not show the
-    /// words, because they mean nothing to the caller of a map.
-    #[cold]
-    #[track_caller]
-    fn check(tree: &'t TreeState<N, M>, bounds: (Bound<u64>, Bound<u64>)) {
-        let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = bounds else {
-            return;
-        };
-        let excluded = matches!(bounds, (Bound::Excluded(_), Bound::Excluded(_)));
-        if (from > to || from == to && excluded) && tree.has_entry() {
-            assert!(from > to, "range start and end are equal and excluded");
-            panic!("range start is greater than range end");
-        }
     }
 }
 
 impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
+    /// Panics if a range is backward, unless the tree is empty, as `BTreeMap` does. `order` is that of its bounds;
+    /// `excluded` says whether both of them are. The message does not show the bounds, because what they encode means
+    /// nothing to the caller of a map.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn check(tree: &'t TreeState<N, M>, order: Ordering, excluded: bool) {
+        if (order.is_gt() || order.is_eq() && excluded) && tree.has_entry() {
+            assert!(order.is_gt(), "range start and end are equal and excluded");
+            panic!("range start is greater than range end");
+        }
+    }
+
     /// All entries.
     pub(super) fn all(tree: &'t TreeState<N, M>) -> Self {
         Self::of(tree, Some(N::Keys::everything()))
     }
 
-    pub(super) fn of(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
+    pub(crate) fn of(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
         let (ahead, front, back) = Default::default();
         Self { tree, unread, edges: Edges::<N>::default(), ahead, front, back }
     }

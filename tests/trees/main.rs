@@ -1,5 +1,6 @@
 //! What trees do, as users see it. All in one program, so that a tree that several of these tests use is compiled once.
 
+mod bytes;
 mod catalog;
 #[cfg(feature = "crash")]
 mod crash;

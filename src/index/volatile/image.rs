@@ -9,7 +9,6 @@
 //! offset; in other nodes it is the number of a node, which is less than its parent's. A low is the name of a separator.
 
 use super::node::{FILL, NOT_LOADED};
-use crate::index::separators::Separators;
 use crate::pool::format::crc;
 
 /// Words per node.
@@ -65,8 +64,9 @@ impl Top {
     }
 
     /// The entries of a node, for the tree; `word` reads a word of the image. `None`: the node is damaged.
-    pub(crate) fn node<S: Separators>(
+    pub(crate) fn node(
         self,
+        names_ascend: bool,
         (number, height): (u64, u64),
         word: impl Fn(u64) -> u64,
         is_leaf: impl Fn(u64) -> bool,
@@ -83,7 +83,7 @@ impl Top {
         let mut entries: Vec<(u64, u64)> =
             (0..count).map(|i| (word(start + 1 + 2 * i), word(start + 2 + 2 * i))).collect();
         let sound = checksum(number, height, &entries) == head >> 32
-            && (!S::NAMES_ASCEND || entries.is_sorted_by(|(a, _), (b, _)| a < b))
+            && (!names_ascend || entries.is_sorted_by(|(a, _), (b, _)| a < b))
             && entries.iter().all(|&(_, child)| if height == 0 { is_leaf(child) } else { child < number });
         if height > 0 {
             entries.iter_mut().for_each(|(_, child)| *child |= NOT_LOADED);

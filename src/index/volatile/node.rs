@@ -133,7 +133,7 @@ pub(crate) trait Slots: Zero + Send + Sync + Sized + 'static {
 }
 
 /// What depends on the kind of separators.
-pub(crate) trait IndexNode<S: Separators<Node = Self>>: Slots {
+pub trait IndexNode<S: Separators<Node = Self>>: Slots {
     /// The slot of the greatest separator `<= key`; slot 0 if there is none. `known` holds for this node, and then for
     /// the child of that slot. `version` is that of this node.
     fn slot_of(

@@ -3,7 +3,6 @@ use super::half::{FAN, Numbering, above, child, fork};
 use super::parent::{PACKED, ROOM, UNIT};
 use crate::index::image_of;
 use crate::index::trials::{self, Model, Random, TestedIndex, floor_in, leaf_of, remove_from, same};
-use crate::node::Words;
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -308,7 +307,7 @@ fn ids_lead_down_and_up() {
 /// An index that begins with the image of these separators; those of its nodes that are `damaged` cannot be read.
 fn restored(index: FlatIndex, model: &Model, damaged: fn(u64) -> bool) -> FlatIndex {
     let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
-    let node_of = move |node| top.node::<Words>(node, |i| words[i as usize], |_| true);
+    let node_of = move |node| top.node(true, node, |i| words[i as usize], |_| true);
     assert!(index.restore(top, Box::new(move |node, height| node_of((node, height)).filter(|_| !damaged(node)))));
     assert_eq!(index.len(), model.len());
     index
@@ -436,7 +435,7 @@ fn a_damaged_image_is_given_up() {
         fixed().restore(
             top,
             Box::new(move |node, height| {
-                top.node::<Words>((node, height), |i| words[i as usize], |_| true).filter(|_| !damaged(node))
+                top.node(true, (node, height), |i| words[i as usize], |_| true).filter(|_| !damaged(node))
             }),
         )
     };

@@ -20,23 +20,23 @@ use crate::sync::{AtomicU64, Ordering};
 /// See the [module](self).
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct WordNode {
+pub struct NodeOfWords {
     words: simd::Words,
     children: [AtomicU64; WIDTH],
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<WordNode>() == 2 * WIDTH * 8);
+const _: () = assert!(size_of::<NodeOfWords>() == 2 * WIDTH * 8);
 
 // SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.
-unsafe impl Zero for WordNode {
+unsafe impl Zero for NodeOfWords {
     fn zero() -> Self {
         let zero = |_| AtomicU64::new(0);
         Self { words: core::array::from_fn(zero), children: core::array::from_fn(zero) }
     }
 }
 
-impl WordNode {
+impl NodeOfWords {
     /// The low is ignored for slot 0, and never 0 for others.
     fn set(&self, slot: usize, (low, child): (u64, u64)) {
         if slot > 0 {
@@ -56,7 +56,7 @@ impl WordNode {
     }
 }
 
-impl Slots for WordNode {
+impl Slots for NodeOfWords {
     #[inline(always)]
     fn words(&self) -> &simd::Words {
         &self.words
@@ -81,7 +81,7 @@ impl Slots for WordNode {
     }
 }
 
-impl IndexNode<Words> for WordNode {
+impl IndexNode<Words> for NodeOfWords {
     #[inline(always)]
     fn slot_of(&self, _: &Words, key: u64, (): &mut (), _: u64, compare: impl Compare) -> usize {
         // The result is less than WIDTH anyway; the remainder tells the compiler so.

@@ -17,8 +17,11 @@
 //! prefix lies before all separators or behind all of them.
 //!
 //! A descent carries how many bytes of its key are *known*: the key and all separators of the node that it comes to
-//! agree in so many first bytes. Mostly the prefix is no longer than that. If it is, the end of it, which the node
-//! holds, decides whether the key has it. If it is longer by more than that end, a separator decides.
+//! agree in so many first bytes, where zeros stand behind the ends of strings. These zeros keep the order of strings, but
+//! may make two of them equal; then heads are equal, too, which is a tie. So known bytes need not be there.
+//!
+//! Mostly the prefix is no longer than what is known. If it is, the end of it, which the node holds, decides whether the
+//! key has it. If it is longer by more than that end, a separator decides.
 //!
 //! The writer chooses `skip` from the content alone: when it fills a node, and when a separator comes that has another
 //! prefix or would be in a tie with a neighbour. It is the least number that avoids ties between separators, less
@@ -52,7 +55,7 @@ const PARTS: usize = arch::LINE / HEAD;
 /// See the [module](self).
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct ByteNode {
+pub struct NodeOfStrings {
     words: simd::Words,
     children: [AtomicU64; WIDTH],
     prefix: [AtomicU64; PARTS],
@@ -60,10 +63,10 @@ pub(crate) struct ByteNode {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<ByteNode>() == 3 * WIDTH * 8 + arch::LINE);
+const _: () = assert!(size_of::<NodeOfStrings>() == 3 * WIDTH * 8 + arch::LINE);
 
 // SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.
-unsafe impl Zero for ByteNode {
+unsafe impl Zero for NodeOfStrings {
     fn zero() -> Self {
         let zero = |_| AtomicU64::new(0);
         let zeros = || core::array::from_fn(zero);
@@ -92,21 +95,14 @@ fn part(string: &[u8], skip: usize, behind: usize) -> u64 {
     head(string, end.saturating_sub(HEAD)).checked_shr(8 * missing as u32).unwrap_or(0)
 }
 
-/// A number of bytes behind the prefix in which two separators with these words agree, the smaller one first. It may be
-/// too small by one.
-///
-/// It is the number of equal bytes of their heads, but only of bytes that are there for sure. The eighth byte does not
-/// count, because the greatest head is not the true one. The zeros at the end of the smaller head do not count, because
-/// they may stand for nothing. All bytes before these zeros are in the smaller string. Those of them that are equal are
-/// in the greater string, too: the last one is not zero, or a byte that is not zero comes behind it.
+/// The number of bytes behind the prefix in which two separators with these words agree, up to seven: the eighth one does
+/// not count, because the greatest head is not the true one.
 #[inline(always)]
-fn agreement(smaller: u64, greater: u64) -> usize {
-    let head = smaller ^ SIGN;
-    let zeros = head.wrapping_sub(1) & !head;
-    ((smaller ^ greater) | zeros | 1).leading_zeros() as usize / 8
+fn agreement(one: u64, other: u64) -> usize {
+    ((one ^ other) | 1).leading_zeros() as usize / 8
 }
 
-impl ByteNode {
+impl NodeOfStrings {
     #[inline(always)]
     fn word(&self, slot: usize) -> u64 {
         self.words[slot].load(Ordering::Relaxed)
@@ -134,7 +130,7 @@ impl ByteNode {
                 order => return order,
             }
         }
-        // A key that ends before the prefix does is smaller, though zeros may have stood for its end.
+        // A key that ends before the prefix does is smaller, though zeros stood for its end.
         if key.len() < skip { cmp::Ordering::Greater } else { cmp::Ordering::Equal }
     }
 
@@ -224,13 +220,14 @@ impl ByteNode {
         let word = word_of(&string, skip);
         let is_tie = left.into_iter().chain(right).any(|other| self.word(other) == word);
         let has_prefix = || match (left, right) {
+            // It is alone. There was no prefix.
+            (None, None) => false,
             _ if skip == 0 => true,
             // What is between two strings with a prefix has it, too.
             (Some(_), Some(_)) => true,
             (Some(other), None) | (None, Some(other)) => {
                 strings.with(self.name(other), |other| string.get(..skip).is_some_and(|start| other.starts_with(start)))
             }
-            (None, None) => false,
         };
         if is_tie || !has_prefix() {
             self.choose(strings, len);
@@ -240,7 +237,7 @@ impl ByteNode {
     }
 }
 
-impl Slots for ByteNode {
+impl Slots for NodeOfStrings {
     #[inline(always)]
     fn words(&self) -> &simd::Words {
         &self.words
@@ -265,14 +262,13 @@ impl Slots for ByteNode {
     }
 }
 
-impl<F: Fences> IndexNode<Strings<F>> for ByteNode {
+impl<F: Fences> IndexNode<Strings<F>> for NodeOfStrings {
     /// Why `known` holds for the child of the slot that it finds. All separators below that child lie between those of
     /// the slot and of the next one, and so does the key; a gap does, because its string does.
     ///
     /// What was known before is true of everything below this node, and stays true. If the slot is neither the first nor
     /// the last, both separators are here and agree in the prefix and some bytes behind it. Then everything between them
-    /// begins with the same bytes. (That the key has the prefix was known or found out. Or it follows: a key without it
-    /// comes to the first or the last slot.)
+    /// begins with the same bytes, because the zeros behind the ends of strings keep their order.
     #[inline(always)]
     fn slot_of(
         &self,
@@ -356,7 +352,7 @@ impl<F: Fences> IndexNode<Strings<F>> for ByteNode {
 }
 
 #[cfg(all(test, not(loom)))]
-impl ByteNode {
+impl NodeOfStrings {
     /// Checks what the node keeps of its separators.
     pub(super) fn check<F: Fences>(&self, strings: &Strings<F>) -> Result<(), String> {
         let separators: Vec<Vec<u8>> = (1..self.len()).map(|slot| strings.copy(self.name(slot))).collect();

@@ -1,0 +1,171 @@
+//! The header of a leaf of byte strings, and what reads it.
+//!
+//! ```text
+//! line 0   | next 8 | layout 16, skip 16, length of the fence key 32 | fence key, or its record: 48 |
+//! ```
+//!
+//! A fence key of up to 48 bytes lies in the header. A longer one is a record, to which the first of these words points.
+
+use crate::byte_key::common_prefix;
+use crate::medium::Medium;
+use crate::node::bytes::entry::ReadEntry;
+use crate::pool::record::RecordReader;
+use crate::pool::segments::{SegmentEntry, Segments};
+use std::cmp::Ordering;
+
+/// Offset of the word of layout, skip, and length of the fence key.
+pub(super) const META: u64 = 8;
+/// Offset of the fence key, or of the word that points to its record.
+pub(super) const FENCE: u64 = 16;
+/// The greatest length of a fence key in the header.
+pub(super) const INLINE: usize = 48;
+
+/// The tag of the layout.
+pub(super) const LAYOUT: u16 = 64;
+
+/// The word of the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meta {
+    /// How many bytes of keys the heads of the leaf skip. The fence key has as many.
+    pub(super) skip: usize,
+    /// The length of the fence key.
+    pub(super) len: usize,
+}
+
+impl Meta {
+    pub(super) fn word(self) -> u64 {
+        u64::from(LAYOUT) | (self.skip as u64) << 16 | (self.len as u64) << 32
+    }
+
+    #[inline]
+    pub(super) fn of(word: u64) -> Self {
+        Self { skip: (word >> 16) as u16 as usize, len: (word >> 32) as usize }
+    }
+}
+
+/// What operations on leaves of byte strings need of a pool: the medium, and where leaves and records of the tree are.
+pub struct ByteAccess<'a, M: Medium> {
+    pub(super) m: &'a M,
+    pub(super) segments: &'a Segments,
+    pub(super) class: SegmentEntry,
+}
+
+impl<M: Medium> Clone for ByteAccess<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Medium> Copy for ByteAccess<'_, M> {}
+
+impl<'a, M: Medium> ByteAccess<'a, M> {
+    /// The records of the tree.
+    #[inline]
+    pub(crate) fn records(self) -> RecordReader<'a, M> {
+        RecordReader { m: self.m, segments: self.segments, tree: self.class.tree }
+    }
+
+    /// Whether `at` is the offset of a block of leaves.
+    pub(crate) fn is_leaf(self, at: u64) -> bool {
+        self.segments.is_block(at, self.class)
+    }
+
+    #[inline]
+    pub(super) fn meta(self, at: u64) -> Meta {
+        Meta::of(self.m.load(at + META))
+    }
+
+    /// The record of the fence key of a leaf; 0 if it has none.
+    pub(crate) fn fence_record(self, at: u64) -> u64 {
+        if self.meta(at).len > INLINE { self.m.load(at + FENCE) } else { 0 }
+    }
+
+    /// Applies `read` to the fence key of a leaf. If the leaf is written to meanwhile, or damaged, that is any string.
+    #[inline]
+    pub(crate) fn with_fence<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> R {
+        let len = self.meta(at).len;
+        if len > INLINE {
+            return read(&self.long_fence(at));
+        }
+        let mut words = [[0; 8]; INLINE / 8];
+        for (i, word) in words[..len.div_ceil(8)].iter_mut().enumerate() {
+            *word = self.m.load(at + FENCE + i as u64 * 8).to_ne_bytes();
+        }
+        read(&words.as_flattened()[..len])
+    }
+
+    #[cold]
+    fn long_fence(self, at: u64) -> Vec<u8> {
+        self.records().read(self.m.load(at + FENCE)).unwrap_or_default()
+    }
+
+    /// The fence key of a leaf.
+    pub(super) fn fence(self, at: u64) -> Vec<u8> {
+        self.with_fence(at, <[u8]>::to_vec)
+    }
+
+    /// The head of a key in a leaf: the eight bytes behind the first `skip`. It is 0 for keys below all that share these
+    /// first bytes, and the greatest number for keys above them. So heads are in the order of keys, whatever keys come
+    /// into the leaf later.
+    pub(super) fn head(self, at: u64, skip: usize, key: &[u8]) -> u64 {
+        let side = self.with_fence(at, |fence| prefix_order(key, fence.get(..skip).unwrap_or(fence)));
+        match side {
+            Ordering::Less => 0,
+            Ordering::Equal => crate::byte_key::head(key, skip),
+            Ordering::Greater => u64::MAX,
+        }
+    }
+
+    /// The head of the key of a record.
+    pub(super) fn head_of(self, at: u64, skip: usize, record: u64) -> u64 {
+        self.head(at, skip, &self.records().key(record))
+    }
+}
+
+/// How a key lies to all strings that begin with a prefix; equal if it is one of them.
+fn prefix_order(key: &[u8], prefix: &[u8]) -> Ordering {
+    key[..key.len().min(prefix.len())].cmp(prefix)
+}
+
+/// The shortest string that is greater than `left` and not greater than `right`, which is greater than `left`: a length
+/// to which `right` can be cut.
+pub(super) fn separator_len(left: &[u8], right: &[u8]) -> usize {
+    (common_prefix(left, right) + 1).min(right.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_separator_separates() {
+        let strings: [&[u8]; 8] = [b"", b"\0", b"a", b"a\0", b"ab", b"abc", b"b", b"\xff"];
+        for (i, left) in strings.iter().enumerate() {
+            for right in &strings[i + 1..] {
+                let separator = &right[..separator_len(left, right)];
+                assert!(*left < separator && separator <= right, "{left:?} {separator:?} {right:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_lie_to_a_prefix_as_to_its_strings() {
+        for (key, order) in [
+            (&b"aa"[..], Ordering::Less),
+            (b"a", Ordering::Less),
+            (b"ab", Ordering::Equal),
+            (b"abz", Ordering::Equal),
+            (b"b", Ordering::Greater),
+            (b"", Ordering::Less),
+        ] {
+            assert_eq!(prefix_order(key, b"ab"), order, "{key:?}");
+        }
+        assert_eq!(prefix_order(b"", b""), Ordering::Equal);
+    }
+
+    #[test]
+    fn the_word_of_the_header_is_read_back() {
+        let meta = Meta { skip: 65_535, len: 65_537 };
+        assert_eq!(Meta::of(meta.word()), meta);
+    }
+}

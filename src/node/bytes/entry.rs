@@ -1,0 +1,202 @@
+//! The entry of a byte string: a record of a key and a value, and the word of the slot that points to it.
+//!
+//! ```text
+//! record      | length of the key: 1 to 3 bytes | key | value |
+//! reference   | fingerprint 8 | home 8 | offset of the record 48 |        0: no entry
+//! ```
+//!
+//! The length of a key takes seven bits of each byte, the lowest ones first; each byte but the last has its top bit set.
+//! The fingerprint is not 0. Fingerprint and home come from the hash of the key, so neither the first touch of a leaf nor
+//! a split needs to read records.
+
+use crate::error::{Broken, ErrorKind, Fault};
+use crate::medium::{Hint, LINE, Medium};
+use crate::pool::record::{HEADER, Location, RecordReader, locate};
+use std::cmp::Ordering;
+
+/// Offsets of records are less than this.
+const OFFSETS: u64 = 1 << 48;
+
+/// The reference to a record at `at` whose key has this hash.
+pub(crate) fn reference(at: u64, hash: u64) -> Result<u64, Fault> {
+    if at >= OFFSETS {
+        return Err(ErrorKind::OutOfSpace { wanted: at, capacity: OFFSETS, source: None }.into());
+    }
+    Ok(at | tag(hash) << 48)
+}
+
+/// The top sixteen bits of the references to keys with this hash.
+#[inline]
+pub(super) fn tag(hash: u64) -> u64 {
+    let print = (hash >> 56).max(1);
+    print << 8 | hash >> 48 & 0xff
+}
+
+/// The fingerprint in a reference.
+#[inline]
+pub(super) fn print(reference: u64) -> u8 {
+    (reference >> 56) as u8
+}
+
+/// The home line that a tag names, of this many.
+#[inline]
+pub(super) fn home(tag: u64, lines: usize) -> usize {
+    ((tag & 0xff) as usize * lines) >> 8
+}
+
+/// The offset in a reference.
+#[inline]
+pub(crate) fn record(reference: u64) -> u64 {
+    reference & (OFFSETS - 1)
+}
+
+/// What comes before a key of this length in its record.
+pub(crate) struct KeyLen {
+    bytes: [u8; 3],
+    len: usize,
+}
+
+impl KeyLen {
+    pub(crate) fn of(len: usize) -> Self {
+        let byte = |i: usize| (len >> (7 * i) & 0x7f) as u8;
+        match len {
+            0..0x80 => Self { bytes: [byte(0), 0, 0], len: 1 },
+            0x80..0x4000 => Self { bytes: [byte(0) | 0x80, byte(1), 0], len: 2 },
+            _ => Self { bytes: [byte(0) | 0x80, byte(1) | 0x80, byte(2)], len: 3 },
+        }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// The length that these bytes begin with, and how many bytes that takes.
+    #[inline]
+    fn read(bytes: [u8; 8]) -> (u64, u64) {
+        let bits = |i: usize| u64::from(bytes[i] & 0x7f) << (7 * i);
+        if bytes[0] < 0x80 {
+            (bits(0), 1)
+        } else if bytes[1] < 0x80 {
+            (bits(0) | bits(1), 2)
+        } else {
+            (bits(0) | bits(1) | bits(2), 3)
+        }
+    }
+}
+
+/// Where key and value are in the bytes of a record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parts {
+    /// Where the key begins, and its length.
+    pub(crate) key: (u64, u64),
+    /// Where the value begins, and its length.
+    pub(crate) value: (u64, u64),
+}
+
+/// Reads entries.
+pub(crate) trait ReadEntry {
+    /// Where key and value of the record at `at` are.
+    fn parts(self, at: u64) -> Result<Parts, Broken>;
+
+    /// Whether the key of the record is this one.
+    fn has_key(self, at: u64, key: &[u8]) -> bool;
+
+    /// How the key of the record lies to another one. A damaged record has the empty key.
+    fn order_to(self, at: u64, key: &[u8]) -> Ordering;
+
+    /// The key of the record. A damaged record has the empty key.
+    fn key(self, at: u64) -> Vec<u8>;
+
+    /// Prefetches the record, as far as a short key and a short value reach.
+    fn prefetch(self, at: u64);
+
+    /// Whether the tree may have a record there.
+    fn is_record(self, at: u64) -> bool;
+}
+
+impl<M: Medium> ReadEntry for RecordReader<'_, M> {
+    #[inline]
+    fn parts(self, at: u64) -> Result<Parts, Broken> {
+        let len = self.len(at)?;
+        // A record has at least one word behind its header.
+        let (key, from) = KeyLen::read(self.m.load(at + HEADER).to_ne_bytes());
+        match len.checked_sub(from + key) {
+            Some(value) => Ok(Parts { key: (from, key), value: (from + key, value) }),
+            None => Err(Broken::new(at, "V2: a key longer than its record")),
+        }
+    }
+
+    #[inline]
+    fn has_key(self, at: u64, key: &[u8]) -> bool {
+        let Ok(Parts { key: (from, len), .. }) = self.parts(at) else { return false };
+        if len != key.len() as u64 {
+            return false;
+        }
+        let mut piece = [0; 64];
+        for (i, wanted) in key.chunks(piece.len()).enumerate() {
+            let found = &mut piece[..wanted.len()];
+            self.copy(at, from + (i * 64) as u64, found);
+            if found != wanted {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn order_to(self, at: u64, key: &[u8]) -> Ordering {
+        let (from, len) = self.parts(at).map_or((0, 0), |parts| parts.key);
+        let mut piece = [0; 64];
+        let common = len.min(key.len() as u64) as usize;
+        for (i, other) in key[..common].chunks(piece.len()).enumerate() {
+            let found = &mut piece[..other.len()];
+            self.copy(at, from + (i * 64) as u64, found);
+            if found != other {
+                return (*found).cmp(other);
+            }
+        }
+        len.cmp(&(key.len() as u64))
+    }
+
+    fn key(self, at: u64) -> Vec<u8> {
+        self.parts(at).map_or_else(|_| Vec::new(), |parts| self.bytes(at, parts.key.0, parts.key.1))
+    }
+
+    #[inline]
+    fn prefetch(self, at: u64) {
+        if let Some(Location::Block(_, bytes)) = locate(self.segments, self.tree, at) {
+            // The block may begin anywhere in a line.
+            let first = at / LINE * LINE;
+            self.m.hint(first, (at + bytes - first).min(3 * LINE), Hint::Soon);
+        }
+    }
+
+    #[inline]
+    fn is_record(self, at: u64) -> bool {
+        locate(self.segments, self.tree, at).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_keys_are_read_back() {
+        for len in (0..70_000).chain([1 << 20]) {
+            let stored = KeyLen::of(len);
+            let mut bytes = [0xff; 8];
+            bytes[..stored.as_bytes().len()].copy_from_slice(stored.as_bytes());
+            assert_eq!(KeyLen::read(bytes), (len as u64, stored.as_bytes().len() as u64), "{len}");
+        }
+    }
+
+    #[test]
+    fn a_reference_is_never_zero_and_tells_its_parts() {
+        for hash in [0, 1 << 48, 0xff << 48, 1 << 56, u64::MAX] {
+            let word = reference(0x1234_5678, hash).unwrap();
+            assert_eq!((record(word), print(word) == 0, word >> 48), (0x1234_5678, false, tag(hash)));
+            assert!(home(tag(hash), 9) < 9);
+        }
+        assert!(reference(OFFSETS, 0).is_err());
+    }
+}

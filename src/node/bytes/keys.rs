@@ -1,0 +1,277 @@
+//! Byte strings as the keys of a chain.
+
+use super::access::{ByteAccess, FENCE, INLINE, META, Meta, separator_len};
+use super::entry::{ReadEntry, record};
+use super::range::ByteRange;
+use crate::byte_key::{self, ByteKey, common_prefix};
+use crate::error::{Broken, Fault};
+use crate::medium::{Hint, Medium};
+use crate::node::{Entry, Keys, Side};
+use crate::pool::records::Records;
+use crate::pool::segments::{SegmentEntry, Segments};
+use std::cmp::Ordering;
+
+/// Keys are byte strings.
+#[derive(Debug, Default)]
+pub struct ByteStrings;
+
+/// The strings from one on, up to another one or to the end.
+#[derive(Debug, Clone, Copy)]
+pub struct ByteSpan<'k> {
+    pub(crate) from: &'k [u8],
+    pub(crate) to: Option<&'k [u8]>,
+}
+
+/// The fence key of a new leaf, and how many bytes of keys its heads skip: at most as many as the fence key has.
+#[derive(Debug, Clone, Default)]
+pub struct ByteFence {
+    pub(crate) key: Vec<u8>,
+    pub(crate) skip: usize,
+}
+
+/// The same, with the record of a fence key that does not fit into the header, or 0.
+#[derive(Debug, Clone, Copy)]
+pub struct ByteLow<'l> {
+    pub(super) fence: &'l ByteFence,
+    pub(super) record: u64,
+}
+
+impl ByteLow<'_> {
+    /// The words of the header behind `next`.
+    pub(super) fn words(self) -> [u64; 7] {
+        let ByteFence { key, skip } = self.fence;
+        let mut bytes = [[0; 8]; INLINE / 8];
+        if self.record == 0 {
+            bytes.as_flattened_mut()[..key.len()].copy_from_slice(key);
+        } else {
+            bytes[0] = self.record.to_ne_bytes();
+        }
+        let mut words = [0; 7];
+        words[0] = Meta { skip: *skip, len: key.len() }.word();
+        words[1..].iter_mut().zip(bytes).for_each(|(word, bytes)| *word = u64::from_ne_bytes(bytes));
+        words
+    }
+}
+
+const _: () = assert!(META + 8 == FENCE);
+
+/// The longest skip that a header holds.
+const SKIP_MAX: usize = u16::MAX as usize;
+/// How many bytes of heads are left behind the bytes in which neighbours agree. The fewer keys there are, the more of
+/// these bytes new keys will need.
+const SLACK: usize = 3;
+
+impl ByteFence {
+    /// A fence key between `left` and the first of these keys, which ascend and are greater than `left`. Heads skip as
+    /// few bytes as make them differ, so that keys which come later are likely to begin with the same bytes.
+    pub(crate) fn between(left: &[u8], keys: &[impl AsRef<[u8]>]) -> Self {
+        let (first, last) = (keys[0].as_ref(), keys[keys.len() - 1].as_ref());
+        let all = common_prefix(first, last);
+        let neighbours = keys.windows(2).map(|pair| common_prefix(pair[0].as_ref(), pair[1].as_ref())).max();
+        let skip = neighbours.unwrap_or(0).saturating_sub(7 - SLACK).min(all).min(SKIP_MAX);
+        let len = separator_len(left, first).max(skip);
+        Self { key: first[..len].to_vec(), skip }
+    }
+
+    /// The same fence key, or one that is longer, for a leaf with these keys.
+    pub(crate) fn skipping(self, keys: &[Vec<u8>]) -> Self {
+        let longest = Self::between(&[], keys);
+        let len = longest.skip.max(self.key.len());
+        Self { key: keys[0][..len].to_vec(), skip: longest.skip }
+    }
+
+    /// The range of a leaf from this fence key to the next one, or to the end of all keys.
+    pub(crate) fn range_to(&self, next: Option<&Self>) -> ByteRange {
+        let uniform = shared(&self.key, next.map(|next| &next.key[..])) >= self.skip;
+        ByteRange::new(self.skip, self.key.is_empty(), next.is_none(), uniform)
+    }
+
+    /// The heads of keys that begin with the bytes that are skipped.
+    pub(crate) fn head(&self, key: &[u8]) -> u64 {
+        byte_key::head(key, self.skip)
+    }
+}
+
+/// The greatest length of the common prefix of all keys between two fence keys.
+fn shared(low: &[u8], high: Option<&[u8]>) -> usize {
+    high.map_or(0, |high| common_prefix(low, high))
+}
+
+impl Keys for ByteStrings {
+    type Ref<'k> = ByteKey<'k>;
+    type Span<'k> = ByteSpan<'k>;
+    type Fence = ByteFence;
+    type Low<'l> = ByteLow<'l>;
+    type Range = ByteRange;
+    type Access<'a, M: Medium> = ByteAccess<'a, M>;
+
+    const ALL: ByteSpan<'static> = ByteSpan { from: &[], to: None };
+
+    const MARKS_LAG: bool = true;
+
+    fn lagging(range: ByteRange, lags: bool) -> ByteRange {
+        range.lagging(lags)
+    }
+
+    #[inline(always)]
+    fn access<'a, M: Medium>(m: &'a M, segments: &'a Segments, class: SegmentEntry) -> ByteAccess<'a, M> {
+        ByteAccess { m, segments, class }
+    }
+
+    #[inline]
+    fn prefetch<M: Medium>(pool: ByteAccess<'_, M>, at: u64, len: u64) {
+        pool.m.hint(at, len, Hint::Soon);
+    }
+
+    /// The value is a reference.
+    #[inline]
+    fn entry<M: Medium>(pool: ByteAccess<'_, M>, at: u64, range: ByteRange, key: ByteKey<'_>, reference: u64) -> Entry {
+        let skip = range.skip();
+        let head =
+            if range.is_uniform() { byte_key::head(key.bytes(), skip) } else { pool.head(at, skip, key.bytes()) };
+        (head, reference)
+    }
+
+    fn position<M: Medium>(pool: ByteAccess<'_, M>, entries: &[Entry], new: Entry) -> usize {
+        let (less, not_greater) =
+            (entries.partition_point(|entry| entry.0 < new.0), entries.partition_point(|entry| entry.0 <= new.0));
+        if less == not_greater {
+            return less;
+        }
+        let records = pool.records();
+        let key = records.key(record(new.1));
+        let before = |entry: &Entry| records.order_to(record(entry.1), &key) == Ordering::Less;
+        less + entries[less..not_greater].partition_point(before)
+    }
+
+    fn border<M: Medium>(
+        pool: ByteAccess<'_, M>,
+        at: u64,
+        range: ByteRange,
+        mixed: bool,
+        entries: &mut [Entry],
+        cut: usize,
+    ) -> ByteFence {
+        let (left, right) = (entries[cut - 1].0, entries[cut].0);
+        // The greatest head may be that of a key which does not begin with the bytes that are skipped.
+        if !mixed && right != u64::MAX && entries[cut - 1..].is_sorted_by(|one, next| one.0 < next.0) {
+            // The first byte in which the heads differ is greater in `right`, so it is not padding: it is in the key,
+            // and so are those before it.
+            let differ = (left ^ right).leading_zeros() as usize / 8;
+            let mut key = pool.with_fence(at, |fence| fence[..range.skip().min(fence.len())].to_vec());
+            key.extend_from_slice(&right.to_be_bytes()[..=differ]);
+            return ByteFence { key, skip: range.skip() };
+        }
+        let records = pool.records();
+        let keys: Vec<Vec<u8>> = entries[cut..].iter().map(|entry| records.key(record(entry.1))).collect();
+        let fence = ByteFence::between(&records.key(record(entries[cut - 1].1)), &keys);
+        for (entry, key) in entries[cut..].iter_mut().zip(&keys) {
+            entry.0 = fence.head(key);
+        }
+        fence
+    }
+
+    #[inline(always)]
+    fn range([word, _]: [u64; 2]) -> ByteRange {
+        ByteRange::from_word(word)
+    }
+
+    fn words(range: ByteRange) -> [u64; 2] {
+        [range.word(), 0]
+    }
+
+    fn is_first(range: ByteRange) -> bool {
+        range.is_first()
+    }
+
+    fn is_last(range: ByteRange) -> bool {
+        range.is_last()
+    }
+
+    fn is_tail(_range: ByteRange) -> bool {
+        false
+    }
+
+    fn side<M: Medium>(
+        pool: ByteAccess<'_, M>,
+        at: u64,
+        _range: ByteRange,
+        next: impl FnOnce() -> Result<Option<u64>, Broken>,
+        key: ByteKey<'_>,
+    ) -> Result<Side, Broken> {
+        match pool.with_fence(at, |fence| key.order_of(fence)) {
+            Ordering::Greater => return Ok(Side::Left),
+            Ordering::Equal => return Ok(Side::Within),
+            Ordering::Less => {}
+        }
+        let Some(next) = next()? else { return Ok(Side::Within) };
+        Ok(match pool.with_fence(next, |fence| key.order_of(fence)) {
+            Ordering::Greater => Side::Within,
+            Ordering::Less | Ordering::Equal => Side::Right,
+        })
+    }
+
+    fn ascends<M: Medium>(pool: ByteAccess<'_, M>, left: u64, right: u64) -> bool {
+        pool.with_fence(right, |right| pool.with_fence(left, |left| left < right))
+    }
+
+    fn stored_range<M: Medium>(pool: ByteAccess<'_, M>, at: u64, next: Option<u64>) -> ByteRange {
+        let Meta { skip, len } = pool.meta(at);
+        let high = next.map(|next| pool.fence(next));
+        let uniform = pool.with_fence(at, |low| shared(low, high.as_deref())) >= skip;
+        ByteRange::new(skip, len == 0, next.is_none(), uniform)
+    }
+
+    fn name<M: Medium>(pool: ByteAccess<'_, M>, at: u64) -> u64 {
+        if pool.meta(at).len == 0 { 0 } else { at }
+    }
+
+    fn with_key_before<M: Medium, R>(pool: ByteAccess<'_, M>, at: u64, read: impl FnOnce(ByteKey<'_>) -> R) -> R {
+        read(ByteKey::before(&pool.fence(at)))
+    }
+
+    fn below<M: Medium>(pool: ByteAccess<'_, M>, at: u64, range: ByteRange, border: &ByteFence) -> ByteRange {
+        let uniform = pool.with_fence(at, |low| shared(low, Some(&border.key))) >= range.skip();
+        ByteRange::new(range.skip(), range.is_first(), false, uniform).lagging(true)
+    }
+
+    fn above<M: Medium>(pool: ByteAccess<'_, M>, range: ByteRange, next: Option<u64>, border: &ByteFence) -> ByteRange {
+        let high = next.map(|next| pool.fence(next));
+        let uniform = shared(&border.key, high.as_deref()) >= border.skip;
+        ByteRange::new(border.skip, false, next.is_none(), uniform).lagging(range.lags())
+    }
+
+    fn joined<M: Medium>(
+        pool: ByteAccess<'_, M>,
+        at: u64,
+        range: ByteRange,
+        right: ByteRange,
+        next: Option<u64>,
+    ) -> ByteRange {
+        let high = next.map(|next| pool.fence(next));
+        let uniform = pool.with_fence(at, |low| shared(low, high.as_deref())) >= range.skip();
+        ByteRange::new(range.skip(), range.is_first(), next.is_none(), uniform).lagging(right.lags())
+    }
+
+    fn place<'f, M: Medium>(
+        m: &M,
+        segments: &Segments,
+        records: Option<&Records>,
+        fence: &'f ByteFence,
+    ) -> Result<ByteLow<'f>, Fault> {
+        let record = match records {
+            Some(records) if fence.key.len() > INLINE => records.write(m, segments, &[&fence.key])?,
+            _ => 0,
+        };
+        Ok(ByteLow { fence, record })
+    }
+
+    fn free_fence<M: Medium>(pool: ByteAccess<'_, M>, records: Option<&Records>, at: u64) {
+        let record = pool.fence_record(at);
+        if let Some(records) = records
+            && record != 0
+        {
+            records.discard(pool.m, pool.segments, record);
+        }
+    }
+}

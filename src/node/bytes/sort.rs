@@ -1,0 +1,65 @@
+//! The entries of a leaf in the order of their keys: by their heads, and where heads are equal, by their records.
+
+use super::access::ByteAccess;
+use super::entry::{ReadEntry, record};
+use super::keys::ByteSpan;
+use crate::arch::simd;
+use crate::medium::Medium;
+use crate::node::Entry;
+use crate::node::fingerprints::{Slots, each};
+use crate::node::unsorted::Pairs;
+use std::cmp::Ordering;
+
+/// Writes those of the `used` pairs whose keys lie in a span to the start of `out`, in ascending order, and returns their
+/// number.
+pub(super) fn sorted<M: Medium>(
+    pool: ByteAccess<'_, M>,
+    at: u64,
+    pairs: &Pairs,
+    used: Slots,
+    keys: ByteSpan<'_>,
+    out: &mut Vec<Entry>,
+) -> usize {
+    let skip = pool.meta(at).skip;
+    let first = if keys.from.is_empty() { 0 } else { pool.head(at, skip, keys.from) };
+    let last = keys.to.map_or(u64::MAX, |to| pool.head(at, skip, to));
+    if out.len() < simd::MOST {
+        out.resize(simd::MOST, (0, 0));
+    }
+    let sorted: &mut [Entry; simd::MOST] = out.first_chunk_mut().expect("it was made as long");
+    sorted.fill((0, 0));
+    let mut count = simd::sorted(pairs, used, (first, last), sorted);
+    if sorted[..count].iter().any(|entry| entry.1 == 0) {
+        // Entries with equal heads took the same place.
+        count = 0;
+        for slot in each(used).filter(|&slot| (first..=last).contains(&pairs[slot][0])) {
+            sorted[count] = (pairs[slot][0], pairs[slot][1]);
+            count += 1;
+        }
+        sort_by_records(pool, &mut sorted[..count]);
+    }
+    // Only heads were compared with the ends of the span.
+    let records = pool.records();
+    let below = |entry: &Entry, end: &[u8]| records.order_to(record(entry.1), end) == Ordering::Less;
+    let start = match keys.from {
+        [] => 0,
+        from => sorted[..count].iter().take_while(|entry| entry.0 == first && below(entry, from)).count(),
+    };
+    if let Some(to) = keys.to {
+        let beyond = |entry: &&Entry| entry.0 == last && !below(entry, to);
+        count -= sorted[start..count].iter().rev().take_while(beyond).count();
+    }
+    sorted.copy_within(start..count, 0);
+    count - start
+}
+
+/// Sorts entries by head and, where heads are equal, by key.
+fn sort_by_records<M: Medium>(pool: ByteAccess<'_, M>, entries: &mut [Entry]) {
+    entries.sort_unstable_by_key(|entry| entry.0);
+    for equal in entries.chunk_by_mut(|one, next| one.0 == next.0).filter(|equal| equal.len() > 1) {
+        let mut keyed: Vec<(Vec<u8>, Entry)> =
+            equal.iter().map(|&entry| (pool.records().key(record(entry.1)), entry)).collect();
+        keyed.sort_unstable();
+        equal.iter_mut().zip(keyed).for_each(|(entry, (_, sorted))| *entry = sorted);
+    }
+}

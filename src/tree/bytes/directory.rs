@@ -1,0 +1,132 @@
+//! The index of a tree of byte strings. The separators are the fence keys in the headers of the leaves.
+
+use crate::byte_key::ByteKey;
+use crate::error::Fault;
+use crate::index::{Fences, GROUP, Named, RUN, Source, Strings, Top, VolatileIndex, image_of};
+use crate::medium::Medium;
+use crate::node::{ByteLeaf, ByteRange, ByteStrings, IndexKind, Keys, Node};
+use crate::pool::PoolState;
+use crate::pool::blocks::Blocks;
+use crate::pool::roots::Root;
+use crate::pool::segments::{SegmentEntry, SegmentKind};
+use crate::tree::directory::Directory;
+use std::sync::Arc;
+
+/// The fence keys of the leaves of a tree.
+pub struct LeafFences<M: Medium> {
+    pool: Arc<PoolState<M>>,
+    class: SegmentEntry,
+}
+
+impl<M: Medium> Fences for LeafFences<M> {
+    fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
+        let pool = ByteStrings::access(&self.pool.medium, &self.pool.segments, self.class);
+        // A racing reader may have any word.
+        if pool.is_leaf(name) { pool.with_fence(name, read) } else { read(&[]) }
+    }
+}
+
+/// The index, which is in memory.
+pub struct ByteDirectory<M: Medium>(VolatileIndex<Strings<LeafFences<M>>>);
+
+impl<M: Medium> ByteDirectory<M> {
+    pub(super) fn new<const SLOTS: usize>(pool: &Arc<PoolState<M>>, root: Root) -> std::io::Result<Self> {
+        let bytes = <ByteLeaf<SLOTS> as Node>::BYTES;
+        let class = SegmentEntry::new(SegmentKind::Leaf, root.slot, bytes as u32);
+        let most = u64::from(pool.segments.count()) * (pool.segments.size() / bytes);
+        VolatileIndex::of(Strings(LeafFences { pool: Arc::clone(pool), class }), most).map(Self)
+    }
+}
+
+impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory<M> {
+    type Hint<'d> = Named<'d, Strings<LeafFences<M>>>;
+
+    fn kind(&self) -> IndexKind {
+        IndexKind::Volatile
+    }
+
+    fn floor(&self, key: ByteKey<'_>) -> Option<u64> {
+        self.0.floor(key)
+    }
+
+    #[inline(always)]
+    fn floor_at_once(&self, key: ByteKey<'_>) -> Option<Self::Hint<'_>> {
+        self.0.named_at_once(key)
+    }
+
+    fn floors_at_once(&self, keys: &[ByteKey<'_>]) -> [Option<Self::Hint<'_>>; GROUP] {
+        self.0.nameds_at_once(keys)
+    }
+
+    #[inline(always)]
+    fn leaf(hint: Self::Hint<'_>) -> u64 {
+        hint.leaf()
+    }
+
+    /// The index names a leaf that does not lag for no key that the leaf does not own. The range is as it was after the
+    /// index was read. If the index still says the same, it said so when the range was read.
+    #[inline(always)]
+    fn owns(hint: Self::Hint<'_>, range: ByteRange, _key: ByteKey<'_>) -> bool {
+        !range.lags() && hint.still()
+    }
+
+    fn run_at_once(&self, key: ByteKey<'_>) -> Option<[u64; RUN]> {
+        self.0.run_at_once(key)
+    }
+
+    fn post(&self, name: u64, leaf: u64) -> Result<(), Fault> {
+        self.0.post(name, leaf);
+        Ok(())
+    }
+
+    fn may_withdraw(&self, _name: u64) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
+    fn withdraw(&self, name: u64) -> Result<bool, Fault> {
+        self.0.withdraw(name);
+        Ok(false)
+    }
+
+    fn reset(&self) -> Result<(), Fault> {
+        self.0.learn([].into_iter());
+        Ok(())
+    }
+
+    fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
+        self.0.learn(leaves.iter().copied());
+        Ok(())
+    }
+
+    fn image(&self) -> (Vec<u64>, Top) {
+        let mut leaves = Vec::new();
+        if !self.0.for_each(|name, leaf| leaves.push((name, leaf))) {
+            leaves.clear();
+        }
+        image_of(leaves)
+    }
+
+    fn restore(&self, top: Top, source: Source) -> bool {
+        self.0.restore(top, source)
+    }
+
+    fn keeps_image(&self) -> bool {
+        true
+    }
+
+    fn is_lost(&self) -> bool {
+        self.0.is_lost()
+    }
+
+    fn memory(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn is_in_pool(&self) -> bool {
+        false
+    }
+
+    fn blocks(&self) -> &[Blocks] {
+        &[]
+    }
+}

@@ -1,0 +1,64 @@
+//! Trees whose keys are byte strings: what they do differently.
+
+mod directory;
+mod keys;
+mod recover;
+mod values;
+
+use super::walk::Leaves;
+use super::{TreeNode, TreeState};
+use crate::chain::Locked;
+use crate::error::{Broken, Fault};
+use crate::index::Strings;
+use crate::index::built_volatile;
+use crate::medium::Medium;
+use crate::node::{ByteLeaf, InNode, IndexKind, RefOf};
+use crate::pool::PoolState;
+use crate::pool::roots::Root;
+use directory::{ByteDirectory, LeafFences};
+pub(crate) use keys::Unread;
+use std::sync::Arc;
+
+impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
+    type Directory<M: Medium> = ByteDirectory<M>;
+
+    fn directory<M: Medium>(
+        pool: &Arc<PoolState<M>>,
+        root: Root,
+        _index: IndexKind,
+    ) -> Result<ByteDirectory<M>, Fault> {
+        ByteDirectory::new::<SLOTS>(pool, root).map_err(Fault::address_space)
+    }
+
+    #[inline(always)]
+    fn by_copy<'t, M: Medium>(
+        _tree: &'t TreeState<Self, M>,
+        leaf: Locked<'t, Self>,
+        _change: InNode,
+        _new: (RefOf<'_, Self>, u64),
+    ) -> Result<Option<Locked<'t, Self>>, Fault> {
+        Ok(Some(leaf))
+    }
+
+    fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault> {
+        tree.recover_references(leaves)
+    }
+
+    fn touch_all<M: Medium>(_tree: &TreeState<Self, M>) -> Result<(), Broken> {
+        // The walk counts the entries.
+        Ok(())
+    }
+
+    fn check_index<M: Medium>(
+        _pool: &Arc<PoolState<M>>,
+        _root: Root,
+        _index: IndexKind,
+        leaves: &[(u64, u64)],
+        _report: &mut dyn FnMut(Broken),
+    ) -> (u64, u64) {
+        built_volatile::<Strings<LeafFences<M>>>(leaves.len())
+    }
+}
+
+/// A tree of byte strings.
+type ByteTree<const SLOTS: usize, M> = TreeState<ByteLeaf<SLOTS>, M>;
