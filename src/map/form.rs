@@ -53,7 +53,7 @@ impl MapForm for Word {
     type Leaf = OneLine;
 
     #[inline(always)]
-    fn key<'e>(&word: &'e u64) -> u64 {
+    fn key(&word: &u64) -> u64 {
         word
     }
 
@@ -126,7 +126,7 @@ impl MapForm for Bytes {
             let excluded = matches!((&start, &end), (Bound::Excluded(_), Bound::Excluded(_)));
             Range::check(tree, from.as_bytes().cmp(to.as_bytes()), excluded);
         }
-        Range::of(tree, (!is_empty).then(|| Unread { from, to }))
+        Range::of(tree, (!is_empty).then_some(Unread { from, to }))
     }
 
     fn with_prefix<'t, N: TreeNode<Keys = ByteStrings>, M: Medium>(

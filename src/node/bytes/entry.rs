@@ -111,7 +111,7 @@ pub(crate) trait ReadEntry {
     fn prefetch(self, at: u64);
 
     /// Whether the tree may have a record there.
-    fn is_record(self, at: u64) -> bool;
+    fn has_record(self, at: u64) -> bool;
 }
 
 impl<M: Medium> ReadEntry for RecordReader<'_, M> {
@@ -171,7 +171,7 @@ impl<M: Medium> ReadEntry for RecordReader<'_, M> {
     }
 
     #[inline]
-    fn is_record(self, at: u64) -> bool {
+    fn has_record(self, at: u64) -> bool {
         locate(self.segments, self.tree, at).is_some()
     }
 }

@@ -229,7 +229,7 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
     fn recover<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, _range: ByteRange) -> Result<(), Broken> {
         hints.edit(|prints| prints.fill(0));
         for (slot, (_, reference)) in Self::stored(pool.m, at) {
-            if print(reference) == 0 || !pool.records().is_record(record(reference)) {
+            if print(reference) == 0 || !pool.records().has_record(record(reference)) {
                 return Err(Broken::new(reference_at(at, slot), "V1: a slot points to no record of its tree"));
             }
             hints.fill(slot, print(reference));
