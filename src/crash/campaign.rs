@@ -1,5 +1,6 @@
 //! What is checked, and how far.
 
+use super::byte_keys::KeyShape;
 use super::omission::Omission;
 use super::tree_type::Values;
 use crate::medium::{Event, Model, Step};
@@ -16,6 +17,8 @@ pub struct Campaign {
     pub index: IndexKind,
     /// What the values are.
     pub values: Values,
+    /// What the keys of a tree of byte strings look like.
+    pub keys: KeyShape,
     /// Whether a crash leaves pairs whole ([`Medium::pairs_are_whole`](crate::medium::Facts::pairs_are_whole)).
     pub whole_pairs: bool,
     /// How often recovery is cut in turn: 0 not at all, 1 once, ...
@@ -44,6 +47,7 @@ impl Campaign {
             model,
             index: IndexKind::Volatile,
             values: Values::Numbers,
+            keys: KeyShape::Bytes,
             whole_pairs: false,
             depth: 1,
             limit: 20_000,

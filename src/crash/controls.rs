@@ -4,9 +4,8 @@ use super::campaign::Campaign;
 use super::explore::Known;
 use super::history::{self, History};
 use super::omission::{ControlKind, Omission};
-use super::tree_type::TreeType;
+use super::tree_type::{Crashed, TreeType};
 use crate::medium::{Model, Step};
-use crate::node::WordNode;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -30,8 +29,8 @@ impl Campaign {
     /// The steps are those that `histories` pass, or all short histories if none are given. With a `depth` of 1 or
     /// more, the steps that only recoveries pass are added, and recoveries are cut only for these. A history that fails
     /// without a bug reveals none.
-    pub fn controls<N: WordNode>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
-        let tree = TreeType::of::<N>(self.index, self.values);
+    pub fn controls<N: Crashed>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
+        let tree = TreeType::of::<N>(self);
         let all;
         let histories = if histories.is_empty() {
             all = history::all(tree.slots);

@@ -22,6 +22,7 @@
 //! assert!(outcome.states > 10);
 //! ```
 
+mod byte_keys;
 mod campaign;
 #[cfg(all(test, not(loom)))]
 mod cases;
@@ -36,9 +37,10 @@ mod run;
 mod tree_type;
 mod verify;
 
+pub use byte_keys::KeyShape;
 pub use campaign::Campaign;
 pub use controls::Control;
 pub use history::{History, NoOp, Op};
 pub use omission::ControlKind;
 pub use outcome::{Outcome, Violation};
-pub use tree_type::Values;
+pub use tree_type::{Crashed, Values};

@@ -166,8 +166,8 @@ impl Random {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::crash::history;
     use crate::crash::omission::Omission;
-    use crate::crash::{Values, history};
     use crate::medium::{Event, Model, Step};
     use crate::node::{Circular, IndexKind, Linear};
     use std::collections::BTreeSet;
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn crashes_in_a_row_find_what_was_left_out() {
         let histories = histories(60, 2);
-        let tree_type = TreeType::of::<Linear<4>>(IndexKind::Volatile, Values::Numbers);
+        let tree_type = TreeType::of::<Linear<4>>(&campaign());
         let run = campaign().run(tree_type, &history::random(1, 40, 4)).unwrap();
         let of_nodes = ["Sorted layouts: shifting", "Changing a chain"];
         let steps = Step::ALL.iter().copied().filter(|step| of_nodes.contains(&step.protocol())).collect();

@@ -5,25 +5,24 @@ use super::explore::{Cut, Execution, Known};
 use super::history::{self, History, Op};
 use super::outcome::{Outcome, Violation};
 use super::pending::Pending;
-use super::tree_type::TreeType;
+use super::tree_type::{Crashed, TreeType};
 use super::verify::{self, Run};
 use crate::medium::Sim;
-use crate::node::WordNode;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 impl Campaign {
     /// All short histories.
-    pub fn exhaustive<N: WordNode>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        self.histories::<N>(&history::all(N::SLOTS as u64), progress)
+    pub fn exhaustive<N: Crashed>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.histories::<N>(&history::all(TreeType::of::<N>(self).slots), progress)
     }
 
     /// `count` random histories of `len` operations; the last operation of each is cut. In every third of them, a process is killed
     /// before that.
-    pub fn random<N: WordNode>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+    pub fn random<N: Crashed>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
         let of_seed = |seed: u64| {
-            let mut history = history::random(seed, len, N::SLOTS as u64);
+            let mut history = history::random(seed, len, TreeType::of::<N>(self).slots);
             if seed.is_multiple_of(3) && len > 1 {
                 // Most operations have fewer events, and then it is killed while it closes the tree.
                 history.0.insert(len / 2 + seed as usize % (len / 2), Op::Kill(seed / 3 % 24));
@@ -35,8 +34,8 @@ impl Campaign {
     }
 
     /// These histories.
-    pub fn histories<N: WordNode>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        self.all_of(TreeType::of::<N>(self.index, self.values), histories, &progress)
+    pub fn histories<N: Crashed>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.all_of(TreeType::of::<N>(self), histories, &progress)
     }
 
     pub(super) fn all_of(
@@ -78,8 +77,8 @@ impl Campaign {
     }
 
     /// Runs one history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
-    pub fn history<N: WordNode>(&self, history: &History) -> Outcome {
-        self.one_of(TreeType::of::<N>(self.index, self.values), history)
+    pub fn history<N: Crashed>(&self, history: &History) -> Outcome {
+        self.one_of(TreeType::of::<N>(self), history)
     }
 
     pub(super) fn one_of(&self, tree_type: TreeType, history: &History) -> Outcome {

@@ -1,10 +1,12 @@
 //! The trees that are crashed: a tree of numbers, or one whose values are records.
 
+use super::byte_keys::{KeyShape, Shaped};
+use super::campaign::Campaign;
 use super::history::{batch, bulk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::Map;
 use crate::medium::Sim;
-use crate::node::{IndexKind, WordNode};
+use crate::node::{ByteLeaf, IndexKind, WordNode};
 use crate::pool::Pool;
 use crate::tree::{PTree, Report};
 
@@ -34,33 +36,58 @@ pub(super) trait AnyTree {
     fn check(&self) -> Report;
 }
 
-type Open = fn(&Pool<Sim>, IndexKind) -> Result<Box<dyn AnyTree>>;
+type Open = fn(&Pool<Sim>, &TreeType) -> Result<Box<dyn AnyTree>>;
 
 /// A kind of tree. The rest of the checker does not know its types, so it is compiled once.
 #[derive(Clone, Copy)]
-pub(super) struct TreeType {
+pub struct TreeType {
     /// How many entries fit into a leaf.
     pub(super) slots: u64,
     open: Open,
     index: IndexKind,
+    keys: KeyShape,
+}
+
+/// A layout of leaves of which the checker makes trees.
+pub trait Crashed {
+    /// The kind of tree with these leaves.
+    #[doc(hidden)]
+    fn tree_type(index: IndexKind, values: Values, keys: KeyShape) -> TreeType;
+}
+
+impl<N: WordNode> Crashed for N {
+    fn tree_type(index: IndexKind, values: Values, keys: KeyShape) -> TreeType {
+        let open: Open = match values {
+            Values::Numbers => |pool, tree| Ok(Box::new(pool.tree_with::<N>(TREE, tree.index)?)),
+            Values::Records => |pool, tree| Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(TREE, tree.index)?)),
+        };
+        TreeType { slots: N::SLOTS as u64, open, index, keys }
+    }
+}
+
+impl<const SLOTS: usize> Crashed for ByteLeaf<SLOTS> {
+    fn tree_type(index: IndexKind, values: Values, keys: KeyShape) -> TreeType {
+        let open: Open = match values {
+            Values::Numbers => |pool, tree| {
+                Ok(Box::new(Shaped::<u64, SLOTS> { map: pool.map_with(TREE, tree.index)?, shape: tree.keys }))
+            },
+            Values::Records => |pool, tree| {
+                Ok(Box::new(Shaped::<Vec<u8>, SLOTS> { map: pool.map_with(TREE, tree.index)?, shape: tree.keys }))
+            },
+        };
+        TreeType { slots: SLOTS as u64, open, index, keys }
+    }
 }
 
 impl TreeType {
-    pub(super) fn of<N: WordNode>(index: IndexKind, values: Values) -> Self {
-        let open = match values {
-            Values::Numbers => {
-                |pool: &Pool<Sim>, index| Ok(Box::new(pool.tree_with::<N>(TREE, index)?) as Box<dyn AnyTree>)
-            }
-            Values::Records => |pool: &Pool<Sim>, index| {
-                Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(TREE, index)?) as Box<dyn AnyTree>)
-            },
-        };
-        Self { slots: N::SLOTS as u64, open, index }
+    /// The kind of tree that a campaign is about.
+    pub(super) fn of<N: Crashed>(campaign: &Campaign) -> Self {
+        N::tree_type(campaign.index, campaign.values, campaign.keys)
     }
 
     /// Opens the tree, or creates it.
     pub(super) fn open(&self, pool: &Pool<Sim>) -> Result<Box<dyn AnyTree>> {
-        (self.open)(pool, self.index)
+        (self.open)(pool, self)
     }
 }
 
@@ -99,8 +126,13 @@ impl<N: WordNode> AnyTree for PTree<N, Sim> {
     }
 }
 
+/// The error for bytes that are not whole.
+pub(super) fn torn() -> Error {
+    Error::new("simulated", ErrorKind::Corrupt { at: 0, invariant: "V2: a torn record" })
+}
+
 /// A record for a number: of different classes, of several lines, or with segments of its own.
-fn record(value: u64) -> Vec<u8> {
+pub(super) fn record(value: u64) -> Vec<u8> {
     const LENGTHS: [usize; 5] = [8, 24, 60, 200, 2600];
     let len = LENGTHS[(value % LENGTHS.len() as u64) as usize];
     let mut bytes = value.to_le_bytes().repeat(len.div_ceil(8));
@@ -109,9 +141,8 @@ fn record(value: u64) -> Vec<u8> {
 }
 
 /// The number of a record; an error for bytes that are not such a record.
-fn number(record_found: &[u8]) -> Result<u64> {
+pub(super) fn number(record_found: &[u8]) -> Result<u64> {
     let value = record_found.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-    let torn = || Error::new("simulated", ErrorKind::Corrupt { at: 0, invariant: "V2: a torn record" });
     value.filter(|&value| record(value) == record_found).ok_or_else(torn)
 }
 

@@ -14,7 +14,7 @@ macro_rules! layouts {
             [Circular<4>: Circular<4> Circular<8> Circular<16> Circular<32> Circular<64> Circular<128> Circular<256>
                 Circular<512>]
             [OneLine<39>: OneLine<7> OneLine<39>]
-            [ByteLeaf<36>: ByteLeaf<8> ByteLeaf<36>]
+            [ByteLeaf<36>: ByteLeaf<4> ByteLeaf<8> ByteLeaf<36>]
             [Sentinel<Linear<4>>: Sentinel<Linear<64>>]
             [Sentinel<Circular<4>>: Sentinel<Circular<64>>]
             [Fingerprinted<Linear<4>>: Fingerprinted<Linear<64>>]

@@ -1,9 +1,9 @@
 //! Every crash state, at the smallest node sizes.
 
-use bristlecone::crash::{Campaign, History, Outcome, Values};
+use bristlecone::crash::{Campaign, Crashed, History, KeyShape, Outcome, Values};
 use bristlecone::medium::Model;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
-use bristlecone::{IndexKind, OneLine, WordNode};
+use bristlecone::{ByteLeaf, IndexKind, OneLine, WordNode};
 
 /// States per crash point, for kinds with very many states: a record of twenty lines may be torn in a million ways.
 const LIMIT: usize = 500;
@@ -43,9 +43,9 @@ fn random_records<N: WordNode>(index: IndexKind, model: Model, count: usize) {
 }
 
 /// What is done to pools and to whole trees: each is cut at every point, and where it is killed, so is what comes next.
-fn of_pools<N: WordNode>(index: IndexKind, values: Values) {
+fn of_pools<N: Crashed>(slots: u64, index: IndexKind, values: Values) {
     let mut histories = Vec::new();
-    for n in [0, 1, N::SLOTS as u64 + 1] {
+    for n in [0, 1, slots + 1] {
         let fill: String = (1..=n).map(|key| format!("i{}={key} ", 2 * key)).collect();
         histories.extend(["drop", "anew", "powerloss", "cutextent"].map(|last| format!("{fill}{last}")));
         for events in [0, 1, 2, 3, 5, 8, 13, 21] {
@@ -65,9 +65,23 @@ fn of_pools<N: WordNode>(index: IndexKind, values: Values) {
 
 #[test]
 fn histories_of_pools() {
-    of_pools::<OneLine<7>>(IndexKind::Volatile, Values::Numbers);
-    of_pools::<OneLine<7>>(IndexKind::Flat, Values::Records);
-    of_pools::<Circular<4>>(IndexKind::Persistent, Values::Numbers);
+    of_pools::<OneLine<7>>(7, IndexKind::Volatile, Values::Numbers);
+    of_pools::<OneLine<7>>(7, IndexKind::Flat, Values::Records);
+    of_pools::<Circular<4>>(4, IndexKind::Persistent, Values::Numbers);
+    of_pools::<ByteLeaf<4>>(4, IndexKind::Volatile, Values::Numbers);
+}
+
+#[test]
+fn random_histories_of_byte_strings() {
+    for keys in [KeyShape::Bytes, KeyShape::Long, KeyShape::Zeros] {
+        for (model, values) in
+            [(Model::Tso, Values::Numbers), (Model::Weak, Values::Numbers), (Model::Weak, Values::Records)]
+        {
+            let mut campaign = Campaign::new(model);
+            (campaign.keys, campaign.values, campaign.limit) = (keys, values, LIMIT);
+            clean(&campaign.random::<ByteLeaf<4>>(60, 40, |_, _| ()));
+        }
+    }
 }
 
 #[test]

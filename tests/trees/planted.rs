@@ -5,10 +5,10 @@
 //! `docs/persist-audit.md`; `BRISTLECONE_WRITE=1` writes the page.
 
 use crate::crash::clean;
-use bristlecone::crash::{Campaign, Control, ControlKind, History, Values};
+use bristlecone::crash::{Campaign, Control, ControlKind, Crashed, History, Values};
 use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
-use bristlecone::{IndexKind, OneLine, WordNode};
+use bristlecone::{ByteLeaf, IndexKind, OneLine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -120,6 +120,14 @@ fn brief_histories() -> Vec<String> {
     histories
 }
 
+/// Splits in the middle of a leaf of four byte strings. Then what has moved is removed, and its record may be used again:
+/// a slot that was left behind must not come back.
+fn moved_and_removed() -> Vec<String> {
+    let splits = ["i2=1 i4=2 i6=0 i8=1 i7=2", "i2=1 i4=2 i6=0 i8=1 i5=2", "i2=1 i4=2 i6=0 i8=1 i3=2"];
+    let ends = ["r8", "r8 i20=5", "r8 i1=5", "r6 r8", "i8=3", "i8=3 i1=4"];
+    splits.iter().flat_map(|split| ends.map(|end| format!("{split} {end}"))).collect()
+}
+
 /// A bug that need not be found, and why.
 type Needless = (ControlKind, Step, &'static str);
 
@@ -158,7 +166,7 @@ struct Tree {
 }
 
 /// Plants bugs in all steps of these histories.
-fn everywhere<N: WordNode>(index: IndexKind, model: Model, values: Values, histories: &[String]) -> Vec<Control> {
+fn everywhere<N: Crashed>(index: IndexKind, model: Model, values: Values, histories: &[String]) -> Vec<Control> {
     let mut campaign = Campaign::new(model);
     (campaign.index, campaign.values, campaign.depth) = (index, values, 0);
     planted::<N>(campaign, histories)
@@ -166,7 +174,11 @@ fn everywhere<N: WordNode>(index: IndexKind, model: Model, values: Values, histo
 
 /// Plants bugs in the steps of a layout, in changes of chains, and, with a depth of 1, in steps that only recoveries
 /// pass. The other steps are common to all layouts, and their bugs are found with other trees.
-fn in_layout<N: WordNode>(model: Model, depth: u32) -> Vec<Control> {
+fn in_layout<N: Crashed>(model: Model, depth: u32) -> Vec<Control> {
+    in_layout_after::<N>(model, depth, &brief_histories())
+}
+
+fn in_layout_after<N: Crashed>(model: Model, depth: u32, histories: &[String]) -> Vec<Control> {
     let mut campaign = Campaign::new(model);
     let common = [
         "Creating a pool, and its superblock",
@@ -176,10 +188,10 @@ fn in_layout<N: WordNode>(model: Model, depth: u32) -> Vec<Control> {
     ];
     campaign.steps = Step::ALL.iter().copied().filter(|step| !common.contains(&step.protocol())).collect();
     campaign.depth = depth;
-    planted::<N>(campaign, &brief_histories())
+    planted::<N>(campaign, histories)
 }
 
-fn planted<N: WordNode>(mut campaign: Campaign, histories: &[String]) -> Vec<Control> {
+fn planted<N: Crashed>(mut campaign: Campaign, histories: &[String]) -> Vec<Control> {
     campaign.limit = LIMIT;
     let histories: Vec<History> = histories.iter().map(|text| text.parse().expect("a history")).collect();
     // A history that fails without a bug would reveal nothing.
@@ -240,6 +252,9 @@ trees! {
         everywhere::<Circular<8>>(IndexKind::Volatile, model, Values::Records, &histories)
     }, &[];
     in_repairs: "Circular (recoveries)", |model| in_layout::<Circular<8>>(model, 1), &[];
+    in_bytes: "Bytes", |model| {
+        in_layout_after::<ByteLeaf<4>>(model, 1, &[brief_histories(), moved_and_removed()].concat())
+    }, &[];
     in_crab: "CowSip", |model| in_layout::<CowSip<8>>(model, 1), &[
         (ControlKind::Flush, Step::BlockNote, COST),
         (ControlKind::Fence, Step::BlockNote, COST),

@@ -23,9 +23,11 @@
 mod circ_tree;
 mod crab_tree;
 
+use super::byte_keys::KeyShape;
 use super::explore::next_path;
 use super::history::{History, Op};
 use super::pending::Pending;
+use super::tree_type::Crashed;
 use super::tree_type::{TreeType, Values};
 use super::verify::{self, Allowed, Run};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
@@ -60,7 +62,7 @@ fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
 }
 
 fn numbers<N: WordNode>(index: IndexKind) -> TreeType {
-    TreeType::of::<N>(index, Values::Numbers)
+    N::tree_type(index, Values::Numbers, KeyShape::Bytes)
 }
 
 /// The insertion of one entry.

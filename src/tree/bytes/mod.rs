@@ -8,7 +8,7 @@ mod values;
 use super::walk::Leaves;
 use super::{TreeNode, TreeState};
 use crate::chain::Locked;
-use crate::error::{Broken, Fault};
+use crate::error::{Broken, ErrorKind, Fault};
 use crate::index::Strings;
 use crate::index::built_volatile;
 use crate::medium::Medium;
@@ -22,11 +22,11 @@ use std::sync::Arc;
 impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
     type Directory<M: Medium> = ByteDirectory<M>;
 
-    fn directory<M: Medium>(
-        pool: &Arc<PoolState<M>>,
-        root: Root,
-        _index: IndexKind,
-    ) -> Result<ByteDirectory<M>, Fault> {
+    fn directory<M: Medium>(pool: &Arc<PoolState<M>>, root: Root, index: IndexKind) -> Result<ByteDirectory<M>, Fault> {
+        if index != IndexKind::Volatile {
+            let what = "a tree of byte strings has a volatile index; the number of the index must be that one's";
+            return Err(ErrorKind::InvalidOption { what, given: index as u64 }.into());
+        }
         ByteDirectory::new::<SLOTS>(pool, root).map_err(Fault::address_space)
     }
 
