@@ -18,7 +18,10 @@ impl Key for String {
 
     #[inline]
     fn decode(bytes: &[u8]) -> Self {
-        Self::from_utf8_lossy(bytes).into_owned()
+        match str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => Self::from_utf8_lossy(bytes).into_owned(),
+        }
     }
 }
 

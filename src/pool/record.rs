@@ -15,8 +15,6 @@ pub(super) const BYTES_MAX: u64 = RECORD_MAX + (1 << 17);
 pub(crate) const HEADER: u64 = 8;
 const SMALLEST: u64 = 32;
 
-/// The number of words that are copied at a time.
-const PIECE: usize = 32;
 /// The size in bytes of the stack buffer of a reader.
 pub(super) const SHORT: u64 = 128;
 
@@ -107,21 +105,24 @@ impl<M: Medium> RecordReader<'_, M> {
     }
 
     /// Copies bytes of the record at `at`, from the byte `from` on. The record has as many.
-    pub(crate) fn copy(self, at: u64, from: u64, mut out: &mut [u8]) {
-        let mut words = [[0; 8]; PIECE];
+    #[inline]
+    pub(crate) fn copy(self, at: u64, from: u64, out: &mut [u8]) {
         // The pool is read in whole words.
-        let mut skip = (from % 8) as usize;
+        let skip = (from % 8) as usize;
         let mut next = at + HEADER + from - skip as u64;
-        while !out.is_empty() {
-            let count = (skip + out.len()).div_ceil(8).min(PIECE);
-            for (i, word) in words[..count].iter_mut().enumerate() {
-                *word = self.m.load(next + i as u64 * 8).to_ne_bytes();
-            }
-            let copied = (count * 8 - skip).min(out.len());
-            let (now, later) = out.split_at_mut(copied);
-            now.copy_from_slice(&words.as_flattened()[skip..skip + copied]);
-            next += count as u64 * 8;
-            (skip, out) = (0, later);
+        let mut word = || {
+            let word = self.m.load(next).to_ne_bytes();
+            next += 8;
+            word
+        };
+        let (first, rest) = out.split_at_mut(out.len().min((8 - skip) % 8));
+        if !first.is_empty() {
+            first.copy_from_slice(&word()[skip..skip + first.len()]);
+        }
+        let (whole, last) = rest.as_chunks_mut::<8>();
+        whole.iter_mut().for_each(|bytes| *bytes = word());
+        if !last.is_empty() {
+            last.copy_from_slice(&word()[..last.len()]);
         }
     }
 

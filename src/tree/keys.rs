@@ -52,6 +52,9 @@ pub trait TreeKeys: Keys {
         edges: &mut Self::Edges,
     );
 
+    /// Prefetches the records of entries, if keys are in them.
+    fn prefetch_entries<M: Medium>(pool: Self::Access<'_, M>, entries: &[Entry]);
+
     /// What is left of an interval once its first leaf was read.
     fn beyond(unread: Self::Unread, edges: &Self::Edges) -> Option<Self::Unread>;
 
@@ -135,6 +138,9 @@ impl TreeKeys for Words {
     fn note_edges<M: Medium>(_m: &M, _at: u64, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
         *edges = (range.low(), range.high().wrapping_sub(1));
     }
+
+    #[inline(always)]
+    fn prefetch_entries<M: Medium>(_m: &M, _entries: &[Entry]) {}
 
     #[inline(always)]
     fn beyond((_, to): (u64, u64), &(_, last): &(u64, u64)) -> Option<(u64, u64)> {

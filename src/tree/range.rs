@@ -155,6 +155,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         if place.is_none() {
             ready.rest = 0..0;
         }
+        N::Keys::prefetch_entries::<M>(leaves.access(), &ready.entries[ready.rest.clone()]);
         place
     }
 

@@ -132,15 +132,19 @@ impl<M: Medium> ReadEntry for RecordReader<'_, M> {
         if len != key.len() as u64 {
             return false;
         }
-        let mut piece = [0; 64];
-        for (i, wanted) in key.chunks(piece.len()).enumerate() {
-            let found = &mut piece[..wanted.len()];
-            self.copy(at, from + (i * 64) as u64, found);
-            if found != wanted {
-                return false;
-            }
-        }
-        true
+        // Whole words of the pool are compared. The first one begins with the length.
+        let (first, rest) = key.split_at(key.len().min(8 - from as usize));
+        let (whole, last) = rest.as_chunks::<8>();
+        let mut next = at + HEADER;
+        let mut word = || {
+            let word = self.m.load(next);
+            next += 8;
+            word
+        };
+        let starts = |word: u64, skip: usize, bytes: &[u8]| word.to_ne_bytes()[skip..skip + bytes.len()] == *bytes;
+        starts(word(), from as usize, first)
+            && whole.iter().all(|bytes| word() == u64::from_ne_bytes(*bytes))
+            && (last.is_empty() || starts(word(), 0, last))
     }
 
     fn order_to(self, at: u64, key: &[u8]) -> Ordering {

@@ -3,7 +3,7 @@
 use crate::byte_key::{ByteKey, common_prefix};
 use crate::codec::KEY_MAX;
 use crate::medium::Medium;
-use crate::node::{ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, record_of};
+use crate::node::{ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, ReadEntry, record_of};
 use crate::tree::keys::TreeKeys;
 
 /// Greater than every key.
@@ -68,6 +68,10 @@ impl TreeKeys for ByteStrings {
         } else {
             edges.high = None;
         }
+    }
+
+    fn prefetch_entries<M: Medium>(pool: Self::Access<'_, M>, entries: &[Entry]) {
+        entries.iter().for_each(|entry| pool.records().prefetch(record_of(entry.1)));
     }
 
     fn beyond(mut unread: Unread, edges: &Edges) -> Option<Unread> {
