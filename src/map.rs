@@ -24,8 +24,10 @@ type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 
 /// An ordered map from `K` to `V` that outlives crashes.
 ///
-/// A key is of any type with an order-preserving encoding in eight bytes ([`Key`]). A value of at most eight bytes lies
-/// in its slot. A text or byte string (`String`, `Vec<u8>`, up to 1 GiB) lies in a record of the same pool ([`Value`]).
+/// A key is of any type with an order-preserving encoding ([`Key`]): integers, texts, byte strings of up to 65,536 bytes,
+/// and tuples of them. Keys of up to eight bytes lie in the slots of leaves, and so do their values of up to eight bytes.
+/// All others lie in records of the same pool: texts and byte strings (`String`, `Vec<u8>`, up to 1 GiB) as values
+/// ([`Value`]), and longer keys together with their values.
 ///
 /// # Crash consistency
 ///

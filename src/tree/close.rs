@@ -15,8 +15,9 @@ use super::keys::TreeKeys;
 use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::Fault;
-use crate::index::{Source, Top};
+use crate::index::{Source, Top, image_of};
 use crate::medium::{Medium, Step};
+use crate::node::Keys;
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::format::crc;
@@ -48,12 +49,21 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             words.push(free.len() as u64);
             words.extend(free);
         }
-        let (image, Top { nodes, height, len }) = self.directory.image();
+        let (image, Top { nodes, height, len }) = self.whole_image();
         words.extend([nodes, height, len]);
         let head = words.len();
         words[0] = head as u64;
         words.extend(image);
         (words, head)
+    }
+
+    /// An image of the index. It has no leaves if the index may not know all of them, where a later search relies on that.
+    fn whole_image(&self) -> (Vec<u64>, Top) {
+        let (image, top) = self.directory.image();
+        let segments = &self.pool.segments;
+        let in_use = |blocks: &Blocks| blocks.total(segments) - blocks.free().len() as u64;
+        let leaves: u64 = self.leaves.blocks().iter().map(in_use).sum();
+        if N::Keys::MARKS_LAG && top.len != leaves { image_of(Vec::new()) } else { (image, top) }
     }
 
     /// Gives back the extent of a close record that was read and that the root entry, durably, no longer names.
