@@ -164,10 +164,13 @@ fn text(figures: &Figures) -> String {
     } else {
         let width =
             figures.trees.iter().map(|tree| out::shown(&tree.info.name).chars().count()).max().unwrap_or(0).max(4);
+        let kinds = |tree: &Tree| format!("{} -> {}", tree.info.keys, tree.info.values);
+        let kinds_width = figures.trees.iter().map(|tree| kinds(tree).len()).max().unwrap_or(0).max(12);
         let name = |name: &str| format!("{:width$}", out::shown(name));
         lines.push(format!(
-            "  {}  layout         index       kinds         {:>13}  {:>11}  height   fill       bytes",
+            "  {}  layout         index       {:kinds_width$}  {:>13}  {:>11}  height   fill       bytes",
             name("tree"),
+            "kinds",
             "keys",
             "leaves"
         ));
@@ -175,11 +178,11 @@ fn text(figures: &Figures) -> String {
             let dash = || "-".to_owned();
             let (info, found) = (&tree.info, tree.sound());
             lines.push(format!(
-                "  {}  {:13}  {:10}  {:12}  {:>13}  {:>11}  {:>6}  {:>5}  {:>10}",
+                "  {}  {:13}  {:10}  {:kinds_width$}  {:>13}  {:>11}  {:>6}  {:>5}  {:>10}",
                 name(&info.name),
                 info.layout,
                 info.index,
-                format!("{} -> {}", info.keys, info.values),
+                kinds(tree),
                 found.map_or_else(dash, |found| out::count(found.entries)),
                 found.map_or_else(dash, |found| out::count(found.leaves)),
                 found.map_or_else(dash, |found| out::count(found.height)),
