@@ -10,13 +10,23 @@ use crate::data::Data;
 use crate::trees::{Any, options, zeroed};
 use bristlecone::crash::History;
 use bristlecone::{Error, ErrorKind, IndexKind, Map, OneLine};
-use lines::{Bad, LONGEST, Lines};
+use keys::{Key, KeyKind};
+use lines::{Bad, Lines};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
-#[allow(dead_code, reason = "`load` itself uses all of it")]
+#[allow(dead_code, reason = "the command line uses all of it")]
+#[path = "../../src/bin/bristlecone/escape.rs"]
+mod escape;
+#[allow(dead_code, reason = "the command line uses all of it")]
+#[path = "../../src/bin/bristlecone/keys.rs"]
+mod keys;
+#[allow(dead_code, reason = "the command line uses all of it")]
 #[path = "../../src/bin/bristlecone/lines.rs"]
 mod lines;
+
+/// Longer than any line.
+const LONGEST: u64 = 1 << 30;
 
 /// The meaning of a line, parsed in a different way from `load`.
 fn meaning(line: &[u8]) -> Option<(u64, &[u8])> {
@@ -46,8 +56,13 @@ pub fn run(data: &[u8]) {
         let whole = expected.next().unwrap();
         let line = whole.strip_suffix(b"\n").unwrap_or(whole);
         let meant = meaning(line).filter(|_| (line.len() as u64) < longest);
-        match lines.entry() {
+        let entry = lines.line().and_then(|line| {
+            round_trips(line);
+            lines::plain(line, KeyKind::U64)
+        });
+        match entry {
             Ok((key, value)) => {
+                let Key::Number(key) = key else { panic!("{key} is no number") };
                 assert_eq!(meant, Some((key, value)));
                 match map.insert(key, value) {
                     Ok(was_there) => assert_eq!(model.insert(key, value.to_vec()).is_some(), was_there),
@@ -68,6 +83,27 @@ pub fn run(data: &[u8]) {
     assert!(map.iter().map(Result::unwrap).eq(model));
 }
 
+/// What is read from a line with escapes is written as a line that means the same. Any bytes can be written so.
+fn round_trips(line: &[u8]) {
+    for keys in KeyKind::ALL {
+        match lines::escaped(line, keys) {
+            Ok((key, value)) => {
+                let (mut typed, mut again) = (Vec::new(), Vec::new());
+                key.write(&mut typed).unwrap();
+                escape::write(&typed, &mut again).unwrap();
+                again.push(b'\t');
+                escape::write(&value, &mut again).unwrap();
+                let (key_again, value_again) = lines::escaped(&again, keys).unwrap();
+                assert_eq!((key_again, value_again), (key, value));
+            }
+            Err(bad) => assert!(!bad.to_string().contains(['\n', '\u{1b}']), "a message of one line, without controls"),
+        }
+    }
+    let mut written = Vec::new();
+    escape::write(line, &mut written).unwrap();
+    assert_eq!(&*escape::read(&written).unwrap(), line);
+}
+
 /// A history that can be parsed must print as text that parses to the same history.
 fn history(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
@@ -78,13 +114,14 @@ fn history(text: &[u8]) {
 }
 
 pub fn seeds() -> Seeds {
-    let texts: [(&str, u8, &[u8]); 9] = [
+    let texts: [(&str, u8, &[u8]); 10] = [
         ("lines", 31, b"1\tone\n2\ttwo\n1\tuno\n18446744073709551615\t\n"),
         ("no-end", 31, b"7\tseven"),
         ("bad", 31, b"\n\t\n+1\ta\n0x7\tb\n18446744073709551616\tc\n1 d\n\xff\te\n00\tf\n"),
         ("bytes", 31, b"1\t\xff\x00\t\r\n3\t\n"),
         ("long", 4, b"1\t345678\n1\t3456\n1\t34567\n12345678\n2\t"),
         ("long-no-end", 0, b"1\t2\n1\t345678"),
+        ("escapes", 31, b"a\\tb\\n\\x00\t\\xff\\\\\\r\n00ff\t\\q\n\\x4\t\\\n"),
         ("history", 128, b"i5=1 i7=2 r5 reopen load9 batch3 clear crash7 i18446744073709551615=0"),
         ("no-history", 128, b"i5 r loadx batch-1 crash"),
         ("no-operation", 128, "i1=2 \u{2003} r1 \u{e9}".as_bytes()),

@@ -1,6 +1,7 @@
 //! The command line, run as a user runs it.
 #![cfg(feature = "cli")]
 
+mod keys;
 mod pools;
 mod ran;
 mod scratch;

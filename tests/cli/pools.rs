@@ -105,6 +105,8 @@ fn an_output_that_fails_is_named() {
         &["load", pool, data, "--ack"],
         &["get", pool, "1"],
         &["scan", pool],
+        &["dump", pool],
+        &["dump", pool, "--json"],
         &["stat", pool],
         &["stat", pool, "--json"],
         &["check", pool],

@@ -1,7 +1,9 @@
 //! `del`: remove one key.
 
+use crate::keys::Key;
 use crate::out::Outcome;
-use crate::trees::TreeArgs;
+use crate::place::{TreeArgs, key};
+use crate::trees::Tree;
 use std::process::ExitCode;
 
 /// Remove a key; exit 1 if it is not there
@@ -9,14 +11,12 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     #[command(flatten)]
     place: TreeArgs,
-    /// The key, a decimal number
-    key: u64,
+    /// The key
+    key: String,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let key = args.key;
-    if args.place.changing(|tree| Ok(tree.remove(key)?))? {
-        return Ok(ExitCode::SUCCESS);
-    }
-    Err(format!("{}: key {key} is not in tree '{}'", args.place.pool.display(), args.place.tree).into())
+    let remove = |tree: &dyn Tree, key: Key| if tree.remove(&key)? { Ok(()) } else { Err(args.place.missing(&key)) };
+    args.place.changing(|keys| key(&args.key, keys), remove)?;
+    Ok(ExitCode::SUCCESS)
 }

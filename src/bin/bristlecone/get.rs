@@ -1,7 +1,7 @@
 //! `get`: the value of one key.
 
 use crate::out::{self, Outcome};
-use crate::trees::TreeArgs;
+use crate::place::{TreeArgs, key};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -10,15 +10,19 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     #[command(flatten)]
     place: TreeArgs,
-    /// The key, a decimal number
-    key: u64,
+    /// The key
+    key: String,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let key = args.key;
-    let Some(mut value) = args.place.reading(|tree| Ok(tree.get(key)?))? else {
-        return Err(format!("{}: key {key} is not in tree '{}'", args.place.pool.display(), args.place.tree).into());
-    };
+    let value = args.place.reading(
+        |keys| key(&args.key, keys),
+        |tree, key| match tree.get(&key)? {
+            Some(value) => Ok(value),
+            None => Err(args.place.missing(&key)),
+        },
+    );
+    let mut value = value?;
     value.push(b'\n');
     out::written(io::stdout().lock().write_all(&value))?;
     Ok(ExitCode::SUCCESS)

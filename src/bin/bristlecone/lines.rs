@@ -1,18 +1,19 @@
 //! `key<TAB>value` lines, as `load` reads them. The fuzz target `load` uses this file, too.
 
+use super::escape::{self, BadEscape};
+use super::keys::{BadKey, Key, KeyKind};
 use bristlecone::Error;
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufRead, Read};
-
-/// The longest line that is read: a key, a tab, the longest record, and the end of the line.
-pub(crate) const LONGEST: u64 = 32 + (1 << 30);
 
 /// What is wrong with a line.
 #[derive(Debug)]
 pub(crate) enum Bad {
     NoTab,
-    NotANumber(String),
-    TooGreat(String),
+    Key(BadKey),
+    Escape(BadEscape),
+    NotAnEntry(String),
     NotANumberAsValue,
     TooLong(u64),
     Refused(Error),
@@ -22,8 +23,9 @@ impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoTab => write!(f, "no tab between key and value"),
-            Self::NotANumber(key) => write!(f, "the key '{key}' is not a decimal number"),
-            Self::TooGreat(key) => write!(f, "the key {key} is greater than {}", u64::MAX),
+            Self::Key(bad) => write!(f, "{bad}"),
+            Self::Escape(bad) => write!(f, "{bad}"),
+            Self::NotAnEntry(what) => write!(f, "no entry in JSON: {what}"),
             Self::NotANumberAsValue => write!(f, "the tree holds numbers and the value is none"),
             Self::TooLong(longest) => write!(f, "longer than {longest} bytes"),
             Self::Refused(error) => write!(f, "{error}"),
@@ -31,17 +33,23 @@ impl fmt::Display for Bad {
     }
 }
 
-/// The key and the value of a line.
-fn split(line: &[u8]) -> Result<(u64, &[u8]), Bad> {
+/// What is before and behind the first tab of a line.
+fn split(line: &[u8]) -> Result<(&[u8], &[u8]), Bad> {
     let tab = line.iter().position(|&byte| byte == b'\t').ok_or(Bad::NoTab)?;
-    let (key, value) = (&line[..tab], &line[tab + 1..]);
-    let shown = || String::from_utf8_lossy(&key[..key.len().min(40)]).escape_debug().to_string();
-    if key.is_empty() || !key.iter().all(u8::is_ascii_digit) {
-        return Err(Bad::NotANumber(shown()));
-    }
-    let text = std::str::from_utf8(key).map_err(|_| Bad::NotANumber(shown()))?;
-    let key = text.parse().map_err(|_| Bad::TooGreat(shown()))?;
-    Ok((key, value))
+    Ok((&line[..tab], &line[tab + 1..]))
+}
+
+/// The key and the value of a line that holds them as they are.
+pub(crate) fn plain(line: &[u8], keys: KeyKind) -> Result<(Key, &[u8]), Bad> {
+    let (key, value) = split(line)?;
+    Ok((keys.parse(key).map_err(Bad::Key)?, value))
+}
+
+/// The key and the value of a line with escapes.
+pub(crate) fn escaped(line: &[u8], keys: KeyKind) -> Result<(Key, Cow<'_, [u8]>), Bad> {
+    let (key, value) = split(line)?;
+    let key = keys.parse(&escape::read(key).map_err(Bad::Escape)?).map_err(Bad::Key)?;
+    Ok((key, escape::read(value).map_err(Bad::Escape)?))
 }
 
 /// Reads lines and numbers them; no line takes more memory than allowed.
@@ -81,9 +89,9 @@ impl Lines {
         self.line.len() as u64 == self.longest
     }
 
-    /// The key and the value of the line that was read last.
-    pub(crate) fn entry(&self) -> Result<(u64, &[u8]), Bad> {
-        if self.is_cut() { Err(Bad::TooLong(self.longest)) } else { split(&self.line) }
+    /// The line that was read last, without its end.
+    pub(crate) fn line(&self) -> Result<&[u8], Bad> {
+        if self.is_cut() { Err(Bad::TooLong(self.longest)) } else { Ok(&self.line) }
     }
 }
 
@@ -92,14 +100,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_number_a_tab_and_any_bytes() {
-        assert_eq!(split(b"7\ta\tb\xff").unwrap(), (7, &b"a\tb\xff"[..]));
-        assert_eq!(split(b"18446744073709551615\t").unwrap(), (u64::MAX, &b""[..]));
+    fn a_line_is_a_key_a_tab_and_any_bytes() {
+        let plain = |line| plain(line, KeyKind::U64).unwrap();
+        assert_eq!(plain(b"7\ta\tb\xff"), (Key::Number(7), &b"a\tb\xff"[..]));
+        assert_eq!(plain(b"18446744073709551615\t"), (Key::Number(u64::MAX), &b""[..]));
+        let (key, value) = super::plain(b"a\\tb\t\\n", KeyKind::Text).unwrap();
+        assert_eq!((key, value), (Key::Text("a\\tb".to_owned()), &b"\\n"[..]));
+        let (key, value) = escaped(b"a\\tb\t\\n\t\xff", KeyKind::Text).unwrap();
+        assert_eq!((key, &*value), (Key::Text("a\tb".to_owned()), &b"\n\t\xff"[..]));
     }
 
     #[test]
     fn what_is_wrong_with_a_line_is_told() {
-        let wrong = |line: &[u8]| split(line).unwrap_err().to_string();
+        let wrong = |line: &[u8]| plain(line, KeyKind::U64).unwrap_err().to_string();
         assert_eq!(wrong(b""), "no tab between key and value");
         assert_eq!(wrong(b"7 a"), "no tab between key and value");
         assert_eq!(wrong(b"\ta"), "the key '' is not a decimal number");
@@ -109,6 +122,11 @@ mod tests {
             wrong(b"18446744073709551616\ta"),
             "the key 18446744073709551616 is greater than 18446744073709551615"
         );
+        let wrong = |line: &[u8]| escaped(line, KeyKind::Text).unwrap_err().to_string();
+        assert_eq!(wrong(b"a\\tb"), "no tab between key and value");
+        assert!(wrong(b"a\\qb\tc").starts_with("'\\qb' is no escape"));
+        assert!(wrong(b"a\tb\\").starts_with("'\\' is no escape"));
+        assert_eq!(wrong(b"\\xff\tb"), "the key '\u{fffd}' is not UTF-8, and so no text");
     }
 
     #[test]
@@ -116,9 +134,11 @@ mod tests {
         let mut lines = Lines::new(Box::new(&b"1\ta\n12345678\n1234567\n2\tb\n12345678901234567890"[..]), 8);
         let mut told = Vec::new();
         while lines.advance().unwrap() {
-            told.push((lines.number, lines.entry().map(|(key, _)| key).map_err(|bad| bad.to_string())));
+            let key = lines.line().and_then(|line| plain(line, KeyKind::U64)).map(|(key, _)| key);
+            told.push((lines.number, key.map_err(|bad| bad.to_string())));
         }
+        let key = |number| Ok(Key::Number(number));
         let (long, no_tab) = (Err("longer than 8 bytes".to_owned()), Err("no tab between key and value".to_owned()));
-        assert_eq!(told, [(1, Ok(1)), (2, long.clone()), (3, no_tab), (4, Ok(2)), (5, long)]);
+        assert_eq!(told, [(1, key(1)), (2, long.clone()), (3, no_tab), (4, key(2)), (5, long)]);
     }
 }

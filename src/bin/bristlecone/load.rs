@@ -1,29 +1,36 @@
 //! `load`: reads the lines of a file into a tree.
 
-use crate::lines::{Bad, LONGEST, Lines};
+use crate::format::Format;
+use crate::keys::{Key, KeyKind};
+use crate::lines::{Bad, Lines};
 use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
+use crate::place::TreeArgs;
 use crate::shape::Shape;
-use crate::trees::{self, Tree, TreeArgs, Values};
+use crate::trees::{self, Kind, Tree, Values};
 use bristlecone::{Error, ErrorKind, Pool, TreeInfo};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 /// Load `key<TAB>value` lines into a tree, each durable before the next
 ///
-/// Keys are decimal numbers, values any bytes but a newline. A later line with the same key wins. Creates the pool and
-/// the tree if they are not there.
+/// Keys are decimal numbers, or what --key says; values are any bytes but a newline. A text has no tab and no newline
+/// either, unless --format is another one. A later line with the same key wins. Creates the pool and the tree if they are
+/// not there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     place: TreeArgs,
     /// The file, or - for the standard input
     file: PathBuf,
+    /// How each line holds an entry
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    format: Format,
     /// How a new tree's nodes are laid out [default: one_line]
     #[arg(long)]
     layout: Option<Layout>,
@@ -42,7 +49,7 @@ pub(crate) struct Args {
     /// Print each key as soon as its line is durable
     #[arg(long, conflicts_with = "json")]
     ack: bool,
-    /// Print one JSON object
+    /// Print the figures as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +79,7 @@ impl Args {
             let len = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
             (Box::new(BufReader::with_capacity(1 << 16, file)), len)
         };
-        Ok((Lines::new(input, LONGEST), len))
+        Ok((Lines::new(input, self.format.longest()), len))
     }
 
     fn pool(&self) -> Outcome<Pool> {
@@ -84,44 +91,56 @@ impl Args {
     }
 
     /// The kind of the tree, or of the tree to create.
-    fn kind(&self, there: Option<TreeInfo>) -> Outcome<(Shape, Values)> {
-        let there = there.map(|info| trees::kind(&info)).transpose()?;
-        let layout = self.layout.or(there.map(|(there, _)| there.layout)).unwrap_or(Layout::OneLine);
-        let usual = (Shape::usual(layout, Index::Volatile), Values::Bytes);
+    fn kind(&self, there: Option<&TreeInfo>) -> Outcome<Kind> {
+        let there = there.map(|info| self.place.kind(info)).transpose()?;
+        let keys = there.map(|there| there.keys).or(self.place.keys).unwrap_or(KeyKind::U64);
+        let values = there.map_or(Values::Bytes, |there| there.values);
+        let shape = if keys == KeyKind::U64 { Some(self.shape(there.and_then(|there| there.shape))?) } else { None };
+        if shape.is_none() && (self.layout.is_some() || self.node_bytes.is_some() || self.index.is_some()) {
+            let why = "--layout, --node-bytes and --index are for u64 keys: trees of other keys are of one kind";
+            return Err(Usage(why.to_owned()).into());
+        }
+        Ok(Kind { keys, values, shape })
+    }
+
+    /// The shape of the tree of numbers, or of that to create.
+    fn shape(&self, there: Option<Shape>) -> Outcome<Shape> {
+        let layout = self.layout.or(there.map(|there| there.layout)).unwrap_or(Layout::OneLine);
         if layout == Layout::OneLine && self.node_bytes.is_some() {
             let why = "one_line nodes have one size: --node-bytes goes with --layout linear or circular";
             return Err(Usage(why.to_owned()).into());
         }
-        let (found, values) = there.unwrap_or(usual);
+        let found = there.unwrap_or(Shape::usual(layout, Index::Volatile));
         let slots = self.node_bytes.unwrap_or(found.slots);
         let asked = Shape { layout, slots, index: self.index.unwrap_or(found.index) };
-        if there.is_some_and(|(there, _)| asked != there) {
+        if there.is_some_and(|there| asked != there) {
             let has = format!("{} {}", found.layout.name(), trees::nodes(found));
             let hint = "--layout, --node-bytes and --index are for new trees";
             return Err(format!("{}: tree '{}' has {has}; {hint}", self.place.pool.display(), self.place.tree).into());
         }
-        Ok((asked, values))
+        Ok(asked)
     }
 
-    fn load(&self, tree: &dyn Tree, lines: &mut Lines, bar: &ProgressBar) -> Outcome<Counts> {
+    fn load(&self, (tree, keys): (&dyn Tree, KeyKind), lines: &mut Lines, bar: &ProgressBar) -> Outcome<Counts> {
         let mut counts = Counts::default();
         let mut out = io::stdout().lock();
         let unread = |error: io::Error| format!("{}: {error}", self.name());
         while lines.advance().map_err(unread)? {
-            match put(tree, lines) {
+            match self.put((tree, keys), lines) {
                 Ok((key, was_there)) => {
                     counts.loaded += 1;
                     counts.replaced += u64::from(was_there);
                     if self.ack {
                         // The standard output is flushed after each line.
-                        let told = out::written(writeln!(out, "{key}"));
+                        let told = out::written(self.format.write_key(&key, &mut out));
                         told.map_err(|error| format!("{error}; {} lines are loaded", counts.loaded))?;
                     }
                 }
                 // A bad line. A pool that is full or damaged is another matter.
                 Err(bad) => {
-                    let is_line =
-                        !matches!(&bad, Bad::Refused(error) if !matches!(error.kind, ErrorKind::RecordTooLong { .. }));
+                    let is_too_long =
+                        |kind: &_| matches!(kind, ErrorKind::RecordTooLong { .. } | ErrorKind::KeyTooLong { .. });
+                    let is_line = !matches!(&bad, Bad::Refused(error) if !is_too_long(&error.kind));
                     let message = format!("{}:{}: {bad}", self.name(), lines.number);
                     if !(self.skip_bad && is_line) {
                         let hint = match bad {
@@ -144,15 +163,16 @@ impl Args {
         }
         Ok(counts)
     }
-}
 
-/// Puts the line that was read last; returns its key, and whether the key was there.
-fn put(tree: &dyn Tree, lines: &Lines) -> Result<(u64, bool), Bad> {
-    let (key, value) = lines.entry()?;
-    if !tree.accepts(value) {
-        return Err(Bad::NotANumberAsValue);
+    /// Puts the line that was read last; returns its key, and whether the key was there.
+    fn put(&self, (tree, keys): (&dyn Tree, KeyKind), lines: &Lines) -> Result<(Key, bool), Bad> {
+        let (key, value) = self.format.read(lines.line()?, keys)?;
+        if !tree.accepts(&value) {
+            return Err(Bad::NotANumberAsValue);
+        }
+        let was_there = tree.put(&key, &value).map_err(Bad::Refused)?;
+        Ok((key, was_there))
     }
-    tree.put(key, value).map(|was_there| (key, was_there)).map_err(Bad::Refused)
 }
 
 /// A progress bar on a terminal, nothing elsewhere.
@@ -173,11 +193,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         args.kind(None)?;
     }
     let pool = args.pool()?;
-    let kind = args.kind(trees::find(&pool, &args.place.tree)?)?;
+    let kind = args.kind(trees::find(&pool, &args.place.tree)?.as_ref())?;
     let tree = trees::open(&pool, &args.place.tree, kind)?;
     let bar = progress(len);
     let start = Instant::now();
-    let loaded = args.load(&*tree, &mut lines, &bar);
+    let loaded = args.load((&*tree, kind.keys), &mut lines, &bar);
     let took = start.elapsed();
     bar.finish_and_clear();
     let keys = tree.len();

@@ -1,7 +1,7 @@
 //! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
 //!
 //! There is one file per subcommand; each has its `Args` and a `run`. They share [`trees`] (the trees of a pool),
-//! [`subjects`] (the trees that the checkers run on), [`worker`] (the process that `tour` and `bench` kill). They also
+//! [`place`] (the options that name one), [`keys`] and [`format`] (how entries are read and shown), [`subjects`] (the trees that the checkers run on), [`worker`] (the process that `tour` and `bench` kill). They also
 //! share with the benchmarks [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types
 //! that are chosen at run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a
 //! worker is started, heard and killed).
@@ -11,13 +11,20 @@ mod check;
 mod common;
 mod crash;
 mod del;
+mod dump;
+mod escape;
+mod format;
 mod get;
 mod info;
+mod json_entry;
+mod keys;
 #[cfg(target_os = "linux")]
 mod kill;
 mod lin;
 mod lines;
 mod load;
+mod maps;
+mod place;
 mod put;
 mod scan;
 mod stat;
@@ -49,6 +56,7 @@ enum Command {
     Put(put::Args),
     Del(del::Args),
     Scan(scan::Args),
+    Dump(dump::Args),
     Stat(stat::Args),
     Check(check::Args),
     Info(info::Args),
@@ -69,6 +77,7 @@ fn run(command: Command) -> Outcome {
         Command::Put(args) => put::run(args),
         Command::Del(args) => del::run(args),
         Command::Scan(args) => scan::run(args),
+        Command::Dump(args) => dump::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
         Command::Info(args) => info::run(args),

@@ -1,7 +1,7 @@
 //! `put`: set one key.
 
 use crate::out::Outcome;
-use crate::trees::TreeArgs;
+use crate::place::{TreeArgs, key};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -10,8 +10,8 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     #[command(flatten)]
     place: TreeArgs,
-    /// The key, a decimal number
-    key: u64,
+    /// The key
+    key: String,
     /// The value: its bytes as they are, or a decimal number in a tree of numbers
     #[arg(allow_hyphen_values = true)]
     value: OsString,
@@ -19,11 +19,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let value = args.value.as_encoded_bytes();
-    args.place.changing(|tree| {
-        if !tree.accepts(value) {
-            return Err(format!("tree '{}' holds numbers: the value must be a decimal number", args.place.tree).into());
-        }
-        Ok(tree.put(args.key, value)?)
-    })?;
+    args.place.changing(
+        |keys| key(&args.key, keys),
+        |tree, key| {
+            if !tree.accepts(value) {
+                let why = "holds numbers: the value must be a decimal number";
+                return Err(format!("tree '{}' {why}", args.place.tree).into());
+            }
+            Ok(tree.put(&key, value)?)
+        },
+    )?;
     Ok(ExitCode::SUCCESS)
 }

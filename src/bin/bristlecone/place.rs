@@ -1,0 +1,120 @@
+//! The options that say which pool, which tree, and how its keys are written.
+
+use crate::keys::{Key, KeyKind};
+use crate::out::Outcome;
+use crate::parse::{self, Usage};
+use crate::trees::{self, Tree};
+use bristlecone::medium::{Mapped, Mapping};
+use bristlecone::{Error, ErrorKind, Pool, TreeInfo};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use std::error::Error as StdError;
+use std::path::PathBuf;
+
+impl ValueEnum for KeyKind {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Self::Text => "The text itself: `String` in the library",
+            Self::Hex => "Two digits for each byte: `Vec<u8>` in the library",
+            Self::U64 => "A decimal number: `u64` in the library",
+        };
+        Some(PossibleValue::new(self.name()).help(help))
+    }
+}
+
+/// The key that an argument means.
+pub(crate) fn key(typed: &str, keys: KeyKind) -> Outcome<Key> {
+    keys.parse(typed.as_bytes()).map_err(|bad| Usage(bad.to_string()).into())
+}
+
+/// The options that say which pool and which tree.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TreeArgs {
+    /// The pool file
+    pub(crate) pool: PathBuf,
+    /// The tree in it
+    #[arg(long, default_value = "main", value_name = "NAME", value_parser = parse::tree_name)]
+    pub(crate) tree: String,
+    /// How keys are written [default: as the tree has them; u64 for a new tree]
+    #[arg(long = "key", value_name = "KIND")]
+    pub(crate) keys: Option<KeyKind>,
+}
+
+impl TreeArgs {
+    /// Opens the tree, lets `work` change it, and closes the pool orderly. `parse` makes of the other arguments what is
+    /// meant by them in a tree of these keys.
+    pub(crate) fn changing<A, T>(
+        &self,
+        parse: impl Fn(KeyKind) -> Outcome<A>,
+        work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let given = self.keys.map(&parse).transpose()?;
+        let pool = Pool::open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
+        let (tree, keys) = self.existing(&pool)?;
+        let result = given.map_or_else(|| parse(keys), Ok).and_then(|args| work(&*tree, args));
+        drop(tree);
+        let closed = pool.close();
+        let result = result?;
+        closed?;
+        Ok(result)
+    }
+
+    /// Opens the tree without changing the file, which may be read-only, and lets `work` read it. `parse` is as in
+    /// [`changing`](Self::changing).
+    pub(crate) fn reading<A, T>(
+        &self,
+        parse: impl Fn(KeyKind) -> Outcome<A>,
+        work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let given = self.keys.map(&parse).transpose()?;
+        let pool = Mapped::open(&self.pool, Mapping::Copy).and_then(|medium| Pool::options().open_on(medium));
+        let pool = pool.or_else(|error| self.unopened(error, &parse))?;
+        let (tree, keys) = self.existing(&pool)?;
+        let result = given.map_or_else(|| parse(keys), Ok).and_then(|args| work(&*tree, args));
+        // An orderly close would write to memory that is then discarded. The process ends anyway.
+        std::mem::forget((tree, pool));
+        result
+    }
+
+    /// The error, if there is no pool. Then there is no tree either that could say how keys are written: arguments that
+    /// are wrong for a new tree are told, too.
+    fn unopened<A, T>(&self, error: Error, parse: &impl Fn(KeyKind) -> Outcome<A>) -> Outcome<T> {
+        let is_missing = matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotAFile);
+        match parse(KeyKind::U64) {
+            Err(wrong) if is_missing && self.keys.is_none() => Err(Usage(format!("{error}; {wrong}")).into()),
+            _ => Err(error.into()),
+        }
+    }
+
+    /// Opens an existing tree. Returns the kind of its keys, too.
+    fn existing(&self, pool: &Pool) -> Outcome<(Box<dyn Tree>, KeyKind)> {
+        let Some(info) = trees::find(pool, &self.tree)? else {
+            let known = trees::known(pool)?;
+            return Err(format!("{}: no tree '{}'; {known}", self.pool.display(), self.tree).into());
+        };
+        let kind = self.kind(&info)?;
+        Ok((trees::open(pool, &self.tree, kind)?, kind.keys))
+    }
+
+    /// The error that a key is not there.
+    pub(crate) fn missing(&self, key: &Key) -> Box<dyn StdError> {
+        format!("{}: key {key} is not in tree '{}'", self.pool.display(), self.tree).into()
+    }
+
+    /// The kind of an existing tree. It is an error if `--key` is for another one.
+    pub(crate) fn kind(&self, info: &TreeInfo) -> Outcome<trees::Kind> {
+        let kind = trees::kind(info)?;
+        match self.keys {
+            Some(asked) if asked != kind.keys => {
+                let (has, asked) = (kind.keys.name(), asked.name());
+                let what = format!("tree '{}' has {has} keys, and --key is {asked}", self.tree);
+                Err(format!("{}: {what}", self.pool.display()).into())
+            }
+            _ => Ok(kind),
+        }
+    }
+}
