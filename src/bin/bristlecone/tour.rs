@@ -6,6 +6,7 @@ use crate::parse::{self, Usage};
 use crate::pipe::{End, Job};
 use crate::scratch::Scratch;
 use crate::worker::{self, Reopened};
+use bristlecone::{Map, Pool};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -111,6 +112,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         out::json(&object(&args, seed, &rounds))?;
     } else {
         out::text(&summary(&rounds))?;
+        out::text(&strings(&mut scratch)?)?;
+        out::text(NEXT)?;
     }
     if !good {
         let kept = scratch.keep().display();
@@ -166,13 +169,7 @@ fn summary(rounds: &[Round]) -> String {
     format!(
         "\nLost: {nothing}, of {} acknowledged inserts and {}.\n\
          Reopened within {} after a kill, {} after an orderly close.\n\
-         Inserted and acknowledged over a pipe: {} keys per second.\n\n\
-         Next:\n  \
-         bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
-         bristlecone bench                 how fast it is here, next to BTreeMap\n  \
-         bristlecone crash                 every crash state of small trees\n  \
-         bristlecone info                  what survives on this machine\n\
-         README.md has the library in 15 lines; docs/design.md says why it holds.",
+         Inserted and acknowledged over a pipe: {} keys per second.",
         out::count(acknowledged),
         out::counted(kills, "kill", "kills"),
         reopened(End::Killed),
@@ -180,6 +177,31 @@ fn summary(rounds: &[Round]) -> String {
         out::count(rate(rounds) as u64),
     )
 }
+
+/// Keys that are strings: some paths, and those that begin with one directory.
+fn strings(scratch: &mut Scratch) -> Outcome<String> {
+    let pool = Pool::options().capacity(64 << 20).open(scratch.file("strings.pool"))?;
+    let sizes: Map<String, u64> = pool.map("sizes")?;
+    for (path, size) in [("home/ada/plan.txt", 99), ("home/bob/todo.txt", 7), ("home/ada/notes.txt", 512)] {
+        sizes.insert(path, size)?;
+    }
+    let mut text = "\nKeys may be strings, too. Of a Map<String, u64>, what begins with home/ada/:".to_owned();
+    for entry in sizes.prefix("home/ada/") {
+        let (path, size) = entry?;
+        text.push_str(&format!("\n  {path:18}  {size:>4}"));
+    }
+    drop(sizes);
+    pool.close()?;
+    Ok(text)
+}
+
+/// What to do after the tour.
+const NEXT: &str = "\nNext:\n  \
+     bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
+     bristlecone bench                 how fast it is here, next to BTreeMap\n  \
+     bristlecone crash                 every crash state of small trees\n  \
+     bristlecone info                  what survives on this machine\n\
+     README.md has the library in 15 lines; docs/design.md says why it holds.";
 
 fn object(args: &Args, seed: u64, rounds: &[Round]) -> serde_json::Value {
     let each = |round: &Round| {
