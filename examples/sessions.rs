@@ -1,28 +1,83 @@
 //! A session store that is there again after `kill -9`.
 //!
+//! Sessions are found by their UUID. A second tree in the same pool has them in the order in which they expire.
+//!
 //! Run it, kill it whenever you like, run it again: `cargo run --example sessions`.
 
 use bristlecone::{Map, Pool};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-fn main() -> bristlecone::Result<()> {
-    let pool = Pool::options().capacity(256 << 20).open("sessions.pool")?;
-    let sessions: Map<u64, Vec<u8>> = pool.map("sessions")?;
-    println!("{} sessions survived; {}", sessions.len(), pool.durability().promise());
-    for entry in sessions.iter().rev().take(3) {
-        let (id, user) = entry?;
-        println!("  {id}: {}", String::from_utf8_lossy(&user));
-    }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
-    for i in 0..100_000 {
-        sessions.insert(now + i, format!("user {}", i % 1000).as_bytes())?;
-    }
-    println!("now {}", sessions.len());
-    pool_stays_open_until_its_trees_go(pool, sessions)
+/// How long a session lives.
+const LIFETIME: u32 = 20;
+
+struct Sessions {
+    /// The user of a session, by its UUID as text.
+    users: Map<String, Vec<u8>>,
+    /// The UUID of a session, by the second in which it expires and by a number of its own. Such a key fits eight bytes,
+    /// so that it lies in the leaf.
+    expiry: Map<(u32, u32), String>,
 }
 
-/// An orderly close makes the next open instant; without it nothing is lost.
-fn pool_stays_open_until_its_trees_go(pool: Pool, sessions: Map<u64, Vec<u8>>) -> bristlecone::Result<()> {
+impl Sessions {
+    fn open(pool: &Pool) -> bristlecone::Result<Self> {
+        Ok(Self { users: pool.map("users")?, expiry: pool.map("expiry")? })
+    }
+
+    /// Starts a session. It is durable when this returns.
+    ///
+    /// A crash between the two inserts leaves an expiry of no session, which does no harm. The other way round, it could
+    /// leave a session that never expires.
+    fn start(&self, uuid: &str, user: &str, now: u32, number: u32) -> bristlecone::Result<()> {
+        self.expiry.insert((now + LIFETIME, number), uuid)?;
+        self.users.insert(uuid, user.as_bytes())?;
+        Ok(())
+    }
+
+    /// Removes all sessions that have expired, the oldest first. Returns how many there were.
+    fn expire(&self, now: u32) -> bristlecone::Result<u64> {
+        let mut expired = 0;
+        for entry in self.expiry.range(..(now, 0)) {
+            let (when, uuid) = entry?;
+            // The session first: after a crash in between, the next round finds its expiry again.
+            expired += u64::from(self.users.remove(&uuid)?);
+            self.expiry.remove(when)?;
+        }
+        Ok(expired)
+    }
+}
+
+/// A UUID that no other session has, as text. A real one is random.
+fn uuid(now: u32, number: u32) -> String {
+    let mixed = (u64::from(now) << 32 | u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (high, low) = (mixed >> 32, mixed & 0xffff_ffff);
+    format!("{high:08x}-{:04x}-4000-8000-{low:012x}", mixed >> 16 & 0xffff)
+}
+
+/// What a run does with the pool at this path.
+pub(crate) fn run(path: &Path) -> bristlecone::Result<()> {
+    let pool = Pool::options().capacity(256 << 20).open(path)?;
+    let sessions = Sessions::open(&pool)?;
+    println!("{} sessions survived; {}", sessions.users.len(), pool.durability().promise());
+
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as u32);
+    println!("{} of them have expired", sessions.expire(now)?);
+    // No number is used twice in a second: a run goes on where the one before it was killed.
+    let last = sessions.expiry.prefix((now + LIFETIME,)).next_back().transpose()?;
+    let first = last.map_or(0, |((_, number), _)| number + 1);
+    for number in first..first + 5000 {
+        sessions.start(&uuid(now, number), &format!("user {}", number % 1000), now, number)?;
+    }
+
+    let newest = uuid(now, first + 4999);
+    let user = sessions.users.get(&newest)?.unwrap_or_default();
+    println!("now {}, among them {newest}: {}", sessions.users.len(), String::from_utf8_lossy(&user));
+    // An orderly close makes the next open instant; without it nothing is lost. A pool is closed after its trees.
     drop(sessions);
     pool.close()
+}
+
+#[allow(dead_code, reason = "tests/examples.rs has another one")]
+fn main() -> bristlecone::Result<()> {
+    run(Path::new("sessions.pool"))
 }
