@@ -185,7 +185,8 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
         Self::flush_lines(m, at, lines, Step::NodeFill);
     }
 
-    #[inline]
+    #[cfg_attr(not(bristlecone_assembly), inline)]
+    #[cfg_attr(bristlecone_assembly, inline(never))]
     fn insert<M: Medium>(m: &M, at: u64, hints: &Prints, place: usize, new: Entry) {
         Self::store_new(m, at, hints, place, new);
         m.flush(key_at(at, place), SLOT, Step::OneLineInsert);

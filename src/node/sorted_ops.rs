@@ -68,6 +68,7 @@ impl<N: Sorted> Layout for SortedOps<N> {
         N::Search::changed(m, at, hints.window(), &hints.probe, 0..entries.len());
     }
 
+    #[cfg_attr(bristlecone_assembly, inline(never))]
     fn insert<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: usize, new: Entry) {
         let window = hints.window();
         hints.set_window(N::Changes::insert(m, at, window, place, new));

@@ -204,7 +204,8 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
         Self::flush_lines(m, at, lines, Step::NodeFill);
     }
 
-    #[inline]
+    #[cfg_attr(not(bristlecone_assembly), inline)]
+    #[cfg_attr(bristlecone_assembly, inline(never))]
     fn insert<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, place: usize, (head, reference): Entry) {
         pool.m.store(head_at(at, place), head);
         pool.m.order(Step::ByteInsertReference);
