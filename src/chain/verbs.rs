@@ -16,6 +16,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
         N::Ops::prefetch::<M>(self.access(), at, key);
     }
 
+    /// Prefetches what the value of `key` points to, in a node that was prefetched for it.
+    #[inline(always)]
+    pub(crate) fn prefetch_value(&self, at: u64, key: RefOf<'_, N>) {
+        N::Ops::prefetch_value::<M>(self.access(), at, &self.shadow(at).hints, key);
+    }
+
     /// Prefetches all of a node that is about to be read. `at` need not be the offset of a node.
     pub(crate) fn prefetch_all(&self, at: u64) {
         if self.accept(at, at).is_ok() {

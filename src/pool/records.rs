@@ -19,6 +19,7 @@ use crate::pool::record::{
 };
 use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
 use crate::sync::{sleep, yield_now};
+use crate::version;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -75,17 +76,33 @@ impl Records {
         release_extents(m, segments, self.tree, |at| used.contains(at));
     }
 
-    /// Writes a record that consists of these parts. It is durable when this returns.
+    /// Writes a record that consists of these parts. It is durable when this returns. If there is no space, this waits for
+    /// readers of retired records.
     pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
-        let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        if len > BYTES_MAX {
-            return Err(ErrorKind::RecordTooLong { len, limit: BYTES_MAX }.into());
-        }
-        let size = HEADER + len.next_multiple_of(8);
+        let size = size_of_record(parts)?;
         let at = self.take(m, segments, size)?;
+        self.store(m, at, size, parts);
+        Ok(at)
+    }
+
+    /// The same for a thread that has locked a leaf: a reader may wait for it, so it must not wait for readers.
+    pub(crate) fn write_at_once<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
+        let size = size_of_record(parts)?;
+        let at = match self.classes.get(class_for(size)) {
+            Some(class) => class.take(m, segments)?.at,
+            None => self.assign(m, segments, size)?,
+        };
+        self.store(m, at, size, parts);
+        Ok(at)
+    }
+
+    /// Stores a record of `size` bytes in its block, durably.
+    fn store<M: Medium>(&self, m: &M, at: u64, size: u64, parts: &[&[u8]]) {
         delay();
-        // This needs no fence before the first store: every reader of this block had left before it was given back (see
-        // `epochs`).
+        // A reader that pinned an epoch had left before the block was given back. One that relies on the version of its
+        // leaf may still read here: what it sees from now on must come after the change of that version.
+        version::announce();
+        let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let mut hasher = crc32fast::Hasher::new();
         let mut words = Words { m, next: at + HEADER, filled: 0, piece: [0; PIECE] };
         for part in parts {
@@ -96,7 +113,13 @@ impl Records {
         m.store(at, len | u64::from(hasher.finalize()) << 32);
         m.flush(at, size, Step::RecordWrite);
         m.fence(Step::RecordWrite);
-        Ok(at)
+    }
+
+    /// Finds adjacent segments for a record of `size` bytes.
+    fn assign<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64, Fault> {
+        let count = size.div_ceil(segments.size()) as u32;
+        let entry = SegmentEntry::new(SegmentKind::Extent, self.tree, count);
+        segments.assign(m, entry, count).map(|(segment, _)| segments.start(segment))
     }
 
     /// Finds space for a record of `size` bytes. Retired records are collected before the pool is asked for more.
@@ -115,9 +138,7 @@ impl Records {
                 take().or_else(|fault| self.patiently(m, segments, Epochs::has_retired, fault, take))
             }
             None => {
-                let count = size.div_ceil(segments.size()) as u32;
-                let entry = SegmentEntry::new(SegmentKind::Extent, self.tree, count);
-                let assign = || segments.assign(m, entry, count).map(|(segment, _)| segments.start(segment));
+                let assign = || self.assign(m, segments, size);
                 assign().or_else(|fault| self.patiently(m, segments, Epochs::is_awaited, fault, assign))
             }
         }
@@ -264,6 +285,15 @@ impl Records {
             segments.release(m, extents, |entry| entry.tree == self.tree);
         }
     }
+}
+
+/// The size in bytes of a record of these parts.
+fn size_of_record(parts: &[&[u8]]) -> Result<u64, Fault> {
+    let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
+    if len > BYTES_MAX {
+        return Err(ErrorKind::RecordTooLong { len, limit: BYTES_MAX }.into());
+    }
+    Ok(HEADER + len.next_multiple_of(8))
 }
 
 /// How many bytes of a record are stored at a time.

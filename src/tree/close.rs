@@ -61,9 +61,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn whole_image(&self) -> (Vec<u64>, Top) {
         let (image, top) = self.directory.image();
         let segments = &self.pool.segments;
-        let in_use = |blocks: &Blocks| blocks.total(segments) - blocks.free().len() as u64;
-        let leaves: u64 = self.leaves.blocks().iter().map(in_use).sum();
-        if N::Keys::MARKS_LAG && top.len != leaves { image_of(Vec::new()) } else { (image, top) }
+        // In a damaged pool, more may be free than there are.
+        let in_use = |blocks: &Blocks| blocks.total(segments).saturating_sub(blocks.free().len() as u64);
+        let knows_all = || top.len == self.leaves.blocks().iter().map(in_use).sum();
+        if N::Keys::MARKS_LAG && !knows_all() { image_of(Vec::new()) } else { (image, top) }
     }
 
     /// Gives back the extent of a close record that was read and that the root entry, durably, no longer names.

@@ -244,6 +244,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 }
             }
             for (&hint, &key) in hints.iter().zip(keys) {
+                if let Some(hint) = hint {
+                    self.leaves.prefetch_value(N::Directory::<M>::leaf(hint), key);
+                }
+            }
+            for (&hint, &key) in hints.iter().zip(keys) {
                 let value = |view: &View<'_, N>| self.leaves.value_in(view, key).map(&read);
                 let at_once = hint.and_then(|hint| self.with_found_at_once(hint, key, value));
                 out(at_once.unwrap_or_else(|| self.get_with(key, &read)));

@@ -73,6 +73,10 @@ fn history(shape: fn(u64) -> Vec<u8>, seed: u64) {
             6 => {
                 assert_eq!(map.get(&key).unwrap().as_ref(), model.get(&key));
                 assert_eq!(map.contains_key(&key), model.contains_key(&key));
+                let others: Vec<Vec<u8>> = (0..20).map(|i| shape((step + 7 * i) % range)).collect();
+                let keys: Vec<&[u8]> = others.iter().map(|key| &key[..]).collect();
+                let found = map.multi_get(&keys).unwrap();
+                assert!(found.iter().zip(&others).all(|(value, key)| value.as_ref() == model.get(key)));
             }
             _ => {
                 let other = shape(numbers.below(range));

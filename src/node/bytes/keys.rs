@@ -260,7 +260,7 @@ impl Keys for ByteStrings {
         fence: &'f ByteFence,
     ) -> Result<ByteLow<'f>, Fault> {
         let record = match records {
-            Some(records) if fence.key.len() > INLINE => records.write(m, segments, &[&fence.key])?,
+            Some(records) if fence.key.len() > INLINE => records.write_at_once(m, segments, &[&fence.key])?,
             _ => 0,
         };
         Ok(ByteLow { fence, record })

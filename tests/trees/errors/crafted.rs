@@ -115,7 +115,7 @@ fn a_record_takes_no_more_memory_than_it_has_bytes() {
     let word = words[head] & 0xffff_00ff | 4000 << 32;
     let check = (word ^ head as u64).wrapping_add(0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     file.write_all_at(&(word | check << 8).to_le_bytes(), (TABLE + head * 8) as u64).unwrap();
-    for (len, step) in [(1 << 30, "cut"), ((1u64 << 30) + 1, "long")] {
+    for (len, step) in [(1 << 30, "cut"), ((1u64 << 30) + (1 << 17) + 1, "long")] {
         file.write_all_at(&len.to_le_bytes(), SEGMENT * (1 + head as u64)).unwrap();
         bounded(&scratch.path, step);
     }
