@@ -15,7 +15,10 @@ mod separators;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod trials;
 mod version;
-#[cfg_attr(all(test, loom), allow(dead_code, reason = "the models of trees have one whose accesses are one step"))]
+#[cfg_attr(
+    all(test, loom),
+    allow(dead_code, unreachable_pub, reason = "the models of trees have one whose accesses are one step")
+)]
 mod volatile;
 
 pub(crate) use in_memory::{InMemory, in_memory};

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 type Leaves = Vec<(u64, u64)>;
 
 /// Separators and their leaves.
-pub(crate) struct VolatileIndex<S: Separators = Words> {
+pub struct VolatileIndex<S: Separators = Words> {
     separators: S,
     /// The lock is never held while separators are read, which may be steps of a model.
     leaves: Mutex<Leaves>,
@@ -29,7 +29,6 @@ impl VolatileIndex {
     }
 }
 
-#[allow(dead_code, reason = "trees of byte strings come next")]
 impl<S: Separators> VolatileIndex<S> {
     pub(crate) fn of(separators: S, _most: u64) -> io::Result<Self> {
         Ok(Self { separators, leaves: Mutex::default(), step: AtomicU64::new(0) })
@@ -136,14 +135,20 @@ impl<S: Separators> VolatileIndex<S> {
 }
 
 /// A leaf that the index named, and how to find out whether it still does.
-#[allow(dead_code, reason = "trees of byte strings come next")]
-pub(crate) struct Named<'i, S: Separators> {
+pub struct Named<'i, S: Separators> {
     leaf: u64,
     index: &'i VolatileIndex<S>,
     step: u64,
 }
 
-#[allow(dead_code, reason = "trees of byte strings come next")]
+impl<S: Separators> Clone for Named<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Separators> Copy for Named<'_, S> {}
+
 impl<S: Separators> Named<'_, S> {
     pub(crate) fn leaf(&self) -> u64 {
         self.leaf

@@ -6,7 +6,6 @@
 use super::FlatIndex;
 use crate::index::image_of;
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
-use crate::node::Words;
 
 /// Runs a model with the real `floor`.
 fn model(setup: fn(&FlatIndex), write: fn(&FlatIndex), key: u64, may: &'static [u64]) {
