@@ -5,7 +5,7 @@
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::papers::{Append, Circular};
-use bristlecone::{IndexKind, Map, Node, OneLine, Options, PTree, Pool, WordNode};
+use bristlecone::{IndexKind, Map, OneLine, Options, PTree, Pool, WordNode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
