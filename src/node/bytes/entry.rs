@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn lengths_of_keys_are_read_back() {
-        for len in (0..70_000).chain([1 << 20]) {
+        for len in (0..70_000).step_by(if cfg!(miri) { 97 } else { 1 }).chain([1 << 20]) {
             let stored = KeyLen::of(len);
             let mut bytes = [0xff; 8];
             bytes[..stored.as_bytes().len()].copy_from_slice(stored.as_bytes());
