@@ -22,6 +22,10 @@ pub(crate) enum Validation {
     Hidden = 6,
     /// That a tree is not opened while it is being closed.
     Settled = 7,
+    /// That a leaf of byte strings does not lag.
+    Lag = 8,
+    /// That the index still names a leaf of byte strings for the keys for which it did.
+    Still = 9,
 }
 
 #[cfg(not(any(bristlecone_delays, loom)))]

@@ -30,7 +30,8 @@
 //! # Floors
 //!
 //! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), pool (file
-//! format), node (layouts), chain (split, merge), index, tree, [`Map`]. `docs/design.md` in the repository is normative.
+//! format), node (layouts), chain (split, merge), index, tree, codec (keys and
+//! values), [`Map`]. `docs/design.md` in the repository is normative.
 //!
 //! # Features
 //!
@@ -51,6 +52,7 @@ pub mod crash;
 mod delay;
 mod error;
 mod index;
+mod kind;
 #[cfg(feature = "crash")]
 pub mod lin;
 mod map;
@@ -62,13 +64,16 @@ mod pool;
 mod search;
 mod shards;
 mod step;
+mod stored;
 mod sync;
 mod tree;
 mod version;
 
-pub use codec::{Bytes, Encoded, EncodedKey, Form, Key, KeyBytes, Kind, PrefixOf, Stored, Value, Word};
+pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, Value, Word};
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
+pub use kind::Kind;
 pub use map::{Entries, Map};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Options, Pool, Progress, Stat, TreeInfo};
+pub use stored::{Encoded, Stored};
 pub use tree::{PTree, Range, Report};

@@ -1,8 +1,9 @@
 //! The typed ordered map: Rust types as keys and values, over a tree of words.
 
-mod form;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
-use crate::codec::{Encoded, Key, Kind, PrefixOf, Value, Word};
+use crate::codec::{Key, KeyView, MapForm, PrefixOf, Value, Word, kind_of};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Fault, Result};
@@ -10,15 +11,15 @@ use crate::medium::{Mapped, Medium};
 use crate::node::{Entry, IndexKind, WordNode};
 use crate::pool::Pool;
 use crate::pool::records::Reading;
+use crate::stored::Encoded;
 use crate::tree::{MapKeys, Range, Report, TreeNode, TreeState};
-pub(crate) use form::MapForm;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 /// What the keys of a map's tree are.
-type KeysOf<K> = <<K as Key>::Form as MapForm>::Keys;
+pub(crate) type KeysOf<K> = <<K as Key>::Form as MapForm>::Keys;
 /// The layout that a map has by default.
 type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 
@@ -138,7 +139,7 @@ impl<M: Medium> Pool<M> {
         const {
             assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
         }
-        let kinds = (const { Kind::of_key::<K>() }, V::KIND);
+        let kinds = (const { kind_of::<K>() }, V::KIND);
         let state = self.state.named(TreeState::open(&self.state, name, index, kinds))?;
         Ok(Map { state, types: PhantomData })
     }
@@ -215,7 +216,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         let encoded: Vec<_> = keys.iter().map(|&key| K::encode(key)).collect();
         let keys: Vec<_> = encoded.iter().map(K::Form::key).collect();
         let mut values = Vec::with_capacity(keys.len());
-        KeysOf::<K>::values(&self.state, &keys, V::KIND, |value| values.push(value));
+        self.state.values(&keys, V::KIND, |value| values.push(value));
         self.state.named(values.into_iter().map(|value| Ok(value?.map(V::decode))).collect())
     }
 
@@ -255,7 +256,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        self.state.named(KeysOf::<K>::put(&self.state, K::Form::key(&key), V::encode(value), wanted))
+        self.state.named(self.state.put(K::Form::key(&key), V::encode(value), wanted))
     }
 
     /// Removes a key. Returns true if it was there.
@@ -264,7 +265,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// [`ErrorKind::Corrupt`]. It never fails for want of space.
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
-        self.state.named(KeysOf::<K>::take(&self.state, K::Form::key(&K::encode(key))))
+        self.state.named(self.state.take(K::Form::key(&K::encode(key))))
     }
 
     #[track_caller]
@@ -388,7 +389,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,
     ) -> Result<u64> {
         let entries = entries.into_iter().map(|(key, value)| (K::Form::owned(K::encode(key)), V::encode(value)));
-        self.state.named(KeysOf::<K>::bulk_load_values(&self.state, entries))
+        self.state.named(self.state.bulk_load_values(entries))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.
@@ -418,16 +419,68 @@ pub struct Entries<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Mediu
 type Types<K, V> = PhantomData<fn() -> (K, V)>;
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, V, N, M> {
+    /// Applies `read` to the next entry in ascending order, without building a `K` or a `V`. Returns `None` after the last
+    /// entry.
+    ///
+    /// `read` sees copies of key and value, which are on the stack if they are short (up to 1 KiB together). It may use the
+    /// map. This and the methods of the iterator can be called in any order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Map::get`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let pages: bristlecone::Map<String, Vec<u8>> = pool.map("pages")?;
+    /// pages.insert("/about", b"<p>About us")?;
+    /// pages.insert("/home", b"<p>Welcome")?;
+    /// let (mut entries, mut length) = (pages.iter(), 0);
+    /// while let Some(result) = entries.next_with(|path, page| length += path.as_bytes().len() + page.len()) {
+    ///     result?;
+    /// }
+    /// assert_eq!(length, 32);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    #[inline]
+    pub fn next_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
+        let read = self.next_entry(|entry, reading| Self::view(entry, reading, read))?;
+        Some(self.tree.named(read))
+    }
+
+    /// The same for the next entry in descending order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Map::get`].
+    pub fn next_back_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
+        let read = self.next_entry_back(|entry, reading| Self::view(entry, reading, read))?;
+        Some(self.tree.named(read))
+    }
+
+    #[inline]
+    fn view<R>(
+        entry: Entry,
+        reading: Option<&Reading<'_, M>>,
+        read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R,
+    ) -> Result<R, Fault> {
+        KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
+            read(KeyView::new(K::Form::stored(key)), V::view(value))
+        })
+    }
+
     /// Applies `read` to the next entry from the left.
     #[inline]
-    fn next_with<R>(&mut self, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
+    fn next_entry<R>(&mut self, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
         let (tree, front) = (self.tree, &mut self.front);
         let entry = self.range.next_with(|| begin(tree, front));
         self.read(entry, read)
     }
 
     /// Applies `read` to the next entry from the right.
-    fn next_back_with<R>(&mut self, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
+    fn next_entry_back<R>(&mut self, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
         let (tree, back) = (self.tree, &mut self.back);
         let entry = self.range.next_back_with(|| begin(tree, back));
         self.read(entry, read)
@@ -449,9 +502,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
     }
 
     fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<(K, V), Fault> {
-        KeysOf::<K>::with_entry::<N, M, _>(entry, reading, V::KIND, |key, value| {
-            (K::decode(K::Form::stored(key)), V::decode(value))
-        })
+        let value = V::decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?);
+        KeysOf::<K>::with_key(entry, reading, |key| (K::decode(K::Form::stored(key)), value))
     }
 }
 
@@ -459,14 +511,14 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for En
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.next_with(Self::decode)?;
+        let entry = self.next_entry(Self::decode)?;
         Some(self.tree.named(entry))
     }
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let entry = self.next_back_with(Self::decode)?;
+        let entry = self.next_entry_back(Self::decode)?;
         Some(self.tree.named(entry))
     }
 }
@@ -476,7 +528,7 @@ struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(Entr
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Keys<'_, K, V, N, M> {
     fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
-        KeysOf::<K>::with_key::<N, M, _>(entry, reading, |key| K::decode(K::Form::stored(key)))
+        KeysOf::<K>::with_key(entry, reading, |key| K::decode(K::Form::stored(key)))
     }
 }
 
@@ -485,7 +537,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Ke
 
     fn next(&mut self) -> Option<K> {
         loop {
-            let key = self.0.next_with(Self::decode)?;
+            let key = self.0.next_entry(Self::decode)?;
             if let Some(key) = self.0.tree.readable(key) {
                 return Some(key);
             }
@@ -496,7 +548,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Ke
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Keys<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<K> {
         loop {
-            let key = self.0.next_back_with(Self::decode)?;
+            let key = self.0.next_entry_back(Self::decode)?;
             if let Some(key) = self.0.tree.readable(key) {
                 return Some(key);
             }

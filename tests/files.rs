@@ -140,6 +140,47 @@ fn a_link_to_no_file_names_the_pool_to_create() {
     }
 }
 
+/// What the system says of the mapping of a file, in KiB.
+fn mapped(path: &Path, what: &str) -> u64 {
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let of_file = maps.split_once(path.to_str().unwrap()).expect("the file is mapped").1;
+    let (_, value) = of_file.split_once(&format!("\n{what}:")).expect("the system tells");
+    value.trim_start().split_once(' ').unwrap().0.parse().unwrap()
+}
+
+/// Linux has huge pages for files in memory since 6.1, unless they are forbidden.
+fn has_huge_pages(scratch: &Scratch) -> bool {
+    let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    let new_enough = (numbers.next(), numbers.next()) >= (Some(6), Some(1));
+    let small_pages = cfg!(target_arch = "x86_64");
+    new_enough
+        && small_pages
+        && setting.contains("never")
+        && !setting.contains("[deny]")
+        && scratch.0.path().starts_with("/dev/shm")
+}
+
+#[test]
+fn a_pool_in_memory_has_huge_pages_and_keeps_them() {
+    let scratch = Scratch::new();
+    if !has_huge_pages(&scratch) {
+        eprintln!("skipped: no huge pages for files in memory here");
+        return;
+    }
+    let path = scratch.path("a.pool");
+    let pool = Pool::options().capacity(64 << 20).open(&path).unwrap();
+    let tree: PTree = pool.tree("t").unwrap();
+    (0..1000).for_each(|i| assert_eq!(tree.insert(i, i).unwrap(), None));
+    assert!(mapped(&path, "ShmemPmdMapped") >= 2048);
+    drop((tree, pool));
+    let pool = Pool::options().open(&path).unwrap();
+    let tree: PTree = pool.tree("t").unwrap();
+    assert_eq!(tree.iter().count(), 1000);
+    assert!(mapped(&path, "ShmemPmdMapped") >= 2048);
+}
+
 #[test]
 fn errors_say_what_was_not_allowed() {
     let scratch = Scratch::new();

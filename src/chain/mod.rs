@@ -22,7 +22,7 @@ mod verbs;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::shadow::Shadow;
-use crate::node::{Hints, Node, Shared};
+use crate::node::{Hints, Keys, Node, Shared};
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
@@ -72,7 +72,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ) -> Result<Self, Fault> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
-        let shadows = Shadows::new(segments.count(), (segments.size() / N::BYTES) as usize);
+        let blocks = (segments.size() / N::BYTES) as usize;
+        let shadows = Shadows::new(segments.count(), blocks, N::Keys::HAS_RECORDS);
         Ok(Self {
             shadows: shadows.map_err(Fault::address_space)?,
             blocks: links.classes().map(Blocks::new).collect(),
@@ -101,6 +102,6 @@ impl<N: Node, M: Medium> Chain<N, M> {
     fn shadow(&self, at: u64) -> &Shadow<Hints<N>> {
         let segments = &self.pool.segments;
         let segment = segments.of(at).expect("an accepted offset lies in a segment");
-        self.shadows.get(segment, (segments.within(at) / N::BYTES) as usize)
+        self.shadows.get(segment, (segments.within(at) / N::BYTES) as usize, N::Keys::HAS_RECORDS)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Chain, Draft, For, Locked};
 use crate::error::{Broken, Fault};
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, Keys, Node, RefOf, SplitInPlace, WordNode};
+use crate::node::{Entry, Keys, Node, RangeOf, RefOf, SplitInPlace, WordNode};
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// Inserts `new` into a full node by splitting it. Returns the right node, which the caller must post to the index.
@@ -121,7 +121,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         N::Ops::prefill::<M>(pool, left.at, &left.shadow.hints, wider, &self.entries(&right));
         // Crash: copies that left does not own, which are empty slots.
         self.medium().fence(Step::JoinPrefill);
-        self.unlink(left, right)?;
+        self.take_out(left, right, next, wider);
         Ok(())
     }
 
@@ -192,8 +192,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Notes in the left neighbour of the node at `at` that the index knows this node. The left neighbour is the node at
     /// `from`, or one that a split put between the two. The caller keeps nodes from leaving the chain.
     pub(crate) fn caught_up(&self, from: u64, at: u64) -> Result<(), Broken> {
+        if !N::Keys::MARKS_LAG {
+            return Ok(());
+        }
         let mut here = from;
-        for _ in 0..if N::Keys::MARKS_LAG { BETWEEN } else { 0 } {
+        for _ in 0..BETWEEN {
             let Some(mut node) = self.lock(here)? else { break };
             match self.next(here)? {
                 Some(next) if next == at => {
@@ -216,9 +219,15 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// One header and one fence.
     pub(crate) fn unlink(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) -> Result<(), Fault> {
         let next = self.next(right.at)?;
-        self.link(left, next.unwrap_or(0));
-        left.set_range(N::Keys::joined::<M>(self.access(), left.at, left.range(), right.range(), next));
-        self.free(right);
+        let wider = N::Keys::joined::<M>(self.access(), left.at, left.range(), right.range(), next);
+        self.take_out(left, right, next, wider);
         Ok(())
+    }
+
+    /// The same, where `next` is known to be the right neighbour of `right`, and `wider` the range of both.
+    fn take_out(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>, next: Option<u64>, wider: RangeOf<N>) {
+        self.link(left, next.unwrap_or(0));
+        left.set_range(wider);
+        self.free(right);
     }
 }

@@ -5,7 +5,7 @@ use crate::arch;
 use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::{
     Entry, InNode, InnerOps, Keys, Layout, NEXT, Node, PREFETCHED, RefOf, Sizes, SizesOf, Space, SpanOf, SplitInPlace,
-    WordNode, link,
+    WordNode, link, unsorted,
 };
 
 impl<N: Node, M: Medium> Chain<N, M> {
@@ -165,10 +165,7 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 
     /// Flushes the lines of a node that are set in the bitmask.
     pub(crate) fn flush_lines(&self, node: &Locked<'_, N>, lines: u64) {
-        let m = self.medium();
-        (0..u64::BITS.into())
-            .filter(|line| lines >> line & 1 == 1)
-            .for_each(|line| m.flush(node.at + line * LINE, LINE, Step::BatchLines));
+        unsorted::flush_lines(self.medium(), node.at, lines, Step::BatchLines);
     }
 }
 

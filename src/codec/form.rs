@@ -5,7 +5,7 @@ use super::part::{ByteSource, Part, Sink, Source, WordSource};
 use std::ops::RangeInclusive;
 
 /// Whether keys are words ([`Word`]) or byte strings ([`Bytes`]).
-pub trait Form: crate::map::MapForm + sealed::Sealed + Sized + 'static {
+pub trait Form: super::MapForm + sealed::Sealed + Sized + 'static {
     /// An encoded key on its way into the tree: `u64`, or [`KeyBytes`].
     type Encoded<'k>: Sink;
     /// What the tree holds: `u64`, or `[u8]`.

@@ -1,6 +1,7 @@
 //! What a key of a map is.
 
-use super::{Form, Kind, Size};
+use super::{Form, Size};
+use crate::kind::Kind;
 
 /// A key of a [`Map`](crate::Map): a type with an encoding that keeps its order.
 ///
@@ -118,3 +119,15 @@ pub trait Key: Ord + Sized + 'static {
 
 /// A key of type `K` on its way into the tree: `u64`, or [`KeyBytes`](crate::KeyBytes).
 pub type EncodedKey<'k, K> = <<K as Key>::Form as Form>::Encoded<'k>;
+
+/// The kind of a key type. It does not compile if that is no kind of keys, or none of keys of this form.
+pub(crate) const fn kind_of<K: Key>() -> Kind {
+    assert!(K::KIND.is_key(), "the kind of a key is that of one of this crate's keys");
+    let agree = match (K::KIND.size, <K::Size as Size>::BYTES) {
+        (Some(size), Some(bytes)) => size == bytes,
+        (Some(size), None) => size > 8,
+        (None, bytes) => bytes.is_none(),
+    };
+    assert!(agree, "the form and the size of a key are those of the type that it takes its kind from");
+    K::KIND
+}

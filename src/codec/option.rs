@@ -2,13 +2,14 @@
 
 use super::part::{Part, Sink, Source, read, write};
 use super::size::S1;
-use super::{EncodedKey, Form, Key, Kind, Size};
+use super::{EncodedKey, Form, Key, Size, kind_of};
+use crate::kind::Kind;
 
 /// One byte, which is 0 for `None` and 1 for `Some`, and the key.
 ///
 /// If the keys have a fixed size, zeros stand in for a missing one, so that the options have a fixed size, too.
 impl<K: Key> Key for Option<K> {
-    const KIND: Kind = Kind::option(Kind::of_key::<K>());
+    const KIND: Kind = Kind::option(kind_of::<K>());
     type Form = <Self::Size as Size>::Form;
     type Size = <S1 as Size>::Plus<K::Size>;
     type Borrowed<'k> = Option<K::Borrowed<'k>>;

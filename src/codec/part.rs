@@ -6,7 +6,7 @@
 //! Then their concatenation keeps the order of the parts, one after the other.
 
 use super::escape::{escape, unescape};
-use super::{Form, Key, KeyBytes, Kind};
+use super::{Form, Key, KeyBytes, kind_of};
 
 /// What the code of a part depends on, besides the key.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct Part {
 
 impl Part {
     pub(super) const fn of<K: Key>() -> Self {
-        let kind = Kind::of_key::<K>();
+        let kind = kind_of::<K>();
         Self { size: kind.size, base: kind.base() }
     }
 

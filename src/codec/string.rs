@@ -2,7 +2,8 @@
 
 use super::prefix::{bounds_of, prefixes};
 use super::size::More;
-use super::{Bytes, EncodedKey, Form, Key, KeyBytes, Kind, PrefixOf};
+use super::{Bytes, EncodedKey, Form, Key, KeyBytes, PrefixOf};
+use crate::kind::Kind;
 
 /// UTF-8 keeps the order of texts.
 impl Key for String {

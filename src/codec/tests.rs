@@ -1,5 +1,7 @@
 use super::part::Part;
 use super::*;
+use crate::kind::{is_record, kind_name};
+use crate::stored::{Encoded, KEY_MAX, Stored};
 use proptest::prelude::*;
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
@@ -7,7 +9,7 @@ use std::ops::RangeInclusive;
 /// What tests look at in both forms: encoded keys in a common shape that compares as they do.
 trait Shown: Form {
     fn shown(encoded: Self::Encoded<'_>) -> Vec<u8>;
-    fn stored<K: Key<Form = Self>>(shown: &[u8]) -> K;
+    fn decoded<K: Key<Form = Self>>(shown: &[u8]) -> K;
     fn contain(bounds: &Self::Bounds<'_>, shown: &[u8]) -> bool;
 }
 
@@ -20,7 +22,7 @@ impl Shown for Word {
         encoded.to_be_bytes().to_vec()
     }
 
-    fn stored<K: Key<Form = Self>>(shown: &[u8]) -> K {
+    fn decoded<K: Key<Form = Self>>(shown: &[u8]) -> K {
         K::decode(&word(shown))
     }
 
@@ -34,7 +36,7 @@ impl Shown for Bytes {
         encoded.as_bytes().to_vec()
     }
 
-    fn stored<K: Key<Form = Self>>(shown: &[u8]) -> K {
+    fn decoded<K: Key<Form = Self>>(shown: &[u8]) -> K {
         K::decode(shown)
     }
 
@@ -47,8 +49,8 @@ impl Shown for Bytes {
 fn keys<K: Key<Form: Shown> + Debug>(keys: Vec<K>, borrow: impl for<'k> Fn(&'k K) -> K::Borrowed<'k>) {
     let codes: Vec<_> = keys.iter().map(|key| K::Form::shown(K::encode(borrow(key)))).collect();
     for (key, code) in keys.iter().zip(&codes) {
-        assert_eq!(K::Form::stored::<K>(code), *key);
-        if let Some(size) = Kind::of_key::<K>().size.filter(|_| <K::Size as Size>::BYTES.is_none()) {
+        assert_eq!(K::Form::decoded::<K>(code), *key);
+        if let Some(size) = kind_of::<K>().size.filter(|_| <K::Size as Size>::BYTES.is_none()) {
             assert_eq!(code.len(), size as usize, "{key:?}");
         }
     }
@@ -208,9 +210,9 @@ fn keys_of_old_pools_stay_as_they_are() {
 
 /// A tag, its name and a code, which pools hold.
 fn pinned<K: Key<Form: Shown>>(key: K::Borrowed<'_>, tag: u32, name: &str, code: &[u8]) {
-    let kind = Kind::of_key::<K>();
+    let kind = kind_of::<K>();
     assert_eq!((kind.tag, &*kind.name()), (tag, name), "{:#x}", kind.tag);
-    assert_eq!(key_kind_name(tag), name);
+    assert_eq!(kind_name(tag), name);
     let shown = K::Form::shown(K::encode(key));
     assert_eq!(shown.escape_ascii().to_string(), code.escape_ascii().to_string(), "{name}");
 }
@@ -286,9 +288,9 @@ const HASHES: [u32; 3] = [0xccad_64d1, 0xe981_ebeb, 0xf059_e288];
 #[test]
 fn many_parts_are_known_by_their_hash() {
     let kinds = [
-        Kind::of_key::<(u8, u8, u8, u8, u8, u8)>(),
-        Kind::of_key::<Option<(u8, u8, u8, u8, u8, u8)>>(),
-        Kind::of_key::<((String, u64), [u8; 16])>(),
+        kind_of::<(u8, u8, u8, u8, u8, u8)>(),
+        kind_of::<Option<(u8, u8, u8, u8, u8, u8)>>(),
+        kind_of::<((String, u64), [u8; 16])>(),
     ];
     assert_eq!(kinds.map(|kind| kind.tag), HASHES, "{:#x?}", kinds.map(|kind| kind.tag));
     assert_eq!(kinds.map(|kind| kind.size), [Some(6), Some(7), None]);
@@ -297,7 +299,7 @@ fn many_parts_are_known_by_their_hash() {
 #[test]
 fn types_that_fit_eight_bytes_are_words() {
     fn size<K: Key>() -> Option<u32> {
-        Kind::of_key::<K>();
+        kind_of::<K>();
         <K::Size as Size>::BYTES
     }
     assert_eq!(size::<(u8, u8)>(), Some(2));
@@ -335,10 +337,10 @@ fn tags_of_no_kind_have_no_name() {
         codes([22, 22, 22, 22, 22, 22]),
     ];
     for tag in broken {
-        assert_eq!(key_kind_name(tag), "unknown", "{tag:#x}");
+        assert_eq!(kind_name(tag), "unknown", "{tag:#x}");
     }
-    assert_eq!(value_kind_name(100), "bytes");
-    assert_eq!(value_kind_name(101), "string");
+    assert_eq!(kind_name(100), "bytes");
+    assert_eq!(kind_name(101), "string");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Keys of two to six parts, and their prefixes.
 
 use super::part::{Part, read, write};
-use super::{EncodedKey, Form, Key, Kind, PrefixOf, Size};
+use super::{EncodedKey, Form, Key, PrefixOf, Size, kind_of};
+use crate::kind::Kind;
 
 /// The size of two parts.
 type Sum<A, B> = <A as Size>::Plus<B>;
@@ -9,7 +10,7 @@ type Sum<A, B> = <A as Size>::Plus<B>;
 macro_rules! tuple {
     ($size:ty, ($($part:ident $i:tt),+), $last:ident $l:tt) => {
         impl<$($part: Key,)+ $last: Key> Key for ($($part,)+ $last) {
-            const KIND: Kind = Kind::tuple(&[$(Kind::of_key::<$part>(),)+ Kind::of_key::<$last>()]);
+            const KIND: Kind = Kind::tuple(&[$(kind_of::<$part>(),)+ kind_of::<$last>()]);
             type Form = <Self::Size as Size>::Form;
             type Size = $size;
             type Borrowed<'k> = ($($part::Borrowed<'k>,)+ $last::Borrowed<'k>);

@@ -1,7 +1,7 @@
 //! The encoding of values: as words in their slots, or as records.
 
-use super::Kind;
-use super::kind::{BYTES, STRING};
+use crate::kind::{BYTES, Kind, STRING};
+use crate::stored::{Encoded, Stored};
 
 /// A value that a [`Map`](crate::Map) can hold: inline in its slot, or as a record.
 ///
@@ -24,57 +24,6 @@ pub trait Value: Sized + 'static {
 
     /// The same, borrowed: what [`Map::get_with`](crate::Map::get_with) passes to its closure.
     fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v>;
-}
-
-/// A value on its way into the pool.
-#[derive(Debug, Clone, Copy)]
-pub enum Encoded<'v> {
-    /// A value that fits into the slot.
-    Word(u64),
-    /// A value that becomes a record.
-    Bytes(&'v [u8]),
-}
-
-/// A value on its way out of the pool.
-#[derive(Debug, Clone)]
-pub enum Stored {
-    /// A value that was in the slot.
-    Word(u64),
-    /// A value that was a record.
-    Bytes(Vec<u8>),
-}
-
-impl<'v> Encoded<'v> {
-    fn word(self) -> u64 {
-        match self {
-            Self::Word(word) => word,
-            Self::Bytes(_) => 0,
-        }
-    }
-
-    fn bytes(self) -> &'v [u8] {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            // A map of records has no inline values.
-            Self::Word(_) => &[],
-        }
-    }
-}
-
-impl Stored {
-    fn word(self) -> u64 {
-        match self {
-            Self::Word(word) => word,
-            Self::Bytes(_) => 0,
-        }
-    }
-
-    fn bytes(self) -> Vec<u8> {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Word(word) => word.to_ne_bytes().to_vec(),
-        }
-    }
 }
 
 macro_rules! words {

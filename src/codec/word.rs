@@ -1,7 +1,8 @@
 //! The simple keys that are words.
 
 use super::size::{S1, S2, S4, S8};
-use super::{EncodedKey, Key, Kind, Word};
+use super::{EncodedKey, Key, Word};
+use crate::kind::Kind;
 
 macro_rules! words {
     ($($type:ty, $tag:literal, $size:ty, |$key:ident| $encode:expr, |$word:ident| $decode:expr;)*) => {$(

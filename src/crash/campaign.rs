@@ -1,6 +1,6 @@
 //! What is checked, and how far.
 
-use super::byte_keys::KeyShape;
+use super::key_shape::KeyShape;
 use super::omission::Omission;
 use super::tree_type::Values;
 use crate::medium::{Event, Model, Step};

@@ -4,8 +4,8 @@ use super::campaign::Campaign;
 use super::explore::Known;
 use super::history::{self, History};
 use super::omission::{ControlKind, Omission};
-use super::tree_type::{Crashed, TreeType};
-use crate::medium::{Model, Step};
+use super::tree_type::{Checkable, TreeType};
+use crate::medium::{Model, Sim, Step};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -29,8 +29,12 @@ impl Campaign {
     /// The steps are those that `histories` pass, or all short histories if none are given. With a `depth` of 1 or
     /// more, the steps that only recoveries pass are added, and recoveries are cut only for these. A history that fails
     /// without a bug reveals none.
-    pub fn controls<N: Crashed>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Vec<Control> {
-        let tree = TreeType::of::<N>(self);
+    pub fn controls<N: Checkable>(
+        &self,
+        histories: &[History],
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Vec<Control> {
+        let tree = self.tree_type::<N>();
         let all;
         let histories = if histories.is_empty() {
             all = history::all(tree.slots);
@@ -59,7 +63,7 @@ impl Campaign {
     /// a bug: for each history, what was examined with one bug is known with the next.
     fn planted_in_histories(
         &self,
-        tree: TreeType,
+        tree: TreeType<Sim>,
         histories: &[History],
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> BTreeMap<Omission, Option<String>> {

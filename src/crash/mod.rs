@@ -22,25 +22,27 @@
 //! assert!(outcome.states > 10);
 //! ```
 
-mod byte_keys;
+pub(crate) mod any_tree;
 mod campaign;
 #[cfg(all(test, not(loom)))]
 mod cases;
 mod controls;
 mod explore;
 mod history;
+mod key_shape;
 mod omission;
 mod outcome;
 pub(crate) mod pending;
+mod record;
 mod row;
 mod run;
-mod tree_type;
+pub(crate) mod tree_type;
 mod verify;
 
-pub use byte_keys::KeyShape;
 pub use campaign::Campaign;
 pub use controls::Control;
 pub use history::{History, NoOp, Op};
+pub use key_shape::KeyShape;
 pub use omission::ControlKind;
 pub use outcome::{Outcome, Violation};
-pub use tree_type::{Crashed, Values};
+pub use tree_type::{Checkable, Values};

@@ -46,7 +46,7 @@ impl Left {
 
 impl Campaign {
     /// Runs a history with crashes in it. Stops at the first wrong state.
-    pub(super) fn row(&self, tree_type: TreeType, history: &History) -> Outcome {
+    pub(super) fn row(&self, tree_type: TreeType<Sim>, history: &History) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let nothing = vec![0; verify::POOL as usize / 8];
         let (before, kept) = (Entries::new(), Vec::new());
@@ -73,7 +73,7 @@ impl Campaign {
     }
 
     /// Opens what a crash left, checks it, continues the history, and then crashes again, or closes and opens orderly.
-    fn life(&self, tree_type: TreeType, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
+    fn life(&self, tree_type: TreeType<Sim>, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
         let sim = Sim::crashed(&left.image, LineOptions::default(), Vec::new(), 0).with_whole_pairs(self.whole_pairs);
         let mut pool = match options().open_on(sim.clone()) {
             Err(error) if may_be_refused(&error, left.may_miss) => options().create_on(sim.clone())?,
@@ -83,7 +83,7 @@ impl Campaign {
             return Err("the tree is gone".to_owned().into());
         }
         let mut tree = tree_type.open(&pool)?;
-        let mut model: Entries = tree.entries(false)?.into_iter().collect();
+        let mut model: Entries = tree.entries()?.into_iter().collect();
         if !left.allows(&model) {
             let (before, op) = (&left.before, left.in_flight);
             let op = op.map_or_else(String::new, |op| format!(", or what '{op}' in flight may leave of it"));
@@ -107,7 +107,7 @@ impl Campaign {
                 Ok(()) => op.apply(&mut model),
                 // Nothing is done, or only a part of a batch.
                 Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {
-                    let found: Entries = tree.entries(false)?.into_iter().collect();
+                    let found: Entries = tree.entries()?.into_iter().collect();
                     in_flight = in_flight.filter(|op| matches!(op, Op::Batch(_)));
                     let failed =
                         Left { before: before.clone(), in_flight, image: Vec::new(), kept: Vec::new(), ..*left };
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn crashes_in_a_row_find_what_was_left_out() {
         let histories = histories(60, 2);
-        let tree_type = TreeType::of::<Linear<4>>(&campaign());
+        let tree_type = campaign().tree_type::<Linear<4>>();
         let run = campaign().run(tree_type, &history::random(1, 40, 4)).unwrap();
         let of_nodes = ["Sorted layouts: shifting", "Changing a chain"];
         let steps = Step::ALL.iter().copied().filter(|step| of_nodes.contains(&step.protocol())).collect();

@@ -5,7 +5,8 @@ use super::explore::{Cut, Execution, Known};
 use super::history::{self, History, Op};
 use super::outcome::{Outcome, Violation};
 use super::pending::Pending;
-use super::tree_type::{Crashed, TreeType};
+use super::record::Repeated;
+use super::tree_type::{Checkable, TreeType};
 use super::verify::{self, Run};
 use crate::medium::Sim;
 use parking_lot::Mutex;
@@ -13,16 +14,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 impl Campaign {
+    /// The kind of tree that the campaign is about.
+    pub(super) fn tree_type<N: Checkable>(&self) -> TreeType<Sim> {
+        N::tree_type::<Repeated, Sim>(self.index, self.values, self.keys)
+    }
+
     /// All short histories.
-    pub fn exhaustive<N: Crashed>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        self.histories::<N>(&history::all(TreeType::of::<N>(self).slots), progress)
+    pub fn exhaustive<N: Checkable>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.histories::<N>(&history::all(self.tree_type::<N>().slots), progress)
     }
 
     /// `count` random histories of `len` operations; the last operation of each is cut. In every third of them, a process is killed
     /// before that.
-    pub fn random<N: Crashed>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
+    pub fn random<N: Checkable>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
         let of_seed = |seed: u64| {
-            let mut history = history::random(seed, len, TreeType::of::<N>(self).slots);
+            let mut history = history::random(seed, len, self.tree_type::<N>().slots);
             if seed.is_multiple_of(3) && len > 1 {
                 // Most operations have fewer events, and then it is killed while it closes the tree.
                 history.0.insert(len / 2 + seed as usize % (len / 2), Op::Kill(seed / 3 % 24));
@@ -34,13 +40,13 @@ impl Campaign {
     }
 
     /// These histories.
-    pub fn histories<N: Crashed>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        self.all_of(TreeType::of::<N>(self), histories, &progress)
+    pub fn histories<N: Checkable>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
+        self.all_of(self.tree_type::<N>(), histories, &progress)
     }
 
     pub(super) fn all_of(
         &self,
-        tree_type: TreeType,
+        tree_type: TreeType<Sim>,
         histories: &[History],
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Outcome {
@@ -77,11 +83,11 @@ impl Campaign {
     }
 
     /// Runs one history: its last operation is cut at every point, unless it has [crashes](Op::Crash) of its own.
-    pub fn history<N: Crashed>(&self, history: &History) -> Outcome {
-        self.one_of(TreeType::of::<N>(self), history)
+    pub fn history<N: Checkable>(&self, history: &History) -> Outcome {
+        self.one_of(self.tree_type::<N>(), history)
     }
 
-    pub(super) fn one_of(&self, tree_type: TreeType, history: &History) -> Outcome {
+    pub(super) fn one_of(&self, tree_type: TreeType<Sim>, history: &History) -> Outcome {
         let has = |wanted: fn(&Op) -> bool| history.0.iter().any(wanted);
         let (crashes, kills) = (has(|op| matches!(op, Op::Crash(_))), has(|op| matches!(op, Op::Kill(_))));
         let run = match (crashes, kills) {
@@ -101,12 +107,12 @@ impl Campaign {
         }
     }
 
-    pub(super) fn run(&self, tree_type: TreeType, history: &History) -> Result<Run, String> {
+    pub(super) fn run(&self, tree_type: TreeType<Sim>, history: &History) -> Result<Run, String> {
         verify::run(tree_type, history, Sim::zeroed(verify::POOL).with_whole_pairs(self.whole_pairs))
     }
 
     /// Cuts the last operation of a history that was run before.
-    pub(super) fn cut(&self, tree_type: TreeType, history: &History, run: &Run, known: &Known) -> Outcome {
+    pub(super) fn cut(&self, tree_type: TreeType<Sim>, history: &History, run: &Run, known: &Known) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let Run { trace, from, in_flight, returned } = run;
         let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);

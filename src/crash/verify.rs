@@ -1,7 +1,8 @@
 //! Runs a history on the simulated medium, and checks what is left of it after a crash.
 
-use super::history::{History, Missing, Op};
-use super::tree_type::{AnyTree, TREE, TreeType};
+use super::any_tree::{ALL, AnyTree};
+use super::history::{History, Missing, Op, batch, bulk};
+use super::tree_type::{TREE, TreeType};
 use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{Choice, Event, Sim};
 use crate::pool::{Options, Pool};
@@ -56,7 +57,7 @@ pub(super) fn options() -> Options {
 }
 
 /// Runs a history on an empty medium; errors and panics are reported in words.
-pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Run, String> {
+pub(super) fn run(tree_type: TreeType<Sim>, history: &History, sim: Sim) -> Result<Run, String> {
     guarded(|| {
         let mut model = Entries::new();
         // The creation of pool and tree.
@@ -90,7 +91,7 @@ pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Ru
                     opened => opened?,
                 };
                 tree = tree_type.open(&pool)?;
-                model = tree.entries(false)?.into_iter().collect();
+                model = tree.entries()?.into_iter().collect();
                 if !left.contents.contains(&model) {
                     return Err(format!("after the kill: {model:?}, allowed are {:?}", left.contents).into());
                 }
@@ -119,11 +120,11 @@ pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
         Op::Insert(key, value) => tree.insert(key, value).map(drop),
         Op::Remove(key) => tree.remove(key).map(drop),
         Op::Clear => tree.clear(),
-        Op::BulkLoad(n) => match tree.bulk_load(n) {
+        Op::BulkLoad(n) => match tree.bulk_load(&bulk(n).collect::<Vec<_>>()) {
             Err(Error { kind: ErrorKind::NotEmpty { .. }, .. }) => Ok(()),
             loaded => loaded.map(drop),
         },
-        Op::Batch(n) => tree.insert_batch(n),
+        Op::Batch(n) => tree.insert_batch(&batch(n).collect::<Vec<_>>()),
         Op::Kill(_) | Op::Crash(_) => Ok(()),
         Op::Reopen | Op::Drop | Op::Anew | Op::AfterPowerLoss | Op::CutExtent => return None,
     })
@@ -159,7 +160,7 @@ pub(super) fn may_be_refused(error: &Error, may_miss: Missing) -> bool {
 /// nothing more to do, either because there is no pool and need not be one, or because the state is `known`, as far as
 /// it was read and decided until then.
 pub(super) fn state(
-    tree_type: TreeType,
+    tree_type: TreeType<Sim>,
     sim: &Sim,
     allowed: &Allowed,
     seed: u64,
@@ -176,7 +177,7 @@ pub(super) fn state(
         }
         let tree = tree_type.open(&pool)?;
         // Leaves are repaired when they are first touched, so this is recovery until all of them were.
-        let found: Entries = tree.entries(false)?.into_iter().collect();
+        let found: Entries = tree.entries()?.into_iter().collect();
         let mut trace = sim.trace();
         if !allowed.contents.contains(&found) {
             return Err(format!("found {found:?}, allowed are {:?}", allowed.contents).into());
@@ -235,13 +236,13 @@ fn next_operation(found: &Entries, events: usize) -> Option<Op> {
 fn use_it(tree: &dyn AnyTree, slots: u64, model: &mut Entries) -> Result<(), Failure> {
     for i in 0..slots + 2 {
         let key = i * 4 + 1;
-        if tree.insert(key, i)? != model.insert(key, i).is_some() {
+        if tree.insert(key, i)?.was_there() != model.insert(key, i).is_some() {
             return Err(format!("insert of {key} says wrongly whether it was there").into());
         }
     }
     let removed: Vec<u64> = model.keys().copied().filter(|key| key % 3 != 0).collect();
     for key in removed {
-        if tree.remove(key)? != model.remove(&key).is_some() {
+        if tree.remove(key)?.was_there() != model.remove(&key).is_some() {
             return Err(format!("removal of {key} says wrongly whether it was there").into());
         }
     }
@@ -249,11 +250,11 @@ fn use_it(tree: &dyn AnyTree, slots: u64, model: &mut Entries) -> Result<(), Fai
 }
 
 pub(super) fn same(when: &str, tree: &dyn AnyTree, model: &Entries) -> Result<(), Failure> {
-    let entries = tree.entries(false)?;
+    let entries = tree.entries()?;
     if !entries.iter().copied().eq(model.iter().map(|(&key, &value)| (key, value))) {
         return Err(format!("{when}: {entries:?}, expected {model:?}").into());
     }
-    if !tree.entries(true)?.iter().eq(entries.iter().rev()) {
+    if !tree.range(ALL).rev().collect::<Result<Vec<_>>>()?.iter().eq(entries.iter().rev()) {
         return Err(format!("{when}: backwards it reads differently").into());
     }
     for (&key, &value) in model {

@@ -8,11 +8,13 @@
 //! DISC (2016).
 
 use super::check::check;
+use super::clock::Clock;
 use super::op::{Call, Op};
+use super::perform::perform;
 use super::plan::{Plan, Random};
 use super::round::{entries_of, filled, is_sound, read_all, work};
-use super::tree_type::{Clock, TreeType};
 use crate::crash::pending::{Pending, THREADS};
+use crate::crash::tree_type::TreeType;
 use crate::error::Error;
 use crate::medium::{Event, Model, Sim, Step, number_thread};
 use crate::pool::{Options, Pool};
@@ -32,7 +34,7 @@ fn segment(bytes: u64) -> u64 {
 /// Runs the round of a seed, and checks what crashes leave of it. Returns how many operations were checked, or what was
 /// wrong. `left_out` plants a bug: the fences of these steps do nothing.
 pub(super) fn run(tree_type: TreeType<Sim>, seed: u64, threads: usize, left_out: &[Step]) -> Result<u64, String> {
-    let plan = Plan::short(seed, threads.min(THREADS - 1), tree_type.slots, tree_type.records);
+    let plan = Plan::short(seed, threads.min(THREADS - 1), tree_type.slots, tree_type.is_map);
     let failed = |error: Error| error.to_string();
     let sim = Sim::zeroed(270 * segment(tree_type.bytes)).of_threads();
     let pool = options(tree_type.bytes).create_on(sim.clone()).map_err(failed)?;
@@ -98,7 +100,7 @@ fn state(
     for (i, &key) in plan.keys.iter().enumerate() {
         let keeps = random.one_in(2);
         let op = if keeps { Op::Insert(key, i as u64) } else { Op::Remove(key) };
-        tree.perform(&op, &clock).map_err(failed)?;
+        perform(&*tree, &op, &clock).map_err(failed)?;
         entries.remove(&key);
         entries.extend(keeps.then_some((key, i as u64)));
     }

@@ -23,25 +23,28 @@
 //! ```
 
 mod check;
+mod clock;
 mod durable;
 mod explain;
 mod op;
+mod perform;
 mod plan;
+mod record;
 mod round;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod tree_type;
 
-use crate::crash::Values;
-use crate::medium::{Sim, Step};
-use crate::node::{IndexKind, WordNode};
+use crate::crash::tree_type::TreeType;
+use crate::crash::{Checkable, KeyShape, Values};
+use crate::medium::{Medium, Sim, Step};
+use crate::node::IndexKind;
 use parking_lot::Mutex;
+use record::Signed;
 use round::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tree_type::TreeType;
 
 /// The fences before a leaf is unlocked.
 const OF_CHANGES: &[Step] = &[Step::Insert, Step::Update, Step::Remove];
@@ -55,6 +58,8 @@ pub struct Campaign {
     pub index: IndexKind,
     /// The kind of the values.
     pub values: Values,
+    /// What the keys of a tree of byte strings look like.
+    pub keys: KeyShape,
     /// Threads per round; 0: a different number in each round.
     pub threads: usize,
     /// The seed of the campaign.
@@ -78,6 +83,7 @@ impl Default for Campaign {
             name: "a tree".to_owned(),
             index: IndexKind::Volatile,
             values: Values::Numbers,
+            keys: KeyShape::Bytes,
             threads: 0,
             seed: 1,
             repeat: false,
@@ -125,40 +131,50 @@ pub enum Control {
     Version,
     /// Readers do not notice that the leaf to which the index leads does not own the key.
     Span,
+    /// In trees of byte strings: nobody notices that the index may not know the leaf's right neighbour yet.
+    Lag,
+    /// In trees of byte strings: nobody asks the index a second time for which keys it names the leaf.
+    Still,
 }
 
 impl Campaign {
     /// Runs rounds until one goes wrong, or time is up. `progress` is called after each round with what was found so
     /// far.
-    pub fn run<N: WordNode>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let tree_type = TreeType::<Any>::of::<N>(self.index, self.values);
+    pub fn run<N: Checkable>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let tree_type = self.tree_type::<N, Any>();
         self.rounds_of(progress, &|seed| round::run(tree_type, seed, self.threads))
     }
 
     /// As [`run`](Self::run) on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found
     /// after recovery must be explained by the operations that had returned, and by any of those under way.
-    pub fn durable<N: WordNode>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let tree_type = TreeType::<Sim>::of::<N>(self.index, self.values);
+    pub fn durable<N: Checkable>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let tree_type = self.tree_type::<N, Sim>();
         self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, &[]))
     }
 
     /// As [`durable`](Self::durable) with a planted bug: writers unlock before their writes are durable. A violation
     /// must be found.
-    pub fn durable_control<N: WordNode>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let tree_type = TreeType::<Sim>::of::<N>(self.index, self.values);
+    pub fn durable_control<N: Checkable>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let tree_type = self.tree_type::<N, Sim>();
         self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, OF_CHANGES))
     }
 
     /// [`run`](Self::run) without one validation: a violation must be found.
     #[cfg(bristlecone_delays)]
-    pub fn control<N: WordNode>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+    pub fn control<N: Checkable>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         crate::delay::leave_out(Some(match control {
             Control::Version => crate::delay::Validation::Version,
             Control::Span => crate::delay::Validation::Range,
+            Control::Lag => crate::delay::Validation::Lag,
+            Control::Still => crate::delay::Validation::Still,
         }));
         let outcome = self.run::<N>(progress);
         crate::delay::leave_out(None);
         outcome
+    }
+
+    fn tree_type<N: Checkable, M: Medium>(&self) -> TreeType<M> {
+        N::tree_type::<Signed, M>(self.index, self.values, self.keys)
     }
 
     fn rounds_of(

@@ -52,8 +52,8 @@ pub(super) enum Opened {
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     seed: u64,
-    /// Whether the tree's values are records.
-    records: bool,
+    /// Whether the tree is a map: those have no batches, and do not compare and exchange.
+    is_map: bool,
     pub(super) threads: usize,
     /// Operations per thread.
     pub(super) ops: usize,
@@ -77,7 +77,7 @@ const BEFORE: usize = 99;
 
 impl Plan {
     /// A plan for leaves of `slots` slots; with 0 `threads`, there are two to eight.
-    pub(super) fn new(seed: u64, threads: usize, slots: u64, records: bool) -> Self {
+    pub(super) fn new(seed: u64, threads: usize, slots: u64, is_map: bool) -> Self {
         let mut random = Random::new(seed, 0);
         let atomic = random.one_in(6);
         let count = if atomic { 3 + random.below(2 * slots) } else { slots * random.one_of(&[1, 3, 8, 16]) };
@@ -88,7 +88,7 @@ impl Plan {
         let (usual, fewer) = (2 + random.below(7) as usize, 2 + random.below(3) as usize);
         let plan = Self {
             seed,
-            records,
+            is_map,
             threads: if threads > 0 {
                 threads
             } else if atomic {
@@ -120,8 +120,8 @@ impl Plan {
     }
 
     /// A short round of few threads, after which crashes are simulated.
-    pub(super) fn short(seed: u64, threads: usize, slots: u64, records: bool) -> Self {
-        let mut plan = Self::new(seed, threads, slots, records);
+    pub(super) fn short(seed: u64, threads: usize, slots: u64, is_map: bool) -> Self {
+        let mut plan = Self::new(seed, threads, slots, is_map);
         let mut random = Random::new(seed, 1);
         plan.threads = if threads > 0 { threads } else { 2 + random.below(3) as usize };
         plan.ops = 40;
@@ -223,10 +223,10 @@ impl Script<'_> {
     }
 
     fn longer(&mut self) -> Op {
-        let (records, atomic) = (self.plan.records, self.plan.atomic);
+        let (is_map, atomic) = (self.plan.is_map, self.plan.atomic);
         match self.random.below(6) {
-            0 if !records && !atomic => Op::MultiGet(self.some_keys(20)),
-            1 | 2 if !records && !atomic => {
+            0 if !atomic => Op::MultiGet(self.some_keys(20)),
+            1 | 2 if !is_map && !atomic => {
                 let keys = self.some_keys(12);
                 Op::Batch(keys.into_iter().map(|key| (key, self.value())).collect())
             }
@@ -251,12 +251,12 @@ impl Iterator for Script<'_> {
         }
         let i = self.position();
         let key = self.plan.keys[i];
-        let (records, inserts) = (self.plan.records, if grows { 30 } else { 10 });
+        let (is_map, inserts) = (self.plan.is_map, if grows { 30 } else { 10 });
         Some(match self.random.below(100) {
             0..25 => Op::Get(key),
             25..32 => Op::Update(key, self.value()),
             32..36 => Op::InsertNew(key, self.value()),
-            36..44 if !records => {
+            36..44 if !is_map => {
                 let new = (!self.random.one_in(3)).then(|| self.value());
                 Op::Exchange(key, self.seen[i], new)
             }

@@ -1,9 +1,12 @@
 //! One round: threads work on a tree, and what they saw of it is checked.
 
 use super::check::{Entries, check};
+use super::clock::Clock;
 use super::op::{Answer, Call, Op, Scan, Way};
+use super::perform::perform;
 use super::plan::{Opened, Plan};
-use super::tree_type::{AnyTree, Clock, TreeType};
+use crate::crash::any_tree::{ALL, AnyTree};
+use crate::crash::tree_type::TreeType;
 use crate::delay;
 use crate::error::Error;
 use crate::medium::{Domain, Dram, Facts, Layer, Medium, Step, load_each};
@@ -88,7 +91,7 @@ pub(super) fn filled<M: Medium>(
     let tree = tree_type.open(pool)?;
     let clock = Clock::default();
     for (&key, &value) in &plan.before {
-        tree.perform(&Op::Insert(key, value), &clock)?;
+        perform(&*tree, &Op::Insert(key, value), &clock)?;
     }
     Ok(tree)
 }
@@ -112,7 +115,7 @@ pub(super) fn work(
         start.wait();
         while let Some(op) = script.next() {
             let called = clock.now();
-            let answer = tree.perform(&op, clock);
+            let answer = perform(tree, &op, clock);
             let returned = clock.now();
             let answer = answer.map_err(|error| format!("thread {number}: {op:?}: {error}"))?;
             if let (Op::Get(key) | Op::Exchange(key, ..), Answer::Old(old)) = (&op, &answer) {
@@ -140,12 +143,12 @@ fn text_of(payload: &dyn std::any::Any) -> &str {
 
 /// Reads the whole tree, as one more thread.
 pub(super) fn read_all(plan: &Plan, tree: &dyn AnyTree, clock: &Clock) -> Result<Vec<Call>, Error> {
-    let scan = |way| Op::Range(Scan { keys: (0, u64::MAX), way, limit: usize::MAX });
+    let scan = |way| Op::Range(Scan { keys: ALL, way, limit: usize::MAX });
     let ops = [scan(Way::Up), scan(Way::Down), Op::MultiGet(plan.keys.clone())];
     ops.into_iter()
         .map(|op| {
             let called = clock.now();
-            let answer = tree.perform(&op, clock)?;
+            let answer = perform(tree, &op, clock)?;
             Ok(Call { thread: plan.threads, op, called, returned: Some((clock.now(), answer)) })
         })
         .collect()
@@ -176,7 +179,7 @@ pub(super) fn is_sound(tree: &dyn AnyTree, entries: &Entries) -> Result<(), Stri
 
 /// Runs the round of a seed. Returns how many operations it had, or what was wrong.
 pub(super) fn run(tree_type: TreeType<Any>, seed: u64, threads: usize) -> Result<u64, String> {
-    let plan = Plan::new(seed, threads, tree_type.slots, tree_type.records);
+    let plan = Plan::new(seed, threads, tree_type.slots, tree_type.is_map);
     let failed = |error: Error| error.to_string();
     let (pool, tree) = opened(tree_type, &plan).map_err(failed)?;
     let clock = Clock::default();

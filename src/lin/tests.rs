@@ -4,7 +4,7 @@ use super::check::{Entries, check};
 use super::op::{Answer, Call, Op, Scan, Shown, Way};
 use super::*;
 
-use crate::node::{Circular, OneLine};
+use crate::node::{ByteLeaf, Circular, OneLine};
 
 const KEYS: [u64; 4] = [10, 20, 30, 40];
 
@@ -185,7 +185,7 @@ fn what_is_in_flight_at_a_crash_may_have_happened() {
 }
 
 /// Some rounds of a kind of tree.
-fn rounds<N: WordNode>(index: IndexKind, values: Values, rounds: u64) {
+fn rounds<N: Checkable>(index: IndexKind, values: Values, rounds: u64) {
     is_clean(&Campaign { index, values, rounds, ..Campaign::default() }.run::<N>(&|_| ()), rounds);
 }
 
@@ -204,6 +204,7 @@ fn trees_are_durably_linearizable() {
         few.durable::<OneLine<7>>(&|_| ()),
         Campaign { index: IndexKind::Persistent, ..few.clone() }.durable::<Circular<4>>(&|_| ()),
         Campaign { values: Values::Records, ..few.clone() }.durable::<OneLine<7>>(&|_| ()),
+        Campaign { values: Values::Records, keys: KeyShape::Long, ..few.clone() }.durable::<ByteLeaf<4>>(&|_| ()),
     ];
     for outcome in &outcomes {
         is_clean(outcome, few.rounds);
@@ -224,4 +225,13 @@ fn trees_are_linearizable() {
     rounds::<OneLine<7>>(IndexKind::Volatile, Values::Records, 6);
     rounds::<OneLine<7>>(IndexKind::FlatFixed, Values::Numbers, 6);
     rounds::<Circular<4>>(IndexKind::Persistent, Values::Numbers, 10);
+}
+
+#[test]
+fn trees_of_byte_strings_are_linearizable() {
+    for keys in [KeyShape::Bytes, KeyShape::Long, KeyShape::Zeros] {
+        let few = Campaign { keys, rounds: 5, ..Campaign::default() };
+        is_clean(&few.run::<ByteLeaf<4>>(&|_| ()), few.rounds);
+        is_clean(&Campaign { values: Values::Records, ..few.clone() }.run::<ByteLeaf<4>>(&|_| ()), few.rounds);
+    }
 }

@@ -4,9 +4,9 @@
 //! system call, and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
 //! outlives the process but not the machine. There flush and fence cost nothing, because they would achieve nothing.
 
-#[cfg(target_os = "linux")]
-mod dax;
 mod file;
+#[cfg(target_os = "linux")]
+mod pages;
 
 use super::process::Process;
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
@@ -18,6 +18,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub use file::Mapping;
 use file::Remains;
 pub(crate) use file::{is_unborn, sync_name};
+#[cfg(target_os = "linux")]
+use pages::{HUGE_PAGE, MADV_COLLAPSE, PAGE};
 #[cfg(target_os = "linux")]
 use rustix::mm::{Advice, madvise};
 use std::fs::File;
@@ -33,18 +35,11 @@ use std::sync::OnceLock;
 /// For tests and measurements, as [`Options::domain`](crate::Options::domain).
 const FORCE_DOMAIN: &str = "BRISTLECONE_DOMAIN";
 
-/// The smallest unit that the system maps.
-#[cfg(target_os = "linux")]
-const PAGE: u64 = 4096;
-
 /// What keeps the pages mapped.
-enum Map {
-    /// An ordinary shared mapping.
-    Shared { _map: memmap2::MmapRaw },
-    /// Mapped with `MAP_SYNC` on a DAX file system; unmapped by `Drop`.
-    #[cfg(target_os = "linux")]
-    Synchronous { _map: dax::SyncMap },
-}
+#[cfg(target_os = "linux")]
+type Map = pages::FileMap;
+#[cfg(not(target_os = "linux"))]
+type Map = memmap2::MmapRaw;
 
 /// A mapped pool file, locked against other openers.
 pub struct Mapped {
@@ -54,6 +49,9 @@ pub struct Mapped {
     process: Process,
     map: Map,
     file: File,
+    /// Whether the file is in memory only (tmpfs).
+    #[cfg(target_os = "linux")]
+    in_memory: bool,
     name: String,
     domain: Domain,
     /// What the mapping itself promises.
@@ -135,6 +133,8 @@ impl Mapped {
             words,
             process: Process::this(),
             map,
+            #[cfg(target_os = "linux")]
+            in_memory: rustix::fs::fstatfs(&file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
             file,
             name,
             domain: forced().unwrap_or(detected),
@@ -200,6 +200,32 @@ impl Mapped {
     #[cfg(not(target_os = "linux"))]
     fn populate(&self, _at: u64, _len: u64, _mapping: Mapping) {}
 
+    /// Puts huge pages into the holes of a file in memory, where whole ones fit. A hint.
+    ///
+    /// tmpfs does so only when it is told to, unless it is mounted that way, and only where there is a page already. A
+    /// huge page takes the space that is about to be reserved anyway, a tenth of the time to fill, and one entry of the
+    /// processor's cache of addresses instead of 512.
+    #[cfg(target_os = "linux")]
+    fn fill_with_huge_pages(&self, at: u64, len: u64) {
+        use rustix::fs::{SeekFrom, seek};
+        let first = at.next_multiple_of(HUGE_PAGE);
+        let holes = (first..at + len).step_by(HUGE_PAGE as usize).take_while(|start| {
+            let end = start + HUGE_PAGE;
+            end <= at + len && !seek(&self.file, SeekFrom::Data(*start)).is_ok_and(|data| data < end)
+        });
+        for start in holes {
+            let Some(words) = self.within(start..start + HUGE_PAGE) else { break };
+            if self.populate_pages(start..start + PAGE, Advice::LinuxPopulateWrite).is_err() {
+                break;
+            }
+            // SAFETY: whole pages of the mapping; collapsing changes no content.
+            let result = unsafe { libc::madvise(words.as_ptr().cast_mut().cast(), words.len() * 8, MADV_COLLAPSE) };
+            if result != 0 {
+                break;
+            }
+        }
+    }
+
     /// Makes sure that holes in the file can be read: a full tmpfs has no page for a hole, and would answer with a
     /// signal.
     #[cfg(target_os = "linux")]
@@ -225,11 +251,17 @@ impl Mapped {
         Ok(())
     }
 
+    /// The words of a range, if it is wholly in the mapping.
+    #[cfg(target_os = "linux")]
+    fn within(&self, range: Range<u64>) -> Option<&[AtomicU64]> {
+        self.words().get((range.start / 8) as usize..(range.end / 8) as usize)
+    }
+
     /// Maps the pages of a range that begins at a page boundary, and ends at one or at the end of the mapping. Does
     /// nothing if the range is not wholly in the mapping.
     #[cfg(target_os = "linux")]
     fn populate_pages(&self, pages: Range<u64>, advice: Advice) -> rustix::io::Result<()> {
-        match self.words().get((pages.start / 8) as usize..(pages.end / 8) as usize) {
+        match self.within(pages) {
             // SAFETY: whole pages of the mapping, up to its end; populating changes no content.
             Some(words) => unsafe { madvise(words.as_ptr().cast_mut().cast(), words.len() * 8, advice) },
             None => Ok(()),
@@ -311,16 +343,17 @@ impl Medium for Mapped {
         }
         // Linux tracks by itself which pages of the mapping were written to.
         #[cfg(not(target_os = "linux"))]
-        {
-            let Map::Shared { _map: map } = &self.map;
-            map.flush()?;
-        }
+        self.map.flush()?;
         self.file.sync_data()
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         if self.mapping != Mapping::Write {
             return self.readable(at, len);
+        }
+        #[cfg(target_os = "linux")]
+        if self.in_memory {
+            self.fill_with_huge_pages(at, len);
         }
         let Some(hole) = file::reserve(&self.file, at, len)? else { return Ok(()) };
         self.populate(hole, at + len - hole, Mapping::Write);
@@ -423,8 +456,8 @@ pub(super) fn forced() -> Option<Domain> {
 /// The domain of a mapping of this file; the file is not read, and may be empty.
 pub(super) fn detect(file: &File, writable: bool) -> Domain {
     #[cfg(target_os = "linux")]
-    if dax::SyncMap::new(file, LINE as usize, writable).is_some() {
-        return dax::domain();
+    if pages::FileMap::synchronous(file, LINE as usize, writable).is_ok() {
+        return pages::domain();
     }
     let _ = (file, writable);
     Domain::Process
@@ -442,30 +475,25 @@ fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[
         NonNull::new(words).ok_or_else(|| io::Error::other("mapped at address zero"))
     };
     #[cfg(target_os = "linux")]
-    let synchronous = dax::SyncMap::new(file, len, writable);
-    #[cfg(target_os = "linux")]
-    let domain = if synchronous.is_some() { dax::domain() } else { Domain::Process };
-    #[cfg(not(target_os = "linux"))]
-    let domain = Domain::Process;
-    #[cfg(target_os = "linux")]
-    if writable && let Some(map) = synchronous {
-        let words = cover(map.start())?;
-        return Ok((Map::Synchronous { _map: map }, words, domain));
-    }
-    let mut options = memmap2::MmapOptions::new();
-    options.len(len).no_reserve_swap();
-    let map = if writable {
-        options.map_raw(file)?
-    } else {
-        // Private pages: even a store to them would not reach the file.
-        // SAFETY: only atomic accesses are made to the mapping, so no change of the file makes them undefined.
-        unsafe { options.map_copy(file) }?.into()
-    };
-    #[cfg(target_os = "linux")]
     {
-        // Only a hint: tmpfs and DAX may follow it, other file systems refuse.
-        let _ = map.advise(memmap2::Advice::HugePage);
+        let synchronous = pages::FileMap::synchronous(file, len, writable).ok();
+        let domain = if synchronous.is_some() { pages::domain() } else { Domain::Process };
+        let map = synchronous.filter(|_| writable).map_or_else(|| pages::FileMap::new(file, len, writable), Ok)?;
+        let words = cover(map.start())?;
+        Ok((map, words, domain))
     }
-    let words = cover(map.as_mut_ptr())?;
-    Ok((Map::Shared { _map: map }, words, domain))
+    #[cfg(not(target_os = "linux"))]
+    {
+        let mut options = memmap2::MmapOptions::new();
+        options.len(len).no_reserve_swap();
+        let map = if writable {
+            options.map_raw(file)?
+        } else {
+            // Private pages: even a store to them would not reach the file.
+            // SAFETY: only atomic accesses are made to the mapping, so no change of the file makes them undefined.
+            unsafe { options.map_copy(file) }?.into()
+        };
+        let words = cover(map.as_mut_ptr())?;
+        Ok((map, words, Domain::Process))
+    }
 }

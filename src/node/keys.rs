@@ -46,6 +46,9 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// All keys.
     const ALL: Self::Span<'static>;
 
+    /// Whether keys, too, are in records.
+    const HAS_RECORDS: bool;
+
     /// Whether the range of a node says that the index may not know its right neighbour yet.
     const MARKS_LAG: bool;
 
@@ -165,6 +168,7 @@ impl Keys for Words {
 
     const ALL: (u64, u64) = (0, u64::MAX);
 
+    const HAS_RECORDS: bool = false;
     const MARKS_LAG: bool = false;
 
     fn lagging(range: KeyRange, _lags: bool) -> KeyRange {

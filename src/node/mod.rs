@@ -28,6 +28,7 @@ mod tutorial;
 pub(crate) mod unsorted;
 
 pub use bytes::ByteLeaf;
+pub(crate) use bytes::access::separator_len;
 pub(crate) use bytes::entry::{KeyLen, Parts, ReadEntry, record as record_of, reference};
 pub(crate) use bytes::{ByteFence, ByteRange, ByteSpan, ByteStrings};
 pub use circular::Circular;

@@ -62,19 +62,6 @@ fn value_at(at: u64, slot: usize) -> u64 {
 
 impl<const SLOTS: usize> OneLine<SLOTS> {
     const LINES: usize = (SLOTS + 1) / PER_LINE;
-    const ALL: Slots = (1 << SLOTS) - 1;
-
-    /// The slots with this fingerprint.
-    #[inline]
-    fn matching(prints: &Prints, print: u8) -> Slots {
-        prints.matching(print) & Self::ALL
-    }
-
-    /// The slots that hold an entry.
-    #[inline]
-    fn used(prints: &Prints) -> Slots {
-        !Self::matching(prints, 0) & Self::ALL
-    }
 
     /// The slots of a line.
     #[inline]
@@ -92,7 +79,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     /// Stores entries into empty slots that no reader sees yet, and records their fingerprints; returns the lines it
     /// wrote to.
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
-        let mut empty = !Self::used(prints) & Self::ALL;
+        let mut empty = prints.empty::<SLOTS>();
         let mut lines = 0;
         prints.edit(|prints| {
             for &(key, value) in entries {
@@ -125,10 +112,6 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         m.store(key_at(at, slot), key);
         hints.fill(slot, Hash::of(key).print());
     }
-
-    fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64, step: Step) {
-        each(lines).for_each(|line| m.flush(at + line as u64 * LINE, LINE, step));
-    }
 }
 
 /// A place is a slot number.
@@ -149,12 +132,12 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     #[inline]
     fn search<M: Medium>(m: &M, at: u64, hints: &Prints, key: u64) -> Result<usize, usize> {
         let hash = Hash::of(key);
-        for slot in each(Self::matching(hints, hash.print())) {
+        for slot in each(hints.matching::<SLOTS>(hash.print())) {
             if m.load(key_at(at, slot)) == key {
                 return Ok(slot);
             }
         }
-        Err(Self::choose(!Self::used(hints) & Self::ALL, hash))
+        Err(Self::choose(hints.empty::<SLOTS>(), hash))
     }
 
     #[inline]
@@ -167,7 +150,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
         // The header is read as the first pair, as if it were an entry.
         let mut pairs: Pairs = [[0; 2]; simd::MOST];
         m.load_words(at, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
-        unsorted::sorted_entries(&pairs, Self::used(hints) << 1, keys, out)
+        unsorted::sorted_entries(&pairs, hints.used::<SLOTS>() << 1, keys, out)
     }
 
     fn fill<M: Medium>(m: &M, at: u64, hints: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
@@ -177,12 +160,12 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
         let mut lines = 1 | Self::scatter(m, at, hints, entries);
         // N2: a slot of zeros is empty, unless the leaf owns 0.
         if !zeroed || low == 0 {
-            for slot in each(!Self::used(hints) & Self::ALL) {
+            for slot in each(hints.empty::<SLOTS>()) {
                 m.store(key_at(at, slot), low.wrapping_sub(1));
             }
             lines = (1 << Self::LINES) - 1;
         }
-        Self::flush_lines(m, at, lines, Step::NodeFill);
+        unsorted::flush_lines(m, at, lines, Step::NodeFill);
     }
 
     #[cfg_attr(not(bristlecone_assembly), inline)]
@@ -213,7 +196,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
                 continue;
             }
             let print = Hash::of(key).print();
-            if each(Self::matching(hints, print)).any(|other| m.load(key_at(at, other)) == key) {
+            if each(hints.matching::<SLOTS>(print)).any(|other| m.load(key_at(at, other)) == key) {
                 return Err(unsorted::key_twice(key_at(at, slot)));
             }
             hints.fill(slot, print);
@@ -231,13 +214,13 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
 impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
     fn prefill<M: Medium>(m: &M, at: u64, hints: &Prints, wider: KeyRange, entries: &[Entry]) {
         let scattered = Self::scatter(m, at, hints, entries);
-        let scrubbed = Self::scrub(m, at, !Self::used(hints) & Self::ALL, wider);
+        let scrubbed = Self::scrub(m, at, hints.empty::<SLOTS>(), wider);
         // Crash: copies that the leaf does not own, so they are empty slots.
-        Self::flush_lines(m, at, scattered | scrubbed, Step::NodePrefill);
+        unsorted::flush_lines(m, at, scattered | scrubbed, Step::NodePrefill);
     }
 
     fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, &border: &u64, _moved: &[Entry]) {
-        let used = Self::used(hints);
+        let used = hints.used::<SLOTS>();
         hints.edit(|prints| {
             for slot in each(used) {
                 // No branch, because about half of the slots go, in no predictable order.

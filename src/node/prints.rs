@@ -11,6 +11,11 @@ pub(super) const MOST: usize = 39;
 /// Words of fingerprints in the shadow; the last byte is the count.
 const WORDS: usize = (MOST + 1) / 8;
 
+/// So many slots, from the first one on.
+const fn all(slots: usize) -> Slots {
+    (1 << slots) - 1
+}
+
 /// The fingerprints and the count.
 #[derive(Debug)]
 pub struct Prints([AtomicU64; WORDS]);
@@ -23,10 +28,22 @@ unsafe impl Zero for Prints {
 }
 
 impl Prints {
-    /// The slots with this fingerprint, and perhaps others behind the last slot.
+    /// Those of the first `SLOTS` slots that have this fingerprint.
     #[inline]
-    pub(super) fn matching(&self, print: u8) -> Slots {
-        simd::equal(&self.0 as &Bytes, print)
+    pub(super) fn matching<const SLOTS: usize>(&self, print: u8) -> Slots {
+        simd::equal(&self.0 as &Bytes, print) & all(SLOTS)
+    }
+
+    /// Those of the first `SLOTS` slots that hold no entry.
+    #[inline]
+    pub(super) fn empty<const SLOTS: usize>(&self) -> Slots {
+        self.matching::<SLOTS>(0)
+    }
+
+    /// Those of the first `SLOTS` slots that hold an entry.
+    #[inline]
+    pub(super) fn used<const SLOTS: usize>(&self) -> Slots {
+        !self.empty::<SLOTS>() & all(SLOTS)
     }
 
     #[inline]

@@ -1,10 +1,13 @@
 //! What leaves with unsorted entries have in common.
 
 use super::layout::Checked;
-use super::{Entry, fingerprints::Slots};
+use super::{
+    Entry,
+    fingerprints::{Slots, each},
+};
 use crate::arch::simd;
 use crate::error::Broken;
-use crate::medium::Medium;
+use crate::medium::{LINE, Medium, Step};
 
 /// The pairs of a leaf, whether they are entries or not.
 pub(crate) type Pairs = [[u64; 2]; simd::MOST];
@@ -43,4 +46,9 @@ pub(crate) fn key_twice(at: u64) -> Broken {
 pub(crate) fn checked<M: Medium>(m: &M, keys: Vec<(u64, usize)>, value_at: impl Fn(usize) -> u64) -> Checked {
     let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(slot)))).collect();
     Checked { entries, ..Checked::default() }
+}
+
+/// Flushes the lines from an offset on that are set in a bitmask.
+pub(crate) fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64, step: Step) {
+    each(lines).for_each(|line| m.flush(at + line as u64 * LINE, LINE, step));
 }

@@ -23,6 +23,7 @@ use crate::delay::delay;
 use crate::shards::{SHARDS, Shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, sequentially_consistent};
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::Arc;
 
 thread_local! {
@@ -81,6 +82,30 @@ struct Retired<T> {
     weight: u64,
     /// The epoch in which everything heavy will be ripe.
     awaited: u64,
+    /// How many threads have ripe items that they have not given back yet.
+    giving: u32,
+}
+
+/// Ripe items. Until they are dropped, they count as not yet given back.
+pub(crate) struct Ripe<'e, T> {
+    epochs: &'e Epochs<T>,
+    items: Vec<T>,
+}
+
+impl<T> Deref for Ripe<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<T> Drop for Ripe<'_, T> {
+    fn drop(&mut self) {
+        if !self.items.is_empty() {
+            self.epochs.retired.lock().giving -= 1;
+        }
+    }
 }
 
 /// A reader's hold on an epoch. While it lasts, nothing that the reader may know is used again.
@@ -94,7 +119,7 @@ pub(crate) struct Pin<'e> {
 
 impl<T> Epochs<T> {
     pub(crate) fn new() -> Self {
-        let retired = Retired { items: VecDeque::new(), weight: 0, awaited: 0 };
+        let retired = Retired { items: VecDeque::new(), weight: 0, awaited: 0, giving: 0 };
         Self { clock: Shard::default(), readers: Box::default(), retired: Mutex::new(retired) }
     }
 
@@ -128,7 +153,7 @@ impl<T> Epochs<T> {
 
     /// Retires items that nothing leads to any longer; each comes with its weight in bytes. Sometimes returns items
     /// that are ripe.
-    pub(crate) fn retire(&self, items: impl IntoIterator<Item = (T, u64)>) -> Vec<T> {
+    pub(crate) fn retire(&self, items: impl IntoIterator<Item = (T, u64)>) -> Ripe<'_, T> {
         let mut retired = self.retired.lock();
         let now = self.clock.0.now.load(Ordering::Relaxed);
         for (item, weight) in items {
@@ -138,20 +163,20 @@ impl<T> Epochs<T> {
                 retired.awaited = now + GRACE;
             }
         }
-        if retired.weight < HEAVY { Vec::new() } else { self.ripen(&mut retired, GRACE) }
+        if retired.weight < HEAVY { Ripe { epochs: self, items: Vec::new() } } else { self.ripen(&mut retired, GRACE) }
     }
 
     /// The items that are ripe.
-    pub(crate) fn collect(&self) -> Vec<T> {
+    pub(crate) fn collect(&self) -> Ripe<'_, T> {
         self.collect_after(GRACE)
     }
 
     /// The items that would be ripe if they had to wait for `grace` epochs.
-    pub(super) fn collect_after(&self, grace: u64) -> Vec<T> {
+    pub(super) fn collect_after(&self, grace: u64) -> Ripe<'_, T> {
         self.ripen(&mut self.retired.lock(), grace)
     }
 
-    fn ripen(&self, retired: &mut Retired<T>, grace: u64) -> Vec<T> {
+    fn ripen(&self, retired: &mut Retired<T>, grace: u64) -> Ripe<'_, T> {
         let clock = &self.clock.0;
         retired.weight = 0;
         // This comes before the look at the counts: a reader that is not seen to have left then sees that it is awaited
@@ -166,7 +191,9 @@ impl<T> Epochs<T> {
             clock.awaited.store(false, Ordering::SeqCst);
         }
         let ripe = retired.items.partition_point(|&(epoch, _)| epoch + grace <= now);
-        retired.items.drain(..ripe).map(|(_, item)| item).collect()
+        let items: Vec<T> = retired.items.drain(..ripe).map(|(_, item)| item).collect();
+        retired.giving += u32::from(!items.is_empty());
+        Ripe { epochs: self, items }
     }
 
     /// Ends the epoch `now` if no pin holds the one before it. The caller holds the lock.
@@ -182,14 +209,16 @@ impl<T> Epochs<T> {
         ends
     }
 
-    /// Whether anything is retired and was not yet returned as ripe.
+    /// Whether anything is retired and was not yet given back.
     pub(crate) fn has_retired(&self) -> bool {
-        !self.retired.lock().items.is_empty()
+        let retired = self.retired.lock();
+        !retired.items.is_empty() || retired.giving > 0
     }
 
-    /// Whether something heavy waits for readers to leave.
+    /// Whether something heavy waits for readers to leave, or for the thread that gives it back.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.clock.0.awaited.load(Ordering::SeqCst)
+        let retired = self.retired.lock();
+        self.clock.0.awaited.load(Ordering::SeqCst) || retired.giving > 0
     }
 
     /// All retired items. There are no readers, because a pin borrows the epochs.

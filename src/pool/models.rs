@@ -153,8 +153,8 @@ impl Thing {
 
     fn replace(&self, new: u64, grace: u64) {
         let old = self.pointer.swap(new, Ordering::AcqRel) as usize;
-        assert_eq!(self.epochs.retire([(old, 0)]), []);
-        for ripe in self.epochs.collect_after(grace) {
+        assert!(self.epochs.retire([(old, 0)]).is_empty());
+        for &ripe in &*self.epochs.collect_after(grace) {
             self.things[ripe].store(REUSED, Ordering::Relaxed);
         }
     }

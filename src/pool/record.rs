@@ -4,8 +4,9 @@
 
 use crate::delay::delay;
 use crate::error::Broken;
-use crate::medium::Medium;
-use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
+use crate::medium::{Hint, LINE, Medium};
+use crate::pool::segments::{SegmentKind, Segments};
+use std::ops::Range;
 
 /// The longest value, in bytes.
 pub(crate) const RECORD_MAX: u64 = 1 << 30;
@@ -15,8 +16,9 @@ pub(super) const BYTES_MAX: u64 = RECORD_MAX + (1 << 17);
 pub(crate) const HEADER: u64 = 8;
 const SMALLEST: u64 = 32;
 
-/// The size in bytes of the stack buffer of a reader.
-pub(super) const SHORT: u64 = 128;
+/// The sizes in words of the stack buffers of a reader.
+const SHORT: usize = 16;
+const LONGER: usize = 128;
 
 /// The class sizes for a segment size: 32, 40, 48, 56, 64, 80, ... in multiples of 8.
 pub(super) fn class_sizes(segment: u64) -> impl Iterator<Item = u64> {
@@ -35,8 +37,18 @@ fn class_size(number: usize) -> u64 {
 pub(super) fn class_for(size: u64) -> usize {
     let size = size.max(SMALLEST);
     let doublings = size.ilog2() - SMALLEST.ilog2();
-    let quarter = (SMALLEST << doublings) / 4;
-    (u64::from(doublings) * 4 + (size - (SMALLEST << doublings)).div_ceil(quarter)) as usize
+    let quarter = SMALLEST.ilog2() - 2 + doublings;
+    // A shift for what would be a division by a quarter of the doubled size.
+    let quarters = (size + (1 << quarter) - 1 - (SMALLEST << doublings)) >> quarter;
+    (u64::from(doublings) * 4 + quarters) as usize
+}
+
+/// The number of the class with blocks of this size, if there is one.
+#[inline]
+pub(super) fn class_of(bytes: u32) -> Option<u16> {
+    let doublings = bytes.checked_ilog2()?.checked_sub(SMALLEST.ilog2())?;
+    let quarter = SMALLEST.ilog2() - 2 + doublings;
+    (bytes.trailing_zeros() >= quarter).then(|| (doublings * 4 + (bytes >> quarter) - 4) as u16)
 }
 
 /// Where a record lies, according to the segment table.
@@ -66,42 +78,68 @@ impl<M: Medium> Copy for RecordReader<'_, M> {}
 #[inline]
 pub(crate) fn locate(segments: &Segments, tree: u16, at: u64) -> Option<Location> {
     let segment = segments.of(at)?;
-    let SegmentEntry { kind, unit, .. } = segments.entry(segment).filter(|entry| entry.tree == tree)?;
+    let Some(unit) = segments.unit(segment, SegmentKind::Record, tree) else {
+        return locate_extent(segments, tree, at, segment);
+    };
+    let (number, bytes) = (class_of(unit)?, u64::from(unit));
     let (within, size) = (segments.within(at), segments.size());
-    match kind {
-        SegmentKind::Record => {
-            let (number, bytes) = (class_for(unit.into()), u64::from(unit));
-            let is_class = bytes <= size / 4 && class_size(number) == bytes;
-            let whole = is_class && within.is_multiple_of(bytes) && within + bytes <= size;
-            whole.then_some(Location::Block(number as u16, bytes))
-        }
-        SegmentKind::Extent => {
-            let whole = unit >= 1 && unit <= segments.count() - segment && within == 0;
-            whole.then(|| Location::Extent(segment, segment + unit, u64::from(unit) * size))
-        }
-        _ => None,
-    }
+    // Offsets in a segment are 32 bits wide, and those are divided faster.
+    let whole = bytes <= size / 4 && (within as u32).is_multiple_of(unit) && within + bytes <= size;
+    whole.then_some(Location::Block(number, bytes))
+}
+
+#[cold]
+#[inline(never)]
+fn locate_extent(segments: &Segments, tree: u16, at: u64, segment: u32) -> Option<Location> {
+    let unit = segments.unit(segment, SegmentKind::Extent, tree)?;
+    let whole = unit >= 1 && unit <= segments.count() - segment && segments.within(at) == 0;
+    whole.then(|| Location::Extent(segment, segment + unit, u64::from(unit) * segments.size()))
 }
 
 impl<M: Medium> RecordReader<'_, M> {
     /// The length of the record at `at`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(self, at: u64) -> Result<u64, Broken> {
-        let location = locate(self.segments, self.tree, at);
-        let location = location.ok_or(Broken::new(at, "V1: a slot points to no record of its tree"))?;
-        let (Location::Block(_, bytes) | Location::Extent(.., bytes)) = location;
-        let len = self.m.load(at) & 0xffff_ffff;
-        if len > (bytes - HEADER).min(BYTES_MAX) {
-            return Err(Broken::new(at, "V2: record longer than its block"));
-        }
-        if let Location::Extent(segment, end, _) = location {
-            // Space is reserved only for the segments that the extent really has.
-            let is_rest = |segment| self.segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest);
-            if !(segment + 1..end).all(is_rest) {
-                return Err(Broken::new(at, "V1: a slot points to an extent that is not whole"));
+        if let Some(Location::Block(_, bytes)) = locate(self.segments, self.tree, at) {
+            let len = self.m.load(at) & 0xffff_ffff;
+            if len <= bytes - HEADER {
+                return Ok(len);
             }
         }
-        Ok(len)
+        self.len_of_extent(at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn len_of_extent(self, at: u64) -> Result<u64, Broken> {
+        match locate(self.segments, self.tree, at) {
+            Some(Location::Extent(segment, end, bytes)) => {
+                let len = self.m.load(at) & 0xffff_ffff;
+                // Space is reserved only for the segments that the extent really has.
+                let is_rest =
+                    |segment| self.segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest);
+                if len > (bytes - HEADER).min(BYTES_MAX) {
+                    Err(Broken::new(at, "V2: record longer than its block"))
+                } else if (segment + 1..end).all(is_rest) {
+                    Ok(len)
+                } else {
+                    Err(Broken::new(at, "V1: a slot points to an extent that is not whole"))
+                }
+            }
+            Some(Location::Block(..)) => Err(Broken::new(at, "V2: record longer than its block")),
+            None => Err(Broken::new(at, "V1: a slot points to no record of its tree")),
+        }
+    }
+
+    /// Prefetches the record at `at`, as far as a short key and a short value reach. There need not be one.
+    #[inline]
+    pub(crate) fn prefetch(self, at: u64) {
+        let Some(segment) = self.segments.of(at) else { return };
+        if let Some(unit) = self.segments.unit(segment, SegmentKind::Record, self.tree) {
+            // The block may begin anywhere in a line.
+            let first = at / LINE * LINE;
+            self.m.hint(first, (at - first + u64::from(unit)).min(3 * LINE), Hint::Soon);
+        }
     }
 
     /// Copies bytes of the record at `at`, from the byte `from` on. The record has as many.
@@ -135,15 +173,47 @@ impl<M: Medium> RecordReader<'_, M> {
 
     /// Bytes of the record at `at`, from the byte `from` on. The record has as many.
     pub(crate) fn bytes(self, at: u64, from: u64, len: u64) -> Vec<u8> {
-        if len <= SHORT {
+        let mut words = [[0; 8]; SHORT];
+        if let Some(bytes) = self.load(at, (from, len), &mut words) {
             // Allocating zeros would take twice as long.
-            let bytes = &mut [0; SHORT as usize][..len as usize];
-            self.copy(at, from, bytes);
-            return bytes.to_vec();
+            return words.as_flattened()[bytes].to_vec();
         }
         let mut bytes = vec![0; len as usize];
         self.copy(at, from, &mut bytes);
         bytes
+    }
+
+    /// Applies `read` to a copy of `len` bytes of the record at `at`, from the byte `from` on. The record has as many. The
+    /// copy is on the stack if it is short. `read` gets no reference to the pool, where the bytes could be changed through
+    /// another slot of a damaged tree, or by another process.
+    #[inline]
+    pub(crate) fn with_part<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
+        let mut words = [[0; 8]; SHORT];
+        match self.load(at, part, &mut words) {
+            Some(bytes) => read(&words.as_flattened()[bytes]),
+            None => self.with_long_part(at, part, read),
+        }
+    }
+
+    #[inline(never)]
+    fn with_long_part<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
+        let mut words = [[0; 8]; LONGER];
+        match self.load(at, part, &mut words) {
+            Some(bytes) => read(&words.as_flattened()[bytes]),
+            None => read(&self.bytes(at, part.0, part.1)),
+        }
+    }
+
+    /// Loads the words of the record at `at` in which a part of it lies: `len` bytes from the byte `from` on. Returns where
+    /// these bytes are in the words; `None` if there is no room for them.
+    #[inline]
+    pub(crate) fn load(self, at: u64, (from, len): (u64, u64), words: &mut [[u8; 8]]) -> Option<Range<usize>> {
+        let skip = from % 8;
+        let bytes = skip as usize..(skip + len) as usize;
+        let first = at + HEADER + from - skip;
+        let words = words.get_mut(..bytes.end.div_ceil(8))?;
+        words.iter_mut().zip((first..).step_by(8)).for_each(|(word, at)| *word = self.m.load(at).to_ne_bytes());
+        Some(bytes)
     }
 
     /// Checks the record's length and checksum.

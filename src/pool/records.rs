@@ -14,17 +14,12 @@ use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::blocks::Blocks;
 use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
-use crate::pool::record::{
-    BYTES_MAX, HEADER, Location, RecordReader, RecordSet, SHORT, class_for, class_sizes, locate,
-};
+use crate::pool::record::{BYTES_MAX, HEADER, Location, RecordReader, RecordSet, class_for, class_sizes, locate};
 use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
 use crate::sync::{sleep, yield_now};
 use crate::version;
 use std::collections::HashSet;
 use std::time::Duration;
-
-/// The size in bytes of the larger stack buffer of a [reader](Reading::with).
-const LONGER: u64 = 1024;
 
 /// When there is no space, a writer first yields up to `YIELDS` times, for readers that may have lost their processor.
 /// Then it sleeps up to `SLEEPS` times, for a [`NAP`] each. A thread that is itself reading would wait in vain, unless
@@ -174,10 +169,15 @@ impl Records {
     ) -> Result<T, Fault> {
         let mut result = Err(fault);
         for tries in 0.. {
-            if !result.as_ref().is_err_and(Fault::is_out_of_space) || !self.gave_way(m, segments, hope, tries) {
+            if !result.as_ref().is_err_and(Fault::is_out_of_space) {
                 break;
             }
+            // Where there is no hope any more, space may have come back since the last attempt.
+            let is_hope = self.gave_way(m, segments, hope, tries);
             result = attempt();
+            if !is_hope {
+                break;
+            }
         }
         result
     }
@@ -366,36 +366,20 @@ impl<M: Medium> Reading<'_, M> {
         self
     }
 
-    /// Ends this reader and applies `read` to a copy of the bytes of the record at `at`. The copy is on the stack if
-    /// the record is short. `read` gets no reference to the pool, where the bytes could be changed through another slot
-    /// of a damaged tree, or by another process.
+    /// Copies the bytes of the record at `at`, ends this reader, and then applies `read` to the copy.
     pub(crate) fn with<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, Broken> {
         let len = self.reader.len(at)?;
         delay();
-        self.with_part(at, (0, len), read)
+        Ok(self.with_part(at, (0, len), read))
     }
 
     /// The same for a part of the record: `len` bytes from the byte `from` on.
-    pub(crate) fn with_part<R>(
-        self,
-        at: u64,
-        (from, len): (u64, u64),
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<R, Broken> {
-        let room = len as usize;
-        Ok(if len <= SHORT {
-            self.with_copy(at, from, &mut [0; SHORT as usize][..room], read)
-        } else if len <= LONGER {
-            self.with_copy(at, from, &mut [0; LONGER as usize][..room], read)
-        } else {
-            self.with_copy(at, from, &mut vec![0; room], read)
+    pub(crate) fn with_part<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
+        let reader = self.reader;
+        reader.with_part(at, part, |bytes| {
+            drop(self);
+            read(bytes)
         })
-    }
-
-    fn with_copy<R>(self, at: u64, from: u64, bytes: &mut [u8], read: impl FnOnce(&[u8]) -> R) -> R {
-        self.reader.copy(at, from, bytes);
-        drop(self);
-        read(bytes)
     }
 }
 
@@ -433,6 +417,7 @@ mod tests {
     use super::*;
     use crate::medium::Dram;
     use crate::pool::format::Geometry;
+    use crate::pool::record::class_of;
 
     fn pool() -> (Dram, Segments, Records) {
         let geometry = Geometry { segment: 4096, limit: 64, trees: 4, capacity: 256 << 10 };
@@ -448,6 +433,8 @@ mod tests {
         for size in (0..5000).chain(sizes.iter().flat_map(|size| size - 1..=size + 1)) {
             let smallest = sizes.iter().position(|&class| class >= size).unwrap_or(sizes.len());
             assert_eq!(class_for(size), smallest, "{size}");
+            let exact = sizes.iter().position(|&class| class == size).map(|number| number as u16);
+            assert_eq!(class_of(size as u32).filter(|_| size <= 1 << 18), exact, "{size}");
         }
     }
 
@@ -492,6 +479,34 @@ mod tests {
         // A reader that never ends no longer counts for any thread once its thread has ended.
         std::thread::scope(|scope| drop(scope.spawn(|| std::mem::forget(begin()))));
         assert!(!reads_here());
+    }
+
+    #[test]
+    fn a_writer_waits_for_what_another_thread_gives_back() {
+        let (m, segments, records) = pool();
+        let most = [7; 200_000];
+        let at = records.write(&m, &segments, &[&most]).unwrap();
+        assert!(records.write(&m, &segments, &[&most]).is_err());
+        let ripe = records.epochs.retire(records.weigh(&segments, at));
+        assert_eq!(ripe.len(), 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let ripe = ripe;
+                sleep(20 * NAP);
+                records.give_back(&m, &segments, &ripe);
+            });
+            records.write(&m, &segments, &[&most]).unwrap();
+        });
+    }
+
+    #[test]
+    fn the_last_attempt_comes_after_the_last_hope() {
+        let (m, segments, records) = pool();
+        let fault = || ErrorKind::OutOfSpace { wanted: 1, capacity: 1, source: None }.into();
+        let mut attempts = [Err(fault()), Ok(()), Ok(())].into_iter();
+        let mut attempt = || attempts.next().expect("an attempt");
+        let first: Result<(), Fault> = attempt();
+        assert!(records.patiently(&m, &segments, |_| false, first.unwrap_err(), attempt).is_ok());
     }
 
     #[test]

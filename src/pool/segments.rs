@@ -210,6 +210,15 @@ impl Segments {
         if word == 0 { None } else { SegmentEntry::decode(word, segment) }
     }
 
+    /// The unit of a segment of this kind and tree; `None` if it is another one.
+    #[inline]
+    pub(crate) fn unit(&self, segment: u32, kind: SegmentKind, tree: u16) -> Option<u32> {
+        // The check bits were verified when the entry was read.
+        let word = self.words.get(segment as usize)?.load(Ordering::Acquire) & !CHECK;
+        let unit = (word >> 32) as u32;
+        (word == SegmentEntry { kind, tree, unit }.bare()).then_some(unit)
+    }
+
     /// Segments that are in use, with their entries.
     pub(crate) fn used(&self) -> impl Iterator<Item = (u32, SegmentEntry)> {
         let unused = self.state.lock().unused;

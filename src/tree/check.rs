@@ -159,6 +159,9 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
             if fence != 0 && !used.records.insert(fence) {
                 report.add(Broken::new(fence, "V1: a record of two slots"));
             }
+            if let Err(broken) = N::Keys::check_fence::<M>(chain.access(), here) {
+                report.add(broken);
+            }
             used.leaves.insert(here);
             leaves.push((chain.name(here), here));
             report.leaves += 1;
@@ -246,7 +249,7 @@ impl<M: Medium> Pool<M> {
     fn check_root(&self, root: Root, report: &mut Report) {
         let state = &self.state;
         let signature = root.signature(&state.medium);
-        let in_slots = !crate::codec::is_record(signature.values);
+        let in_slots = !crate::kind::is_record(signature.values);
         let known = IndexKind::of(signature.index).and_then(|index| {
             with_layout!(signature.layout, signature.slots, N => {
                 let records = !in_slots || <N as crate::node::Node>::Keys::HAS_RECORDS;

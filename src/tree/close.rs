@@ -63,7 +63,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let segments = &self.pool.segments;
         // In a damaged pool, more may be free than there are.
         let in_use = |blocks: &Blocks| blocks.total(segments).saturating_sub(blocks.free().len() as u64);
-        let knows_all = || top.len == self.leaves.blocks().iter().map(in_use).sum();
+        let knows_all = || top.len == self.leaves.blocks().iter().map(in_use).sum::<u64>();
         if N::Keys::MARKS_LAG && !knows_all() { image_of(Vec::new()) } else { (image, top) }
     }
 
@@ -104,6 +104,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             UNCOUNTED => self.leaves.count.forget(),
             len => self.leaves.count.set(len),
         }
+        if separators > self.classes().map(|class| class.total(segments)).sum::<u64>() {
+            return false;
+        }
         let top = Top { nodes, height, len: separators };
         let source = self.image(closed.at + head * 8, top);
         if !top.fits(u64::from(closed.words) - head) || !self.directory.restore(top, source) {
@@ -124,7 +127,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, SegmentKind::Leaf);
         Box::new(move |number, height| {
             let word = |i: u64| links.medium().load(start + i * 8);
-            top.node(N::Keys::NAMES_ASCEND, (number, height), word, |at| links.accept(at, at).is_ok())
+            let entries = top.node((number, height), word, |at| links.accept(at, at).is_ok())?;
+            N::Keys::separators_ascend::<M>(links.access(), &entries).then_some(entries)
         })
     }
 

@@ -1,7 +1,7 @@
 //! Trees in words, for lists and for errors. The pool knows layouts, indexes and encodings only by their tags.
 
-use crate::codec::{key_kind_name, value_kind_name};
 use crate::error::{ErrorKind, Fault, Result};
+use crate::kind::kind_name;
 use crate::medium::Medium;
 use crate::papers::registry::layout_names;
 use crate::pool::roots::{Root, Signature};
@@ -28,8 +28,8 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
         layout: format!("{layout}/{}", signature.slots),
         slots: signature.slots,
         index,
-        keys: key_kind_name(signature.keys),
-        values: value_kind_name(signature.values),
+        keys: kind_name(signature.keys),
+        values: kind_name(signature.values),
         bytes: segments * pool.segments.size(),
         closed: root.closed(&pool.medium).is_some(),
     }
@@ -39,7 +39,7 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
 pub(super) fn mismatch(tree: &str, found: Signature, expected: Signature) -> Fault {
     let tree = tree.to_owned();
     if found == (Signature { keys: found.keys, values: found.values, ..expected }) {
-        let kinds = |of: Signature| format!("{} -> {}", key_kind_name(of.keys), value_kind_name(of.values));
+        let kinds = |of: Signature| format!("{} -> {}", kind_name(of.keys), kind_name(of.values));
         ErrorKind::KindMismatch { tree, found: kinds(found), expected: kinds(expected) }.into()
     } else {
         let layout = |of: Signature| {

@@ -1,7 +1,11 @@
 //! What trees of words and trees of byte strings do differently, where a chain does not care.
 
+use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::{Entry, KeyRange, Keys, Words};
+
+/// Reading a leaf has left no less to read.
+pub struct NoLess;
 
 /// What a tree needs to know of its keys, in addition to what a [chain](Keys) does.
 pub trait TreeKeys: Keys {
@@ -14,11 +18,11 @@ pub trait TreeKeys: Keys {
     /// Where a leaf that was read begins and ends.
     type Edges: Default;
 
-    /// Whether keys, too, are in records.
-    const HAS_RECORDS: bool;
-
     /// Whether the names of leaves ascend along a chain.
     const NAMES_ASCEND: bool;
+
+    /// Whether the separators with these names, which may be any words, ascend.
+    fn separators_ascend<M: Medium>(pool: Self::Access<'_, M>, named: &[(u64, u64)]) -> bool;
 
     /// The record of the fence key of a leaf; 0 if it has none.
     fn fence_record<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> u64;
@@ -52,14 +56,18 @@ pub trait TreeKeys: Keys {
         edges: &mut Self::Edges,
     );
 
+    /// Checks the record of the fence key of a leaf, if it has one.
+    fn check_fence<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> Result<(), Broken>;
+
     /// Prefetches the records of entries, if keys are in them.
     fn prefetch_entries<M: Medium>(pool: Self::Access<'_, M>, entries: &[Entry]);
 
-    /// What is left of an interval once its first leaf was read.
-    fn beyond(unread: Self::Unread, edges: &Self::Edges) -> Option<Self::Unread>;
+    /// What is left of an interval once its first leaf was read, if there is less left than before. In a damaged tree,
+    /// the end of that leaf may not lie behind the start of the interval.
+    fn beyond(unread: Self::Unread, edges: &Self::Edges) -> Result<Option<Self::Unread>, NoLess>;
 
-    /// What is left of an interval once its last leaf was read.
-    fn before(unread: Self::Unread, edges: &Self::Edges) -> Option<Self::Unread>;
+    /// What is left of an interval once its last leaf was read. As [`beyond`](Self::beyond).
+    fn before(unread: Self::Unread, edges: &Self::Edges) -> Result<Option<Self::Unread>, NoLess>;
 
     /// The fence key of the first leaf of a chain.
     fn first_fence() -> Self::Fence;
@@ -82,9 +90,6 @@ pub trait TreeKeys: Keys {
     /// The offset of the record that a value points to, in a tree with records.
     fn record(value: u64) -> u64;
 
-    /// Whether the names of the leaves of a chain fit together, as far as they tell (N4).
-    fn are_names(leaves: &[(u64, u64)]) -> bool;
-
     /// Takes the tail from the names and offsets of the leaves of a chain, if it has one. `None`: it should have.
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>>;
 
@@ -101,8 +106,11 @@ impl TreeKeys for Words {
 
     type Least = u64;
 
-    const HAS_RECORDS: bool = false;
     const NAMES_ASCEND: bool = true;
+
+    fn separators_ascend<M: Medium>(_m: &M, named: &[(u64, u64)]) -> bool {
+        named.is_sorted_by(|(a, _), (b, _)| a < b)
+    }
 
     fn fence_record<M: Medium>(_m: &M, _at: u64) -> u64 {
         0
@@ -140,16 +148,20 @@ impl TreeKeys for Words {
     }
 
     #[inline(always)]
+    fn check_fence<M: Medium>(_m: &M, _at: u64) -> Result<(), Broken> {
+        Ok(())
+    }
+
     fn prefetch_entries<M: Medium>(_m: &M, _entries: &[Entry]) {}
 
     #[inline(always)]
-    fn beyond((_, to): (u64, u64), &(_, last): &(u64, u64)) -> Option<(u64, u64)> {
-        (last < to).then(|| (last + 1, to))
+    fn beyond((_, to): (u64, u64), &(_, last): &(u64, u64)) -> Result<Option<(u64, u64)>, NoLess> {
+        Ok((last < to).then(|| (last + 1, to)))
     }
 
     #[inline(always)]
-    fn before((from, _): (u64, u64), &(low, _): &(u64, u64)) -> Option<(u64, u64)> {
-        (low > from).then(|| (from, low - 1))
+    fn before((from, _): (u64, u64), &(low, _): &(u64, u64)) -> Result<Option<(u64, u64)>, NoLess> {
+        Ok((low > from).then(|| (from, low - 1)))
     }
 
     fn first_fence() -> u64 {
@@ -178,10 +190,6 @@ impl TreeKeys for Words {
 
     fn record(value: u64) -> u64 {
         value
-    }
-
-    fn are_names(leaves: &[(u64, u64)]) -> bool {
-        leaves.is_sorted_by(|(a, _), (b, _)| a < b)
     }
 
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {

@@ -230,7 +230,7 @@ impl<M: Medium> Pool<M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn tree_with<N: WordNode>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
-        let kinds = (crate::codec::U64, crate::codec::U64);
+        let kinds = (crate::kind::U64, crate::kind::U64);
         Ok(PTree { state: self.state.named(TreeState::open(&self.state, name, index, kinds))? })
     }
 }

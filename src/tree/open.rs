@@ -2,14 +2,14 @@
 
 use super::describe::mismatch;
 use super::directory::Directory;
-use super::keys::TreeKeys;
 use super::restructuring::Restructuring;
 use super::walk::Leaves;
 use super::{TreeNode, TreeState};
 use crate::chain::Chain;
-use crate::codec::Kind;
 use crate::error::{ErrorKind, Fault};
+use crate::kind::Kind;
 use crate::medium::{Medium, Step};
+use crate::node::Keys;
 use crate::node::{IndexKind, Words};
 use crate::pool::record::RecordSet;
 use crate::pool::records::{Records, release_extents};

@@ -1,10 +1,11 @@
 //! Ranges, forwards and backwards, one leaf at a time.
 
 use super::directory::Directory;
-use super::keys::TreeKeys;
+use super::keys::{NoLess, TreeKeys};
 use super::{TreeNode, TreeState};
 use crate::chain::View;
 use crate::delay::delay;
+use crate::error::Broken;
 use crate::index::RUN;
 use crate::medium::Medium;
 use crate::node::{Entry, Node, RefOf, Words};
@@ -77,9 +78,16 @@ type Edges<N> = <<N as Node>::Keys as TreeKeys>::Edges;
 
 /// A leaf that was read.
 struct LeafRead {
+    at: u64,
     /// Whether it was the leaf that was expected.
     expected: bool,
     next: u64,
+}
+
+/// A scan that went on after this damage might never end.
+#[cold]
+fn no_less(at: u64) -> Broken {
+    Broken::new(at, "N4: a leaf that a scan has come to does not end behind its start")
 }
 
 impl<'t, N: TreeNode<Keys = Words>, M: Medium> Range<'t, N, M> {
@@ -147,7 +155,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
             ready.rest = 0..leaves.entries_in(view, N::Keys::span(unread), &mut ready.entries);
             let next = leaves.next_of(view);
             N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, next, edges);
-            LeafRead { expected: view.at == hint, next }
+            LeafRead { at: view.at, expected: view.at == hint, next }
         };
         let hinted = leaves.accept(hint, hint).ok();
         let at_once = hinted.and_then(|at| tree.with_owner_at_once(at, key, &mut read));
@@ -179,8 +187,8 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         let hint = self.ahead.leaf(0);
         self.ahead.read += 1;
         let place = Self::read(self.tree, hint, from, &unread, &mut self.edges, &mut self.front);
-        if let Some(LeafRead { expected, next }) = place {
-            self.unread = N::Keys::beyond(unread, &self.edges);
+        if let Some(LeafRead { at, expected, next }) = place {
+            self.unread = self.tree.note(N::Keys::beyond(unread, &self.edges).map_err(|NoLess| no_less(at)));
             self.ahead.next = next;
             if !expected {
                 // Leaves have split or merged, or the index node lists no more of them.
@@ -192,7 +200,9 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
     fn read_back(&mut self, unread: Unread<N>) {
         let to = N::Keys::last(&unread);
         let place = Self::read(self.tree, 0, to, &unread, &mut self.edges, &mut self.back);
-        self.unread = place.and_then(|_| N::Keys::before(unread, &self.edges));
+        self.unread = place.and_then(|LeafRead { at, .. }| {
+            self.tree.note(N::Keys::before(unread, &self.edges).map_err(|NoLess| no_less(at)))
+        });
     }
 }
 

@@ -2,17 +2,21 @@
 
 use super::keys::TreeKeys;
 use super::{Change, TreeNode, TreeState};
-use crate::codec::{Encoded, Kind, Stored};
 use crate::error::{ErrorKind, Fault};
+use crate::kind::Kind;
 use crate::medium::Medium;
-use crate::node::{Entry, Words};
+use crate::node::{Entry, RefOf, Words};
 use crate::pool::record::RECORD_MAX;
 use crate::pool::records::Reading;
+use crate::stored::{Encoded, Stored};
 
 /// What maps need to know of the keys of their trees.
 pub trait MapKeys: TreeKeys {
     /// A key that was read.
     type Key: ?Sized;
+
+    /// A key in the caller's memory, for a search.
+    fn as_ref(key: &Self::Owned) -> Self::Ref<'_>;
 
     /// The value of a key, of this kind.
     fn value<N: TreeNode<Keys = Self>, M: Medium>(
@@ -29,45 +33,86 @@ pub trait MapKeys: TreeKeys {
         read: impl FnOnce(Encoded<'_>) -> R,
     ) -> Result<Option<R>, Fault>;
 
-    /// The values of keys, in their order.
-    fn values<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        keys: &[Self::Ref<'_>],
-        kind: Kind,
-        out: impl FnMut(Result<Option<Stored>, Fault>),
-    );
-
-    /// Sets the value of a key if `wanted` accepts what its slot holds. Returns true if the key was there.
-    fn put<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
+    /// The word for the slot of a key, and the record that it points to, if any. The record is durable.
+    fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
+        tree: &'t TreeState<N, M>,
         key: Self::Ref<'_>,
         value: Encoded<'_>,
-        wanted: fn(Option<u64>) -> bool,
-    ) -> Result<bool, Fault>;
+    ) -> Result<(u64, Written<'t, N, M>), Fault>;
 
-    /// Removes a key and the record that its slot points to. Returns true if the key was there.
-    fn take<N: TreeNode<Keys = Self>, M: Medium>(tree: &TreeState<N, M>, key: Self::Ref<'_>) -> Result<bool, Fault>;
+    /// The value behind a slot's word, which was read after `reading` had begun.
+    fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, kind: Kind) -> Result<Stored, Fault>;
 
-    /// Fills an empty tree in strictly ascending order of keys. Returns the number of entries.
-    fn bulk_load_values<'v, N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        entries: impl Iterator<Item = (Self::Owned, Encoded<'v>)>,
-    ) -> Result<u64, Fault>;
+    /// Applies `read` to the key and to the value of an entry, which was read after `reading` had begun.
+    fn with_entry<M: Medium, R>(
+        entry: Entry,
+        reading: Option<&Reading<'_, M>>,
+        kind: Kind,
+        read: impl FnOnce(&Self::Key, Encoded<'_>) -> R,
+    ) -> Result<R, Fault>;
 
     /// Applies `read` to the key of an entry, which was read after `reading` had begun.
-    fn with_key<N: TreeNode<Keys = Self>, M: Medium, R>(
+    fn with_key<M: Medium, R>(
         entry: Entry,
         reading: Option<&Reading<'_, M>>,
         read: impl FnOnce(&Self::Key) -> R,
     ) -> Result<R, Fault>;
+}
 
-    /// Applies `read` to key and value of an entry, which was read after `reading` had begun.
-    fn with_entry<N: TreeNode<Keys = Self>, M: Medium, R>(
-        entry: Entry,
-        reading: Option<&Reading<'_, M>>,
-        kind: Kind,
-        read: impl FnOnce(&Self::Key, Stored) -> R,
-    ) -> Result<R, Fault>;
+impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
+    /// The values of keys, in their order.
+    pub(crate) fn values(&self, keys: &[RefOf<'_, N>], kind: Kind, mut out: impl FnMut(Result<Option<Stored>, Fault>)) {
+        // Started before the slots are read.
+        let reading = self.reading();
+        let stored = |word| N::Keys::stored_value(word, reading.as_ref(), kind);
+        self.get_many_with(keys, |word| word, |found| out(found.map(stored).transpose()));
+    }
+
+    /// Sets the value of a key if `wanted` accepts what its slot holds. Returns true if the key was there.
+    pub(crate) fn put(
+        &self,
+        key: RefOf<'_, N>,
+        value: Encoded<'_>,
+        wanted: fn(Option<u64>) -> bool,
+    ) -> Result<bool, Fault> {
+        let (word, written) = N::Keys::write(self, key, value)?;
+        let mut is_stored = false;
+        let mut change = || {
+            self.change(key, |old| {
+                is_stored = wanted(old);
+                if is_stored { Change::Put(word) } else { Change::Keep }
+            })
+        };
+        let old = change().or_else(|fault| self.with_space(fault, change))?;
+        if is_stored {
+            // The old record has no slot now, the new one has.
+            written.keep();
+            self.retire(old.map(N::Keys::record));
+        }
+        Ok(old.is_some())
+    }
+
+    /// Removes a key and the record that its slot points to. Returns true if the key was there.
+    pub(crate) fn take(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
+        let old = self.change(key, |_| Change::Remove)?;
+        self.retire(old.map(N::Keys::record));
+        Ok(old.is_some())
+    }
+
+    /// Fills an empty tree in strictly ascending order of keys. Returns the number of entries.
+    pub(crate) fn bulk_load_values<'v>(
+        &self,
+        entries: impl Iterator<Item = (<N::Keys as TreeKeys>::Owned, Encoded<'v>)>,
+    ) -> Result<u64, Fault> {
+        let mut all = Vec::new();
+        let loaded = self.bulk_load(entries.map(|(key, value)| {
+            let (word, written) = N::Keys::write(self, N::Keys::as_ref(&key), value)?;
+            all.push(written);
+            Ok((key, word))
+        }))?;
+        all.into_iter().for_each(Written::keep);
+        Ok(loaded)
+    }
 }
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
@@ -109,48 +154,21 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 }
 
-impl<N: TreeNode<Keys = Words>, M: Medium> TreeState<N, M> {
-    /// The value behind a slot's word, which was read after `reading` had begun.
-    #[inline]
-    fn stored(word: u64, reading: Option<&Reading<'_, M>>) -> Result<Stored, Fault> {
-        match reading {
-            None => Ok(Stored::Word(word)),
-            Some(reading) => Ok(Stored::Bytes(reading.reader.read(word)?)),
-        }
-    }
-
-    /// The word for a slot, and the record that it points to, if any. The record is durable.
-    fn write(&self, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
-        let none = Written { by: self, record: None };
-        let (bytes, records) = match (value, &self.leaves.records) {
-            (Encoded::Word(word), None) => return Ok((word, none)),
-            (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
-            // The type does not encode what its kind says. Its word would be taken for a record, perhaps for that of
-            // another slot.
-            (Encoded::Word(_), Some(_)) => return Err(self.is_of("bytes", "a value in its slot")),
-            (Encoded::Bytes(_), None) => return Err(self.is_of("values in their slots", "bytes")),
-        };
-        self.pool.owned()?;
-        let len = bytes.len() as u64;
-        if len > RECORD_MAX {
-            return Err(ErrorKind::RecordTooLong { len, limit: RECORD_MAX }.into());
-        }
-        let record = records.write(&self.pool.medium, &self.pool.segments, &[bytes])?;
-        Ok((record, Written { by: self, record: Some(record) }))
-    }
-}
-
 impl MapKeys for Words {
     type Key = u64;
+
+    fn as_ref(&key: &u64) -> u64 {
+        key
+    }
 
     fn value<N: TreeNode<Keys = Self>, M: Medium>(
         tree: &TreeState<N, M>,
         key: u64,
-        _kind: Kind,
+        kind: Kind,
     ) -> Result<Option<Stored>, Fault> {
         // Started before the slot is read: the record that the slot points to stays as long as this reader does.
         let reading = tree.reading();
-        tree.get(key).map(|word| TreeState::<N, M>::stored(word, reading.as_ref())).transpose()
+        tree.get(key).map(|word| Self::stored_value(word, reading.as_ref(), kind)).transpose()
     }
 
     fn value_with<N: TreeNode<Keys = Self>, M: Medium, R>(
@@ -167,93 +185,69 @@ impl MapKeys for Words {
         }
     }
 
-    fn values<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        keys: &[u64],
-        _kind: Kind,
-        mut out: impl FnMut(Result<Option<Stored>, Fault>),
-    ) {
-        let reading = tree.reading();
-        let stored = |word| TreeState::<N, M>::stored(word, reading.as_ref());
-        tree.get_many_with(keys, |word| word, |found| out(found.map(stored).transpose()));
-    }
-
-    fn put<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        key: u64,
+    fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
+        tree: &'t TreeState<N, M>,
+        _key: u64,
         value: Encoded<'_>,
-        wanted: fn(Option<u64>) -> bool,
-    ) -> Result<bool, Fault> {
-        let (word, written) = tree.write(value)?;
-        let mut is_stored = false;
-        let mut change = || {
-            tree.change(key, |old| {
-                is_stored = wanted(old);
-                if is_stored { Change::Put(word) } else { Change::Keep }
-            })
+    ) -> Result<(u64, Written<'t, N, M>), Fault> {
+        let (bytes, records) = match (value, &tree.leaves.records) {
+            (Encoded::Word(word), None) => return Ok((word, Written { by: tree, record: None })),
+            (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
+            // The type does not encode what its kind says. Its word would be taken for a record, perhaps for that of
+            // another slot.
+            (Encoded::Word(_), Some(_)) => return Err(tree.is_of("bytes", "a value in its slot")),
+            (Encoded::Bytes(_), None) => return Err(tree.is_of("values in their slots", "bytes")),
         };
-        let old = change().or_else(|fault| tree.with_space(fault, change))?;
-        if is_stored {
-            // The old record has no slot now, the new one has.
-            written.keep();
-            tree.retire(old);
-        }
-        Ok(old.is_some())
-    }
-
-    fn take<N: TreeNode<Keys = Self>, M: Medium>(tree: &TreeState<N, M>, key: u64) -> Result<bool, Fault> {
-        let old = tree.change(key, |_| Change::Remove)?;
-        tree.retire(old);
-        Ok(old.is_some())
-    }
-
-    fn bulk_load_values<'v, N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        entries: impl Iterator<Item = (u64, Encoded<'v>)>,
-    ) -> Result<u64, Fault> {
-        let mut all = Vec::new();
-        let loaded = tree.bulk_load(entries.map(|(key, value)| {
-            let (word, written) = tree.write(value)?;
-            all.push(written);
-            Ok((key, word))
-        }))?;
-        all.into_iter().for_each(Written::keep);
-        Ok(loaded)
+        tree.pool.owned()?;
+        check_len(bytes)?;
+        let record = records.write(&tree.pool.medium, &tree.pool.segments, &[bytes])?;
+        Ok((record, Written { by: tree, record: Some(record) }))
     }
 
     #[inline]
-    fn with_key<N: TreeNode<Keys = Self>, M: Medium, R>(
+    fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, _kind: Kind) -> Result<Stored, Fault> {
+        match reading {
+            None => Ok(Stored::Word(word)),
+            Some(reading) => Ok(Stored::Bytes(reading.reader.read(word)?)),
+        }
+    }
+
+    #[inline]
+    fn with_entry<M: Medium, R>(
+        (key, word): Entry,
+        reading: Option<&Reading<'_, M>>,
+        _kind: Kind,
+        read: impl FnOnce(&u64, Encoded<'_>) -> R,
+    ) -> Result<R, Fault> {
+        let Some(Reading { reader, .. }) = reading else { return Ok(read(&key, Encoded::Word(word))) };
+        let len = reader.len(word)?;
+        Ok(reader.with_part(word, (0, len), |bytes| read(&key, Encoded::Bytes(bytes))))
+    }
+
+    #[inline]
+    fn with_key<M: Medium, R>(
         (key, _): Entry,
         _reading: Option<&Reading<'_, M>>,
         read: impl FnOnce(&u64) -> R,
     ) -> Result<R, Fault> {
         Ok(read(&key))
     }
+}
 
-    #[inline]
-    fn with_entry<N: TreeNode<Keys = Self>, M: Medium, R>(
-        (key, word): Entry,
-        reading: Option<&Reading<'_, M>>,
-        _kind: Kind,
-        read: impl FnOnce(&u64, Stored) -> R,
-    ) -> Result<R, Fault> {
-        Ok(read(&key, TreeState::<N, M>::stored(word, reading)?))
-    }
+/// Refuses a value that is too long.
+pub(super) fn check_len(value: &[u8]) -> Result<(), Fault> {
+    let len = value.len() as u64;
+    if len > RECORD_MAX { Err(ErrorKind::RecordTooLong { len, limit: RECORD_MAX }.into()) } else { Ok(()) }
 }
 
 /// A record to which no slot points yet. It is given back if none ever will, because of an error or a panic of the
 /// caller's iterator.
-pub(super) struct Written<'t, N: TreeNode, M: Medium> {
+pub struct Written<'t, N: TreeNode, M: Medium> {
     pub(super) by: &'t TreeState<N, M>,
     pub(super) record: Option<u64>,
 }
 
 impl<N: TreeNode, M: Medium> Written<'_, N, M> {
-    /// The offset of the record; 0 if there is none.
-    pub(super) fn at(&self) -> u64 {
-        self.record.unwrap_or(0)
-    }
-
     /// A slot points to the record now.
     pub(super) fn keep(mut self) {
         self.record = None;

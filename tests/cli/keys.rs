@@ -69,6 +69,22 @@ fn texts_are_keys() {
 }
 
 #[test]
+fn texts_are_values() {
+    let desk = Desk::new();
+    let pool = Pool::options().capacity(64 << 20).open(desk.pool()).unwrap();
+    let main: Map<String, String> = pool.map("main").unwrap();
+    main.insert("ada", "Lovelace").unwrap();
+    drop((main, pool));
+    assert_eq!(desk.run("get", &["ada"]).ok(), "Lovelace\n");
+    desk.run("put", &["alan", "Turing"]).ok();
+    desk.load("grace\tHopper\n", &[]).ok();
+    let refused = desk.load(b"kurt\tG\xf6del\n", &[]).fails(1);
+    assert!(refused.contains("the value must be UTF-8"), "{refused}");
+    assert_eq!(desk.run("scan", &[]).ok(), "ada\tLovelace\nalan\tTuring\ngrace\tHopper\n");
+    assert!(desk.run("dump", &["--json"]).ok().starts_with("{\"key\":\"ada\",\"value\":\"Lovelace\"}\n"));
+}
+
+#[test]
 fn bytes_are_keys() {
     let desk = Desk::new();
     desk.load("00ff\ta\nFFff\tb\n\tempty\n00\tc\n", &["--key", "hex"]).ok();
@@ -143,7 +159,7 @@ fn trees_of_other_types_are_named_and_not_read() {
     assert_eq!(desk.run("dump", &["--tree", "counts", "--json"]).ok(), "{\"key\":\"a\",\"value\":7}\n");
     assert!(desk.run("put", &["a", "x", "--tree", "counts"]).fails(1).contains("must be a decimal number"));
     let error = desk.load("b\t1\nc\tx\n", &["--tree", "counts"]).fails(1);
-    assert!(error.contains("data.tsv:2: the tree holds numbers"), "{error}");
+    assert!(error.contains("data.tsv:2: the value must be a decimal number"), "{error}");
     assert_eq!(desk.run("get", &["b", "--tree", "counts"]).ok(), "1\n");
 }
 

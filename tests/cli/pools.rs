@@ -186,7 +186,7 @@ fn trees_made_by_the_library_are_read() {
     assert_eq!(desk.run("get", &["30", "--tree", "numbers"]).ok(), "31\n");
     assert!(desk.run("put", &["30", "x", "--tree", "numbers"]).fails(1).contains("must be a decimal number"));
     let ran = desk.load("1\t2\n2\tx\n", &["--tree", "numbers"]).fails(1);
-    assert!(ran.contains("data.tsv:2: the tree holds numbers"), "{ran}");
+    assert!(ran.contains("data.tsv:2: the value must be a decimal number"), "{ran}");
     assert!(desk.run("get", &["1", "--tree", "signed"]).fails(1).contains("keys of kind i64"));
     let missing = desk.run("get", &["1"]).fails(1);
     assert!(missing.contains("no tree 'main'; there is 'numbers', 'other', 'signed'"), "{missing}");

@@ -1,7 +1,7 @@
 //! Maps whose keys are byte strings, compared with `BTreeMap`.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::{ByteLeaf, Map, Options, Pool, Result};
+use bristlecone::{ByteLeaf, KeyView, Map, Options, Pool, Result};
 use std::collections::BTreeMap;
 
 const POOL: u64 = 16 << 20;
@@ -50,6 +50,17 @@ fn sound(map: &Of, model: &Model) {
     let entries: Vec<_> = map.iter().rev().collect::<Result<_>>().unwrap();
     assert!(entries.iter().map(|(k, v)| (k, v)).eq(model.iter().rev()), "backwards");
     assert!(map.keys(..).eq(model.keys().cloned()));
+    // Views from both ends, until they meet.
+    let (mut views, mut entries) = (map.iter(), model.iter());
+    for i in 0..=entries.len() {
+        let entry = if i % 3 == 0 { entries.next_back() } else { entries.next() };
+        let is_this = |(key, value): (&Vec<u8>, &Vec<u8>), view: KeyView<'_, Vec<u8>>, bytes: &[u8]| {
+            view.as_bytes() == key && view.decode() == *key && bytes == value
+        };
+        let same = |view: KeyView<'_, _>, bytes: &[u8]| entry.is_some_and(|entry| is_this(entry, view, bytes));
+        let seen = if i % 3 == 0 { views.next_back_with(same) } else { views.next_with(same) };
+        assert_eq!(seen.map(|seen| seen.unwrap()), entry.map(|_| true), "entry {i}");
+    }
 }
 
 fn history(shape: fn(u64) -> Vec<u8>, seed: u64) {

@@ -1,6 +1,6 @@
 //! Every crash state, at the smallest node sizes.
 
-use bristlecone::crash::{Campaign, Crashed, History, KeyShape, Outcome, Values};
+use bristlecone::crash::{Campaign, Checkable, History, KeyShape, Outcome, Values};
 use bristlecone::medium::Model;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
 use bristlecone::{ByteLeaf, IndexKind, OneLine, WordNode};
@@ -43,7 +43,7 @@ fn random_records<N: WordNode>(index: IndexKind, model: Model, count: usize) {
 }
 
 /// What is done to pools and to whole trees: each is cut at every point, and where it is killed, so is what comes next.
-fn of_pools<N: Crashed>(slots: u64, index: IndexKind, values: Values) {
+fn of_pools<N: Checkable>(slots: u64, index: IndexKind, values: Values) {
     let mut histories = Vec::new();
     for n in [0, 1, slots + 1] {
         let fill: String = (1..=n).map(|key| format!("i{}={key} ", 2 * key)).collect();
@@ -86,10 +86,10 @@ fn random_histories_of_byte_strings() {
 
 #[test]
 fn random_histories_of_records() {
-    random_records::<Circular<4>>(IndexKind::Volatile, Model::Weak, 20);
-    random_records::<Linear<5>>(IndexKind::Persistent, Model::Weak, 20);
-    random_records::<Circular<8>>(IndexKind::Persistent, Model::Tso, 20);
-    random_records::<OneLine<7>>(IndexKind::Volatile, Model::Weak, 20);
+    random_records::<Circular<4>>(IndexKind::Volatile, Model::Weak, 10);
+    random_records::<Linear<5>>(IndexKind::Persistent, Model::Weak, 10);
+    random_records::<Circular<8>>(IndexKind::Persistent, Model::Tso, 10);
+    random_records::<OneLine<7>>(IndexKind::Volatile, Model::Weak, 10);
 }
 
 #[test]

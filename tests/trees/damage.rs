@@ -10,7 +10,7 @@
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, load_each};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Map, OneLine, Options, PTree, Pool, Result, WordNode};
+use bristlecone::{ByteLeaf, Error, IndexKind, Map, OneLine, Options, PTree, Pool, Report, Result, WordNode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -192,30 +192,178 @@ impl<N: WordNode + Copy> Exercise for Tree<N> {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Records<N>(IndexKind, std::marker::PhantomData<N>);
+/// A map whose keys and values stand for numbers.
+trait NumberMap: Sized + 'static {
+    fn open(pool: &Pool<Any>, name: &str, index: IndexKind) -> Result<Self>;
+    fn get(&self, key: u64);
+    fn insert(&self, key: u64, value: u64) -> Result<bool>;
+    fn update(&self, key: u64, value: u64) -> Result<bool>;
+    fn insert_new(&self, key: u64, value: u64) -> Result<bool>;
+    fn remove(&self, key: u64) -> Result<bool>;
+    fn multi_get(&self, keys: &[u64]);
+    fn clear(&self) -> Result<()>;
+    /// The keys ascend.
+    fn bulk_load(&self, keys: &[u64]) -> Result<u64>;
+    /// Reads everything in every way.
+    fn read(&self);
+    fn fault(&self) -> Option<Error>;
+    fn check(&self) -> Report;
+}
 
-impl<N: WordNode + Copy> Records<N> {
+/// A key or a value that stands for a number.
+trait Stands {
+    /// As methods of maps take it.
+    type Lent<'a>: Copy
+    where
+        Self: 'a;
+
+    fn lent(&self) -> Self::Lent<'_>;
+}
+
+impl Stands for u64 {
+    type Lent<'a> = u64;
+
+    fn lent(&self) -> u64 {
+        *self
+    }
+}
+
+impl Stands for Vec<u8> {
+    type Lent<'a> = &'a [u8];
+
+    fn lent(&self) -> &[u8] {
+        self
+    }
+}
+
+fn word(number: u64) -> u64 {
+    number
+}
+
+/// Records of every kind: empty, of several classes, and longer than a segment.
+fn record(number: u64) -> Vec<u8> {
+    vec![number as u8; [0, 3, 24, 60, 200, 1500, 32][number as usize % 7]]
+}
+
+/// Keys of eight bytes: fence keys lie in headers.
+fn short(number: u64) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+/// Keys with a long common prefix: fence keys are records.
+fn long(number: u64) -> Vec<u8> {
+    [&[b'x'; 60][..], &number.to_be_bytes()].concat()
+}
+
+/// Keys of which one is a prefix of the next one, so that heads are equal.
+fn zeros(number: u64) -> Vec<u8> {
+    if number < 1000 { vec![0; number as usize] } else { [&[0xff][..], &number.to_be_bytes()].concat() }
+}
+
+/// `NumberMap` for a map.
+macro_rules! number_map {
+    ([$($generics:tt)*] $of:ty, $map:ty, $key:expr, $value:expr) => {
+        impl<$($generics)*> NumberMap for $of {
+            fn open(pool: &Pool<Any>, name: &str, index: IndexKind) -> Result<Self> {
+                pool.map_with(name, index).map(Self)
+            }
+
+            fn get(&self, key: u64) {
+                let _ = self.0.get($key(key).lent());
+            }
+
+            fn insert(&self, key: u64, value: u64) -> Result<bool> {
+                self.0.insert($key(key).lent(), $value(value).lent())
+            }
+
+            fn update(&self, key: u64, value: u64) -> Result<bool> {
+                self.0.update($key(key).lent(), $value(value).lent())
+            }
+
+            fn insert_new(&self, key: u64, value: u64) -> Result<bool> {
+                self.0.insert_new($key(key).lent(), $value(value).lent())
+            }
+
+            fn remove(&self, key: u64) -> Result<bool> {
+                self.0.remove($key(key).lent())
+            }
+
+            fn multi_get(&self, keys: &[u64]) {
+                let keys: Vec<_> = keys.iter().map(|&key| $key(key)).collect();
+                let _ = self.0.multi_get(&keys.iter().map(Stands::lent).collect::<Vec<_>>());
+            }
+
+            fn clear(&self) -> Result<()> {
+                self.0.clear()
+            }
+
+            fn bulk_load(&self, keys: &[u64]) -> Result<u64> {
+                let entries: Vec<_> = keys.iter().map(|&key| ($key(key), $value(key))).collect();
+                self.0.bulk_load(entries.iter().map(|(key, value)| (key.lent(), value.lent())))
+            }
+
+            fn read(&self) {
+                assert!(self.0.iter().take(ENDLESS).count() < ENDLESS, "endless");
+                assert!(self.0.iter().rev().take(ENDLESS).count() < ENDLESS, "endless");
+                assert!(self.0.keys(..).take(ENDLESS).count() < ENDLESS, "endless");
+                let (from, to) = ($key(50), $key(500));
+                let mut both = self.0.range(from.lent()..=to.lent());
+                for _ in 0..ENDLESS {
+                    if both.next().is_none() || both.next_back().is_none() {
+                        break;
+                    }
+                }
+            }
+
+            fn fault(&self) -> Option<Error> {
+                self.0.fault()
+            }
+
+            fn check(&self) -> Report {
+                self.0.check()
+            }
+        }
+    };
+}
+
+struct Records<N: WordNode>(Map<u64, Vec<u8>, N, Any>);
+struct ShortKeys(Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>);
+struct LongKeys(Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>);
+struct LongKeysOfNumbers(Map<Vec<u8>, u64, ByteLeaf<4>, Any>);
+struct Zeros(Map<Vec<u8>, u64, ByteLeaf<4>, Any>);
+
+number_map!([N: WordNode] Records<N>, Map<u64, Vec<u8>, N, Any>, word, record);
+number_map!([] ShortKeys, Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>, short, record);
+number_map!([] LongKeys, Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>, long, record);
+number_map!([] LongKeysOfNumbers, Map<Vec<u8>, u64, ByteLeaf<4>, Any>, long, word);
+number_map!([] Zeros, Map<Vec<u8>, u64, ByteLeaf<4>, Any>, zeros, word);
+
+struct Maps<T>(IndexKind, std::marker::PhantomData<fn() -> T>);
+
+impl<T> Clone for Maps<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Maps<T> {}
+
+impl<T: NumberMap> Maps<T> {
     fn new(index: IndexKind) -> Self {
         Self(index, std::marker::PhantomData)
     }
 
-    fn value(key: u64) -> Vec<u8> {
-        // Records of every kind: empty, of several classes, and longer than a segment.
-        vec![key as u8; [0, 3, 24, 60, 200, 1500, 32][key as usize % 7]]
-    }
-
-    fn grow(map: &Map<u64, Vec<u8>, N, Any>) {
+    fn grow(map: &T) {
         for key in (0..16).map(|key| key * 13).chain(keys().take(12)) {
-            if map.insert(key, &Self::value(key + 1)).is_err() {
+            if map.insert(key, key + 1).is_err() {
                 break;
             }
         }
-        let _ = map.update(37, b"updated");
-        let _ = map.insert_new(38, b"new");
+        let _ = map.update(37, 2);
+        let _ = map.insert_new(38, 1);
     }
 
-    fn shrink(map: &Map<u64, Vec<u8>, N, Any>) {
+    fn shrink(map: &T) {
         for key in (0..16).map(|key| key * 13).chain(keys()) {
             if map.remove(key).is_err() {
                 break;
@@ -223,26 +371,25 @@ impl<N: WordNode + Copy> Records<N> {
         }
     }
 
-    fn look(map: &Map<u64, Vec<u8>, N, Any>) {
+    fn look(map: &T) {
         for key in keys() {
-            let _ = map.get(key);
+            map.get(key);
             if map.fault().is_some() {
                 break;
             }
         }
-        assert!(map.iter().take(ENDLESS).count() < ENDLESS, "endless");
-        assert!(map.iter().rev().take(ENDLESS).count() < ENDLESS, "endless");
-        assert!(map.keys(..).take(ENDLESS).count() < ENDLESS, "endless");
+        map.multi_get(&keys().collect::<Vec<_>>());
+        map.read();
         map.check();
     }
 }
 
-impl<N: WordNode + Copy> Exercise for Records<N> {
+impl<T: NumberMap> Exercise for Maps<T> {
     fn images(self) -> [Words; 2] {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
-        let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0).unwrap();
+        let map = T::open(&pool, "t", self.0).unwrap();
         for key in keys().take(20).chain([u64::MAX]) {
-            map.insert(key, &Self::value(key)).unwrap();
+            map.insert(key, key).unwrap();
         }
         for key in removed().take(6) {
             map.remove(key).unwrap();
@@ -260,7 +407,7 @@ impl<N: WordNode + Copy> Exercise for Records<N> {
         let _ = pool.trees();
         let _ = pool.check();
         {
-            let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0)?;
+            let map = T::open(&pool, "t", self.0)?;
             Self::look(&map);
             let verbs = [Self::grow, Self::shrink];
             for verb in if order == Order::GrowFirst { verbs } else { [verbs[1], verbs[0]] } {
@@ -271,18 +418,18 @@ impl<N: WordNode + Copy> Exercise for Records<N> {
         }
         let words = words_of(image);
         {
-            let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0)?;
+            let map = T::open(&pool, "t", self.0)?;
             Self::look(&map);
             let _ = map.clear();
-            let _ = map.bulk_load((0..20).map(|key| (key, &b"loaded"[..])));
+            let _ = map.bulk_load(&(0..20).collect::<Vec<_>>());
             Self::look(&map);
         }
         let _ = pool.drop_tree("t");
-        let _ = pool.map_with::<u64, Vec<u8>, N>("u", self.0).map(|map| map.insert(1, b"one"));
+        let _ = T::open(&pool, "u", self.0).map(|map| map.insert(1, 1));
         drop(pool);
         let pool = options().open_on(holding(words))?;
         let _ = pool.check();
-        let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", self.0)?;
+        let map = T::open(&pool, "t", self.0)?;
         Self::look(&map);
         Self::shrink(&map);
         Self::grow(&map);
@@ -445,6 +592,13 @@ fn other_words(words: &Words, word: usize, order: Order) -> Vec<u64> {
             words[word] & !1023 | 1008,
         ]);
     }
+    // So does a reference of a byte string, with the same top bits.
+    let (top, at) = (words[word] >> 48 << 48, words[word] & ((1 << 48) - 1));
+    if top != 0 && (first..len).contains(&at) {
+        let used = words.iter().rposition(|&word| word != 0).unwrap_or(0) as u64 * 8;
+        let others = (first..used).step_by(128).chain([at + 8, at + 1, at - 64, at | 1023, at & !1023 | 1008]);
+        values.extend(others.map(|at| top | at));
+    }
     values.sort_unstable();
     values.dedup();
     values.retain(|&value| value != words[word]);
@@ -479,7 +633,11 @@ subjects! {
     bytes_of_circular_persistent words_of_circular_persistent Tree::<Circular<4>>::new(IndexKind::Persistent);
     bytes_of_one_line_volatile words_of_one_line_volatile Tree::<OneLine<7>>::new(IndexKind::Volatile);
     bytes_of_one_line_persistent words_of_one_line_persistent Tree::<OneLine<7>>::new(IndexKind::Persistent);
-    bytes_of_one_line_records words_of_one_line_records Records::<OneLine<7>>::new(IndexKind::Volatile);
-    bytes_of_records_volatile words_of_records_volatile Records::<Linear<5>>::new(IndexKind::Volatile);
-    bytes_of_records_persistent words_of_records_persistent Records::<Circular<4>>::new(IndexKind::Persistent);
+    bytes_of_one_line_records words_of_one_line_records Maps::<Records<OneLine<7>>>::new(IndexKind::Volatile);
+    bytes_of_records_volatile words_of_records_volatile Maps::<Records<Linear<5>>>::new(IndexKind::Volatile);
+    bytes_of_records_persistent words_of_records_persistent Maps::<Records<Circular<4>>>::new(IndexKind::Persistent);
+    bytes_of_short_keys words_of_short_keys Maps::<ShortKeys>::new(IndexKind::Volatile);
+    bytes_of_long_keys words_of_long_keys Maps::<LongKeys>::new(IndexKind::Volatile);
+    bytes_of_long_keys_of_numbers words_of_long_keys_of_numbers Maps::<LongKeysOfNumbers>::new(IndexKind::Volatile);
+    bytes_of_zeros words_of_zeros Maps::<Zeros>::new(IndexKind::Volatile);
 }

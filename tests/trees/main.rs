@@ -2,6 +2,7 @@
 
 mod bytes;
 mod catalog;
+mod crafted_bytes;
 #[cfg(feature = "crash")]
 mod crash;
 mod damage;

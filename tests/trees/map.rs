@@ -53,6 +53,9 @@ fn keys_of<K: for<'k> Key<Form = Word, Borrowed<'k> = K> + Copy + Debug>(keys: &
         assert!(all(map).into_iter().eq(model.iter().map(copied)), "{:?}", all(map));
         assert!(map.iter().rev().map(Result::unwrap).eq(model.iter().rev().map(copied)));
         assert!(map.keys(..).eq(model.keys().copied()));
+        let mut views = map.iter();
+        let viewed = std::iter::from_fn(|| views.next_with(|key, value| (key.decode(), value)));
+        assert!(viewed.map(Result::unwrap).eq(model.iter().map(copied)));
         assert_eq!(map.len(), model.len() as u64);
         assert_eq!(map.first_key_value().unwrap(), model.first_key_value().map(copied));
         assert_eq!(map.last_key_value().unwrap(), model.last_key_value().map(copied));
@@ -299,6 +302,11 @@ fn records_of_every_length_come_back() {
                 assert!(map.get(key).unwrap().unwrap() == bytes(len, salt), "{len} bytes");
             }
             assert!(map.iter().rev().zip(lengths.iter().rev()).all(|(entry, &len)| entry.unwrap().1.len() == len));
+            let mut views = map.iter();
+            for (key, &len) in (0..).zip(&lengths) {
+                let seen = views.next_with(|view, value| view.decode() == key && value == bytes(len, salt));
+                assert!(seen.unwrap().unwrap(), "{len} bytes");
+            }
             sound(map);
         };
         holds(&map, 0);

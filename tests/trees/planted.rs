@@ -5,7 +5,7 @@
 //! `docs/persist-audit.md`; `BRISTLECONE_WRITE=1` writes the page.
 
 use crate::crash::clean;
-use bristlecone::crash::{Campaign, Control, ControlKind, Crashed, History, Values};
+use bristlecone::crash::{Campaign, Checkable, Control, ControlKind, History, Values};
 use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
 use bristlecone::{ByteLeaf, IndexKind, OneLine};
@@ -166,7 +166,7 @@ struct Tree {
 }
 
 /// Plants bugs in all steps of these histories.
-fn everywhere<N: Crashed>(index: IndexKind, model: Model, values: Values, histories: &[String]) -> Vec<Control> {
+fn everywhere<N: Checkable>(index: IndexKind, model: Model, values: Values, histories: &[String]) -> Vec<Control> {
     let mut campaign = Campaign::new(model);
     (campaign.index, campaign.values, campaign.depth) = (index, values, 0);
     planted::<N>(campaign, histories)
@@ -174,11 +174,11 @@ fn everywhere<N: Crashed>(index: IndexKind, model: Model, values: Values, histor
 
 /// Plants bugs in the steps of a layout, in changes of chains, and, with a depth of 1, in steps that only recoveries
 /// pass. The other steps are common to all layouts, and their bugs are found with other trees.
-fn in_layout<N: Crashed>(model: Model, depth: u32) -> Vec<Control> {
+fn in_layout<N: Checkable>(model: Model, depth: u32) -> Vec<Control> {
     in_layout_after::<N>(model, depth, &brief_histories())
 }
 
-fn in_layout_after<N: Crashed>(model: Model, depth: u32, histories: &[String]) -> Vec<Control> {
+fn in_layout_after<N: Checkable>(model: Model, depth: u32, histories: &[String]) -> Vec<Control> {
     let mut campaign = Campaign::new(model);
     let common = [
         "Creating a pool, and its superblock",
@@ -191,7 +191,7 @@ fn in_layout_after<N: Crashed>(model: Model, depth: u32, histories: &[String]) -
     planted::<N>(campaign, histories)
 }
 
-fn planted<N: Crashed>(mut campaign: Campaign, histories: &[String]) -> Vec<Control> {
+fn planted<N: Checkable>(mut campaign: Campaign, histories: &[String]) -> Vec<Control> {
     campaign.limit = LIMIT;
     let histories: Vec<History> = histories.iter().map(|text| text.parse().expect("a history")).collect();
     // A history that fails without a bug would reveal nothing.

@@ -85,7 +85,8 @@ pub(crate) fn below(words: &Words, word: i64) -> usize {
 }
 
 /// Sorts those of forty entries that are `wanted` (bit `i` for entry `i`) and have a key in `from..=to`, in ascending
-/// order; returns how many. If two keys are equal, one of the entries is lost, and its place has an arbitrary content.
+/// order; returns how many. Entries with equal keys are side by side in any order; or all but one of them are lost, and
+/// their places keep what they held.
 #[inline]
 pub(crate) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
     cpu::sorted(entries, wanted & ((1 << MOST) - 1), keys, out)

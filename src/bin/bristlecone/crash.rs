@@ -2,10 +2,10 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
-use crate::subjects::{Campaigns, Subject, layouts, subjects};
+use crate::subjects::{KeysName, Subject, layouts, subjects};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
-use bristlecone::{Node, OneLine};
+use bristlecone::{ByteLeaf, Node, OneLine};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// What the values are
     #[arg(long, value_enum, default_value_t = ValuesName::Numbers)]
     values: ValuesName,
+    /// What the keys of trees of byte strings are
+    #[arg(long, value_enum, default_value_t = KeysName::Bytes)]
+    keys: KeysName,
     /// All short histories, instead of random ones
     #[arg(long)]
     exhaustive: bool,
@@ -98,10 +101,11 @@ pub(crate) fn run(mut args: Args) -> Outcome {
         let asked = format!("{} nodes of {slots} slots with a {} index", args.layout, args.index.name());
         return Err(Usage(format!("no {asked} are checked; there is: {}", known.join("; "))).into());
     };
-    checked(&args, subject.campaigns)
+    checked(&args, subject)
 }
 
-fn checked(args: &Args, campaigns: &dyn Campaigns) -> Outcome {
+fn checked(args: &Args, subject: &Subject) -> Outcome {
+    let campaigns = subject.campaigns;
     let model = match args.model {
         ModelName::Tso => Model::Tso,
         ModelName::Weak => Model::Weak,
@@ -112,6 +116,7 @@ fn checked(args: &Args, campaigns: &dyn Campaigns) -> Outcome {
         ValuesName::Numbers => Values::Numbers,
         ValuesName::Records => Values::Records,
     };
+    campaign.keys = args.keys.shape();
     campaign.seed = args.seed;
     campaign.depth = args.depth;
     campaign.whole_pairs = args.whole_pairs;
@@ -148,6 +153,11 @@ fn values(args: &Args) -> &'static str {
     }
 }
 
+/// What the keys are, of a tree of byte strings.
+fn keys(args: &Args) -> Option<&'static str> {
+    (args.layout == <ByteLeaf>::NAME).then_some(args.keys.name())
+}
+
 /// The command that reproduces a violation.
 fn reproducer(args: &Args, violation: &Violation) -> String {
     format!("bristlecone crash {} --replay '{}'", what(args), violation.history)
@@ -156,11 +166,12 @@ fn reproducer(args: &Args, violation: &Violation) -> String {
 fn what(args: &Args) -> String {
     let model = if args.model == ModelName::Tso { "tso" } else { "weak" };
     format!(
-        "--layout {} --slots {} --index {} --values {} --model {model} --depth {}{}",
+        "--layout {} --slots {} --index {} --values {}{} --model {model} --depth {}{}",
         args.layout,
         args.slots(),
         args.index.name(),
         values(args),
+        keys(args).map_or(String::new(), |keys| format!(" --keys {keys}")),
         args.depth,
         if args.whole_pairs { " --whole-pairs" } else { "" }
     )
@@ -186,6 +197,7 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
             "slots": args.slots(),
             "index": args.index.name(),
             "values": values(args),
+            "keys": keys(args),
             "model": if args.model == ModelName::Tso { "tso" } else { "weak" },
             "histories": found.histories,
             "crash_points": found.points,
@@ -244,6 +256,7 @@ fn report_controls(args: &Args, controls: &[Control], time: Duration) -> Outcome
             "slots": args.slots(),
             "index": args.index.name(),
             "values": values(args),
+            "keys": keys(args),
             "controls": controls,
             "missed": missed,
             "seconds": out::rounded(time.as_secs_f64(), 3),

@@ -122,7 +122,7 @@ pub(crate) fn run(args: Args) -> Outcome {
          flush        {flush} (available: {available}); {note}\n\
          16 bytes     moved at once by: {pair}\n\
          search       compares words by: {search}\n\
-         huge pages   shadows and indexes: {huge_memory}; pools: {huge_shared} (and as their file system is mounted)\n\
+         huge pages   shadows and indexes: {huge_memory}; pools in memory: {huge_shared} (from Linux 6.1 on, all but `deny` will do)\n\
          path         {place}\n\
          domain       {domain}",
         version = env!("CARGO_PKG_VERSION"),

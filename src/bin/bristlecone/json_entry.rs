@@ -26,11 +26,11 @@ pub(crate) fn write(key: &Key, value: &[u8], values: Values, out: &mut impl Writ
             out.write_all(b",\"value\":")?;
             out.write_all(value)?;
         }
-        (Values::Bytes, Ok(text)) => {
+        (_, Ok(text)) => {
             out.write_all(b",\"value\":")?;
             serde_json::to_writer(&mut *out, text)?;
         }
-        (Values::Bytes, Err(_)) => {
+        (_, Err(_)) => {
             out.write_all(b",\"value_hex\":\"")?;
             write_hex(value, out)?;
             out.write_all(b"\"")?;

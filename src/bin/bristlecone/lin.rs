@@ -2,7 +2,7 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
-use crate::subjects::{Campaigns, Subject, layouts, subjects};
+use crate::subjects::{Campaigns, KeysName, Subject, layouts, subjects};
 use bristlecone::crash::Values;
 #[cfg(bristlecone_delays)]
 use bristlecone::lin::Control;
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// What the values are [default: both]
     #[arg(long, value_enum)]
     values: Option<ValuesName>,
+    /// What the keys of trees of byte strings are [default: each]
+    #[arg(long, value_enum)]
+    keys: Option<KeysName>,
     /// Threads of a round; 0: two to eight, a different number in each
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=32))]
     threads: u16,
@@ -100,6 +103,14 @@ impl What {
         !matches!(self, Self::Rounds | Self::Durable)
     }
 
+    /// Whether it leaves out what only trees of byte strings have.
+    fn is_of_byte_strings(self) -> bool {
+        #[cfg(bristlecone_delays)]
+        return matches!(self, Self::Without(Control::Lag | Control::Still));
+        #[cfg(not(bristlecone_delays))]
+        false
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Rounds => "",
@@ -108,6 +119,10 @@ impl What {
             Self::Without(Control::Version) => ", without the check of versions",
             #[cfg(bristlecone_delays)]
             Self::Without(Control::Span) => ", without the check of the range owned",
+            #[cfg(bristlecone_delays)]
+            Self::Without(Control::Lag) => ", without the look at whether a leaf lags",
+            #[cfg(bristlecone_delays)]
+            Self::Without(Control::Still) => ", without asking the index again",
             Self::DurableWithout => ", crashed, without the fence before a leaf is unlocked",
         }
     }
@@ -128,20 +143,24 @@ fn checked(of: &dyn Campaigns, campaign: &Campaign, what: What, progress: &(dyn 
 struct Job {
     subject: &'static Subject,
     values: ValuesName,
+    /// Of a tree of byte strings.
+    keys: Option<KeysName>,
     what: What,
 }
 
 impl Job {
     fn name(&self) -> String {
         let Subject { layout, slots, index, .. } = self.subject;
-        format!("{layout} {slots} {} {}{}", index.name(), self.values.name(), self.what.name())
+        let keys = self.keys.map_or(String::new(), |keys| format!(", keys {}", keys.name()));
+        format!("{layout} {slots} {} {}{keys}{}", index.name(), self.values.name(), self.what.name())
     }
 
     fn arguments(&self) -> String {
         let Subject { layout, slots, index, .. } = self.subject;
         let durable = if matches!(self.what, What::Durable | What::DurableWithout) { " --durable" } else { "" };
         let values = self.values.name();
-        format!("--layout {layout} --slots {slots} --index {} --values {values}{durable}", index.name())
+        let keys = self.keys.map_or(String::new(), |keys| format!(" --keys {}", keys.name()));
+        format!("--layout {layout} --slots {slots} --index {} --values {values}{keys}{durable}", index.name())
     }
 }
 
@@ -151,7 +170,7 @@ fn jobs(args: &Args) -> Outcome<Vec<Job>> {
         (false, true) => vec![What::Durable],
         (true, true) => vec![What::DurableWithout],
         #[cfg(bristlecone_delays)]
-        (true, false) => vec![What::Without(Control::Version), What::Without(Control::Span)],
+        (true, false) => [Control::Version, Control::Span, Control::Lag, Control::Still].map(What::Without).to_vec(),
         #[cfg(not(bristlecone_delays))]
         (true, false) => {
             let what = "this binary leaves out no validations: build one with RUSTFLAGS='--cfg bristlecone_delays'";
@@ -164,10 +183,18 @@ fn jobs(args: &Args) -> Outcome<Vec<Job>> {
             && args.index.is_none_or(|index| index.kind() == subject.index)
     };
     let values = args.values.map_or(ValuesName::value_variants().to_vec(), |values| vec![values]);
+    let of_strings = args.keys.map_or(KeysName::value_variants().to_vec(), |keys| vec![keys]);
     let mut jobs = Vec::new();
     for subject in subjects().filter(is_wanted) {
-        for &values in &values {
-            jobs.extend(whats.iter().map(|&what| Job { subject, values, what }));
+        let keys = if subject.has_byte_strings() {
+            of_strings.iter().copied().map(Some).collect()
+        } else {
+            // Whoever asks for keys asks for byte strings.
+            Vec::from_iter(args.keys.is_none().then_some(None))
+        };
+        for (&keys, &values) in keys.iter().flat_map(|keys| values.iter().map(move |values| (keys, values))) {
+            let whats = whats.iter().filter(|what| subject.has_byte_strings() || !what.is_of_byte_strings());
+            jobs.extend(whats.map(|&what| Job { subject, values, keys, what }));
         }
     }
     if jobs.is_empty() {
@@ -189,8 +216,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         let values = job.values.values();
         // Time that one job leaves over is shared by the others.
         let time = end.saturating_duration_since(Instant::now()) / (jobs.len() - i) as u32;
+        let keys = job.keys.map_or(campaign.keys, KeysName::shape);
         let (name, index, time) = (job.name(), job.subject.index, time.max(Duration::from_millis(1)));
-        let campaign = Campaign { name, index, values, time, ..campaign.clone() };
+        let campaign = Campaign { name, index, values, keys, time, ..campaign.clone() };
         let start = Instant::now();
         let found = checked(job.subject.campaigns, &campaign, job.what, &|found| {
             let rate = found.operations as f64 / start.elapsed().as_secs_f64();
@@ -267,6 +295,7 @@ fn as_json(job: &Job, campaign: &Campaign, found: &Found, time: Duration) -> Val
         "slots": job.subject.slots,
         "index": job.subject.index.name(),
         "values": job.values.name(),
+        "keys": job.keys.map(KeysName::name),
         "control": job.what.is_control(),
         "durable": matches!(job.what, What::Durable | What::DurableWithout),
         "rounds": found.rounds,

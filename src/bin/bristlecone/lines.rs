@@ -14,7 +14,8 @@ pub(crate) enum Bad {
     Key(BadKey),
     Escape(BadEscape),
     NotAnEntry(String),
-    NotANumberAsValue,
+    /// What is asked of values.
+    Value(&'static str),
     TooLong(u64),
     Refused(Error),
 }
@@ -26,7 +27,7 @@ impl fmt::Display for Bad {
             Self::Key(bad) => write!(f, "{bad}"),
             Self::Escape(bad) => write!(f, "{bad}"),
             Self::NotAnEntry(what) => write!(f, "no entry in JSON: {what}"),
-            Self::NotANumberAsValue => write!(f, "the tree holds numbers and the value is none"),
+            Self::Value(asked) => write!(f, "{asked}"),
             Self::TooLong(longest) => write!(f, "longer than {longest} bytes"),
             Self::Refused(error) => write!(f, "{error}"),
         }

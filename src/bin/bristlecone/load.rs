@@ -168,7 +168,7 @@ impl Args {
     fn put(&self, (tree, keys): (&dyn Tree, KeyKind), lines: &Lines) -> Result<(Key, bool), Bad> {
         let (key, value) = self.format.read(lines.line()?, keys)?;
         if !tree.accepts(&value) {
-            return Err(Bad::NotANumberAsValue);
+            return Err(Bad::Value(tree.values().asked()));
         }
         let was_there = tree.put(&key, &value).map_err(Bad::Refused)?;
         Ok((key, was_there))

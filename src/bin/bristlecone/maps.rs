@@ -96,6 +96,18 @@ impl ValueType for u64 {
     }
 }
 
+impl ValueType for String {
+    const VALUES: Values = Values::Texts;
+
+    fn typed(typed: &[u8]) -> Option<&str> {
+        std::str::from_utf8(typed).ok()
+    }
+
+    fn shown(self) -> Vec<u8> {
+        self.into_bytes()
+    }
+}
+
 impl ValueType for Vec<u8> {
     const VALUES: Values = Values::Bytes;
 

@@ -12,7 +12,7 @@ pub(crate) struct Args {
     place: TreeArgs,
     /// The key
     key: String,
-    /// The value: its bytes as they are, or a decimal number in a tree of numbers
+    /// The value: its bytes as they are, UTF-8 in a tree of texts, or a decimal number in a tree of numbers
     #[arg(allow_hyphen_values = true)]
     value: OsString,
 }
@@ -23,8 +23,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         |keys| key(&args.key, keys),
         |tree, key| {
             if !tree.accepts(value) {
-                let why = "holds numbers: the value must be a decimal number";
-                return Err(format!("tree '{}' {why}", args.place.tree).into());
+                return Err(format!("tree '{}': {}", args.place.tree, tree.values().asked()).into());
             }
             Ok(tree.put(&key, value)?)
         },

@@ -1,12 +1,13 @@
 //! The trees that the checkers `crash` and `lin` run on.
 
-use bristlecone::crash::{self, Control, History};
+use bristlecone::crash::{self, Checkable, Control, History, KeyShape};
 #[cfg(feature = "papers")]
 use bristlecone::papers::{
     Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
 };
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Node, OneLine, WordNode, lin};
+use bristlecone::{ByteLeaf, IndexKind, Node, OneLine, lin};
+use clap::ValueEnum;
 use std::marker::PhantomData;
 
 /// The campaigns of both checkers on trees of one layout.
@@ -29,7 +30,7 @@ type Found<'p> = &'p (dyn Fn(&lin::Outcome) + Sync);
 
 struct Of<N>(PhantomData<fn() -> N>);
 
-impl<N: WordNode> Campaigns for Of<N> {
+impl<N: Checkable> Campaigns for Of<N> {
     fn exhaustive(&self, campaign: &crash::Campaign, progress: Progress<'_>) -> crash::Outcome {
         campaign.exhaustive::<N>(progress)
     }
@@ -77,6 +78,42 @@ pub(crate) struct Subject {
     pub(crate) campaigns: &'static dyn Campaigns,
 }
 
+impl Subject {
+    /// Whether its keys are byte strings.
+    pub(crate) fn has_byte_strings(&self) -> bool {
+        self.layout == <ByteLeaf>::NAME
+    }
+}
+
+/// What the keys of trees of byte strings are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeysName {
+    /// Eight bytes each
+    Bytes,
+    /// Sixty bytes that are equal, and eight more
+    Long,
+    /// Zeros only: each is a prefix of the next one
+    Zeros,
+}
+
+impl KeysName {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Long => "long",
+            Self::Zeros => "zeros",
+        }
+    }
+
+    pub(crate) fn shape(self) -> KeyShape {
+        match self {
+            Self::Bytes => KeyShape::Bytes,
+            Self::Long => KeyShape::Long,
+            Self::Zeros => KeyShape::Zeros,
+        }
+    }
+}
+
 /// A table of subjects: the indexes of each layout. Each layout costs seconds of compile time.
 macro_rules! subjects {
     (@@ [$($index:ident)*] $layout:ty) => {
@@ -94,6 +131,7 @@ macro_rules! subjects {
 const SUBJECTS: &[&[&[Subject]]] = subjects! {
     [Volatile Persistent]: OneLine<7> Linear<4> Circular<4>;
     [Flat FlatFixed]: OneLine<7>;
+    [Volatile]: ByteLeaf<4>;
 };
 
 /// Also larger nodes, and NV-Tree's leaves with the index of their paper.

@@ -44,7 +44,19 @@ pub(crate) trait Tree {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     Numbers,
+    Texts,
     Bytes,
+}
+
+impl Values {
+    /// What is asked of a value that a tree does not accept.
+    pub(crate) fn asked(self) -> &'static str {
+        match self {
+            Self::Numbers => "the value must be a decimal number",
+            Self::Texts => "the value must be UTF-8",
+            Self::Bytes => "the value must be bytes",
+        }
+    }
 }
 
 /// What is needed to open a tree.
@@ -70,6 +82,7 @@ pub(crate) fn kind(tree: &TreeInfo) -> Outcome<Kind> {
     };
     let values = match &*tree.values {
         "u64" => Values::Numbers,
+        "string" => Values::Texts,
         "bytes" => Values::Bytes,
         other => return Err(unknown(&format!("values of kind {other}")).into()),
     };
@@ -99,6 +112,7 @@ pub(crate) fn open<M: Medium>(pool: &Pool<M>, name: &str, kind: Kind) -> Outcome
     ) -> Result<Box<dyn Tree>> {
         Ok(match values {
             Values::Numbers => Box::new(pool.map_with::<u64, u64, N>(name, index)?),
+            Values::Texts => Box::new(pool.map_with::<u64, String, N>(name, index)?),
             Values::Bytes => Box::new(pool.map_with::<u64, Vec<u8>, N>(name, index)?),
         })
     }
@@ -109,8 +123,10 @@ pub(crate) fn open<M: Medium>(pool: &Pool<M>, name: &str, kind: Kind) -> Outcome
     }
     Ok(match (kind.keys, kind.values) {
         (KeyKind::Text, Values::Numbers) => Box::new(pool.map::<String, u64>(name)?),
+        (KeyKind::Text, Values::Texts) => Box::new(pool.map::<String, String>(name)?),
         (KeyKind::Text, Values::Bytes) => Box::new(pool.map::<String, Vec<u8>>(name)?),
         (_, Values::Numbers) => Box::new(pool.map::<Vec<u8>, u64>(name)?),
+        (_, Values::Texts) => Box::new(pool.map::<Vec<u8>, String>(name)?),
         (_, Values::Bytes) => Box::new(pool.map::<Vec<u8>, Vec<u8>>(name)?),
     })
 }

@@ -23,12 +23,12 @@
 mod circ_tree;
 mod crab_tree;
 
-use super::byte_keys::KeyShape;
 use super::explore::next_path;
 use super::history::{History, Op};
+use super::key_shape::KeyShape;
 use super::pending::Pending;
-use super::tree_type::Crashed;
-use super::tree_type::{TreeType, Values};
+use super::record::Repeated;
+use super::tree_type::{Checkable, TreeType, Values};
 use super::verify::{self, Allowed, Run};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
 use crate::node::{IndexKind, KeyRange, LOW, NEXT, SLOT, WordNode};
@@ -61,8 +61,8 @@ fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-fn numbers<N: WordNode>(index: IndexKind) -> TreeType {
-    N::tree_type(index, Values::Numbers, KeyShape::Bytes)
+fn numbers<N: WordNode>(index: IndexKind) -> TreeType<Sim> {
+    N::tree_type::<Repeated, Sim>(index, Values::Numbers, KeyShape::Bytes)
 }
 
 /// The insertion of one entry.
@@ -169,7 +169,7 @@ impl Scene {
         let pool = verify::options().open_on(sim.clone()).unwrap();
         let tree = numbers::<N>(index).open(&pool).unwrap();
         // A leaf is repaired when it is first touched.
-        tree.entries(false).unwrap();
+        tree.entries().unwrap();
         let made = leaves::<N>(index, &sim);
         assert_eq!(tree.check().unfinished, 0, "{made}");
         let from = sim.now();
@@ -177,7 +177,7 @@ impl Scene {
         let trace = sim.trace();
         let mut model = found.clone();
         op.apply(&mut model);
-        assert_eq!(tree.entries(false).unwrap(), Vec::from_iter(model.clone()), "{made}");
+        assert_eq!(tree.entries().unwrap(), Vec::from_iter(model.clone()), "{made}");
         let in_flight = Allowed { contents: op.in_flight(found), may_miss: op.may_miss() };
         (made, Run { trace, from, in_flight, returned: Allowed::only(model) })
     }

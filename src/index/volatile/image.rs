@@ -5,8 +5,9 @@
 //! node n    | count 32, CRC-32 of all the rest with n and the height 32 | low, child | low, child | ...     57 words
 //! ```
 //!
-//! The nodes of a level follow each other, the bottom level first, the root last. In a bottom node, a child is a leaf's
-//! offset; in other nodes it is the number of a node, which is less than its parent's. A low is the name of a separator.
+//! The nodes of a level follow each other, the bottom level first, the root last; all but the last one of a level are
+//! full. In a bottom node, a child is a leaf's offset; in other nodes it is the number of a node, which is less than its
+//! parent's. A low is the name of a separator.
 
 use super::node::{FILL, NOT_LOADED};
 use crate::pool::format::crc;
@@ -58,37 +59,67 @@ pub(crate) fn image_of(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
 }
 
 impl Top {
-    /// Whether an image with these fields can be made of `words` words.
+    /// Whether an image with these fields can be made of `words` words. The number of separators determines the others.
     pub(crate) fn fits(self, words: u64) -> bool {
-        self.nodes.checked_mul(WORDS as u64) == Some(words) && self.len.div_ceil(FILL as u64) <= self.nodes
+        let is_top = |level: Level| level.nodes() <= 1 && level.first + level.nodes() == self.nodes;
+        self.nodes.checked_mul(WORDS as u64) == Some(words) && self.level(self.height).is_some_and(is_top)
+    }
+
+    /// The level at a height; `None` if there is none.
+    fn level(self, height: u64) -> Option<Level> {
+        let mut level = Level { first: 0, first_below: 0, below: self.len };
+        for _ in 0..height {
+            if level.nodes() <= 1 {
+                return None;
+            }
+            level = Level { first: level.first + level.nodes(), first_below: level.first, below: level.nodes() };
+        }
+        Some(level)
     }
 
     /// The entries of a node, for the tree; `word` reads a word of the image. `None`: the node is damaged.
     pub(crate) fn node(
         self,
-        names_ascend: bool,
         (number, height): (u64, u64),
         word: impl Fn(u64) -> u64,
         is_leaf: impl Fn(u64) -> bool,
     ) -> Option<Vec<(u64, u64)>> {
-        if number >= self.nodes {
-            return None;
-        }
-        let start = number * WORDS as u64;
+        let level = self.level(height)?;
+        let before = number.checked_sub(level.first)?.checked_mul(FILL as u64)?;
+        let count = level.below.checked_sub(before)?.min(FILL as u64);
+        let start = number.checked_mul(WORDS as u64)?;
         let head = word(start);
-        let count = head & 0xffff_ffff;
-        if count == 0 || count > FILL as u64 {
+        if count == 0 || head & 0xffff_ffff != count {
             return None;
         }
         let mut entries: Vec<(u64, u64)> =
             (0..count).map(|i| (word(start + 1 + 2 * i), word(start + 2 + 2 * i))).collect();
-        let sound = checksum(number, height, &entries) == head >> 32
-            && (!names_ascend || entries.is_sorted_by(|(a, _), (b, _)| a < b))
-            && entries.iter().all(|&(_, child)| if height == 0 { is_leaf(child) } else { child < number });
+        // Each node has one parent. So the walk of an image ends, whatever the image says.
+        let is_child = |(i, &(_, child)): (u64, &(u64, u64))| {
+            if height == 0 { is_leaf(child) } else { child == level.first_below + before + i }
+        };
+        let sound = checksum(number, height, &entries) == head >> 32 && (0..).zip(&entries).all(is_child);
         if height > 0 {
             entries.iter_mut().for_each(|(_, child)| *child |= NOT_LOADED);
         }
         sound.then_some(entries)
+    }
+}
+
+/// The nodes of an image at one height.
+#[derive(Clone, Copy)]
+struct Level {
+    /// The number of the first node.
+    first: u64,
+    /// The number of the first node of the level below.
+    first_below: u64,
+    /// How many entries the nodes have together. All but the last one are full.
+    below: u64,
+}
+
+impl Level {
+    fn nodes(self) -> u64 {
+        self.below.div_ceil(FILL as u64)
     }
 }
 

@@ -323,7 +323,7 @@ fn reopened<S: Separators>(
     damaged: impl Fn(u64) -> bool + Send + Sync + 'static,
 ) -> VolatileIndex<S> {
     let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
-    let node_of = move |node| top.node(S::NAMES_ASCEND, node, |i| words[i as usize], |_| true);
+    let node_of = move |node| top.node(node, |i| words[i as usize], |_| true);
     assert!(index.restore(top, Box::new(move |node, height| node_of((node, height)).filter(|_| !damaged(node)))));
     index
 }
@@ -392,7 +392,7 @@ fn no_flipped_bit_of_an_image_is_believed() {
     assert_eq!((top.nodes, top.height, top.len), (4, 1, 60));
     let all = words.len() as u64;
     assert!(top.fits(all) && !top.fits(all - 1) && !super::Top { len: u64::MAX, ..top }.fits(all));
-    let of = |words: &[u64], node| top.node(true, node, |i| words[i as usize], |at| at.is_multiple_of(64));
+    let of = |words: &[u64], node| top.node(node, |i| words[i as usize], |at| at.is_multiple_of(64));
     for node in [(0, 0), (1, 0), (2, 0), (3, 1)] {
         let sound = of(&words, node).unwrap();
         for bit in 0..words.len() * 64 {

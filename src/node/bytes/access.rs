@@ -7,6 +7,7 @@
 //! A fence key of up to 48 bytes lies in the header. A longer one is a record, to which the first of these words points.
 
 use crate::byte_key::common_prefix;
+use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::bytes::entry::ReadEntry;
 use crate::pool::record::RecordReader;
@@ -80,6 +81,20 @@ impl<'a, M: Medium> ByteAccess<'a, M> {
         if self.meta(at).len > INLINE { self.m.load(at + FENCE) } else { 0 }
     }
 
+    /// Checks the record of the fence key of a leaf, if it has one.
+    pub(crate) fn check_fence(self, at: u64) -> Result<(), Broken> {
+        let record = self.fence_record(at);
+        if record == 0 {
+            return Ok(());
+        }
+        self.records().check(record)?;
+        if self.records().len(record)? == self.meta(at).len as u64 {
+            Ok(())
+        } else {
+            Err(Broken::new(at + META, "V2: a fence key of another length than its record"))
+        }
+    }
+
     /// Applies `read` to the fence key of a leaf. If the leaf is written to meanwhile, or damaged, that is any string.
     #[inline]
     pub(crate) fn with_fence<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> R {
@@ -129,7 +144,7 @@ fn prefix_order(key: &[u8], prefix: &[u8]) -> Ordering {
 
 /// The shortest string that is greater than `left` and not greater than `right`, which is greater than `left`: a length
 /// to which `right` can be cut.
-pub(super) fn separator_len(left: &[u8], right: &[u8]) -> usize {
+pub(crate) fn separator_len(left: &[u8], right: &[u8]) -> usize {
     (common_prefix(left, right) + 1).min(right.len())
 }
 

@@ -10,8 +10,8 @@
 //! a split needs to read records.
 
 use crate::error::{Broken, ErrorKind, Fault};
-use crate::medium::{Hint, LINE, Medium};
-use crate::pool::record::{HEADER, Location, RecordReader, locate};
+use crate::medium::Medium;
+use crate::pool::record::{HEADER, RecordReader, locate};
 use std::cmp::Ordering;
 
 /// Offsets of records are less than this.
@@ -107,9 +107,6 @@ pub(crate) trait ReadEntry {
     /// The key of the record. A damaged record has the empty key.
     fn key(self, at: u64) -> Vec<u8>;
 
-    /// Prefetches the record, as far as a short key and a short value reach.
-    fn prefetch(self, at: u64);
-
     /// Whether the tree may have a record there.
     fn has_record(self, at: u64) -> bool;
 }
@@ -163,15 +160,6 @@ impl<M: Medium> ReadEntry for RecordReader<'_, M> {
 
     fn key(self, at: u64) -> Vec<u8> {
         self.parts(at).map_or_else(|_| Vec::new(), |parts| self.bytes(at, parts.key.0, parts.key.1))
-    }
-
-    #[inline]
-    fn prefetch(self, at: u64) {
-        if let Some(Location::Block(_, bytes)) = locate(self.segments, self.tree, at) {
-            // The block may begin anywhere in a line.
-            let first = at / LINE * LINE;
-            self.m.hint(first, (at + bytes - first).min(3 * LINE), Hint::Soon);
-        }
     }
 
     #[inline]

@@ -107,6 +107,7 @@ impl Keys for ByteStrings {
 
     const ALL: ByteSpan<'static> = ByteSpan { from: &[], to: None };
 
+    const HAS_RECORDS: bool = true;
     const MARKS_LAG: bool = true;
 
     fn lagging(range: ByteRange, lags: bool) -> ByteRange {

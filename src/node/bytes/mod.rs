@@ -15,12 +15,12 @@ use crate::node::fingerprints::{Slots, each};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
+use crate::node::unsorted;
 use crate::node::{Entry, NEXT, Node, PER_LINE, SLOT};
 use access::{ByteAccess, LAYOUT, META};
 use entry::{ReadEntry, home, print, record, tag};
 pub(crate) use keys::{ByteFence, ByteSpan, ByteStrings};
 pub(crate) use range::ByteRange;
-use std::cmp::Ordering;
 
 /// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a long
 /// record.
@@ -60,18 +60,6 @@ fn reference_at(at: u64, slot: usize) -> u64 {
 
 impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     const LINES: usize = SLOTS / PER_LINE;
-    const ALL: Slots = (1 << SLOTS) - 1;
-
-    #[inline]
-    fn matching(prints: &Prints, print: u8) -> Slots {
-        prints.matching(print) & Self::ALL
-    }
-
-    /// The slots that hold an entry.
-    #[inline]
-    fn used(prints: &Prints) -> Slots {
-        !Self::matching(prints, 0) & Self::ALL
-    }
 
     /// An empty slot for a key with this tag. `empty` has at least one slot.
     #[inline]
@@ -83,7 +71,7 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     /// The slots whose references have this tag, with these references.
     #[inline]
     fn candidates<M: Medium>(m: &M, at: u64, prints: &Prints, tag: u64) -> impl Iterator<Item = (usize, u64)> {
-        each(Self::matching(prints, (tag >> 8) as u8))
+        each(prints.matching::<SLOTS>((tag >> 8) as u8))
             .map(move |slot| (slot, m.load(reference_at(at, slot))))
             .filter(move |(_, reference)| reference >> 48 == tag)
     }
@@ -91,7 +79,7 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     /// Stores entries into empty slots that do not count yet, and records their fingerprints; returns the lines of slots
     /// that it wrote to.
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: impl Iterator<Item = Entry>) -> u64 {
-        let mut empty = !Self::used(prints) & Self::ALL;
+        let mut empty = prints.empty::<SLOTS>();
         let mut lines = 0;
         prints.edit(|prints| {
             for (head, reference) in entries {
@@ -106,11 +94,6 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
             }
         });
         lines
-    }
-
-    /// Flushes lines of slots.
-    fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64, step: Step) {
-        each(lines).for_each(|line| m.flush(at + LINE + line as u64 * LINE, LINE, step));
     }
 
     /// The entries that count, in no order.
@@ -161,7 +144,7 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
                 return Ok(slot);
             }
         }
-        Err(Self::choose(!Self::used(hints) & Self::ALL, tag))
+        Err(Self::choose(hints.empty::<SLOTS>(), tag))
     }
 
     #[inline]
@@ -179,7 +162,8 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
         let mut pairs = [[0; 2]; crate::arch::simd::MOST];
         pool.m.load_words(at + LINE, pairs.as_flattened_mut().split_at_mut(2 * SLOTS).0);
         // While the leaf is written to, a reference may be gone that the fingerprint still tells of.
-        let used = each(Self::used(hints)).filter(|&slot| pairs[slot][1] != 0).fold(0, |used, slot| used | 1 << slot);
+        let used =
+            each(hints.used::<SLOTS>()).filter(|&slot| pairs[slot][1] != 0).fold(0, |used, slot| used | 1 << slot);
         sort::sorted(pool, at, &pairs, used, keys, out)
     }
 
@@ -197,11 +181,11 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
         low.words().into_iter().zip((at + META..).step_by(8)).for_each(|(word, at)| m.store(at, word));
         let mut lines = Self::scatter(m, at, hints, entries.iter().copied());
         if !zeroed {
-            each(!Self::used(hints) & Self::ALL).for_each(|slot| m.store(reference_at(at, slot), 0));
+            each(hints.empty::<SLOTS>()).for_each(|slot| m.store(reference_at(at, slot), 0));
             lines = (1 << Self::LINES) - 1;
         }
         m.flush(at, LINE, Step::NodeFill);
-        Self::flush_lines(m, at, lines, Step::NodeFill);
+        unsorted::flush_lines(m, at + LINE, lines, Step::NodeFill);
     }
 
     #[cfg_attr(not(bristlecone_assembly), inline)]
@@ -278,7 +262,7 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
             entries.push((key, (head, reference)));
         }
         entries.sort_unstable();
-        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0.cmp(&pair[1].0) == Ordering::Equal) {
+        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             report(Broken::new(record(pair[1].1.1), "N3: a key twice in a leaf"));
         }
         Some(Checked { entries: entries.into_iter().map(|(_, entry)| entry).collect(), pair: None, beyond })
@@ -291,7 +275,7 @@ impl<const SLOTS: usize> SplitInPlace for ByteLeaf<SLOTS> {
         let own = |&(_, reference): &Entry| (pool.head_of(at, wider.skip(), record(reference)), reference);
         let lines = Self::scatter(pool.m, at, hints, entries.iter().map(own));
         // Crash: references that are also in a leaf to the right, where they count.
-        Self::flush_lines(pool.m, at, lines, Step::NodePrefill);
+        unsorted::flush_lines(pool.m, at + LINE, lines, Step::NodePrefill);
     }
 
     fn truncate_after_split<M: Medium>(
@@ -313,7 +297,7 @@ impl<const SLOTS: usize> SplitInPlace for ByteLeaf<SLOTS> {
             }
         }
         if lines != 0 {
-            Self::flush_lines(m, at, lines, Step::ByteForget);
+            unsorted::flush_lines(m, at + LINE, lines, Step::ByteForget);
             // The right leaf may be written to now, and the records of its slots may be freed.
             m.fence(Step::ByteForget);
         }

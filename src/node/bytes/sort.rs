@@ -29,8 +29,9 @@ pub(super) fn sorted<M: Medium>(
     let sorted: &mut [Entry; simd::MOST] = out.first_chunk_mut().expect("it was made as long");
     sorted.fill((0, 0));
     let mut count = simd::sorted(pairs, used, (first, last), sorted);
-    if sorted[..count].iter().any(|entry| entry.1 == 0) {
-        // Entries with equal heads took the same place.
+    let is_tie = |two: &[Entry]| two[0].0 == two[1].0;
+    if sorted[..count].iter().any(|entry| entry.1 == 0) || sorted[..count].windows(2).any(is_tie) {
+        // Entries with equal heads took the same place, or are side by side in any order.
         count = 0;
         for slot in each(used).filter(|&slot| (first..=last).contains(&pairs[slot][0])) {
             sorted[count] = (pairs[slot][0], pairs[slot][1]);

@@ -307,7 +307,7 @@ fn ids_lead_down_and_up() {
 /// An index that begins with the image of these separators; those of its nodes that are `damaged` cannot be read.
 fn restored(index: FlatIndex, model: &Model, damaged: fn(u64) -> bool) -> FlatIndex {
     let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
-    let node_of = move |node| top.node(true, node, |i| words[i as usize], |_| true);
+    let node_of = move |node| top.node(node, |i| words[i as usize], |_| true);
     assert!(index.restore(top, Box::new(move |node, height| node_of((node, height)).filter(|_| !damaged(node)))));
     assert_eq!(index.len(), model.len());
     index
@@ -435,7 +435,7 @@ fn a_damaged_image_is_given_up() {
         fixed().restore(
             top,
             Box::new(move |node, height| {
-                top.node(true, (node, height), |i| words[i as usize], |_| true).filter(|_| !damaged(node))
+                top.node((node, height), |i| words[i as usize], |_| true).filter(|_| !damaged(node))
             }),
         )
     };

@@ -1,10 +1,11 @@
 //! What scans and bulk loads need to know of byte strings.
 
-use crate::byte_key::{ByteKey, common_prefix};
-use crate::codec::KEY_MAX;
+use crate::byte_key::ByteKey;
+use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, ReadEntry, record_of};
-use crate::tree::keys::TreeKeys;
+use crate::node::{ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, record_of, separator_len};
+use crate::stored::KEY_MAX;
+use crate::tree::keys::{NoLess, TreeKeys};
 
 /// Greater than every key.
 static END: [u8; KEY_MAX + 1] = [0xff; KEY_MAX + 1];
@@ -30,8 +31,17 @@ impl TreeKeys for ByteStrings {
     /// The fence key of the leaf to the left.
     type Least = Option<Vec<u8>>;
 
-    const HAS_RECORDS: bool = true;
     const NAMES_ASCEND: bool = false;
+
+    fn separators_ascend<M: Medium>(pool: Self::Access<'_, M>, named: &[(u64, u64)]) -> bool {
+        // 0 names the start of all keys, which is no fence key.
+        let fence = |&(name, _): &(u64, u64)| match name {
+            0 => Some(Vec::new()),
+            name => pool.is_leaf(name).then(|| pool.with_fence(name, <[u8]>::to_vec)),
+        };
+        let fences: Option<Vec<_>> = named.iter().map(fence).collect();
+        fences.is_some_and(|fences| fences.is_sorted_by(|a, b| a < b))
+    }
 
     fn ascends_from<M: Medium>(
         pool: Self::Access<'_, M>,
@@ -70,21 +80,33 @@ impl TreeKeys for ByteStrings {
         }
     }
 
+    fn check_fence<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> Result<(), Broken> {
+        pool.check_fence(at)
+    }
+
     fn prefetch_entries<M: Medium>(pool: Self::Access<'_, M>, entries: &[Entry]) {
         entries.iter().for_each(|entry| pool.records().prefetch(record_of(entry.1)));
     }
 
-    fn beyond(mut unread: Unread, edges: &Edges) -> Option<Unread> {
-        let high = edges.high.as_ref().filter(|high| unread.to.as_ref().is_none_or(|to| *high < to))?;
+    fn beyond(mut unread: Unread, edges: &Edges) -> Result<Option<Unread>, NoLess> {
+        let high = edges.high.as_ref().filter(|high| unread.to.as_ref().is_none_or(|to| *high < to));
+        let Some(high) = high else { return Ok(None) };
+        if *high <= unread.from {
+            return Err(NoLess);
+        }
         high.clone_into(&mut unread.from);
-        Some(unread)
+        Ok(Some(unread))
     }
 
-    fn before(mut unread: Unread, edges: &Edges) -> Option<Unread> {
-        (edges.low > unread.from).then(|| {
-            edges.low.clone_into(unread.to.get_or_insert_default());
-            unread
-        })
+    fn before(mut unread: Unread, edges: &Edges) -> Result<Option<Unread>, NoLess> {
+        if edges.low <= unread.from {
+            return Ok(None);
+        }
+        if unread.to.as_ref().is_some_and(|to| edges.low >= *to) {
+            return Err(NoLess);
+        }
+        edges.low.clone_into(unread.to.get_or_insert_default());
+        Ok(Some(unread))
     }
 
     fn first_fence() -> ByteFence {
@@ -104,7 +126,7 @@ impl TreeKeys for ByteStrings {
     }
 
     fn fence(last: &Vec<u8>, first: &Vec<u8>) -> ByteFence {
-        ByteFence { key: first[..common_prefix(last, first) + 1].to_vec(), skip: 0 }
+        ByteFence { key: first[..separator_len(last, first)].to_vec(), skip: 0 }
     }
 
     fn stored(fence: ByteFence, pairs: Vec<(Vec<u8>, u64)>) -> (ByteFence, Vec<Entry>) {
@@ -121,10 +143,6 @@ impl TreeKeys for ByteStrings {
 
     fn fence_record<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> u64 {
         pool.fence_record(at)
-    }
-
-    fn are_names(_leaves: &[(u64, u64)]) -> bool {
-        true
     }
 
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {

@@ -13,7 +13,6 @@
 //! The codes are in prefix notation. A simple kind is its tag, an array is `ARRAY` and its length in two codes, and
 //! `OPTION` and the tuples come before their parts.
 
-use super::{Key, Size};
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -26,7 +25,7 @@ pub struct Kind {
     /// Whether the word is the offset of a record.
     pub is_record: bool,
     /// The number of bytes that each key of this kind takes as a part of another key. `None` if keys differ.
-    pub(super) size: Option<u32>,
+    pub(crate) size: Option<u32>,
 }
 
 /// The kind of the keys and values of a plain tree.
@@ -81,17 +80,17 @@ const CODE: u32 = (1 << CODE_BITS) - 1;
 const MOST_CODES: u32 = 6;
 
 impl Kind {
-    pub(super) const fn simple(tag: u32) -> Self {
+    pub(crate) const fn simple(tag: u32) -> Self {
         Self { tag, is_record: false, size: SIMPLE[tag as usize - 1].1 }
     }
 
-    pub(super) const fn array(len: usize) -> Self {
+    pub(crate) const fn array(len: usize) -> Self {
         assert!(len > 0 && len as u64 <= ARRAY_MAX as u64);
         let tag = if len == 8 { 12 } else { ARRAYS + len as u32 };
         Self { tag, is_record: false, size: Some(len as u32) }
     }
 
-    pub(super) const fn option(of: Self) -> Self {
+    pub(crate) const fn option(of: Self) -> Self {
         let size = match of.size {
             Some(size) => Some(1 + size),
             None => None,
@@ -99,7 +98,7 @@ impl Kind {
         Self { tag: Codes::new(OPTION).and(of.tag).tag(), is_record: false, size }
     }
 
-    pub(super) const fn tuple(parts: &[Self]) -> Self {
+    pub(crate) const fn tuple(parts: &[Self]) -> Self {
         // This pair is older than the codes.
         if let [Self { tag: 2, .. }, Self { tag: 2, .. }] = parts {
             return Self::simple(13);
@@ -115,21 +114,9 @@ impl Kind {
         Self { tag: codes.tag(), is_record: false, size }
     }
 
-    /// The kind of a key type. It does not compile if that is no kind of keys, or none of keys of this form.
-    pub(crate) const fn of_key<K: Key>() -> Self {
-        assert!(K::KIND.is_key(), "the kind of a key is that of one of this crate's keys");
-        let agree = match (K::KIND.size, <K::Size as Size>::BYTES) {
-            (Some(size), Some(bytes)) => size == bytes,
-            (Some(size), None) => size > 8,
-            (None, bytes) => bytes.is_none(),
-        };
-        assert!(agree, "the form and the size of a key are those of the type that it takes its kind from");
-        K::KIND
-    }
-
     /// Whether it is a kind of one of the crate's keys, unchanged. The pool stores the number of a kind only, and takes
     /// the rest from here.
-    const fn is_key(self) -> bool {
+    pub(crate) const fn is_key(self) -> bool {
         if self.is_record {
             return false;
         }
@@ -176,7 +163,7 @@ impl Kind {
     /// The smallest word of this kind. A part of another key is written as its distance from here, which fits its size.
     ///
     /// Words of narrow signed integers are those of the integers in 64 bits, so that they begin in the middle.
-    pub(super) const fn base(self) -> u64 {
+    pub(crate) const fn base(self) -> u64 {
         match self.tag {
             6 => (1 << 63) - (1 << 31),
             7 => (1 << 63) - (1 << 15),
@@ -186,19 +173,12 @@ impl Kind {
     }
 }
 
-pub(crate) fn key_kind_name(tag: u32) -> Cow<'static, str> {
-    kind_name(tag)
-}
-
-pub(crate) fn value_kind_name(tag: u32) -> Cow<'static, str> {
-    kind_name(tag)
-}
-
 pub(crate) fn is_record(tag: u32) -> bool {
     [BYTES.tag, STRING.tag].contains(&tag)
 }
 
-fn kind_name(tag: u32) -> Cow<'static, str> {
+/// The name of the kind with a tag.
+pub(crate) fn kind_name(tag: u32) -> Cow<'static, str> {
     if tag & COMPOSITE != 0 {
         let codes = tag & !COMPOSITE;
         if tag & HASHED != 0 {

@@ -1,7 +1,7 @@
 //! From the form of keys to the trees that hold them.
 
+use super::{Bytes, Form, KeyBytes, Word};
 use crate::byte_key::ByteKey;
-use crate::codec::{Bytes, Form, KeyBytes, Word};
 use crate::medium::Medium;
 use crate::node::{ByteLeaf, ByteStrings, Keys, OneLine, Words};
 use crate::tree::{MapKeys, Range, TreeKeys, TreeNode, TreeState, Unread};

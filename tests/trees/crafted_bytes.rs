@@ -1,0 +1,191 @@
+//! Trees of byte strings with damage that no checksum tells, or whose checksums were made to fit.
+
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::{ByteLeaf, IndexKind, Map, Options, Pool, Result};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const POOL: u64 = 16 << 20;
+/// Where the words of the first root entry are: its head, its close record, and the checksum of that in the upper half.
+const HEAD: usize = 8192 / 8 + 3;
+const CLOSED: usize = HEAD + 2;
+const META: usize = HEAD + 3;
+/// Words of a node in the image of an index.
+const NODE: usize = 57;
+
+type Of = Map<Vec<u8>, u64, ByteLeaf<4>, Any>;
+
+fn options() -> Options {
+    Pool::options().segment_size(16 << 10).max_capacity(POOL)
+}
+
+fn key(i: u64) -> Vec<u8> {
+    format!("k{i:07}").into_bytes()
+}
+
+/// The words of a pool.
+struct Image(Vec<u64>);
+
+impl Image {
+    /// A pool with so many keys; closed, or in use.
+    fn of(keys: impl IntoIterator<Item = Vec<u8>>, closed: bool) -> Self {
+        let pool = options().create_on(zeroed(POOL)).unwrap();
+        let map = open(&pool).unwrap();
+        (0..).zip(keys).for_each(|(i, key)| assert!(!map.insert(&key, i).unwrap()));
+        let in_use = words_of(pool.medium());
+        drop(map);
+        Self(if closed { words_of(pool.medium()) } else { in_use })
+    }
+
+    fn leaves(&self) -> Vec<usize> {
+        let next = |&at: &usize| Some(self.0[at] as usize / 8).filter(|&next| next != 0);
+        std::iter::successors(Some(self.0[HEAD] as usize / 8), next).collect()
+    }
+
+    /// Changes the first byte of the fence key of a leaf.
+    fn damage_fence(&mut self, leaf: usize, byte: u8) {
+        let word = &mut self.0[leaf + 2];
+        let mut bytes = word.to_ne_bytes();
+        bytes[0] = byte;
+        *word = u64::from_ne_bytes(bytes);
+    }
+
+    /// Where the close record begins, and how many words precede the image of the index.
+    fn closed(&self) -> (usize, usize) {
+        let at = self.0[CLOSED] as usize / 8;
+        (at, self.0[at] as usize)
+    }
+
+    /// How many nodes the image has.
+    fn nodes(&self) -> usize {
+        let (at, head) = self.closed();
+        self.0[at + head - 3] as usize
+    }
+
+    fn node(&self, number: usize) -> Vec<(u64, u64)> {
+        let (at, head) = self.closed();
+        let words = &self.0[at + head + number * NODE..][..NODE];
+        words[1..].chunks(2).take(words[0] as u32 as usize).map(|pair| (pair[0], pair[1])).collect()
+    }
+
+    fn set_node(&mut self, number: usize, height: u64, entries: &[(u64, u64)]) {
+        let (at, head) = self.closed();
+        let words: Vec<u64> = entries.iter().flat_map(|&(name, child)| [name, child]).collect();
+        let crc = crc([number as u64, height].into_iter().chain(words.iter().copied()));
+        let start = at + head + number * NODE;
+        self.0[start] = entries.len() as u64 | u64::from(crc) << 32;
+        self.0[start + 1..][..words.len()].copy_from_slice(&words);
+    }
+
+    fn set_height(&mut self, height: u64) {
+        let (at, head) = self.closed();
+        self.0[at + head - 2] = height;
+        let crc = crc(self.0[at..at + head].iter().copied());
+        self.0[META] = self.0[META] & 0xffff_ffff | u64::from(crc) << 32;
+    }
+
+    fn pool(self) -> Pool<Any> {
+        options().open_on(holding(self.0)).unwrap()
+    }
+}
+
+fn open(pool: &Pool<Any>) -> Result<Of> {
+    pool.map_with("t", IndexKind::Volatile)
+}
+
+fn crc(words: impl IntoIterator<Item = u64>) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    words.into_iter().for_each(|word| hasher.update(&word.to_ne_bytes()));
+    hasher.finalize()
+}
+
+/// Does something that might not end.
+#[track_caller]
+fn ends(work: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        work();
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(Duration::from_secs(60)).expect("it ends, and does not panic");
+}
+
+/// Opens and reads everything. All keys are found, or it is told why not.
+#[track_caller]
+fn told(image: Image, keys: u64) {
+    ends(move || {
+        let pool = image.pool();
+        let Ok(map) = open(&pool) else { return };
+        let found = (0..keys).filter(|&i| map.get(&key(i)).unwrap() == Some(i)).count() as u64;
+        let (up, down) = (map.iter().count() as u64, map.iter().rev().count() as u64);
+        assert!([found, up, down] == [keys; 3] || map.fault().is_some(), "{found} found, {up} up, {down} down");
+    });
+}
+
+#[test]
+fn a_damaged_fence_key_is_told() {
+    for (keys, leaf, closed) in [(1000, 56, true), (1000, 56, false), (8000, 1568, true), (8000, 1568, false)] {
+        for byte in [0xff, b'A'] {
+            let mut image = Image::of((0..keys).map(key), closed);
+            let at = image.leaves()[leaf];
+            image.damage_fence(at, byte);
+            told(image, keys);
+        }
+    }
+}
+
+#[test]
+fn an_image_with_few_of_the_leaves_is_not_believed() {
+    for last in [false, true] {
+        let mut image = Image::of((0..10).map(key), true);
+        let (_, leaf) = *if last { image.node(0).pop() } else { image.node(0).first().copied() }.as_ref().unwrap();
+        image.set_node(0, 0, &[(0, leaf)]);
+        told(image, 10);
+    }
+}
+
+#[test]
+fn an_image_in_which_nodes_have_many_parents_is_not_believed() {
+    let mut image = Image::of((0..8000).map(key), true);
+    let leaf = image.node(0)[0].1;
+    let nodes = image.nodes();
+    image.set_node(0, 0, &[(0, leaf); 28]);
+    (1..nodes).for_each(|i| image.set_node(i, i as u64, &[(0, i as u64 - 1); 28]));
+    image.set_height(nodes as u64 - 1);
+    told(image, 8000);
+}
+
+#[test]
+fn an_image_of_absurd_height_is_not_believed() {
+    let mut image = Image::of((0..1000).map(key), true);
+    let root = image.nodes() - 1;
+    let entries = image.node(root);
+    image.set_node(root, 1 << 16, &entries);
+    image.set_height(1 << 16);
+    told(image, 1000);
+}
+
+#[test]
+fn the_record_of_a_fence_key_is_checked() {
+    let mut image = Image::of((0..100u64).map(|i| format!("{}{i:07}", "x".repeat(100)).into_bytes()), true);
+    let leaf = image.leaves()[3];
+    let record = image.0[leaf + 2] as usize / 8;
+    assert_eq!(image.0[record] & 0xffff_ffff, image.0[leaf + 1] >> 32, "the length of the fence key");
+    image.0[record] ^= 1 << 40;
+    let map_report = open(&image.pool()).unwrap().check();
+    assert!(map_report.violations.iter().any(|broken| broken.invariant.starts_with("V2")), "{map_report:?}");
+}
+
+/// One slot has got the offset of the record of an intact slot to its left.
+#[test]
+fn recovery_empties_no_slot_because_of_a_damaged_one() {
+    let mut image = Image::of((0..100).map(key), false);
+    let leaves = image.leaves();
+    let slot = |leaf: usize| leaves[leaf] + 8 + 1;
+    let (intact, damaged) = (image.0[slot(3)], image.0[slot(9)]);
+    assert!(intact != 0 && damaged != 0 && intact >> 48 != damaged >> 48);
+    image.0[slot(9)] = damaged >> 48 << 48 | intact << 16 >> 16;
+    let pool = image.pool();
+    assert!(open(&pool).is_err());
+    assert_eq!(words_of(pool.medium())[slot(3)], intact);
+}
