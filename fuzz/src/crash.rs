@@ -9,15 +9,19 @@
 
 use crate::Seeds;
 use crate::data::Data;
-use bristlecone::crash::{Campaign, History, Op, Outcome, Values};
+use bristlecone::crash::{Campaign, History, KeyShape, Op, Outcome, Values};
 use bristlecone::medium::Model;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Linear, Logged, Versioned};
-use bristlecone::{IndexKind, OneLine};
+use bristlecone::{ByteLeaf, IndexKind, OneLine};
 
-type Run = (IndexKind, fn(&Campaign, &History) -> Outcome);
+type Run = (IndexKind, KeyShape, fn(&Campaign, &History) -> Outcome);
 
 macro_rules! kinds {
-    ($($layout:ty, $index:ident;)*) => { &[$((IndexKind::$index, Campaign::history::<$layout>)),*] };
+    ($($layout:ty, $index:ident $(, $keys:ident)?;)*) => {
+        &[$((IndexKind::$index, kinds!(@ $($keys)?), Campaign::history::<$layout>)),*]
+    };
+    (@) => { KeyShape::Bytes };
+    (@ $keys:ident) => { KeyShape::$keys };
 }
 
 const KINDS: &[Run] = kinds! {
@@ -37,6 +41,9 @@ const KINDS: &[Run] = kinds! {
     Fingerprint<4>, Persistent;
     Logged<4>, Persistent;
     Versioned<4>, Persistent;
+    ByteLeaf<4>, Volatile, Bytes;
+    ByteLeaf<4>, Volatile, Long;
+    ByteLeaf<4>, Volatile, Zeros;
 };
 
 /// Enough to fill, split and merge leaves between crashes; more operations would take longer without finding more.
@@ -56,8 +63,8 @@ pub fn run(data: &[u8]) {
     campaign.values = if what & 32 == 0 { Values::Numbers } else { Values::Records };
     campaign.whole_pairs = what & 128 != 0;
     campaign.seed = u64::from(seed);
-    let (index, run) = KINDS[usize::from(what % 32) % KINDS.len()];
-    campaign.index = index;
+    let (index, keys, run) = KINDS[usize::from(what % 32) % KINDS.len()];
+    (campaign.index, campaign.keys) = (index, keys);
     let outcome = run(&campaign, &history);
     if let Some(violation) = outcome.violations.first() {
         panic!("{violation}");
@@ -85,10 +92,11 @@ pub fn seeds() -> Seeds {
         let thin = (0..what % 12).flat_map(|n| [14 + n % 8, n * 46 + what]);
         let crash = |n: u32| [23 + n % 5 + n * 32, n * 71 + what];
         let last = [vec![28, 9], vec![30], vec![31], vec![29, 20], vec![0, 255]];
-        let bytes = [kind | what / 16 << 5, what].into_iter().chain(fill.clone()).chain(crash(1)).chain(thin);
+        let bytes =
+            [kind | (what / KINDS.len() as u32) << 5, what].into_iter().chain(fill.clone()).chain(crash(1)).chain(thin);
         let bytes =
             bytes.chain(crash(2)).chain(last[what as usize % 5].clone()).chain(crash(3)).chain(crash(4)).chain(fill);
         (format!("crash-{what}"), bytes.map(|word| word as u8).collect())
     };
-    (0..64).map(seed).collect()
+    (0..4 * KINDS.len() as u32).map(seed).collect()
 }

@@ -7,6 +7,7 @@ mod data;
 pub mod load;
 pub mod open;
 pub mod ops;
+mod strings;
 mod trees;
 
 use std::path::{Path, PathBuf};

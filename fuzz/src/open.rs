@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 0      the kind of the tree
-//! 1      bit 0 records, bit 1 closed or in use, bit 2 the bytes are the pool itself, bit 3 checksums made right
+//! 1      bit 0 records, bit 1 closed or in use, bit 2 the bytes are the pool itself, bit 3 checksums made right, bits 4
+//!        to 6 what keys are that are byte strings
 //! 2      how many faults follow
 //! ...    faults: word 16, how 8, value 8 (how says where the rest of the value comes from)
 //! ...    what is done then, a byte or three each
@@ -13,12 +14,13 @@
 
 use crate::Seeds;
 use crate::data::Data;
+use crate::strings::{self, Strings};
 use crate::trees::{self, HEADER, KIND_COUNT, Tree, holding, options, words_of, zeroed};
 use bristlecone::IndexKind;
 use bristlecone::papers::Circular;
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 const CAPACITY: u64 = HEADER + 40 * 1024;
 const ROOTS: usize = 8192;
@@ -31,12 +33,22 @@ const RECORDS: u8 = 1;
 const CLOSED: u8 = 2;
 const BYTES: u8 = 4;
 const FORGED: u8 = 8;
+const STRINGS: u8 = 7 << 4;
+/// Keys are less than this, or the greatest ones.
+const FEW_KEYS: usize = 448;
 
 pub fn run(data: &[u8]) {
     let mut data = Data(data);
     let (kind, what) = (data.byte(), data.byte());
     let words = if what & BYTES != 0 { pool_of(&mut data) } else { damaged(kind, what, &mut data) };
-    use_it(kind, what & RECORDS != 0, words, data);
+    use_it(kind, what & RECORDS != 0, &strings(what), words, data);
+}
+
+/// The keys, if they are byte strings.
+fn strings(what: u8) -> Strings {
+    static STRINGS_OF: [OnceLock<Strings>; strings::SEEDS.len()] = [const { OnceLock::new() }; strings::SEEDS.len()];
+    let i = usize::from((what & STRINGS) >> 4) % STRINGS_OF.len();
+    STRINGS_OF[i].get_or_init(|| Strings::read(&mut Data(strings::SEEDS[i]), FEW_KEYS)).clone()
 }
 
 /// The rest of the input, as a pool of 12 to 52 KiB.
@@ -49,7 +61,7 @@ fn pool_of(data: &mut Data<'_>) -> Vec<u64> {
 /// A whole pool of one of the trees, in use or closed.
 fn whole(kind: u8, what: u8) -> Vec<u64> {
     static IMAGES: Mutex<Option<HashMap<(usize, u8), Vec<u64>>>> = Mutex::new(None);
-    let key = (usize::from(kind) % KIND_COUNT, what & (RECORDS | CLOSED));
+    let key = (trees::kind_number(kind), what & (RECORDS | CLOSED | STRINGS));
     let mut images = IMAGES.lock().unwrap();
     images.get_or_insert_default().entry(key).or_insert_with(|| fill(kind, what)).clone()
 }
@@ -57,7 +69,7 @@ fn whole(kind: u8, what: u8) -> Vec<u64> {
 fn fill(kind: u8, what: u8) -> Vec<u64> {
     let pool = options().max_capacity(CAPACITY).create_on(zeroed(CAPACITY)).unwrap();
     let records = what & RECORDS != 0;
-    let tree = trees::kind(kind).open(&pool, "t", records).unwrap();
+    let tree = trees::kind(kind).open(&pool, "t", records, &strings(what)).unwrap();
     // Fewer entries where there is no room.
     let count = if records { 16 } else { 44 };
     let _ = (0..count).try_for_each(|n| tree.insert(n * 37 % 64, n).map(drop));
@@ -136,7 +148,7 @@ fn forge(words: &mut [u64]) {
     }
 }
 
-fn use_it(kind: u8, records: bool, words: Vec<u64>, mut data: Data<'_>) {
+fn use_it(kind: u8, records: bool, strings: &Strings, words: Vec<u64>, mut data: Data<'_>) {
     let kind = trees::kind(kind);
     // Only reading, which changes nothing.
     if let Ok(reader) = options().read_only(true).open_on(holding(words.clone())) {
@@ -147,7 +159,7 @@ fn use_it(kind: u8, records: bool, words: Vec<u64>, mut data: Data<'_>) {
     let Ok(pool) = options().open_on(holding(words)) else { return };
     // A tree opened with other types is a mismatch.
     assert!(pool.map_with::<u8, bool, Circular<4>>("t", IndexKind::Volatile).is_err() || pool.trees().is_ok());
-    let Ok(mut tree) = kind.open(&pool, "t", records) else { return };
+    let Ok(mut tree) = kind.open(&pool, "t", records, strings) else { return };
     for _ in 0..STEPS {
         if data.is_empty() {
             break;
@@ -156,7 +168,7 @@ fn use_it(kind: u8, records: bool, words: Vec<u64>, mut data: Data<'_>) {
             Then::On => {}
             Then::Reopen => {
                 drop(tree);
-                tree = match kind.open(&pool, "t", records) {
+                tree = match kind.open(&pool, "t", records, strings) {
                     Ok(tree) => tree,
                     Err(_) => return,
                 };
@@ -164,14 +176,14 @@ fn use_it(kind: u8, records: bool, words: Vec<u64>, mut data: Data<'_>) {
         }
     }
     let all = (Bound::Unbounded, Bound::Unbounded);
-    assert!(tree.range(all, ENDLESS).is_ok_and(|entries| entries.len() < ENDLESS) || records);
+    assert!(tree.range(all, ENDLESS).is_ok_and(|entries| entries.len() < ENDLESS) || !tree.tells_values());
     tree.check();
     let in_use = words_of(&pool);
     drop(tree);
     let _ = (pool.check(), pool.drop_tree("t"));
-    let _ = kind.open(&pool, "u", !records).map(|tree| tree.insert(1, 1).map(drop));
+    let _ = kind.open(&pool, "u", !records, strings).map(|tree| tree.insert(1, 1).map(drop));
     if let Ok(pool) = options().open_on(holding(in_use)) {
-        let _ = kind.open(&pool, "t", records).map(|tree| tree.backwards(all, ENDLESS).map(drop));
+        let _ = kind.open(&pool, "t", records, strings).map(|tree| tree.backwards(all, ENDLESS).map(drop));
     }
 }
 
@@ -205,7 +217,7 @@ fn step(tree: &dyn Tree, data: &mut Data<'_>) -> Then {
         _ => match value % 5 {
             0 => drop(tree.clear()),
             1 => drop(tree.bulk_load(&(0..key % 64).map(|n| (n, n)).collect::<Vec<_>>())),
-            2 => drop((tree.check(), tree.update(key, 1), tree.last(), tree.len())),
+            2 => drop((tree.check(), tree.update(key, 1), tree.last(), tree.len(), tree.with_prefix(key, 1))),
             3 => drop(tree.insert_batch(&(0..key % 16).map(|n| (n * 7, n)).collect::<Vec<_>>())),
             _ => return Then::Reopen,
         },
@@ -217,21 +229,30 @@ fn step(tree: &dyn Tree, data: &mut Data<'_>) -> Then {
 pub fn seeds() -> Seeds {
     let steps: Vec<u8> = (0..40u32).flat_map(|n| [n, n * 37, n * 11]).map(|word| word as u8).collect();
     let mut seeds = Seeds::new();
-    for kind in 0..KIND_COUNT as u8 {
-        let what = kind % 4;
+    // The last kind has byte strings, which are of five kinds.
+    let last = KIND_COUNT as u8 - 1;
+    for (kind, strings) in (0..last).map(|kind| (kind, 0)).chain((0..5).map(|n| (last + n, n << 4))) {
+        let what = kind % 4 | strings;
         seeds.push((format!("whole-{kind}"), [&[kind, what, 0], &steps[..]].concat()));
         for how in [0, 1, 4, 7] {
             let w = u32::from(kind);
             let fault = |n: u32| [how * 29 + n * 50 + w, n * 5, how + n * 8, n * 17 + w];
             let faults: Vec<u8> = (0..4).flat_map(fault).map(|word| word as u8).collect();
             let forged = if how % 2 == 0 { 0 } else { FORGED };
-            let what = (what + how as u8) % 4 | forged;
+            let what = (what + how as u8) % 4 | strings | forged;
             seeds.push((format!("damaged-{kind}-{how}"), [&[kind, what, 4], &faults[..], &steps[..]].concat()));
         }
     }
     let words = whole(0, CLOSED);
     let used = words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
     let bytes: Vec<u8> = words[..used].iter().flat_map(|word| word.to_le_bytes()).collect();
+    // What once found something.
+    for (name, bytes) in [
+        ("free_twice", &include_bytes!("../seeds/open/free_twice")[..]),
+        ("two_owners", include_bytes!("../seeds/open/two_owners")),
+    ] {
+        seeds.push((name.to_owned(), bytes.to_vec()));
+    }
     seeds.push(("bytes".to_owned(), [&[0, BYTES], &bytes[..]].concat()));
     seeds
 }

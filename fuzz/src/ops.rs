@@ -1,16 +1,19 @@
 //! Any operations on two trees of one pool, compared with `BTreeMap`: every layout with every index, numbers and
-//! records. In between, the pool is closed or torn down and opened again, and it is full now and then.
+//! records, and byte strings as keys. In between, the pool is closed or torn down and opened again, and it is full now
+//! and then.
 //!
 //! ```text
 //! 0      the kind of the first tree
 //! 1      that of the second; bits 6 and 7: whether the first, the second holds records
-//! 2      the pool: 16 KiB, and a KiB more for each 1
+//! 2      the pool: 16 KiB, and a KiB more for each 1; bit 7: 512 KiB, for long keys
+//! ...    if there are keys that are byte strings: some of these
 //! ...    operations: a verb (bit 7: on the second tree), and what it takes
 //! ```
 
 use crate::Seeds;
 use crate::data::Data;
-use crate::trees::{self, Any, Bounds, Tree, TreeType, holding, options, words_of, zeroed};
+use crate::strings::Strings;
+use crate::trees::{self, Any, Bounds, Tree, TreeType, holding, options, options_of_long_keys, words_of, zeroed};
 use bristlecone::{Error, ErrorKind, Pool, Result};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,12 +23,16 @@ type Model = BTreeMap<u64, u64>;
 /// More than the number of keys.
 const ALL: usize = 200;
 const OPS: usize = 60;
+/// Keys are less than this, or the greatest ones.
+const FEW_KEYS: usize = 200;
 const NAMES: [&str; 2] = ["a", "b"];
 
 /// A tree and its expected content.
 struct Tested {
     kind: &'static TreeType,
     records: bool,
+    /// The keys, if they are byte strings.
+    strings: Strings,
     name: &'static str,
     tree: Option<Box<dyn Tree>>,
     model: Model,
@@ -34,13 +41,17 @@ struct Tested {
 pub fn run(data: &[u8]) {
     let mut data = Data(data);
     let (first, second, size) = (data.byte(), data.byte(), data.byte());
-    let len = trees::HEADER + (16 << 10) + (u64::from(size % 64) << 10);
-    let mut pool = options().create_on(zeroed(len)).unwrap();
-    let subject = |(i, (kind, records))| {
-        let kind = trees::kind(kind);
-        Tested { kind, records, name: NAMES[i], tree: None, model: Model::new() }
-    };
+    let small = (options(), trees::HEADER + (16 << 10) + (u64::from(size % 64) << 10));
+    let (options, len) = if size & 128 == 0 { small } else { (options_of_long_keys(), 512 << 10) };
+    let mut pool = options.create_on(zeroed(len)).unwrap();
+    let all = pool.stat().available;
     let kinds = [(first, second & 64 != 0), (second & 63, second & 128 != 0)];
+    let has_strings = kinds.iter().any(|&(kind, _)| trees::kind(kind).has_strings);
+    let strings = if has_strings { Strings::read(&mut data, FEW_KEYS) } else { Strings::default() };
+    let subject = |(i, (kind, records))| {
+        let (kind, strings) = (trees::kind(kind), strings.clone());
+        Tested { kind, records, strings, name: NAMES[i], tree: None, model: Model::new() }
+    };
     let mut subjects: Vec<Tested> = kinds.into_iter().enumerate().map(subject).collect();
     for _ in 0..OPS {
         if data.is_empty() {
@@ -55,7 +66,7 @@ pub fn run(data: &[u8]) {
                 subjects.iter_mut().for_each(|subject| subject.tree = None);
                 let closed = words_of(&pool);
                 drop(pool);
-                pool = options().open_on(holding(in_use.unwrap_or(closed))).unwrap();
+                pool = options.open_on(holding(in_use.unwrap_or(closed))).unwrap();
             }
             verb_of_tree => {
                 let subject = &mut subjects[usize::from(verb >> 7)];
@@ -83,14 +94,14 @@ pub fn run(data: &[u8]) {
         }
     }
     assert!(pool.stat().available >= left);
-    assert_eq!(pool.stat().available, (len - trees::HEADER) / 1024 * 1024, "segments are lost");
+    assert_eq!(pool.stat().available, all, "segments are lost");
 }
 
 impl Tested {
     /// Opens the tree if it is not open. False: there is no room to create it. An existing tree can always be opened.
     fn open(&mut self, pool: &Pool<Any>) -> bool {
         if self.tree.is_none() {
-            match self.kind.open(pool, self.name, self.records) {
+            match self.kind.open(pool, self.name, self.records, &self.strings) {
                 Ok(tree) => self.tree = Some(tree),
                 Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. })
                     if !pool.trees().unwrap().iter().any(|tree| tree.name == self.name) =>
@@ -193,6 +204,7 @@ impl Tested {
                         let keys: Vec<u64> = expected.iter().map(|entry| entry.0).collect();
                         assert_eq!(tree.keys(bounds, ALL), keys);
                     }
+                    _ if how & 128 != 0 && self.kind.has_strings => self.compare_prefix(from, to),
                     23 => assert!(tree.backwards(bounds, ALL).unwrap().iter().eq(expected.iter().rev())),
                     _ => assert_eq!(tree.from_both_ends(bounds, ALL).unwrap(), expected),
                 }
@@ -236,6 +248,17 @@ impl Tested {
         }
     }
 
+    /// Compares the entries whose keys begin like one of the keys.
+    fn compare_prefix(&self, key: u64, len: u64) {
+        let Some(tree) = &self.tree else { return };
+        let string = self.strings.string(key);
+        let prefix = &string[..len as usize % (string.len() + 1)];
+        let has_prefix = |key: &u64| self.strings.string(*key).starts_with(prefix);
+        let expected: Vec<_> = self.model.iter().filter(|(key, _)| has_prefix(key)).collect();
+        let found = tree.with_prefix(key, prefix.len()).expect("keys are strings").unwrap();
+        assert!(found.iter().map(|(key, value)| (key, value)).eq(expected));
+    }
+
     /// Compares the whole content.
     fn compare(&self) {
         let Some(tree) = &self.tree else { return };
@@ -274,7 +297,12 @@ fn done<T>(result: Result<T>) -> bool {
 pub fn seeds() -> Seeds {
     let seed = |kind: u32| {
         let records = (kind % 4) << 6;
-        let mut bytes = vec![kind, (kind * 7 + 1) % 64 | records, kind * 5];
+        let mut bytes = vec![kind, (kind * 7 + 1) % 64 | records, kind * 5 % 128];
+        if [bytes[0], bytes[1] & 63].iter().any(|&kind| trees::kind(kind as u8).has_strings) {
+            bytes.extend(
+                crate::strings::SEEDS[kind as usize % crate::strings::SEEDS.len()].iter().map(|&byte| u32::from(byte)),
+            );
+        }
         for n in 0..24 {
             let second = if n % 5 == 4 { 128 } else { 0 };
             bytes.extend([second, n * 37, n * 11]);
@@ -285,5 +313,6 @@ pub fn seeds() -> Seeds {
         bytes.extend([148, 0, 30, 9, 30, 146, 3, 20, 9, 15, 2, 1, 2, 7, 1, 5]);
         (format!("kind-{kind}"), bytes.into_iter().map(|word| word as u8).collect())
     };
-    (0..trees::KIND_COUNT as u32).map(seed).collect()
+    // The last kind has byte strings, and an input describes them.
+    (0..trees::KIND_COUNT as u32 + 9).map(seed).collect()
 }

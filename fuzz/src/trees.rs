@@ -1,11 +1,13 @@
-//! Trees whose types are chosen at run time: every layout with every index, with numbers and with records as values.
+//! Trees whose types are chosen at run time: every layout with every index, with numbers and with records as values, and
+//! with numbers or byte strings as keys.
 
+use crate::strings::Strings;
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::papers::{
     Aggressive, Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Scanned, Sentinel,
     Versioned, crab,
 };
-use bristlecone::{IndexKind, Map, WordNode, OneLine, Options, PTree, Pool, Report, Result};
+use bristlecone::{ByteLeaf, IndexKind, Map, OneLine, Options, PTree, Pool, Report, Result, Value, WordNode};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -16,6 +18,11 @@ pub(crate) const HEADER: u64 = 12288;
 
 pub(crate) fn options() -> Options {
     Pool::options().segment_size(1024).max_capacity(HEADER + (64 << 10)).max_trees(3)
+}
+
+/// A pool with room for the longest keys.
+pub(crate) fn options_of_long_keys() -> Options {
+    options().max_capacity(1 << 20)
 }
 
 /// Memory that holds zeros.
@@ -38,7 +45,7 @@ pub(crate) fn words_of(pool: &Pool<Any>) -> Vec<u64> {
 /// Where a range begins and ends.
 pub(crate) type Bounds = (Bound<u64>, Bound<u64>);
 
-/// A tree of numbers, or a map with records that encode numbers.
+/// A tree of numbers, or a map whose keys or values encode numbers.
 pub(crate) trait Tree {
     fn get(&self, key: u64) -> Result<Option<u64>>;
     fn multi_get(&self, keys: &[u64]) -> Result<Vec<Option<u64>>>;
@@ -65,6 +72,10 @@ pub(crate) trait Tree {
     /// The entries, taken from both ends in turn, and then put in order.
     fn from_both_ends(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>>;
     fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64>;
+    /// The entries whose keys begin with so many bytes of a key; `None` if keys are numbers.
+    fn with_prefix(&self, _key: u64, _len: usize) -> Option<Result<Vec<(u64, u64)>>> {
+        None
+    }
     fn check(&self) -> Report;
     /// Whether changes return the previous value.
     fn tells_values(&self) -> bool;
@@ -81,31 +92,6 @@ fn ends<T>(mut both: impl DoubleEndedIterator<Item = T>, most: usize) -> Vec<T> 
     }
     left.extend(right.into_iter().rev());
     left
-}
-
-/// The methods that are the same for trees and maps.
-macro_rules! same_for_both {
-    () => {
-        fn clear(&self) -> Result<()> {
-            self.clear()
-        }
-
-        fn len(&self) -> u64 {
-            self.len()
-        }
-
-        fn is_empty(&self) -> bool {
-            self.is_empty()
-        }
-
-        fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64> {
-            self.keys(bounds).take(most).collect()
-        }
-
-        fn check(&self) -> Report {
-            self.check()
-        }
-    };
 }
 
 impl<N: WordNode> Tree for PTree<N, Any> {
@@ -161,7 +147,25 @@ impl<N: WordNode> Tree for PTree<N, Any> {
         Ok(ends(self.range(bounds), most))
     }
 
-    same_for_both!();
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn keys(&self, bounds: Bounds, most: usize) -> Vec<u64> {
+        self.keys(bounds).take(most).collect()
+    }
+
+    fn check(&self) -> Report {
+        self.check()
+    }
 
     fn tells_values(&self) -> bool {
         true
@@ -184,105 +188,238 @@ fn number(bytes: &[u8]) -> u64 {
     value.filter(|&value| record(value) == bytes).unwrap_or(0xbad_bad_bad)
 }
 
-impl<N: WordNode> Tree for Map<u64, Vec<u8>, N, Any> {
-    fn get(&self, key: u64) -> Result<Option<u64>> {
-        Ok(self.get(key)?.map(|bytes| number(&bytes)))
+/// A value that stands for a number.
+trait Held: Value {
+    fn of(number: u64) -> Self;
+    fn number(&self) -> u64;
+    /// As methods of maps take it.
+    fn held(&self) -> Self::Borrowed<'_>;
+}
+
+impl Held for u64 {
+    fn of(number: u64) -> Self {
+        number
     }
 
-    fn multi_get(&self, keys: &[u64]) -> Result<Vec<Option<u64>>> {
-        keys.iter().map(|&key| Tree::get(self, key)).collect()
+    fn number(&self) -> u64 {
+        *self
     }
 
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
-        Ok(self.insert(key, &record(value))?.then_some(0))
-    }
-
-    fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
-        Ok(self.update(key, &record(value))?.then_some(0))
-    }
-
-    fn remove(&self, key: u64) -> Result<Option<u64>> {
-        Ok(self.remove(key)?.then_some(0))
-    }
-
-    fn compare_exchange(&self, key: u64, _current: Option<u64>, new: Option<u64>) -> Result<Option<u64>> {
-        Ok((!self.insert_new(key, &record(new.unwrap_or(0)))?).then_some(0))
-    }
-
-    fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64> {
-        let mut new = 0;
-        for &(key, value) in entries {
-            new += u64::from(!self.insert(key, &record(value))?);
-        }
-        Ok(new)
-    }
-
-    fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64> {
-        let records: Vec<_> = entries.iter().map(|&(key, value)| (key, record(value))).collect();
-        self.bulk_load(records.iter().map(|(key, record)| (*key, &record[..])))
-    }
-
-    fn first(&self) -> Result<Option<(u64, u64)>> {
-        Ok(self.first_key_value()?.map(|(key, bytes)| (key, number(&bytes))))
-    }
-
-    fn last(&self) -> Result<Option<(u64, u64)>> {
-        Ok(self.last_key_value()?.map(|(key, bytes)| (key, number(&bytes))))
-    }
-
-    fn range(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
-        self.range(bounds).take(most).map(|entry| entry.map(|(key, bytes)| (key, number(&bytes)))).collect()
-    }
-
-    fn backwards(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
-        self.range(bounds).rev().take(most).map(|entry| entry.map(|(key, bytes)| (key, number(&bytes)))).collect()
-    }
-
-    fn from_both_ends(&self, bounds: Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
-        let entries = ends(self.range(bounds), most).into_iter();
-        entries.map(|entry| entry.map(|(key, bytes)| (key, number(&bytes)))).collect()
-    }
-
-    same_for_both!();
-
-    fn tells_values(&self) -> bool {
-        false
+    fn held(&self) -> u64 {
+        *self
     }
 }
+
+impl Held for Vec<u8> {
+    fn of(number: u64) -> Self {
+        record(number)
+    }
+
+    fn number(&self) -> u64 {
+        number(self)
+    }
+
+    fn held(&self) -> &[u8] {
+        self
+    }
+}
+
+/// The entries of a map, as numbers.
+fn numbers<K, V: Held>(
+    entries: impl Iterator<Item = Result<(K, V)>>,
+    number: impl Fn(K) -> u64,
+) -> Result<Vec<(u64, u64)>> {
+    entries.map(|entry| entry.map(|(key, value)| (number(key), value.number()))).collect()
+}
+
+/// A map, and the strings that its keys are, if they are not numbers.
+struct Of<T> {
+    map: T,
+    strings: Strings,
+}
+
+impl<T> Of<T> {
+    fn word(&self, key: u64) -> u64 {
+        key
+    }
+
+    fn number_of_word(&self, key: u64) -> u64 {
+        key
+    }
+
+    fn string(&self, key: u64) -> &[u8] {
+        self.strings.string(key)
+    }
+
+    fn number_of_string(&self, key: Vec<u8>) -> u64 {
+        self.strings.number(&key)
+    }
+}
+
+/// Maps with keys of one form, which `$key` makes of numbers, and of which `$number` makes numbers.
+macro_rules! maps {
+    ([$($generics:tt)*] $map:ty, $value:ty, $key:ident, $number:ident, { $($more:tt)* }) => {
+        impl<$($generics)*> Tree for Of<$map> {
+            fn get(&self, key: u64) -> Result<Option<u64>> {
+                Ok(self.map.get(self.$key(key))?.map(|value| value.number()))
+            }
+
+            fn multi_get(&self, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+                let keys: Vec<_> = keys.iter().map(|&key| self.$key(key)).collect();
+                let values = self.map.multi_get(&keys)?;
+                Ok(values.into_iter().map(|value| value.map(|value| value.number())).collect())
+            }
+
+            fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
+                Ok(self.map.insert(self.$key(key), <$value>::of(value).held())?.then_some(0))
+            }
+
+            fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
+                Ok(self.map.update(self.$key(key), <$value>::of(value).held())?.then_some(0))
+            }
+
+            fn remove(&self, key: u64) -> Result<Option<u64>> {
+                Ok(self.map.remove(self.$key(key))?.then_some(0))
+            }
+
+            fn compare_exchange(&self, key: u64, _current: Option<u64>, new: Option<u64>) -> Result<Option<u64>> {
+                let new = <$value>::of(new.unwrap_or(0));
+                Ok((!self.map.insert_new(self.$key(key), new.held())?).then_some(0))
+            }
+
+            fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64> {
+                let mut new = 0;
+                for &(key, value) in entries {
+                    new += u64::from(Tree::insert(self, key, value)?.is_none());
+                }
+                Ok(new)
+            }
+
+            fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64> {
+                let values: Vec<_> = entries.iter().map(|&(key, value)| (key, <$value>::of(value))).collect();
+                self.map.bulk_load(values.iter().map(|(key, value)| (self.$key(*key), value.held())))
+            }
+
+            fn first(&self) -> Result<Option<(u64, u64)>> {
+                Ok(self.map.first_key_value()?.map(|(key, value)| (self.$number(key), value.number())))
+            }
+
+            fn last(&self) -> Result<Option<(u64, u64)>> {
+                Ok(self.map.last_key_value()?.map(|(key, value)| (self.$number(key), value.number())))
+            }
+
+            fn range(&self, (from, to): Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+                let bounds = (from.map(|key| self.$key(key)), to.map(|key| self.$key(key)));
+                numbers(self.map.range(bounds).take(most), |key| self.$number(key))
+            }
+
+            fn backwards(&self, (from, to): Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+                let bounds = (from.map(|key| self.$key(key)), to.map(|key| self.$key(key)));
+                numbers(self.map.range(bounds).rev().take(most), |key| self.$number(key))
+            }
+
+            fn from_both_ends(&self, (from, to): Bounds, most: usize) -> Result<Vec<(u64, u64)>> {
+                let bounds = (from.map(|key| self.$key(key)), to.map(|key| self.$key(key)));
+                numbers(ends(self.map.range(bounds), most).into_iter(), |key| self.$number(key))
+            }
+
+            fn clear(&self) -> Result<()> {
+                self.map.clear()
+            }
+
+            fn len(&self) -> u64 {
+                self.map.len()
+            }
+
+            fn is_empty(&self) -> bool {
+                self.map.is_empty()
+            }
+
+            fn keys(&self, (from, to): Bounds, most: usize) -> Vec<u64> {
+                let bounds = (from.map(|key| self.$key(key)), to.map(|key| self.$key(key)));
+                self.map.keys(bounds).take(most).map(|key| self.$number(key)).collect()
+            }
+
+            fn check(&self) -> Report {
+                self.map.check()
+            }
+
+            fn tells_values(&self) -> bool {
+                false
+            }
+
+            $($more)*
+        }
+    };
+}
+
+maps!([N: WordNode] Map<u64, Vec<u8>, N, Any>, Vec<u8>, word, number_of_word, {});
+
+maps!([V: Held] Map<Vec<u8>, V, ByteLeaf<4>, Any>, V, string, number_of_string, {
+    fn with_prefix(&self, key: u64, len: usize) -> Option<Result<Vec<(u64, u64)>>> {
+        let string = self.string(key);
+        let prefix = &string[..len.min(string.len())];
+        Some(numbers(self.map.prefix(prefix), |key| self.number_of_string(key)))
+    }
+});
 
 /// A kind of tree.
 pub(crate) struct TreeType {
     index: IndexKind,
-    numbers: fn(&Pool<Any>, &str, IndexKind) -> Result<Box<dyn Tree>>,
-    records: fn(&Pool<Any>, &str, IndexKind) -> Result<Box<dyn Tree>>,
+    pub(crate) has_strings: bool,
+    numbers: Open,
+    records: Open,
 }
+
+type Open = fn(&Pool<Any>, &str, IndexKind, &Strings) -> Result<Box<dyn Tree>>;
 
 impl TreeType {
     const fn of<N: WordNode>(index: IndexKind) -> Self {
         Self {
             index,
-            numbers: |pool, name, index| Ok(Box::new(pool.tree_with::<N>(name, index)?)),
-            records: |pool, name, index| Ok(Box::new(pool.map_with::<u64, Vec<u8>, N>(name, index)?)),
+            has_strings: false,
+            numbers: |pool, name, index, _| Ok(Box::new(pool.tree_with::<N>(name, index)?)),
+            records: |pool, name, index, strings| {
+                let map: Map<u64, Vec<u8>, N, Any> = pool.map_with(name, index)?;
+                Ok(Box::new(Of { map, strings: strings.clone() }))
+            },
         }
     }
 
-    /// Opens the tree with this name, or creates it.
-    pub(crate) fn open(&self, pool: &Pool<Any>, name: &str, records: bool) -> Result<Box<dyn Tree>> {
-        (if records { self.records } else { self.numbers })(pool, name, self.index)
+    const OF_STRINGS: Self = Self {
+        index: IndexKind::Volatile,
+        has_strings: true,
+        numbers: of_strings::<u64>,
+        records: of_strings::<Vec<u8>>,
+    };
+
+    /// Opens the tree with this name, or creates it. `strings` are the keys if they are byte strings.
+    pub(crate) fn open(&self, pool: &Pool<Any>, name: &str, records: bool, strings: &Strings) -> Result<Box<dyn Tree>> {
+        (if records { self.records } else { self.numbers })(pool, name, self.index, strings)
     }
+}
+
+fn of_strings<V: Held>(pool: &Pool<Any>, name: &str, index: IndexKind, strings: &Strings) -> Result<Box<dyn Tree>> {
+    let map: Map<Vec<u8>, V, ByteLeaf<4>, Any> = pool.map_with(name, index)?;
+    Ok(Box::new(Of { map, strings: strings.clone() }))
+}
+
+/// The number of the kind that a byte stands for. A third of the bytes stand for the last kind, byte strings.
+pub(crate) fn kind_number(byte: u8) -> usize {
+    usize::from(byte % 64).min(KIND_COUNT - 1)
 }
 
 /// The kind that a byte stands for.
 pub(crate) fn kind(byte: u8) -> &'static TreeType {
-    KINDS[usize::from(byte) % KINDS.len()]
+    KINDS[kind_number(byte)]
 }
 
 macro_rules! kinds {
     (@ [$($index:ident)*] $layout:ty) => { &[$(TreeType::of::<$layout>(IndexKind::$index)),*] };
-    ($($layout:ty: $indexes:tt;)*) => { &[$(kinds!(@ $indexes $layout)),*] };
+    ($($layout:ty: $indexes:tt;)*) => { &[$(kinds!(@ $indexes $layout)),*, &[TreeType::OF_STRINGS]] };
 }
 
-/// Every layout with every index that it can have.
+/// Every layout with every index that it can have; at the end, that of byte strings.
 const BY_LAYOUT: &[&[TreeType]] = kinds! {
     OneLine<7>: [Volatile Persistent Flat FlatFixed];
     Linear<4>: [Volatile Persistent];
