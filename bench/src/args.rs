@@ -1,5 +1,6 @@
 //! The arguments, and what they ask for.
 
+use crate::entry::{Bytes, KeyArg};
 use crate::figure;
 use crate::keys::Pattern;
 use crate::mix::Mix;
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// every repeat, so that a slow minute of the machine hits all of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Contestants
+    /// Contestants; with keys that are texts, `one_line` is the map of byte strings
     #[arg(long, value_delimiter = ',', default_value = "one_line")]
     layout: Vec<LayoutArg>,
     /// Bytes of a sorted node's slots: 512, 1K, 2K or 4K
@@ -30,16 +31,22 @@ pub(crate) struct Args {
     /// Where the index lives
     #[arg(long, value_delimiter = ',', default_value = "volatile")]
     index: Vec<Index>,
+    /// What keys are
+    #[arg(long, default_value = "u64")]
+    key: KeyArg,
+    /// Bytes of a value; if keys are not texts, 8
+    #[arg(long, value_name = "BYTES", default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=1 << 20))]
+    value: u32,
     /// Keys, as in 1000000 or 1M
     #[arg(long, default_value = "1M", value_parser = parse::number)]
     n: u64,
-    /// The order of inserts, and which keys are accessed; reopen and counts are always uniform
+    /// The order of inserts, and which keys are accessed; reopen, space and counts are always uniform
     #[arg(long, value_name = "PATTERN", default_value = "uniform")]
     keys: Pattern,
     /// What to measure
     #[arg(long, value_delimiter = ',', default_value = "insert,get")]
     mix: Vec<Mix>,
-    /// Threads that do it at the same time, each its share; scan: each everything. Reopen and counts have one
+    /// Threads that do it at the same time, each its share; scan: each everything. Reopen, space and counts have one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     /// BTreeMap as a further contestant, with ratios
@@ -47,10 +54,11 @@ pub(crate) struct Args {
     vs_btreemap: bool,
     /// Other maps and stores as further contestants: names, volatile, stores or all (needs feature peers)
     ///
-    /// Volatile: btreemap, rwlock-btreemap, brie-tree, congee, scc-treeindex, crossbeam-skiplist. Stores: redb, lmdb,
-    /// fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at
-    /// the end sync after each batch, and after every 1000th write of others, which only costs something if --medium is
-    /// a disk; these are not in `all` or `stores`, but in `synced`.
+    /// Volatile: btreemap, rwlock-btreemap, scc-treeindex, crossbeam-skiplist; of u64 keys brie-tree, congee; of texts
+    /// blart and, with feature peers-masstree, masstree. Stores: redb, lmdb, lmdb-txn (a transaction for each read; lmdb
+    /// keeps one), fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with
+    /// -sync at the end sync after each batch, and after every 1000th write of others, which only costs something if
+    /// --medium is a disk; these are not in `all` or `stores`, but in `synced`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
     /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory]
@@ -88,7 +96,8 @@ pub(crate) struct Args {
         value_name = "PAPER:FIGURE",
         value_delimiter = ',',
         conflicts_with_all = [
-            "layout", "node_bytes", "index", "keys", "mix", "threads", "vs_btreemap", "peers", "flush", "batch", "no_counts",
+            "layout", "node_bytes", "index", "key", "value", "keys", "mix", "threads", "vs_btreemap", "peers", "flush",
+            "batch", "no_counts",
         ]
     )]
     pub(crate) figure: Vec<String>,
@@ -118,7 +127,15 @@ enum Flush {
 impl Args {
     fn contestants(&self) -> Outcome<Vec<Contestant>> {
         let mut contestants = Vec::new();
-        for &index in &self.index {
+        let words = self.key == KeyArg::U64;
+        let is_of_words = |layout: &LayoutArg| matches!(layout, LayoutArg::Linear | LayoutArg::Circular);
+        if !words && (self.index != [Index::Volatile] || self.layout.iter().any(is_of_words)) {
+            return Err(Usage("keys that are texts have one layout, with a volatile index".to_owned()).into());
+        }
+        if !words && self.layout.contains(&LayoutArg::OneLine) {
+            contestants.push(Contestant::ByteMap);
+        }
+        for &index in self.index.iter().filter(|_| words) {
             if self.layout.contains(&LayoutArg::OneLine) {
                 contestants.push(Contestant::Tree(Shape::usual(Layout::OneLine, index)));
             }
@@ -133,7 +150,7 @@ impl Args {
                 }
             }
         }
-        let peers = if self.peers.is_empty() { Vec::new() } else { peers::chosen(&self.peers)? };
+        let peers = if self.peers.is_empty() { Vec::new() } else { peers::chosen(&self.peers, self.key)? };
         let is_peer = peers.iter().any(|peer| peer.name() == Contestant::BTreeMap.name());
         if (self.vs_btreemap || self.layout.contains(&LayoutArg::BTreeMap)) && !is_peer {
             contestants.push(Contestant::BTreeMap);
@@ -152,6 +169,12 @@ impl Args {
         let mut mixes = self.mix;
         mixes.sort_unstable();
         mixes.dedup();
+        if self.key == KeyArg::U64 && self.value as usize != Bytes::WORD {
+            return Err(Usage("u64 keys have values of 8 bytes".to_owned()).into());
+        }
+        if self.key != KeyArg::U64 && mixes.contains(&Mix::Counts) {
+            return Err(Usage("--mix counts is for u64 keys".to_owned()).into());
+        }
         let place = self.medium.unwrap_or_default();
         let slow = self.slow.unwrap_or(0);
         if place == Place::Dram && (slow > 0 || self.flush == Flush::Power) {
@@ -166,6 +189,8 @@ impl Args {
         Ok(Plan {
             contestants,
             left_out,
+            key: self.key,
+            value: self.value as usize,
             n: self.n,
             pattern: self.keys,
             threads: self.threads,

@@ -1,8 +1,11 @@
 //! std's map as a subject, and a wrapper for maps that change only through `&mut`.
 
+use crate::entry::Words;
 use crate::ordered_map::OrderedMap;
+use crate::owned::Owned;
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// A map that changes only through `&mut`, used by one thread: where other maps take a lock, this costs nothing.
 #[derive(Debug, Default)]
@@ -29,42 +32,47 @@ impl<T> Alone<T> {
 }
 
 /// std's map.
-#[derive(Debug, Default)]
-pub(crate) struct Ordinary(Alone<BTreeMap<u64, u64>>);
+pub(crate) struct Ordinary<E: Owned = Words>(Alone<BTreeMap<E::OwnedKey, E::OwnedValue>>);
 
-impl OrderedMap for Ordinary {
+impl<E: Owned> Default for Ordinary<E> {
+    fn default() -> Self {
+        Self(Alone::default())
+    }
+}
+
+impl<E: Owned> OrderedMap<E> for Ordinary<E> {
     fn is_shared(&self) -> bool {
         false
     }
 
     #[inline]
-    fn insert(&self, key: u64, value: u64) {
-        self.0.write(|map| map.insert(key, value));
+    fn insert(&self, key: E::Key<'_>, value: E::Value<'_>) {
+        self.0.write(|map| map.insert(E::own_key(key), E::own_value(value)));
     }
 
     #[inline]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.0.read().get(&key).copied()
+    fn get(&self, key: E::Key<'_>) -> Option<u64> {
+        self.0.read().get(E::lookup(&key)).map(|value| E::read(E::value_of(value)))
     }
 
     #[inline]
-    fn update(&self, key: u64, value: u64) {
+    fn update(&self, key: E::Key<'_>, value: E::Value<'_>) {
         self.0.write(|map| {
-            if let Some(old) = map.get_mut(&key) {
-                *old = value;
+            if let Some(old) = map.get_mut(E::lookup(&key)) {
+                E::replace(old, value);
             }
         });
     }
 
     #[inline]
-    fn remove(&self, key: u64) {
-        self.0.write(|map| map.remove(&key));
+    fn remove(&self, key: E::Key<'_>) {
+        self.0.write(|map| map.remove(E::lookup(&key)));
     }
 
     #[inline]
-    fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) {
-        for (&key, &value) in self.0.read().range(from..) {
-            if !each(key, value) {
+    fn scan(&self, from: E::Key<'_>, mut each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) {
+        for (key, value) in self.0.read().range((Bound::Included(E::lookup(&from)), Bound::Unbounded)) {
+            if !each(E::key_of(key), E::value_of(value)) {
                 break;
             }
         }

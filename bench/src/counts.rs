@@ -59,9 +59,9 @@ impl PerOp {
     }
 }
 
-/// Counts what a tree asks of its medium in these phases, with one thread.
-pub(crate) fn of(shape: Shape, load: &Workload, mixes: &[Mix]) -> Outcome<BTreeMap<Mix, PerOp>> {
-    let (pool, mut trial) = media::counted(shape, &Workload { threads: 1, ..*load })?;
+/// Counts what one of this crate's asks of its medium in these phases, with one thread.
+pub(crate) fn of(contestant: Contestant, load: &Workload, mixes: &[Mix]) -> Outcome<BTreeMap<Mix, PerOp>> {
+    let (pool, mut trial) = media::counted(contestant, &Workload { threads: 1, ..*load })?;
     let mut found = BTreeMap::new();
     phases::run(&mut *trial, mixes, |mix, work| {
         let before = pool.medium().counts();
@@ -134,8 +134,8 @@ pub(crate) fn table(plan: &Plan) -> Outcome<()> {
 }
 
 fn per_insert(plan: &Plan, shape: Shape) -> Outcome<PerOp> {
-    let load = Workload { n: plan.n, pattern: Pattern::Uniform, threads: 1, seed: plan.seed };
-    let found = of(shape, &load, &[Mix::Insert])?;
+    let load = Workload { pattern: Pattern::Uniform, threads: 1, ..plan.workload(0) };
+    let found = of(Contestant::Tree(shape), &load, &[Mix::Insert])?;
     Ok(found.get(&Mix::Insert).copied().ok_or("no insert was counted")?)
 }
 

@@ -1,12 +1,14 @@
 //! How long operations take, and what they ask of the medium: bristlecone's trees compared with other maps and stores.
 //!
 //! Time and counts come from separate passes over the same operations: `phases` says what is done, with which `keys`;
-//! `clock` times it, `counts` counts it, `report` shows both. A subject is a `tree`, std's `btreemap` or one of the
-//! `peers`; `media` gives it a pool, or a directory. `reopen` measures how long an opening takes; its `worker` is the
-//! process that is killed. A `figure` is what a paper measured.
+//! `clock` times it, `counts` counts it, `report` shows both. A subject is a `tree`, a `byte_map`, std's `btreemap` or
+//! one of the `peers`, and holds one kind of `entry`; `media` gives it a pool, or a directory. `reopen`
+//! measures how long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an
+//! entry takes. A `figure` is what a paper measured.
 
 mod args;
 mod btreemap;
+mod byte_map;
 mod chart;
 mod clock;
 // The part that is shared with the command line. Not all of it is needed here.
@@ -14,6 +16,7 @@ mod clock;
 #[path = "../../src/bin/bristlecone/common/mod.rs"]
 mod common;
 mod counts;
+mod entry;
 mod figure;
 mod keys;
 mod maps;
@@ -21,6 +24,7 @@ mod media;
 mod mix;
 mod ordered_map;
 mod other;
+mod owned;
 #[cfg(feature = "peers")]
 mod peers;
 #[cfg(not(feature = "peers"))]
@@ -32,6 +36,7 @@ mod plan;
 mod reopen;
 mod report;
 mod shape;
+mod space;
 mod tree;
 mod worker;
 
@@ -55,6 +60,8 @@ struct Cli {
 enum Command {
     #[command(hide = true)]
     Worker(worker::Args),
+    #[command(hide = true)]
+    Space(space::Args),
 }
 
 /// Runs what the command line asks for.
@@ -62,6 +69,7 @@ pub fn main() -> ExitCode {
     let Cli { args, command } = Cli::parse();
     out::end(match command {
         Some(Command::Worker(args)) => worker::run(&args),
+        Some(Command::Space(args)) => space::run(&args),
         None => run(args),
     })
 }
@@ -77,6 +85,9 @@ fn run(args: args::Args) -> Outcome {
     }
     if plan.mixes.contains(&Mix::Reopen) {
         reopen::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Space) {
+        space::table(&plan)?;
     }
     if plan.mixes.contains(&Mix::Counts) {
         counts::table(&plan)?;

@@ -1,6 +1,7 @@
 //! What `cargo bench` measures: one map, phase by phase.
 
 use crate::clock::Tick;
+use crate::entry::{KeyArg, Kind};
 use crate::keys::Pattern;
 use crate::media::{self, Staged};
 use crate::mix::Mix;
@@ -18,7 +19,8 @@ pub fn maps() -> Vec<String> {
     let trees = [(Layout::OneLine, 39), (Layout::Circular, 32), (Layout::Circular, 64), (Layout::Linear, 32)];
     let tree = |(layout, slots)| Contestant::Tree(Shape { layout, slots, index: Index::Volatile });
     // Without the feature there are no peers.
-    let peers = peers::chosen(&["volatile".to_owned()]).unwrap_or_default().into_iter().map(Contestant::Peer);
+    let peers =
+        peers::chosen(&["volatile".to_owned()], KeyArg::U64).unwrap_or_default().into_iter().map(Contestant::Peer);
     let others = [Contestant::BTreeMap].into_iter().chain(peers.filter(|peer| !peer.is_baseline()));
     trees.map(tree).into_iter().chain(others).map(Contestant::label).collect()
 }
@@ -33,8 +35,8 @@ impl Map {
     ///
     /// If there is no such map, or no place for its pool.
     pub fn empty(name: &str, n: u64) -> Result<Self, Box<dyn Error>> {
-        let load = Workload { n, pattern: Pattern::Uniform, threads: 1, seed: 1 };
-        Ok(Self(media::timed(&Site::default(), name.parse()?, &load)?))
+        let load = Workload { kind: Kind::Words, n, pattern: Pattern::Uniform, threads: 1, seed: 1 };
+        Ok(Self(media::timed(&Site::default(), Contestant::named(name, KeyArg::U64)?, &load)?))
     }
 
     /// Inserts all keys.

@@ -1,10 +1,12 @@
 //! Where a contestant lies: how it gets its pool, or its files.
 
 use crate::btreemap::Ordinary;
+use crate::byte_map::ByteMap;
+use crate::entry::{Bytes, Entry, Kind, Words, with_entry};
 use crate::ordered_map::OrderedMap;
 use crate::other::Other;
 use crate::out::Outcome;
-use crate::peers;
+use crate::peers::{self, Peer};
 use crate::phases::{Phases, Trial, Workload};
 use crate::place::{Place, Site};
 use crate::plan::Contestant;
@@ -16,10 +18,17 @@ use bristlecone::{Options, Pool};
 use std::path::Path;
 use std::time::Instant;
 
-/// The most bytes that a pool for this many keys may take: leaves are at least half full, and some mixes insert a third
-/// more.
-pub(crate) fn capacity(n: u64) -> u64 {
-    (64 << 20) + n.saturating_mul(64)
+/// The most bytes that a pool for this many entries may take: leaves are at least half full, some mixes insert a third
+/// more, and a record has a head and is rounded up.
+pub(crate) fn capacity(n: u64, kind: Kind) -> u64 {
+    let record = match kind {
+        Kind::Words => 0,
+        Kind::Bytes(_) => {
+            let (key, value) = kind.lens();
+            2 * (16 + key + value) as u64
+        }
+    };
+    (64 << 20) + n.saturating_mul(64 + record)
 }
 
 fn unknown(shape: Shape) -> String {
@@ -27,12 +36,25 @@ fn unknown(shape: Shape) -> String {
     format!("{} is not measured{build}", shape.label())
 }
 
-fn tree<M: Medium>(shape: Shape, pool: &Pool<M>, load: &Workload) -> Outcome<Box<dyn Trial>> {
-    let index = shape.index.kind();
-    let trial: Option<Outcome<Box<dyn Trial>>> = with_measured!(shape, N => {
-        Tree::<N, M>::open(pool, index).map(|tree| -> Box<dyn Trial> { Box::new(Phases::new(tree, load)) })
-    });
-    trial.ok_or_else(|| unknown(shape))?
+/// A contestant that does not take entries of this kind.
+fn wrong_kind<T>(contestant: Contestant, kind: Kind) -> Outcome<T> {
+    Err(format!("{} is not for {kind}", contestant.name()).into())
+}
+
+/// A trial of one of this crate's.
+fn ours<M: Medium>(contestant: Contestant, pool: &Pool<M>, load: &Workload) -> Outcome<Box<dyn Trial>> {
+    match (contestant, load.kind) {
+        (Contestant::Tree(shape), Kind::Words) => {
+            let index = shape.index.kind();
+            let trial: Option<Outcome<Box<dyn Trial>>> = with_measured!(shape, N => {
+                let trial = |tree| -> Box<dyn Trial> { Box::new(Phases::new(tree, Words, load)) };
+                Tree::<N, M>::open(pool, index).map(trial)
+            });
+            trial.ok_or_else(|| unknown(shape))?
+        }
+        (Contestant::ByteMap, Kind::Bytes(bytes)) => Ok(Box::new(Phases::new(ByteMap::<M>::open(pool)?, bytes, load))),
+        (other, kind) => wrong_kind(other, kind),
+    }
 }
 
 /// A fresh contestant, with its pool or files.
@@ -47,10 +69,11 @@ pub(crate) struct Staged {
 /// Sets up a contestant to be timed at this site.
 pub(crate) fn timed(site: &Site, contestant: Contestant, load: &Workload) -> Outcome<Staged> {
     let directory = site.place.directory();
-    let shape = match contestant {
-        Contestant::Tree(shape) => shape,
+    match contestant {
+        Contestant::Tree(_) | Contestant::ByteMap => {}
         Contestant::BTreeMap => {
-            let trial = Box::new(Phases::new(Ordinary::default(), load));
+            let trial: Box<dyn Trial> =
+                with_entry!(load.kind, entry => Box::new(Phases::new(Ordinary::default(), entry, load)));
             return Ok(Staged { trial, domain: None, _scratch: None });
         }
         Contestant::Peer(peer) => {
@@ -59,11 +82,11 @@ pub(crate) fn timed(site: &Site, contestant: Contestant, load: &Workload) -> Out
             let trial = peers::trial(peer, &scratch.file("store"), load)?;
             return Ok(Staged { trial, domain: None, _scratch: Some(scratch) });
         }
-    };
-    let capacity = capacity(load.n);
+    }
+    let capacity = capacity(load.n, load.kind);
     let other = |medium: Other, scratch: Option<Scratch>| -> Outcome<Staged> {
         let pool = Pool::options().create_on(medium)?;
-        Ok(Staged { trial: tree(shape, &pool, load)?, domain: Some(pool.durability()), _scratch: scratch })
+        Ok(Staged { trial: ours(contestant, &pool, load)?, domain: Some(pool.durability()), _scratch: scratch })
     };
     if site.place == Place::Dram {
         return other(Other::Dram(Dram::zeroed(capacity)), None);
@@ -77,40 +100,82 @@ pub(crate) fn timed(site: &Site, contestant: Contestant, load: &Workload) -> Out
     }
     let options = Pool::options().capacity(capacity);
     let pool = site.domain.into_iter().fold(options, Options::domain).open(&path)?;
-    Ok(Staged { trial: tree(shape, &pool, load)?, domain: Some(pool.durability()), _scratch: Some(scratch) })
+    Ok(Staged { trial: ours(contestant, &pool, load)?, domain: Some(pool.durability()), _scratch: Some(scratch) })
 }
 
-/// Sets up a tree to be counted.
-pub(crate) fn counted(shape: Shape, load: &Workload) -> Outcome<(Pool<Other>, Box<dyn Trial>)> {
-    let pool = Pool::options().create_on(Other::Counted(Counted::new(Dram::zeroed(capacity(load.n)))))?;
-    let trial = tree(shape, &pool, load)?;
+/// Sets up one of this crate's to be counted.
+pub(crate) fn counted(contestant: Contestant, load: &Workload) -> Outcome<(Pool<Other>, Box<dyn Trial>)> {
+    let pool = Pool::options().create_on(Other::Counted(Counted::new(Dram::zeroed(capacity(load.n, load.kind)))))?;
+    let trial = ours(contestant, &pool, load)?;
     Ok((pool, trial))
+}
+
+/// Kinds of entries, with what opens the subjects that hold them.
+pub(crate) trait Held: Entry {
+    /// Opens one of this crate's in a pool.
+    fn ours(contestant: Contestant, pool: &Pool) -> Outcome<Box<dyn OrderedMap<Self>>>;
+
+    /// An empty peer, or the store that has its files in this directory.
+    fn peer(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap<Self>>>;
+
+    /// std's map.
+    fn btreemap() -> Box<dyn OrderedMap<Self>>;
+}
+
+impl Held for Words {
+    fn ours(contestant: Contestant, pool: &Pool) -> Outcome<Box<dyn OrderedMap>> {
+        let Contestant::Tree(shape) = contestant else {
+            return wrong_kind(contestant, Kind::Words);
+        };
+        let index = shape.index.kind();
+        let tree: Option<Outcome<Box<dyn OrderedMap>>> = with_measured!(shape, N => {
+            Tree::<N, Mapped>::open(pool, index).map(|tree| -> Box<dyn OrderedMap> { Box::new(tree) })
+        });
+        tree.ok_or_else(|| unknown(shape))?
+    }
+
+    fn peer(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap>> {
+        peers::with_words(peer, directory)
+    }
+
+    fn btreemap() -> Box<dyn OrderedMap> {
+        Box::new(Ordinary::<Self>::default())
+    }
+}
+
+impl Held for Bytes {
+    fn ours(contestant: Contestant, pool: &Pool) -> Outcome<Box<dyn OrderedMap<Self>>> {
+        match contestant {
+            Contestant::ByteMap => Ok(Box::new(ByteMap::open(pool)?)),
+            other => Err(format!("{} is not for byte strings", other.name()).into()),
+        }
+    }
+
+    fn peer(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap<Self>>> {
+        peers::with_bytes(peer, directory)
+    }
+
+    fn btreemap() -> Box<dyn OrderedMap<Self>> {
+        Box::new(Ordinary::<Self>::default())
+    }
 }
 
 /// Opens a contestant that has its files at this path, and returns when its pool was open. A contestant that does not
 /// exist yet is created, with a pool of `capacity` bytes.
-pub(crate) fn open(
+pub(crate) fn open<E: Held>(
     contestant: Contestant,
     path: &Path,
     capacity: Option<u64>,
-) -> Outcome<(Box<dyn OrderedMap>, Instant)> {
-    let shape = match contestant {
-        Contestant::Tree(shape) => shape,
-        Contestant::Peer(peer) if peer.is_store() => {
-            return Ok((peers::open(peer, path)?, Instant::now()));
-        }
-        Contestant::Peer(_) | Contestant::BTreeMap => {
-            return Err(format!("{} does not outlive a process", contestant.name()).into());
-        }
-    };
+) -> Outcome<(Box<dyn OrderedMap<E>>, Instant)> {
+    match contestant {
+        Contestant::Tree(_) | Contestant::ByteMap => {}
+        Contestant::BTreeMap => return Ok((E::btreemap(), Instant::now())),
+        Contestant::Peer(peer) => return Ok((E::peer(peer, path)?, Instant::now())),
+    }
     let pool = match capacity {
         Some(capacity) => Pool::options().capacity(capacity).open(path)?,
         None => Pool::open(path)?,
     };
     let pool_open = Instant::now();
-    let index = shape.index.kind();
-    let tree: Option<Outcome<Box<dyn OrderedMap>>> = with_measured!(shape, N => {
-        Tree::<N, Mapped>::open(&pool, index).map(|tree| -> Box<dyn OrderedMap> { Box::new(tree) })
-    });
-    Ok((tree.ok_or_else(|| unknown(shape))??, pool_open))
+    Ok((E::ours(contestant, &pool)?, pool_open))
 }

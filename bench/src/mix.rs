@@ -41,6 +41,8 @@ pub enum Mix {
     Remove,
     /// Opening after an orderly close, and after SIGKILL
     Reopen,
+    /// Bytes per entry, of the pool or of files, and of memory
+    Space,
     /// Lines and fences per insert next to the expectation, for both layouts and all sizes
     Counts,
 }
@@ -67,6 +69,7 @@ impl Mix {
             Self::Mixed => "mixed",
             Self::Remove => "remove",
             Self::Reopen => "reopen",
+            Self::Space => "space",
             Self::Counts => "counts",
         }
     }

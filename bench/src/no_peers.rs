@@ -1,5 +1,6 @@
 //! Takes the place of the peers in a binary without them, so that no other code has to check for the feature.
 
+use crate::entry::{Bytes, KeyArg};
 use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
 use crate::parse::Usage;
@@ -24,12 +25,16 @@ impl Peer {
     }
 }
 
-pub(crate) fn chosen(_names: &[String]) -> Outcome<Vec<Peer>> {
+pub(crate) fn chosen(_names: &[String], _key: KeyArg) -> Outcome<Vec<Peer>> {
     let build = "--peers needs a binary with them: build with --features peers, or peers-rocksdb for rocksdb as well";
     Err(Usage(build.to_owned()).into())
 }
 
-pub(crate) fn open(peer: Peer, _directory: &Path) -> Outcome<Box<dyn OrderedMap>> {
+pub(crate) fn with_words(peer: Peer, _directory: &Path) -> Outcome<Box<dyn OrderedMap>> {
+    match peer {}
+}
+
+pub(crate) fn with_bytes(peer: Peer, _directory: &Path) -> Outcome<Box<dyn OrderedMap<Bytes>>> {
     match peer {}
 }
 

@@ -1,25 +1,30 @@
 //! What is measured: an ordered map.
 
+use crate::entry::{Entry, Words};
 use crate::out::Outcome;
+use bristlecone::medium::Medium;
+use bristlecone::{Pool, Report};
 use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// An ordered map from `u64` to `u64`.
+/// An ordered map of entries of one kind.
+///
+/// A value that is looked up is read: what is returned is the word that it was made of ([`Entry::read`]).
 ///
 /// Errors are kept for [`fault`](Self::fault): in a measurement there should be none, and checking each time would be
 /// measured.
-pub(crate) trait OrderedMap: Sync {
+pub(crate) trait OrderedMap<E: Entry = Words>: Sync {
     /// Whether several threads may use it at the same time. If not, its owner uses it in one thread only.
     fn is_shared(&self) -> bool {
         true
     }
 
-    fn insert(&self, key: u64, value: u64);
-    fn get(&self, key: u64) -> Option<u64>;
+    fn insert(&self, key: E::Key<'_>, value: E::Value<'_>);
+    fn get(&self, key: E::Key<'_>) -> Option<u64>;
     /// Stores a new value for a key that is there.
-    fn update(&self, key: u64, value: u64);
-    fn remove(&self, key: u64);
+    fn update(&self, key: E::Key<'_>, value: E::Value<'_>);
+    fn remove(&self, key: E::Key<'_>);
 
     /// The first error that occurred.
     fn fault(&self) -> Outcome<()> {
@@ -36,14 +41,19 @@ pub(crate) trait OrderedMap: Sync {
         None
     }
 
+    /// What it takes, if it knows that itself.
+    fn space(&self) -> Outcome<Option<Space>> {
+        Ok(None)
+    }
+
     /// Passes the entries from a key on to `each`, in order, until `each` returns `false`.
-    fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool)
+    fn scan(&self, from: E::Key<'_>, each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool)
     where
         Self: Sized;
 
     /// The values of several keys.
     #[inline]
-    fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>>
+    fn multi_get(&self, keys: &[E::Key<'_>]) -> Vec<Option<u64>>
     where
         Self: Sized,
     {
@@ -52,7 +62,7 @@ pub(crate) trait OrderedMap: Sync {
 
     /// Inserts several new keys.
     #[inline]
-    fn insert_batch(&self, entries: &[(u64, u64)])
+    fn insert_batch(&self, entries: &[(E::Key<'_>, E::Value<'_>)])
     where
         Self: Sized,
     {
@@ -63,13 +73,13 @@ pub(crate) trait OrderedMap: Sync {
 
     /// Reads up to `limit` entries from a key on, at most 100; returns how many there were.
     #[inline]
-    fn scan_some(&self, from: u64, limit: u64) -> u64
+    fn scan_some(&self, from: E::Key<'_>, limit: u64) -> u64
     where
         Self: Sized,
     {
         let mut seen = 0;
-        self.scan(from, |_, value| {
-            black_box(value);
+        self.scan(from, |key, value| {
+            black_box(E::read_entry(key, value));
             seen += 1;
             seen < limit
         });
@@ -78,11 +88,27 @@ pub(crate) trait OrderedMap: Sync {
 
     /// [`scan_some`](Self::scan_some) with a limit of 100.
     #[inline]
-    fn scan100(&self, from: u64) -> u64
+    fn scan100(&self, from: E::Key<'_>) -> u64
     where
         Self: Sized,
     {
         self.scan_some(from, 100)
+    }
+}
+
+/// Bytes that a tree of this crate takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Space {
+    /// Of its pool.
+    pub(crate) pool: u64,
+    /// Of memory, for the shadows of leaves and the index.
+    pub(crate) memory: u64,
+}
+
+impl Space {
+    /// What the only tree of a pool takes, when a check of it has found this.
+    pub(crate) fn of<M: Medium>(pool: &Pool<M>, found: &Report) -> Outcome<Self> {
+        Ok(Self { pool: pool.trees()?.iter().map(|tree| tree.bytes).sum(), memory: found.memory })
     }
 }
 

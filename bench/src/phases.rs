@@ -4,6 +4,7 @@
 //! `i + t`, `i + 2 t`, ..., and reads any of those that are known to be there.
 
 use crate::clock::{Tick, Work};
+use crate::entry::{Entry, Kind, Words};
 use crate::keys::{Chooser, Pattern, Shuffled, Space};
 use crate::mix::Mix;
 use crate::numbers::{Keys, Random};
@@ -19,6 +20,7 @@ const GROUP: usize = 16;
 /// The keys, and the threads that work with them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workload {
+    pub(crate) kind: Kind,
     pub(crate) n: u64,
     pub(crate) pattern: Pattern,
     pub(crate) threads: u32,
@@ -31,8 +33,8 @@ pub(crate) trait Trial {
     /// Inserts all keys, in the order of their numbers. The subject is empty.
     fn fill(&mut self);
 
-    /// The work of one phase, one piece per thread. The keys are computed on the way, which costs every contestant the
-    /// same nanosecond or two.
+    /// The work of one phase, one piece per thread. Keys and values are made on the way, which costs every contestant
+    /// the same.
     fn work(&mut self, mix: Mix) -> Vec<Work<'_>>;
 
     /// The first error that occurred; a get that did not find what it should counts as one.
@@ -51,21 +53,21 @@ pub(crate) fn run(trial: &mut dyn Trial, mixes: &[Mix], mut measure: impl FnMut(
 }
 
 /// A subject and the threads that work on it.
-pub(crate) struct Phases<S> {
+pub(crate) struct Phases<S, E: Entry = Words> {
     subject: S,
     n: u64,
-    workers: Vec<Worker>,
+    workers: Vec<Worker<E>>,
 }
 
-impl<S: OrderedMap> Phases<S> {
-    pub(crate) fn new(subject: S, load: &Workload) -> Self {
+impl<E: Entry, S: OrderedMap<E>> Phases<S, E> {
+    pub(crate) fn new(subject: S, entry: E, load: &Workload) -> Self {
         assert!(subject.is_shared() || load.threads == 1, "for one thread only");
-        let workers = (0..load.threads.into()).map(|first| Worker::new(load, first)).collect();
+        let workers = (0..load.threads.into()).map(|first| Worker::new(entry, load, first)).collect();
         Self { subject, n: load.n, workers }
     }
 }
 
-impl<S: OrderedMap> Trial for Phases<S> {
+impl<E: Entry, S: OrderedMap<E>> Trial for Phases<S, E> {
     fn fill(&mut self) {
         let threads = self.workers.len() as u64;
         for i in 0..self.n {
@@ -76,7 +78,7 @@ impl<S: OrderedMap> Trial for Phases<S> {
     fn work(&mut self, mix: Mix) -> Vec<Work<'_>> {
         let subject = &self.subject;
         let work = |worker| -> Work<'_> {
-            let worker: &mut Worker = worker;
+            let worker: &mut Worker<E> = worker;
             Box::new(move |tick| worker.work(subject, mix, tick))
         };
         self.workers.iter_mut().map(work).collect()
@@ -94,7 +96,10 @@ impl<S: OrderedMap> Trial for Phases<S> {
 /// The operations of one thread.
 // In lines of its own: threads that write to one line slow each other down.
 #[repr(align(128))]
-struct Worker {
+struct Worker<E: Entry> {
+    entry: E,
+    key: E::KeyBuffer,
+    value: E::ValueBuffer,
     space: Space,
     chooser: Chooser,
     /// The numbers of its keys are `first`, `first + step`, `first + 2 * step`, ...
@@ -120,12 +125,15 @@ pub(crate) fn wrong_bits(found: Option<u64>, key: u64) -> u64 {
     (found.unwrap_or(!Keys::value(key)) ^ Keys::value(key)) & !CHANGING
 }
 
-impl Worker {
-    fn new(load: &Workload, first: u64) -> Self {
+impl<E: Entry> Worker<E> {
+    fn new(entry: E, load: &Workload, first: u64) -> Self {
         let step = u64::from(load.threads);
         let share = (load.n + step - 1 - first) / step;
         let random = Random::new(!load.seed.wrapping_add(first << 32));
         Self {
+            entry,
+            key: E::KeyBuffer::default(),
+            value: E::ValueBuffer::default(),
             space: Space::new(load.pattern, load.seed),
             chooser: Chooser::new(load.pattern, load.n, share, random),
             first,
@@ -139,53 +147,73 @@ impl Worker {
         }
     }
 
-    /// The `i`-th of its own keys.
+    /// The number of the `i`-th of its own keys.
     #[inline]
     fn own(&self, i: u64) -> u64 {
         self.space.key(self.first + i * self.step)
     }
 
-    /// One of the keys that are there.
+    /// The number of one of the keys that are there.
     #[inline]
     fn existing(&mut self) -> u64 {
         self.space.key(self.chooser.below(self.n))
     }
 
     #[inline]
-    fn check(&mut self, found: Option<u64>, key: u64) {
-        self.wrong += u64::from(wrong_bits(found, key) != 0);
+    fn check(&mut self, found: Option<u64>, number: u64) {
+        self.wrong += u64::from(wrong_bits(found, number) != 0);
     }
 
-    /// The next new key, and its value.
+    /// The number of the next new key.
     #[inline]
-    fn new_entry(&mut self) -> (u64, u64) {
-        let key = self.own(self.end);
+    fn new_key(&mut self) -> u64 {
+        let number = self.own(self.end);
         self.end += 1;
-        (key, Keys::value(key))
+        number
     }
 
     #[inline]
-    fn insert(&mut self, subject: &impl OrderedMap) {
-        let (key, value) = self.new_entry();
-        subject.insert(key, value);
+    fn insert(&mut self, subject: &impl OrderedMap<E>) {
+        let number = self.new_key();
+        let value = self.entry.value(Keys::value(number), &mut self.value);
+        subject.insert(self.entry.key(number, &mut self.key), value);
     }
 
     #[inline]
-    fn get(&mut self, subject: &impl OrderedMap) {
-        let key = self.existing();
-        self.check(subject.get(key), key);
+    fn remove(&mut self, subject: &impl OrderedMap<E>, number: u64) {
+        subject.remove(self.entry.key(number, &mut self.key));
+    }
+
+    /// What is found at a key.
+    #[inline]
+    fn found(&mut self, subject: &impl OrderedMap<E>, number: u64) -> Option<u64> {
+        subject.get(self.entry.key(number, &mut self.key))
+    }
+
+    /// Gets a key that is there.
+    #[inline]
+    fn get_one(&mut self, subject: &impl OrderedMap<E>, number: u64) {
+        let found = self.found(subject, number);
+        self.check(found, number);
     }
 
     #[inline]
-    fn update(&mut self, subject: &impl OrderedMap) {
-        let key = self.existing();
-        self.change(subject, key);
+    fn get(&mut self, subject: &impl OrderedMap<E>) {
+        let number = self.existing();
+        self.get_one(subject, number);
     }
 
     #[inline]
-    fn change(&mut self, subject: &impl OrderedMap, key: u64) {
+    fn update(&mut self, subject: &impl OrderedMap<E>) {
+        let number = self.existing();
+        self.change(subject, number);
+    }
+
+    #[inline]
+    fn change(&mut self, subject: &impl OrderedMap<E>, number: u64) {
         self.updates += 1;
-        subject.update(key, Keys::value(key) ^ (self.updates & CHANGING));
+        let value = self.entry.value(Keys::value(number) ^ (self.updates & CHANGING), &mut self.value);
+        subject.update(self.entry.key(number, &mut self.key), value);
     }
 
     /// Does one kind of operation this many times.
@@ -206,20 +234,20 @@ impl Worker {
     }
 
     /// Does one phase.
-    fn work(&mut self, subject: &impl OrderedMap, mix: Mix, tick: &mut Tick) {
+    fn work(&mut self, subject: &impl OrderedMap<E>, mix: Mix, tick: &mut Tick) {
         match mix {
             Mix::Insert => self.repeat(self.share, tick, |worker| worker.insert(subject)),
             Mix::Batch => self.batches(subject, tick),
             Mix::Get | Mix::YcsbC => self.repeat(self.share, tick, |worker| worker.get(subject)),
             Mix::Miss => self.repeat(self.share, tick, |worker| {
-                let key = worker.space.absent(worker.chooser.below(worker.n));
-                worker.wrong += u64::from(subject.get(key).is_some());
+                let number = worker.space.absent(worker.chooser.below(worker.n));
+                worker.wrong += u64::from(worker.found(subject, number).is_some());
             }),
             Mix::Dependent => self.dependent(subject, tick),
             Mix::MultiGet => self.groups(subject, tick),
             Mix::Update => self.repeat(self.share, tick, |worker| worker.update(subject)),
-            Mix::Scan => subject.scan(0, |_, value| {
-                black_box(value);
+            Mix::Scan => subject.scan(E::least(), |key, value| {
+                black_box(E::read_entry(key, value));
                 tick.done(1);
                 true
             }),
@@ -227,7 +255,7 @@ impl Worker {
                 let mut left = self.share;
                 while left > 0 {
                     let from = self.existing();
-                    let seen = subject.scan100(from);
+                    let seen = subject.scan100(self.entry.key(from, &mut self.key));
                     self.wrong += u64::from(seen == 0);
                     tick.done(seen);
                     left = left.saturating_sub(seen.max(1));
@@ -242,21 +270,25 @@ impl Worker {
             Mix::Remove => {
                 let mut order = Shuffled::new(self.end - self.start);
                 self.repeat(self.end - self.start, tick, |worker| {
-                    subject.remove(worker.own(worker.start + order.next()));
+                    let number = worker.own(worker.start + order.next());
+                    worker.remove(subject, number);
                 });
                 self.start = self.end;
             }
-            Mix::Reopen | Mix::Counts => {}
+            Mix::Reopen | Mix::Space | Mix::Counts => {}
         }
     }
 
-    fn batches(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
-        let mut entries = Vec::with_capacity(BATCH);
+    fn batches(&mut self, subject: &impl OrderedMap<E>, tick: &mut Tick) {
+        let mut buffers: Vec<(E::KeyBuffer, E::ValueBuffer)> = (0..BATCH).map(|_| Default::default()).collect();
         let mut left = self.share;
         while left > 0 {
             let size = left.min(BATCH as u64);
-            entries.clear();
-            entries.extend((0..size).map(|_| self.new_entry()));
+            let mut entries = Vec::with_capacity(BATCH);
+            for (key, value) in &mut buffers[..size as usize] {
+                let (entry, number) = (self.entry, self.new_key());
+                entries.push((entry.key(number, key), entry.value(Keys::value(number), value)));
+            }
             subject.insert_batch(&entries);
             tick.done(size);
             left -= size;
@@ -265,59 +297,64 @@ impl Worker {
 
     /// The next key is known only once the previous value has arrived, because the difference of that value from the
     /// expected one goes into the key. The difference is 0, but neither compiler nor CPU can know that.
-    fn dependent(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
+    fn dependent(&mut self, subject: &impl OrderedMap<E>, tick: &mut Tick) {
         let mut wrong = 0;
         self.repeat(self.share, tick, |worker| {
-            let key = worker.existing() ^ wrong;
-            wrong = wrong_bits(subject.get(key), key);
+            let number = worker.existing() ^ wrong;
+            wrong = wrong_bits(worker.found(subject, number), number);
             worker.wrong += u64::from(wrong != 0);
         });
     }
 
-    fn groups(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
-        let mut keys = [0; GROUP];
+    fn groups(&mut self, subject: &impl OrderedMap<E>, tick: &mut Tick) {
+        let mut buffers: [E::KeyBuffer; GROUP] = Default::default();
+        let mut numbers = [0; GROUP];
         for _ in 0..self.share.div_ceil(GROUP as u64) {
-            keys.fill_with(|| self.existing());
+            numbers.fill_with(|| self.existing());
+            let mut buffers = buffers.iter_mut();
+            let keys = numbers.map(|number| self.entry.key(number, buffers.next().expect("a buffer for each key")));
             let found = subject.multi_get(&keys);
             self.wrong += u64::from(found.len() != GROUP);
-            found.into_iter().zip(keys).for_each(|(found, key)| self.check(found, key));
+            found.into_iter().zip(numbers).for_each(|(found, number)| self.check(found, number));
             tick.done(GROUP as u64);
         }
     }
 
     /// Gets one of its own latest keys.
     #[inline]
-    fn get_late(&mut self, subject: &impl OrderedMap) {
+    fn get_late(&mut self, subject: &impl OrderedMap<E>) {
         let back = self.chooser.back(self.end - self.start);
-        let key = self.own(self.end - 1 - back);
-        self.check(subject.get(key), key);
+        let number = self.own(self.end - 1 - back);
+        self.get_one(subject, number);
     }
 
     #[inline]
-    fn scan_some(&mut self, subject: &impl OrderedMap) {
+    fn scan_some(&mut self, subject: &impl OrderedMap<E>) {
         let from = self.existing();
         let limit = 1 + self.chooser.random().below(100);
-        self.wrong += u64::from(subject.scan_some(from, limit) == 0);
+        let seen = subject.scan_some(self.entry.key(from, &mut self.key), limit);
+        self.wrong += u64::from(seen == 0);
     }
 
     #[inline]
-    fn read_and_update(&mut self, subject: &impl OrderedMap) {
-        let key = self.existing();
-        self.check(subject.get(key), key);
-        self.change(subject, key);
+    fn read_and_update(&mut self, subject: &impl OrderedMap<E>) {
+        let number = self.existing();
+        self.get_one(subject, number);
+        self.change(subject, number);
     }
 
-    fn mixed(&mut self, subject: &impl OrderedMap, tick: &mut Tick) {
+    fn mixed(&mut self, subject: &impl OrderedMap<E>, tick: &mut Tick) {
         self.repeat(self.share, tick, |worker| match worker.chooser.random().word() % 4 {
             0 => worker.insert(subject),
             1 => {
-                subject.remove(worker.own(worker.start));
+                let number = worker.own(worker.start);
+                worker.remove(subject, number);
                 worker.start += 1;
             }
             _ => {
                 let i = worker.start + worker.chooser.below(worker.end - worker.start);
-                let key = worker.own(i);
-                worker.check(subject.get(key), key);
+                let number = worker.own(i);
+                worker.get_one(subject, number);
             }
         });
     }
@@ -348,8 +385,8 @@ mod tests {
 
     /// Does everything in `mixes` to a map; returns how many operations each had, and how many entries are left.
     fn done(mixes: &[Mix], pattern: Pattern) -> (Vec<(Mix, u64)>, u64) {
-        let load = Workload { n: 1000, pattern, threads: 1, seed: 1 };
-        let mut phases = Phases::new(Ordinary::default(), &load);
+        let load = Workload { kind: Kind::Words, n: 1000, pattern, threads: 1, seed: 1 };
+        let mut phases = Phases::new(Ordinary::default(), Words, &load);
         let mut operations = Vec::new();
         let measure = |mix, work: Vec<Work<'_>>| {
             let mut tick = Tick::idle();
@@ -377,8 +414,8 @@ mod tests {
 
     #[test]
     fn what_is_not_found_is_told() {
-        let load = Workload { n: 1000, pattern: Pattern::Uniform, threads: 1, seed: 1 };
-        let mut phases = Phases::new(Ordinary::default(), &load);
+        let load = Workload { kind: Kind::Words, n: 1000, pattern: Pattern::Uniform, threads: 1, seed: 1 };
+        let mut phases = Phases::new(Ordinary::default(), Words, &load);
         assert!(
             run(&mut phases, &[Mix::Insert, Mix::Get], |mix, mut work| {
                 // Skips the inserts.

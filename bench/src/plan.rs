@@ -1,18 +1,26 @@
 //! What is measured, and how.
 
+use crate::byte_map::ByteMap;
+use crate::entry::{KeyArg, Kind};
 use crate::keys::Pattern;
+use crate::media;
 use crate::mix::Mix;
 use crate::peers::{self, Peer};
 use crate::phases::Workload;
 use crate::place::Site;
 use crate::shape::Shape;
+use crate::worker::Subject;
+use bristlecone::IndexKind;
+use bristlecone::medium::Mapped;
+use serde_json::Value;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// A tree, map or store that is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Contestant {
     Tree(Shape),
+    /// The map of byte strings.
+    ByteMap,
     BTreeMap,
     Peer(Peer),
 }
@@ -22,6 +30,7 @@ impl Contestant {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tree(shape) => shape.layout.name(),
+            Self::ByteMap => ByteMap::<Mapped>::NAME,
             Self::BTreeMap => "btreemap",
             Self::Peer(peer) => peer.name(),
         }
@@ -31,7 +40,7 @@ impl Contestant {
     pub(crate) fn label(self) -> String {
         match self {
             Self::Tree(shape) => shape.label(),
-            Self::BTreeMap | Self::Peer(_) => self.name().to_owned(),
+            Self::ByteMap | Self::BTreeMap | Self::Peer(_) => self.name().to_owned(),
         }
     }
 
@@ -40,28 +49,49 @@ impl Contestant {
         self.name() == Self::BTreeMap.name()
     }
 
+    /// Whether it is one of this crate's.
+    pub(crate) fn is_ours(self) -> bool {
+        matches!(self, Self::Tree(_) | Self::ByteMap)
+    }
+
+    /// Whether its content outlives the process.
+    pub(crate) fn outlives(self) -> bool {
+        match self {
+            Self::Tree(_) | Self::ByteMap => true,
+            Self::BTreeMap => false,
+            Self::Peer(peer) => peer.is_store(),
+        }
+    }
+
+    /// Bytes of a leaf's slots, and where the index is.
+    pub(crate) fn node(self) -> (Option<u32>, Option<&'static str>) {
+        match self {
+            Self::Tree(shape) => (Some(shape.node_bytes()), Some(shape.index.name())),
+            Self::ByteMap => (Some(ByteMap::<Mapped>::NODE_BYTES), Some(IndexKind::Volatile.name())),
+            Self::BTreeMap | Self::Peer(_) => (None, None),
+        }
+    }
+
     /// Whether several threads can use it.
     pub(crate) fn is_shared(self) -> bool {
         match self {
-            Self::Tree(_) => true,
+            Self::Tree(_) | Self::ByteMap => true,
             Self::BTreeMap => false,
             Self::Peer(peer) => peer.is_shared(),
         }
     }
 }
 
-impl FromStr for Contestant {
-    type Err = String;
-
-    /// The contestant with this label.
-    fn from_str(label: &str) -> Result<Self, String> {
+impl Contestant {
+    /// The contestant with this label, for keys of this kind.
+    pub(crate) fn named(label: &str, key: KeyArg) -> Result<Self, String> {
         if let Some(shape) = Shape::from_label(label) {
             return Ok(Self::Tree(shape));
         }
-        if label == Self::BTreeMap.label() {
-            return Ok(Self::BTreeMap);
+        if let Some(found) = [Self::ByteMap, Self::BTreeMap].into_iter().find(|known| label == known.label()) {
+            return Ok(found);
         }
-        let peers = peers::chosen(&[label.to_owned()]).map_err(|error| error.to_string())?;
+        let peers = peers::chosen(&[label.to_owned()], key).map_err(|error| error.to_string())?;
         peers.first().copied().map(Self::Peer).ok_or_else(|| format!("no contestant is named '{label}'"))
     }
 }
@@ -72,6 +102,9 @@ pub(crate) struct Plan {
     pub(crate) contestants: Vec<Contestant>,
     /// Asked for, but unable to use this many threads.
     pub(crate) left_out: Vec<Contestant>,
+    pub(crate) key: KeyArg,
+    /// Bytes of a value.
+    pub(crate) value: usize,
     pub(crate) n: u64,
     pub(crate) pattern: Pattern,
     pub(crate) threads: u32,
@@ -87,9 +120,34 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// What is measured: keys and values.
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::new(self.key, self.value)
+    }
+
+    /// A contestant, as another process is told of it.
+    pub(crate) fn subject(&self, contestant: Contestant, path: PathBuf) -> Subject {
+        let capacity = media::capacity(self.n, self.kind()) * 2;
+        Subject { label: contestant.label(), path, key: self.key, value: self.value, capacity }
+    }
+
+    /// Says in a row of JSON who and what is measured.
+    pub(crate) fn describe(&self, contestant: Contestant, row: &mut Value) {
+        let (key_bytes, value_bytes) = self.kind().lens();
+        let (node_bytes, index) = contestant.node();
+        let who = if let Contestant::Peer(_) = contestant { "peer" } else { "layout" };
+        row[who] = contestant.name().into();
+        row["index"] = index.into();
+        row["node_bytes"] = node_bytes.into();
+        row["n"] = self.n.into();
+        row["key"] = self.kind().key().into();
+        row["key_bytes"] = key_bytes.into();
+        row["value_bytes"] = value_bytes.into();
+    }
+
     /// The workload of one repeat.
     pub(crate) fn workload(&self, repeat: u32) -> Workload {
         let seed = self.seed.wrapping_add(repeat.into());
-        Workload { n: self.n, pattern: self.pattern, threads: self.threads, seed }
+        Workload { kind: self.kind(), n: self.n, pattern: self.pattern, threads: self.threads, seed }
     }
 }

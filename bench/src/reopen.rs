@@ -1,7 +1,8 @@
 //! How long it takes until a pool answers again: after an orderly close, and after `SIGKILL`.
 
 use crate::clock;
-use crate::media;
+use crate::entry::with_entry;
+use crate::media::{self, Held};
 use crate::mix::Mix;
 use crate::numbers::{Keys, Random};
 use crate::out::{self, Outcome};
@@ -43,26 +44,35 @@ impl Reopen {
 }
 
 /// Opens what a worker has left and looks up one of the keys, timed; then counts what is lost, and closes it orderly.
-fn reopen(process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
+fn reopen<E: Held>(entry: E, process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
+    let contestant = process.subject.contestant()?;
     let keys = Keys::new(process.job.seed);
+    let mut buffer = E::KeyBuffer::default();
     let place = random.below(durable);
     let start = Instant::now();
-    let (subject, pool_open) = media::open(process.contestant, &process.path, None)?;
+    let (subject, pool_open) = media::open::<E>(contestant, &process.subject.path, None)?;
     let tree_open = Instant::now();
-    let value = subject.get(keys.key(place));
+    let value = subject.get(entry.key(keys.key(place), &mut buffer));
     let answered = Instant::now();
-    let is_there = |i: u64| subject.get(keys.key(i)) == Some(Keys::value(keys.key(i)));
+    let mut is_there = |i: u64| {
+        let number = keys.key(i);
+        subject.get(entry.key(number, &mut buffer)) == Some(Keys::value(number))
+    };
     // A store may lose the latest of its acknowledged keys, and nothing else.
     let lost = (0..durable).rev().take_while(|&i| !is_there(i)).count() as u64;
     let rest = durable - lost;
     let sample = (0..SAMPLE.min(rest)).map(|_| random.below(rest));
     let missing = sample.filter(|&i| !is_there(i)).count() + usize::from(value.is_none() && place < rest);
     subject.fault()?;
-    if missing > 0 || (lost > 0 && matches!(process.contestant, Contestant::Tree(_))) {
+    if missing > 0 || (lost > 0 && contestant.is_ours()) {
         return Err(format!("LOST: {lost} of {durable} keys, and {missing} of those before them").into());
     }
     subject.close()?;
     Ok(Reopen { pool: pool_open - start, tree: tree_open - pool_open, get: answered - tree_open, lost })
+}
+
+fn reopened(process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
+    with_entry!(process.subject.kind(), entry => reopen(entry, process, durable, random))
 }
 
 pub(crate) fn run(plan: &Plan) -> Outcome<()> {
@@ -71,26 +81,20 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
     };
     if !plan.json {
         out::text(&format!(
-            "Until a pool of {} keys answers again, in milliseconds, {}, seed {}\n\
-             (clean: after an orderly close; dirty: after SIGKILL during inserts; the limits are for 10 M keys;\n\
+            "Until a pool of {} {} answers again, in milliseconds, {}, seed {}\n\
+             (clean: after an orderly close; dirty: after SIGKILL during inserts; the limits are for 10 M u64 keys;\n\
              lost: of what was acknowledged before the kill, at the most)\n\n\
              contestant                  after     pool     tree      get    total    worst    lost    limit",
             out::count(plan.n),
+            plan.kind(),
             out::counted(plan.repeat.into(), "repeat", "repeats"),
             plan.seed,
         ))?;
     }
-    for &contestant in &plan.contestants {
-        let outlives = match contestant {
-            Contestant::Tree(_) => true,
-            Contestant::Peer(peer) => peer.is_store(),
-            Contestant::BTreeMap => false,
-        };
-        if outlives {
-            let mut scratch = Scratch::new(directory.as_deref())?;
-            let (clean, dirty) = measure(plan, contestant, scratch.file("reopened"))?;
-            print(plan, contestant, &clean, &dirty)?;
-        }
+    for &contestant in plan.contestants.iter().filter(|contestant| contestant.outlives()) {
+        let mut scratch = Scratch::new(directory.as_deref())?;
+        let (clean, dirty) = measure(plan, contestant, scratch.file("reopened"))?;
+        print(plan, contestant, &clean, &dirty)?;
     }
     Ok(())
 }
@@ -98,16 +102,14 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
 /// Clean and dirty reopens of what another process has filled.
 fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<(Vec<Reopen>, Vec<Reopen>)> {
     let mut process = worker::Args {
-        contestant,
-        path,
-        capacity: media::capacity(plan.n) * 2,
+        subject: plan.subject(contestant, path),
         job: Job { seed: plan.seed, from: 0, to: plan.n, every: 100 },
     };
     let mut random = Random::new(plan.seed);
     let mut durable = process.start()?.finish()?;
     let (mut clean, mut dirty) = (Vec::new(), Vec::new());
     for _ in 0..plan.repeat {
-        let found = reopen(&process, durable, &mut random)?;
+        let found = reopened(&process, durable, &mut random)?;
         if found.lost > 0 {
             return Err(format!("{} keys are lost after an orderly close", found.lost).into());
         }
@@ -116,7 +118,7 @@ fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<(Vec<R
     for _ in 0..plan.repeat {
         (process.job.from, process.job.to) = (durable, u64::MAX);
         let acknowledged = process.start()?.kill_at(durable + BEFORE_THE_KILL)?;
-        let found = reopen(&process, acknowledged, &mut random)?;
+        let found = reopened(&process, acknowledged, &mut random)?;
         durable = acknowledged - found.lost;
         dirty.push(found);
     }
@@ -145,7 +147,6 @@ fn print(plan: &Plan, contestant: Contestant, clean: &[Reopen], dirty: &[Reopen]
         };
         let mut row = json!({
             "mix": Mix::Reopen.name(),
-            "n": plan.n,
             "threads": 1,
             "repeat": plan.repeat,
             "seed": plan.seed,
@@ -154,14 +155,7 @@ fn print(plan: &Plan, contestant: Contestant, clean: &[Reopen], dirty: &[Reopen]
             "lost": lost(dirty),
             "limit_ms": { "clean": ms(CLEAN_LIMIT), "dirty": ms(DIRTY_LIMIT) },
         });
-        match contestant {
-            Contestant::Tree(shape) => {
-                row["layout"] = shape.layout.name().into();
-                row["index"] = shape.index.name().into();
-                row["node_bytes"] = shape.node_bytes().into();
-            }
-            other => row["peer"] = other.name().into(),
-        }
+        plan.describe(contestant, &mut row);
         out::json(&row)?;
         return Ok(());
     }

@@ -20,14 +20,6 @@ struct Result {
     domain: Option<Domain>,
 }
 
-/// The columns for the bytes of a node and for the index.
-fn columns(contestant: Contestant) -> (Option<u32>, Option<&'static str>) {
-    match contestant {
-        Contestant::Tree(shape) => (Some(shape.node_bytes()), Some(shape.index.name())),
-        Contestant::BTreeMap | Contestant::Peer(_) => (None, None),
-    }
-}
-
 /// Measures all contestants in turn, and prints the results.
 pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
     let new =
@@ -49,9 +41,9 @@ pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
         }
     }
     for result in results.iter_mut().filter(|_| plan.count) {
-        if let Contestant::Tree(shape) = result.contestant {
+        if result.contestant.is_ours() {
             for mixes in &passes {
-                result.counts.append(&mut counts::of(shape, &plan.workload(0), mixes)?);
+                result.counts.append(&mut counts::of(result.contestant, &plan.workload(0), mixes)?);
             }
         }
     }
@@ -98,7 +90,7 @@ fn left_out(plan: &Plan) -> Option<String> {
 /// What all contestants have in common.
 fn setting(plan: &Plan) -> String {
     let threads = if plan.threads == 1 { "one thread".to_owned() } else { format!("{} threads", plan.threads) };
-    format!("{} {} u64 keys, {threads}", out::count(plan.n), plan.pattern.name())
+    format!("{} {} {}, {threads}", out::count(plan.n), plan.pattern.name(), plan.kind())
 }
 
 fn header(plan: &Plan, results: &[Result], width: usize) -> String {
@@ -126,7 +118,7 @@ fn header(plan: &Plan, results: &[Result], width: usize) -> String {
 
 fn rows(result: &Result, width: usize) -> Outcome<()> {
     let name = result.contestant.name();
-    let (bytes, index) = columns(result.contestant);
+    let (bytes, index) = result.contestant.node();
     let bytes = bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
     for (&mix, times) in &result.times {
         let times = times.clone().summary();
@@ -159,7 +151,7 @@ fn ratio(times: &BTreeMap<Mix, Times>, baseline: &BTreeMap<Mix, Times>, mix: Mix
 fn ratios(results: &[Result], baseline: &BTreeMap<Mix, Times>, width: usize) -> Outcome<()> {
     out::text("\nCPU time next to BTreeMap, the median of the repeats; below 1 is faster:")?;
     for result in results.iter().filter(|result| !result.contestant.is_baseline()) {
-        let (bytes, index) = columns(result.contestant);
+        let (bytes, index) = result.contestant.node();
         let bytes = bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
         let of = |mix: &Mix| ratio(&result.times, baseline, *mix).map(|ratio| format!("  {} {ratio:.2}", mix.name()));
         let ratios: String = result.times.keys().filter_map(of).collect();
@@ -170,8 +162,6 @@ fn ratios(results: &[Result], baseline: &BTreeMap<Mix, Times>, width: usize) -> 
 }
 
 fn json_lines(plan: &Plan, result: &Result, baseline: Option<&BTreeMap<Mix, Times>>) -> Outcome<()> {
-    let (bytes, index) = columns(result.contestant);
-    let kind = if let Contestant::Peer(_) = result.contestant { "peer" } else { "layout" };
     for (&mix, times) in &result.times {
         let times = times.clone().summary();
         let counts = result.counts.get(&mix);
@@ -179,11 +169,7 @@ fn json_lines(plan: &Plan, result: &Result, baseline: Option<&BTreeMap<Mix, Time
         let against = baseline.and_then(|baseline| ratio(&result.times, baseline, mix));
         // Null where it is unknown.
         let ns = |ns: f64| Some(ns).filter(|ns| ns.is_finite()).map(|ns| out::rounded(ns, 2));
-        out::json(&json!({
-            (kind): result.contestant.name(),
-            "index": index,
-            "node_bytes": bytes,
-            "n": plan.n,
+        let mut row = json!({
             "keys": plan.pattern.name(),
             "mix": mix.name(),
             "threads": plan.threads,
@@ -209,7 +195,9 @@ fn json_lines(plan: &Plan, result: &Result, baseline: Option<&BTreeMap<Mix, Time
             "orders_per_op": per_op(|c| c.orders),
             "bytes_per_op": per_op(|c| c.bytes),
             "ratio_to_btreemap": against.map(|ratio| out::rounded(ratio, 4)),
-        }))?;
+        });
+        plan.describe(result.contestant, &mut row);
+        out::json(&row)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The trees of this crate as subjects.
 
-use crate::ordered_map::{Fault, OrderedMap};
+use crate::ordered_map::{Fault, OrderedMap, Space};
 use crate::out::Outcome;
 use bristlecone::medium::Medium;
 use bristlecone::{IndexKind, PTree, Pool, WordNode};
@@ -54,6 +54,10 @@ impl<N: WordNode, M: Medium> OrderedMap for Tree<N, M> {
         let pool = self.tree.pool();
         drop(self);
         Ok(pool.close()?)
+    }
+
+    fn space(&self) -> Outcome<Option<Space>> {
+        Space::of(&self.tree.pool(), &self.tree.check()).map(Some)
     }
 
     fn rebuilds(&self) -> Option<(u64, Duration)> {

@@ -4,6 +4,7 @@ use super::medium::{Switched, Switches};
 use super::tree::Contestant;
 use super::work::{Crew, Step};
 use crate::clock::Tick;
+use crate::entry::Kind;
 use crate::media;
 use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
@@ -54,7 +55,7 @@ impl Stage {
         // A pool that is created on a medium reads all of it, to check that it is zero; one that is created at a path
         // need not. Twice the usual space: some trees copy whole leaves, others let them grow, and a figure may insert
         // twice.
-        Pool::options().capacity(media::capacity(n) * 2).open(&path)?.close()?;
+        Pool::options().capacity(media::capacity(n, Kind::Words) * 2).open(&path)?.close()?;
         let (tree, pool) = open(&path, contestant, bytes, switches)?;
         Ok(Self { tree, pool, path, scratch })
     }

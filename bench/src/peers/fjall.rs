@@ -1,6 +1,7 @@
 //! fjall: a log-structured merge tree. By default, it hands its log to the system after each write.
 
-use super::store::{Store, bytes, number};
+use super::encoded::Encoded;
+use super::store::Store;
 use crate::out::Outcome;
 use fjall::{Config, Keyspace, PartitionCreateOptions, PartitionHandle, PersistMode};
 use std::path::Path;
@@ -10,39 +11,39 @@ pub(crate) struct Fjall {
     entries: PartitionHandle,
 }
 
-impl Store for Fjall {
+impl<E: Encoded> Store<E> for Fjall {
     fn open(directory: &Path) -> Outcome<Self> {
         let keyspace = Config::new(directory.join("fjall")).open()?;
         let entries = keyspace.open_partition("bench", PartitionCreateOptions::default())?;
         Ok(Self { keyspace, entries })
     }
 
-    fn put(&self, key: u64, value: u64) -> Outcome<()> {
-        Ok(self.entries.insert(bytes(key), bytes(value))?)
+    fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()> {
+        Ok(self.entries.insert(E::encode_key(&key).as_ref(), E::encode_value(&value).as_ref())?)
     }
 
-    fn get(&self, key: u64) -> Outcome<Option<u64>> {
-        self.entries.get(bytes(key))?.map(|value| number(&value)).transpose()
+    fn get(&self, key: E::Key<'_>) -> Outcome<Option<u64>> {
+        self.entries.get(E::encode_key(&key))?.map(|value| E::read_encoded(&value)).transpose()
     }
 
-    fn remove(&self, key: u64) -> Outcome<()> {
-        Ok(self.entries.remove(bytes(key))?)
+    fn remove(&self, key: E::Key<'_>) -> Outcome<()> {
+        Ok(self.entries.remove(E::encode_key(&key).as_ref())?)
     }
 
-    fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Outcome<()> {
-        for entry in self.entries.range(bytes(from)..) {
+    fn scan(&self, from: E::Key<'_>, mut each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) -> Outcome<()> {
+        for entry in self.entries.range(E::encode_key(&from)..) {
             let (key, value) = entry?;
-            if !each(number(&key)?, number(&value)?) {
+            if !each(E::decode_key(&key)?, E::decode_value(&value)?) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn put_all(&self, entries: &[(u64, u64)]) -> Outcome<()> {
+    fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
         let mut batch = self.keyspace.batch();
-        for &(key, value) in entries {
-            batch.insert(&self.entries, bytes(key), bytes(value));
+        for (key, value) in entries {
+            batch.insert(&self.entries, E::encode_key(key).as_ref(), E::encode_value(value).as_ref());
         }
         Ok(batch.commit()?)
     }

@@ -1,23 +1,56 @@
-//! LMDB, through heed: a copy-on-write B+-tree in a mapped file.
+//! LMDB, through heed: a copy-on-write B+-tree in a mapped file. It is measured with a transaction for each read, and
+//! with one that is kept.
 
+use super::encoded::Encoded;
 use super::store::Store;
 use crate::out::Outcome;
-use heed::byteorder::BigEndian;
-use heed::types::U64;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RoTxn, WithTls};
+use std::cell::RefCell;
+use std::ops::Bound;
 use std::path::Path;
-
-type Number = U64<BigEndian>;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Address space to reserve; the file is only as large as its content.
 const MAP_BYTES: usize = 64 << 30;
 
-pub(crate) struct Lmdb {
+/// LMDB with a transaction of its own for each read.
+pub(crate) struct LmdbTxn {
     env: Env,
-    entries: Database<'static, Number, Number>,
+    entries: Database<'static, Bytes, Bytes>,
 }
 
-impl Store for Lmdb {
+impl LmdbTxn {
+    fn get_in<E: Encoded>(&self, transaction: &RoTxn<'_, WithTls>, key: E::Key<'_>) -> Outcome<Option<u64>> {
+        self.entries.get(transaction, E::encode_key(&key).as_ref())?.map(E::read_encoded).transpose()
+    }
+
+    fn get_all_in<E: Encoded>(
+        &self,
+        transaction: &RoTxn<'_, WithTls>,
+        keys: &[E::Key<'_>],
+    ) -> Outcome<Vec<Option<u64>>> {
+        keys.iter().map(|&key| self.get_in::<E>(transaction, key)).collect()
+    }
+
+    fn scan_in<E: Encoded>(
+        &self,
+        transaction: &RoTxn<'_, WithTls>,
+        from: E::Key<'_>,
+        mut each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool,
+    ) -> Outcome<()> {
+        let from = E::encode_key(&from);
+        for entry in self.entries.range(transaction, &(Bound::Included(from.as_ref()), Bound::Unbounded))? {
+            let (key, value) = entry?;
+            if !each(E::decode_key(key)?, E::decode_value(value)?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<E: Encoded> Store<E> for LmdbTxn {
     fn open(directory: &Path) -> Outcome<Self> {
         let directory = directory.join("lmdb");
         std::fs::create_dir_all(&directory)?;
@@ -36,36 +69,29 @@ impl Store for Lmdb {
         Ok(Self { env, entries })
     }
 
-    fn put(&self, key: u64, value: u64) -> Outcome<()> {
-        self.put_all(&[(key, value)])
+    fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()> {
+        Store::<E>::put_all(self, &[(key, value)])
     }
 
-    fn get(&self, key: u64) -> Outcome<Option<u64>> {
-        let transaction = self.env.read_txn()?;
-        Ok(self.entries.get(&transaction, &key)?)
+    fn get(&self, key: E::Key<'_>) -> Outcome<Option<u64>> {
+        self.get_in::<E>(&self.env.read_txn()?, key)
     }
 
-    fn remove(&self, key: u64) -> Outcome<()> {
+    fn remove(&self, key: E::Key<'_>) -> Outcome<()> {
         let mut transaction = self.env.write_txn()?;
-        self.entries.delete(&mut transaction, &key)?;
+        self.entries.delete(&mut transaction, E::encode_key(&key).as_ref())?;
         Ok(transaction.commit()?)
     }
 
-    fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Outcome<()> {
-        let transaction = self.env.read_txn()?;
-        for entry in self.entries.range(&transaction, &(from..))? {
-            let (key, value) = entry?;
-            if !each(key, value) {
-                break;
-            }
-        }
-        Ok(())
+    fn scan(&self, from: E::Key<'_>, each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) -> Outcome<()> {
+        self.scan_in::<E>(&self.env.read_txn()?, from, each)
     }
 
-    fn put_all(&self, entries: &[(u64, u64)]) -> Outcome<()> {
+    fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
         let mut transaction = self.env.write_txn()?;
         for (key, value) in entries {
-            self.entries.put(&mut transaction, key, value)?;
+            let (key, value) = (E::encode_key(key), E::encode_value(value));
+            self.entries.put(&mut transaction, key.as_ref(), value.as_ref())?;
         }
         Ok(transaction.commit()?)
     }
@@ -74,8 +100,96 @@ impl Store for Lmdb {
         Ok(self.env.force_sync()?)
     }
 
-    fn get_all(&self, keys: &[u64]) -> Outcome<Vec<Option<u64>>> {
-        let transaction = self.env.read_txn()?;
-        keys.iter().map(|key| Ok(self.entries.get(&transaction, key)?)).collect()
+    fn get_all(&self, keys: &[E::Key<'_>]) -> Outcome<Vec<Option<u64>>> {
+        self.get_all_in::<E>(&self.env.read_txn()?, keys)
+    }
+}
+
+/// A transaction that a thread reads in.
+struct Kept {
+    /// The store that it reads, and the number of writes that it sees.
+    store: u64,
+    writes: u64,
+    transaction: RoTxn<'static, WithTls>,
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+}
+
+/// Ends this thread's transaction. LMDB gives no thread two, and keeps the pages that an old one sees.
+fn end() {
+    KEPT.take();
+}
+
+/// LMDB with one transaction per thread for all reads, until somebody writes. So a read sees all that was written
+/// before.
+pub(crate) struct Lmdb {
+    /// Differs from store to store.
+    number: u64,
+    writes: AtomicU64,
+    store: LmdbTxn,
+}
+
+impl Lmdb {
+    fn read<T>(&self, read: impl FnOnce(&RoTxn<'_, WithTls>) -> Outcome<T>) -> Outcome<T> {
+        let writes = self.writes.load(Ordering::Acquire);
+        KEPT.with_borrow_mut(|kept| {
+            if kept.as_ref().is_none_or(|kept| (kept.store, kept.writes) != (self.number, writes)) {
+                *kept = None;
+                let transaction = self.store.env.clone().static_read_txn()?;
+                *kept = Some(Kept { store: self.number, writes, transaction });
+            }
+            kept.as_ref().map_or_else(|| Err("no transaction".into()), |kept| read(&kept.transaction))
+        })
+    }
+
+    fn written<T>(&self, write: impl FnOnce(&LmdbTxn) -> Outcome<T>) -> Outcome<T> {
+        end();
+        let result = write(&self.store);
+        self.writes.fetch_add(1, Ordering::Release);
+        result
+    }
+}
+
+impl Drop for Lmdb {
+    fn drop(&mut self) {
+        end();
+    }
+}
+
+impl<E: Encoded> Store<E> for Lmdb {
+    fn open(directory: &Path) -> Outcome<Self> {
+        static STORES: AtomicU64 = AtomicU64::new(0);
+        let number = STORES.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { number, writes: AtomicU64::new(0), store: Store::<E>::open(directory)? })
+    }
+
+    fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()> {
+        self.written(|store| Store::<E>::put(store, key, value))
+    }
+
+    fn get(&self, key: E::Key<'_>) -> Outcome<Option<u64>> {
+        self.read(|transaction| self.store.get_in::<E>(transaction, key))
+    }
+
+    fn remove(&self, key: E::Key<'_>) -> Outcome<()> {
+        self.written(|store| Store::<E>::remove(store, key))
+    }
+
+    fn scan(&self, from: E::Key<'_>, each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) -> Outcome<()> {
+        self.read(|transaction| self.store.scan_in::<E>(transaction, from, each))
+    }
+
+    fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        self.written(|store| Store::<E>::put_all(store, entries))
+    }
+
+    fn sync(&self) -> Outcome<()> {
+        Store::<E>::sync(&self.store)
+    }
+
+    fn get_all(&self, keys: &[E::Key<'_>]) -> Outcome<Vec<Option<u64>>> {
+        self.read(|transaction| self.store.get_all_in::<E>(transaction, keys))
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! They differ in what they promise, and in what they can do; for the stores see [`store`].
 
+mod encoded;
 mod fjall;
 mod lmdb;
+#[cfg(feature = "peers-masstree")]
+mod masstree;
+mod radix;
 mod redb;
 #[cfg(feature = "peers-rocksdb")]
 mod rocksdb;
@@ -13,6 +17,7 @@ mod store;
 mod volatile;
 
 use crate::btreemap::Ordinary;
+use crate::entry::{Bytes, KeyArg, Kind, Words};
 use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
 use crate::parse::Usage;
@@ -33,6 +38,9 @@ enum PeerKind {
     RwLock,
     Brie,
     Congee,
+    Blart,
+    #[cfg(feature = "peers-masstree")]
+    Masstree,
     TreeIndex,
     SkipMap,
     /// A store, and whether it syncs once in a while.
@@ -43,6 +51,7 @@ enum PeerKind {
 enum Engine {
     Redb,
     Lmdb,
+    LmdbTxn,
     Fjall,
     Sled,
     Sqlite,
@@ -55,10 +64,14 @@ const PEERS: &[Peer] = &[
     Peer { name: "rwlock-btreemap", kind: PeerKind::RwLock },
     Peer { name: "brie-tree", kind: PeerKind::Brie },
     Peer { name: "congee", kind: PeerKind::Congee },
+    Peer { name: "blart", kind: PeerKind::Blart },
+    #[cfg(feature = "peers-masstree")]
+    Peer { name: "masstree", kind: PeerKind::Masstree },
     Peer { name: "scc-treeindex", kind: PeerKind::TreeIndex },
     Peer { name: "crossbeam-skiplist", kind: PeerKind::SkipMap },
     Peer { name: "redb", kind: PeerKind::Store(Engine::Redb, false) },
     Peer { name: "lmdb", kind: PeerKind::Store(Engine::Lmdb, false) },
+    Peer { name: "lmdb-txn", kind: PeerKind::Store(Engine::LmdbTxn, false) },
     Peer { name: "fjall", kind: PeerKind::Store(Engine::Fjall, false) },
     Peer { name: "sled", kind: PeerKind::Store(Engine::Sled, false) },
     Peer { name: "sqlite", kind: PeerKind::Store(Engine::Sqlite, false) },
@@ -85,17 +98,30 @@ impl Peer {
 
     /// Whether several threads can use it.
     pub(crate) fn is_shared(self) -> bool {
-        !matches!(self.kind, PeerKind::BTreeMap | PeerKind::Brie)
+        !matches!(self.kind, PeerKind::BTreeMap | PeerKind::Brie | PeerKind::Blart)
+    }
+
+    /// Whether it takes such keys.
+    fn takes(self, key: KeyArg) -> bool {
+        match self.kind {
+            PeerKind::Brie | PeerKind::Congee => key == KeyArg::U64,
+            PeerKind::Blart => key != KeyArg::U64,
+            #[cfg(feature = "peers-masstree")]
+            PeerKind::Masstree => key != KeyArg::U64,
+            PeerKind::BTreeMap | PeerKind::RwLock | PeerKind::TreeIndex | PeerKind::SkipMap | PeerKind::Store(..) => {
+                true
+            }
+        }
     }
 }
 
-/// The peers with these names, each once.
-pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
+/// The peers with these names, each once. A name of many stands for those that take such keys.
+pub(crate) fn chosen(names: &[String], key: KeyArg) -> Outcome<Vec<Peer>> {
     let mut chosen: Vec<Peer> = Vec::new();
     for name in names {
         let belongs = |peer: &&Peer| match name.as_str() {
-            "all" => !matches!(peer.kind, PeerKind::Store(_, true)),
-            "volatile" => !matches!(peer.kind, PeerKind::Store(..)),
+            "all" => peer.takes(key) && !matches!(peer.kind, PeerKind::Store(_, true)),
+            "volatile" => peer.takes(key) && !matches!(peer.kind, PeerKind::Store(..)),
             "stores" => matches!(peer.kind, PeerKind::Store(_, false)),
             "synced" => matches!(peer.kind, PeerKind::Store(_, true)),
             name => peer.name == name,
@@ -104,6 +130,9 @@ pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
         let mut found = false;
         for peer in PEERS.iter().filter(belongs) {
             found = true;
+            if !peer.takes(key) {
+                return Err(Usage(format!("{name} is not for keys of this kind")).into());
+            }
             if !chosen[..before].contains(peer) {
                 chosen.push(*peer);
             }
@@ -112,6 +141,7 @@ pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
             let known: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
             let known = known.join(", ");
             let what = match name.as_str() {
+                "masstree" => "'masstree' needs a binary with feature peers-masstree".to_owned(),
                 "rocksdb" | "rocksdb-sync" => "'rocksdb' needs a binary with feature peers-rocksdb".to_owned(),
                 name => format!("no peer is named '{name}'"),
             };
@@ -121,25 +151,38 @@ pub(crate) fn chosen(names: &[String]) -> Outcome<Vec<Peer>> {
     Ok(chosen)
 }
 
-/// Runs `$body` with `$subject` as the peer. The peer is empty, or, if it is a store, has its files in a directory.
+/// Runs `$body` with `$subject` as the peer, for entries of one type. The peer is empty, or, if it is a store, has its
+/// files in a directory. `$others` are the peers that take no other entries.
 macro_rules! with_peer {
-    ($peer:expr, $directory:expr, $subject:ident => $body:expr) => {
+    ($peer:expr, $directory:expr, $entry:ty, { $($(#[$cfg:meta])* $other:ident => $type:ty,)* }, $subject:ident => $body:expr) => {
         match $peer.kind {
-            PeerKind::BTreeMap => with_peer!(@ $subject = Ordinary::default(), $body),
-            PeerKind::RwLock => with_peer!(@ $subject = volatile::Locked::default(), $body),
-            PeerKind::Brie => with_peer!(@ $subject = volatile::Brie::default(), $body),
-            PeerKind::Congee => with_peer!(@ $subject = volatile::Art::default(), $body),
-            PeerKind::TreeIndex => with_peer!(@ $subject = volatile::Scc::default(), $body),
-            PeerKind::SkipMap => with_peer!(@ $subject = volatile::Skip::default(), $body),
-            PeerKind::Store(engine, synced) => match engine {
-                Engine::Redb => with_peer!(@ $subject = Stored::<redb::Redb>::open($directory, synced)?, $body),
-                Engine::Lmdb => with_peer!(@ $subject = Stored::<lmdb::Lmdb>::open($directory, synced)?, $body),
-                Engine::Fjall => with_peer!(@ $subject = Stored::<fjall::Fjall>::open($directory, synced)?, $body),
-                Engine::Sled => with_peer!(@ $subject = Stored::<sled::Sled>::open($directory, synced)?, $body),
-                Engine::Sqlite => with_peer!(@ $subject = Stored::<sqlite::Sqlite>::open($directory, synced)?, $body),
-                #[cfg(feature = "peers-rocksdb")]
-                Engine::RocksDb => with_peer!(@ $subject = Stored::<rocksdb::RocksDb>::open($directory, synced)?, $body),
-            },
+            PeerKind::BTreeMap => with_peer!(@ $subject = Ordinary::<$entry>::default(), $body),
+            PeerKind::RwLock => with_peer!(@ $subject = volatile::Locked::<$entry>::default(), $body),
+            PeerKind::TreeIndex => with_peer!(@ $subject = volatile::Scc::<$entry>::default(), $body),
+            PeerKind::SkipMap => with_peer!(@ $subject = volatile::Skip::<$entry>::default(), $body),
+            $($(#[$cfg])* PeerKind::$other => with_peer!(@ $subject = <$type>::default(), $body),)*
+            PeerKind::Store(engine, synced) => {
+                let directory = $directory;
+                match engine {
+                    Engine::Redb => with_peer!(@ $subject = Stored::<redb::Redb, $entry>::open(directory, synced)?, $body),
+                    Engine::Lmdb => with_peer!(@ $subject = Stored::<lmdb::Lmdb, $entry>::open(directory, synced)?, $body),
+                    Engine::LmdbTxn => {
+                        with_peer!(@ $subject = Stored::<lmdb::LmdbTxn, $entry>::open(directory, synced)?, $body)
+                    }
+                    Engine::Fjall => {
+                        with_peer!(@ $subject = Stored::<fjall::Fjall, $entry>::open(directory, synced)?, $body)
+                    }
+                    Engine::Sled => with_peer!(@ $subject = Stored::<sled::Sled, $entry>::open(directory, synced)?, $body),
+                    Engine::Sqlite => {
+                        with_peer!(@ $subject = Stored::<sqlite::Sqlite, $entry>::open(directory, synced)?, $body)
+                    }
+                    #[cfg(feature = "peers-rocksdb")]
+                    Engine::RocksDb => {
+                        with_peer!(@ $subject = Stored::<rocksdb::RocksDb, $entry>::open(directory, synced)?, $body)
+                    }
+                }
+            }
+            _ => Err(format!("{} does not take such keys", $peer.name))?,
         }
     };
     (@ $subject:ident = $made:expr, $body:expr) => {{
@@ -148,62 +191,128 @@ macro_rules! with_peer {
     }};
 }
 
-/// An empty peer, or the store that has its files in this directory.
-pub(crate) fn open(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap>> {
-    Ok(with_peer!(peer, directory, subject => Box::new(subject)))
+/// [`with_peer`] for words.
+macro_rules! with_words {
+    ($peer:expr, $directory:expr, $subject:ident => $body:expr) => {
+        with_peer!($peer, $directory, Words, {
+            Brie => volatile::Brie,
+            Congee => volatile::Art,
+        }, $subject => $body)
+    };
 }
 
-/// As [`open`], to be measured.
+/// [`with_peer`] for byte strings.
+macro_rules! with_bytes {
+    ($peer:expr, $directory:expr, $subject:ident => $body:expr) => {
+        with_peer!($peer, $directory, Bytes, {
+            Blart => radix::Radix,
+            #[cfg(feature = "peers-masstree")]
+            Masstree => masstree::Mass,
+        }, $subject => $body)
+    };
+}
+
+/// An empty peer, or the store that has its files in this directory.
+pub(crate) fn with_words(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap>> {
+    Ok(with_words!(peer, directory, subject => Box::new(subject)))
+}
+
+/// The same of byte strings.
+pub(crate) fn with_bytes(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap<Bytes>>> {
+    Ok(with_bytes!(peer, directory, subject => Box::new(subject)))
+}
+
+/// As these, to be measured.
 pub(crate) fn trial(peer: Peer, directory: &Path, load: &Workload) -> Outcome<Box<dyn Trial>> {
-    Ok(with_peer!(peer, directory, subject => Box::new(Phases::new(subject, load))))
+    Ok(match load.kind {
+        Kind::Words => with_words!(peer, directory, subject => Box::new(Phases::new(subject, Words, load))),
+        Kind::Bytes(bytes) => with_bytes!(peer, directory, subject => Box::new(Phases::new(subject, bytes, load))),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::{Entry, Text};
     use crate::numbers::Random;
     use std::collections::BTreeMap;
 
-    /// Does the same to a subject and to a map, and compares the results.
-    fn compare(subject: &impl OrderedMap) -> Outcome<()> {
+    /// Does the same to a subject and to a map of numbers and words, and compares the results.
+    fn compare<E: Entry>(subject: &impl OrderedMap<E>, entry: E, last: u64) -> Outcome<()> {
+        let (mut key_buffer, mut value_buffer) = Default::default();
+        macro_rules! key {
+            ($number:expr) => {
+                entry.key($number, &mut key_buffer)
+            };
+        }
+        macro_rules! value {
+            ($word:expr) => {
+                entry.value($word, &mut value_buffer)
+            };
+        }
         let mut model = BTreeMap::new();
         let mut random = Random::new(1);
         let batch: Vec<(u64, u64)> = (0..500).map(|i| (i * 7 + 3, !i)).collect();
-        subject.insert_batch(&batch);
+        let mut buffers: Vec<(E::KeyBuffer, E::ValueBuffer)> = batch.iter().map(|_| Default::default()).collect();
+        let made = batch
+            .iter()
+            .zip(&mut buffers)
+            .map(|(&(number, word), (key, value))| (entry.key(number, key), entry.value(word, value)));
+        subject.insert_batch(&made.collect::<Vec<_>>());
         model.extend(batch);
         for _ in 0..3000 {
             let (key, value) = (random.below(5000), random.word());
             match random.below(4) {
                 0 => {
-                    subject.insert(key, value);
+                    subject.insert(key!(key), value!(value));
                     model.insert(key, value);
                 }
                 1 if model.contains_key(&key) => {
-                    subject.update(key, value);
+                    subject.update(key!(key), value!(value));
                     model.insert(key, value);
                 }
                 2 => {
-                    subject.remove(key);
+                    subject.remove(key!(key));
                     model.remove(&key);
                 }
-                _ => assert_eq!(subject.get(key), model.get(&key).copied()),
+                _ => assert_eq!(subject.get(key!(key)), model.get(&key).copied()),
             }
         }
-        // A peer must accept all keys except the greatest.
-        subject.insert(u64::MAX - 1, 5);
-        model.insert(u64::MAX - 1, 5);
+        subject.insert(key!(last), value!(5));
+        model.insert(last, 5);
+        // Many keys whose texts begin in the same way.
+        for number in (0..1000).map(|_| (5 << 50) + random.below(1 << 49)) {
+            subject.insert(key!(number), value!(!number));
+            model.insert(number, !number);
+        }
+        for (&number, &word) in &model {
+            let mut first = None;
+            subject.scan(key!(number), |key, value| {
+                first = Some(E::read_entry(key, value));
+                false
+            });
+            assert_eq!(first, Some(E::read_entry(key!(number), value!(word))), "from {number}");
+        }
         let keys: Vec<u64> = (0..100).map(|_| random.below(5000)).collect();
         let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
-        assert_eq!(subject.multi_get(&keys), expected);
-        for from in [0, 1, 17, 2500, 4999, 5000, u64::MAX - 1] {
+        let made = keys.iter().zip(&mut buffers).map(|(&number, (key, _))| entry.key(number, key));
+        assert_eq!(subject.multi_get(&made.collect::<Vec<_>>()), expected);
+        let mut all = 0;
+        subject.scan(E::least(), |_, _| {
+            all += 1;
+            true
+        });
+        assert_eq!(all, model.len());
+        for from in [0, 1, 17, 2500, 4999, 5000, last] {
             let mut found = Vec::new();
-            subject.scan(from, |key, value| {
-                found.push((key, value));
+            subject.scan(key!(from), |key, value| {
+                found.push(E::read_entry(key, value));
                 true
             });
-            let expected: Vec<_> = model.range(from..).map(|(&key, &value)| (key, value)).collect();
+            let read = |(&number, &word): (&u64, &u64)| E::read_entry(key!(number), value!(word));
+            let expected: Vec<_> = model.range(from..).map(read).collect();
             assert_eq!(found, expected, "from {from}");
-            assert_eq!(subject.scan100(from), 100.min(expected.len() as u64));
+            assert_eq!(subject.scan100(key!(from)), 100.min(expected.len() as u64));
         }
         subject.fault()
     }
@@ -212,11 +321,23 @@ mod tests {
     fn every_peer_is_an_ordered_map() -> Outcome<()> {
         for peer in PEERS {
             println!("{}", peer.name);
-            let directory = tempfile::tempdir()?;
-            with_peer!(peer, directory.path(), subject => {
-                assert_eq!(subject.is_shared(), peer.is_shared());
-                compare(&subject)?;
-            });
+            if peer.takes(KeyArg::U64) {
+                let directory = tempfile::tempdir()?;
+                with_words!(peer, directory.path(), subject => {
+                    assert_eq!(subject.is_shared(), peer.is_shared());
+                    // All keys except the greatest.
+                    compare(&subject, Words, u64::MAX - 1)?;
+                });
+            }
+            for (text, value) in [(Text::User, 8), (Text::Uuid, 100)] {
+                if peer.takes(KeyArg::User) {
+                    let directory = tempfile::tempdir()?;
+                    with_bytes!(peer, directory.path(), subject => {
+                        assert_eq!(subject.is_shared(), peer.is_shared());
+                        compare(&subject, Bytes { text, value }, u64::MAX / 2)?;
+                    });
+                }
+            }
         }
         Ok(())
     }
@@ -225,7 +346,7 @@ mod tests {
     fn names_stand_for_one_or_many() {
         let names = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            chosen(&names).map(|peers| peers.iter().map(|peer| peer.name()).collect::<Vec<_>>())
+            chosen(&names, KeyArg::U64).map(|peers| peers.iter().map(|peer| peer.name()).collect::<Vec<_>>())
         };
         assert_eq!(names(&["lmdb", "sled-sync", "lmdb"]).unwrap(), ["lmdb", "sled-sync"]);
         let (all, volatile, stores) = (names(&["all"]), names(&["volatile"]), names(&["stores"]));

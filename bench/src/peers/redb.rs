@@ -1,64 +1,121 @@
 //! redb: a copy-on-write B+-tree.
 
 use super::store::Store;
+use crate::entry::{Bytes, Entry, Words};
 use crate::out::Outcome;
-use redb::{Database, Durability, ReadableDatabase, Table, TableDefinition};
+use redb::{Database, Durability, Key, ReadableDatabase, Table, TableDefinition, Value};
 use std::path::Path;
 
-const TABLE: TableDefinition<'_, u64, u64> = TableDefinition::new("bench");
+/// Entries as redb keeps them.
+pub(crate) trait Column: Entry {
+    type K: Key + 'static;
+    type V: Value + 'static;
+
+    fn to_key<'e>(key: &'e Self::Key<'_>) -> <Self::K as Value>::SelfType<'e>;
+    fn to_value<'e>(value: &'e Self::Value<'_>) -> <Self::V as Value>::SelfType<'e>;
+    fn of_key<'e>(key: &'e <Self::K as Value>::SelfType<'_>) -> Self::Key<'e>;
+    fn of_value<'e>(value: &'e <Self::V as Value>::SelfType<'_>) -> Self::Value<'e>;
+}
+
+impl Column for Words {
+    type K = u64;
+    type V = u64;
+
+    fn to_key(&key: &u64) -> u64 {
+        key
+    }
+
+    fn to_value(&value: &u64) -> u64 {
+        value
+    }
+
+    fn of_key(&key: &u64) -> u64 {
+        key
+    }
+
+    fn of_value(&value: &u64) -> u64 {
+        value
+    }
+}
+
+impl Column for Bytes {
+    type K = &'static [u8];
+    type V = &'static [u8];
+
+    fn to_key<'e>(key: &'e &[u8]) -> &'e [u8] {
+        key
+    }
+
+    fn to_value<'e>(value: &'e &[u8]) -> &'e [u8] {
+        value
+    }
+
+    fn of_key<'e>(key: &'e &[u8]) -> &'e [u8] {
+        key
+    }
+
+    fn of_value<'e>(value: &'e &[u8]) -> &'e [u8] {
+        value
+    }
+}
+
+fn table<E: Column>() -> TableDefinition<'static, E::K, E::V> {
+    TableDefinition::new("bench")
+}
 
 pub(crate) struct Redb(Database);
 
 impl Redb {
-    fn write(
+    fn write<E: Column>(
         &self,
         durability: Durability,
-        change: impl FnOnce(&mut Table<'_, u64, u64>) -> Outcome<()>,
+        change: impl FnOnce(&mut Table<'_, E::K, E::V>) -> Outcome<()>,
     ) -> Outcome<()> {
         let mut transaction = self.0.begin_write()?;
         transaction.set_durability(durability)?;
-        change(&mut transaction.open_table(TABLE)?)?;
+        change(&mut transaction.open_table(table::<E>())?)?;
         Ok(transaction.commit()?)
     }
 }
 
-impl Store for Redb {
+impl<E: Column> Store<E> for Redb {
     fn open(directory: &Path) -> Outcome<Self> {
         let redb = Self(Database::create(directory.join("redb"))?);
         // Readers expect the table to exist.
-        redb.sync()?;
+        Store::<E>::sync(&redb)?;
         Ok(redb)
     }
 
-    fn put(&self, key: u64, value: u64) -> Outcome<()> {
-        self.put_all(&[(key, value)])
+    fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()> {
+        Store::<E>::put_all(self, &[(key, value)])
     }
 
-    fn get(&self, key: u64) -> Outcome<Option<u64>> {
-        Ok(self.0.begin_read()?.open_table(TABLE)?.get(key)?.map(|value| value.value()))
+    fn get(&self, key: E::Key<'_>) -> Outcome<Option<u64>> {
+        let table = self.0.begin_read()?.open_table(table::<E>())?;
+        Ok(table.get(E::to_key(&key))?.map(|value| E::read(E::of_value(&value.value()))))
     }
 
-    fn remove(&self, key: u64) -> Outcome<()> {
-        self.write(Durability::None, |table| {
-            table.remove(key)?;
+    fn remove(&self, key: E::Key<'_>) -> Outcome<()> {
+        self.write::<E>(Durability::None, |table| {
+            table.remove(E::to_key(&key))?;
             Ok(())
         })
     }
 
-    fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Outcome<()> {
-        for entry in self.0.begin_read()?.open_table(TABLE)?.range(from..)? {
+    fn scan(&self, from: E::Key<'_>, mut each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) -> Outcome<()> {
+        for entry in self.0.begin_read()?.open_table(table::<E>())?.range(E::to_key(&from)..)? {
             let (key, value) = entry?;
-            if !each(key.value(), value.value()) {
+            if !each(E::of_key(&key.value()), E::of_value(&value.value())) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn put_all(&self, entries: &[(u64, u64)]) -> Outcome<()> {
-        self.write(Durability::None, |table| {
-            for &(key, value) in entries {
-                table.insert(key, value)?;
+    fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        self.write::<E>(Durability::None, |table| {
+            for (key, value) in entries {
+                table.insert(E::to_key(key), E::to_value(value))?;
             }
             Ok(())
         })
@@ -66,11 +123,12 @@ impl Store for Redb {
 
     fn sync(&self) -> Outcome<()> {
         // Earlier commits become durable with this one.
-        self.write(Durability::Immediate, |_| Ok(()))
+        self.write::<E>(Durability::Immediate, |_| Ok(()))
     }
 
-    fn get_all(&self, keys: &[u64]) -> Outcome<Vec<Option<u64>>> {
-        let table = self.0.begin_read()?.open_table(TABLE)?;
-        keys.iter().map(|key| Ok(table.get(key)?.map(|value| value.value()))).collect()
+    fn get_all(&self, keys: &[E::Key<'_>]) -> Outcome<Vec<Option<u64>>> {
+        let table = self.0.begin_read()?.open_table(table::<E>())?;
+        let get = |key| Ok(table.get(E::to_key(key))?.map(|value| E::read(E::of_value(&value.value()))));
+        keys.iter().map(get).collect()
     }
 }

@@ -1,9 +1,11 @@
 //! SQLite, through rusqlite: a B+-tree in a table, with a write-ahead log.
 
 use super::store::Store;
+use crate::entry::{Bytes, Entry, Words};
 use crate::out::Outcome;
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ToSql, params};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -20,13 +22,59 @@ pub(crate) struct Sqlite {
     writer: Mutex<()>,
 }
 
-/// SQLite's integers are signed; this keeps the order.
-fn signed(number: u64) -> i64 {
-    (number ^ (1 << 63)).cast_signed()
+/// Entries as SQLite keeps them.
+pub(crate) trait Column: Entry {
+    /// What makes the table.
+    const TABLE: &str;
+    type Sql<'e>: ToSql;
+
+    fn to_key<'e>(key: &'e Self::Key<'_>) -> Self::Sql<'e>;
+    fn to_value<'e>(value: &'e Self::Value<'_>) -> Self::Sql<'e>;
+    fn of_key(key: ValueRef<'_>) -> Outcome<Self::Key<'_>>;
+    fn of_value(value: ValueRef<'_>) -> Outcome<Self::Value<'_>>;
 }
 
-fn unsigned(number: i64) -> u64 {
-    number.cast_unsigned() ^ (1 << 63)
+/// SQLite's integers are signed; this keeps the order.
+impl Column for Words {
+    const TABLE: &str = "CREATE TABLE IF NOT EXISTS bench (key INTEGER PRIMARY KEY, value INTEGER NOT NULL)";
+    type Sql<'e> = i64;
+
+    fn to_key(&key: &u64) -> i64 {
+        (key ^ (1 << 63)).cast_signed()
+    }
+
+    fn to_value(&value: &u64) -> i64 {
+        Self::to_key(&value)
+    }
+
+    fn of_key(key: ValueRef<'_>) -> Outcome<u64> {
+        Ok(key.as_i64()?.cast_unsigned() ^ (1 << 63))
+    }
+
+    fn of_value(value: ValueRef<'_>) -> Outcome<u64> {
+        Self::of_key(value)
+    }
+}
+
+impl Column for Bytes {
+    const TABLE: &str = "CREATE TABLE IF NOT EXISTS bench (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID";
+    type Sql<'e> = &'e [u8];
+
+    fn to_key<'e>(key: &'e &[u8]) -> &'e [u8] {
+        key
+    }
+
+    fn to_value<'e>(value: &'e &[u8]) -> &'e [u8] {
+        value
+    }
+
+    fn of_key(key: ValueRef<'_>) -> Outcome<&[u8]> {
+        Ok(key.as_blob()?)
+    }
+
+    fn of_value(value: ValueRef<'_>) -> Outcome<&[u8]> {
+        Ok(value.as_blob()?)
+    }
 }
 
 impl Sqlite {
@@ -52,45 +100,43 @@ impl Sqlite {
     }
 }
 
-fn get(connection: &Connection, key: u64) -> Outcome<Option<u64>> {
+fn get<E: Column>(connection: &Connection, key: E::Key<'_>) -> Outcome<Option<u64>> {
     let mut statement = connection.prepare_cached(GET)?;
-    Ok(statement.query_row([signed(key)], |row| row.get(0)).optional()?.map(unsigned))
+    let mut rows = statement.query([E::to_key(&key)])?;
+    rows.next()?.map(|row| E::of_value(row.get_ref(0)?).map(E::read)).transpose()
 }
 
-impl Store for Sqlite {
+impl<E: Column> Store<E> for Sqlite {
     fn open(directory: &Path) -> Outcome<Self> {
         let sqlite = Self { path: directory.join("sqlite"), idle: Mutex::default(), writer: Mutex::default() };
-        sqlite.change(|connection| {
-            let table = "CREATE TABLE IF NOT EXISTS bench (key INTEGER PRIMARY KEY, value INTEGER NOT NULL)";
-            Ok(connection.execute_batch(table)?)
-        })?;
+        sqlite.change(|connection| Ok(connection.execute_batch(E::TABLE)?))?;
         Ok(sqlite)
     }
 
-    fn put(&self, key: u64, value: u64) -> Outcome<()> {
+    fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()> {
         self.change(|connection| {
-            connection.prepare_cached(PUT)?.execute([signed(key), signed(value)])?;
+            connection.prepare_cached(PUT)?.execute(params![E::to_key(&key), E::to_value(&value)])?;
             Ok(())
         })
     }
 
-    fn get(&self, key: u64) -> Outcome<Option<u64>> {
-        self.with(|connection| get(connection, key))
+    fn get(&self, key: E::Key<'_>) -> Outcome<Option<u64>> {
+        self.with(|connection| get::<E>(connection, key))
     }
 
-    fn remove(&self, key: u64) -> Outcome<()> {
+    fn remove(&self, key: E::Key<'_>) -> Outcome<()> {
         self.change(|connection| {
-            connection.prepare_cached(REMOVE)?.execute([signed(key)])?;
+            connection.prepare_cached(REMOVE)?.execute([E::to_key(&key)])?;
             Ok(())
         })
     }
 
-    fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Outcome<()> {
+    fn scan(&self, from: E::Key<'_>, mut each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) -> Outcome<()> {
         self.with(|connection| {
             let mut statement = connection.prepare_cached(SCAN)?;
-            let mut rows = statement.query([signed(from)])?;
+            let mut rows = statement.query([E::to_key(&from)])?;
             while let Some(row) = rows.next()? {
-                if !each(unsigned(row.get(0)?), unsigned(row.get(1)?)) {
+                if !each(E::of_key(row.get_ref(0)?)?, E::of_value(row.get_ref(1)?)?) {
                     break;
                 }
             }
@@ -98,12 +144,12 @@ impl Store for Sqlite {
         })
     }
 
-    fn put_all(&self, entries: &[(u64, u64)]) -> Outcome<()> {
+    fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
         self.change(|connection| {
             let transaction = connection.transaction()?;
             let mut statement = transaction.prepare_cached(PUT)?;
-            for &(key, value) in entries {
-                statement.execute(params![signed(key), signed(value)])?;
+            for (key, value) in entries {
+                statement.execute(params![E::to_key(key), E::to_value(value)])?;
             }
             drop(statement);
             Ok(transaction.commit()?)
@@ -117,10 +163,10 @@ impl Store for Sqlite {
         Ok(File::open(log)?.sync_data()?)
     }
 
-    fn get_all(&self, keys: &[u64]) -> Outcome<Vec<Option<u64>>> {
+    fn get_all(&self, keys: &[E::Key<'_>]) -> Outcome<Vec<Option<u64>>> {
         self.with(|connection| {
             let transaction = connection.transaction()?;
-            keys.iter().map(|&key| get(&transaction, key)).collect()
+            keys.iter().map(|&key| get::<E>(&transaction, key)).collect()
         })
     }
 }

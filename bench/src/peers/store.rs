@@ -7,47 +7,52 @@
 //!
 //! A synced store waits for the disk after every batch, and after every thousandth write that is not in a batch.
 
+use crate::entry::Entry;
 use crate::ordered_map::{Fault, OrderedMap};
 use crate::out::Outcome;
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many writes a synced store makes between two syncs.
 const EVERY: u64 = 1000;
 
-/// An ordered map from `u64` to `u64` in files.
-pub(crate) trait Store: Sync + Sized {
+/// An ordered map in files.
+pub(crate) trait Store<E: Entry>: Sync + Sized {
     /// Opens the store that has its files in this directory, or creates it.
     fn open(directory: &Path) -> Outcome<Self>;
-    fn put(&self, key: u64, value: u64) -> Outcome<()>;
-    fn get(&self, key: u64) -> Outcome<Option<u64>>;
-    fn remove(&self, key: u64) -> Outcome<()>;
+    fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()>;
+    /// Reads a value: see [`Entry::read`].
+    fn get(&self, key: E::Key<'_>) -> Outcome<Option<u64>>;
+    fn remove(&self, key: E::Key<'_>) -> Outcome<()>;
     /// Passes the entries from a key on to `each`, in order, until `each` returns `false`.
-    fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) -> Outcome<()>;
+    fn scan(&self, from: E::Key<'_>, each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) -> Outcome<()>;
     /// Puts all entries in one transaction.
-    fn put_all(&self, entries: &[(u64, u64)]) -> Outcome<()>;
+    fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()>;
     /// Waits until everything that was written is on the disk.
     fn sync(&self) -> Outcome<()>;
 
     /// Gets all values, in one transaction if that makes a difference.
-    fn get_all(&self, keys: &[u64]) -> Outcome<Vec<Option<u64>>> {
+    fn get_all(&self, keys: &[E::Key<'_>]) -> Outcome<Vec<Option<u64>>> {
         keys.iter().map(|&key| self.get(key)).collect()
     }
 }
 
 /// A store as a subject.
-pub(crate) struct Stored<S> {
+pub(crate) struct Stored<S, E> {
     store: S,
     fault: Fault,
     /// For a synced store: the writes so far.
     writes: Option<AtomicU64>,
+    entries: PhantomData<E>,
 }
 
-impl<S: Store> Stored<S> {
+impl<E: Entry, S: Store<E>> Stored<S, E> {
     /// Opens the store that has its files in this directory, or creates both.
     pub(crate) fn open(directory: &Path, synced: bool) -> Outcome<Self> {
         std::fs::create_dir_all(directory)?;
-        Ok(Self { store: S::open(directory)?, fault: Fault::default(), writes: synced.then(AtomicU64::default) })
+        let (fault, writes) = (Fault::default(), synced.then(AtomicU64::default));
+        Ok(Self { store: S::open(directory)?, fault, writes, entries: PhantomData })
     }
 
     fn written(&self, result: Outcome<()>) {
@@ -60,24 +65,24 @@ impl<S: Store> Stored<S> {
     }
 }
 
-impl<S: Store> OrderedMap for Stored<S> {
-    fn insert(&self, key: u64, value: u64) {
+impl<E: Entry, S: Store<E>> OrderedMap<E> for Stored<S, E> {
+    fn insert(&self, key: E::Key<'_>, value: E::Value<'_>) {
         self.written(self.store.put(key, value));
     }
 
-    fn get(&self, key: u64) -> Option<u64> {
+    fn get(&self, key: E::Key<'_>) -> Option<u64> {
         self.fault.note(self.store.get(key)).flatten()
     }
 
-    fn update(&self, key: u64, value: u64) {
+    fn update(&self, key: E::Key<'_>, value: E::Value<'_>) {
         self.written(self.store.put(key, value));
     }
 
-    fn remove(&self, key: u64) {
+    fn remove(&self, key: E::Key<'_>) {
         self.written(self.store.remove(key));
     }
 
-    fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
+    fn scan(&self, from: E::Key<'_>, each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) {
         self.fault.note(self.store.scan(from, each));
     }
 
@@ -90,24 +95,14 @@ impl<S: Store> OrderedMap for Stored<S> {
         self.store.sync()
     }
 
-    fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
+    fn multi_get(&self, keys: &[E::Key<'_>]) -> Vec<Option<u64>> {
         self.fault.note(self.store.get_all(keys)).unwrap_or_default()
     }
 
-    fn insert_batch(&self, entries: &[(u64, u64)]) {
+    fn insert_batch(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) {
         self.fault.note(self.store.put_all(entries));
         if self.writes.is_some() {
             self.fault.note(self.store.sync());
         }
     }
-}
-
-/// The bytes of a number, which sort like the number.
-pub(crate) fn bytes(number: u64) -> [u8; 8] {
-    number.to_be_bytes()
-}
-
-/// The number of these bytes.
-pub(crate) fn number(bytes: &[u8]) -> Outcome<u64> {
-    Ok(u64::from_be_bytes(bytes.try_into()?))
 }

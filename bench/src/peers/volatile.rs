@@ -1,8 +1,10 @@
 //! Ordered maps in memory, which do not outlive the process.
 
 use crate::btreemap::Alone;
+use crate::entry::{Entry, Words};
 use crate::ordered_map::{Fault, OrderedMap};
 use crate::out::Outcome;
+use crate::owned::Owned;
 use brie_tree::BTree;
 use brie_tree::nonmax::NonMaxU64;
 use congee::Congee;
@@ -14,7 +16,10 @@ use std::hint::black_box;
 use std::ops::Bound;
 
 /// Passes entries to `each` until `each` returns `false`.
-fn give(entries: impl Iterator<Item = (u64, u64)>, mut each: impl FnMut(u64, u64) -> bool) {
+fn give<'e, E: Entry>(
+    entries: impl Iterator<Item = (E::Key<'e>, E::Value<'e>)>,
+    mut each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool,
+) {
     for (key, value) in entries {
         if !each(key, value) {
             break;
@@ -22,47 +27,58 @@ fn give(entries: impl Iterator<Item = (u64, u64)>, mut each: impl FnMut(u64, u64
     }
 }
 
+/// The keys from this one on.
+fn onwards<'k, E: Owned>(from: &'k E::Key<'_>) -> (Bound<&'k E::Lookup>, Bound<&'k E::Lookup>) {
+    (Bound::Included(E::lookup(from)), Bound::Unbounded)
+}
+
 /// std's map under a readers-writer lock: a simple solution that is enough for many programs.
-#[derive(Default)]
-pub(crate) struct Locked(RwLock<BTreeMap<u64, u64>>);
+pub(crate) struct Locked<E: Owned>(RwLock<BTreeMap<E::OwnedKey, E::OwnedValue>>);
 
-impl OrderedMap for Locked {
+impl<E: Owned> Default for Locked<E> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<E: Owned> OrderedMap<E> for Locked<E> {
     #[inline]
-    fn insert(&self, key: u64, value: u64) {
-        self.0.write().insert(key, value);
+    fn insert(&self, key: E::Key<'_>, value: E::Value<'_>) {
+        self.0.write().insert(E::own_key(key), E::own_value(value));
     }
 
     #[inline]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.0.read().get(&key).copied()
+    fn get(&self, key: E::Key<'_>) -> Option<u64> {
+        self.0.read().get(E::lookup(&key)).map(|value| E::read(E::value_of(value)))
     }
 
     #[inline]
-    fn update(&self, key: u64, value: u64) {
-        if let Some(old) = self.0.write().get_mut(&key) {
-            *old = value;
+    fn update(&self, key: E::Key<'_>, value: E::Value<'_>) {
+        if let Some(old) = self.0.write().get_mut(E::lookup(&key)) {
+            E::replace(old, value);
         }
     }
 
     #[inline]
-    fn remove(&self, key: u64) {
-        self.0.write().remove(&key);
+    fn remove(&self, key: E::Key<'_>) {
+        self.0.write().remove(E::lookup(&key));
     }
 
     #[inline]
-    fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
-        give(self.0.read().range(from..).map(|(&key, &value)| (key, value)), each);
-    }
-
-    #[inline]
-    fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
+    fn scan(&self, from: E::Key<'_>, each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) {
         let map = self.0.read();
-        keys.iter().map(|key| map.get(key).copied()).collect()
+        give::<E>(map.range(onwards::<E>(&from)).map(|(key, value)| (E::key_of(key), E::value_of(value))), each);
     }
 
     #[inline]
-    fn insert_batch(&self, entries: &[(u64, u64)]) {
-        self.0.write().extend(entries.iter().copied());
+    fn multi_get(&self, keys: &[E::Key<'_>]) -> Vec<Option<u64>> {
+        let map = self.0.read();
+        keys.iter().map(|key| map.get(E::lookup(key)).map(|value| E::read(E::value_of(value)))).collect()
+    }
+
+    #[inline]
+    fn insert_batch(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) {
+        self.0.write().extend(entries.iter().map(|&(key, value)| (E::own_key(key), E::own_value(value))));
     }
 }
 
@@ -110,7 +126,7 @@ impl OrderedMap for Brie {
     #[inline]
     fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
         let entries = self.0.read().iter_from(Bound::Included(Self::key(from)));
-        give(entries.map(|(key, &value)| (key.get(), value)), each);
+        give::<Words>(entries.map(|(key, &value)| (key.get(), value)), each);
     }
 }
 
@@ -184,76 +200,90 @@ impl OrderedMap for Art {
 }
 
 /// scc's B+-tree, whose readers take no lock.
-#[derive(Default)]
-pub(crate) struct Scc(TreeIndex<u64, u64>);
+pub(crate) struct Scc<E: Owned>(TreeIndex<E::OwnedKey, E::OwnedValue>);
 
-impl OrderedMap for Scc {
+impl<E: Owned> Default for Scc<E> {
+    fn default() -> Self {
+        Self(TreeIndex::default())
+    }
+}
+
+impl<E: Owned> OrderedMap<E> for Scc<E> {
     #[inline]
-    fn insert(&self, key: u64, value: u64) {
-        self.0.upsert_sync(key, value);
+    fn insert(&self, key: E::Key<'_>, value: E::Value<'_>) {
+        self.0.upsert_sync(E::own_key(key), E::own_value(value));
     }
 
     #[inline]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.0.peek_with(&key, |_, value| *value)
+    fn get(&self, key: E::Key<'_>) -> Option<u64> {
+        self.0.peek_with(E::lookup(&key), |_, value| E::read(E::value_of(value)))
     }
 
     #[inline]
-    fn update(&self, key: u64, value: u64) {
-        self.0.upsert_sync(key, value);
+    fn update(&self, key: E::Key<'_>, value: E::Value<'_>) {
+        self.0.upsert_sync(E::own_key(key), E::own_value(value));
     }
 
     #[inline]
-    fn remove(&self, key: u64) {
-        self.0.remove_sync(&key);
+    fn remove(&self, key: E::Key<'_>) {
+        self.0.remove_sync(E::lookup(&key));
     }
 
     #[inline]
-    fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
+    fn scan(&self, from: E::Key<'_>, each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) {
         let guard = Guard::new();
-        let owned = |(&key, &value): (&u64, &u64)| (key, value);
+        let entry = |(key, value)| (E::key_of(key), E::value_of(value));
         // A range that starts below the smallest key would search all leaves for its start.
-        if from == 0 {
-            give(self.0.iter(&guard).map(owned), each);
+        if E::is_least(from) {
+            give::<E>(self.0.iter(&guard).map(entry), each);
         } else {
-            give(self.0.range(from.., &guard).map(owned), each);
+            give::<E>(self.0.range::<E::Lookup, _>(onwards::<E>(&from), &guard).map(entry), each);
         }
     }
 
     #[inline]
-    fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
+    fn multi_get(&self, keys: &[E::Key<'_>]) -> Vec<Option<u64>> {
         let guard = Guard::new();
-        keys.iter().map(|key| self.0.peek(key, &guard).copied()).collect()
+        keys.iter().map(|key| self.0.peek(E::lookup(key), &guard).map(|value| E::read(E::value_of(value)))).collect()
     }
 }
 
 /// crossbeam's skip list.
-#[derive(Default)]
-pub(crate) struct Skip(SkipMap<u64, u64>);
+pub(crate) struct Skip<E: Owned>(SkipMap<E::OwnedKey, E::OwnedValue>);
 
-impl OrderedMap for Skip {
+impl<E: Owned> Default for Skip<E> {
+    fn default() -> Self {
+        Self(SkipMap::default())
+    }
+}
+
+impl<E: Owned> OrderedMap<E> for Skip<E> {
     #[inline]
-    fn insert(&self, key: u64, value: u64) {
-        self.0.insert(key, value);
+    fn insert(&self, key: E::Key<'_>, value: E::Value<'_>) {
+        self.0.insert(E::own_key(key), E::own_value(value));
     }
 
     #[inline]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.0.get(&key).map(|entry| *entry.value())
+    fn get(&self, key: E::Key<'_>) -> Option<u64> {
+        self.0.get(E::lookup(&key)).map(|entry| E::read(E::value_of(entry.value())))
     }
 
     #[inline]
-    fn update(&self, key: u64, value: u64) {
-        self.0.insert(key, value);
+    fn update(&self, key: E::Key<'_>, value: E::Value<'_>) {
+        self.0.insert(E::own_key(key), E::own_value(value));
     }
 
     #[inline]
-    fn remove(&self, key: u64) {
-        self.0.remove(&key);
+    fn remove(&self, key: E::Key<'_>) {
+        self.0.remove(E::lookup(&key));
     }
 
     #[inline]
-    fn scan(&self, from: u64, each: impl FnMut(u64, u64) -> bool) {
-        give(self.0.range(from..).map(|entry| (*entry.key(), *entry.value())), each);
+    fn scan(&self, from: E::Key<'_>, mut each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) {
+        for entry in self.0.range(onwards::<E>(&from)) {
+            if !each(E::key_of(entry.key()), E::value_of(entry.value())) {
+                break;
+            }
+        }
     }
 }

@@ -132,10 +132,84 @@ fn counts_are_as_expected_and_the_same_each_time() {
 fn reopening_is_measured() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
-    let args = ["--mix", "reopen", "--n", "5000", "--repeat", "1", "--medium", path];
-    let rows = objects(run(args.into_iter().chain(["--json"])));
-    has_keys(&rows[0], &["layout", "index", "node_bytes", "n", "mix", "clean_ms", "dirty_ms", "lost", "limit_ms"]);
-    assert!(rows[0]["dirty_ms"]["median"].as_f64().unwrap() > 0.0);
-    assert!(run(args).ok().contains("dirty"));
+    for key in ["u64", "user", "uuid"] {
+        let args = ["--mix", "reopen", "--n", "5000", "--repeat", "1", "--medium", path, "--key", key];
+        let rows = objects(run(args.into_iter().chain(["--json"])));
+        has_keys(&rows[0], &["layout", "index", "node_bytes", "n", "mix", "clean_ms", "dirty_ms", "lost", "limit_ms"]);
+        assert!(rows[0]["dirty_ms"]["median"].as_f64().unwrap() > 0.0);
+        assert!(run(args).ok().contains("dirty"));
+    }
+    is_empty(dir.path());
+}
+
+/// The keys that are texts, and how many bytes they have.
+const TEXTS: [(&str, u64); 2] = [("user", 23), ("uuid", 36)];
+
+#[test]
+fn every_mix_is_measured_with_keys_that_are_texts() {
+    let mixes = "insert,batch,get,miss,dependent,multi-get,update,scan,scan100,mixed,remove";
+    let all = format!("{mixes},ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f");
+    for (key, bytes) in TEXTS {
+        for (value, keys) in [("8", "uniform"), ("100", "zipfian"), ("1001", "ascending")] {
+            let args = ["--n", "2000", "--repeat", "1", "--json", "--mix", &all, "--vs-btreemap"];
+            let rows = objects(run(args.into_iter().chain(["--key", key, "--value", value, "--keys", keys])));
+            assert_eq!(rows.len(), 2 * 17);
+            for row in &rows {
+                assert_eq!((&row["key"], &row["key_bytes"]), (&key.into(), &bytes.into()));
+                assert_eq!(row["value_bytes"].to_string(), value);
+                assert!(row["layout"] == "bytes" || row["layout"] == "btreemap", "{row}");
+                assert_eq!(row["layout"] == "bytes", row["lines_per_op"].is_number(), "{row}");
+            }
+        }
+    }
+    let args = ["--n", "2000", "--repeat", "1", "--key", "user", "--value", "100", "--threads", "2"];
+    let text = run(args).ok();
+    assert!(text.contains("user keys of 23 bytes, values of 100") && text.contains("bytes"), "{text}");
+    for (args, why) in [
+        (&["--key", "user", "--layout", "circular"][..], "one layout"),
+        (&["--key", "user", "--index", "persistent"], "a volatile index"),
+        (&["--key", "user", "--mix", "counts"], "for u64 keys"),
+        (&["--value", "100"], "values of 8 bytes"),
+    ] {
+        let error = run(["--n", "2000"].iter().chain(args)).fails(2);
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+#[cfg(feature = "peers")]
+fn peers_are_measured_with_keys_that_are_texts() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = |options: &[&str]| {
+        let args =
+            ["--n", "1000", "--repeat", "1", "--json", "--key", "user", "--medium", dir.path().to_str().unwrap()];
+        run(args.iter().chain(options))
+    };
+    let rows = objects(bench(&["--peers", "all", "--mix", "insert,batch,get,multi-get,scan100,ycsb-e,mixed"]));
+    let peers: Vec<&str> = rows.iter().filter_map(|row| row.get("peer")?.as_str()).collect();
+    assert!(peers.contains(&"blart") && peers.contains(&"lmdb-txn") && !peers.contains(&"congee"), "{peers:?}");
+    assert!(bench(&["--peers", "congee"]).fails(2).contains("congee is not for keys of this kind"));
+    is_empty(dir.path());
+}
+
+#[test]
+fn space_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    for key in ["u64", "uuid"] {
+        let args = ["--mix", "space", "--n", "20k", "--medium", path, "--vs-btreemap", "--key", key];
+        let rows = objects(run(args.into_iter().chain(["--json"])));
+        let least = rows[0]["key_bytes"].as_f64().unwrap() + rows[0]["value_bytes"].as_f64().unwrap();
+        for column in ["pool", "files"] {
+            assert!(rows[0][column].as_f64().unwrap() > least, "{rows:?}");
+            assert!(rows[1][column].is_null(), "{rows:?}");
+        }
+        let told = rows[0]["tree_memory"].as_f64().unwrap();
+        assert!(told > 0.0 && told < least, "{rows:?}");
+        if cfg!(target_os = "linux") {
+            assert!(rows.iter().all(|row| row["memory"].is_number()), "{rows:?}");
+        }
+        assert!(run(args).ok().contains("btreemap"));
+    }
     is_empty(dir.path());
 }
