@@ -8,7 +8,6 @@ mod file;
 #[cfg(target_os = "linux")]
 mod pages;
 
-use super::process::Process;
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
 #[cfg(doc)]
@@ -16,7 +15,7 @@ use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
 pub use file::Mapping;
-use file::Remains;
+use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
 #[cfg(target_os = "linux")]
 use pages::{HUGE_PAGE, MADV_COLLAPSE, PAGE};
@@ -45,10 +44,8 @@ type Map = memmap2::MmapRaw;
 pub struct Mapped {
     // `words` points into `map`, which therefore never changes without it.
     words: NonNull<[AtomicU64]>,
-    /// The process that mapped it.
-    process: Process,
     map: Map,
-    file: File,
+    file: Locked,
     /// Whether the file is in memory only (tmpfs).
     #[cfg(target_os = "linux")]
     in_memory: bool,
@@ -125,16 +122,15 @@ impl Mapped {
 
     fn of(
         name: String,
-        file: File,
+        file: Locked,
         (map, words, detected): (Map, NonNull<[AtomicU64]>, Domain),
         mapping: Mapping,
     ) -> Self {
         Self {
             words,
-            process: Process::this(),
             map,
             #[cfg(target_os = "linux")]
-            in_memory: rustix::fs::fstatfs(&file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
+            in_memory: rustix::fs::fstatfs(&*file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
             file,
             name,
             domain: forced().unwrap_or(detected),
@@ -178,7 +174,7 @@ impl Mapped {
         if at < self.len() {
             use rustix::fs::{FallocateFlags, fallocate};
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            return match rustix::io::retry_on_intr(|| fallocate(&self.file, flags, at, self.len() - at)) {
+            return match rustix::io::retry_on_intr(|| fallocate(&*self.file, flags, at, self.len() - at)) {
                 Err(rustix::io::Errno::OPNOTSUPP) => Ok(false),
                 other => Ok(other.map(|()| true)?),
             };
@@ -211,7 +207,7 @@ impl Mapped {
         let first = at.next_multiple_of(HUGE_PAGE);
         let holes = (first..at + len).step_by(HUGE_PAGE as usize).take_while(|start| {
             let end = start + HUGE_PAGE;
-            end <= at + len && !seek(&self.file, SeekFrom::Data(*start)).is_ok_and(|data| data < end)
+            end <= at + len && !seek(&*self.file, SeekFrom::Data(*start)).is_ok_and(|data| data < end)
         });
         for start in holes {
             let Some(words) = self.within(start..start + HUGE_PAGE) else { break };
@@ -233,10 +229,10 @@ impl Mapped {
         use rustix::fs::{SeekFrom, seek};
         let end = at + len;
         let mut from = at;
-        while let Ok(hole) = seek(&self.file, SeekFrom::Hole(from))
+        while let Ok(hole) = seek(&*self.file, SeekFrom::Hole(from))
             && hole < end
         {
-            let data = seek(&self.file, SeekFrom::Data(hole)).unwrap_or(end).min(end);
+            let data = seek(&*self.file, SeekFrom::Data(hole)).unwrap_or(end).min(end);
             let pages = hole / PAGE * PAGE..data.next_multiple_of(PAGE).min(self.len());
             if self.populate_pages(pages, Advice::LinuxPopulateRead) == Err(rustix::io::Errno::FAULT) {
                 return Err(io::ErrorKind::StorageFull.into());
@@ -304,12 +300,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // Closing the file alone is not enough: children of other threads, between fork and exec, still hold it. And in
-        // such a child the lock is the parent's: unlocking takes it from all that share it, closing does not.
-        if self.process.is_this() {
-            self.remains.iter().for_each(|remains| remains.remove(&self.file));
-            let _ = self.file.unlock();
-        }
+        self.remains.iter().for_each(|remains| remains.remove(&self.file));
     }
 }
 
@@ -334,7 +325,7 @@ impl Medium for Mapped {
 
     #[inline]
     fn forked(&self) -> bool {
-        !self.process.is_this()
+        !self.file.is_own()
     }
 
     fn sync(&self) -> io::Result<()> {

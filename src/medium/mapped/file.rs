@@ -1,6 +1,8 @@
 //! The file of a pool: it is created or opened, locked, and removed if its creation fails.
 
+use super::super::process::Process;
 use crate::error::{ErrorKind, Fault};
+use core::ops::Deref;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,44 @@ pub enum Mapping {
     Copy,
 }
 
+/// A file under a lock, which goes with it.
+pub(super) struct Locked {
+    file: File,
+    /// The process that took the lock.
+    process: Process,
+}
+
+impl Locked {
+    fn new(file: File, mapping: Mapping) -> Result<Self, Fault> {
+        lock(&file, mapping)?;
+        Ok(Self { file, process: Process::this() })
+    }
+
+    /// Whether the running process took the lock: a child that came by `fork` only shares it.
+    #[inline]
+    pub(super) fn is_own(&self) -> bool {
+        self.process.is_this()
+    }
+}
+
+impl Deref for Locked {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closing the file alone is not enough: children of other threads, between fork and exec, still hold it. And in
+        // such a child the lock is the parent's: unlocking takes it from all that share it, closing does not.
+        if self.is_own() {
+            let _ = self.file.unlock();
+        }
+    }
+}
+
 /// What a creation puts at a path; it is removed if the creation fails.
 pub(super) struct Remains {
     path: PathBuf,
@@ -32,9 +72,9 @@ impl Remains {
         let _ = self.born.set(());
     }
 
-    /// Removes the file. The caller holds the lock on it.
-    pub(super) fn remove(&self, file: &File) {
-        if self.born.get().is_some() {
+    /// Removes the file, unless the creation is complete, or another process's.
+    pub(super) fn remove(&self, file: &Locked) {
+        if self.born.get().is_some() || !file.is_own() {
             return;
         }
         // If it cannot be removed, the next creation recognises it.
@@ -49,7 +89,7 @@ pub(super) fn create(
     len: u64,
     birth: u64,
     unborn: impl Fn(&[u8]) -> bool,
-) -> Result<(File, Remains), Fault> {
+) -> Result<(Locked, Remains), Fault> {
     let (file, new) = named(path)?;
     if regular(path, &file)? != 0 && !unborn(&head(&file, birth).map_err(Fault::io("read"))?) {
         return Err(ErrorKind::NotAPool { found: "a file with other content" }.into());
@@ -70,7 +110,7 @@ pub(super) fn create(
 }
 
 /// The file that a path names, locked, and whether this process created it.
-fn named(path: &Path) -> Result<(File, bool), Fault> {
+fn named(path: &Path) -> Result<(Locked, bool), Fault> {
     loop {
         let (file, new) = match opening(Mapping::Write).create_new(true).open(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -86,7 +126,7 @@ fn named(path: &Path) -> Result<(File, bool), Fault> {
         };
         let file = file.map_err(|e| refused(path, "create", e))?;
         regular(path, &file)?;
-        lock(&file, Mapping::Write)?;
+        let file = Locked::new(file, Mapping::Write)?;
         // Another process whose creation failed may have removed the file before it gave up the lock.
         if is_at(path, &file) {
             return Ok((file, new));
@@ -112,7 +152,7 @@ pub(crate) fn sync_name(path: &Path) {
 }
 
 /// Opens an existing file, and locks it.
-pub(super) fn open(path: &Path, mapping: Mapping) -> Result<File, Fault> {
+pub(super) fn open(path: &Path, mapping: Mapping) -> Result<Locked, Fault> {
     regular_at(path)?;
     let file = opening(mapping).open(path).map_err(|e| refused(path, "open", e))?;
     regular(path, &file)?;
@@ -121,7 +161,7 @@ pub(super) fn open(path: &Path, mapping: Mapping) -> Result<File, Fault> {
         // The superuser could still write to it, but the owner's permissions are respected.
         return Err(ErrorKind::ReadOnly.into());
     }
-    lock(&file, mapping)?;
+    let file = Locked::new(file, mapping)?;
     if !is_at(path, &file) {
         // A failed creation removed the file before it released the lock.
         return Err(ErrorKind::NotFound.into());
@@ -267,4 +307,23 @@ pub(super) fn reserve(_file: &File, _at: u64, _len: u64) -> io::Result<Option<u6
     // There is no portable way to reserve: on these systems a full disk may end the process with a signal (see README,
     // limits).
     Ok(None)
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests {
+    use super::*;
+
+    /// The copy stands for a child of another thread, between fork and exec.
+    #[test]
+    fn a_lock_goes_with_its_file_whoever_else_holds_that() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("a.pool");
+        let (file, remains) = create(&path, 4096, 1, |_| false).unwrap();
+        let copy = file.try_clone().unwrap();
+        assert!(matches!(open(&path, Mapping::Write), Err(fault) if matches!(fault.kind(), ErrorKind::InUse)));
+        remains.keep();
+        drop(file);
+        drop(open(&path, Mapping::Write).unwrap_or_else(|_| panic!("the lock is gone")));
+        drop(copy);
+    }
 }
