@@ -7,6 +7,7 @@ use crate::node::{
     Entry, InNode, InnerOps, Keys, Layout, NEXT, Node, PREFETCHED, RefOf, Sizes, SizesOf, Space, SpanOf, SplitInPlace,
     WordNode, link, unsorted,
 };
+use core::ops::Range;
 
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Prefetches the parts of a node that a search for `key` will read.
@@ -28,6 +29,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
             arch::prefetch_of(self.shadow(at));
             self.medium().hint(at, N::BYTES.min(PREFETCHED), Hint::Soon);
         }
+    }
+
+    /// Prefetches what slots of a node point to.
+    #[inline]
+    pub(crate) fn prefetch_slots(&self, at: u64, slots: Range<usize>) {
+        slots.for_each(|slot| N::Ops::prefetch_slot::<M>(self.access(), at, slot));
     }
 
     // Reading through a view.

@@ -50,6 +50,10 @@ pub trait Layout: Send + Sync + Sized + 'static {
     #[inline]
     fn prefetch_value<M: Medium>(_m: Access<'_, Self, M>, _at: u64, _hints: &Self::Hints, _key: Ref<'_, Self>) {}
 
+    /// Prefetches what the value in a slot points to, if anything. The block may have become another's.
+    #[inline]
+    fn prefetch_slot<M: Medium>(_m: Access<'_, Self, M>, _at: u64, _slot: usize) {}
+
     /// The place of a key; as an error, where it would go.
     fn search<M: Medium>(
         m: Access<'_, Self, M>,

@@ -8,7 +8,7 @@ use crate::delay::delay;
 use crate::error::Broken;
 use crate::index::RUN;
 use crate::medium::Medium;
-use crate::node::{Entry, Node, RefOf, Words};
+use crate::node::{Entry, Keys, Node, RefOf, Words};
 use std::cmp::Ordering;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
@@ -57,6 +57,8 @@ struct Ahead {
     next: u64,
     /// The number of leaves that were read in a row, up to [`FAR`].
     steady: usize,
+    /// The slots of `next` of which the records are still to be prefetched.
+    records: std::ops::Range<usize>,
 }
 
 /// The number of leaves ahead that a long scan prefetches.
@@ -163,8 +165,12 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         if place.is_none() {
             ready.rest = 0..0;
         }
-        N::Keys::prefetch_entries::<M>(leaves.access(), &ready.entries[ready.rest.clone()]);
         place
+    }
+
+    /// Prefetches the records of the entries of a leaf.
+    fn prefetch(tree: &TreeState<N, M>, ready: &Ready) {
+        N::Keys::prefetch_entries::<M>(tree.leaves.access(), &ready.entries[ready.rest.clone()]);
     }
 
     fn read_front(&mut self, unread: Unread<N>) {
@@ -188,8 +194,13 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         self.ahead.read += 1;
         let place = Self::read(self.tree, hint, from, &unread, &mut self.edges, &mut self.front);
         if let Some(LeafRead { at, expected, next }) = place {
+            if at != self.ahead.next || !self.ahead.records.is_empty() {
+                Self::prefetch(self.tree, &self.front);
+            }
             self.unread = self.tree.note(N::Keys::beyond(unread, &self.edges).map_err(|NoLess| no_less(at)));
             self.ahead.next = next;
+            let known = N::Keys::HAS_RECORDS && leaves.accept(next, at).is_ok();
+            self.ahead.records = if known { 0..N::SLOTS } else { 0..0 };
             if !expected {
                 // Leaves have split or merged, or the index node lists no more of them.
                 self.ahead.forget();
@@ -197,10 +208,28 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         }
     }
 
+    /// Called for each entry from the left: after every fourth one, prefetches some records of the leaf that comes next. All
+    /// at once would be more than a core can wait for.
+    #[inline]
+    fn prefetch_records(&mut self) {
+        if N::Keys::HAS_RECORDS && self.front.rest.start.is_multiple_of(4) && !self.ahead.records.is_empty() {
+            self.prefetch_some_records();
+        }
+    }
+
+    #[inline(never)]
+    fn prefetch_some_records(&mut self) {
+        const AT_ONCE: usize = 12;
+        let from = self.ahead.records.start;
+        self.ahead.records.start = (from + AT_ONCE).min(N::SLOTS);
+        self.tree.leaves.prefetch_slots(self.ahead.next, from..self.ahead.records.start);
+    }
+
     fn read_back(&mut self, unread: Unread<N>) {
         let to = N::Keys::last(&unread);
         let place = Self::read(self.tree, 0, to, &unread, &mut self.edges, &mut self.back);
         self.unread = place.and_then(|LeafRead { at, .. }| {
+            Self::prefetch(self.tree, &self.back);
             self.tree.note(N::Keys::before(unread, &self.edges).map_err(|NoLess| no_less(at)))
         });
     }
@@ -213,6 +242,7 @@ impl<N: TreeNode, M: Medium> Range<'_, N, M> {
     pub(crate) fn next_with(&mut self, mut before: impl FnMut()) -> Option<Entry> {
         loop {
             if let Some(entry) = self.front.next() {
+                self.prefetch_records();
                 return Some(entry);
             }
             let Some(unread) = self.unread.take() else { return self.back.next() };

@@ -136,6 +136,11 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
     }
 
     #[inline]
+    fn prefetch_slot<M: Medium>(pool: ByteAccess<'_, M>, at: u64, slot: usize) {
+        pool.records().prefetch(record(pool.m.load(reference_at(at, slot))));
+    }
+
+    #[inline]
     fn search<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, key: ByteKey<'_>) -> Result<usize, usize> {
         let tag = tag(key.hash());
         let records = pool.records();
