@@ -87,7 +87,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         if is_stored {
             // The old record has no slot now, the new one has.
             written.keep();
-            self.retire(old.map(N::Keys::record));
+            self.retire_old(old);
         }
         Ok(old.is_some())
     }
@@ -95,8 +95,16 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     /// Removes a key and the record that its slot points to. Returns true if the key was there.
     pub(crate) fn take(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
         let old = self.change(key, |_| Change::Remove)?;
-        self.retire(old.map(N::Keys::record));
+        self.retire_old(old);
         Ok(old.is_some())
+    }
+
+    /// Retires the record of a value that was replaced or removed. Where there was none, nothing is locked.
+    #[inline]
+    fn retire_old(&self, old: Option<u64>) {
+        if let Some(old) = old {
+            self.retire([N::Keys::record(old)]);
+        }
     }
 
     /// Fills an empty tree in strictly ascending order of keys. Returns the number of entries.
