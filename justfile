@@ -92,6 +92,10 @@ fuzz HOURS *TARGETS:
 fuzz-seeds:
     scripts/check fuzz-seeds
 
+# What the generated tables of docs/benchmarks.md show: NAMES, or all, in about half an hour
+measure *NAMES:
+    scripts/measure.sh {{NAMES}}
+
 # The benchmarks
 bench *ARGS:
     scripts/check bench {{ARGS}}

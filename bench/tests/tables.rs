@@ -1,0 +1,158 @@
+//! The tables of `docs/benchmarks.md` that stand between markers are generated from `docs/benchmarks/*.jsonl`, which
+//! `scripts/measure.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1` writes them.
+
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+const BEGIN: &str = "<!-- measured ";
+const END: &str = "<!-- end -->";
+
+fn docs(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
+}
+
+/// A number with three digits that count, in groups.
+fn number(value: f64) -> String {
+    let text = if value < 9.95 {
+        format!("{value:.2}")
+    } else if value < 99.95 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    };
+    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(whole, part)| (whole, Some(part)));
+    let groups: Vec<&str> = whole.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    let whole = groups.join(",");
+    fraction.map_or(whole.clone(), |fraction| format!("{whole}.{fraction}"))
+}
+
+/// What a row of a table is about: keys, bytes of a value, the number of keys, and who took part.
+fn subject(line: &Value) -> [String; 4] {
+    let text = |key: &str| line[key].as_str().map_or_else(|| line[key].to_string(), str::to_owned);
+    let layout = line["layout"].as_str().or(line["peer"].as_str()).unwrap_or_default();
+    let n = line["n"].as_u64().unwrap_or_default();
+    let n = if n.is_multiple_of(1_000_000) { format!("{} M", n / 1_000_000) } else { n.to_string() };
+    let name = if layout == "bytes" { "**`Map`**" } else { layout };
+    [text("key"), text("value_bytes"), n, name.to_owned()]
+}
+
+/// What a line of results says: the names of columns, and figures for them.
+fn figures(line: &Value) -> Vec<(String, f64)> {
+    let mix = line["mix"].as_str().unwrap_or_default();
+    match mix {
+        "reopen" => {
+            let of = |after: &str, key: &str| {
+                let parts = [("pool", "pool"), ("tree", "tree"), ("first get", "get"), ("all", "median")];
+                let figure = |(name, part)| Some((format!("{after}: {name}"), line[key][part].as_f64()?));
+                parts.into_iter().filter_map(figure).collect::<Vec<_>>()
+            };
+            [of("closed", "clean_ms"), of("killed", "dirty_ms")].concat()
+        }
+        "space" => {
+            let parts = [("of the pool", "pool"), ("of files", "files"), ("of memory", "memory")];
+            let figure = |(name, part): (&str, &str)| Some((format!("bytes: {name}"), line[part].as_f64()?));
+            parts.into_iter().filter_map(figure).collect()
+        }
+        _ if line["lines_per_op"].is_number() => [("lines", "lines_per_op"), ("fences", "fences_per_op")]
+            .map(|(name, key)| (format!("{mix}: {name}"), line[key].as_f64().unwrap_or_default()))
+            .into(),
+        // Of stores, other threads work, too: what the machine spent is what counts.
+        _ => line["ns_per_op"]["cpu"].as_f64().into_iter().map(|ns| (mix.to_owned(), ns)).collect(),
+    }
+}
+
+/// Whether a column holds times of operations, which are compared with those of the first row about the same keys.
+fn is_compared(column: &str) -> bool {
+    !column.contains(':')
+}
+
+type Row = ([String; 4], Vec<(String, f64)>);
+
+fn rows(lines: &[Value]) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for line in lines {
+        let subject = subject(line);
+        match rows.iter_mut().find(|row| row.0 == subject) {
+            Some(row) => row.1.extend(figures(line)),
+            None => rows.push((subject, figures(line))),
+        }
+    }
+    rows
+}
+
+fn table(lines: &[Value]) -> String {
+    let rows = rows(lines);
+    let mut columns: Vec<&str> = Vec::new();
+    for (column, _) in rows.iter().flat_map(|row| &row.1) {
+        if !columns.contains(&column.as_str()) {
+            columns.push(column);
+        }
+    }
+    let one_setting = rows.iter().all(|row| row.0[..3] == rows[0].0[..3]);
+    let mut table = format!("| | {} |\n|---|{}\n", columns.join(" | "), "---|".repeat(columns.len()));
+    for (subject, figures) in &rows {
+        let [key, value, n, name] = subject;
+        let label = if one_setting { name.clone() } else { format!("{n} `{key}`, {value} bytes: {name}") };
+        let first = &rows.iter().find(|row| row.0[..3] == subject[..3]).expect("at least this row").1;
+        let of = |figures: &[(String, f64)], column: &str| {
+            figures.iter().find(|(name, _)| name == column).map(|&(_, figure)| figure)
+        };
+        let cell = |column: &&str| {
+            let Some(figure) = of(figures, column) else { return String::new() };
+            match of(first, column).filter(|_| is_compared(column) && !std::ptr::eq(first, figures)) {
+                Some(least) => format!("{} ({:.2})", number(figure), figure / least),
+                None => number(figure),
+            }
+        };
+        table.push_str(&format!("| {label} | {} |\n", columns.iter().map(cell).collect::<Vec<_>>().join(" | ")));
+    }
+    table
+}
+
+/// The page with every table as the results give it.
+fn written(page: &str, results: impl Fn(&str) -> Vec<Value>) -> String {
+    let mut parts = page.split(BEGIN);
+    let mut written = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (names, rest) = part.split_once(" -->").expect("a marker is closed");
+        let (_, rest) = rest.split_once(END).expect("a table ends");
+        let lines: Vec<Value> = names.split(' ').flat_map(&results).collect();
+        written.push_str(&format!("{BEGIN}{names} -->\n{}{END}{rest}", table(&lines)));
+    }
+    written
+}
+
+fn read(name: &str) -> Vec<Value> {
+    let path = docs(&format!("benchmarks/{name}.jsonl"));
+    let lines = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    lines.lines().map(|line| serde_json::from_str(line).expect("a result is an object")).collect()
+}
+
+#[test]
+fn the_tables_are_those_of_the_results() {
+    let page = docs("benchmarks.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let right = written(&text, read);
+    if std::env::var_os("BRISTLECONE_WRITE").is_some() {
+        fs::write(page, right).unwrap();
+        return;
+    }
+    assert!(text == right, "docs/benchmarks.md is not what the results say: BRISTLECONE_WRITE=1 writes it");
+}
+
+/// The negative control: a figure that was edited by hand is found.
+#[test]
+fn a_figure_that_was_typed_is_found() {
+    let line = |layout: &str, mix: &str, ns: f64| {
+        let line = r#"{"key":"user","value_bytes":8,"n":1000000,"layout":"L","mix":"M","ns_per_op":{"cpu":T}}"#;
+        let line = line.replace('L', layout).replace('M', mix).replace('T', &ns.to_string());
+        serde_json::from_str(&line).unwrap()
+    };
+    let results = |_: &str| vec![line("bytes", "get", 500.0), line("bytes", "scan", 9.5), line("tree", "get", 1250.0)];
+    let page = format!("a\n{BEGIN}maps -->\nold\n{END}\nb\n");
+    let right = written(&page, results);
+    assert!(right.contains("| **`Map`** | 500 | 9.50 |\n| tree | 1,250 (2.50) |  |\n"), "{right}");
+    assert_eq!(written(&right, results), right);
+    assert_ne!(written(&right.replace("500", "400"), results), right.replace("500", "400"));
+}

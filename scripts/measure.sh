@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Measures what the generated tables of docs/benchmarks.md show: `scripts/measure.sh [NAME...]`, all of it in about half an
+# hour. A machine that does other things meanwhile is measured with them.
+#
+# `BRISTLECONE_WRITE=1 cargo test -p bristlecone-bench --test tables` then writes the tables.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cargo build --release -p bristlecone-bench --features "${FEATURES:-peers-masstree}"
+bench=${CARGO_TARGET_DIR:-target}/release/bristlecone-bench
+all=insert,get,miss,multi-get,update,scan,scan100,remove
+ycsb=ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f
+
+run() {
+    local name=$1
+    shift
+    [[ " ${names:-$name} " == *" $name "* ]] || return 0
+    printf '%s: %s\n' "$name" "$*" >&2
+    "$bench" --seed 1 --json "$@" >"docs/benchmarks/$name.jsonl.new"
+    mv "docs/benchmarks/$name.jsonl.new" "docs/benchmarks/$name.jsonl"
+}
+
+names=$*
+mkdir -p docs/benchmarks
+volatile=crossbeam-skiplist,scc-treeindex,blart,masstree
+run maps --key user --layout one_line,btreemap --peers $volatile --n 1M --mix $all --no-counts
+run user-100 --key user --value 100 --layout one_line,btreemap --n 1M --mix $all --no-counts
+run uuid-8 --key uuid --layout one_line,btreemap --n 1M --mix $all --no-counts
+run uuid-100 --key uuid --value 100 --layout one_line,btreemap --n 1M --mix $all --no-counts
+run user-8-10m --key user --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
+run user-100-10m --key user --value 100 --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
+run stores --key user --peers lmdb,lmdb-txn,redb,fjall,sled --n 1M --mix insert,get,update,scan100 --repeat 1 --no-counts
+run ycsb --key user --peers lmdb-txn,redb,fjall --n 1M --keys zipfian --mix ${ycsb/ycsb-e,/} --repeat 1 --no-counts
+# A short scan takes fjall half a millisecond.
+run ycsb-e --key user --peers lmdb-txn,redb --n 1M --keys zipfian --mix ycsb-e --repeat 1 --no-counts
+run reopen --key user --n 1M --mix reopen
+run reopen-10m --key user --n 10M --mix reopen
+run space --key user --peers lmdb,redb,fjall,sled --n 1M --mix space
+run space-100 --key user --value 100 --peers lmdb,redb,fjall,sled --n 1M --mix space
+run counts --key user --n 1M --mix insert,update,remove --flush power --repeat 1
