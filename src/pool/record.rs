@@ -136,9 +136,15 @@ impl<M: Medium> RecordReader<'_, M> {
     pub(crate) fn prefetch(self, at: u64) {
         let Some(segment) = self.segments.of(at) else { return };
         if let Some(unit) = self.segments.unit(segment, SegmentKind::Record, self.tree) {
-            // The block may begin anywhere in a line.
-            let first = at / LINE * LINE;
-            self.m.hint(first, (at - first + u64::from(unit)).min(3 * LINE), Hint::Soon);
+            let line_of = |at: u64| self.m.hint(at / LINE * LINE, LINE, Hint::Soon);
+            // The block may begin anywhere in a line. To ask for a line twice is cheaper than a branch that cannot be
+            // predicted.
+            let last = u64::from(unit).min(3 * LINE) - 1;
+            line_of(at);
+            line_of(at + last);
+            if last > LINE {
+                line_of(at + LINE);
+            }
         }
     }
 
