@@ -25,10 +25,10 @@ type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 
 /// An ordered map from `K` to `V` that outlives crashes.
 ///
-/// A key is of any type with an order-preserving encoding ([`Key`]): integers, texts, byte strings of up to 65,536 bytes,
-/// and tuples of them. Keys of up to eight bytes lie in the slots of leaves, and so do their values of up to eight bytes.
-/// All others lie in records of the same pool: texts and byte strings (`String`, `Vec<u8>`, up to 1 GiB) as values
-/// ([`Value`]), and longer keys together with their values.
+/// A key is of any type with an order-preserving encoding ([`Key`]): numbers, texts, byte strings of up to 65,536 bytes,
+/// arrays, and options and tuples of them. Keys of up to eight bytes lie in the slots of leaves, and so do their values of
+/// up to eight bytes. All others lie in records of the same pool: texts and byte strings (`String`, `Vec<u8>`, up to 1 GiB)
+/// as values ([`Value`]), and longer keys together with their values.
 ///
 /// # Crash consistency
 ///
@@ -229,9 +229,9 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`]. In these cases nothing has
-    /// changed. A byte string is written before the one that it replaces is given back: in a full pool, remove the key
-    /// first.
+    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`],
+    /// [`ErrorKind::Forked`]. In these cases nothing has changed. A byte string is written before the one that it replaces
+    /// is given back, however short it is: in a full pool, remove the key first.
     pub fn insert(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |_| true)
     }
@@ -259,11 +259,11 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.named(self.state.put(K::Form::key(&key), V::encode(value), wanted))
     }
 
-    /// Removes a key. Returns true if it was there.
+    /// Removes a key. Returns true if it was there. A key that is too long is not there.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`]. It never fails for want of space.
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space.
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
         self.state.named(self.state.take(K::Form::key(&K::encode(key))))
     }
@@ -303,11 +303,13 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// Until all entries of a leaf are consumed, byte strings that are replaced or removed meanwhile keep their space.
     /// So in a nearly full pool, changes may fail while an iterator is put aside half-way. They fail with
     /// [`ErrorKind::OutOfSpace`] after some seconds; on the iterator's own thread, where waiting would be in vain, at
-    /// once.
+    /// once. That an iterator is put aside is known by its being there: one that is leaked (`mem::forget`) keeps that space
+    /// until the pool is closed.
     ///
     /// # Panics
     ///
-    /// As [`PTree::range`](crate::PTree::range).
+    /// If the range starts after its end, or starts and ends at the same excluded key, and the map has an entry. (In an
+    /// empty map, such a range is empty. `BTreeMap` does the same.)
     #[track_caller]
     pub fn range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Entries<'_, K, V, N, M> {
         self.entries(self.encoded_range(range))
@@ -383,7 +385,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), and [`ErrorKind::RecordTooLong`].
+    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), [`ErrorKind::KeyTooLong`], and [`ErrorKind::RecordTooLong`].
     pub fn bulk_load<'k, 'v>(
         &self,
         entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,

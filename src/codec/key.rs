@@ -26,7 +26,10 @@ use crate::kind::Kind;
 ///
 /// # Examples
 ///
-/// A type of your own is stored as one of these types. It takes the kind, form and size from there:
+/// A type of your own is stored as one of these types. It takes the kind, form and size from there, and encodes every key
+/// as a key of that type: bytes of another length, or a text that is none, would come back as other keys. The pool knows
+/// only the kind: of two types with the same kind, it cannot tell as which a map was made. For [`prefix`](crate::Map::prefix),
+/// implement [`PrefixOf`](crate::PrefixOf), too.
 ///
 /// ```
 /// use bristlecone::{EncodedKey, Key, Kind};
@@ -109,11 +112,12 @@ pub trait Key: Ord + Sized + 'static {
     /// The type that methods take: `u64` for `u64`, `&str` for `String`.
     type Borrowed<'k>: Copy;
 
-    /// The word or the bytes of a key. They compare as the keys do: `a < b` if and only if `encode(a) < encode(b)`.
+    /// The word or the bytes of a key. They compare as the keys do: `a < b` if and only if `encode(a) < encode(b)`. An
+    /// implementation must spell the type of its argument `Self::Borrowed<'k>`.
     fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self>;
 
-    /// The key of a word or of bytes. If they encode no key, which only happens in a damaged pool, it is an arbitrary
-    /// key.
+    /// The key of a word or of bytes. If they encode no key, because the pool is damaged or because another type with this
+    /// kind encoded them otherwise, it is an arbitrary key.
     fn decode(stored: &<Self::Form as Form>::Stored) -> Self;
 }
 

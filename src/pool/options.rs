@@ -65,7 +65,8 @@ impl Options {
     /// The size that the pool may reach, in bytes. The file is sparse: only what is used takes space.
     ///
     /// For an existing pool, a larger capacity makes it grow; a smaller one changes nothing. The default for a new pool
-    /// is 1 GiB, or the [greatest capacity](Self::max_capacity) if that is less.
+    /// is 1 GiB, or the [greatest capacity](Self::max_capacity) if that is less. The least is what lies in front of the
+    /// first segment, and three segments: 12 MiB by default, of which 4 MiB are the [segment table](Self::max_capacity).
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
         self
@@ -83,7 +84,9 @@ impl Options {
     }
 
     /// For a new pool: the size of a segment in bytes, a power of two from 1 KiB to 1 GiB. A tree takes space in whole
-    /// segments. Default: 2 MiB.
+    /// segments: at least one for its leaves, and one for each class of sizes of its records. (There are four classes from
+    /// one power of two to the next, up to a quarter of a segment. Longer records take whole segments.) So smaller segments
+    /// suit many small trees. Default: 2 MiB.
     pub fn segment_size(mut self, bytes: u64) -> Self {
         self.segment = bytes;
         self

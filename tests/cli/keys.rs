@@ -245,9 +245,33 @@ fn a_bad_line_of_each_form_is_named() {
         let desk = Desk::new();
         let error = desk.load(&lines, &["--format", format, "--key", kind]).fails(1);
         assert!(error.contains("data.tsv:2: ") && error.contains(what), "{error}");
-        assert!(error.contains("1 lines before it are loaded"), "{error}");
+        assert!(error.contains("1 line before it is loaded"), "{error}");
         let skipped = desk.load(&lines, &["--format", format, "--skip-bad"]).ok();
         assert!(skipped.contains("1 bad ones skipped); tree 'main' has 2 keys"), "{skipped}");
+    }
+}
+
+#[test]
+fn a_load_of_nothing_leaves_no_tree_of_other_keys() {
+    let desk = Desk::new();
+    let error = desk.load("aa\tx\n", &[]).fails(1);
+    assert!(error.contains("0 lines before it are loaded"), "{error}");
+    // With the right keys, it works.
+    desk.load("aa\tx\n", &["--key", "text"]).ok();
+    // A tree that was there stays, though it is empty.
+    desk.run("del", &["aa"]).ok();
+    desk.load("no tab\n", &[]).fails(1);
+    let stat = desk.run("stat", &["--json"]).json();
+    assert_eq!(stat["trees"][0]["keys"], 0);
+}
+
+#[test]
+fn keys_of_another_kind_are_told_from_wrong_keys() {
+    let desk = Desk::new();
+    desk.load("readme\tx\n", &["--key", "text"]).ok();
+    for verb in [&["get", "readme"][..], &["put", "readme", "y"], &["del", "readme"]] {
+        let error = desk.run(verb[0], &[&verb[1..], &["--key", "hex"]].concat()).fails(1);
+        assert!(error.contains("tree 'main' has text keys, and --key is hex"), "{error}");
     }
 }
 

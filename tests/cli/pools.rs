@@ -218,10 +218,16 @@ fn stat_tells_what_there_is() {
     assert_eq!(stat["trees"][0]["height"], 3);
     let fill = stat["trees"][0]["fill"].as_f64().unwrap();
     assert!((0.5..=1.0).contains(&fill), "{fill}");
+    // A chain of byte strings has no leaf for the key MAX.
+    let lines: String = (0..45).map(|i| format!("{i:02}\tx\n")).collect();
+    desk.load(lines, &["--tree", "texts", "--key", "text"]).ok();
+    let stat = desk.run("stat", &["--json"]).json();
+    let texts = stat["trees"].as_array().unwrap().iter().find(|tree| tree["name"] == "texts").unwrap();
+    assert_eq!((&texts["leaves"], &texts["fill"]), (&2.into(), &0.625.into()));
     // The command changes nothing.
     assert_eq!(desk.run("stat", &["--json"]).json(), stat);
     let text = desk.run("stat", &[]).ok();
-    assert!(text.contains("5,000 keys") && text.contains("circular/64"), "{text}");
+    assert!(text.contains("5,000") && text.contains("circular/64"), "{text}");
 }
 
 /// Offsets of the words in a file that equal `word`.

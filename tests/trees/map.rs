@@ -152,6 +152,10 @@ fn a_map_is_refused_as_one_of_other_composite_keys() {
     let Err(Error { kind: ErrorKind::KindMismatch { found, expected, .. }, .. }) = other else { panic!("{other:?}") };
     assert_eq!(found, "(u16, option of [u8; 3]) -> string");
     assert_eq!(expected, "(u16, u16, u32) -> bytes");
+    // Keys of the other form lie in other leaves, which tells less than what the keys are.
+    let other = pool.map::<String, u64>("m");
+    let Err(Error { kind: ErrorKind::KindMismatch { expected, .. }, .. }) = other else { panic!("{other:?}") };
+    assert_eq!(expected, "string -> u64");
 }
 
 #[test]

@@ -149,7 +149,11 @@ impl Args {
                             }
                             _ => "",
                         };
-                        return Err(format!("{message}; {} lines before it are loaded{hint}", counts.loaded).into());
+                        let before = match counts.loaded {
+                            1 => "1 line before it is loaded".to_owned(),
+                            loaded => format!("{} lines before it are loaded", out::count(loaded)),
+                        };
+                        return Err(format!("{message}; {before}{hint}").into());
                     }
                     counts.bad += 1;
                     if counts.bad <= TOLD {
@@ -193,7 +197,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         args.kind(None)?;
     }
     let pool = args.pool()?;
-    let kind = args.kind(trees::find(&pool, &args.place.tree)?.as_ref())?;
+    let there = trees::find(&pool, &args.place.tree)?;
+    let kind = args.kind(there.as_ref())?;
     let tree = trees::open(&pool, &args.place.tree, kind)?;
     let bar = progress(len);
     let start = Instant::now();
@@ -202,6 +207,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     bar.finish_and_clear();
     let keys = tree.len();
     drop(tree);
+    if loaded.is_err() && there.is_none() && keys == 0 {
+        // Perhaps --key was forgotten: a new tree of other keys would be in the way of the next attempt.
+        pool.drop_tree(&args.place.tree)?;
+    }
     let domain = pool.durability();
     pool.close()?;
     let Counts { loaded, replaced, bad } = loaded?;

@@ -52,10 +52,9 @@ impl TreeArgs {
         parse: impl Fn(KeyKind) -> Outcome<A>,
         work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
     ) -> Outcome<T> {
-        let given = self.keys.map(&parse).transpose()?;
         let pool = Pool::open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
         let (tree, keys) = self.existing(&pool)?;
-        let result = given.map_or_else(|| parse(keys), Ok).and_then(|args| work(&*tree, args));
+        let result = parse(keys).and_then(|args| work(&*tree, args));
         drop(tree);
         let closed = pool.close();
         let result = result?;
@@ -70,11 +69,10 @@ impl TreeArgs {
         parse: impl Fn(KeyKind) -> Outcome<A>,
         work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
     ) -> Outcome<T> {
-        let given = self.keys.map(&parse).transpose()?;
         let pool = Mapped::open(&self.pool, Mapping::Copy).and_then(|medium| Pool::options().open_on(medium));
         let pool = pool.or_else(|error| self.unopened(error, &parse))?;
         let (tree, keys) = self.existing(&pool)?;
-        let result = given.map_or_else(|| parse(keys), Ok).and_then(|args| work(&*tree, args));
+        let result = parse(keys).and_then(|args| work(&*tree, args));
         // An orderly close would write to memory that is then discarded. The process ends anyway.
         std::mem::forget((tree, pool));
         result
@@ -84,8 +82,8 @@ impl TreeArgs {
     /// are wrong for a new tree are told, too.
     fn unopened<A, T>(&self, error: Error, parse: &impl Fn(KeyKind) -> Outcome<A>) -> Outcome<T> {
         let is_missing = matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotAFile);
-        match parse(KeyKind::U64) {
-            Err(wrong) if is_missing && self.keys.is_none() => Err(Usage(format!("{error}; {wrong}")).into()),
+        match parse(self.keys.unwrap_or(KeyKind::U64)) {
+            Err(wrong) if is_missing => Err(Usage(format!("{error}; {wrong}")).into()),
             _ => Err(error.into()),
         }
     }
@@ -107,7 +105,7 @@ impl TreeArgs {
 
     /// The kind of an existing tree. It is an error if `--key` is for another one.
     pub(crate) fn kind(&self, info: &TreeInfo) -> Outcome<trees::Kind> {
-        let kind = trees::kind(info)?;
+        let kind = trees::kind(info).map_err(|error| format!("{}: {error}", self.pool.display()))?;
         match self.keys {
             Some(asked) if asked != kind.keys => {
                 let (has, asked) = (kind.keys.name(), asked.name());

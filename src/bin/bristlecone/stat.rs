@@ -1,7 +1,7 @@
 //! `stat`: figures about a pool and its trees.
 
 use crate::out::{self, Outcome};
-use bristlecone::{Pool, Report, Stat, TreeInfo};
+use bristlecone::{ByteLeaf, Node, Pool, Report, Stat, TreeInfo};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,10 +36,11 @@ impl Tree {
         Some(&self.found).filter(|found| found.is_clean() && found.unchecked.is_empty())
     }
 
-    /// How full the leaves are. The last leaf of a chain holds at most the key MAX, so it is left out.
+    /// How full the leaves are. The last leaf of a chain of words holds at most the key MAX, so it is left out.
     fn fill(&self) -> Option<f64> {
         let found = self.sound()?;
-        let leaves = found.leaves.saturating_sub(1).max(1);
+        let of_bytes = self.info.layout.split('/').next() == Some(<ByteLeaf>::NAME);
+        let leaves = if of_bytes { found.leaves } else { found.leaves.saturating_sub(1) }.max(1);
         Some(found.entries as f64 / (leaves * u64::from(self.info.slots)) as f64)
     }
 }
