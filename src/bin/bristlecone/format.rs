@@ -4,7 +4,7 @@ use crate::escape;
 use crate::json_entry;
 use crate::keys::{Key, KeyKind};
 use crate::lines::{self, Bad};
-use crate::trees::Values;
+use crate::values::Values;
 use clap::ValueEnum;
 use std::borrow::Cow;
 use std::io::{self, Write};

@@ -5,7 +5,7 @@
 
 use crate::keys::{Key, KeyKind, unhex, write_hex};
 use crate::lines::Bad;
-use crate::trees::Values;
+use crate::values::Values;
 use serde_json::Value;
 use std::io::{self, Write};
 

@@ -31,6 +31,7 @@ mod stat;
 mod subjects;
 mod tour;
 mod trees;
+mod values;
 mod worker;
 
 use clap::{Parser, Subcommand};

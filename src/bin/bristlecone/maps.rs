@@ -1,7 +1,8 @@
 //! Maps as trees of the command line: the types of keys and values that it knows.
 
 use crate::keys::Key;
-use crate::trees::{Entry, Span, Tree, Values};
+use crate::trees::{Entry, Span, Tree};
+use crate::values::Values;
 use bristlecone::medium::Medium;
 use bristlecone::{ByteLeaf, Error, ErrorKind, Form, Map, Pool, PrefixOf, Result, WordNode};
 use std::ops::Bound;

@@ -4,6 +4,7 @@ use crate::keys::{Key, KeyKind};
 use crate::out::Outcome;
 use crate::parse::{Index, Layout};
 use crate::shape::{Shape, with_type};
+use crate::values::Values;
 use bristlecone::medium::Medium;
 use bristlecone::{ByteLeaf, IndexKind, Node, Pool, Result, TreeInfo, WordNode};
 
@@ -38,25 +39,6 @@ pub(crate) trait Tree {
     /// Whether `put` accepts the value.
     fn accepts(&self, value: &[u8]) -> bool;
     fn values(&self) -> Values;
-}
-
-/// The values of a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Values {
-    Numbers,
-    Texts,
-    Bytes,
-}
-
-impl Values {
-    /// What is asked of a value that a tree does not accept.
-    pub(crate) fn asked(self) -> &'static str {
-        match self {
-            Self::Numbers => "the value must be a decimal number",
-            Self::Texts => "the value must be UTF-8",
-            Self::Bytes => "the value must be bytes",
-        }
-    }
 }
 
 /// What is needed to open a tree.

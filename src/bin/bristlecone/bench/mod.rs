@@ -4,13 +4,15 @@
 //! repository.
 
 mod reopen;
+mod spread;
 mod verbs;
 
 use crate::numbers;
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::json;
+use spread::Spread;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,30 +49,6 @@ struct Plan {
     dir: Option<PathBuf>,
     /// One step for each pass over the keys, and for each time that a pool is opened.
     bar: ProgressBar,
-}
-
-/// The median, the smallest and the greatest of some figures (with an even number of figures, the median is the greater
-/// of the two in the middle).
-#[derive(Debug, Clone, Copy)]
-struct Spread {
-    median: f64,
-    least: f64,
-    greatest: f64,
-}
-
-impl Spread {
-    /// NaN if there are no figures.
-    fn of(figures: impl Iterator<Item = f64>) -> Self {
-        let mut sorted: Vec<f64> = figures.collect();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let at = |i: usize| sorted.get(i).copied().unwrap_or(f64::NAN);
-        Self { median: at(sorted.len() / 2), least: at(0), greatest: at(sorted.len().saturating_sub(1)) }
-    }
-
-    fn json(self) -> Value {
-        let [median, least, greatest] = [self.median, self.least, self.greatest].map(|figure| out::rounded(figure, 3));
-        json!({ "median": median, "least": least, "greatest": greatest })
-    }
 }
 
 /// The spread of these times in milliseconds.
@@ -142,16 +120,4 @@ fn table(plan: &Plan, found: &Found) -> String {
         table.push_str(&format!("\n{:8} {tree:8.1}  {map:8.1}  {ratio:6.2}  {lines:7.2}  {fences:7.2}", verb.name()));
     }
     table
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_spread_has_its_middle() {
-        let spread = Spread::of([9.0, 1.0, 4.0].into_iter());
-        assert_eq!([spread.least, spread.median, spread.greatest], [1.0, 4.0, 9.0]);
-        assert!(Spread::of(std::iter::empty()).median.is_nan());
-    }
 }

@@ -1,6 +1,7 @@
 //! The basic verbs: how long they take, and what they ask of the medium.
 
-use super::{Plan, Spread};
+use super::Plan;
+use super::spread::Spread;
 use crate::numbers::{Keys, Random};
 use crate::out::Outcome;
 use crate::scratch::Scratch;
