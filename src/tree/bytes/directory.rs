@@ -39,6 +39,16 @@ impl<M: Medium> ByteDirectory<M> {
     }
 }
 
+#[cfg(all(test, loom))]
+impl<M: Medium> ByteDirectory<M> {
+    /// The names and offsets of the leaves that the index knows.
+    pub(in crate::tree) fn known(&self) -> Vec<(u64, u64)> {
+        let mut known = Vec::new();
+        self.0.for_each(|name, leaf| known.push((name, leaf)));
+        known
+    }
+}
+
 impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory<M> {
     type Hint<'d> = Named<'d, Strings<LeafFences<M>>>;
 

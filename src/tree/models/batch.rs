@@ -1,6 +1,6 @@
 //! Batches, which hold several leaves, against each other and against an operation that takes all of them.
 
-use super::{Model, Tree, put};
+use super::{Model, Tree, Words, put};
 use crate::delay::Validation;
 use crate::node::OneLine;
 
@@ -13,7 +13,7 @@ fn two_leaves(tree: &Of) {
 }
 
 /// Both batches want both leaves, and the first one splits.
-fn batches() -> Model<Leaf> {
+fn batches() -> Words<Leaf> {
     Model::new(
         two_leaves,
         [
@@ -36,7 +36,7 @@ fn loom_tree_batch_to_leaves_that_are_not_owned_is_found_wrong() {
 }
 
 /// What was inserted before `clear` is gone; everything else is there.
-fn batch_against_clear() -> Model<Leaf> {
+fn batch_against_clear() -> Words<Leaf> {
     Model::new(
         two_leaves,
         [

@@ -1,6 +1,6 @@
 //! Readers and writers against `clear`.
 
-use super::{Model, Tree, put, take};
+use super::{Model, Tree, Words, put, take};
 use crate::delay::Validation;
 use crate::node::Linear;
 
@@ -15,13 +15,17 @@ fn reader(tree: &Of) {
 
 #[test]
 fn loom_tree_reader_against_clear() {
-    Model::new(|tree: &Of| put(tree, &[10]), [|tree| tree.clear().unwrap(), reader], |tree| assert!(tree.is_empty()))
-        .run();
+    Model::new(
+        |tree: &Of| put(tree, &[10]),
+        [|tree: &Of| tree.clear().unwrap(), reader],
+        |tree| assert!(tree.is_empty()),
+    )
+    .run();
 }
 
 /// `[5] [10]` become `[10]`. The block of the former second leaf becomes the first leaf of the new, empty chain. A late
 /// reader must not read it before it belongs to the tree.
-fn block_used_again() -> Model<Linear<2>> {
+fn block_used_again() -> Words<Linear<2>> {
     Model::new(
         |tree| {
             put(tree, &[5, 10, 7]);
@@ -50,7 +54,7 @@ fn loom_tree_chain_that_is_not_hidden_is_found_wrong() {
 }
 
 /// What is written before `clear` is gone; what is written afterwards is there.
-fn writer() -> Model<Linear<2>> {
+fn writer() -> Words<Linear<2>> {
     Model::new(
         |tree| put(tree, &[10]),
         [

@@ -1,7 +1,7 @@
 //! New leaves in place of old ones: copy on write, and making room in a leaf that only grows, against readers and
 //! writers.
 
-use super::{Model, Tree, put};
+use super::{Model, Tree, Words, put};
 use crate::delay::Validation;
 use crate::node::IndexKind;
 use crate::papers::{Append, CowSip, crab};
@@ -9,7 +9,7 @@ use crate::papers::{Append, CowSip, crab};
 type Copied = CowSip<4, { crab::COPY_ONLY }>;
 
 /// The second copy takes the block that the first one left.
-fn copies() -> Model<Copied> {
+fn copies() -> Words<Copied> {
     Model::new(
         |tree| put(tree, &[10, 20]),
         [|tree| put(tree, &[5, 7]), |tree| assert_eq!(tree.get(20), Some(21))],
@@ -36,7 +36,7 @@ fn loom_tree_unversioned_reader_against_copies_is_found_wrong() {
     Model { left_out: Some(Validation::Version), ..copies() }.run();
 }
 
-fn writers() -> Model<Copied> {
+fn writers() -> Words<Copied> {
     Model::new(
         |tree| put(tree, &[10, 20]),
         [|tree| put(tree, &[5]), |tree| put(tree, &[15])],
@@ -69,7 +69,7 @@ fn loom_tree_reader_against_a_renewal() {
 }
 
 /// Each of two batches wants room in the same leaf.
-fn batches() -> Model<Grown> {
+fn batches() -> Words<Grown> {
     Model::new(
         full,
         [

@@ -1,13 +1,13 @@
 //! A reader against leaves that merge or share entries, and whose blocks become other leaves.
 
-use super::{Model, Tree, put, take};
+use super::{Model, Tree, Words, put, take};
 use crate::delay::Validation;
 use crate::node::Linear;
 
 type Leaf = Linear<2>;
 
 /// `[10] [20]` become `[10]`, and that becomes `[5 7] [10]`, with the block that held 20.
-fn merge_and_reuse(reader: fn(&Tree<Leaf>)) -> Model<Leaf> {
+fn merge_and_reuse(reader: fn(&Tree<Leaf>)) -> Words<Leaf> {
     Model::new(
         |tree| {
             put(tree, &[10, 20, 15]);
@@ -50,7 +50,7 @@ fn loom_tree_unversioned_reader_against_a_block_used_again_is_found_wrong() {
 }
 
 /// `[10] [20 30]` become `[20] [30]`, with another block for 30.
-fn share(reader: fn(&Tree<Leaf>)) -> Model<Leaf> {
+fn share(reader: fn(&Tree<Leaf>)) -> Words<Leaf> {
     Model::new(
         |tree| {
             put(tree, &[10, 20, 15, 30]);

@@ -16,6 +16,7 @@
 //! - The words of the header. They are read and written under locks that loom knows.
 
 mod batch;
+mod bytes;
 mod clear;
 mod copy;
 mod medium;
@@ -25,8 +26,8 @@ mod persistent;
 mod range;
 mod split;
 
-use super::PTree;
 use super::directory::WordDirectory;
+use super::{PTree, TreeNode, TreeState};
 use crate::delay::{Validation, leave_out};
 use crate::error::Broken;
 use crate::node::{IndexKind, WordNode};
@@ -40,6 +41,41 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Tree<N> = PTree<N, Arc<Few>>;
 
+/// A model of a tree of words.
+type Words<N> = Model<Tree<N>>;
+
+/// A handle of a tree of which there are models.
+trait Subject: Clone + Send + Sync + 'static {
+    type Node: TreeNode;
+
+    fn open(pool: &Pool<Arc<Few>>, index: IndexKind) -> Self;
+
+    fn state(&self) -> &TreeState<Self::Node, Arc<Few>>;
+
+    /// The names and offsets of the leaves that an index in memory knows.
+    fn known(&self) -> Vec<(u64, u64)>;
+}
+
+impl<N: WordNode> Subject for Tree<N> {
+    type Node = N;
+
+    fn open(pool: &Pool<Arc<Few>>, index: IndexKind) -> Self {
+        pool.tree_with("t", index).unwrap()
+    }
+
+    fn state(&self) -> &TreeState<N, Arc<Few>> {
+        &self.state
+    }
+
+    fn known(&self) -> Vec<(u64, u64)> {
+        let mut known = Vec::new();
+        if let WordDirectory::Volatile(separators) = &self.state.directory {
+            separators.for_each(|low, leaf| known.push((low, leaf)));
+        }
+        known
+    }
+}
+
 /// The offset of the first segment, behind the header's two pages and the roots.
 const FIRST: u64 = 12288;
 const SEGMENT: u64 = 1024;
@@ -49,29 +85,29 @@ fn options() -> Options {
     Pool::options().segment_size(SEGMENT).max_capacity(SEGMENT).max_trees(2)
 }
 
-type Act<N> = fn(&Tree<N>);
+type Act<T> = fn(&T);
 
 /// A tree, and what is done to it.
-struct Model<N: WordNode> {
+struct Model<T: Subject> {
     /// What fills the tree that is opened, once for all executions.
-    fill: Act<N>,
+    fill: Act<T>,
     /// The kind of index of the tree.
     index: IndexKind,
     /// Whether the tree was closed in order. If not, it is opened as after a crash.
     closed: bool,
     /// What is done before the threads begin.
-    before: Act<N>,
+    before: Act<T>,
     /// What the threads do. The first one runs as long as nobody is in its way.
-    threads: Vec<Act<N>>,
+    threads: Vec<Act<T>>,
     /// What must hold when all threads are done, besides that the tree is sound.
-    after: Act<N>,
+    after: Act<T>,
     left_out: Option<Validation>,
     /// How often a thread that could go on may be interrupted.
     preemptions: usize,
 }
 
-impl<N: WordNode> Model<N> {
-    fn new<const K: usize>(fill: Act<N>, threads: [Act<N>; K], after: Act<N>) -> Self {
+impl<T: Subject> Model<T> {
+    fn new<const K: usize>(fill: Act<T>, threads: [Act<T>; K], after: Act<T>) -> Self {
         Self {
             fill,
             index: IndexKind::Volatile,
@@ -96,12 +132,12 @@ impl<N: WordNode> Model<N> {
         check(preemptions, move || {
             counted.fetch_add(1, Ordering::Relaxed);
             let m = Arc::new(Few::new(image.iter().copied(), FIRST));
-            let tree: Tree<N> = options().open_on(Arc::clone(&m)).unwrap().tree_with("t", index).unwrap();
+            let tree = T::open(&options().open_on(Arc::clone(&m)).unwrap(), index);
             before(&tree);
             m.model(SEGMENTS * SEGMENT);
             // A thread that panics must end in order: what it holds belongs to this execution.
             let failed = Arc::new(AtomicBool::new(false));
-            let act = |act: Act<N>| {
+            let act = |act: Act<T>| {
                 let (tree, failed) = (tree.clone(), Arc::clone(&failed));
                 move || {
                     if catch_unwind(AssertUnwindSafe(|| act(&tree))).is_err() {
@@ -114,7 +150,7 @@ impl<N: WordNode> Model<N> {
             act(sound)();
             act(after)();
             // Not closed in order: the close is not what is modelled, and it takes long.
-            tree.state.note::<()>(Err(Broken::new(0, "the end")));
+            tree.state().note::<()>(Err(Broken::new(0, "the end")));
             drop(tree);
             assert!(!failed.load(Ordering::Relaxed), "found wrong");
         });
@@ -140,12 +176,12 @@ fn spawn(act: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
 }
 
 /// The words of a pool with a tree that was filled.
-fn image<N: WordNode>(index: IndexKind, fill: Act<N>, closed: bool) -> Vec<u64> {
+fn image<T: Subject>(index: IndexKind, fill: Act<T>, closed: bool) -> Vec<u64> {
     let image = Arc::new(std::sync::Mutex::new(Vec::new()));
     let words = Arc::clone(&image);
     check(0, move || {
         let m = Arc::new(Few::new((0..FIRST + SEGMENTS * SEGMENT).step_by(8).map(|_| 0), FIRST));
-        let tree: Tree<N> = options().create_on(Arc::clone(&m)).unwrap().tree_with("t", index).unwrap();
+        let tree = T::open(&options().create_on(Arc::clone(&m)).unwrap(), index);
         fill(&tree);
         if !closed {
             *words.lock().unwrap() = m.words();
@@ -159,14 +195,14 @@ fn image<N: WordNode>(index: IndexKind, fill: Act<N>, closed: bool) -> Vec<u64> 
 }
 
 /// Asserts that nothing is broken and that the index names leaves of the chain only.
-fn sound<N: WordNode>(tree: &Tree<N>) {
-    let state = &tree.state;
+fn sound(tree: &impl Subject) {
+    let state = tree.state();
     assert!(state.fault().is_none(), "{:?}", state.fault());
     let report = state.check();
     assert!(report.is_clean(), "{:?}", report.violations);
-    if let WordDirectory::Volatile(separators) = &state.directory {
-        let leaves = state.find_leaves(state.head()).unwrap().listed;
-        separators.for_each(|low, leaf| assert!(leaves.contains(&(low, leaf)), "{low} is not at {leaf}"));
+    let leaves = state.find_leaves(state.head()).unwrap().listed;
+    for (name, leaf) in tree.known() {
+        assert!(leaves.contains(&(name, leaf)), "{name} is not at {leaf}");
     }
 }
 

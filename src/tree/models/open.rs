@@ -19,7 +19,7 @@ fn open(pool: &Pool<Arc<Few>>) -> Of {
 
 /// Runs `act` while the last handle is dropped. `act` returns whether it saw what it should.
 fn against_last_drop(act: fn(&Pool<Arc<Few>>) -> bool) {
-    let words = image::<Linear<2>>(IndexKind::Volatile, |tree| put(tree, &[10]), false);
+    let words = image::<Tree<Linear<2>>>(IndexKind::Volatile, |tree| put(tree, &[10]), false);
     set_sequential(true);
     check(2, move || {
         let pool = options().open_on(Arc::new(Few::new(words.iter().copied(), FIRST))).unwrap();
@@ -77,7 +77,7 @@ fn loom_tree_drop_tree_against_last_drop() {
 
 #[test]
 fn loom_tree_open_against_drop_tree() {
-    let words = image::<Linear<2>>(IndexKind::Volatile, |tree| put(tree, &[10]), true);
+    let words = image::<Tree<Linear<2>>>(IndexKind::Volatile, |tree| put(tree, &[10]), true);
     set_sequential(true);
     check(2, move || {
         let pool = options().open_on(Arc::new(Few::new(words.iter().copied(), FIRST))).unwrap();

@@ -1,6 +1,6 @@
 //! The persistent index: readers against its changes, and its first touches after an open.
 
-use super::{Model, Tree, put, take};
+use super::{Model, Tree, Words, put, take};
 use crate::delay::Validation;
 use crate::node::{IndexKind, Linear};
 use crate::tree::directory::Directory;
@@ -36,7 +36,7 @@ fn sees<const KEY: u64>(tree: &Of) {
     assert_eq!(tree.get(KEY), Some(KEY + 1));
 }
 
-fn at(fill: fn(&Of), write: fn(&Of), read: fn(&Of)) -> Model<Leaf> {
+fn at(fill: fn(&Of), write: fn(&Of), read: fn(&Of)) -> Words<Leaf> {
     Model { index: IndexKind::Persistent, ..Model::new(fill, [write, read], |_| ()) }
 }
 

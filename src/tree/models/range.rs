@@ -1,6 +1,6 @@
 //! Ranges against leaves that split, merge and leave the chain.
 
-use super::{Model, Tree, put, take};
+use super::{Model, Tree, Words, put, take};
 use crate::delay::Validation;
 use crate::node::Linear;
 
@@ -13,7 +13,7 @@ fn holds(keys: &[u64], stays: &[u64], comes: &[u64]) {
     assert!(keys.iter().all(|key| stays.contains(key) || comes.contains(key)), "{keys:?}");
 }
 
-fn both_ways(fill: fn(&Of), write: fn(&Of), forwards: fn(&Of), backwards: fn(&Of)) -> [Model<Linear<2>>; 2] {
+fn both_ways(fill: fn(&Of), write: fn(&Of), forwards: fn(&Of), backwards: fn(&Of)) -> [Words<Linear<2>>; 2] {
     [forwards, backwards].map(|read| Model::new(fill, [write, read], |_| ()))
 }
 
@@ -28,7 +28,7 @@ fn seen_backwards(tree: &Of) -> Vec<u64> {
 }
 
 /// `[10 20] [30]` become `[10 15] [20] [30]`.
-fn split() -> [Model<Linear<2>>; 2] {
+fn split() -> [Words<Linear<2>>; 2] {
     both_ways(
         |tree| put(tree, &[10, 20, 30]),
         |tree| put(tree, &[15]),
@@ -38,7 +38,7 @@ fn split() -> [Model<Linear<2>>; 2] {
 }
 
 /// `[10] [20] [30]` become `[10] [30]`, and those become `[5 7] [10] [30]` with the block of 20.
-fn merge_and_reuse() -> [Model<Linear<2>>; 2] {
+fn merge_and_reuse() -> [Words<Linear<2>>; 2] {
     both_ways(
         |tree| {
             put(tree, &[10, 20, 30, 15]);
@@ -53,7 +53,7 @@ fn merge_and_reuse() -> [Model<Linear<2>>; 2] {
     )
 }
 
-fn clear() -> [Model<Linear<2>>; 2] {
+fn clear() -> [Words<Linear<2>>; 2] {
     both_ways(
         |tree| put(tree, &[10, 20, 30]),
         |tree| tree.clear().unwrap(),

@@ -1,13 +1,13 @@
 //! A split against a writer of a key that moves, and against a late post to the index.
 
-use super::{Model, Tree, put};
+use super::{Model, Tree, Words, put};
 use crate::delay::Validation;
 use crate::node::Linear;
 
 type Of = Tree<Linear<2>>;
 
 /// `[10 20]` becomes `[10 15] [20]`, while 20 changes.
-fn update_of_a_moved_key() -> Model<Linear<2>> {
+fn update_of_a_moved_key() -> Words<Linear<2>> {
     Model::new(
         |tree| put(tree, &[10, 20]),
         [|tree: &Of| put(tree, &[15]), |tree: &Of| assert_eq!(tree.update(20, 7).unwrap(), Some(21))],
@@ -46,7 +46,7 @@ fn post(tree: &Of) {
 }
 
 /// `[10 15] [20]`: 20 is removed, its leaf leaves the chain, and the block becomes another leaf.
-fn late_post(reused: bool) -> Model<Linear<2>> {
+fn late_post(reused: bool) -> Words<Linear<2>> {
     let merge = |tree: &Of| assert_eq!(tree.remove(20).unwrap(), Some(21));
     let reuse = |tree: &Of| {
         assert_eq!(tree.remove(20).unwrap(), Some(21));
