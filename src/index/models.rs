@@ -21,10 +21,11 @@ pub(crate) fn learn(index: &impl InMemory, lows: &[u64]) {
     index.learn(&lows.iter().map(|&low| (low, leaf_of(low))).collect::<Vec<_>>());
 }
 
-/// A reader that calls `floor` `looks` times.
+/// A reader that calls `floor` `looks` times. A thread that could go on is interrupted at most `preemptions` times.
 pub(crate) struct Reader<I> {
     pub(crate) floor: fn(&I, u64) -> Option<u64>,
     pub(crate) looks: usize,
+    pub(crate) preemptions: usize,
 }
 
 /// After `setup`, `write` runs while the reader searches for `key`. The reader must find one of the lows in `may`, and
@@ -36,12 +37,12 @@ pub(crate) fn run<I: Send + Sync + 'static>(
     new: fn() -> I,
     setup: fn(&I),
     write: fn(&I),
-    Reader { floor, looks }: Reader<I>,
+    Reader { floor, looks, preemptions }: Reader<I>,
     key: u64,
     may: &'static [u64],
 ) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.max_branches = 20_000;
     builder.check(move || {
         let index = Arc::new(new());

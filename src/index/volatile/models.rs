@@ -1,10 +1,12 @@
 //! loom models: nodes of four entries, one writer, one reader. What the reader finds was posted; what stays, it finds.
 //!
-//! There is a negative control: a reader that checks no version must be found wrong.
+//! There is a negative control for words and one for strings: a reader that checks no version must be found wrong.
 
 use super::node::{IndexNode, Slots};
-use super::{VolatileIndex, Words, image_of};
+use super::{VolatileIndex, image_of};
+use crate::byte_key::ByteKey;
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
+use crate::index::separators::{Fences, Separators, Strings};
 
 /// Runs a model with the real `floor`.
 fn model(setup: fn(&VolatileIndex), write: fn(&VolatileIndex), key: u64, may: &'static [u64]) {
@@ -18,7 +20,7 @@ fn run(
     key: u64,
     may: &'static [u64],
 ) {
-    models::run(|| VolatileIndex::new(0).unwrap(), setup, write, Reader { floor, looks: 1 }, key, may);
+    models::run(|| VolatileIndex::new(0).unwrap(), setup, write, Reader { floor, looks: 1, preemptions: 2 }, key, may);
 }
 
 #[test]
@@ -89,25 +91,31 @@ fn loom_floor_against_rebuilds() {
 }
 
 /// A descent that checks nothing.
-fn unchecked(index: &VolatileIndex, key: u64) -> Option<u64> {
-    let root = index.root.get()?;
+fn unchecked<S: Separators>(index: &VolatileIndex<S>, key: S::Key<'_>) -> Option<u64> {
+    let (root, mut known) = (index.root.get()?, S::Known::default());
     let mut node = index.arena.get(root.id).ok()?;
     for _ in 0..root.height {
-        node = index.arena.get(node.child(node.slot(&Words, key, &mut ()))).ok()?;
+        node = index.arena.get(node.child(node.slot(&index.separators, key, &mut known))).ok()?;
     }
-    Some(node.child(node.slot(&Words, key, &mut ())))
+    Some(node.child(node.slot(&index.separators, key, &mut known)))
 }
 
 #[test]
 #[should_panic]
 fn loom_unchecked_shift_is_found_wrong() {
-    run(|index| post(index, &[0, 30]), |index| post(index, &[20]), unchecked, 35, &[30]);
+    run(|index| post(index, &[0, 30]), |index| post(index, &[20]), |index, key| unchecked(index, key), 35, &[30]);
 }
 
 #[test]
 #[should_panic]
 fn loom_unchecked_split_is_found_wrong() {
-    run(|index| post(index, &[0, 20, 30, 40, 50]), |index| post(index, &[15]), unchecked, 42, &[40]);
+    run(
+        |index| post(index, &[0, 20, 30, 40, 50]),
+        |index| post(index, &[15]),
+        |index, key| unchecked(index, key),
+        42,
+        &[40],
+    );
 }
 
 /// `[0 20 30 40] [50]`, and no node is loaded from the pool yet: the first thread that needs one loads it.
@@ -119,4 +127,68 @@ fn loom_floor_against_a_load() {
         assert!(index.restore(top, Box::new(source)));
     };
     model(setup, |index| post(index, &[15]), 42, &[40]);
+}
+
+/// Makes strings of numbers, in the same order. Those from 20 on have a long prefix, which the others do not have: once
+/// such a one comes into a node, all heads of the node are others.
+struct Prefixed;
+
+fn prefixed(number: u64) -> Vec<u8> {
+    [if number < 20 { "" } else { "prefixprefix" }, &format!("{number:02}")].concat().into_bytes()
+}
+
+impl Fences for Prefixed {
+    fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
+        read(&prefixed(name))
+    }
+}
+
+type OfStrings = VolatileIndex<Strings<Prefixed>>;
+
+/// Runs a model of an index of strings.
+fn run_strings(
+    setup: fn(&OfStrings),
+    write: fn(&OfStrings),
+    floor: fn(&OfStrings, u64) -> Option<u64>,
+    preemptions: usize,
+    key: u64,
+    may: &'static [u64],
+) {
+    let new = || OfStrings::of(Strings(Prefixed), 0).unwrap();
+    models::run(new, setup, write, Reader { floor, looks: 1, preemptions }, key, may);
+}
+
+fn floor_of_string(index: &OfStrings, key: u64) -> Option<u64> {
+    index.floor(ByteKey::at(&prefixed(key)))
+}
+
+#[test]
+fn loom_floor_of_a_string_against_another_prefix() {
+    run_strings(|index| post(index, &[0, 20, 30]), |index| post(index, &[15]), floor_of_string, 2, 35, &[30]);
+}
+
+#[test]
+fn loom_floor_of_a_string_against_the_first_split() {
+    run_strings(|index| post(index, &[0, 20, 30, 40]), |index| post(index, &[15]), floor_of_string, 2, 35, &[30]);
+}
+
+#[test]
+fn loom_floor_of_a_string_against_a_split() {
+    run_strings(|index| post(index, &[0, 20, 30, 40, 50]), |index| post(index, &[15]), floor_of_string, 1, 42, &[40]);
+}
+
+#[test]
+fn loom_floor_of_a_string_against_a_merge() {
+    let setup = |index: &OfStrings| {
+        post(index, &[0, 15, 30, 40, 50, 60]);
+        withdraw(index, &[15, 30, 40]);
+    };
+    run_strings(setup, |index| withdraw(index, &[50]), floor_of_string, 2, 65, &[60]);
+}
+
+#[test]
+#[should_panic]
+fn loom_unchecked_other_prefix_is_found_wrong() {
+    let floor: fn(&OfStrings, u64) -> Option<u64> = |index, key| unchecked(index, ByteKey::at(&prefixed(key)));
+    run_strings(|index| post(index, &[0, 20, 30]), |index| post(index, &[15]), floor, 2, 35, &[30]);
 }

@@ -19,7 +19,7 @@ fn run(
     key: u64,
     may: &'static [u64],
 ) {
-    models::run(new, setup, write, Reader { floor, looks: 2 }, key, may);
+    models::run(new, setup, write, Reader { floor, looks: 2, preemptions: 2 }, key, may);
 }
 
 fn new() -> FlatIndex {
@@ -92,7 +92,7 @@ fn loom_floor_against_a_half_used_again() {
         learn(index, &[0, 30]);
         learn(index, &[0, 10, 20, 30]);
     };
-    models::run(new, setup, write, Reader { floor: FlatIndex::floor, looks: 1 }, 35, &[30]);
+    models::run(new, setup, write, Reader { floor: FlatIndex::floor, looks: 1, preemptions: 2 }, 35, &[30]);
 }
 
 /// `[0] [10] ... [80]` and `[90] [100] [110]` below one inner node each, of which the second is not made yet: the first
@@ -106,7 +106,7 @@ fn loom_floor_against_a_load() {
             assert!(index.restore(top, Box::new(source)));
         };
         let new = || FlatIndex::new(12, false).unwrap();
-        models::run(new, setup, write, Reader { floor: FlatIndex::floor, looks: 1 }, key, may);
+        models::run(new, setup, write, Reader { floor: FlatIndex::floor, looks: 1, preemptions: 2 }, key, may);
     }
     model(|index| post(index, &[105]), 107, &[100, 105]);
     model(|index| post(index, &[115]), 95, &[90]);
