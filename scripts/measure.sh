@@ -28,6 +28,7 @@ run uuid-8 --key uuid --layout one_line,btreemap --n 1M --mix $all --no-counts
 run uuid-100 --key uuid --value 100 --layout one_line,btreemap --n 1M --mix $all --no-counts
 run user-8-10m --key user --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
 run user-100-10m --key user --value 100 --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
+run uuid-8-10m --key uuid --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
 run stores --key user --peers lmdb,lmdb-txn,redb,fjall,sled --n 1M --mix insert,get,update,scan100 --repeat 1 --no-counts
 run ycsb --key user --peers lmdb-txn,redb,fjall --n 1M --keys zipfian --mix ${ycsb/ycsb-e,/} --repeat 1 --no-counts
 # A short scan takes fjall half a millisecond.

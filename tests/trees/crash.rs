@@ -86,10 +86,10 @@ fn random_histories_of_byte_strings() {
 
 #[test]
 fn random_histories_of_records() {
-    random_records::<Circular<4>>(IndexKind::Volatile, Model::Weak, 3);
-    random_records::<Linear<5>>(IndexKind::Persistent, Model::Weak, 3);
-    random_records::<Circular<8>>(IndexKind::Persistent, Model::Tso, 3);
-    random_records::<OneLine<7>>(IndexKind::Volatile, Model::Weak, 3);
+    random_records::<Circular<4>>(IndexKind::Volatile, Model::Weak, 2);
+    random_records::<Linear<5>>(IndexKind::Persistent, Model::Weak, 2);
+    random_records::<Circular<8>>(IndexKind::Persistent, Model::Tso, 2);
+    random_records::<OneLine<7>>(IndexKind::Volatile, Model::Weak, 2);
 }
 
 #[test]
