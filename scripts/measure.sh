@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures what the generated tables of docs/benchmarks.md show: `scripts/measure.sh [NAME...]`, all of it in about half an
-# hour. A machine that does other things meanwhile is measured with them.
+# Measures what the generated tables of docs/benchmarks.md show: `scripts/measure.sh [NAME...]`, all of it in about half
+# an hour. A machine that does other things meanwhile is measured with them.
 #
 # `BRISTLECONE_WRITE=1 cargo test -p bristlecone-bench --test tables` then writes the tables.
 set -euo pipefail
