@@ -152,6 +152,7 @@ impl TreeKeys for Words {
         Ok(())
     }
 
+    #[inline(always)]
     fn prefetch_entries<M: Medium>(_m: &M, _entries: &[Entry]) {}
 
     #[inline(always)]
