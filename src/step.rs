@@ -68,6 +68,13 @@ steps! {
         SegmentRelease: "Segments that are still the tree's, and that nothing reaches.", "The tree's next walk releases them.";
         SegmentForget: "Entries of an extent that a crash cut short.", "The next open for writing clears them.";
     }
+    "Redo lists" {
+        ListTag: "Lines of a list that does not count: the tag of a line comes after the rest of it (L1).", "Nothing to repair.";
+        ListExtent: "Words in an extent that no list names.", "The next open releases the extent.";
+        ListWrite: "A list that counts, or does not; none of its words has changed.", "The next open replays a list that counts.";
+        ListApply: "A list that counts, and any of its words.", "The next open replays the list.";
+        ListRetire: "All of the words, and a list that counts or not.", "The next open replays a list that counts.";
+    }
     "Creating, dropping, opening and closing a tree" {
         RootFill: "A free entry.", "The next open releases its segments.";
         RootCreate: "No tree, or an empty one.", "The next open releases the segments of a tree that is not there.";

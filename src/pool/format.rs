@@ -14,7 +14,9 @@ pub(crate) const VERSION: u64 = 1;
 
 const COMPAT: u64 = 0;
 const RO_COMPAT: u64 = 0;
-const INCOMPAT: u64 = 0;
+/// There may be live redo lists.
+const WITH_LISTS: u64 = 1;
+const INCOMPAT: u64 = WITH_LISTS;
 
 const TWINS: [u64; 2] = [0, 4096];
 const WORDS: usize = 16;
@@ -22,6 +24,9 @@ const BYTES: u64 = WORDS as u64 * 8;
 const ROOTS: u64 = 8192;
 // The lines on which costs are measured belong to nothing else.
 const _: () = assert!(MEASURED.start >= TWINS[0] + BYTES && MEASURED.end <= TWINS[1]);
+/// Where redo lists lie.
+pub(crate) const LISTS: std::ops::Range<u64> = TWINS[1] + 512..ROOTS;
+const _: () = assert!(LISTS.start >= TWINS[1] + BYTES);
 /// Bytes of one tree's root entry.
 pub(crate) const ROOT_BYTES: u64 = 256;
 
@@ -115,6 +120,7 @@ pub(crate) struct Superblock {
     marked: u64,
     compat: u64,
     ro_compat: u64,
+    incompat: u64,
 }
 
 /// The reason why one twin cannot be used.
@@ -132,7 +138,9 @@ impl Superblock {
         // The UUID must be unique, not secret. The standard library seeds its hashers from the system's random source.
         let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
         let uuid = [random(), random()];
-        Self { geometry, uuid, session: 0, space: 0, boot: 0, marked: 0, compat: COMPAT, ro_compat: RO_COMPAT }
+        let (session, space, boot, marked) = (0, 0, 0, 0);
+        let (compat, ro_compat, incompat) = (COMPAT, RO_COMPAT, 0);
+        Self { geometry, uuid, session, space, boot, marked, compat, ro_compat, incompat }
     }
 
     /// Whether the pool was closed in order.
@@ -169,6 +177,11 @@ impl Superblock {
         self.marked = self.boot;
     }
 
+    /// Says that there may be live redo lists from now on.
+    pub(crate) fn with_lists(&mut self) {
+        self.incompat |= WITH_LISTS;
+    }
+
     /// Takes back what an orderly close recorded: the bytes that are there may not be those that it described.
     pub(crate) fn distrust(&mut self) {
         self.session |= 1;
@@ -180,8 +193,9 @@ impl Superblock {
         self.is_clean() && space != 0 && space == self.space
     }
 
-    /// Marks the pool as closed in order. `synced` says whether everything else was synced.
+    /// Marks the pool as closed in order, without redo lists. `synced` says whether everything else was synced.
     pub(crate) fn closed(&mut self, space: u64, synced: bool) {
+        self.incompat &= !WITH_LISTS;
         self.space = space;
         if synced {
             (self.boot, self.marked) = (0, 0);
@@ -211,7 +225,7 @@ impl Superblock {
             VERSION | LINE << 32 | order << 48,
             self.compat,
             self.ro_compat,
-            INCOMPAT,
+            self.incompat,
             self.uuid[0],
             self.uuid[1],
             g.segment,
@@ -259,6 +273,7 @@ impl Superblock {
             marked: words[13],
             compat: words[2],
             ro_compat: words[3],
+            incompat: words[4],
         })
     }
 

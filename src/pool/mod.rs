@@ -5,6 +5,7 @@ mod catalog;
 mod epochs;
 pub(crate) mod format;
 mod info;
+pub(crate) mod lists;
 #[cfg(all(test, loom))]
 mod models;
 mod options;
@@ -24,6 +25,7 @@ use crate::medium::{Domain, Mapped, Medium, Step};
 use crate::sync::{Mutex, MutexGuard};
 use catalog::{Catalog, Found, Slot, Slots};
 use format::{Geometry, Superblock};
+use lists::Lists;
 use progress::Watch;
 use records::extent;
 use roots::{Root, Signature};
@@ -80,6 +82,7 @@ pub(crate) struct PoolState<M: Medium> {
     // Declared before `medium`, because dropping it writes to the medium.
     superblock: Mutex<(Superblock, usize)>,
     pub(crate) segments: Segments,
+    lists: Lists,
     /// The open trees by root slot. Roots are created and deleted under its lock.
     catalog: Catalog<OpenTree>,
     was_clean: bool,
@@ -217,6 +220,7 @@ impl<M: Medium> PoolState<M> {
         Ok(Self {
             superblock: Mutex::new((superblock, twin)),
             segments,
+            lists: Lists::open(&medium),
             catalog: Catalog::new(),
             was_clean,
             in_use: AtomicBool::new(false),
@@ -228,16 +232,28 @@ impl<M: Medium> PoolState<M> {
 
     /// Checks the segment table and the roots, before anything is changed.
     pub(crate) fn check_header(m: &M, geometry: Geometry) -> Result<(), Fault> {
-        Segments::open(m, geometry)?;
+        let segments = Segments::open(m, geometry)?;
+        if !lists::live(m, &segments, geometry)?.is_empty() {
+            // A list may change roots.
+            return Ok(());
+        }
         (0..geometry.trees as u16).try_for_each(|slot| Root::new(&geometry, slot).is_live(m).map(drop))?;
         Ok(())
     }
 
     /// Takes possession of a pool by marking it as in use.
     pub(crate) fn take(&mut self) -> Result<(), Fault> {
-        let live: Vec<u16> = self.live_roots()?.into_iter().map(|root| root.slot).collect();
         let superblock = self.superblock.lock().0;
         let geometry = superblock.geometry;
+        // Read before anything changes, because they may be damaged. So may be roots, unless a list changes them.
+        let live_lists = lists::live(&self.medium, &self.segments, geometry)?;
+        match live_lists.first() {
+            None => drop(self.live_roots()?),
+            Some(list) if self.was_clean => {
+                return Err(list.is_left("L3: a live redo list in a pool that was closed").into());
+            }
+            Some(_) => {}
+        }
         // Where the pool is in use, holes in the file could fault when the disk is full.
         if !superblock.has_its_space(self.medium.space()) {
             let (table, first) = (geometry.table(), geometry.first());
@@ -261,6 +277,10 @@ impl<M: Medium> PoolState<M> {
             }
             self.update(Superblock::mark);
         }
+        // They are not live any more, durably, before anything changes that they would set back.
+        live_lists.iter().for_each(|list| list.replay(&self.medium));
+        lists::forget(&self.medium);
+        let live: Vec<u16> = self.live_roots()?.into_iter().map(|root| root.slot).collect();
         if !self.was_clean {
             self.segments.clear_unused(&self.medium)?;
         }
@@ -282,7 +302,9 @@ impl<M: Medium> PoolState<M> {
             let (table, first, end) = (geometry.table(), geometry.first(), self.segments.high_water());
             m.flush(0, table + (end - first) / geometry.segment * 8, Step::TakeOver);
             m.flush(first, end - first, Step::TakeOver);
-            // There is no fence, because nothing depends on these lines before the superblock's. Crash: as after the kill.
+            // The twin that is read may be one that the process has stored, and that is not durable: it must be, before the
+            // other one is written (S1). Crash: as after the kill.
+            m.fence(Step::TakeOver);
         }
     }
 
@@ -304,6 +326,7 @@ impl<M: Medium> PoolState<M> {
             root.set_closed(&self.medium, None);
         }
         self.medium.fence(Step::DistrustCloses);
+        lists::forget(&self.medium);
         // Crash: the next open is refused as this one was; the superblock still names the boot that ended.
         clear(&self.medium, self.segments.high_water()).map_err(Fault::io("clear unused space"))?;
         self.superblock.get_mut().0.distrust();

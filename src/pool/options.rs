@@ -5,7 +5,8 @@ use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, Step, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
-use crate::pool::{Pool, PoolState};
+use crate::pool::segments::Segments;
+use crate::pool::{Pool, PoolState, lists};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -211,7 +212,7 @@ impl Options {
 
     fn open_or_create(&self, path: &Path) -> Result<Pool<Mapped>, Fault> {
         if self.read_only {
-            return self.existing(self.taken(Mapped::existing(path, Mapping::Read)?));
+            return self.existing(self.taken(self.to_read(path)?));
         }
         // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
         let exists = has_content(path) || (!self.create && path.exists());
@@ -250,10 +251,27 @@ impl Options {
         }
     }
 
+    /// A mapping for reading only. What a crash left half done is finished in a copy in memory.
+    fn to_read(&self, path: &Path) -> Result<Mapped, Fault> {
+        let medium = Mapped::existing(path, Mapping::Read)?;
+        let (superblock, _) = Superblock::read(&medium)?;
+        superblock.check(&medium, true)?;
+        if live_lists(&medium, &superblock)?.is_empty() {
+            return Ok(medium);
+        }
+        drop(medium);
+        let copy = Mapped::existing(path, Mapping::Copy)?;
+        live_lists(&copy, &superblock)?.iter().for_each(|list| list.replay(&copy));
+        Ok(copy)
+    }
+
     fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>, Fault> {
         let mut state = self.state(medium, superblock)?;
         if !read_only && !state.medium.facts().read_only {
             state.take()?;
+        } else if !live_lists(&state.medium, &superblock.0)?.is_empty() {
+            // Nothing may be stored, and a part of a change must not be seen.
+            return Err(ErrorKind::ReadOnly.into());
         }
         Ok(Pool { state: Arc::new(state) })
     }
@@ -333,6 +351,15 @@ impl Options {
         }
         Ok(superblock)
     }
+}
+
+/// The redo lists that are to be replayed. After a crash of the machine that are none: what is there is of different times.
+fn live_lists<M: Medium>(m: &M, superblock: &Superblock) -> Result<Vec<lists::Live>, Fault> {
+    if superblock.is_clean() || superblock.outlived(m.facts().boot) {
+        return Ok(Vec::new());
+    }
+    let geometry = superblock.geometry;
+    lists::live(m, &Segments::open(m, geometry)?, geometry)
 }
 
 /// Whether there is a file with content. A file that cannot be inspected is taken to have some: opening it reports the reason.

@@ -71,8 +71,8 @@ impl Records {
         release_extents(m, segments, self.tree, |at| used.contains(at));
     }
 
-    /// Writes a record that consists of these parts. It is durable when this returns. If there is no space, this waits for
-    /// readers of retired records.
+    /// Writes a record that consists of these parts. Flushed, but not fenced. If there is no space, this waits for readers
+    /// of retired records.
     pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
         let size = size_of_record(parts)?;
         let at = self.take(m, segments, size)?;
@@ -80,7 +80,8 @@ impl Records {
         Ok(at)
     }
 
-    /// The same for a thread that has locked a leaf: a reader may wait for it, so it must not wait for readers.
+    /// The same for a thread that has locked a leaf: a reader may wait for it, so it must not wait for readers. The record is
+    /// durable when this returns.
     pub(crate) fn write_at_once<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
         let size = size_of_record(parts)?;
         let at = match self.classes.get(class_for(size)) {
@@ -88,10 +89,11 @@ impl Records {
             None => self.assign(m, segments, size)?,
         };
         self.store(m, at, size, parts);
+        m.fence(Step::RecordWrite);
         Ok(at)
     }
 
-    /// Stores a record of `size` bytes in its block, durably.
+    /// Stores a record of `size` bytes in its block. Flushed, but not fenced.
     fn store<M: Medium>(&self, m: &M, at: u64, size: u64, parts: &[&[u8]]) {
         delay();
         // A reader that pinned an epoch had left before the block was given back. One that relies on the version of its
@@ -107,7 +109,6 @@ impl Records {
         words.end();
         m.store(at, len | u64::from(hasher.finalize()) << 32);
         m.flush(at, size, Step::RecordWrite);
-        m.fence(Step::RecordWrite);
     }
 
     /// Finds adjacent segments for a record of `size` bytes.

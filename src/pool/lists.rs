@@ -1,0 +1,482 @@
+//! Redo lists: a set of words in the pool changes durably all or none.
+//!
+//! The lines of a list, the invariants L1 to L3 and what a cut leaves are in `docs/design.md`, section 2.
+
+use super::PoolState;
+use super::format::{Geometry, LISTS, crc};
+use super::records::extent;
+use super::segments::{SegmentEntry, SegmentKind, Segments};
+use crate::delay::delay;
+use crate::error::{Broken, ErrorKind, Fault};
+use crate::medium::{LINE, Medium, Step};
+use crate::shards::{Shard, shard};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, spin_loop, yield_now};
+
+/// The number of lists.
+const COUNT: usize = if cfg!(loom) { 1 } else { 7 };
+/// Lines of a list.
+const LINES: u64 = 8;
+/// Pairs of an offset and a word in a line.
+const PER_LINE: usize = 3;
+/// The most words that lie in the list itself.
+const MOST: usize = PER_LINE * LINES as usize;
+/// Stands for a number of words that an extent holds.
+const IN_EXTENT: u64 = 255;
+/// The tree to which the extents of lists belong: none has this number.
+const NOBODY: u16 = u16::MAX;
+/// How often a thread looks for a free list before it yields.
+const SPINS: usize = 100;
+
+/// No pool ever comes to this sequence.
+const LAST: u64 = 1 << 54;
+
+/// A word that changes: its offset, and its new value.
+pub(crate) type Word = (u64, u64);
+
+/// The first word of a line: the sequence of the list; in its first line also the number of words, and whether the list is
+/// live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tag(u64);
+
+impl Tag {
+    const LIVE: u64 = 1;
+
+    fn new(sequence: u64, number: u64) -> Self {
+        Self(sequence << 9 | number << 1)
+    }
+
+    fn live(self) -> Self {
+        Self(self.0 | Self::LIVE)
+    }
+
+    fn is_live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+
+    fn number(self) -> u64 {
+        self.0 >> 1 & 0xff
+    }
+
+    fn sequence(self) -> u64 {
+        self.0 >> 9
+    }
+}
+
+/// The place of one list.
+#[derive(Default)]
+struct Place {
+    is_taken: AtomicBool,
+    /// The greatest sequence that any of its lines has ever had. Changed by who has taken the list.
+    sequence: AtomicU64,
+}
+
+/// All lists of a pool.
+pub(crate) struct Lists {
+    places: [Shard<Place>; COUNT],
+    /// Whether the superblock says that there may be live lists.
+    is_declared: AtomicBool,
+}
+
+/// A list that a crash left live.
+#[derive(Debug)]
+pub(crate) struct Live {
+    at: u64,
+    words: Vec<Word>,
+}
+
+/// The offset of a list.
+fn list_at(list: usize) -> u64 {
+    LISTS.start + list as u64 * LINES * LINE
+}
+
+const _: () = assert!(LISTS.start + COUNT as u64 * LINES * LINE <= LISTS.end);
+
+/// The offset of the pair `i` of a list.
+fn pair_at(at: u64, i: usize) -> u64 {
+    at + (i / PER_LINE) as u64 * LINE + 16 + (i % PER_LINE) as u64 * 16
+}
+
+fn tag_at<M: Medium>(m: &M, at: u64) -> Tag {
+    Tag(m.load(at))
+}
+
+/// The checksum of a list. It does not decide whether the list counts, but it reveals damage.
+fn checksum(tag: Tag, words: &[Word]) -> u64 {
+    crc(std::iter::once(tag.0).chain(words.iter().flat_map(|&(at, word)| [at, word]))).into()
+}
+
+/// Reads the list at `at`; `None` if it does not count (L1).
+fn read<M: Medium>(m: &M, segments: &Segments, geometry: Geometry, at: u64) -> Result<Option<Live>, Broken> {
+    let tag = tag_at(m, at);
+    if !tag.is_live() {
+        return Ok(None);
+    }
+    let pairs = if tag.number() == IN_EXTENT { 1 } else { tag.number() as usize };
+    if pairs == 0 || pairs > MOST || tag.sequence() > LAST {
+        return Err(Broken::new(at, "L1: a redo list of an impossible length or sequence"));
+    }
+    let lines = (at..).step_by(LINE as usize).take(pairs.div_ceil(PER_LINE));
+    if lines.into_iter().any(|line| tag_at(m, line).sequence() != tag.sequence()) {
+        return Ok(None);
+    }
+    let pair = |at| (m.load(at), m.load(at + 8));
+    let mut words: Vec<Word> = (0..pairs).map(|i| pair(pair_at(at, i))).collect();
+    if tag.number() == IN_EXTENT {
+        let (from, number) = words[0];
+        let segment = segments.of(from).filter(|_| segments.within(from) == 0);
+        let held = segment.filter(|&segment| segments.unit(segment, SegmentKind::Extent, NOBODY).is_some());
+        let room = held.map_or(0, |segment| extent(segments, segment).len() as u64 * segments.size() / 16);
+        if number > room {
+            return Err(Broken::new(at, "L1: a redo list whose extent is not there"));
+        }
+        words = (from..).step_by(16).take(number as usize).map(pair).collect();
+    }
+    if m.load(at + 8) != checksum(tag, &words) {
+        return Err(Broken::new(at, "L1: the checksum of a redo list"));
+    }
+    let roots = geometry.root(0)..geometry.table();
+    let used = geometry.first()..segments.high_water();
+    let may_change = |at: u64| at.is_multiple_of(8) && (roots.contains(&at) || used.contains(&at));
+    if words.iter().any(|&(at, _)| !may_change(at)) {
+        return Err(Broken::new(at, "L1: a redo list of words that no list changes"));
+    }
+    Ok(Some(Live { at, words }))
+}
+
+/// The lists that a crash left live, and that count.
+pub(crate) fn live<M: Medium>(m: &M, segments: &Segments, geometry: Geometry) -> Result<Vec<Live>, Fault> {
+    let lists = (0..COUNT).filter_map(|list| read(m, segments, geometry, list_at(list)).transpose());
+    let live: Vec<Live> = lists.collect::<Result<_, _>>()?;
+    let mut changed: Vec<u64> = live.iter().flat_map(|list| &list.words).map(|&(at, _)| at).collect();
+    changed.sort_unstable();
+    match changed.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Broken::new(pair[0], "L3: a word that two redo lists change").into()),
+        None => Ok(live),
+    }
+}
+
+/// Ends all lists, durably: those that do not count, and, in a pool whose pages are of different times, any.
+pub(crate) fn forget<M: Medium>(m: &M) {
+    (0..COUNT).map(list_at).filter(|&at| tag_at(m, at).is_live()).for_each(|at| retire(m, at));
+}
+
+/// Stores words, durably.
+fn apply<M: Medium>(m: &M, words: &[Word]) {
+    words.iter().for_each(|&(at, word)| m.store(at, word));
+    for alike in words.chunk_by(|(one, _), (other, _)| one / LINE == other / LINE) {
+        m.flush(alike[0].0, 8, Step::ListApply);
+    }
+    // Crash: the list is live, so the next open stores the words again.
+    m.fence(Step::ListApply);
+}
+
+/// Ends a list, durably.
+fn retire<M: Medium>(m: &M, at: u64) {
+    m.store(at, tag_at(m, at).0 & !Tag::LIVE);
+    m.flush(at, 8, Step::ListRetire);
+    m.fence(Step::ListRetire);
+}
+
+impl Live {
+    /// The violation that it is there.
+    pub(crate) fn is_left(&self, invariant: &'static str) -> Broken {
+        Broken::new(self.at, invariant)
+    }
+
+    /// Finishes what a crash interrupted. The words are durable, and the list is not live any more, when this returns.
+    pub(crate) fn replay<M: Medium>(&self, m: &M) {
+        apply(m, &self.words);
+        retire(m, self.at);
+    }
+}
+
+impl Lists {
+    /// The lists of a pool.
+    pub(crate) fn open<M: Medium>(m: &M) -> Self {
+        let places: [Shard<Place>; COUNT] = Default::default();
+        for (list, Shard(place)) in places.iter().enumerate() {
+            let lines = (list_at(list)..).step_by(LINE as usize).take(LINES as usize);
+            // L2: also lines of a list that did not count.
+            let last = lines.map(|line| tag_at(m, line).sequence()).max();
+            place.sequence.store(last.unwrap_or(0).min(LAST), Ordering::Relaxed);
+        }
+        Self { places, is_declared: AtomicBool::new(false) }
+    }
+
+    /// Takes a list, and waits until one is free. Whoever has one waits for nothing.
+    fn take(&self) -> Taken<'_> {
+        for tries in 0.. {
+            let (number, Shard(place)) = {
+                let number = (shard() + tries) % COUNT;
+                (number, &self.places[number])
+            };
+            let is_free = !place.is_taken.load(Ordering::Relaxed);
+            if is_free && place.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Taken { place, at: list_at(number) };
+            }
+            if tries % SPINS == SPINS - 1 || cfg!(loom) { yield_now() } else { spin_loop() }
+        }
+        unreachable!("the loop does not end")
+    }
+}
+
+/// A list that this thread has taken.
+struct Taken<'l> {
+    place: &'l Place,
+    at: u64,
+}
+
+impl Taken<'_> {
+    /// Writes the list. It counts once it is durable, which it is when this returns.
+    fn write<M: Medium>(&self, m: &M, number: u64, pairs: &[Word], words: &[Word]) {
+        let sequence = self.place.sequence.load(Ordering::Relaxed) + 1;
+        self.place.sequence.store(sequence, Ordering::Relaxed);
+        let tag = Tag::new(sequence, number).live();
+        m.store(self.at + 8, checksum(tag, words));
+        for (line, pairs) in pairs.chunks(PER_LINE).enumerate() {
+            let at = self.at + line as u64 * LINE;
+            for (i, &(offset, word)) in pairs.iter().enumerate() {
+                m.store(pair_at(at, i), offset);
+                m.store(pair_at(at, i) + 8, word);
+            }
+            // L1: a line that has the tag of this list has the rest of it, too.
+            m.order(Step::ListTag);
+            m.store(at, if line == 0 { tag.0 } else { Tag::new(sequence, 0).0 });
+        }
+        m.flush(self.at, pairs.len().div_ceil(PER_LINE) as u64 * LINE, Step::ListWrite);
+        // Crash, until here: the list counts or not, and none of its words has changed.
+        m.fence(Step::ListWrite);
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.place.is_taken.store(false, Ordering::Release);
+    }
+}
+
+/// As long as a list may be live whose words others could change, there is no way on but to its end. A process that dies
+/// leaves a list that the next open replays.
+struct OrDie;
+
+impl Drop for OrDie {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
+/// Room for a set of words. What follows cannot fail.
+pub(crate) struct Room<'p, M: Medium> {
+    pool: &'p PoolState<M>,
+    /// The extent for the words that a list has no room for.
+    extent: Option<u32>,
+    /// The words that change.
+    pub(crate) words: Vec<Word>,
+}
+
+impl<M: Medium> PoolState<M> {
+    /// Finds room for a set of at most so many words.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfSpace`](crate::ErrorKind::OutOfSpace) if there are many, and no segments for them.
+    pub(crate) fn room_for(&self, words: usize) -> Result<Room<'_, M>, Fault> {
+        self.writable()?;
+        if !self.lists.is_declared.load(Ordering::Acquire) {
+            self.declare_lists();
+        }
+        if words <= MOST {
+            return Ok(Room { pool: self, extent: None, words: Vec::with_capacity(words) });
+        }
+        let size = self.segments.size();
+        let count = u32::try_from((words as u64 * 16).div_ceil(size)).map_err(|_| self.too_many(words))?;
+        let entry = SegmentEntry::new(SegmentKind::Extent, NOBODY, count);
+        let (segment, _) = self.segments.assign(&self.medium, entry, count)?;
+        Ok(Room { pool: self, extent: Some(segment), words: Vec::with_capacity(words) })
+    }
+
+    #[cold]
+    fn too_many(&self, words: usize) -> Fault {
+        let capacity = self.superblock.lock().0.geometry.capacity;
+        ErrorKind::OutOfSpace { wanted: words as u64 * 16, capacity, source: None }.into()
+    }
+
+    /// Says in the superblock that there may be lists, which a build that does not know them must not ignore.
+    #[cold]
+    fn declare_lists(&self) {
+        self.update(super::Superblock::with_lists);
+        self.lists.is_declared.store(true, Ordering::Release);
+    }
+}
+
+impl<M: Medium> Room<'_, M> {
+    /// Changes the words, durably, all or none. The caller holds the locks that guard them, and keeps them until this
+    /// returns. Each word is there once.
+    ///
+    /// # Complexity
+    ///
+    /// Three fences, and the lines of the list, of the words, and one more. If there are more than 24 words, four fences,
+    /// and twice those of the segment table.
+    pub(crate) fn commit(mut self) {
+        let PoolState { medium: m, segments, lists, .. } = self.pool;
+        if self.words.is_empty() {
+            return;
+        }
+        if m.facts().writes_back {
+            // Words of a line are flushed together.
+            self.words.sort_by_key(|&(at, _)| at / LINE);
+        }
+        let words = &self.words[..];
+        let list = lists.take();
+        let or_die = OrDie;
+        delay();
+        match self.extent {
+            Some(segment) if words.len() > MOST => {
+                let at = segments.start(segment);
+                for (&(offset, word), at) in words.iter().zip((at..).step_by(16)) {
+                    m.store(at, offset);
+                    m.store(at + 8, word);
+                }
+                m.flush(at, words.len() as u64 * 16, Step::ListExtent);
+                // The list that names them must not become durable before them.
+                m.fence(Step::ListExtent);
+                list.write(m, IN_EXTENT, &[(at, words.len() as u64)], words);
+            }
+            _ => list.write(m, words.len() as u64, words, words),
+        }
+        delay();
+        apply(m, words);
+        retire(m, list.at);
+        std::mem::forget(or_die);
+    }
+}
+
+impl<M: Medium> Drop for Room<'_, M> {
+    fn drop(&mut self) {
+        let PoolState { medium, segments, .. } = self.pool;
+        if let Some(segment) = self.extent
+            && self.pool.owned().is_ok()
+        {
+            segments.release(medium, extent(segments, segment), |entry| entry.tree == NOBODY);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::error::Result;
+    use crate::medium::Dram;
+    use crate::pool::Pool;
+
+    /// A pool that was killed, with a segment in use whose words are as `numbers`; and where they are.
+    fn killed(change: impl FnOnce(&Dram, u64)) -> Dram {
+        let pool =
+            Pool::options().segment_size(4096).max_capacity(256 << 10).create_on(Dram::zeroed(256 << 10)).unwrap();
+        pool.tree("t").unwrap().insert(1, 1).unwrap();
+        let m = Dram::from_words(pool.medium().words());
+        change(&m, pool.state.segments.start(0) + 2048);
+        m
+    }
+
+    fn open(m: Dram) -> Result<Pool<Dram>> {
+        Pool::options().segment_size(4096).open_on(m)
+    }
+
+    fn write(m: &Dram, list: usize, words: &[Word]) {
+        let place = Place::default();
+        Taken { place: &place, at: list_at(list) }.write(m, words.len() as u64, words, words);
+    }
+
+    #[test]
+    fn a_list_that_counts_is_replayed_once() {
+        for count in [1u64, 3, 4, 24] {
+            let mut place = 0;
+            let m = killed(|m, at| {
+                place = at;
+                write(m, 2, &(0..count).map(|i| (at + 8 * i, i + 7)).collect::<Vec<_>>());
+            });
+            let pool = open(m).unwrap();
+            assert!((0..count).all(|i| pool.medium().load(place + 8 * i) == i + 7));
+            pool.medium().store(place, 0);
+            let again = open(Dram::from_words(pool.medium().words())).unwrap();
+            assert_eq!(again.medium().load(place), 0);
+        }
+    }
+
+    /// With any line of it missing, or any of an earlier list, it does not count; and its sequence is not used again.
+    #[test]
+    fn a_list_counts_whole_or_not_at_all() {
+        for missing in 0..4 {
+            let mut place = 0;
+            let m = killed(|m, at| {
+                place = at;
+                let words: Vec<Word> = (0..12).map(|i| (at + 8 * i, i + 7)).collect();
+                write(m, 0, &words);
+                let line = list_at(0) + missing * LINE;
+                m.store(line, m.load(line) - (1 << 9));
+            });
+            let before = m.load(place);
+            let pool = open(m).unwrap();
+            assert_eq!(pool.medium().load(place), before);
+            assert!(!tag_at(pool.medium(), list_at(0)).is_live());
+            let next = pool.state.lists.places[0].0.sequence.load(Ordering::Relaxed);
+            assert!((0..8).all(|line| tag_at(pool.medium(), list_at(0) + line * LINE).sequence() <= next));
+        }
+    }
+
+    #[test]
+    fn damage_is_named_and_nothing_is_stored() {
+        let refused = |change: &dyn Fn(&Dram, u64), what: &str| {
+            let m = killed(change);
+            let before = m.words();
+            let error = open(m).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            let m = killed(change);
+            let again = Pool::options().read_only(true).open_on(m).map(|pool| pool.medium().words());
+            assert!(again.is_err() || again.is_ok_and(|words| words == before));
+        };
+        for offset in 1..8 {
+            let flipped = move |m: &Dram, at: u64| {
+                write(m, 1, &[(at, 1), (at + 8, 2), (at + 16, 3)]);
+                m.store(list_at(1) + 8 * offset, m.load(list_at(1) + 8 * offset) ^ 1 << 40);
+            };
+            refused(&flipped, "L1: the checksum");
+        }
+        refused(&|m, _| write(m, 0, &[(0, 1)]), "L1: a redo list of words that no list changes");
+        refused(&|m, at| write(m, 0, &[(at + 4, 1)]), "L1: a redo list of words");
+        refused(&|m, _| write(m, 0, &[(1 << 40, 1)]), "L1: a redo list of words");
+        refused(&|m, _| m.store(list_at(0), Tag::new(5, 25).live().0), "L1: a redo list of an impossible length");
+        refused(&|m, _| m.store(list_at(0), Tag::new(LAST + 1, 1).live().0), "L1: a redo list of an impossible length");
+        let in_extent = |m: &Dram, at: u64| {
+            let place = Place::default();
+            Taken { place: &place, at: list_at(0) }.write(m, IN_EXTENT, &[(at & !4095, 30)], &[]);
+        };
+        refused(&in_extent, "L1: a redo list whose extent is not there");
+        let twice = |m: &Dram, at: u64| (0..2).for_each(|list| write(m, list, &[(at, list as u64)]));
+        refused(&twice, "L3: a word that two redo lists change");
+    }
+
+    #[test]
+    fn no_list_is_live_after_a_close() {
+        let pool = open(killed(|_, _| ())).unwrap();
+        let tree = pool.tree("t").unwrap();
+        let mut batch = pool.batch();
+        (0..100).for_each(|i| batch.insert(&tree, i, i).unwrap());
+        batch.commit().unwrap();
+        drop(tree);
+        let words = pool.medium().words();
+        let m = Dram::from_words(words);
+        assert!((0..COUNT).all(|list| !tag_at(&m, list_at(list)).is_live()));
+        // A build that does not know lists refuses the pool until it is closed.
+        assert_eq!(m.load(32), 1);
+        let state = std::sync::Arc::clone(&pool.state);
+        drop(pool);
+        let mut state = std::sync::Arc::into_inner(state).unwrap();
+        state.close().unwrap();
+        assert_eq!((state.medium.load(32), state.medium.load(4096 + 32)), (0, 0));
+        let m = Dram::from_words(state.medium.words());
+        write(&m, 0, &[(state.segments.start(0), 1)]);
+        assert!(open(m).unwrap_err().to_string().contains("L3: a live redo list in a pool that was closed"));
+    }
+}
