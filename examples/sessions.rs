@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const LIFETIME: u32 = 20;
 
 struct Sessions {
+    pool: Pool,
     /// The user of a session, by its UUID as text.
     users: Map<String, Vec<u8>>,
     /// The UUID of a session, by the second in which it expires and by a number of its own. Such a key fits eight bytes,
@@ -21,17 +22,15 @@ struct Sessions {
 
 impl Sessions {
     fn open(pool: &Pool) -> bristlecone::Result<Self> {
-        Ok(Self { users: pool.map("users")?, expiry: pool.map("expiry")? })
+        Ok(Self { pool: pool.clone(), users: pool.map("users")?, expiry: pool.map("expiry")? })
     }
 
-    /// Starts a session. It is durable when this returns.
-    ///
-    /// A crash between the two inserts leaves an expiry of no session, which does no harm. The other way round, it could
-    /// leave a session that never expires.
+    /// Starts a session: both entries are there, or none is, also after a crash. They are durable when this returns.
     fn start(&self, uuid: &str, user: &str, now: u32, number: u32) -> bristlecone::Result<()> {
-        self.expiry.insert((now + LIFETIME, number), uuid)?;
-        self.users.insert(uuid, user.as_bytes())?;
-        Ok(())
+        let mut batch = self.pool.batch();
+        batch.insert(&self.expiry, (now + LIFETIME, number), uuid)?;
+        batch.insert(&self.users, uuid, user.as_bytes())?;
+        batch.commit()
     }
 
     /// Removes all sessions that have expired, the oldest first. Returns how many there were.
@@ -39,9 +38,11 @@ impl Sessions {
         let mut expired = 0;
         for entry in self.expiry.range(..(now, 0)) {
             let (when, uuid) = entry?;
-            // The session first: after a crash in between, the next round finds its expiry again.
-            expired += u64::from(self.users.remove(&uuid)?);
-            self.expiry.remove(when)?;
+            let mut batch = self.pool.batch();
+            batch.remove(&self.expiry, when)?;
+            batch.remove(&self.users, &uuid)?;
+            batch.commit()?;
+            expired += 1;
         }
         Ok(expired)
     }

@@ -26,6 +26,8 @@ pub(crate) enum Validation {
     Lag = 8,
     /// That the index still names a leaf of byte strings for the keys for which it did.
     Still = 9,
+    /// That what a transaction has read is still as it was, when it is committed.
+    Reads = 10,
 }
 
 #[cfg(not(any(bristlecone_delays, loom)))]

@@ -45,9 +45,11 @@ pub enum ErrorGroup {
     Storage,
     /// The call asks for what cannot be: change the call.
     Input,
+    /// Another thread was faster: repeat the whole transaction.
+    Again,
 }
 
-/// What is wrong, in three [groups](ErrorGroup).
+/// What is wrong, in four [groups](ErrorGroup).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -121,6 +123,11 @@ pub enum ErrorKind {
         trees: Vec<String>,
     },
 
+    // Again.
+    /// What a transaction has read has changed since, so it has done nothing. Repeat it from its beginning, as
+    /// [`Pool::transaction`](crate::Pool::transaction) does.
+    Conflict,
+
     // Storage.
     /// The operating system refused. What it says decides; nothing speaks against another attempt.
     Io {
@@ -165,6 +172,11 @@ pub enum ErrorKind {
     },
 
     // Input.
+    /// A transaction was given a tree of another pool. Use one transaction for each pool.
+    OtherPool {
+        /// The tree.
+        tree: String,
+    },
     /// The pool has no such tree. Check the name.
     NoSuchTree {
         /// Its name.
@@ -254,7 +266,9 @@ impl ErrorKind {
             | Self::Superblock { .. }
             | Self::Corrupt { .. }
             | Self::TooManyTrees { .. } => ErrorGroup::Storage,
-            Self::NoSuchTree { .. }
+            Self::Conflict => ErrorGroup::Again,
+            Self::OtherPool { .. }
+            | Self::NoSuchTree { .. }
             | Self::TreeName { .. }
             | Self::Capacity { .. }
             | Self::InvalidOption { .. }
@@ -314,6 +328,8 @@ impl fmt::Display for ErrorKind {
                 write!(f, "no valid superblock: wrong checksum at offset {at} and in its twin")
             }
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
+            Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),
+            Self::OtherPool { tree } => write!(f, "tree '{tree}' is one of another pool"),
             Self::NoSuchTree { tree } => write!(f, "tree '{tree}': not found"),
             Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),
             Self::TooManyTrees { limit } => write!(f, "all {limit} tree names are taken"),

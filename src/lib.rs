@@ -66,6 +66,7 @@ mod shards;
 mod step;
 mod stored;
 mod sync;
+mod transaction;
 mod tree;
 mod version;
 
@@ -76,4 +77,5 @@ pub use map::{Entries, Map};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Options, Pool, Progress, Stat, TreeInfo};
 pub use stored::{Encoded, Stored};
+pub use transaction::{Scan, Table, Transaction, WriteBatch};
 pub use tree::{PTree, Range, Report};

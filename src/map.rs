@@ -146,6 +146,10 @@ impl<M: Medium> Pool<M> {
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
+    pub(crate) fn state(&self) -> &TreeState<N, M> {
+        &self.state
+    }
+
     /// The map's name in its pool.
     pub fn name(&self) -> &str {
         &self.state.name

@@ -17,6 +17,12 @@ pub(crate) struct View<'c, N: Node> {
 }
 
 impl<N: Node> View<'_, N> {
+    /// The version under which the node is read.
+    #[inline]
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
     /// Whether everything that was read through this view, and from the medium since, belongs to one version.
     #[inline]
     #[must_use]
@@ -43,6 +49,12 @@ impl<'c, N: Node> Locked<'c, N> {
     /// The view that a reader would have.
     pub(crate) fn view(&self) -> View<'c, N> {
         View { shadow: self.shadow, version: self.was, at: self.at, range: self.range() }
+    }
+
+    /// The version that the node had before it was locked.
+    #[inline]
+    pub(crate) fn was(&self) -> Version {
+        self.was
     }
 
     /// Notes that the node is about to change, so that its readers start again. Every verb that stores to the node
@@ -124,6 +136,22 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let was = shadow.lock.lock();
         let locked = Locked { shadow, was, leave: Leave::Unchanged, at };
         if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
+    }
+
+    /// The same for a thread that has locked other nodes, and therefore does not wait; `None` also if another thread has
+    /// the lock.
+    pub(crate) fn try_lock(&self, at: u64) -> Result<Option<Locked<'_, N>>, Broken> {
+        let shadow = self.shadow(at);
+        let Some(was) = shadow.lock.lock_soon() else { return Ok(None) };
+        let locked = Locked { shadow, was, leave: Leave::Unchanged, at };
+        if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
+    }
+
+    /// Whether a node that was read under this version has not been written to since, and nobody writes to it.
+    #[inline]
+    #[must_use]
+    pub(crate) fn still(&self, at: u64, version: Version) -> bool {
+        self.shadow(at).lock.validate(version)
     }
 
     #[cold]

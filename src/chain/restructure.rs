@@ -3,7 +3,7 @@
 use super::{Chain, Draft, For, Locked};
 use crate::error::{Broken, Fault};
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, Keys, Node, RangeOf, RefOf, SplitInPlace, WordNode};
+use crate::node::{Entry, FenceOf, Keys, Node, RangeOf, RefOf, SplitInPlace, WordNode};
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// Inserts `new` into a full node by splitting it. Returns the right node, which the caller must post to the index.
@@ -54,26 +54,72 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let with_new = i > middle || ascends;
         entries.insert(i, entry);
         let cut = if with_new { middle } else { middle + 1 };
-        let next = self.next(left.at)?;
         let border = N::Keys::border::<M>(pool, left.at, range, false, &mut entries, cut);
-        let moved = &entries[cut..];
+        let right = self.cut_off(left, level, &border, &entries[cut..], is_last)?;
+        let place = if with_new { None } else { self.search(left, new.0).err() };
+        Ok((right, place))
+    }
+
+    /// Gives the entries from `border` on to a new right neighbour. It gets the entries in `moved`: these, and perhaps new
+    /// ones.
+    fn cut_off<'c>(
+        &'c self,
+        left: &mut Locked<'c, N>,
+        level: u16,
+        border: &FenceOf<N>,
+        moved: &[Entry],
+        is_appended: bool,
+    ) -> Result<Locked<'c, N>, Fault> {
+        let (pool, range, next) = (self.access(), left.range(), self.next(left.at)?);
         // Crash, until the commit: a block that no chain reaches; it counts as free.
         let mut right = self.create(Draft {
             level,
-            fence: &border,
-            range: N::Keys::above::<M>(pool, range, next, &border),
+            fence: border,
+            range: N::Keys::above::<M>(pool, range, next, border),
             next: next.unwrap_or(0),
             entries: moved,
         })?;
         self.medium().fence(Step::SplitFill);
         self.link(left, right.at);
-        left.set_range(N::Keys::below::<M>(pool, left.at, range, &border));
-        N::Ops::truncate_after_split::<M>(pool, left.at, &left.shadow.hints, &border, moved);
-        if is_last {
+        left.set_range(N::Keys::below::<M>(pool, left.at, range, border));
+        N::Ops::truncate_after_split::<M>(pool, left.at, &left.shadow.hints, border, moved);
+        if is_appended {
             right.was = right.was.appended();
         }
-        let place = if with_new { None } else { self.search(left, new.0).err() };
-        Ok((right, place))
+        Ok(right)
+    }
+
+    /// Splits a node that has no room for the entries in `new`, which ascend, and are not in it. Afterwards it has room for
+    /// those that it still owns. The content of the tree does not change. Returns the right node, which the caller must
+    /// post to the index, and which may have to be split in turn. The change is durable when this returns.
+    ///
+    /// # Complexity
+    ///
+    /// As for a split.
+    pub(crate) fn split_for<'c>(
+        &'c self,
+        left: &mut Locked<'c, N>,
+        new: &[(RefOf<'_, N>, u64)],
+    ) -> Result<Locked<'c, N>, Fault> {
+        let (pool, range) = (self.access(), left.range());
+        let mut entries = self.entries(left);
+        let own = entries.len();
+        // More of them decide nothing about the first split.
+        let new = &new[..new.len().min(2 * N::SLOTS)];
+        let mut is_new = vec![false; own];
+        for &(key, value) in new {
+            let entry = N::Keys::entry::<M>(pool, left.at, range, key, value);
+            let i = N::Keys::position::<M>(pool, &entries, entry);
+            entries.insert(i, entry);
+            is_new.insert(i, true);
+        }
+        let is_last = !is_new[..own].contains(&true);
+        let ascends = is_last && (N::Keys::is_last(range) || left.was.is_appended());
+        let cut = if ascends { N::SLOTS } else { (entries.len() / 2).min(N::SLOTS * 3 / 4) };
+        let border = N::Keys::border::<M>(pool, left.at, range, false, &mut entries, cut);
+        let moved = entries[cut..].iter().zip(&is_new[cut..]).filter(|&(_, is_new)| !is_new);
+        let moved: Vec<Entry> = moved.map(|(&entry, _)| entry).collect();
+        self.cut_off(left, 0, &border, &moved, is_last)
     }
 
     /// Merges two neighbours into one node, or evens out their sizes. The change is durable when this returns.

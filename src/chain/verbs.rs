@@ -4,8 +4,8 @@ use super::{Chain, Locked, View};
 use crate::arch;
 use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::{
-    Entry, InNode, InnerOps, Keys, Layout, NEXT, Node, PREFETCHED, RefOf, Sizes, SizesOf, Space, SpanOf, SplitInPlace,
-    WordNode, link, unsorted,
+    Defer, Deferred, Entry, InNode, InnerOps, Keys, Layout, NEXT, Node, PREFETCHED, RefOf, Sizes, SizesOf, Space,
+    SpanOf, SplitInPlace, WordNode, link, unsorted,
 };
 use core::ops::Range;
 
@@ -159,6 +159,30 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let count = N::Ops::entries::<M>(self.access(), node.at, &node.shadow.hints, all, &mut entries);
         entries.truncate(count);
         entries
+    }
+}
+
+impl<N: Node<Ops: Defer>, M: Medium> Chain<N, M> {
+    /// Sets the value of a key, or removes it, at the place that a search returned. Of this, only the words that change are
+    /// passed to `put`: the caller stores them, durably, before it unlocks the node.
+    pub(crate) fn defer(
+        &self,
+        node: &mut Locked<'_, N>,
+        place: Result<usize, usize>,
+        key: RefOf<'_, N>,
+        value: Option<u64>,
+        put: impl FnMut(u64, u64),
+    ) {
+        let change = match (place, value) {
+            (Ok(place), Some(value)) => Deferred::Update(place, value),
+            (Ok(place), None) => Deferred::Remove(place),
+            (Err(place), Some(value)) => {
+                Deferred::Insert(place, N::Keys::entry::<M>(self.access(), node.at, node.range(), key, value))
+            }
+            (Err(_), None) => return,
+        };
+        node.change();
+        N::Ops::defer::<M>(self.access(), node.at, &node.shadow.hints, node.range(), change, put);
     }
 }
 

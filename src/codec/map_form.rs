@@ -20,6 +20,11 @@ pub trait MapForm: Sized {
     where
         Self: Form;
 
+    /// The same, as trees hold it.
+    fn encoded<'e>(encoded: &'e <Self as Form>::Encoded<'_>) -> &'e <Self::Keys as MapKeys>::Key
+    where
+        Self: Form;
+
     /// A key that was read, as it is decoded.
     fn stored(key: &<Self::Keys as MapKeys>::Key) -> &<Self as Form>::Stored
     where
@@ -58,6 +63,11 @@ impl MapForm for Word {
     }
 
     #[inline(always)]
+    fn encoded(word: &u64) -> &u64 {
+        word
+    }
+
+    #[inline(always)]
     fn stored(word: &u64) -> &u64 {
         word
     }
@@ -89,6 +99,11 @@ impl MapForm for Bytes {
     #[inline(always)]
     fn key<'e>(encoded: &'e KeyBytes<'_>) -> ByteKey<'e> {
         ByteKey::at(encoded.as_bytes())
+    }
+
+    #[inline(always)]
+    fn encoded<'e>(encoded: &'e KeyBytes<'_>) -> &'e [u8] {
+        encoded.as_bytes()
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 
 pub(crate) mod bytes;
 pub(crate) mod circular;
+mod deferred;
 pub(crate) mod fingerprints;
 mod index_kind;
 mod inner;
@@ -32,6 +33,7 @@ pub(crate) use bytes::access::separator_len;
 pub(crate) use bytes::entry::{KeyLen, Parts, ReadEntry, record as record_of, reference};
 pub(crate) use bytes::{ByteFence, ByteRange, ByteSpan, ByteStrings};
 pub use circular::Circular;
+pub(crate) use deferred::{Defer, Deferred};
 pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;
 pub(crate) use key_range::KeyRange;

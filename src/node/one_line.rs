@@ -7,6 +7,7 @@ use crate::arch::simd;
 use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::circular::CircularOver;
+use crate::node::deferred::{Defer, Deferred};
 use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::prints::{MOST, Prints, nearest};
@@ -239,5 +240,29 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
             Err(slot) => Self::store_new(m, at, hints, slot, entry),
         }
         1 << ((slot + 1) / PER_LINE)
+    }
+}
+
+impl<const SLOTS: usize> Defer for OneLine<SLOTS> {
+    fn defer<M: Medium>(
+        _m: &M,
+        at: u64,
+        hints: &Prints,
+        range: KeyRange,
+        change: Deferred,
+        mut put: impl FnMut(u64, u64),
+    ) {
+        match change {
+            Deferred::Insert(slot, (key, value)) => {
+                put(value_at(at, slot), value);
+                put(key_at(at, slot), key);
+                hints.fill(slot, Hash::of(key).print());
+            }
+            Deferred::Update(slot, value) => put(value_at(at, slot), value),
+            Deferred::Remove(slot) => {
+                put(key_at(at, slot), range.marker());
+                hints.vacate(slot);
+            }
+        }
     }
 }

@@ -15,6 +15,8 @@ const DEAD: u64 = 4;
 /// The node began with a key beyond all keys of its left neighbour. If it fills up in the same way, the keys ascend.
 const APPENDED: u64 = 8;
 const VERSION: u64 = 16;
+/// How often a thread looks for a lock for which it does not wait.
+const SOON: usize = if cfg!(loom) { 1 } else { 256 };
 
 /// The version lock, one word:
 ///
@@ -169,6 +171,20 @@ impl VersionLock {
     pub(crate) fn lock_at_once(&self) -> Option<Version> {
         let was = self.peek();
         (was.is_quiet() && !anyone_sleeps() && self.try_lock(was)).then_some(was)
+    }
+
+    /// Takes the lock if it becomes free within the time that some changes of a leaf take. Never sleeps for it: the caller
+    /// may hold a lock for which its holder waits.
+    pub(crate) fn lock_soon(&self) -> Option<Version> {
+        for _ in 0..SOON {
+            let was = Version(self.0.load(Ordering::Relaxed));
+            if was.0 & LOCKED == 0 && self.try_lock(was) {
+                // A thread that has slept for the lock for too long comes first.
+                return (!anyone_sleeps() || !hand_over(self.address())).then_some(was);
+            }
+            spin_loop();
+        }
+        None
     }
 
     fn address(&self) -> usize {

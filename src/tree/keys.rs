@@ -10,10 +10,10 @@ pub struct NoLess;
 /// What a tree needs to know of its keys, in addition to what a [chain](Keys) does.
 pub trait TreeKeys: Keys {
     /// A key in the caller's memory.
-    type Owned;
+    type Owned: Ord;
 
     /// The interval that an iterator has not read yet.
-    type Unread;
+    type Unread: Clone;
 
     /// Where a leaf that was read begins and ends.
     type Edges: Default;
@@ -68,6 +68,9 @@ pub trait TreeKeys: Keys {
 
     /// What is left of an interval once its last leaf was read. As [`beyond`](Self::beyond).
     fn before(unread: Self::Unread, edges: &Self::Edges) -> Result<Option<Self::Unread>, NoLess>;
+
+    /// The part of an interval that was read, from the left or from the right, if `rest` is left of it.
+    fn without(unread: &Self::Unread, rest: Option<&Self::Unread>, from_left: bool) -> Self::Unread;
 
     /// The fence key of the first leaf of a chain.
     fn first_fence() -> Self::Fence;
@@ -163,6 +166,14 @@ impl TreeKeys for Words {
     #[inline(always)]
     fn before((from, _): (u64, u64), &(low, _): &(u64, u64)) -> Result<Option<(u64, u64)>, NoLess> {
         Ok((low > from).then(|| (from, low - 1)))
+    }
+
+    fn without(&(from, to): &(u64, u64), rest: Option<&(u64, u64)>, from_left: bool) -> (u64, u64) {
+        match rest {
+            None => (from, to),
+            Some((first, _)) if from_left => (from, first.saturating_sub(1)),
+            Some((_, last)) => (last.saturating_add(1), to),
+        }
     }
 
     fn first_fence() -> u64 {

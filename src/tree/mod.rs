@@ -14,6 +14,7 @@ mod len;
 mod models;
 mod node;
 mod open;
+mod part;
 mod posting;
 mod power_loss;
 #[cfg(all(test, not(loom)))]
@@ -26,6 +27,7 @@ mod restructuring;
 mod search;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod together;
 mod values;
 mod walk;
 mod write;
@@ -33,8 +35,9 @@ mod write;
 pub(crate) use bytes::Unread;
 pub use check::Report;
 pub(crate) use keys::TreeKeys;
+pub(crate) use part::{AnyPart, Item, PartOf, TreePart};
 pub use range::Range;
-pub(crate) use values::MapKeys;
+pub(crate) use values::{MapKeys, check_len};
 pub(crate) use write::Change;
 
 use crate::chain::Chain;
@@ -128,6 +131,11 @@ pub struct TreeState<N: TreeNode, M: Medium> {
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn medium(&self) -> &M {
         &self.pool.medium
+    }
+
+    /// The number of the tree in its pool.
+    pub(crate) fn slot(&self) -> u16 {
+        self.root.slot
     }
 
     fn head(&self) -> u64 {

@@ -75,8 +75,8 @@ impl Ahead {
     }
 }
 
-type Unread<N> = <<N as Node>::Keys as TreeKeys>::Unread;
-type Edges<N> = <<N as Node>::Keys as TreeKeys>::Edges;
+pub(super) type Unread<N> = <<N as Node>::Keys as TreeKeys>::Unread;
+pub(super) type Edges<N> = <<N as Node>::Keys as TreeKeys>::Edges;
 
 /// A leaf that was read.
 struct LeafRead {
@@ -88,7 +88,7 @@ struct LeafRead {
 
 /// A scan that went on after this damage might never end.
 #[cold]
-fn no_less(at: u64) -> Broken {
+pub(super) fn no_less(at: u64) -> Broken {
     Broken::new(at, "N4: a leaf that a scan has come to does not end behind its start")
 }
 
@@ -139,6 +139,11 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
     pub(crate) fn of(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
         let (ahead, front, back) = Default::default();
         Self { tree, unread, edges: Edges::<N>::default(), ahead, front, back }
+    }
+
+    /// The interval that was not read yet.
+    pub(crate) fn into_unread(self) -> Option<Unread<N>> {
+        self.unread
     }
 
     /// Reads the unread keys of the leaf that owns `key`. `None` if the tree is damaged there.

@@ -19,7 +19,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         &self,
         key: u64,
         takes: usize,
-        decide: &mut dyn FnMut(Option<u64>) -> Change,
+        decide: &mut dyn FnMut(&Locked<'_, N>, Option<u64>) -> Change,
     ) -> Result<Option<Option<u64>>, Fault> {
         for resized in [true, false] {
             match self.make_room(key, takes, resized) {
@@ -35,7 +35,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
     fn change_by_rewriting(
         &self,
         key: u64,
-        decide: &mut dyn FnMut(Option<u64>) -> Change,
+        decide: &mut dyn FnMut(&Locked<'_, N>, Option<u64>) -> Change,
     ) -> Result<Option<u64>, Fault> {
         let leaves = &self.leaves;
         let restructuring = self.restructuring.lock();
@@ -43,7 +43,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         let found = leaves.search(&old, key).ok().map(|place| leaves.value(&old, place));
         let mut entries = leaves.entries(&old);
         let i = entries.partition_point(|entry| entry.0 < key);
-        let is_removal = match (decide(found), found) {
+        let is_removal = match (decide(&old, found), found) {
             (Change::Keep, _) | (Change::Remove, None) => return Ok(found),
             (Change::Remove, Some(_)) => {
                 entries.remove(i);

@@ -1,19 +1,42 @@
 //! Finding the leaf of a key, for readers and for writers.
 
 use super::directory::Directory;
-use super::keys::TreeKeys;
+use super::keys::{NoLess, TreeKeys};
+use super::range::{Edges, Unread, no_less};
 use super::{Range, TreeNode, TreeState};
 use crate::chain::{Locked, View};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
-use crate::node::{LOW, RangeOf, RefOf, Side};
+use crate::node::shadow::Version;
+use crate::node::{Entry, LOW, RangeOf, RefOf, Side};
+
+/// A leaf, and the version under which something was seen in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) at: u64,
+    pub(crate) version: Version,
+}
+
+impl Seen {
+    fn of<N: TreeNode>(view: &View<'_, N>) -> Self {
+        Self { at: view.at, version: view.version() }
+    }
+}
 
 /// After losing this many races, a reader locks its leaf, and a writer searches while no leaf can leave the chain.
 const PATIENCE: usize = 64;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// Requests the leaf of a key.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: RefOf<'_, N>) {
+        if let Some(hint) = self.directory.floor_at_once(key) {
+            self.leaves.prefetch(N::Directory::<M>::leaf(hint), key);
+        }
+    }
+
     /// The leaf from which to start the search for a key.
     #[inline]
     fn start(&self, key: RefOf<'_, N>) -> u64 {
@@ -26,6 +49,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         let good = hint.filter(|&at| !from_medium || self.leaves.accept(at, self.root.index_at()).is_ok());
         good.unwrap_or_else(|| self.head())
+    }
+
+    /// The same for a thread that has locked leaves, and therefore must not wait for what others do to the index.
+    pub(super) fn start_in_hand(&self, key: RefOf<'_, N>) -> u64 {
+        let good = |&at: &u64| self.leaves.accept(at, self.root.index_at()).is_ok();
+        self.directory.floor(key).filter(good).unwrap_or_else(|| self.head())
     }
 
     /// How the key lies to a node that the search has come to. `least` is the smallest fence key that this node may
@@ -225,6 +254,38 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     #[inline]
     pub(crate) fn get_with<R>(&self, key: RefOf<'_, N>, read: impl Fn(u64) -> R) -> Option<R> {
         self.note(self.with_owner(key, |view| self.leaves.value_in(view, key).map(&read)))
+    }
+
+    /// The value of a key, and where it was looked for.
+    pub(crate) fn get_seen(&self, key: RefOf<'_, N>) -> Result<(Option<u64>, Seen), Broken> {
+        self.with_owner(key, |view| (self.leaves.value_in(view, key), Seen::of(view)))
+    }
+
+    /// Reads the first or the last leaf of an interval into `entries`. Returns what is left of the interval, and where the
+    /// entries were found.
+    pub(crate) fn read_seen(
+        &self,
+        unread: Unread<N>,
+        from_left: bool,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(Option<Unread<N>>, Seen), Broken> {
+        let mut edges = Edges::<N>::default();
+        let leaves = &self.leaves;
+        let key = if from_left { N::Keys::first(&unread) } else { N::Keys::last(&unread) };
+        let (count, seen) = self.with_owner(key, |view| {
+            let count = leaves.entries_in(view, N::Keys::span(&unread), entries);
+            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), &mut edges);
+            (count, Seen::of(view))
+        })?;
+        entries.truncate(count);
+        let rest = if from_left { N::Keys::beyond(unread, &edges) } else { N::Keys::before(unread, &edges) };
+        Ok((rest.map_err(|NoLess| no_less(seen.at))?, seen))
+    }
+
+    /// Whether nobody has written to a leaf since something was seen in it, and nobody is writing to it.
+    #[inline]
+    pub(crate) fn still(&self, seen: Seen) -> bool {
+        self.leaves.still(seen.at, seen.version)
     }
 
     /// Applies `read` to the values of keys, in their order, and passes the results to `out`.

@@ -1,22 +1,37 @@
 //! Values as the typed map stores them: words in their slots, or records that slots point to.
 
 use super::keys::TreeKeys;
+use super::part::{AnyPart, PartOf};
 use super::{Change, TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault};
 use crate::kind::Kind;
-use crate::medium::Medium;
+use crate::medium::{Medium, Step};
 use crate::node::{Entry, RefOf, Words};
 use crate::pool::record::RECORD_MAX;
 use crate::pool::records::Reading;
 use crate::stored::{Encoded, Stored};
+use std::borrow::Borrow;
+use std::ops::Bound;
 
 /// What maps need to know of the keys of their trees.
-pub trait MapKeys: TreeKeys {
+pub trait MapKeys: TreeKeys<Owned: Borrow<<Self as MapKeys>::Key>> {
     /// A key that was read.
-    type Key: ?Sized;
+    type Key: ?Sized + Ord + ToOwned<Owned = Self::Owned>;
 
     /// A key in the caller's memory, for a search.
-    fn as_ref(key: &Self::Owned) -> Self::Ref<'_>;
+    fn as_ref(key: &Self::Key) -> Self::Ref<'_>;
+
+    /// The part of a tree with such keys.
+    fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t>;
+
+    /// The same again; `None` if the tree has other keys.
+    fn part<'p, 't>(any: &'p mut AnyPart<'t>) -> Option<&'p mut (dyn PartOf<Self> + 't)>;
+
+    /// The length of a key in bytes.
+    fn len(key: &Self::Key) -> usize;
+
+    /// The bounds of an interval.
+    fn bounds(unread: &Self::Unread) -> (Bound<&Self::Key>, Bound<&Self::Key>);
 
     /// The value of a key, of this kind.
     fn value<N: TreeNode<Keys = Self>, M: Medium>(
@@ -33,7 +48,7 @@ pub trait MapKeys: TreeKeys {
         read: impl FnOnce(Encoded<'_>) -> R,
     ) -> Result<Option<R>, Fault>;
 
-    /// The word for the slot of a key, and the record that it points to, if any. The record is durable.
+    /// The word for the slot of a key, and the record that it points to, if any. The record is flushed, but not fenced.
     fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
         tree: &'t TreeState<N, M>,
         key: Self::Ref<'_>,
@@ -68,6 +83,16 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         self.get_many_with(keys, |word| word, |found| out(found.map(stored).transpose()));
     }
 
+    /// [Writes](MapKeys::write) a value. Its record, if it has one, is durable when this returns.
+    #[inline]
+    fn write_durably(&self, key: RefOf<'_, N>, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
+        let (word, written) = N::Keys::write(self, key, value)?;
+        if written.is_record() {
+            self.medium().fence(Step::RecordWrite);
+        }
+        Ok((word, written))
+    }
+
     /// Sets the value of a key if `wanted` accepts what its slot holds. Returns true if the key was there.
     pub(crate) fn put(
         &self,
@@ -75,7 +100,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         value: Encoded<'_>,
         wanted: fn(Option<u64>) -> bool,
     ) -> Result<bool, Fault> {
-        let (word, written) = N::Keys::write(self, key, value)?;
+        let (word, written) = self.write_durably(key, value)?;
         let mut is_stored = false;
         let mut change = || {
             self.change(key, |old| {
@@ -101,7 +126,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
 
     /// Retires the record of a value that was replaced or removed. Where there was none, nothing is locked.
     #[inline]
-    fn retire_old(&self, old: Option<u64>) {
+    pub(crate) fn retire_old(&self, old: Option<u64>) {
         if let Some(old) = old {
             self.retire([N::Keys::record(old)]);
         }
@@ -114,7 +139,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     ) -> Result<u64, Fault> {
         let mut all = Vec::new();
         let loaded = self.bulk_load(entries.map(|(key, value)| {
-            let (word, written) = N::Keys::write(self, N::Keys::as_ref(&key), value)?;
+            let (word, written) = self.write_durably(N::Keys::as_ref(key.borrow()), value)?;
             all.push(written);
             Ok((key, word))
         }))?;
@@ -138,7 +163,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Retries what failed with `fault`, if it wanted space that is about to come back from records.
     #[cold]
-    pub(super) fn with_space<T>(&self, fault: Fault, attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+    pub(crate) fn with_space<T>(&self, fault: Fault, attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
         match &self.leaves.records {
             None => Err(fault),
             Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, fault, attempt),
@@ -165,8 +190,28 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 impl MapKeys for Words {
     type Key = u64;
 
+    #[inline(always)]
     fn as_ref(&key: &u64) -> u64 {
         key
+    }
+
+    fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t> {
+        AnyPart::Words(part)
+    }
+
+    fn part<'p, 't>(any: &'p mut AnyPart<'t>) -> Option<&'p mut (dyn PartOf<Self> + 't)> {
+        match any {
+            AnyPart::Words(part) => Some(&mut **part),
+            AnyPart::Bytes(_) => None,
+        }
+    }
+
+    fn len(_key: &u64) -> usize {
+        8
+    }
+
+    fn bounds((from, to): &(u64, u64)) -> (Bound<&u64>, Bound<&u64>) {
+        (Bound::Included(from), Bound::Included(to))
     }
 
     fn value<N: TreeNode<Keys = Self>, M: Medium>(
@@ -243,7 +288,7 @@ impl MapKeys for Words {
 }
 
 /// Refuses a value that is too long.
-pub(super) fn check_len(value: &[u8]) -> Result<(), Fault> {
+pub(crate) fn check_len(value: &[u8]) -> Result<(), Fault> {
     let len = value.len() as u64;
     if len > RECORD_MAX { Err(ErrorKind::RecordTooLong { len, limit: RECORD_MAX }.into()) } else { Ok(()) }
 }
@@ -257,8 +302,13 @@ pub struct Written<'t, N: TreeNode, M: Medium> {
 
 impl<N: TreeNode, M: Medium> Written<'_, N, M> {
     /// A slot points to the record now.
-    pub(super) fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.record = None;
+    }
+
+    /// Whether there is a record.
+    pub(crate) fn is_record(&self) -> bool {
+        self.record.is_some()
     }
 }
 

@@ -31,13 +31,23 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         key: RefOf<'_, N>,
         mut decide: impl FnMut(Option<u64>) -> Change,
     ) -> Result<Option<u64>, Fault> {
+        self.change_in(key, |_, old| decide(old))
+    }
+
+    /// The same; `decide` also gets to know the leaf, which is locked.
+    #[inline]
+    pub(crate) fn change_in(
+        &self,
+        key: RefOf<'_, N>,
+        mut decide: impl FnMut(&Locked<'_, N>, Option<u64>) -> Change,
+    ) -> Result<Option<u64>, Fault> {
         self.pool.owned()?;
         let leaves = &self.leaves;
         loop {
             let mut leaf = self.lock_owner(key)?;
             let found = leaves.search(&leaf, key);
             let old = found.ok().map(|place| leaves.value(&leaf, place));
-            let change = decide(old);
+            let change = decide(&leaf, old);
             let takes = match (&change, found) {
                 (Change::Keep, _) | (Change::Remove, Err(_)) => 0,
                 (Change::Put(_), Err(_)) => 1,
@@ -95,7 +105,9 @@ struct WithoutRoom<'t, 'd, 'k, N: TreeNode, M: Medium, D> {
     decide: &'d mut D,
 }
 
-impl<N: TreeNode, M: Medium, D: FnMut(Option<u64>) -> Change> Verb<N::Ops> for WithoutRoom<'_, '_, '_, N, M, D> {
+impl<N: TreeNode, M: Medium, D: FnMut(&Locked<'_, N>, Option<u64>) -> Change> Verb<N::Ops>
+    for WithoutRoom<'_, '_, '_, N, M, D>
+{
     /// `Break`: the change is durable, and the key had this value. `Continue`: the leaf that owns the key has room now.
     type Output = Result<ControlFlow<Option<u64>>, Fault>;
 
@@ -139,9 +151,9 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
 }
 
 /// The follow-up to a removal that left a leaf nearly empty.
-struct Gather<'t, 'k, N: TreeNode, M: Medium> {
-    tree: &'t TreeState<N, M>,
-    key: RefOf<'k, N>,
+pub(super) struct Gather<'t, 'k, N: TreeNode, M: Medium> {
+    pub(super) tree: &'t TreeState<N, M>,
+    pub(super) key: RefOf<'k, N>,
 }
 
 impl<N: TreeNode, M: Medium> Verb<N::Ops> for Gather<'_, '_, N, M> {

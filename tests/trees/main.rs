@@ -19,4 +19,5 @@ mod planted;
 mod power_loss;
 mod records;
 mod stress;
+mod transaction;
 mod windows;

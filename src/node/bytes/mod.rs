@@ -11,6 +11,7 @@ mod sort;
 use crate::byte_key::ByteKey;
 use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium, Step};
+use crate::node::deferred::{Defer, Deferred};
 use crate::node::fingerprints::{Slots, each};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::prints::{MOST, Prints, nearest};
@@ -305,6 +306,30 @@ impl<const SLOTS: usize> SplitInPlace for ByteLeaf<SLOTS> {
             unsorted::flush_lines(m, at + LINE, lines, Step::ByteForget);
             // The right leaf may be written to now, and the records of its slots may be freed.
             m.fence(Step::ByteForget);
+        }
+    }
+}
+
+impl<const SLOTS: usize> Defer for ByteLeaf<SLOTS> {
+    fn defer<M: Medium>(
+        _pool: ByteAccess<'_, M>,
+        at: u64,
+        hints: &Prints,
+        _range: ByteRange,
+        change: Deferred,
+        mut put: impl FnMut(u64, u64),
+    ) {
+        match change {
+            Deferred::Insert(slot, (head, reference)) => {
+                put(head_at(at, slot), head);
+                put(reference_at(at, slot), reference);
+                hints.fill(slot, print(reference));
+            }
+            Deferred::Update(slot, reference) => put(reference_at(at, slot), reference),
+            Deferred::Remove(slot) => {
+                put(reference_at(at, slot), 0);
+                hints.vacate(slot);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::tree::keys::{NoLess, TreeKeys};
 static END: [u8; KEY_MAX + 1] = [0xff; KEY_MAX + 1];
 
 /// The strings from one on, up to another one or to the end.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Unread {
     pub(crate) from: Vec<u8>,
     pub(crate) to: Option<Vec<u8>>,
@@ -107,6 +107,16 @@ impl TreeKeys for ByteStrings {
         }
         edges.low.clone_into(unread.to.get_or_insert_default());
         Ok(Some(unread))
+    }
+
+    fn without(unread: &Unread, rest: Option<&Unread>, from_left: bool) -> Unread {
+        let mut read = unread.clone();
+        match rest {
+            None => {}
+            Some(rest) if from_left => read.to = Some(rest.from.clone()),
+            Some(rest) => read.from = rest.to.clone().unwrap_or_default(),
+        }
+        read
     }
 
     fn first_fence() -> ByteFence {

@@ -8,9 +8,10 @@ use crate::node::{ByteStrings, Entry, KeyLen, Parts, ReadEntry, record_of, refer
 use crate::pool::record::RecordReader;
 use crate::pool::records::Reading;
 use crate::stored::{Encoded, KEY_MAX, Stored};
+use crate::tree::part::{AnyPart, PartOf};
 use crate::tree::values::{MapKeys, Written, check_len};
-use crate::tree::{TreeNode, TreeState};
-use std::ops::Range;
+use crate::tree::{TreeNode, TreeState, Unread};
+use std::ops::{Bound, Range};
 
 /// Values in up to this many words are copied while the leaf is known not to change. Longer ones are read in an epoch.
 const SHORT: usize = 17;
@@ -89,8 +90,28 @@ fn entry_of<'r, M: Medium>(reference: u64, reading: Option<&Reading<'r, M>>) -> 
 impl MapKeys for ByteStrings {
     type Key = [u8];
 
-    fn as_ref(key: &Vec<u8>) -> ByteKey<'_> {
+    #[inline]
+    fn as_ref(key: &[u8]) -> ByteKey<'_> {
         ByteKey::at(key)
+    }
+
+    fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t> {
+        AnyPart::Bytes(part)
+    }
+
+    fn part<'p, 't>(any: &'p mut AnyPart<'t>) -> Option<&'p mut (dyn PartOf<Self> + 't)> {
+        match any {
+            AnyPart::Bytes(part) => Some(&mut **part),
+            AnyPart::Words(_) => None,
+        }
+    }
+
+    fn len(key: &[u8]) -> usize {
+        key.len()
+    }
+
+    fn bounds(Unread { from, to }: &Unread) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (Bound::Included(from), to.as_deref().map_or(Bound::Unbounded, Bound::Excluded))
     }
 
     fn value<N: TreeNode<Keys = Self>, M: Medium>(

@@ -25,6 +25,7 @@ mod open;
 mod persistent;
 mod range;
 mod split;
+mod transaction;
 
 use super::directory::WordDirectory;
 use super::{PTree, TreeNode, TreeState};

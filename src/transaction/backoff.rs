@@ -1,0 +1,41 @@
+//! Pauses between the tries of a transaction.
+
+use crate::sync::{sleep, spin_loop, thread_number, yield_now};
+use std::time::Duration;
+
+/// Pauses that grow, and differ from thread to thread.
+pub(super) struct Backoff {
+    tries: u32,
+    random: u64,
+}
+
+impl Backoff {
+    /// Up to so many tries, a thread only spins; up to so many, it yields; after them, it sleeps.
+    const SPINS: u32 = 6;
+    const YIELDS: u32 = 24;
+    const NAP: Duration = Duration::from_micros(50);
+
+    pub(super) fn new() -> Self {
+        Self { tries: 0, random: thread_number() | 1 }
+    }
+
+    /// How often it has waited.
+    pub(super) fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// Waits for a while, longer each time.
+    pub(super) fn wait(&mut self) {
+        self.tries += 1;
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        if self.tries > Self::YIELDS {
+            sleep(Self::NAP * (1 + self.random as u32 % self.tries.min(20)));
+        } else if self.tries > Self::SPINS || cfg!(loom) {
+            yield_now();
+        } else {
+            (0..self.random % (16 << self.tries)).for_each(|_| spin_loop());
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The commit of a transaction.
+
+use super::backoff::Backoff;
+use super::{End, Transaction};
+use crate::delay::{Validation, is_left_out};
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::{Fault, Result};
+use crate::medium::{Medium, Step};
+use crate::node::shadow::Version;
+use crate::pool::lists::Room;
+use crate::sync::{Ordering, fence};
+use crate::tree::AnyPart;
+use std::cell::Cell;
+
+/// After so many lost rounds, the leaves that were read are locked, too.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 12 };
+
+impl<'t, M: Medium> Transaction<'t, M> {
+    /// Makes all writes at once, if everything that was read is still as it was read.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Conflict`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`],
+    /// [`ErrorKind::Corrupt`]. In all cases nothing has changed.
+    ///
+    /// # Complexity
+    ///
+    /// Without writes, nothing. With a single write, that of the plain change. With more, whatever their number: three
+    /// fences, one more if there are records, and one more beyond 24 words; a word takes a third of a line in the list
+    /// and its own line. A new entry has two words, another value or a removal one. Leaves without room are split first, as
+    /// for plain inserts.
+    ///
+    /// The leaves that are written to are locked from before the first fence until after the last one.
+    ///
+    /// # Crash consistency
+    ///
+    /// Durable when it returns. In flight at a crash: all writes, or none.
+    pub fn commit(mut self) -> Result<()> {
+        let committed = self.commit_all();
+        self.pool.named(committed)
+    }
+
+    fn commit_all(&mut self) -> Result<(), Fault> {
+        self.goes_on()?;
+        let writes = self.writes();
+        if writes == 0 {
+            // X1: the reads were true at the moment of the last one.
+            return Ok(());
+        }
+        self.pool.writable()?;
+        self.parts.sort_by_key(|part| part.part().slot());
+        if self.write_records()? {
+            // A slot that becomes durable must not point to a record that is not.
+            self.pool.medium.fence(Step::RecordWrite);
+        }
+        if writes == 1 { self.change() } else { self.change_together(Backoff::new()) }
+    }
+
+    fn write_records(&mut self) -> Result<bool, Fault> {
+        let mut any = false;
+        for part in &mut self.parts {
+            any |= part.part_mut().write_records()?;
+        }
+        Ok(any)
+    }
+
+    /// Reads again what was read in leaves that have changed since, until nothing has. Fails if something else is found.
+    pub(super) fn refresh(&mut self) -> Result<(), Fault> {
+        loop {
+            let mut any = false;
+            for part in &mut self.parts {
+                match part.part_mut().refresh() {
+                    Ok(found) => any |= found,
+                    Err(fault) => {
+                        // From here on, what was read may not fit together.
+                        self.end = Some(End::of(&fault));
+                        return Err(fault);
+                    }
+                }
+            }
+            if !any {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_valid(parts: &[AnyPart<'_>], held: &[(u64, Version)]) -> bool {
+        let is_fenced = Cell::new(false);
+        let others = || {
+            if !is_fenced.replace(true) {
+                // X2: between locking and the look at what others may have locked.
+                fence(Ordering::SeqCst);
+            }
+        };
+        parts.iter().all(|part| part.part().is_valid(held, &others)) || is_left_out(Validation::Reads)
+    }
+
+    /// The only write.
+    fn change(&mut self) -> Result<(), Fault> {
+        let number = self.parts.iter().position(|part| part.part().writes() > 0).expect("there is a write");
+        let mut backoff = Backoff::new();
+        for _ in 0..PATIENCE {
+            let parts = &self.parts[..];
+            if let Some(old) = parts[number].part().change(&|leaf| Self::is_valid(parts, &[leaf]))? {
+                self.parts[number].part_mut().changed(old);
+                return Ok(());
+            }
+            backoff.wait();
+            self.refresh()?;
+        }
+        self.change_together(backoff)
+    }
+
+    fn change_together(&mut self, mut backoff: Backoff) -> Result<(), Fault> {
+        let mut room = loop {
+            match self.lock(backoff.tries() >= PATIENCE) {
+                Ok(Some(room)) => break room,
+                Ok(None) => self.unlock(false),
+                Err(fault) => {
+                    self.unlock(false);
+                    return Err(fault);
+                }
+            }
+            self.parts.iter_mut().try_for_each(|part| part.part_mut().wait())?;
+            backoff.wait();
+            self.refresh()?;
+        };
+        for part in &mut self.parts {
+            part.part_mut().defer(&mut room.words);
+        }
+        room.commit();
+        self.unlock(true);
+        Ok(())
+    }
+
+    /// Locks all leaves that are to be written to, validates what was read, and finds room for the words that change. `None` if
+    /// a leaf is not to be had, or if one has changed: then, as after an error, nothing may stay locked.
+    ///
+    /// If `reads`, the leaves that were read are locked, too. Then it does not matter whether others write to them all the
+    /// time, as long as they write other keys.
+    fn lock(&mut self, reads: bool) -> Result<Option<Room<'t, M>>, Fault> {
+        let mut may_wait = true;
+        for part in self.parts.iter_mut().filter(|part| part.part().writes() > 0) {
+            if !part.part_mut().lock(may_wait)? {
+                return Ok(None);
+            }
+            may_wait = false;
+        }
+        let mut held = Vec::new();
+        if self.reads() > 0 {
+            self.parts.iter().for_each(|part| part.part().held(&mut held));
+            held.sort_unstable_by_key(|&(at, _)| at);
+        }
+        let mut is_valid = Self::is_valid(&self.parts, &held);
+        if !is_valid && reads {
+            is_valid = true;
+            for part in &mut self.parts {
+                is_valid = is_valid && part.part_mut().guard()?;
+            }
+            for part in &self.parts {
+                is_valid = is_valid && part.part().is_same()?;
+            }
+        }
+        if !is_valid {
+            return Ok(None);
+        }
+        let words = self.parts.iter().map(|part| part.part().words()).sum();
+        self.pool.room_for(words).map(Some)
+    }
+
+    /// Unlocks all leaves, and only then does what may wait for one.
+    fn unlock(&mut self, done: bool) {
+        self.parts.iter_mut().for_each(|part| part.part_mut().unlock(done));
+        self.parts.iter_mut().for_each(|part| part.part_mut().tidy());
+    }
+}

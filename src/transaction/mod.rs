@@ -1,0 +1,301 @@
+//! Transactions: reads that belong to one moment, and writes over any trees of a pool that happen together or not at all.
+//!
+//! The steps of a commit and the invariants X1 to X4 are in `docs/design.md`, section 6.
+
+mod backoff;
+mod batch;
+mod commit;
+mod scan;
+mod table;
+
+pub use batch::WriteBatch;
+pub use scan::Scan;
+pub use table::Table;
+
+use crate::codec::{Key, MapForm, Value};
+use crate::error::{Broken, Error, ErrorKind, Fault, Result};
+use crate::medium::{Mapped, Medium};
+use crate::pool::{Pool, PoolState};
+use crate::stored::{Encoded, KEY_MAX};
+use crate::tree::{AnyPart, MapKeys, PartOf, TreePart, check_len};
+use backoff::Backoff;
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use table::{KeyOf, TreeKeysOf, ValueOf};
+
+/// Reads that belong to one moment, and writes that happen together or not at all, over any trees and maps of a pool.
+///
+/// [`Pool::transaction`] runs one and repeats it if need be; [`Pool::begin`] begins one by hand. Reads take no locks and
+/// block nobody. Writes are buffered: other threads see nothing of them before [`commit`](Self::commit), which then makes
+/// all of them at once. Dropping a transaction gives it up.
+///
+/// A transaction is isolated from all others, and from single changes, as if it ran alone (it is *serializable*). If
+/// something that it has read was changed by another thread, it fails with [`ErrorKind::Conflict`]: at the latest when it
+/// commits, but at once if it reads anything more. So code between two reads never sees values that do not fit together.
+/// Whoever changes keys that it has not read, or trees that it does not use, is no obstacle.
+///
+/// Trees and maps with the default leaves ([`Table`]) take part. They must be open before the transaction begins.
+///
+/// # Crash consistency
+///
+/// Durable when `commit` returns, in the sense of [`Pool::durability`]. In flight at a crash: all writes, or none.
+///
+/// # Complexity
+///
+/// A read costs what a `get` does, and a look at one word in memory for each leaf that was read before: many thousands of
+/// reads in one transaction take time in proportion to the square of their number. For `commit` see there. Writes, and what
+/// was read, are kept in memory.
+///
+/// While a transaction lasts, records that are replaced or removed in trees that it has read keep their space, as for an
+/// [iterator](crate::Map::range).
+///
+/// # Source
+///
+/// Silo (Tu et al., SOSP 2013): locks in a fixed order, then validation by versions. NV-Store's transactions keep
+/// versions of each value instead.
+///
+/// # Examples
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use bristlecone::{Map, Pool};
+///
+/// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("bank.pool"))?;
+/// let accounts: Map<String, u64> = pool.map("accounts")?;
+/// let log: Map<u64, String> = pool.map("log")?;
+/// accounts.insert("ada", 100)?;
+/// accounts.insert("bob", 0)?;
+///
+/// pool.transaction(|tx| {
+///     let (ada, bob) = (tx.get(&accounts, "ada")?.unwrap_or(0), tx.get(&accounts, "bob")?.unwrap_or(0));
+///     let next = tx.range(&log, ..)?.next_back().transpose()?.map_or(0, |(last, _)| last + 1);
+///     tx.insert(&accounts, "ada", ada - 30)?;
+///     tx.insert(&accounts, "bob", bob + 30)?;
+///     tx.insert(&log, next, "30 from ada to bob")
+/// })?;
+/// assert_eq!(accounts.multi_get(&["ada", "bob"])?, [Some(70), Some(30)]);
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+pub struct Transaction<'t, M: Medium = Mapped> {
+    pool: &'t PoolState<M>,
+    parts: Vec<AnyPart<'t>>,
+    /// Why there is no use in going on.
+    end: Option<End>,
+}
+
+/// Why there is no use in going on.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// Something that was read has changed.
+    Conflict,
+    /// Something that was read could not be read again.
+    Broken(Broken),
+}
+
+impl End {
+    fn of(fault: &Fault) -> Self {
+        match *fault.kind() {
+            ErrorKind::Corrupt { at, invariant } => Self::Broken(Broken::new(at, invariant)),
+            _ => Self::Conflict,
+        }
+    }
+}
+
+impl<M: Medium> fmt::Debug for Transaction<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (reads, writes) = (self.reads(), self.writes());
+        f.debug_struct("Transaction").field("reads", &reads).field("writes", &writes).finish_non_exhaustive()
+    }
+}
+
+impl<M: Medium> Pool<M> {
+    /// Begins a [transaction](Transaction). It does nothing unless it is [committed](Transaction::commit).
+    ///
+    /// # Complexity
+    ///
+    /// Nothing: a transaction that is given up has cost its reads.
+    pub fn begin(&self) -> Transaction<'_, M> {
+        Transaction { pool: &self.state, parts: Vec::new(), end: None }
+    }
+
+    /// Runs `body` in a [transaction](Transaction) and commits it. If there is a [conflict](ErrorKind::Conflict), repeats
+    /// that, as often as necessary, with pauses that grow.
+    ///
+    /// `body` may run several times, so it should do nothing but compute, and read and write through the transaction. What
+    /// it reads always fits together.
+    ///
+    /// # Errors
+    ///
+    /// What `body` returns; then nothing was done. Those of [`Transaction::commit`], except for conflicts.
+    ///
+    /// # Panics
+    ///
+    /// If `body` does; then nothing was done.
+    pub fn transaction<'t, R, E: From<Error>>(
+        &'t self,
+        mut body: impl FnMut(&mut Transaction<'t, M>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut backoff = Backoff::new();
+        loop {
+            let mut transaction = self.begin();
+            let result = body(&mut transaction);
+            // An error that follows from a conflict means nothing, whatever `body` has made of it.
+            if !matches!(transaction.end, Some(End::Conflict)) {
+                let result = result?;
+                match transaction.commit() {
+                    Ok(()) => return Ok(result),
+                    Err(Error { kind: ErrorKind::Conflict, .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            backoff.wait();
+        }
+    }
+}
+
+impl<'t, M: Medium> Transaction<'t, M> {
+    /// The value of a key: the one that this transaction has written, or else the one that it would see if it ran alone.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Conflict`]: something that was read has changed since. [`ErrorKind::Corrupt`],
+    /// [`ErrorKind::OtherPool`].
+    pub fn get<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
+        let key = T::Key::encode(key);
+        let value = self.read(table, |part| part.get(<T::Key as Key>::Form::encoded(&key)));
+        self.pool.named(value.map(|value| value.map(T::Value::decode)))
+    }
+
+    /// Whether a key is there. As [`get`](Self::get).
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn contains_key<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<bool> {
+        let key = T::Key::encode(key);
+        let value = self.read(table, |part| part.get(<T::Key as Key>::Form::encoded(&key)));
+        Ok(self.pool.named(value)?.is_some())
+    }
+
+    /// Sets the value of a key, when the transaction is committed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::KindMismatch`], [`ErrorKind::OtherPool`].
+    pub fn insert<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: ValueOf<'_, T, M>) -> Result<()> {
+        self.put(table, key, Some(T::Value::encode(value)))
+    }
+
+    /// Removes a key, if it is there when the transaction is committed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::OtherPool`].
+    pub fn remove<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<()> {
+        self.put(table, key, None)
+    }
+
+    /// The entries of a range, with the writes of this transaction, in ascending order; from the other end, in descending
+    /// order. No other thread adds an entry to what was read of the range without a conflict.
+    ///
+    /// Leaves are read as the iterator comes to them.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    ///
+    /// # Panics
+    ///
+    /// As [`Map::range`](crate::Map::range).
+    #[track_caller]
+    pub fn range<'k, T: Table<M>>(
+        &mut self,
+        table: &'t T,
+        range: impl RangeBounds<KeyOf<'k, T, M>>,
+    ) -> Result<Scan<'_, 't, T, M>> {
+        let encode = |bound: Bound<&KeyOf<'k, T, M>>| bound.map(|&key| T::Key::encode(key));
+        let range =
+            <T::Key as Key>::Form::range(table.tree(), (encode(range.start_bound()), encode(range.end_bound())));
+        let part = self.part_number(table)?;
+        Ok(Scan::new(self, part, range.into_unread()))
+    }
+
+    fn goes_on(&self) -> Result<(), Fault> {
+        match self.end {
+            None => Ok(()),
+            Some(End::Conflict) => Err(ErrorKind::Conflict.into()),
+            Some(End::Broken(broken)) => Err(broken.into()),
+        }
+    }
+
+    /// How many reads this transaction has to compare when it is committed.
+    fn reads(&self) -> usize {
+        self.parts.iter().map(|part| part.part().reads()).sum()
+    }
+
+    /// How many keys this transaction writes.
+    fn writes(&self) -> usize {
+        self.parts.iter().map(|part| part.part().writes()).sum()
+    }
+
+    /// The number of the part that a table's tree has, which is new if there was none.
+    fn part_number<T: Table<M>>(&mut self, table: &'t T) -> Result<usize> {
+        let tree = table.tree();
+        let address = std::ptr::from_ref(tree).cast();
+        if let Some(number) = self.parts.iter().position(|part| part.part().is_of(address)) {
+            return Ok(number);
+        }
+        if !std::ptr::eq(&*tree.pool, self.pool) {
+            return Err(self.pool.error(ErrorKind::OtherPool { tree: tree.name.clone() }.into()));
+        }
+        self.parts.push(TreeKeysOf::<T, M>::any_part(Box::new(TreePart::new(tree, T::Value::KIND))));
+        Ok(self.parts.len() - 1)
+    }
+
+    /// Reads in a part, and then makes sure that all that was read belongs to one moment (X1).
+    fn read<T: Table<M>, R>(
+        &mut self,
+        table: &'t T,
+        read: impl FnOnce(&mut (dyn PartOf<TreeKeysOf<T, M>> + 't)) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        let number = self.part_number(table).map_err(|error| Fault::from(error.kind))?;
+        self.read_in(number, read)
+    }
+
+    fn read_in<K: MapKeys, R>(
+        &mut self,
+        number: usize,
+        read: impl FnOnce(&mut (dyn PartOf<K> + 't)) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        self.goes_on()?;
+        let part = K::part(&mut self.parts[number]).expect("a tree has one kind of keys");
+        let before = part.reads();
+        let result = read(part)?;
+        // A single read is true at the moment of its own.
+        if part.reads() > before && self.reads() > 1 {
+            self.refresh()?;
+        }
+        Ok(result)
+    }
+
+    fn put<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: Option<Encoded<'_>>) -> Result<()> {
+        let number = self.part_number(table)?;
+        let key = T::Key::encode(key);
+        let key = <T::Key as Key>::Form::encoded(&key);
+        let len = TreeKeysOf::<T, M>::len(key);
+        if let Some(value) = value {
+            let checked = if len > KEY_MAX {
+                Err(ErrorKind::KeyTooLong { len: len as u64, limit: KEY_MAX as u64 }.into())
+            } else {
+                check_len(value.bytes())
+            };
+            self.pool.named(checked)?;
+        } else if len > KEY_MAX {
+            // It is not there.
+            return Ok(());
+        }
+        let part = TreeKeysOf::<T, M>::part(&mut self.parts[number]).expect("a tree has one kind of keys");
+        part.put(key, value);
+        Ok(())
+    }
+}

@@ -1,0 +1,453 @@
+//! The part that one tree has in a transaction: what was read in it, and what is to be written to it.
+
+use crate::error::{ErrorKind, Fault};
+use crate::kind::Kind;
+use crate::medium::Medium;
+use crate::node::shadow::Version;
+use crate::node::{ByteStrings, Defer, Entry, Keys, Words};
+use crate::pool::lists::Word;
+use crate::pool::records::Reading;
+use crate::stored::{Encoded, Stored};
+use crate::tree::search::Seen;
+use crate::tree::together::{Together, Write};
+use crate::tree::values::Written;
+use crate::tree::{Change, MapKeys, TreeKeys, TreeNode, TreeState};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+/// An entry of a table as a transaction sees it.
+pub(crate) type Item<K> = (<K as TreeKeys>::Owned, Stored);
+
+/// What a transaction needs of each of its trees.
+pub trait Part {
+    /// The tree's number in its pool. Leaves are locked in the order of these.
+    fn slot(&self) -> u16;
+
+    /// Whether this is the part of the tree at this address.
+    fn is_of(&self, tree: *const ()) -> bool;
+
+    /// How many times something was read.
+    fn reads(&self) -> usize;
+
+    /// How many keys are to be written.
+    fn writes(&self) -> usize;
+
+    /// Reads again what was read in leaves that have changed since. Returns true if there were any.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorKind::Conflict) if something else was found.
+    fn refresh(&mut self) -> Result<bool, Fault>;
+
+    /// Whether no leaf that was read has changed, or is locked by another thread. `held` are the leaves that this thread has
+    /// locked, by offset, with the versions that they had before. Calls `others` before it looks at a leaf that is not held.
+    fn is_valid(&self, held: &[(u64, Version)], others: &dyn Fn()) -> bool;
+
+    /// Locks all leaves that were read, too. Returns false if it does not get one.
+    fn guard(&mut self) -> Result<bool, Fault>;
+
+    /// Whether what was read is as it was, where all leaves that were read are locked.
+    fn is_same(&self) -> Result<bool, Fault>;
+
+    /// Writes the records of all new values. Flushed, but not fenced. Returns true if there are any.
+    fn write_records(&mut self) -> Result<bool, Fault>;
+
+    /// Makes the only change of a transaction if `is_valid`, given the leaf that is locked for it. Returns the word that
+    /// the key had; `None` if the change was not made. Durable when it returns.
+    fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Option<u64>>, Fault>;
+
+    /// Follows up on this change.
+    fn changed(&mut self, old: Option<u64>);
+
+    /// Locks all leaves of the changes. See [`Together::lock`]. Returns false if it does not get one.
+    fn lock(&mut self, may_wait: bool) -> Result<bool, Fault>;
+
+    /// How many words will change at most. Known once the leaves are locked.
+    fn words(&self) -> usize;
+
+    /// The leaves that are locked.
+    fn held(&self, held: &mut Vec<(u64, Version)>);
+
+    /// Passes all words that change.
+    fn defer(&mut self, words: &mut Vec<Word>);
+
+    /// Unlocks all leaves; `done` says whether the changes are durable.
+    fn unlock(&mut self, done: bool);
+
+    /// Follows up when no leaf is locked any more.
+    fn tidy(&mut self);
+
+    /// Waits for the leaf that was not to be had.
+    fn wait(&mut self) -> Result<(), Fault>;
+}
+
+/// The same, for trees with such keys.
+pub trait PartOf<K: MapKeys>: Part {
+    /// The value of a key.
+    fn get(&mut self, key: &K::Key) -> Result<Option<Stored>, Fault>;
+
+    /// Sets the value of a key, or removes it.
+    fn put(&mut self, key: &K::Key, value: Option<Encoded<'_>>);
+
+    /// Reads the first or the last part of an interval, and adds its entries to `items`, in ascending order. Returns what is
+    /// left of the interval.
+    fn read(
+        &mut self,
+        unread: K::Unread,
+        from_left: bool,
+        items: &mut Vec<Item<K>>,
+    ) -> Result<Option<K::Unread>, Fault>;
+}
+
+/// The part of a tree of either form of keys.
+pub enum AnyPart<'t> {
+    Words(Box<dyn PartOf<Words> + 't>),
+    Bytes(Box<dyn PartOf<ByteStrings> + 't>),
+}
+
+impl<'t> AnyPart<'t> {
+    pub(crate) fn part(&self) -> &(dyn Part + 't) {
+        match self {
+            Self::Words(part) => &**part,
+            Self::Bytes(part) => &**part,
+        }
+    }
+
+    pub(crate) fn part_mut(&mut self) -> &mut (dyn Part + 't) {
+        match self {
+            Self::Words(part) => &mut **part,
+            Self::Bytes(part) => &mut **part,
+        }
+    }
+}
+
+/// A value that is to be written.
+struct Pending {
+    value: New,
+    /// The word for its slot, once its record is written.
+    word: Option<u64>,
+}
+
+enum New {
+    Nothing,
+    Word(u64),
+    Bytes(Box<[u8]>),
+}
+
+impl Pending {
+    fn new(value: Option<Encoded<'_>>) -> Self {
+        let value = match value {
+            None => New::Nothing,
+            Some(Encoded::Word(word)) => New::Word(word),
+            Some(Encoded::Bytes(bytes)) => New::Bytes(bytes.into()),
+        };
+        Self { value, word: None }
+    }
+
+    fn encoded(&self) -> Option<Encoded<'_>> {
+        match &self.value {
+            New::Nothing => None,
+            New::Word(word) => Some(Encoded::Word(*word)),
+            New::Bytes(bytes) => Some(Encoded::Bytes(bytes)),
+        }
+    }
+
+    fn stored(&self) -> Option<Stored> {
+        match &self.value {
+            New::Nothing => None,
+            New::Word(word) => Some(Stored::Word(*word)),
+            New::Bytes(bytes) => Some(Stored::Bytes(bytes.to_vec())),
+        }
+    }
+}
+
+/// Something that was read.
+enum Read<K: TreeKeys> {
+    /// The word of a key.
+    Key { key: K::Owned, word: Option<u64>, seen: Seen },
+    /// The entries of an interval, and the leaves that it lies in.
+    Interval { interval: K::Unread, entries: Vec<Entry>, seen: Vec<Seen> },
+}
+
+/// Whether the same entries were found. A reference is that of one record as long as the reading lasts, but its head may
+/// depend on the leaf.
+fn same_entries<K: Keys>(one: &[Entry], other: &[Entry]) -> bool {
+    let same = |((key, word), (other_key, other_word)): (&Entry, &Entry)| {
+        word == other_word && (K::HAS_RECORDS || key == other_key)
+    };
+    one.len() == other.len() && one.iter().zip(other).all(same)
+}
+
+/// The part of one tree.
+pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
+    tree: &'t TreeState<N, M>,
+    /// The kind of the values.
+    kind: Kind,
+    /// Keeps records from being used again. It begins before the first read of a tree with records.
+    reading: Option<Reading<'t, M>>,
+    reads: Vec<Read<N::Keys>>,
+    writes: BTreeMap<<N::Keys as TreeKeys>::Owned, Pending>,
+    /// The records of new values. They are given back unless the changes are made.
+    written: Vec<Written<'t, N, M>>,
+    together: Together<'t, N, M>,
+    /// The number of the write whose leaf was not to be had.
+    busy: Option<usize>,
+}
+
+impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
+    pub(crate) fn new(tree: &'t TreeState<N, M>, kind: Kind) -> Self {
+        Self {
+            tree,
+            kind,
+            reading: None,
+            reads: Vec::new(),
+            writes: BTreeMap::new(),
+            written: Vec::new(),
+            together: Together::new(tree),
+            busy: None,
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.reading.is_none() {
+            self.reading = self.tree.reading().map(Reading::staying);
+        }
+    }
+
+    fn stored(&self, word: u64) -> Result<Stored, Fault> {
+        N::Keys::stored_value(word, self.reading.as_ref(), self.kind)
+    }
+}
+
+/// The writes as trees take them.
+fn list<'w, N: TreeNode<Keys: MapKeys>>(
+    writes: &'w BTreeMap<<N::Keys as TreeKeys>::Owned, Pending>,
+) -> Vec<Write<'w, N>> {
+    writes.iter().map(|(key, pending)| (N::Keys::as_ref(key.borrow()), pending.word)).collect()
+}
+
+impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M> {
+    fn slot(&self) -> u16 {
+        self.tree.slot()
+    }
+
+    fn is_of(&self, tree: *const ()) -> bool {
+        std::ptr::from_ref(self.tree).cast() == tree
+    }
+
+    fn reads(&self) -> usize {
+        self.reads.len()
+    }
+
+    fn writes(&self) -> usize {
+        self.writes.len()
+    }
+
+    fn refresh(&mut self) -> Result<bool, Fault> {
+        let tree = self.tree;
+        let mut any = false;
+        for read in &mut self.reads {
+            match read {
+                Read::Key { key, word, seen } => {
+                    if tree.still(*seen) {
+                        continue;
+                    }
+                    let (now, seen_now) = tree.get_seen(N::Keys::as_ref((*key).borrow()))?;
+                    if now != *word {
+                        return Err(ErrorKind::Conflict.into());
+                    }
+                    *seen = seen_now;
+                }
+                Read::Interval { interval, entries, seen } => {
+                    if seen.iter().all(|&seen| tree.still(seen)) {
+                        continue;
+                    }
+                    let (mut now, mut piece, mut unread) = (Vec::new(), Vec::new(), Some(interval.clone()));
+                    let mut leaves = Vec::new();
+                    while let Some(rest) = unread {
+                        let (rest, seen_now) = tree.read_seen(rest, true, &mut piece)?;
+                        now.append(&mut piece);
+                        leaves.push(seen_now);
+                        unread = rest;
+                    }
+                    *seen = leaves;
+                    if !same_entries::<N::Keys>(entries, &now) {
+                        return Err(ErrorKind::Conflict.into());
+                    }
+                }
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn is_valid(&self, held: &[(u64, Version)], others: &dyn Fn()) -> bool {
+        let is_mine = |seen: Seen| {
+            let i = held.binary_search_by_key(&seen.at, |&(at, _)| at);
+            i.is_ok_and(|i| held[i].1 == seen.version)
+        };
+        let is_valid = |&seen: &Seen| {
+            is_mine(seen) || {
+                others();
+                self.tree.still(seen)
+            }
+        };
+        self.reads.iter().all(|read| match read {
+            Read::Key { seen, .. } => is_valid(seen),
+            Read::Interval { seen, .. } => seen.iter().all(is_valid),
+        })
+    }
+
+    fn write_records(&mut self) -> Result<bool, Fault> {
+        for (key, pending) in &mut self.writes {
+            if let Some(value) = pending.encoded() {
+                let (word, written) = N::Keys::write(self.tree, N::Keys::as_ref(key.borrow()), value)?;
+                pending.word = Some(word);
+                if written.is_record() {
+                    self.written.push(written);
+                }
+            }
+        }
+        Ok(!self.written.is_empty())
+    }
+
+    fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Option<u64>>, Fault> {
+        let (key, &Pending { word, .. }) = self.writes.first_key_value().expect("there is a write");
+        let mut is_made = false;
+        let mut change = || {
+            self.tree.change_in(N::Keys::as_ref(key.borrow()), |leaf, _| {
+                is_made = is_valid((leaf.at, leaf.was()));
+                if is_made { word.map_or(Change::Remove, Change::Put) } else { Change::Keep }
+            })
+        };
+        let old = change().or_else(|fault| self.tree.with_space(fault, change))?;
+        Ok(is_made.then_some(old))
+    }
+
+    fn changed(&mut self, old: Option<u64>) {
+        self.written.drain(..).for_each(Written::keep);
+        self.tree.retire_old(old);
+    }
+
+    fn guard(&mut self) -> Result<bool, Fault> {
+        let leaves = self.reads.iter().flat_map(|read| match read {
+            Read::Key { seen, .. } => std::slice::from_ref(seen),
+            Read::Interval { seen, .. } => seen,
+        });
+        for seen in leaves {
+            if !self.together.guard(seen.at)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_same(&self) -> Result<bool, Fault> {
+        for read in &self.reads {
+            let is_same = match read {
+                Read::Key { key, word, .. } => self.together.get(N::Keys::as_ref(key.borrow())) == Some(*word),
+                Read::Interval { interval, entries, .. } => {
+                    let now = self.together.entries(interval.clone())?;
+                    now.is_some_and(|now| same_entries::<N::Keys>(entries, &now))
+                }
+            };
+            if !is_same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn lock(&mut self, may_wait: bool) -> Result<bool, Fault> {
+        let Self { together, writes, .. } = self;
+        let writes = list::<N>(writes);
+        together.prepare(writes.len());
+        self.busy = together.lock(&writes, may_wait)?.err();
+        Ok(self.busy.is_none())
+    }
+
+    fn words(&self) -> usize {
+        // A new entry has two.
+        self.writes.len() + self.together.new_entries()
+    }
+
+    fn held(&self, held: &mut Vec<(u64, Version)>) {
+        held.extend(self.together.held());
+    }
+
+    fn defer(&mut self, changes: &mut Vec<Word>) {
+        let Self { together, writes, .. } = self;
+        together.defer(&list::<N>(writes), |at, word| changes.push((at, word)));
+    }
+
+    fn unlock(&mut self, done: bool) {
+        if done {
+            self.together.unlock();
+            self.written.drain(..).for_each(Written::keep);
+        } else {
+            self.together.let_go();
+        }
+    }
+
+    fn tidy(&mut self) {
+        let Self { together, writes, .. } = self;
+        together.tidy(&list::<N>(writes));
+    }
+
+    fn wait(&mut self) -> Result<(), Fault> {
+        let Some(busy) = self.busy.take() else { return Ok(()) };
+        let key = self.writes.keys().nth(busy).expect("the number of a write");
+        self.together.wait_for(N::Keys::as_ref(key.borrow()))
+    }
+}
+
+impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePart<'_, N, M> {
+    fn get(&mut self, key: &<N::Keys as MapKeys>::Key) -> Result<Option<Stored>, Fault> {
+        if let Some(pending) = self.writes.get(key) {
+            return Ok(pending.stored());
+        }
+        self.begin();
+        let (word, seen) = self.tree.get_seen(N::Keys::as_ref(key))?;
+        self.reads.push(Read::Key { key: key.to_owned(), word, seen });
+        word.map(|word| self.stored(word)).transpose()
+    }
+
+    fn put(&mut self, key: &<N::Keys as MapKeys>::Key, value: Option<Encoded<'_>>) {
+        // The commit comes soon, and memory may respond meanwhile.
+        if self.writes.len() < 2 {
+            self.tree.prefetch(N::Keys::as_ref(key));
+        }
+        self.writes.insert(key.to_owned(), Pending::new(value));
+    }
+
+    fn read(
+        &mut self,
+        unread: <N::Keys as TreeKeys>::Unread,
+        from_left: bool,
+        items: &mut Vec<Item<N::Keys>>,
+    ) -> Result<Option<<N::Keys as TreeKeys>::Unread>, Fault> {
+        self.begin();
+        let mut entries = Vec::new();
+        let (rest, seen) = self.tree.read_seen(unread.clone(), from_left, &mut entries)?;
+        let interval = N::Keys::without(&unread, rest.as_ref(), from_left);
+        let reading = self.reading.as_ref();
+        let mut writes = self.writes.range::<<N::Keys as MapKeys>::Key, _>(N::Keys::bounds(&interval)).peekable();
+        let item = |(key, pending): (&<N::Keys as TreeKeys>::Owned, &Pending)| {
+            let key: &<N::Keys as MapKeys>::Key = key.borrow();
+            Some((key.to_owned(), pending.stored()?))
+        };
+        for &entry in &entries {
+            let key = N::Keys::with_key(entry, reading, ToOwned::to_owned)?;
+            while let Some(before) = writes.next_if(|&(written, _)| *written < key) {
+                items.extend(item(before));
+            }
+            match writes.next_if(|&(written, _)| *written == key) {
+                Some(instead) => items.extend(item(instead)),
+                None => items.push((key, N::Keys::stored_value(entry.1, reading, self.kind)?)),
+            }
+        }
+        items.extend(writes.filter_map(item));
+        self.reads.push(Read::Interval { interval, entries, seen: vec![seen] });
+        Ok(rest)
+    }
+}

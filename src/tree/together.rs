@@ -1,0 +1,279 @@
+//! The part that one tree has in several changes at once: their leaves are locked and get room, then it is known which words
+//! change, and at last the leaves are unlocked.
+
+use super::directory::Directory;
+use super::keys::{NoLess, TreeKeys};
+use super::range::{Edges, Unread, no_less};
+use super::write::Gather;
+use super::{TreeNode, TreeState};
+use crate::chain::Locked;
+use crate::delay::delay;
+use crate::error::{Broken, Fault};
+use crate::index::GROUP;
+use crate::medium::Medium;
+use crate::node::shadow::Version;
+use crate::node::{Defer, Entry, RefOf, Side, Space};
+
+/// How many leaves a thread that must not wait follows the chain when the index lags.
+const FAR: usize = 64;
+
+/// A leaf that the index found.
+type Hint<'t, N, M> = <<N as TreeNode>::Directory<M> as Directory<N>>::Hint<'t>;
+
+/// A change of the entry of a key: its new value, or none.
+pub(crate) type Write<'k, N> = (RefOf<'k, N>, Option<u64>);
+
+/// Leaves of a tree that are locked for changes.
+pub(crate) struct Together<'t, N: TreeNode, M: Medium> {
+    tree: &'t TreeState<N, M>,
+    /// From left to right.
+    held: Vec<Locked<'t, N>>,
+    /// Leaves that were read and are not to be changed.
+    guards: Vec<Locked<'t, N>>,
+    /// For each change, in their order, which of these leaves is the one of its key.
+    leaf_of: Vec<usize>,
+    /// The names and offsets of the leaves that splits made, and the leaf to the left of each. They are posted to the index
+    /// once no leaf is locked.
+    to_post: Vec<(u64, u64, u64)>,
+    /// What the slots held that change.
+    old: Vec<u64>,
+    /// The numbers of changes that left a sparse leaf.
+    sparse: Vec<usize>,
+    /// How many changes are new entries; known once all leaves are locked.
+    new: usize,
+    added: u64,
+    removed: u64,
+}
+
+impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
+    pub(crate) fn new(tree: &'t TreeState<N, M>) -> Self {
+        let (leaf_of, to_post, old, sparse) = Default::default();
+        Self { tree, held: Vec::new(), guards: Vec::new(), leaf_of, to_post, old, sparse, new: 0, added: 0, removed: 0 }
+    }
+
+    /// Locks a leaf that was only read, without waiting for it. Returns false if it is not to be had.
+    pub(crate) fn guard(&mut self, at: u64) -> Result<bool, Broken> {
+        if self.locked().all(|leaf| leaf.at != at) {
+            let Some(leaf) = self.tree.leaves.try_lock(at)? else { return Ok(false) };
+            self.guards.push(leaf);
+        }
+        Ok(true)
+    }
+
+    fn locked(&self) -> impl Iterator<Item = &Locked<'t, N>> {
+        self.guards.iter().chain(&self.held)
+    }
+
+    /// The locked leaf that owns a key.
+    fn owner(&self, key: RefOf<'_, N>) -> Option<&Locked<'t, N>> {
+        self.locked().find(|leaf| self.owns(leaf, key).unwrap_or(false))
+    }
+
+    /// The word of a key, whose leaf is locked; `None` if it is not.
+    pub(crate) fn get(&self, key: RefOf<'_, N>) -> Option<Option<u64>> {
+        let leaves = &self.tree.leaves;
+        let leaf = self.owner(key)?;
+        Some(leaves.search(leaf, key).ok().map(|place| leaves.value(leaf, place)))
+    }
+
+    /// The entries of an interval, whose leaves are locked; `None` if one of them is not.
+    pub(crate) fn entries(&self, interval: Unread<N>) -> Result<Option<Vec<Entry>>, Broken> {
+        let leaves = &self.tree.leaves;
+        let (mut all, mut entries, mut unread) = (Vec::new(), Vec::new(), Some(interval));
+        while let Some(rest) = unread {
+            let Some(leaf) = self.owner(N::Keys::first(&rest)) else { return Ok(None) };
+            let (view, mut edges) = (leaf.view(), Edges::<N>::default());
+            let count = leaves.entries_in(&view, N::Keys::span(&rest), &mut entries);
+            all.extend(entries.drain(..).take(count));
+            N::Keys::note_edges::<M>(leaves.access(), leaf.at, view.range, leaves.next_of(&view), &mut edges);
+            unread = N::Keys::beyond(rest, &edges).map_err(|NoLess| no_less(leaf.at))?;
+        }
+        Ok(Some(all))
+    }
+
+    /// The leaves that are held, with the versions that they had before, in the order of their offsets.
+    pub(crate) fn held(&self) -> Vec<(u64, Version)> {
+        let mut held: Vec<_> = self.held.iter().map(|leaf| (leaf.at, leaf.was())).collect();
+        held.sort_unstable_by_key(|&(at, _)| at);
+        held
+    }
+
+    /// Unlocks all leaves, under the versions that they had unless they were split.
+    pub(crate) fn let_go(&mut self) {
+        self.held.clear();
+        self.guards.clear();
+        self.leaf_of.clear();
+        self.new = 0;
+    }
+
+    /// How many changes are new entries.
+    pub(crate) fn new_entries(&self) -> usize {
+        self.new
+    }
+
+    fn owns(&self, leaf: &Locked<'t, N>, key: RefOf<'_, N>) -> Result<bool, Broken> {
+        Ok(self.tree.leaves.side(leaf.at, leaf.range(), key)? == Side::Within)
+    }
+}
+
+impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
+    /// Locks the leaves of changes, whose keys ascend, and makes room in them. Waits for the first leaf only, and only if
+    /// `may_wait`. As an error, the number of a change whose leaf it does not get: the caller must let go of everything,
+    /// and then wait for that leaf.
+    ///
+    /// # Errors
+    ///
+    /// Those of a split.
+    pub(crate) fn lock(&mut self, writes: &[Write<'_, N>], may_wait: bool) -> Result<Result<(), usize>, Fault> {
+        let leaves = &self.tree.leaves;
+        let (mut first, mut asked) = (0, 0..0);
+        let mut hints = [None; GROUP];
+        while let Some(&(key, _)) = writes.get(first) {
+            if !asked.contains(&first) {
+                // While memory responds for one leaf, the others are requested.
+                asked = first..writes.len().min(first + GROUP);
+                hints = self.hints(&writes[asked.clone()]);
+            }
+            let leaf = match self.held.pop() {
+                Some(leaf) if self.owns(&leaf, key)? => Some(leaf),
+                last => {
+                    self.held.extend(last);
+                    match hints[first - asked.start].and_then(|hint| self.tree.lock_owner_at_once(hint, key)) {
+                        Some(leaf) => Some(leaf),
+                        None if may_wait && self.held.is_empty() => Some(self.tree.lock_owner(key)?),
+                        None => self.try_lock_owner(key)?,
+                    }
+                }
+            };
+            let Some(mut leaf) = leaf else { return Ok(Err(first)) };
+            let (mut new, mut behind) = (Vec::new(), first);
+            // With so many new keys there is no room, and the others decide nothing about the first split.
+            while let Some(&(key, value)) = writes.get(behind)
+                && new.len() <= 2 * N::SLOTS
+                && (behind == first || self.owns(&leaf, key)?)
+            {
+                if let Some(value) = value
+                    && leaves.search(&leaf, key).is_err()
+                {
+                    new.push((key, value));
+                }
+                behind += 1;
+            }
+            if !leaves.has_room(&leaf, new.len()) {
+                let right = leaves.split_for(&mut leaf, &new)?;
+                self.to_post.push((leaves.name(right.at), right.at, leaf.at));
+                while behind > first && !self.owns(&leaf, writes[behind - 1].0)? {
+                    behind -= 1;
+                }
+                self.new += new.iter().take_while(|&&(key, _)| self.owns(&leaf, key).unwrap_or(false)).count();
+                self.leaf_of.resize(behind, self.held.len());
+                self.held.extend([leaf, right]);
+            } else {
+                self.new += new.len();
+                self.leaf_of.resize(behind, self.held.len());
+                self.held.push(leaf);
+            }
+            first = behind;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Asks the index for the leaves of some keys, and requests these.
+    fn hints(&self, writes: &[Write<'_, N>]) -> [Option<Hint<'t, N, M>>; GROUP] {
+        let Self { tree, .. } = *self;
+        let mut keys = [writes[0].0; GROUP];
+        keys.iter_mut().zip(writes).for_each(|(key, write)| *key = write.0);
+        let hints = tree.directory.floors_at_once(&keys[..writes.len()]);
+        for (hint, (key, _)) in hints.iter().zip(writes) {
+            hint.iter().for_each(|&hint| tree.leaves.prefetch(N::Directory::<M>::leaf(hint), *key));
+        }
+        hints
+    }
+
+    /// Locks the leaf that owns the key, without waiting for anything. It lies to the right of all that are held.
+    fn try_lock_owner(&self, key: RefOf<'_, N>) -> Result<Option<Locked<'t, N>>, Broken> {
+        let leaves = &self.tree.leaves;
+        let mut at = self.tree.start_in_hand(key);
+        for _ in 0..FAR {
+            leaves.prefetch(at, key);
+            let next = match leaves.try_lock(at)? {
+                Some(leaf) => match leaves.side(at, leaf.range(), key)? {
+                    Side::Within => return Ok(Some(leaf)),
+                    Side::Left => return Ok(None),
+                    Side::Right => leaves.next(at)?,
+                },
+                // The index does not know leaves that are held, or to the right of these.
+                None => match self.held.last() {
+                    Some(last) if self.held.iter().any(|leaf| leaf.at == at) => leaves.next(last.at)?,
+                    _ => return Ok(None),
+                },
+            };
+            let Some(next) = next else { return Ok(None) };
+            at = next;
+        }
+        Ok(None)
+    }
+
+    /// Makes the changes, for which all leaves are locked, in everything but the pool, and passes the words of the pool that
+    /// change to `put`. It does not fail, and what it needs was allocated by [`prepare`](Self::prepare).
+    pub(crate) fn defer(&mut self, writes: &[Write<'_, N>], mut put: impl FnMut(u64, u64)) {
+        let leaves = &self.tree.leaves;
+        let numbered = || writes.iter().enumerate();
+        // Removals come last: no new entry then takes the slot of one that goes, and each word changes once.
+        let removals = numbered().filter(|(_, (_, value))| value.is_none());
+        for (i, &(key, value)) in numbered().filter(|(_, (_, value))| value.is_some()).chain(removals) {
+            let leaf = &mut self.held[self.leaf_of[i]];
+            let place = leaves.search(leaf, key);
+            self.old.extend(place.ok().map(|place| leaves.value(leaf, place)));
+            leaves.defer(leaf, place, key, value, &mut put);
+            match (place, value) {
+                (Err(_), Some(_)) => self.added += 1,
+                (Ok(_), None) => {
+                    self.removed += 1;
+                    if leaves.is_sparse(leaf) {
+                        self.sparse.push(i);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Allocates what [`defer`](Self::defer) needs for so many changes.
+    pub(crate) fn prepare(&mut self, writes: usize) {
+        self.old.reserve(writes);
+        self.sparse.reserve(writes);
+    }
+
+    /// Counts the changes and unlocks the leaves.
+    pub(crate) fn unlock(&mut self) {
+        delay();
+        let (added, removed) = (std::mem::take(&mut self.added), std::mem::take(&mut self.removed));
+        let count = &self.tree.leaves.count;
+        if added > removed {
+            count.add(added - removed);
+        }
+        // An entry that comes for one that goes does not change the number.
+        (added..removed).for_each(|_| count.sub_one());
+        self.let_go();
+    }
+
+    /// Follows up on changes, or on splits for changes that did not come, when no leaf of any tree is locked any more.
+    pub(crate) fn tidy(&mut self, writes: &[Write<'_, N>]) {
+        let tree = self.tree;
+        for (name, at, from) in self.to_post.drain(..) {
+            tree.lag(tree.post(name, at, from));
+        }
+        if !self.old.is_empty() {
+            tree.retire(self.old.drain(..).map(N::Keys::record));
+        }
+        for i in self.sparse.drain(..) {
+            tree.lag(N::Space::run(Gather { tree, key: writes[i].0 }));
+        }
+    }
+
+    /// Waits until nobody else has the lock of a key's leaf. No leaf may be locked.
+    pub(crate) fn wait_for(&self, key: RefOf<'_, N>) -> Result<(), Fault> {
+        self.tree.lock_owner(key).map(drop)
+    }
+}
