@@ -41,6 +41,11 @@ pub(crate) trait AnyTree: Send + Sync {
     /// Maps have no batches, so their entries are inserted one after the other. A crash leaves fewer states than a batch
     /// may.
     fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<()>;
+    /// Reads keys, and then sets and removes others, in one transaction; keys of a `range`, which ascend, are read as one.
+    /// Without reads, it is a batch of writes.
+    fn transaction(&self, _keys: &[u64], _range: bool, _writes: &[Write]) -> Result<Vec<Option<u64>>> {
+        unreachable!("only for what takes part in transactions")
+    }
     fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64>;
     fn clear(&self) -> Result<()>;
     /// The entries from the first key to the last one. From 0 to the greatest number, that is all of the tree.
@@ -55,6 +60,9 @@ pub(crate) trait AnyTree: Send + Sync {
         self.range(ALL).collect()
     }
 }
+
+/// A key, and its new value or none.
+pub(crate) type Write = (u64, Option<u64>);
 
 /// All keys.
 pub(crate) const ALL: (u64, u64) = (0, u64::MAX);
@@ -233,6 +241,20 @@ pub(super) struct OfNumbers<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::K
 impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> OfNumbers<K, V, N, M> {
     pub(super) fn new(map: Map<K::Key, V::Value, N, M>, keys: K) -> Self {
         Self { map, keys, values: PhantomData }
+    }
+
+    pub(super) fn map(&self) -> &Map<K::Key, V::Value, N, M> {
+        &self.map
+    }
+
+    /// The number that a key stands for.
+    pub(super) fn number(&self, key: &K::Key) -> Result<u64> {
+        self.keys.number(key)
+    }
+
+    /// The key for a number.
+    pub(super) fn key(&self, number: u64) -> K::Key {
+        self.keys.key(number)
     }
 }
 

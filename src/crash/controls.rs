@@ -2,7 +2,7 @@
 
 use super::campaign::Campaign;
 use super::explore::Known;
-use super::history::{self, History};
+use super::history::History;
 use super::omission::{ControlKind, Omission};
 use super::tree_type::{Checkable, TreeType};
 use crate::medium::{Model, Sim, Step};
@@ -37,7 +37,7 @@ impl Campaign {
         let tree = self.tree_type::<N>();
         let all;
         let histories = if histories.is_empty() {
-            all = history::all(tree.slots);
+            all = tree.histories();
             &all
         } else {
             histories

@@ -17,6 +17,9 @@ pub enum Op {
     BulkLoad(u64),
     /// Insert this many entries under one fence, with keys 3, 7, 11, ...
     Batch(u64),
+    /// Change three times as many keys at once: set 3, 7, 11, ..., remove 2, 6, 10, ... and set 4, 8, 12, ... For
+    /// [two trees](super::Two).
+    Together(u64),
     /// Close the pool orderly and open it again.
     Reopen,
     /// Drop the tree, and create it again.
@@ -53,6 +56,12 @@ impl Op {
                 }
             }
             Self::Batch(n) => model.extend(batch(n)),
+            Self::Together(n) => together(n).for_each(|(key, value)| {
+                match value {
+                    Some(value) => model.insert(key, value),
+                    None => model.remove(&key),
+                };
+            }),
             Self::Reopen | Self::AfterPowerLoss | Self::CutExtent | Self::Kill(_) | Self::Crash(_) => {}
         }
     }
@@ -102,6 +111,11 @@ pub(super) fn batch(n: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..n).map(|i| (4 * i + 3, i + 20))
 }
 
+/// What `Op::Together` writes.
+pub(super) fn together(n: u64) -> impl Iterator<Item = (u64, Option<u64>)> {
+    (0..n).flat_map(|i| [(4 * i + 3, Some(i + 20)), (4 * i + 2, None), (4 * i + 4, Some(i + 40))])
+}
+
 /// The entries that `Op::BulkLoad` loads.
 pub(super) fn bulk(n: u64) -> impl Iterator<Item = (u64, u64)> {
     (1..=n).map(|i| (3 * i, i))
@@ -115,6 +129,7 @@ impl fmt::Display for Op {
             Self::Clear => write!(f, "clear"),
             Self::BulkLoad(n) => write!(f, "load{n}"),
             Self::Batch(n) => write!(f, "batch{n}"),
+            Self::Together(n) => write!(f, "together{n}"),
             Self::Reopen => write!(f, "reopen"),
             Self::Drop => write!(f, "drop"),
             Self::Anew => write!(f, "anew"),
@@ -152,7 +167,7 @@ impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, reopen, drop, anew, powerloss, cutextent, \
+            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, togetherN, reopen, drop, anew, powerloss, cutextent, \
              killN or crashN",
             self.0
         )
@@ -179,6 +194,8 @@ impl FromStr for History {
                         number(n).map(Op::BulkLoad)
                     } else if let Some(n) = word.strip_prefix("batch") {
                         number(n).map(Op::Batch)
+                    } else if let Some(n) = word.strip_prefix("together") {
+                        number(n).map(Op::Together)
                     } else if let Some(n) = word.strip_prefix("kill") {
                         number(n).map(Op::Kill)
                     } else if let Some(n) = word.strip_prefix("crash") {
@@ -197,6 +214,43 @@ impl FromStr for History {
             .collect::<Result<_, _>>()
             .map(Self)
     }
+}
+
+/// All short histories for two trees with leaves of `slots` slots: changes of both at once, where they fit into the leaves and
+/// where these must be split, one after the other, beside single changes, and after a process that was killed in one.
+pub(super) fn of_two(slots: u64) -> Vec<History> {
+    let mut histories = vec![History::default(), History(vec![Op::Reopen])];
+    for n in [0, 1, 2, slots, 2 * slots, 4 * slots] {
+        let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
+        // Beyond 24 words, the list is in an extent.
+        for at_once in [1, 2, 3, slots, 7] {
+            let done = append(&fill, [Op::Together(at_once)]);
+            for last in [Op::Insert(3, 9), Op::Remove(3), Op::Insert(2, 8), Op::Together(1), Op::Reopen] {
+                histories.push(append(&done, [last]));
+            }
+            for last in [Op::Together(at_once + 1), Op::Together(1)] {
+                histories.push(append(&fill, [last, Op::Together(at_once)]));
+            }
+            histories.push(done);
+        }
+        for events in (1..=90).step_by(3) {
+            let killed = append(&fill, [Op::Together(2), Op::Kill(events)]);
+            histories.push(append(&killed, [Op::Insert(3, 5)]));
+            histories.push(append(&killed, [Op::Together(1)]));
+            histories.push(killed);
+        }
+    }
+    histories
+}
+
+/// A random history for two trees.
+pub(super) fn random_of_two(seed: u64, len: usize, slots: u64) -> History {
+    let replaced = |(i, op): (usize, Op)| match op {
+        Op::Clear | Op::Drop | Op::CutExtent | Op::Batch(_) => Op::Together(1 + (seed + i as u64) % 6),
+        op => op,
+    };
+    let at_once = |(i, op): (usize, Op)| if i % 5 == 4 { Op::Together(1 + seed % 3) } else { op };
+    History(random(seed, len, slots).0.into_iter().enumerate().map(replaced).enumerate().map(at_once).collect())
 }
 
 /// All short histories for nodes of `slots` slots: every way to fill a few leaves, then every single operation;
@@ -331,6 +385,9 @@ mod tests {
     #[test]
     fn histories_are_written_as_they_are_read() {
         for history in all(4).into_iter().chain((0..100).map(|seed| random(seed, 40, 4))) {
+            assert_eq!(history.to_string().parse::<History>().unwrap(), history);
+        }
+        for history in of_two(4).into_iter().chain((0..100).map(|seed| random_of_two(seed, 40, 4))) {
             assert_eq!(history.to_string().parse::<History>().unwrap(), history);
         }
         for rest in ["i5=1 crash7 crash0 r5", "drop anew powerloss cutextent kill3"] {

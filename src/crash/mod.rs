@@ -37,6 +37,7 @@ mod record;
 mod row;
 mod run;
 pub(crate) mod tree_type;
+mod two_trees;
 mod verify;
 
 pub use campaign::Campaign;
@@ -45,4 +46,4 @@ pub use history::{History, NoOp, Op};
 pub use key_shape::KeyShape;
 pub use omission::ControlKind;
 pub use outcome::{Outcome, Violation};
-pub use tree_type::{Checkable, Values};
+pub use tree_type::{Checkable, Two, Values};

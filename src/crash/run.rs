@@ -2,7 +2,7 @@
 
 use super::campaign::Campaign;
 use super::explore::{Cut, Execution, Known};
-use super::history::{self, History, Op};
+use super::history::{History, Op};
 use super::outcome::{Outcome, Violation};
 use super::pending::Pending;
 use super::record::Repeated;
@@ -21,14 +21,14 @@ impl Campaign {
 
     /// All short histories.
     pub fn exhaustive<N: Checkable>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        self.histories::<N>(&history::all(self.tree_type::<N>().slots), progress)
+        self.histories::<N>(&self.tree_type::<N>().histories(), progress)
     }
 
     /// `count` random histories of `len` operations; the last operation of each is cut. In every third of them, a process is killed
     /// before that.
     pub fn random<N: Checkable>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
         let of_seed = |seed: u64| {
-            let mut history = history::random(seed, len, self.tree_type::<N>().slots);
+            let mut history = self.tree_type::<N>().random(seed, len);
             if seed.is_multiple_of(3) && len > 1 {
                 // Most operations have fewer events, and then it is killed while it closes the tree.
                 history.0.insert(len / 2 + seed as usize % (len / 2), Op::Kill(seed / 3 % 24));

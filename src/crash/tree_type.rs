@@ -1,11 +1,16 @@
 //! The kinds of trees that the checkers work on.
 
-use super::any_tree::{AnyTree, Numbers, OfNumbers, Records};
+use super::any_tree::{AnyTree, AsKey, AsValue, Numbers, OfNumbers, Records};
+use super::history::{self, History};
 use super::key_shape::KeyShape;
+use super::two_trees::TwoTrees;
 use crate::error::Result;
+use crate::map::KeysOf;
 use crate::medium::Medium;
-use crate::node::{ByteLeaf, IndexKind, Node, WordNode};
+use crate::node::{ByteLeaf, Defer, IndexKind, Node, OneLine, WordNode};
 use crate::pool::Pool;
+use crate::tree::TreeNode;
+use std::marker::PhantomData;
 
 /// The name of the tree.
 pub(super) const TREE: &str = "t";
@@ -29,6 +34,8 @@ pub struct TreeType<M: Medium> {
     pub(crate) slots: u64,
     /// Whether it is a map: maps have no batches, and do not compare and exchange.
     pub(crate) is_map: bool,
+    /// Whether it consists of [two trees](Two).
+    pub(crate) is_two: bool,
     open: Open<M>,
     index: IndexKind,
     keys: KeyShape,
@@ -44,7 +51,18 @@ impl<M: Medium> Copy for TreeType<M> {}
 
 impl<M: Medium> TreeType<M> {
     fn of<N: Node>(index: IndexKind, keys: KeyShape, is_map: bool, open: Open<M>) -> Self {
-        Self { bytes: N::BYTES, slots: N::SLOTS as u64, is_map, open, index, keys }
+        Self { bytes: N::BYTES, slots: N::SLOTS as u64, is_map, is_two: false, open, index, keys }
+    }
+
+    /// All short histories.
+    pub(super) fn histories(&self) -> Vec<History> {
+        if self.is_two { history::of_two(self.slots) } else { history::all(self.slots) }
+    }
+
+    /// A random history of `len` operations.
+    pub(super) fn random(&self, seed: u64, len: usize) -> History {
+        let random = if self.is_two { history::random_of_two } else { history::random };
+        random(seed, len, self.slots)
     }
 
     /// Opens the tree, or creates it.
@@ -54,7 +72,12 @@ impl<M: Medium> TreeType<M> {
 }
 
 /// A layout of leaves of which the checkers make trees.
-pub trait Checkable: Node {
+pub trait Checkable {
+    /// Its name on the command line.
+    const NAME: &'static str;
+    /// How many entries fit into a leaf.
+    const SLOTS: usize;
+
     /// The kind of tree with these leaves, this index, these values (as records like `R`) and, if they are byte strings,
     /// these keys.
     #[doc(hidden)]
@@ -62,6 +85,9 @@ pub trait Checkable: Node {
 }
 
 impl<N: WordNode> Checkable for N {
+    const NAME: &'static str = <N as Node>::NAME;
+    const SLOTS: usize = <N as Node>::SLOTS;
+
     fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M> {
         let open: Open<M> = match values {
             Values::Numbers => |pool, tree| Ok(Box::new(pool.tree_with::<N>(TREE, tree.index)?)),
@@ -75,6 +101,9 @@ impl<N: WordNode> Checkable for N {
 }
 
 impl<const SLOTS: usize> Checkable for ByteLeaf<SLOTS> {
+    const NAME: &'static str = <Self as Node>::NAME;
+    const SLOTS: usize = SLOTS;
+
     fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M> {
         let open: Open<M> = match values {
             Values::Numbers => |pool, tree| {
@@ -87,5 +116,47 @@ impl<const SLOTS: usize> Checkable for ByteLeaf<SLOTS> {
             },
         };
         TreeType::of::<Self>(index, keys, true, open)
+    }
+}
+
+/// Two trees with leaves of the layout `N`, whose changes are made together.
+#[derive(Debug)]
+pub struct Two<N>(PhantomData<N>);
+
+/// The name of the second one.
+const OTHER: &str = "u";
+
+fn two<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Medium>(
+    pool: &Pool<M>,
+    index: IndexKind,
+    keys: K,
+) -> Result<Box<dyn AnyTree>> {
+    let tree = |name| Ok(OfNumbers::<K, V, N, M>::new(pool.map_with(name, index)?, keys));
+    Ok(Box::new(TwoTrees::new(pool, [tree(TREE)?, tree(OTHER)?])))
+}
+
+impl<const SLOTS: usize> Checkable for Two<OneLine<SLOTS>> {
+    const NAME: &'static str = "two_one_line";
+    const SLOTS: usize = SLOTS;
+
+    fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M> {
+        let open: Open<M> = match values {
+            Values::Numbers => |pool, tree| two::<Numbers, Numbers, OneLine<SLOTS>, M>(pool, tree.index, Numbers),
+            Values::Records => |pool, tree| two::<Numbers, R, OneLine<SLOTS>, M>(pool, tree.index, Numbers),
+        };
+        TreeType { is_two: true, ..TreeType::of::<OneLine<SLOTS>>(index, keys, true, open) }
+    }
+}
+
+impl<const SLOTS: usize> Checkable for Two<ByteLeaf<SLOTS>> {
+    const NAME: &'static str = "two_bytes";
+    const SLOTS: usize = SLOTS;
+
+    fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M> {
+        let open: Open<M> = match values {
+            Values::Numbers => |pool, tree| two::<KeyShape, Numbers, ByteLeaf<SLOTS>, M>(pool, tree.index, tree.keys),
+            Values::Records => |pool, tree| two::<KeyShape, R, ByteLeaf<SLOTS>, M>(pool, tree.index, tree.keys),
+        };
+        TreeType { is_two: true, ..TreeType::of::<ByteLeaf<SLOTS>>(index, keys, true, open) }
     }
 }

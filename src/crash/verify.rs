@@ -1,7 +1,7 @@
 //! Runs a history on the simulated medium, and checks what is left of it after a crash.
 
 use super::any_tree::{ALL, AnyTree};
-use super::history::{History, Missing, Op, batch, bulk};
+use super::history::{History, Missing, Op, batch, bulk, together};
 use super::tree_type::{TREE, TreeType};
 use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{Choice, Event, Sim};
@@ -125,6 +125,7 @@ pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
             loaded => loaded.map(drop),
         },
         Op::Batch(n) => tree.insert_batch(&batch(n).collect::<Vec<_>>()),
+        Op::Together(n) => tree.transaction(&[], false, &together(n).collect::<Vec<_>>()).map(drop),
         Op::Kill(_) | Op::Crash(_) => Ok(()),
         Op::Reopen | Op::Drop | Op::Anew | Op::AfterPowerLoss | Op::CutExtent => return None,
     })

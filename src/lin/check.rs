@@ -188,7 +188,7 @@ impl Operation for All<'_> {
     }
 }
 
-/// The history of all these keys. `clear` and `bulk_load` are one operation at one moment, and `len` and `is_empty`
+/// The history of all these keys. A transaction, `clear` and `bulk_load` are one operation at one moment, and `len` and `is_empty`
 /// describe the keys at one moment; every other operation concerns each key alone.
 fn history_of_all<'a>(keys: &[u64], calls: &'a [Call]) -> Vec<Timed<All<'a>>> {
     let mut history = Vec::new();
@@ -196,7 +196,7 @@ fn history_of_all<'a>(keys: &[u64], calls: &'a [Call]) -> Vec<Timed<All<'a>>> {
         let steps =
             keys.iter().enumerate().filter_map(|(i, &key)| call.step(key).map(|(step, until)| (i, step, until)));
         match call.op {
-            Op::Clear | Op::Load(_) | Op::Len | Op::IsEmpty => {
+            Op::Transaction(_) | Op::Clear | Op::Load(_) | Op::Len | Op::IsEmpty => {
                 let steps: Vec<_> = steps.map(|(i, step, _)| (i, step)).collect();
                 let returned = call.returned.as_ref().map(|(at, _)| *at);
                 history.push(Timed { called: call.called, returned, op: All { call, steps } });

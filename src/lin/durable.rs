@@ -34,7 +34,7 @@ fn segment(bytes: u64) -> u64 {
 /// Runs the round of a seed, and checks what crashes leave of it. Returns how many operations were checked, or what was
 /// wrong. `left_out` plants a bug: the fences of these steps do nothing.
 pub(super) fn run(tree_type: TreeType<Sim>, seed: u64, threads: usize, left_out: &[Step]) -> Result<u64, String> {
-    let plan = Plan::short(seed, threads.min(THREADS - 1), tree_type.slots, tree_type.is_map);
+    let plan = Plan::short(seed, threads.min(THREADS - 1), tree_type);
     let failed = |error: Error| error.to_string();
     let sim = Sim::zeroed(270 * segment(tree_type.bytes)).of_threads();
     let pool = options(tree_type.bytes).create_on(sim.clone()).map_err(failed)?;

@@ -135,6 +135,8 @@ pub enum Control {
     Lag,
     /// In trees of byte strings: nobody asks the index a second time for which keys it names the leaf.
     Still,
+    /// In transactions: nobody notices at the commit that what was read has changed.
+    Reads,
 }
 
 impl Campaign {
@@ -167,6 +169,7 @@ impl Campaign {
             Control::Span => crate::delay::Validation::Range,
             Control::Lag => crate::delay::Validation::Lag,
             Control::Still => crate::delay::Validation::Still,
+            Control::Reads => crate::delay::Validation::Reads,
         }));
         let outcome = self.run::<N>(progress);
         crate::delay::leave_out(None);

@@ -13,11 +13,22 @@ pub(super) enum Op {
     Exchange(u64, Option<u64>, Option<u64>),
     MultiGet(Vec<u64>),
     Batch(Vec<(u64, u64)>),
+    Transaction(Transaction),
     Clear,
     Load(Vec<(u64, u64)>),
     Range(Scan),
     IsEmpty,
     Len,
+}
+
+/// Reads that belong to one moment, and writes at that moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Transaction {
+    /// The keys that are read.
+    pub(super) keys: Vec<u64>,
+    /// Whether they are read as ranges; then they ascend.
+    pub(super) range: bool,
+    pub(super) writes: Vec<(u64, Option<u64>)>,
 }
 
 /// A range, or a part of one.
@@ -180,6 +191,19 @@ impl Call {
                 let i = keys.iter().position(|&of| of == key)?;
                 return Some((Step::new(Expects::Is(values[i]), Does::Keep), until));
             }
+            Op::Transaction(transaction) => {
+                let read = match self.answer() {
+                    Some(Answer::Values(values)) => {
+                        let i = transaction.keys.iter().position(|&of| of == key);
+                        i.map_or(Expects::Anything, |i| Expects::Is(values[i]))
+                    }
+                    _ => Expects::Anything,
+                };
+                let written = transaction.writes.iter().rev().find(|write| write.0 == key);
+                let does = written.map_or(Does::Keep, |&(_, value)| Does::Set(value));
+                let says_nothing = read == Expects::Anything && does == Does::Keep;
+                return (!says_nothing).then_some((Step { expects: read, does }, until));
+            }
             Op::Range(scan) => {
                 let Some(Answer::Shown(shown)) = self.answer() else { return None };
                 let (value, seen) = scan.says(shown, key)?;
@@ -284,6 +308,12 @@ impl fmt::Display for OfKey<'_> {
             Op::Batch(entries) => {
                 let value = entries.iter().rev().find(|entry| entry.0 == key).map(|entry| entry.1);
                 write!(f, "insert_batch of {}: ({key}, {})", entries.len(), Named(value))?;
+            }
+            Op::Transaction(Transaction { keys, range, writes }) => {
+                let read = if *range { "a range of" } else { "get" };
+                write!(f, "transaction: {read} {keys:?}, write")?;
+                writes.iter().try_for_each(|(key, value)| write!(f, " ({key}, {})", Named(*value)))?;
+                write!(f, "; {key}")?;
             }
             Op::Clear => write!(f, "clear")?,
             Op::Load(entries) => {

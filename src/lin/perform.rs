@@ -1,7 +1,7 @@
 //! Operations on a tree, and its answers.
 
 use super::clock::Clock;
-use super::op::{Answer, Op, Shown, Way};
+use super::op::{Answer, Op, Shown, Transaction, Way};
 use crate::crash::any_tree::{AnyTree, Before, Entries};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -18,6 +18,7 @@ pub(super) fn perform(tree: &dyn AnyTree, op: &Op, clock: &Clock) -> Result<Answ
             tree.insert_batch(entries)?;
             Answer::Done
         }
+        Op::Transaction(Transaction { keys, range, writes }) => Answer::Values(tree.transaction(keys, *range, writes)?),
         Op::Clear => {
             tree.clear()?;
             Answer::Done

@@ -1,7 +1,9 @@
 //! What threads do in a round. Everything follows from the round's seed, except for the order in which the threads get
 //! to it.
 
-use super::op::{Named, Op, Scan, Way};
+use super::op::{Named, Op, Scan, Transaction, Way};
+use crate::crash::tree_type::TreeType;
+use crate::medium::Medium;
 use std::collections::BTreeMap;
 
 /// Pseudo-random numbers (splitmix64).
@@ -54,6 +56,8 @@ pub(super) struct Plan {
     seed: u64,
     /// Whether the tree is a map: those have no batches, and do not compare and exchange.
     is_map: bool,
+    /// Whether there are two trees: these have transactions, and no operations on all keys.
+    is_two: bool,
     pub(super) threads: usize,
     /// Operations per thread.
     pub(super) ops: usize,
@@ -77,9 +81,10 @@ const BEFORE: usize = 99;
 
 impl Plan {
     /// A plan for leaves of `slots` slots; with 0 `threads`, there are two to eight.
-    pub(super) fn new(seed: u64, threads: usize, slots: u64, is_map: bool) -> Self {
+    pub(super) fn new<M: Medium>(seed: u64, threads: usize, of: TreeType<M>) -> Self {
+        let TreeType { slots, is_map, is_two, .. } = of;
         let mut random = Random::new(seed, 0);
-        let atomic = random.one_in(6);
+        let atomic = random.one_in(if is_two { 2 } else { 6 });
         let count = if atomic { 3 + random.below(2 * slots) } else { slots * random.one_of(&[1, 3, 8, 16]) };
         let keys = keys(&mut random, count.clamp(3, if atomic { 12 } else { 200 }));
         let share = random.below(5);
@@ -89,6 +94,7 @@ impl Plan {
         let plan = Self {
             seed,
             is_map,
+            is_two,
             threads: if threads > 0 {
                 threads
             } else if atomic {
@@ -102,7 +108,13 @@ impl Plan {
             writes_back: random.one_in(2),
             atomic,
             wave: random.one_of(&[20, 60, 200]),
-            clears: if atomic { 12 } else { random.one_of(&[100, 400, u64::MAX]) },
+            clears: if is_two {
+                u64::MAX
+            } else if atomic {
+                12
+            } else {
+                random.one_of(&[100, 400, u64::MAX])
+            },
             keys,
         };
         plan.or_opening(&mut random)
@@ -120,8 +132,8 @@ impl Plan {
     }
 
     /// A short round of few threads, after which crashes are simulated.
-    pub(super) fn short(seed: u64, threads: usize, slots: u64, is_map: bool) -> Self {
-        let mut plan = Self::new(seed, threads, slots, is_map);
+    pub(super) fn short<M: Medium>(seed: u64, threads: usize, of: TreeType<M>) -> Self {
+        let mut plan = Self::new(seed, threads, of);
         let mut random = Random::new(seed, 1);
         plan.threads = if threads > 0 { threads } else { 2 + random.below(3) as usize };
         plan.ops = 40;
@@ -222,8 +234,30 @@ impl Script<'_> {
         Op::Load(entries)
     }
 
+    fn transaction(&mut self) -> Op {
+        let mut keys = if self.random.one_in(6) { Vec::new() } else { self.some_keys(4) };
+        keys.sort_unstable();
+        keys.dedup();
+        let range = self.random.one_in(3);
+        if range && let (Some(&first), Some(&last)) = (keys.first(), keys.last()) {
+            // Whatever else lies there is read, too.
+            keys = self.plan.keys.iter().copied().filter(|key| (first..=last).contains(key)).collect();
+        }
+        // Often of what was read.
+        let written = match self.random.below(4) {
+            0 if !keys.is_empty() => Vec::new(),
+            1 | 2 if !keys.is_empty() => keys.iter().copied().filter(|_| self.random.one_in(2)).collect(),
+            _ => self.some_keys(5),
+        };
+        let writes = written.into_iter().map(|key| (key, (!self.random.one_in(3)).then(|| self.value()))).collect();
+        Op::Transaction(Transaction { keys, range, writes })
+    }
+
     fn longer(&mut self) -> Op {
         let (is_map, atomic) = (self.plan.is_map, self.plan.atomic);
+        if self.plan.is_two && (atomic || self.random.one_in(2)) {
+            return self.transaction();
+        }
         match self.random.below(6) {
             0 if !atomic => Op::MultiGet(self.some_keys(20)),
             1 | 2 if !is_map && !atomic => {
@@ -231,6 +265,7 @@ impl Script<'_> {
                 Op::Batch(keys.into_iter().map(|key| (key, self.value())).collect())
             }
             0..5 if !atomic => self.scan(),
+            _ if self.plan.is_two => self.transaction(),
             _ if self.random.one_in(2) => Op::IsEmpty,
             _ => Op::Len,
         }

@@ -179,7 +179,7 @@ pub(super) fn is_sound(tree: &dyn AnyTree, entries: &Entries) -> Result<(), Stri
 
 /// Runs the round of a seed. Returns how many operations it had, or what was wrong.
 pub(super) fn run(tree_type: TreeType<Any>, seed: u64, threads: usize) -> Result<u64, String> {
-    let plan = Plan::new(seed, threads, tree_type.slots, tree_type.is_map);
+    let plan = Plan::new(seed, threads, tree_type);
     let failed = |error: Error| error.to_string();
     let (pool, tree) = opened(tree_type, &plan).map_err(failed)?;
     let clock = Clock::default();

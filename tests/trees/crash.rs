@@ -1,6 +1,6 @@
 //! Every crash state, at the smallest node sizes.
 
-use bristlecone::crash::{Campaign, Checkable, History, KeyShape, Outcome, Values};
+use bristlecone::crash::{Campaign, Checkable, History, KeyShape, Outcome, Two, Values};
 use bristlecone::medium::Model;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
 use bristlecone::{ByteLeaf, IndexKind, OneLine, WordNode};
@@ -60,6 +60,31 @@ fn of_pools<N: Checkable>(slots: u64, index: IndexKind, values: Values) {
         let mut campaign = Campaign::new(model);
         (campaign.index, campaign.values, campaign.limit, campaign.depth) = (index, values, 32, 0);
         clean(&campaign.histories::<N>(&histories, |_, _| ()));
+    }
+}
+
+/// Changes of two trees at once.
+fn random_together<N: Checkable>(model: Model, keys: KeyShape, count: usize) {
+    let mut campaign = Campaign::new(model);
+    (campaign.keys, campaign.limit) = (keys, LIMIT);
+    clean(&campaign.random::<N>(count, 12, |_, _| ()));
+}
+
+#[test]
+fn changes_of_two_trees_at_once() {
+    random_together::<Two<OneLine<7>>>(Model::Tso, KeyShape::Bytes, 60);
+    random_together::<Two<OneLine<7>>>(Model::Weak, KeyShape::Bytes, 6);
+    for keys in [KeyShape::Bytes, KeyShape::Long, KeyShape::Zeros] {
+        random_together::<Two<ByteLeaf<4>>>(Model::Tso, keys, 12);
+    }
+}
+
+/// A process that is killed while it changes the superblock, and then the machine goes down: one of the twins is whole.
+#[test]
+fn a_twin_that_a_killed_process_stored_is_durable_before_the_other_one_changes() {
+    for events in 55..75 {
+        let history: History = format!("together2 kill{events}").parse().unwrap();
+        clean(&Campaign::new(Model::Tso).histories::<Two<ByteLeaf<4>>>(&[history], |_, _| ()));
     }
 }
 

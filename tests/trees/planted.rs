@@ -5,7 +5,7 @@
 //! `docs/persist-audit.md`; `BRISTLECONE_WRITE=1` writes the page.
 
 use crate::crash::clean;
-use bristlecone::crash::{Campaign, Checkable, Control, ControlKind, History, Values};
+use bristlecone::crash::{Campaign, Checkable, Control, ControlKind, History, Two, Values};
 use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
 use bristlecone::{ByteLeaf, IndexKind, OneLine};
@@ -128,11 +128,30 @@ fn moved_and_removed() -> Vec<String> {
     splits.iter().flat_map(|split| ends.map(|end| format!("{split} {end}"))).collect()
 }
 
+/// Changes of two trees at once, with lists of all lengths, splits, and processes that are killed in them: also while the
+/// first one of a session changes the superblock.
+fn together() -> Vec<String> {
+    let mut histories = Vec::new();
+    for n in [0, 1, 3, 7, 8] {
+        let fill = fill(n, false).join(" ");
+        let ends =
+            ["together1", "together2", "together9", "together1 together2", "together2 i3=9", "together1 r3 together1"];
+        histories.extend(ends.map(|end| format!("{fill} {end}")));
+    }
+    for (writes, events) in (1..=130).map(|events| (2, events)).chain((40..240).step_by(3).map(|events| (9, events))) {
+        histories
+            .extend(["", " i3=5", " together1"].map(|end| format!("i2=1 i4=2 together{writes} kill{events}{end}")));
+    }
+    histories
+}
+
 /// A bug that need not be found, and why.
 type Needless = (ControlKind, Step, &'static str);
 
 const OTHER_THREADS: &str = "for other threads: their fences do not wait for this thread's flush";
 const SPEED: &str = "for speed: what is not whole is found out, and the leaves are walked as after a crash";
+const IN_TWINS: &str =
+    "for a process that is killed right when it has stored the second twin, which it is not in these histories";
 const NO_WALK: &str = "a segment that stays its tree's is lost after an orderly close only, and then only an extent is";
 const CARRIED: &str = "for a pool that was carried to persistent memory: the close records of these histories are of the bytes that are there";
 const NO_EXTENTS: &str = "only records have extents, and only of extents a crash leaves such entries";
@@ -151,6 +170,7 @@ const OF_ALL: &[Needless] = &[
     (ControlKind::Flush, Step::RootClose, SPEED),
     (ControlKind::Fence, Step::DistrustCloses, CARRIED),
     (ControlKind::Fence, Step::SegmentForget, OTHER_THREADS),
+    (ControlKind::Fence, Step::TakeOver, IN_TWINS),
 ];
 
 /// Of trees whose values are numbers.
@@ -189,6 +209,15 @@ fn in_layout_after<N: Checkable>(model: Model, depth: u32, histories: &[String])
     campaign.steps = Step::ALL.iter().copied().filter(|step| !common.contains(&step.protocol())).collect();
     campaign.depth = depth;
     planted::<N>(campaign, histories)
+}
+
+/// Plants bugs in redo lists, and in what of an open they depend on.
+fn in_lists<N: Checkable>(model: Model) -> Vec<Control> {
+    let mut campaign = Campaign::new(model);
+    let is_meant = |step: &Step| step.protocol() == "Redo lists" || [Step::TakeOver, Step::HeaderTwin].contains(step);
+    campaign.steps = Step::ALL.iter().copied().filter(is_meant).collect();
+    campaign.depth = 0;
+    planted::<N>(campaign, &together())
 }
 
 fn planted<N: Checkable>(mut campaign: Campaign, histories: &[String]) -> Vec<Control> {
@@ -255,6 +284,10 @@ trees! {
     in_bytes: "Bytes", |model| {
         in_layout_after::<ByteLeaf<4>>(model, 1, &[brief_histories(), moved_and_removed()].concat())
     }, &[];
+    in_two_trees: "OneLine (two trees)", |model| {
+        in_lists::<Two<OneLine<7>>>(model)
+    }, &[];
+    in_two_trees_of_bytes: "Bytes (two trees)", |model| in_lists::<Two<ByteLeaf<4>>>(model), &[];
     in_crab: "CowSip", |model| in_layout::<CowSip<8>>(model, 1), &[
         (ControlKind::Flush, Step::BlockNote, COST),
         (ControlKind::Fence, Step::BlockNote, COST),

@@ -5,7 +5,7 @@ use crate::parse::{self, Usage};
 use crate::subjects::{KeysName, Subject, layouts, subjects};
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
-use bristlecone::{ByteLeaf, Node, OneLine};
+use bristlecone::{Node, OneLine};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -155,7 +155,8 @@ fn values(args: &Args) -> &'static str {
 
 /// What the keys are, of a tree of byte strings.
 fn keys(args: &Args) -> Option<&'static str> {
-    (args.layout == <ByteLeaf>::NAME).then_some(args.keys.name())
+    let of_strings = |subject: &Subject| subject.layout == args.layout && subject.has_byte_strings();
+    subjects().any(of_strings).then_some(args.keys.name())
 }
 
 /// The command that reproduces a violation.

@@ -103,12 +103,18 @@ impl What {
         !matches!(self, Self::Rounds | Self::Durable)
     }
 
-    /// Whether it leaves out what only trees of byte strings have.
-    fn is_of_byte_strings(self) -> bool {
+    /// Whether it can be done with these trees: some controls leave out what only trees of byte strings have, or what only
+    /// transactions have. (Of these, other controls than their own take long to be found.)
+    fn is_for(self, subject: &Subject) -> bool {
         #[cfg(bristlecone_delays)]
-        return matches!(self, Self::Without(Control::Lag | Control::Still));
-        #[cfg(not(bristlecone_delays))]
-        false
+        if let Self::Without(control) = self {
+            return match control {
+                Control::Reads => subject.is_two(),
+                Control::Lag | Control::Still => subject.has_byte_strings() && !subject.is_two(),
+                Control::Version | Control::Span => !subject.is_two(),
+            };
+        }
+        !(self.is_control() && subject.is_two())
     }
 
     fn name(self) -> &'static str {
@@ -123,6 +129,8 @@ impl What {
             Self::Without(Control::Lag) => ", without the look at whether a leaf lags",
             #[cfg(bristlecone_delays)]
             Self::Without(Control::Still) => ", without asking the index again",
+            #[cfg(bristlecone_delays)]
+            Self::Without(Control::Reads) => ", without looking again at what was read",
             Self::DurableWithout => ", crashed, without the fence before a leaf is unlocked",
         }
     }
@@ -170,7 +178,9 @@ fn jobs(args: &Args) -> Outcome<Vec<Job>> {
         (false, true) => vec![What::Durable],
         (true, true) => vec![What::DurableWithout],
         #[cfg(bristlecone_delays)]
-        (true, false) => [Control::Version, Control::Span, Control::Lag, Control::Still].map(What::Without).to_vec(),
+        (true, false) => {
+            [Control::Version, Control::Span, Control::Lag, Control::Still, Control::Reads].map(What::Without).to_vec()
+        }
         #[cfg(not(bristlecone_delays))]
         (true, false) => {
             let what = "this binary leaves out no validations: build one with RUSTFLAGS='--cfg bristlecone_delays'";
@@ -193,7 +203,7 @@ fn jobs(args: &Args) -> Outcome<Vec<Job>> {
             Vec::from_iter(args.keys.is_none().then_some(None))
         };
         for (&keys, &values) in keys.iter().flat_map(|keys| values.iter().map(move |values| (keys, values))) {
-            let whats = whats.iter().filter(|what| subject.has_byte_strings() || !what.is_of_byte_strings());
+            let whats = whats.iter().filter(|what| what.is_for(subject));
             jobs.extend(whats.map(|&what| Job { subject, values, keys, what }));
         }
     }

@@ -1,12 +1,12 @@
 //! The trees that the checkers `crash` and `lin` run on.
 
-use bristlecone::crash::{self, Checkable, Control, History, KeyShape};
+use bristlecone::crash::{self, Checkable, Control, History, KeyShape, Two};
 #[cfg(feature = "papers")]
 use bristlecone::papers::{
     Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
 };
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{ByteLeaf, IndexKind, Node, OneLine, lin};
+use bristlecone::{ByteLeaf, IndexKind, OneLine, lin};
 use clap::ValueEnum;
 use std::marker::PhantomData;
 
@@ -79,9 +79,14 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// Whether it is two trees, which have transactions.
+    pub(crate) fn is_two(&self) -> bool {
+        [<Two<OneLine<7>> as Checkable>::NAME, <Two<ByteLeaf<4>> as Checkable>::NAME].contains(&self.layout)
+    }
+
     /// Whether its keys are byte strings.
     pub(crate) fn has_byte_strings(&self) -> bool {
-        self.layout == <ByteLeaf>::NAME
+        [<ByteLeaf as Checkable>::NAME, <Two<ByteLeaf<4>> as Checkable>::NAME].contains(&self.layout)
     }
 }
 
@@ -118,8 +123,8 @@ impl KeysName {
 macro_rules! subjects {
     (@@ [$($index:ident)*] $layout:ty) => {
         &[$(Subject {
-            layout: <$layout as Node>::NAME,
-            slots: <$layout as Node>::SLOTS as u32,
+            layout: <$layout as Checkable>::NAME,
+            slots: <$layout as Checkable>::SLOTS as u32,
             index: IndexKind::$index,
             campaigns: &Of::<$layout>(PhantomData),
         }),*]
@@ -132,6 +137,7 @@ const SUBJECTS: &[&[&[Subject]]] = subjects! {
     [Volatile Persistent]: OneLine<7> Linear<4> Circular<4>;
     [Flat FlatFixed]: OneLine<7>;
     [Volatile]: ByteLeaf<4>;
+    [Volatile]: Two<OneLine<7>> Two<ByteLeaf<4>>;
 };
 
 /// Also larger nodes, and NV-Tree's leaves with the index of their paper.

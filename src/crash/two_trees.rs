@@ -1,0 +1,154 @@
+//! Two trees of one pool that the checkers see as one: changes of several keys at once may concern both.
+
+use super::any_tree::{ALL, AnyTree, AsKey, AsValue, Before, Entries, OfNumbers, Write};
+use crate::error::{Error, Result};
+use crate::map::{KeysOf, Map};
+use crate::medium::Medium;
+use crate::node::Defer;
+use crate::pool::Pool;
+use crate::transaction::Transaction;
+use crate::tree::{Report, TreeNode};
+use std::collections::BTreeMap;
+
+/// Two maps, whose keys and values stand for numbers.
+pub(super) struct TwoTrees<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> {
+    pool: Pool<M>,
+    trees: [OfNumbers<K, V, N, M>; 2],
+}
+
+impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> TwoTrees<K, V, N, M> {
+    pub(super) fn new(pool: &Pool<M>, trees: [OfNumbers<K, V, N, M>; 2]) -> Self {
+        Self { pool: pool.clone(), trees }
+    }
+
+    fn write<'t>(
+        &'t self,
+        writes: &[Write],
+        mut write: impl FnMut(&'t Map<K::Key, V::Value, N, M>, &K::Key, Option<V::Value>) -> Result<()>,
+    ) -> Result<()> {
+        writes.iter().try_for_each(|&(key, value)| {
+            let tree = self.tree(key);
+            write(tree.map(), &tree.key(key), value.map(|value| V::value(key, value)))
+        })
+    }
+
+    /// The tree of a key. Keys that are next to each other, and those of each kind of history, are in both.
+    fn tree(&self, key: u64) -> &OfNumbers<K, V, N, M> {
+        &self.trees[(key >> 1 ^ key >> 2) as usize & 1]
+    }
+}
+
+impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Medium> TwoTrees<K, V, N, M> {
+    fn values<'t>(&'t self, transaction: &mut Transaction<'t, M>, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+        let value = |&key: &u64| {
+            let tree = self.tree(key);
+            let value = transaction.get(tree.map(), K::borrowed(&tree.key(key)))?;
+            value.map(|value| V::number(key, &value)).transpose()
+        };
+        keys.iter().map(value).collect()
+    }
+
+    /// The same by two ranges, of which one is read backwards.
+    fn values_of_range<'t>(&'t self, transaction: &mut Transaction<'t, M>, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+        let mut found = BTreeMap::new();
+        for (tree, backwards) in self.trees.iter().zip([false, true]) {
+            let (from, to) = (tree.key(keys[0]), tree.key(keys[keys.len() - 1]));
+            let mut scan = transaction.range(tree.map(), K::borrowed(&from)..=K::borrowed(&to))?;
+            while let Some(entry) = if backwards { scan.next_back() } else { scan.next() } {
+                let (key, value) = entry?;
+                let number = tree.number(&key)?;
+                found.insert(number, V::number(number, &value)?);
+            }
+        }
+        Ok(keys.iter().map(|key| found.get(key).copied()).collect())
+    }
+}
+
+impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Medium> AnyTree for TwoTrees<K, V, N, M> {
+    fn get(&self, key: u64) -> Result<Option<u64>> {
+        self.tree(key).get(key)
+    }
+
+    fn multi_get(&self, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+        keys.iter().map(|&key| self.get(key)).collect()
+    }
+
+    fn insert(&self, key: u64, value: u64) -> Result<Before> {
+        self.tree(key).insert(key, value)
+    }
+
+    fn insert_new(&self, key: u64, value: u64) -> Result<Before> {
+        self.tree(key).insert_new(key, value)
+    }
+
+    fn update(&self, key: u64, value: u64) -> Result<Before> {
+        self.tree(key).update(key, value)
+    }
+
+    fn remove(&self, key: u64) -> Result<Before> {
+        self.tree(key).remove(key)
+    }
+
+    fn compare_exchange(&self, _key: u64, _current: Option<u64>, _new: Option<u64>) -> Result<Option<u64>> {
+        unreachable!("maps have no such operation")
+    }
+
+    fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<()> {
+        entries.iter().try_for_each(|&(key, value)| self.insert(key, value).map(drop))
+    }
+
+    fn transaction(&self, keys: &[u64], range: bool, writes: &[Write]) -> Result<Vec<Option<u64>>> {
+        if keys.is_empty() {
+            let mut batch = self.pool.batch();
+            self.write(writes, |map, at, value| match value {
+                None => batch.remove(map, K::borrowed(at)),
+                Some(value) => batch.insert(map, K::borrowed(at), V::borrowed(&value)),
+            })?;
+            return batch.commit().map(|()| Vec::new());
+        }
+        self.pool.transaction(|transaction| {
+            let values = if range { self.values_of_range(transaction, keys) } else { self.values(transaction, keys) };
+            self.write(writes, |map, at, value| match value {
+                None => transaction.remove(map, K::borrowed(at)),
+                Some(value) => transaction.insert(map, K::borrowed(at), V::borrowed(&value)),
+            })?;
+            values
+        })
+    }
+
+    fn bulk_load(&self, _entries: &[(u64, u64)]) -> Result<u64> {
+        unreachable!("two trees are not loaded at once")
+    }
+
+    fn clear(&self) -> Result<()> {
+        unreachable!("two trees are not cleared at once")
+    }
+
+    fn range(&self, (from, to): (u64, u64)) -> Entries<'_> {
+        let mut all: Vec<_> = self.trees.iter().flat_map(|tree| tree.range((from, to))).collect();
+        // Errors come first.
+        all.sort_by_key(|entry| entry.as_ref().ok().map(|&(key, _)| key));
+        Box::new(all.into_iter())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.trees.iter().all(AnyTree::is_empty)
+    }
+
+    fn len(&self) -> u64 {
+        self.trees.iter().map(AnyTree::len).sum()
+    }
+
+    fn check(&self) -> Report {
+        let [one, other] = self.trees.each_ref().map(AnyTree::check);
+        if one.violations.is_empty() { other } else { one }
+    }
+
+    fn fault(&self) -> Option<Error> {
+        self.trees.iter().find_map(AnyTree::fault)
+    }
+
+    fn entries(&self) -> Result<Vec<(u64, u64)>> {
+        self.range(ALL).collect()
+    }
+}
