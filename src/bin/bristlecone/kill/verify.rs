@@ -93,9 +93,12 @@ pub(super) fn left(
             wrong.planted = true;
         }
     }
-    let (numbers, records) = (trees.numbers(), trees.records()?);
+    let (numbers, records, [words, texts]) = (trees.numbers(), trees.records()?, trees.both()?);
+    if words != texts {
+        wrong.problems.push("two trees that are changed together differ".to_owned());
+    }
     let mut found = Vec::new();
-    let (mut known_numbers, mut known_records) = (0, 0);
+    let (mut known_numbers, mut known_records, mut known_both) = (0, 0, 0);
     for (thread, Expected { sure, perhaps }) in expected.iter().enumerate() {
         let mut content = Content { own: trees.own(thread)?, ..Content::default() };
         for key in keys(&sure.numbers, &perhaps.numbers) {
@@ -111,6 +114,13 @@ pub(super) fn left(
                 [one, other].into_iter().flatten().find(|value| records.get(key) == bytes(Some(value)).as_ref());
             content.records.extend(value.map(|value| (*key, *value)));
         }
+        // A transaction is there completely, or not at all.
+        let own_keys = keys(&sure.both, &perhaps.both);
+        content.both = own_keys.filter_map(|key| words.get_key_value(key)).map(|(&key, &value)| (key, value)).collect();
+        if content.both != sure.both && content.both != perhaps.both {
+            wrong.lost += 1;
+        }
+        known_both += content.both.len();
         known_numbers += content.numbers.len();
         known_records += content.records.len();
         // Changes of a tree as a whole are there completely, or not at all.
@@ -125,6 +135,7 @@ pub(super) fn left(
     }
     wrong.invented += (numbers.len() - known_numbers) as u64;
     wrong.invented += records.len().saturating_sub(known_records) as u64;
+    wrong.invented += (words.len() - known_both) as u64;
     wrong.problems.extend(trees.broken());
     drop(trees);
     opened.close()?;
@@ -146,7 +157,8 @@ pub(super) fn filled(args: &Args, pool: &Path) -> Outcome<(Vec<Content>, u64)> {
         let mut content = Content::default();
         let key = |n| work::key(n, thread, args.threads);
         let shared = (0..work::KEYS).flat_map(|n| [Op::Insert(key(n), n), Op::Put(key(n), n)]);
-        for op in shared.chain([Op::OwnClear, Op::OwnLoad(100)]) {
+        let both = Op::Both((0..work::KEYS).map(|n| (key(n), Some(n))).collect());
+        for op in shared.chain([both, Op::OwnClear, Op::OwnLoad(100)]) {
             trees.perform(thread as usize, &op)?;
             op.apply(&mut content);
         }

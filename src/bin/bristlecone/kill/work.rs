@@ -23,6 +23,8 @@ pub(super) enum Op {
     Batch(Vec<(u64, u64)>),
     Put(u64, u64),
     Delete(u64),
+    /// A transaction: the same entries of a tree and of a map of texts are set or removed, all at once.
+    Both(Vec<(u64, Option<u64>)>),
     OwnInsert(u64, u64),
     OwnClear,
     OwnLoad(u64),
@@ -63,7 +65,13 @@ impl Iterator for Series {
             0..35 => Op::Insert(self.key(), value),
             35..40 => Op::Update(self.key(), value),
             40..57 => Op::Remove(self.key()),
-            57..65 => {
+            57..61 => {
+                let count = 1 + self.random.below(if value.is_multiple_of(8) { 40 } else { 6 });
+                let write =
+                    |i: u64| (self.key(), (!(value >> (i % 32)).is_multiple_of(3)).then(|| value.wrapping_add(i)));
+                Op::Both((0..count).map(write).collect())
+            }
+            61..65 => {
                 let count = 1 + self.random.below(16);
                 Op::Batch((0..count).map(|i| (self.key(), value.wrapping_add(i))).collect())
             }
@@ -83,6 +91,8 @@ pub(super) struct Content {
     pub(super) numbers: Entries,
     /// The numbers that the records encode.
     pub(super) records: Entries,
+    /// The entries of each of the two trees that are changed together.
+    pub(super) both: Entries,
     pub(super) own: Entries,
 }
 
@@ -97,6 +107,12 @@ impl Op {
             Self::Batch(entries) => content.numbers.extend(entries.iter().copied()),
             Self::Put(key, value) => drop(content.records.insert(*key, *value)),
             Self::Delete(key) => drop(content.records.remove(key)),
+            Self::Both(writes) => writes.iter().for_each(|&(key, value)| {
+                match value {
+                    Some(value) => content.both.insert(key, value),
+                    None => content.both.remove(&key),
+                };
+            }),
             Self::OwnInsert(key, value) => drop(content.own.insert(*key, *value)),
             Self::OwnClear | Self::OwnDrop => content.own.clear(),
             Self::OwnLoad(n) => {
@@ -123,6 +139,8 @@ pub(super) trait Trees: Sync {
     fn perform(&self, thread: usize, op: &Op) -> Result<()>;
     fn numbers(&self) -> Entries;
     fn records(&self) -> Result<BTreeMap<u64, Vec<u8>>>;
+    /// The entries of the two trees that are changed together.
+    fn both(&self) -> Result<[Entries; 2]>;
     /// The entries of the thread's own tree.
     fn own(&self, thread: usize) -> Result<Entries>;
     /// The broken invariants of all trees.
@@ -134,6 +152,8 @@ struct Of<N: WordNode> {
     index: IndexKind,
     numbers: PTree<N>,
     records: Map<u64, Vec<u8>, N>,
+    words: PTree,
+    texts: Map<String, String>,
     own: Vec<Mutex<Option<PTree<N>>>>,
 }
 
@@ -141,12 +161,18 @@ struct Of<N: WordNode> {
 pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn Trees>> {
     fn of<N: WordNode>(pool: &Pool, index: IndexKind, threads: usize) -> Result<Box<dyn Trees>> {
         let (numbers, records) = (pool.tree_with("numbers", index)?, pool.map_with("records", index)?);
+        let (words, texts) = (pool.tree("words")?, pool.map("texts")?);
         let own = (0..threads).map(|_| Mutex::new(None)).collect();
-        Ok(Box::new(Of::<N> { pool: pool.clone(), index, numbers, records, own }))
+        Ok(Box::new(Of::<N> { pool: pool.clone(), index, numbers, records, words, texts, own }))
     }
     let opened = with_type!(shape, [32], N => of::<N>(pool, shape.index.kind(), threads));
     let unusual = || ErrorKind::InvalidOption { what: "slots must be the usual ones", given: shape.slots.into() };
     opened.unwrap_or_else(|| Err(Error::new(pool.stat().name, unusual())))
+}
+
+/// A number as a text, long enough that a leaf has fence keys of its own.
+fn text(number: u64) -> String {
+    format!("{number:020}")
 }
 
 fn own_name(thread: usize) -> String {
@@ -172,6 +198,23 @@ impl<N: WordNode> Trees for Of<N> {
             Op::Batch(entries) => self.numbers.insert_batch(entries).map(drop),
             Op::Put(key, value) => self.records.insert(*key, &record(*value)).map(drop),
             Op::Delete(key) => self.records.remove(*key).map(drop),
+            // What was read before decides nothing, but it is compared at the commit.
+            Op::Both(writes) => self.pool.transaction(|transaction| {
+                for &(key, value) in writes {
+                    transaction.get(&self.words, key)?;
+                    match value {
+                        Some(value) => {
+                            transaction.insert(&self.words, key, value)?;
+                            transaction.insert(&self.texts, &text(key), &text(value))?;
+                        }
+                        None => {
+                            transaction.remove(&self.words, key)?;
+                            transaction.remove(&self.texts, &text(key))?;
+                        }
+                    }
+                }
+                Ok(())
+            }),
             Op::OwnInsert(key, value) => self.with_own(thread, |own| own.insert(*key, *value).map(drop)),
             Op::OwnClear => self.with_own(thread, PTree::clear),
             Op::OwnLoad(n) => self.with_own(thread, |own| match own.bulk_load(loaded(*n)) {
@@ -196,13 +239,20 @@ impl<N: WordNode> Trees for Of<N> {
         self.records.iter().collect()
     }
 
+    fn both(&self) -> Result<[Entries; 2]> {
+        let number = |text: String| text.parse().unwrap_or(u64::MAX);
+        let texts = self.texts.iter().map(|entry| entry.map(|(key, value)| (number(key), number(value))));
+        Ok([self.words.iter().collect(), texts.collect::<Result<_>>()?])
+    }
+
     fn own(&self, thread: usize) -> Result<Entries> {
         self.with_own(thread, |own| Ok(own.iter().collect()))
     }
 
     fn broken(&self) -> Vec<String> {
         let own = self.own.iter().filter_map(|own| own.lock().as_ref().map(PTree::check));
-        let reports = [self.numbers.check(), self.records.check()].into_iter().chain(own);
+        let shared = [self.numbers.check(), self.records.check(), self.words.check(), self.texts.check()];
+        let reports = shared.into_iter().chain(own);
         reports.flat_map(|report| report.violations).map(|broken| broken.to_string()).collect()
     }
 }
