@@ -1,7 +1,7 @@
 //! Transactions and batches of writes.
 
 use bristlecone::medium::{Counted, Dram};
-use bristlecone::{Error, ErrorKind, Map, OneLine, PTree, Pool, Result};
+use bristlecone::{ByteLeaf, Error, ErrorKind, IndexKind, Map, OneLine, PTree, Pool, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -382,4 +382,68 @@ fn a_transaction_left_open_locks_nothing() {
     })
     .unwrap();
     assert_eq!((tree.len(), map.len()), (2, 2));
+}
+
+/// Any batches on two trees of small leaves in a pool that is full now and then: each is done whole, or not at all.
+#[test]
+fn batches_in_small_pools() {
+    type Texts = Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Dram>;
+    let mut refused = 0;
+    for seed in 1..40u64 {
+        let len = (26 + seed) << 10;
+        let options = Pool::options().segment_size(1024).max_capacity(1 << 20).max_trees(2);
+        let mut pool = options.create_on(Dram::zeroed(len)).unwrap();
+        let mut model = BTreeMap::new();
+        let mut random = seed;
+        let mut next = move |below: u64| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (random >> 33) % below
+        };
+        // A few bytes that most keys share, so that some fence keys are records.
+        let key_of = |key: u64| [&b"x".repeat(60 * (seed as usize % 2))[..], &key.to_be_bytes()].concat();
+        for round in 0..60 {
+            let tree: PTree<OneLine<7>, Dram> = pool.tree_of("t").unwrap();
+            let map: Texts = pool.map_with("m", IndexKind::Volatile).unwrap();
+            let mut batch = pool.batch();
+            let mut after = model.clone();
+            for _ in 0..1 + next(if round % 7 == 0 { 60 } else { 8 }) {
+                let (key, value) = (next(150), next(1000));
+                if next(5) < 2 {
+                    batch.remove(&tree, key).unwrap();
+                    batch.remove(&map, &key_of(key)).unwrap();
+                    after.remove(&key);
+                } else {
+                    batch.insert(&tree, key, value).unwrap();
+                    batch.insert(&map, &key_of(key), &vec![value as u8; value as usize % 50]).unwrap();
+                    after.insert(key, value);
+                }
+            }
+            match batch.commit() {
+                Ok(()) => model = after,
+                Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {
+                    refused += 1;
+                    // What is full can be emptied one by one.
+                    let some: Vec<u64> = model.keys().copied().step_by(2).collect();
+                    for key in some {
+                        tree.remove(key).unwrap();
+                        assert!(map.remove(&key_of(key)).unwrap());
+                        model.remove(&key);
+                    }
+                }
+                Err(error) => panic!("{error}"),
+            }
+            assert!(tree.iter().eq(model.iter().map(|(&key, &value)| (key, value))), "seed {seed}, round {round}");
+            let texts: Vec<_> = map.iter().map(Result::unwrap).collect();
+            let expected = |(&key, &value): (&u64, &u64)| (key_of(key), vec![value as u8; value as usize % 50]);
+            assert!(texts.into_iter().eq(model.iter().map(expected)));
+            assert_eq!(pool.check().unwrap().violations, []);
+            if round % 5 == 4 {
+                // As after a crash of the process.
+                let words = pool.medium().words();
+                drop((tree, map));
+                pool = options.open_on(Dram::from_words(words)).unwrap();
+            }
+        }
+    }
+    assert!(refused > 20, "only {refused} batches were too much for their pools");
 }
