@@ -79,8 +79,7 @@ impl<'t, M: Medium> WriteBatch<'t, M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`], [`ErrorKind::Corrupt`]. In all cases
-    /// nothing has changed.
+    /// As [`Transaction::commit`]; never [`ErrorKind::Conflict`].
     ///
     /// # Complexity
     ///

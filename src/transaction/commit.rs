@@ -22,14 +22,16 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Errors
     ///
     /// [`ErrorKind::Conflict`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`],
-    /// [`ErrorKind::Corrupt`]. In all cases nothing has changed.
+    /// [`ErrorKind::Corrupt`]. In all cases no entry has changed. If there was no space, leaves may have been split: they
+    /// stay so, and take space until keys of theirs are removed, or the tree is dropped.
     ///
     /// # Complexity
     ///
     /// Without writes, nothing. With a single write, that of the plain change. With more, whatever their number: three
     /// fences, one more if there are records, and one more beyond 24 words; a word takes a third of a line in the list
     /// and its own line. A new entry has two words, another value or a removal one. Leaves without room are split first, as
-    /// for plain inserts.
+    /// for plain inserts. Beyond 24 words, there must be free segments of 16 bytes for each word, next to each other: so even
+    /// many removals at once may fail for want of space.
     ///
     /// The leaves that are written to are locked from before the first fence until after the last one.
     ///

@@ -17,6 +17,8 @@ use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::pool::{Pool, PoolState};
 use crate::stored::{Encoded, KEY_MAX};
+#[cfg(doc)]
+use crate::tree::PTree;
 use crate::tree::{AnyPart, MapKeys, PartOf, TreePart, check_len};
 use backoff::Backoff;
 use std::fmt;
@@ -43,8 +45,11 @@ use table::{KeyOf, TreeKeysOf, ValueOf};
 /// # Complexity
 ///
 /// A read costs what a `get` does, and a look at one word in memory for each leaf that was read before: many thousands of
-/// reads in one transaction take time in proportion to the square of their number. For `commit` see there. Writes, and what
-/// was read, are kept in memory.
+/// reads in one transaction take time in proportion to the square of their number, and more if other threads write to the
+/// same leaves all the time. A transaction that reads thousands of keys which others change fails again and again. For
+/// `commit` see there. Writes, and what was read, are kept in memory.
+///
+/// A transaction is not `Send`: it ends on the thread on which it began.
 ///
 /// While a transaction lasts, records that are replaced or removed in trees that it has read keep their space, as for an
 /// [iterator](crate::Map::range).
@@ -122,7 +127,8 @@ impl<M: Medium> Pool<M> {
     /// that, as often as necessary, with pauses that grow.
     ///
     /// `body` may run several times, so it should do nothing but compute, and read and write through the transaction. What
-    /// it reads always fits together.
+    /// it reads always fits together. If it changes what it has read in another way (by [`PTree::insert`], say, or in another
+    /// transaction), it is in conflict with itself, and never ends.
     ///
     /// # Errors
     ///
