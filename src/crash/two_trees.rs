@@ -1,6 +1,6 @@
 //! Two trees of one pool that the checkers see as one: changes of several keys at once may concern both.
 
-use super::any_tree::{ALL, AnyTree, AsKey, AsValue, Before, Entries, OfNumbers, Write};
+use super::any_tree::{AnyTree, AsKey, AsValue, Before, Entries, OfNumbers, Write};
 use crate::error::{Error, Result};
 use crate::map::{KeysOf, Map};
 use crate::medium::Medium;
@@ -146,9 +146,5 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
 
     fn fault(&self) -> Option<Error> {
         self.trees.iter().find_map(AnyTree::fault)
-    }
-
-    fn entries(&self) -> Result<Vec<(u64, u64)>> {
-        self.range(ALL).collect()
     }
 }

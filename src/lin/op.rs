@@ -1,5 +1,6 @@
 //! The operations of threads on a tree, the answers, and what both say about one key.
 
+use crate::crash::any_tree::Write;
 use std::fmt;
 
 /// An operation. The values of a round are all different, so that a value that is read identifies its writer.
@@ -28,7 +29,7 @@ pub(super) struct Transaction {
     pub(super) keys: Vec<u64>,
     /// Whether they are read as ranges; then they ascend.
     pub(super) range: bool,
-    pub(super) writes: Vec<(u64, Option<u64>)>,
+    pub(super) writes: Vec<Write>,
 }
 
 /// A range, or a part of one.

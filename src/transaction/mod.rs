@@ -16,7 +16,7 @@ use crate::codec::{Key, MapForm, Value};
 use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::pool::{Pool, PoolState};
-use crate::stored::{Encoded, KEY_MAX};
+use crate::stored::{Encoded, KEY_MAX, Stored};
 #[cfg(doc)]
 use crate::tree::PTree;
 use crate::tree::{AnyPart, MapKeys, PartOf, TreePart, check_len};
@@ -167,9 +167,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// [`ErrorKind::Conflict`]: something that was read has changed since. [`ErrorKind::Corrupt`],
     /// [`ErrorKind::OtherPool`].
     pub fn get<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
-        let key = T::Key::encode(key);
-        let value = self.read(table, |part| part.get(<T::Key as Key>::Form::encoded(&key)));
-        self.pool.named(value.map(|value| value.map(T::Value::decode)))
+        Ok(self.stored(table, key)?.map(T::Value::decode))
     }
 
     /// Whether a key is there. As [`get`](Self::get).
@@ -178,9 +176,14 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ///
     /// As [`get`](Self::get).
     pub fn contains_key<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<bool> {
+        Ok(self.stored(table, key)?.is_some())
+    }
+
+    fn stored<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<Stored>> {
+        let number = self.part_number(table)?;
         let key = T::Key::encode(key);
-        let value = self.read(table, |part| part.get(<T::Key as Key>::Form::encoded(&key)));
-        Ok(self.pool.named(value)?.is_some())
+        let stored = self.read_in::<TreeKeysOf<T, M>, _>(number, |part| part.get(<T::Key as Key>::Form::encoded(&key)));
+        self.pool.named(stored)
     }
 
     /// Sets the value of a key, when the transaction is committed.
@@ -259,15 +262,6 @@ impl<'t, M: Medium> Transaction<'t, M> {
     }
 
     /// Reads in a part, and then makes sure that all that was read belongs to one moment (X1).
-    fn read<T: Table<M>, R>(
-        &mut self,
-        table: &'t T,
-        read: impl FnOnce(&mut (dyn PartOf<TreeKeysOf<T, M>> + 't)) -> Result<R, Fault>,
-    ) -> Result<R, Fault> {
-        let number = self.part_number(table).map_err(|error| Fault::from(error.kind))?;
-        self.read_in(number, read)
-    }
-
     fn read_in<K: MapKeys, R>(
         &mut self,
         number: usize,

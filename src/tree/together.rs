@@ -91,11 +91,9 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
         Ok(Some(all))
     }
 
-    /// The leaves that are held, with the versions that they had before, in the order of their offsets.
-    pub(crate) fn held(&self) -> Vec<(u64, Version)> {
-        let mut held: Vec<_> = self.held.iter().map(|leaf| (leaf.at, leaf.was())).collect();
-        held.sort_unstable_by_key(|&(at, _)| at);
-        held
+    /// The leaves that are held, with the versions that they had before.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (u64, Version)> {
+        self.held.iter().map(|leaf| (leaf.at, leaf.was()))
     }
 
     /// Unlocks all leaves, under the versions that they had unless they were split.
