@@ -1,6 +1,7 @@
 //! Keys that are byte strings, as a search looks for them.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 
 /// A position among byte strings: that of a string, or the gap right before it.
 ///
@@ -35,6 +36,11 @@ impl<'k> ByteKey<'k> {
     #[inline]
     pub(crate) fn hash(self) -> u64 {
         self.hash
+    }
+
+    /// The strings that do not lie behind this position.
+    pub(crate) fn up_to(self) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
+        (Bound::Unbounded, if self.before { Bound::Excluded(self.bytes) } else { Bound::Included(self.bytes) })
     }
 
     /// How a string lies to this position. It is never equal to a gap.

@@ -28,6 +28,8 @@ pub(crate) enum Validation {
     Still = 9,
     /// That what a transaction has read is still as it was, when it is committed.
     Reads = 10,
+    /// That a leaf which changes is first frozen for the newest snapshot.
+    Frozen = 11,
 }
 
 #[cfg(not(any(bristlecone_delays, loom)))]

@@ -45,7 +45,7 @@ pub enum ErrorGroup {
     Storage,
     /// The call asks for what cannot be: change the call.
     Input,
-    /// Another thread was faster: repeat the whole transaction.
+    /// Other threads were faster: begin anew, with another transaction or snapshot.
     Again,
 }
 
@@ -127,6 +127,13 @@ pub enum ErrorKind {
     /// What a transaction has read has changed since, so it has done nothing. Repeat it from its beginning, as
     /// [`Pool::transaction`](crate::Pool::transaction) does.
     Conflict,
+
+    /// So much has changed since the snapshot was opened that it took more memory than
+    /// [allowed](crate::Options::snapshot_memory), and was given up. Open another one, and read it sooner.
+    SnapshotTooOld {
+        /// How many bytes of memory the snapshots of a pool may take.
+        limit: u64,
+    },
 
     // Storage.
     /// The operating system refused. What it says decides; nothing speaks against another attempt.
@@ -266,7 +273,7 @@ impl ErrorKind {
             | Self::Superblock { .. }
             | Self::Corrupt { .. }
             | Self::TooManyTrees { .. } => ErrorGroup::Storage,
-            Self::Conflict => ErrorGroup::Again,
+            Self::Conflict | Self::SnapshotTooOld { .. } => ErrorGroup::Again,
             Self::OtherPool { .. }
             | Self::NoSuchTree { .. }
             | Self::TreeName { .. }
@@ -329,6 +336,9 @@ impl fmt::Display for ErrorKind {
             }
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
             Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),
+            Self::SnapshotTooOld { limit } => {
+                write!(f, "the snapshot is too old: what changed since takes more than {limit} bytes of memory")
+            }
             Self::OtherPool { tree } => write!(f, "tree '{tree}' is one of another pool"),
             Self::NoSuchTree { tree } => write!(f, "tree '{tree}': not found"),
             Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),

@@ -9,7 +9,7 @@ mod imp {
     pub(crate) use super::parking::{Sleep, anyone_sleeps, hand_over};
     pub(crate) use core::hint::spin_loop;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-    pub(crate) use parking_lot::{Mutex, MutexGuard};
+    pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
 
     /// A condition variable that is used with the mutexes of this module.
     #[derive(Debug)]
@@ -195,6 +195,24 @@ mod imp {
 
     pub(crate) fn hand_over(_: usize) -> bool {
         false
+    }
+
+    /// A lock that readers share; in models, they do not.
+    #[derive(Debug)]
+    pub(crate) struct RwLock<T>(Mutex<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(Mutex::new(value))
+        }
+
+        pub(crate) fn read(&self) -> loom::sync::MutexGuard<'_, T> {
+            self.0.lock()
+        }
+
+        pub(crate) fn write(&self) -> loom::sync::MutexGuard<'_, T> {
+            self.0.lock()
+        }
     }
 
     /// loom's mutex behind `parking_lot`'s signature (no poisoning).

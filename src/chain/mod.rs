@@ -13,6 +13,7 @@
 
 mod allocation;
 mod count;
+mod frozen;
 mod links;
 mod locks;
 mod restructure;
@@ -27,8 +28,10 @@ use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
 use crate::pool::segments::SegmentKind;
+use crate::sync::AtomicU64;
 pub(crate) use allocation::{Draft, For};
 use count::Count;
+use frozen::Frozen;
 pub(crate) use links::Links;
 pub(crate) use locks::{Locked, View};
 use shadows::Shadows;
@@ -44,6 +47,8 @@ pub(crate) struct Chain<N: Node, M: Medium> {
     shared: Shared<N>,
     /// Present if values, or keys and values, are records.
     pub(crate) records: Option<Records>,
+    /// What snapshots see of leaves that have changed since.
+    pub(crate) frozen: Frozen<N::Keys>,
     /// The number of entries.
     pub(crate) count: Count,
 }
@@ -73,13 +78,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
         let blocks = (segments.size() / N::BYTES) as usize;
-        let shadows = Shadows::new(segments.count(), blocks, N::Keys::HAS_RECORDS);
+        let shadows = Shadows::new(segments.count(), blocks, N::Keys::HAS_RECORDS, N::POLICY.in_snapshots);
         Ok(Self {
             shadows: shadows.map_err(Fault::address_space)?,
             blocks: links.classes().map(Blocks::new).collect(),
             shared: Shared::<N>::default(),
             records,
             links,
+            frozen: Frozen::default(),
             count: Count::default(),
         })
     }
@@ -100,8 +106,20 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// The shadow of a block of this chain. `at` must have been accepted.
     #[inline(always)]
     fn shadow(&self, at: u64) -> &Shadow<Hints<N>> {
+        let (segment, index) = self.place(at);
+        self.shadows.get(segment, index, N::Keys::HAS_RECORDS)
+    }
+
+    /// The stamp of a block of this chain.
+    fn stamp(&self, at: u64) -> &AtomicU64 {
+        let (segment, index) = self.place(at);
+        self.shadows.stamp(segment, index, N::Keys::HAS_RECORDS)
+    }
+
+    #[inline(always)]
+    fn place(&self, at: u64) -> (u32, usize) {
         let segments = &self.pool.segments;
         let segment = segments.of(at).expect("an accepted offset lies in a segment");
-        self.shadows.get(segment, (segments.within(at) / N::BYTES) as usize, N::Keys::HAS_RECORDS)
+        (segment, (segments.within(at) / N::BYTES) as usize)
     }
 }

@@ -6,7 +6,7 @@ use crate::medium::{Medium, Step};
 use crate::node::{Entry, FenceOf, Keys, Node, RangeOf, RefOf, SplitInPlace, WordNode};
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
-    /// Inserts `new` into a full node by splitting it. Returns the right node, which the caller must post to the index.
+    /// Inserts `new` into a full node, which the caller has frozen, by splitting it. Returns the right node, which the caller must post to the index.
     /// The change is durable when this returns.
     ///
     /// # Complexity
@@ -79,6 +79,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
             next: next.unwrap_or(0),
             entries: moved,
         })?;
+        self.stamp_like(&right, left);
         self.medium().fence(Step::SplitFill);
         self.link(left, right.at);
         left.set_range(N::Keys::below::<M>(pool, left.at, range, border));
@@ -137,6 +138,10 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
             left.change();
             left.set_range(N::Keys::lagging(left.range(), true));
         }
+        let newest = self.newest();
+        // Each of the two takes over keys of the other.
+        self.freeze(left, newest);
+        self.freeze(&right, newest);
         if self.fit_in_one(left, &right) {
             self.merge(left, right)?;
             return Ok(None);
@@ -203,6 +208,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
                 entries: &all[share..],
             },
         )?;
+        self.stamp_like(&new, &right);
         left.change();
         let moved = all.get(in_left..share).unwrap_or_default();
         N::Ops::prefill::<M>(pool, left.at, &left.shadow.hints, narrower, moved);

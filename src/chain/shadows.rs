@@ -9,6 +9,8 @@ use std::io;
 /// All shadows of a chain.
 pub(crate) struct Shadows<H> {
     of: Zeroed<Shadow<H>>,
+    /// The stamp of each block (see [`frozen`](super::frozen)). Empty in layouts that take no part in snapshots.
+    stamps: Zeroed<AtomicU64>,
     /// Blocks per segment.
     blocks: usize,
     rows: Rows,
@@ -48,16 +50,28 @@ impl Rows {
 impl<H: Zero> Shadows<H> {
     /// Shadows for `segments` segments of `blocks` blocks each. `scattered`: most of the segments have other blocks. It is
     /// the same for each call, and known when the program is compiled: a branch would take a seventh of a search.
-    pub(crate) fn new(segments: u32, blocks: usize, scattered: bool) -> io::Result<Self> {
+    pub(crate) fn new(segments: u32, blocks: usize, scattered: bool, stamped: bool) -> io::Result<Self> {
         let len = blocks.checked_mul(segments as usize).ok_or(io::ErrorKind::OutOfMemory)?;
-        let rows = Zeroed::new(if scattered { segments as usize } else { 0 })?;
-        Ok(Self { of: Zeroed::new(len)?, blocks, rows: Rows { of: rows, taken: Mutex::new(0) } })
+        let rows = Rows { of: Zeroed::new(if scattered { segments as usize } else { 0 })?, taken: Mutex::new(0) };
+        let stamps = Zeroed::new(if stamped { len } else { 0 })?;
+        Ok(Self { of: Zeroed::new(len)?, stamps, blocks, rows })
     }
 
     /// The shadow of block `index` of a segment.
     #[inline(always)]
     pub(crate) fn get(&self, segment: u32, index: usize, scattered: bool) -> &Shadow<H> {
+        &self.of[self.place(segment, index, scattered)]
+    }
+
+    /// The stamp of the same block.
+    #[inline]
+    pub(crate) fn stamp(&self, segment: u32, index: usize, scattered: bool) -> &AtomicU64 {
+        &self.stamps[self.place(segment, index, scattered)]
+    }
+
+    #[inline(always)]
+    fn place(&self, segment: u32, index: usize, scattered: bool) -> usize {
         let row = if scattered { self.rows.of(segment) } else { segment.into() };
-        &self.of[row as usize * self.blocks + index]
+        row as usize * self.blocks + index
     }
 }

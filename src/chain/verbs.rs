@@ -60,7 +60,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.medium().load(view.at + NEXT)
     }
 
-    // The verbs on one locked node. The effect of those that change it is durable when they return.
+    // The verbs on one locked node, which the caller has frozen if it is to change. The effect of those that change it is
+    // durable when they return.
 
     #[inline]
     pub(crate) fn len(&self, node: &Locked<'_, N>) -> usize {

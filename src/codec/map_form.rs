@@ -4,7 +4,7 @@ use super::{Bytes, Form, KeyBytes, Word};
 use crate::byte_key::ByteKey;
 use crate::medium::Medium;
 use crate::node::{ByteLeaf, ByteStrings, Keys, OneLine, Words};
-use crate::tree::{MapKeys, Range, TreeKeys, TreeNode, TreeState, Unread};
+use crate::tree::{MapKeys, Range, TreeNode, TreeState, Unread};
 use std::ops::Bound;
 
 /// How trees hold keys of a form.
@@ -21,17 +21,17 @@ pub trait MapForm: Sized {
         Self: Form;
 
     /// The same, as trees hold it.
-    fn encoded<'e>(encoded: &'e <Self as Form>::Encoded<'_>) -> &'e <Self::Keys as MapKeys>::Key
+    fn encoded<'e>(encoded: &'e <Self as Form>::Encoded<'_>) -> &'e <Self::Keys as Keys>::Key
     where
         Self: Form;
 
     /// A key that was read, as it is decoded.
-    fn stored(key: &<Self::Keys as MapKeys>::Key) -> &<Self as Form>::Stored
+    fn stored(key: &<Self::Keys as Keys>::Key) -> &<Self as Form>::Stored
     where
         Self: Form;
 
     /// An encoded key in memory of its own.
-    fn owned(encoded: <Self as Form>::Encoded<'_>) -> <Self::Keys as TreeKeys>::Owned
+    fn owned(encoded: <Self as Form>::Encoded<'_>) -> <Self::Keys as Keys>::Owned
     where
         Self: Form;
 

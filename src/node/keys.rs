@@ -5,6 +5,8 @@ use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium};
 use crate::pool::records::Records;
 use crate::pool::segments::{SegmentEntry, Segments};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 
 /// How a key lies to the keys that a node owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +25,12 @@ pub enum Side {
 /// arbitrary, and the caller finds that out by a version. A right neighbour is one that was accepted as a node; `None`
 /// at the end of the chain.
 pub trait Keys: Send + Sync + Sized + 'static {
+    /// A key.
+    type Key: ?Sized + Ord + ToOwned<Owned = Self::Owned>;
+
+    /// A key in the caller's memory.
+    type Owned: Ord + Borrow<Self::Key> + Send + Sync;
+
     /// A key that is searched for.
     type Ref<'k>: Copy;
 
@@ -37,6 +45,9 @@ pub trait Keys: Send + Sync + Sized + 'static {
 
     /// What a shadow says about the keys that its node owns.
     type Range: Copy;
+
+    /// Where a leaf that was read begins and ends.
+    type Edges: Default + Send + Sync;
 
     /// What the operations of a layout need of a pool.
     type Access<'a, M: Medium>: Copy
@@ -54,6 +65,9 @@ pub trait Keys: Send + Sync + Sized + 'static {
 
     /// The same range, which now says so or not.
     fn lagging(range: Self::Range, lags: bool) -> Self::Range;
+
+    /// A key in the caller's memory, for a search.
+    fn as_ref(key: &Self::Key) -> Self::Ref<'_>;
 
     /// The access to the nodes of a class.
     fn access<'a, M: Medium>(m: &'a M, segments: &'a Segments, class: SegmentEntry) -> Self::Access<'a, M>;
@@ -141,6 +155,30 @@ pub trait Keys: Send + Sync + Sized + 'static {
         next: Option<u64>,
     ) -> Self::Range;
 
+    /// Notes where the leaf at `at` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
+    fn note_edges<M: Medium>(
+        pool: Self::Access<'_, M>,
+        at: u64,
+        range: Self::Range,
+        next: u64,
+        edges: &mut Self::Edges,
+    );
+
+    /// The lower fence key of the leaf with these edges.
+    fn low(edges: &Self::Edges) -> Self::Owned;
+
+    /// Of leaves by their lower fence keys, the last one that does not lie to the right of a key.
+    fn floor<'l, L>(leaves: &'l BTreeMap<Self::Owned, L>, key: Self::Ref<'_>) -> Option<&'l L>;
+
+    /// Whether the leaf with these edges does not end before a key.
+    fn reaches(edges: &Self::Edges, key: Self::Ref<'_>) -> bool;
+
+    /// Bytes that edges take elsewhere in memory.
+    fn size_of_edges(edges: &Self::Edges) -> usize;
+
+    /// The offset of the record that a value points to, in a tree with records.
+    fn record(value: u64) -> u64;
+
     /// Makes a fence key ready to be stored: what does not fit into a node goes into a record.
     fn place<'f, M: Medium>(
         m: &M,
@@ -158,12 +196,16 @@ pub trait Keys: Send + Sync + Sized + 'static {
 pub struct Words;
 
 impl Keys for Words {
+    type Key = u64;
+    type Owned = u64;
     type Ref<'k> = u64;
     /// The first and the last key.
     type Span<'k> = (u64, u64);
     type Fence = u64;
     type Low<'l> = u64;
     type Range = KeyRange;
+    /// The first and the last key that the leaf owns.
+    type Edges = (u64, u64);
     type Access<'a, M: Medium> = &'a M;
 
     const ALL: (u64, u64) = (0, u64::MAX);
@@ -173,6 +215,11 @@ impl Keys for Words {
 
     fn lagging(range: KeyRange, _lags: bool) -> KeyRange {
         range
+    }
+
+    #[inline(always)]
+    fn as_ref(&key: &u64) -> u64 {
+        key
     }
 
     #[inline(always)]
@@ -264,6 +311,31 @@ impl Keys for Words {
 
     fn joined<M: Medium>(_m: &M, _at: u64, range: KeyRange, right: KeyRange, _next: Option<u64>) -> KeyRange {
         KeyRange::new(range.low(), right.high())
+    }
+
+    #[inline(always)]
+    fn note_edges<M: Medium>(_m: &M, _at: u64, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
+        *edges = (range.low(), range.high().wrapping_sub(1));
+    }
+
+    fn low(&(low, _): &(u64, u64)) -> u64 {
+        low
+    }
+
+    fn floor<L>(leaves: &BTreeMap<u64, L>, key: u64) -> Option<&L> {
+        leaves.range(..=key).next_back().map(|(_, leaf)| leaf)
+    }
+
+    fn reaches(&(_, last): &(u64, u64), key: u64) -> bool {
+        last >= key
+    }
+
+    fn size_of_edges(_edges: &(u64, u64)) -> usize {
+        0
+    }
+
+    fn record(value: u64) -> u64 {
+        value
     }
 
     fn place<M: Medium>(_m: &M, _s: &Segments, _r: Option<&Records>, fence: &u64) -> Result<u64, Fault> {

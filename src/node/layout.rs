@@ -165,6 +165,8 @@ pub struct Policy {
     pub in_use_at: Option<u64>,
     /// Whether a nearly empty node merges with its left neighbour first, not with its right one.
     pub merges_left: bool,
+    /// Whether trees of the layout take part in snapshots.
+    pub in_snapshots: bool,
 }
 
 /// See [`Policy::copy_pays`].
@@ -172,7 +174,9 @@ pub(crate) type CopyPays = fn(&dyn Fn() -> Costs, usize, InNode) -> bool;
 
 impl Policy {
     /// Changes are made in place, and a block is in use if the chain reaches it.
-    pub(crate) const USUAL: Self = Self { copy_pays: None, in_use_at: None, merges_left: false };
+    pub(crate) const USUAL: Self = Self { copy_pays: None, in_use_at: None, merges_left: false, in_snapshots: false };
+    /// The same, of layouts that take part in snapshots.
+    pub(crate) const IN_SNAPSHOTS: Self = Self { in_snapshots: true, ..Self::USUAL };
 }
 
 /// A change of one node.

@@ -31,7 +31,7 @@ pub(crate) mod unsorted;
 pub use bytes::ByteLeaf;
 pub(crate) use bytes::access::separator_len;
 pub(crate) use bytes::entry::{KeyLen, Parts, ReadEntry, record as record_of, reference};
-pub(crate) use bytes::{ByteFence, ByteRange, ByteSpan, ByteStrings};
+pub(crate) use bytes::{ByteEdges, ByteFence, ByteRange, ByteSpan, ByteStrings};
 pub use circular::Circular;
 pub(crate) use deferred::{Defer, Deferred};
 pub use index_kind::IndexKind;

@@ -9,7 +9,7 @@ use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::circular::CircularOver;
 use crate::node::deferred::{Defer, Deferred};
 use crate::node::fingerprints::{Hash, Slots, each};
-use crate::node::layout::{Checked, Layout, New};
+use crate::node::layout::{Checked, Layout, New, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
@@ -40,6 +40,8 @@ impl<const SLOTS: usize> Node for OneLine<SLOTS> {
     type Keys = Words;
     type Ops = Self;
     type Space = InPlace;
+
+    const POLICY: Policy = Policy::IN_SNAPSHOTS;
 }
 
 impl<const SLOTS: usize> WordNode for OneLine<SLOTS> {

@@ -4,7 +4,7 @@
 use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
 use crate::node::Keys;
-use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, hand_over, spin_loop};
+use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, fence, hand_over, spin_loop};
 use crate::version;
 
 const LOCKED: u64 = 1;
@@ -195,6 +195,7 @@ impl VersionLock {
     fn taken_over(&self) -> Version {
         let word = self.0.load(Ordering::Acquire);
         // As in `try_lock`.
+        fence(Ordering::SeqCst);
         version::announce();
         Version(word & !LOCKED)
     }
@@ -204,7 +205,8 @@ impl VersionLock {
     #[must_use]
     pub(crate) fn try_lock(&self, was: Version) -> bool {
         delay();
-        let locked = self.0.compare_exchange_weak(was.0, was.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        // Sequentially consistent with the writer's look at the newest snapshot (see `Chain::newest`).
+        let locked = self.0.compare_exchange_weak(was.0, was.0 | LOCKED, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if locked {
             version::announce();
         }

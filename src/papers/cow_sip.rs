@@ -108,6 +108,7 @@ impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
         copy_pays: if Self::has(crab::SHIFT_ONLY) { None } else { Some(Self::copy_pays) },
         in_use_at: if Self::has(crab::OWN_SPACE) { None } else { Some(MARK) },
         merges_left: true,
+        ..Policy::USUAL
     };
 }
 

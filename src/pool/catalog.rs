@@ -89,6 +89,14 @@ pub(crate) fn find<T: ?Sized>(slots: &Slots<T>, slot: u16) -> Found<T> {
     }
 }
 
+/// The trees that are open, with their slots. As for [`find`], the handles must outlive the guard.
+pub(crate) fn open<T: ?Sized>(slots: &Slots<T>) -> impl Iterator<Item = (u16, Arc<T>)> {
+    slots.iter().filter_map(|(&slot, state)| match state {
+        Slot::Open(tree) => Some((slot, tree.upgrade()?)),
+        Slot::Claimed(_) => None,
+    })
+}
+
 /// Whether a tree of this name is being created.
 pub(crate) fn is_creating<T: ?Sized>(slots: &Slots<T>, name: &str) -> bool {
     slots.values().any(|slot| matches!(slot, Slot::Claimed(Some(claimed)) if **claimed == *name))

@@ -5,6 +5,7 @@ mod catalog;
 mod epochs;
 pub(crate) mod format;
 mod info;
+pub(crate) mod instants;
 pub(crate) mod lists;
 #[cfg(all(test, loom))]
 mod models;
@@ -16,6 +17,7 @@ pub(crate) mod roots;
 pub(crate) mod segments;
 
 pub use info::{Stat, TreeInfo};
+pub use instants::Snapshots;
 pub use options::Options;
 pub(crate) use options::zero_from;
 pub use progress::Progress;
@@ -25,6 +27,7 @@ use crate::medium::{Domain, Mapped, Medium, Step};
 use crate::sync::{Mutex, MutexGuard};
 use catalog::{Catalog, Found, Slot, Slots};
 use format::{Geometry, Superblock};
+use instants::Instants;
 use lists::Lists;
 use progress::Watch;
 use records::extent;
@@ -83,6 +86,8 @@ pub(crate) struct PoolState<M: Medium> {
     superblock: Mutex<(Superblock, usize)>,
     pub(crate) segments: Segments,
     lists: Lists,
+    /// The open snapshots.
+    pub(crate) instants: Instants,
     /// The open trees by root slot. Roots are created and deleted under its lock.
     catalog: Catalog<OpenTree>,
     was_clean: bool,
@@ -96,7 +101,16 @@ pub(crate) struct PoolState<M: Medium> {
 }
 
 /// An open tree of any type.
-type OpenTree = dyn Any + Send + Sync;
+pub(crate) type OpenTree = dyn AnyTree + Send + Sync;
+
+/// What a pool needs of its open trees.
+pub(crate) trait AnyTree: Any {
+    /// Forgets what only one snapshot saw, which is closed; `older` is the next older one that is open.
+    fn thaw(&self, closed: u64, older: Option<u64>);
+
+    /// Whether a snapshot of this instant, or of a later one, needs the tree to stay open.
+    fn is_in_snapshots_since(&self, oldest: u64) -> bool;
+}
 
 impl Pool {
     /// The options for creating or opening a pool.
@@ -140,6 +154,11 @@ impl<M: Medium> Pool<M> {
             power_loss: superblock.outlived(self.state.medium.facts().boot),
             durability: self.durability(),
         }
+    }
+
+    /// Numbers about the [snapshots](crate::Snapshot) of the pool.
+    pub fn snapshots(&self) -> Snapshots {
+        self.state.instants.numbers()
     }
 
     /// Deletes a tree and gives its space back to the pool.
@@ -213,6 +232,7 @@ impl<M: Medium> PoolState<M> {
         (superblock, twin): (Superblock, usize),
         sync: bool,
         watch: Option<Watch>,
+        snapshot_memory: u64,
     ) -> Result<Self, Fault> {
         let geometry = superblock.geometry;
         let was_clean = superblock.is_clean();
@@ -221,6 +241,7 @@ impl<M: Medium> PoolState<M> {
             superblock: Mutex::new((superblock, twin)),
             segments,
             lists: Lists::open(&medium),
+            instants: Instants::new(snapshot_memory),
             catalog: Catalog::new(),
             was_clean,
             in_use: AtomicBool::new(false),
@@ -510,7 +531,10 @@ impl<M: Medium> PoolState<M> {
                     }
                     match catalog::find(&slots, root.slot) {
                         Found::Free => break (root, false),
-                        Found::Open(tree) => return Ok(tree),
+                        Found::Open(tree) => {
+                            self.instants.keep(root.slot, &tree);
+                            return Ok(tree);
+                        }
                         Found::Unsettled => {}
                     }
                 }
@@ -529,10 +553,12 @@ impl<M: Medium> PoolState<M> {
             root.vacate(&self.medium);
             let (tree, head) = create(root).inspect_err(|_| self.release_tree(root.slot))?;
             claim.publish(&tree, || root.create(&self.medium, name, signature, head));
+            self.instants.keep(root.slot, &tree);
             Ok(tree)
         } else {
             let tree = open_tree(root)?;
             claim.publish(&tree, || ());
+            self.instants.keep(root.slot, &tree);
             Ok(tree)
         }
     }

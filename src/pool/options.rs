@@ -37,6 +37,7 @@ pub struct Options {
     pub(crate) read_only: bool,
     domain: Option<Domain>,
     sync: bool,
+    snapshot_memory: u64,
     watch: Option<Watch>,
 }
 
@@ -54,6 +55,7 @@ impl Default for Options {
             read_only: false,
             domain: None,
             sync: true,
+            snapshot_memory: 1 << 30,
             watch: None,
         }
     }
@@ -149,6 +151,13 @@ impl Options {
     /// and not know it. In a domain that survives a crash of the machine, nothing is synced in any case.
     pub fn sync(mut self, sync: bool) -> Self {
         self.sync = sync;
+        self
+    }
+
+    /// How many bytes of memory the [snapshots](crate::Snapshot) of the pool may take. If they want more, the oldest ones
+    /// are given up, and reading from these is refused with [`ErrorKind::SnapshotTooOld`]. Default: 1 GiB.
+    pub fn snapshot_memory(mut self, bytes: u64) -> Self {
+        self.snapshot_memory = bytes;
         self
     }
 
@@ -278,7 +287,7 @@ impl Options {
 
     /// The state of a pool, read before anything is stored.
     pub(crate) fn state<M: Medium>(&self, medium: M, superblock: (Superblock, usize)) -> Result<PoolState<M>, Fault> {
-        PoolState::open(medium, superblock, self.sync, self.watch.clone())
+        PoolState::open(medium, superblock, self.sync, self.watch.clone(), self.snapshot_memory)
     }
 
     /// Sets the domain of a mapping, if one was asked for.

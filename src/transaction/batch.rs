@@ -1,12 +1,12 @@
 //! Writes that happen together, without reads.
 
-use super::table::{KeyOf, ValueOf};
-use super::{Table, Transaction};
+use super::Transaction;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::medium::{Mapped, Medium};
 use crate::pool::Pool;
+use crate::table::{KeyOf, Table, ValueOf};
 
 /// Writes over any trees and maps of a pool that happen together or not at all: a [`Transaction`] that reads nothing, and so
 /// is never in conflict.

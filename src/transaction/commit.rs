@@ -51,6 +51,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
             return Ok(());
         }
         self.pool.writable()?;
+        self.pool.limit_snapshots();
         self.parts.sort_by_key(|part| part.part().slot());
         if self.write_records()? {
             // A slot that becomes durable must not point to a record that is not.
@@ -115,9 +116,9 @@ impl<'t, M: Medium> Transaction<'t, M> {
     }
 
     fn change_together(&mut self, mut backoff: Backoff) -> Result<(), Fault> {
-        let mut room = loop {
+        let (mut room, newest) = loop {
             match self.lock(backoff.tries() >= PATIENCE) {
-                Ok(Some(room)) => break room,
+                Ok(Some(locked)) => break locked,
                 Ok(None) => self.unlock(false),
                 Err(fault) => {
                     self.unlock(false);
@@ -128,6 +129,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
             backoff.wait();
             self.refresh()?;
         };
+        // Before anything changes, and before the commit: it allocates.
+        self.parts.iter().for_each(|part| part.part().freeze(newest));
         for part in &mut self.parts {
             part.part_mut().defer(&mut room.words);
         }
@@ -136,12 +139,12 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(())
     }
 
-    /// Locks all leaves that are to be written to, validates what was read, and finds room for the words that change. `None` if
-    /// a leaf is not to be had, or if one has changed: then, as after an error, nothing may stay locked.
+    /// Locks all leaves that are to be written to, validates what was read, and finds room for the words that change. Returns
+    /// that room, and the instant of the newest snapshot, which does not see this transaction. `None` if a leaf is not to be had, or if one has changed: then, as after an error, nothing may stay locked.
     ///
     /// If `reads`, the leaves that were read are locked, too. Then it does not matter whether others write to them all the
     /// time, as long as they write other keys.
-    fn lock(&mut self, reads: bool) -> Result<Option<Room<'t, M>>, Fault> {
+    fn lock(&mut self, reads: bool) -> Result<Option<(Room<'t, M>, u64)>, Fault> {
         let mut may_wait = true;
         for part in self.parts.iter_mut().filter(|part| part.part().writes() > 0) {
             if !part.part_mut().lock(may_wait)? {
@@ -149,6 +152,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
             }
             may_wait = false;
         }
+        // Before the look at what was read: what changes there after it is seen by no snapshot that does not see this.
+        let newest = self.pool.instants.newest();
         let mut held = Vec::new();
         if self.reads() > 0 {
             self.parts.iter().for_each(|part| part.part().held(&mut held));
@@ -168,7 +173,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
             return Ok(None);
         }
         let words = self.parts.iter().map(|part| part.part().words()).sum();
-        self.pool.room_for(words).map(Some)
+        Ok(Some((self.pool.room_for(words)?, newest)))
     }
 
     /// Unlocks all leaves, and only then does what may wait for one.

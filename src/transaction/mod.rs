@@ -6,24 +6,22 @@ mod backoff;
 mod batch;
 mod commit;
 mod scan;
-mod table;
 
 pub use batch::WriteBatch;
 pub use scan::Scan;
-pub use table::Table;
 
-use crate::codec::{Key, MapForm, Value};
+use crate::codec::{Key, MapForm, PrefixOf, Value};
 use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::pool::{Pool, PoolState};
 use crate::stored::{Encoded, KEY_MAX, Stored};
+use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, with_prefix};
 #[cfg(doc)]
 use crate::tree::PTree;
 use crate::tree::{AnyPart, MapKeys, PartOf, TreePart, check_len};
 use backoff::Backoff;
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
-use table::{KeyOf, TreeKeysOf, ValueOf};
+use std::ops::RangeBounds;
 
 /// Reads that belong to one moment, and writes that happen together or not at all, over any trees and maps of a pool.
 ///
@@ -222,11 +220,20 @@ impl<'t, M: Medium> Transaction<'t, M> {
         table: &'t T,
         range: impl RangeBounds<KeyOf<'k, T, M>>,
     ) -> Result<Scan<'_, 't, T, M>> {
-        let encode = |bound: Bound<&KeyOf<'k, T, M>>| bound.map(|&key| T::Key::encode(key));
-        let range =
-            <T::Key as Key>::Form::range(table.tree(), (encode(range.start_bound()), encode(range.end_bound())));
+        let unread = interval(table, range);
         let part = self.part_number(table)?;
-        Ok(Scan::new(self, part, range.into_unread()))
+        Ok(Scan::new(self, part, unread))
+    }
+
+    /// The entries whose keys begin with a prefix. As [`range`](Self::range).
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn prefix<T: Table<M>>(&mut self, table: &'t T, prefix: impl PrefixOf<T::Key>) -> Result<Scan<'_, 't, T, M>> {
+        let unread = with_prefix(table, prefix);
+        let part = self.part_number(table)?;
+        Ok(Scan::new(self, part, unread))
     }
 
     fn goes_on(&self) -> Result<(), Fault> {

@@ -32,7 +32,7 @@ struct Held<'t, N: WordNode> {
 impl<N: WordNode, M: Medium> TreeState<N, M> {
     /// Inserts entries in ascending order of their keys; of equal keys, the last one counts. Returns how many are new.
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64, Fault> {
-        self.pool.owned()?;
+        self.may_change()?;
         let entries = last_of_each(entries.to_vec());
         N::Space::run(InsertAll { tree: self, entries: &entries })
     }
@@ -124,6 +124,8 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
                 self.tree.lock_owner(key)?
             }
         };
+        // Here, because the entries of a batch that are not yet durable must not be frozen.
+        self.tree.leaves.freeze(&leaf, self.tree.leaves.newest());
         self.held.push(Held { leaf, dirty: 0 });
         Ok(self.held.len() - 1)
     }

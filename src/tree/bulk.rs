@@ -7,7 +7,7 @@ use crate::chain::{self, Chain};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, FenceOf, Node};
+use crate::node::{Entry, FenceOf, Keys, Node};
 use crate::pool::blocks::Taken;
 use crate::sync::Ordering;
 
@@ -46,7 +46,7 @@ impl<N: TreeNode, M: Medium> Drop for Draft<'_, N, M> {
 }
 
 /// A key and a value, in the caller's memory.
-type Pair<N> = (<<N as Node>::Keys as TreeKeys>::Owned, u64);
+type Pair<N> = (<<N as Node>::Keys as Keys>::Owned, u64);
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Entries per leaf of a loaded chain. A few slots stay empty for later inserts.
@@ -62,6 +62,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     pub(crate) fn clear(&self) -> Result<(), Fault> {
+        self.pool.limit_snapshots_to(|| self.len().saturating_mul(size_of::<Entry>() as u64));
         self.publish(self.draft(std::iter::empty())?, false).map(drop)
     }
 
@@ -168,6 +169,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             old.push(leaf);
             at = self.leaves.next(here)?;
         }
+        let newest = self.leaves.newest();
+        old.iter().for_each(|leaf| self.leaves.freeze(leaf, newest));
+        draft.leaves.iter().for_each(|&(_, at)| self.leaves.stamp_frozen(at, newest));
         // Crash: the old chain, with an index that has forgotten it.
         self.directory.reset()?;
         draft.published = true;
@@ -175,7 +179,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.take_over(draft);
         for leaf in old {
             if self.leaves.records.is_some() {
-                self.retire(self.leaves.entries(&leaf).into_iter().map(|(_, value)| N::Keys::record(value)));
+                self.retire_entries(self.leaves.entries(&leaf));
             }
             self.leaves.free(leaf);
         }

@@ -79,7 +79,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.check_free_records(&records, &mut report);
         let segments = &self.pool.segments;
         let extents = segments.owned(self.root.slot, SegmentKind::Extent, 0);
-        let retired = self.leaves.records.as_ref().map_or_else(Vec::new, Records::retired);
+        let retired = self.retired();
         let image = self.image_at.load(Ordering::Relaxed);
         let lost = |head: &&u32| {
             let at = segments.start(**head);
@@ -97,6 +97,13 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 }
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// The records that nothing but readers and snapshots can lead to.
+    fn retired(&self) -> Vec<u64> {
+        let mut retired = self.leaves.records.as_ref().map_or_else(Vec::new, Records::retired);
+        retired.extend(self.leaves.frozen.retired());
+        retired
+    }
+
     /// Checks that each block of records is either in use, free or retired.
     fn check_free_records(&self, used: &HashSet<u64>, report: &mut Report) {
         let Some(records) = &self.leaves.records else { return };
@@ -106,7 +113,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             entry.is_some_and(|entry| entry.kind == SegmentKind::Record)
         };
         let mut free = HashSet::new();
-        let retired = records.retired().into_iter().filter(is_block);
+        let retired = self.retired().into_iter().filter(is_block);
         for at in records.classes().iter().flat_map(Blocks::free).chain(retired) {
             if !free.insert(at) {
                 report.add(Broken::new(at, "V2: a record is free twice"));

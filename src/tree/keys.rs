@@ -9,14 +9,8 @@ pub struct NoLess;
 
 /// What a tree needs to know of its keys, in addition to what a [chain](Keys) does.
 pub trait TreeKeys: Keys {
-    /// A key in the caller's memory.
-    type Owned: Ord;
-
     /// The interval that an iterator has not read yet.
     type Unread: Clone;
-
-    /// Where a leaf that was read begins and ends.
-    type Edges: Default;
 
     /// Whether the names of leaves ascend along a chain.
     const NAMES_ASCEND: bool;
@@ -46,15 +40,6 @@ pub trait TreeKeys: Keys {
 
     /// The key whose owner is read next from the right.
     fn last(unread: &Self::Unread) -> Self::Ref<'_>;
-
-    /// Notes where the leaf at `at` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
-    fn note_edges<M: Medium>(
-        pool: Self::Access<'_, M>,
-        at: u64,
-        range: Self::Range,
-        next: u64,
-        edges: &mut Self::Edges,
-    );
 
     /// Checks the record of the fence key of a leaf, if it has one.
     fn check_fence<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> Result<(), Broken>;
@@ -90,9 +75,6 @@ pub trait TreeKeys: Keys {
     /// The fence key and the entries of a leaf as it stores them.
     fn stored(fence: Self::Fence, pairs: Vec<(Self::Owned, u64)>) -> (Self::Fence, Vec<Entry>);
 
-    /// The offset of the record that a value points to, in a tree with records.
-    fn record(value: u64) -> u64;
-
     /// Takes the tail from the names and offsets of the leaves of a chain, if it has one. `None`: it should have.
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>>;
 
@@ -101,12 +83,8 @@ pub trait TreeKeys: Keys {
 }
 
 impl TreeKeys for Words {
-    type Owned = u64;
     /// The first and the last key.
     type Unread = (u64, u64);
-    /// The first and the last key that the leaf owns.
-    type Edges = (u64, u64);
-
     type Least = u64;
 
     const NAMES_ASCEND: bool = true;
@@ -143,11 +121,6 @@ impl TreeKeys for Words {
     #[inline(always)]
     fn last(unread: &(u64, u64)) -> u64 {
         unread.1
-    }
-
-    #[inline(always)]
-    fn note_edges<M: Medium>(_m: &M, _at: u64, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
-        *edges = (range.low(), range.high().wrapping_sub(1));
     }
 
     #[inline(always)]
@@ -198,10 +171,6 @@ impl TreeKeys for Words {
 
     fn stored(fence: u64, pairs: Vec<(u64, u64)>) -> (u64, Vec<Entry>) {
         (fence, pairs)
-    }
-
-    fn record(value: u64) -> u64 {
-        value
     }
 
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {

@@ -15,6 +15,7 @@ mod models;
 mod node;
 mod open;
 mod part;
+mod past;
 mod posting;
 mod power_loss;
 #[cfg(all(test, not(loom)))]
@@ -118,6 +119,9 @@ pub struct TreeState<N: TreeNode, M: Medium> {
     root: Root,
     pub(crate) leaves: Chain<N, M>,
     directory: N::Directory<M>,
+    /// The last snapshot that was opened before the tree was created, which does not see it; 0 if it was there when the
+    /// pool was opened.
+    born: u64,
     /// The leftmost leaf.
     head: AtomicU64,
     /// The close record from whose image the index takes its nodes; 0 means none.
@@ -131,6 +135,16 @@ pub struct TreeState<N: TreeNode, M: Medium> {
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn medium(&self) -> &M {
         &self.pool.medium
+    }
+
+    /// Comes before every change, and before any lock.
+    #[inline(always)]
+    fn may_change(&self) -> Result<(), Fault> {
+        self.pool.owned()?;
+        if N::POLICY.in_snapshots {
+            self.pool.limit_snapshots();
+        }
+        Ok(())
     }
 
     /// The number of the tree in its pool.

@@ -2,7 +2,7 @@
 
 use super::TreeState;
 use super::directory::{Directory, WordDirectory};
-use super::keys::TreeKeys;
+use super::values::MapKeys;
 use super::walk::Leaves;
 use crate::chain::Locked;
 use crate::error::{Broken, Fault};
@@ -15,7 +15,7 @@ use crate::pool::roots::Root;
 use std::sync::Arc;
 
 /// A layout of leaves of which a tree can be made.
-pub trait TreeNode: Node<Keys: TreeKeys> {
+pub trait TreeNode: Node<Keys: MapKeys> {
     /// The index of a tree.
     type Directory<M: Medium>: Directory<Self>;
 

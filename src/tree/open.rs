@@ -16,6 +16,7 @@ use crate::pool::records::{Records, release_extents};
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{PoolState, segments};
 use crate::sync::{AtomicU64, Ordering};
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
@@ -40,7 +41,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let records = values.is_record || N::Keys::HAS_RECORDS;
         let of = |root| Self::unopened(Arc::clone(pool), name, root, index, records);
         let create = |root| {
-            let state = of(root)?;
+            let mut state = of(root)?;
+            state.born = pool.instants.last();
             let head = state.lay_out()?;
             // Keep the state that laid it out: it knows which blocks hold zeros.
             Ok((Arc::new(state) as _, head))
@@ -52,7 +54,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         };
         let open = pool.tree(name, signature, mismatch, &create, &recover)?;
         // The signatures are equal, so the type is the same.
-        open.downcast::<Self>().map_err(|_| {
+        let any: Arc<dyn Any + Send + Sync> = open;
+        any.downcast::<Self>().map_err(|_| {
             let (found, expected) = ("a tree open with other parameters", std::any::type_name::<Self>());
             ErrorKind::LayoutMismatch { tree: name.to_owned(), found: found.to_owned(), expected: expected.to_owned() }
                 .into()
@@ -73,6 +76,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             root,
             leaves: Chain::new(Arc::clone(&pool), root.slot, segments::SegmentKind::Leaf, records)?,
             directory,
+            born: 0,
             head: AtomicU64::new(0),
             image_at: AtomicU64::new(0),
             restructuring: Restructuring::new(),

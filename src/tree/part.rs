@@ -16,7 +16,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// An entry of a table as a transaction sees it.
-pub(crate) type Item<K> = (<K as TreeKeys>::Owned, Stored);
+pub(crate) type Item<K> = (<K as Keys>::Owned, Stored);
 
 /// What a transaction needs of each of its trees.
 pub trait Part {
@@ -67,6 +67,9 @@ pub trait Part {
 
     /// The leaves that are locked.
     fn held(&self, held: &mut Vec<(u64, Version)>);
+
+    /// Keeps the leaves that are locked as they are for the snapshot with this instant.
+    fn freeze(&self, newest: u64);
 
     /// Passes all words that change.
     fn defer(&mut self, words: &mut Vec<Word>);
@@ -186,7 +189,7 @@ pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
     /// Keeps records from being used again. It begins before the first read of a tree with records.
     reading: Option<Reading<'t, M>>,
     reads: Vec<Read<N::Keys>>,
-    writes: BTreeMap<<N::Keys as TreeKeys>::Owned, Pending>,
+    writes: BTreeMap<<N::Keys as Keys>::Owned, Pending>,
     /// The records of new values. They are given back unless the changes are made.
     written: Vec<Written<'t, N, M>>,
     together: Together<'t, N, M>,
@@ -220,9 +223,7 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
 }
 
 /// The writes as trees take them.
-fn list<'w, N: TreeNode<Keys: MapKeys>>(
-    writes: &'w BTreeMap<<N::Keys as TreeKeys>::Owned, Pending>,
-) -> Vec<Write<'w, N>> {
+fn list<'w, N: TreeNode<Keys: MapKeys>>(writes: &'w BTreeMap<<N::Keys as Keys>::Owned, Pending>) -> Vec<Write<'w, N>> {
     writes.iter().map(|(key, pending)| (N::Keys::as_ref(key.borrow()), pending.word)).collect()
 }
 
@@ -326,7 +327,8 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
 
     fn changed(&mut self, old: Option<u64>) {
         self.written.drain(..).for_each(Written::keep);
-        self.tree.retire_old(old);
+        let (key, _) = self.writes.first_key_value().expect("there is a write");
+        self.tree.retire_old(N::Keys::as_ref(key.borrow()), old);
     }
 
     fn guard(&mut self) -> Result<bool, Fault> {
@@ -375,6 +377,10 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
         held.extend(self.together.held());
     }
 
+    fn freeze(&self, newest: u64) {
+        self.together.freeze(newest);
+    }
+
     fn defer(&mut self, changes: &mut Vec<Word>) {
         let Self { together, writes, .. } = self;
         together.defer(&list::<N>(writes), |at, word| changes.push((at, word)));
@@ -402,7 +408,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
 }
 
 impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePart<'_, N, M> {
-    fn get(&mut self, key: &<N::Keys as MapKeys>::Key) -> Result<Option<Stored>, Fault> {
+    fn get(&mut self, key: &<N::Keys as Keys>::Key) -> Result<Option<Stored>, Fault> {
         if let Some(pending) = self.writes.get(key) {
             return Ok(pending.stored());
         }
@@ -412,7 +418,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
         word.map(|word| self.stored(word)).transpose()
     }
 
-    fn put(&mut self, key: &<N::Keys as MapKeys>::Key, value: Option<Encoded<'_>>) {
+    fn put(&mut self, key: &<N::Keys as Keys>::Key, value: Option<Encoded<'_>>) {
         // The commit comes soon, and memory may respond meanwhile.
         if self.writes.len() < 2 {
             self.tree.prefetch(N::Keys::as_ref(key));
@@ -431,9 +437,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
         let (rest, seen) = self.tree.read_seen(unread.clone(), from_left, &mut entries)?;
         let interval = N::Keys::without(&unread, rest.as_ref(), from_left);
         let reading = self.reading.as_ref();
-        let mut writes = self.writes.range::<<N::Keys as MapKeys>::Key, _>(N::Keys::bounds(&interval)).peekable();
-        let item = |(key, pending): (&<N::Keys as TreeKeys>::Owned, &Pending)| {
-            let key: &<N::Keys as MapKeys>::Key = key.borrow();
+        let mut writes = self.writes.range::<<N::Keys as Keys>::Key, _>(N::Keys::bounds(&interval)).peekable();
+        let item = |(key, pending): (&<N::Keys as Keys>::Owned, &Pending)| {
+            let key: &<N::Keys as Keys>::Key = key.borrow();
             Some((key.to_owned(), pending.stored()?))
         };
         for &entry in &entries {

@@ -76,7 +76,7 @@ impl Ahead {
 }
 
 pub(super) type Unread<N> = <<N as Node>::Keys as TreeKeys>::Unread;
-pub(super) type Edges<N> = <<N as Node>::Keys as TreeKeys>::Edges;
+pub(super) type Edges<N> = <<N as Node>::Keys as Keys>::Edges;
 
 /// A leaf that was read.
 struct LeafRead {

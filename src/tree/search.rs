@@ -10,7 +10,7 @@ use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{Entry, LOW, RangeOf, RefOf, Side};
+use crate::node::{Entry, Keys, LOW, RangeOf, RefOf, Side};
 
 /// A leaf, and the version under which something was seen in it.
 #[derive(Debug, Clone, Copy)]

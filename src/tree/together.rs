@@ -12,7 +12,7 @@ use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{Defer, Entry, RefOf, Side, Space};
+use crate::node::{Defer, Entry, Keys, RefOf, Side, Space};
 
 /// How many leaves a thread that must not wait follows the chain when the index lags.
 const FAR: usize = 64;
@@ -35,8 +35,8 @@ pub(crate) struct Together<'t, N: TreeNode, M: Medium> {
     /// The names and offsets of the leaves that splits made, and the leaf to the left of each. They are posted to the index
     /// once no leaf is locked.
     to_post: Vec<(u64, u64, u64)>,
-    /// What the slots held that change.
-    old: Vec<u64>,
+    /// The numbers of changes of slots that held something, and what they held.
+    old: Vec<(usize, u64)>,
     /// The numbers of changes that left a sparse leaf.
     sparse: Vec<usize>,
     /// How many changes are new entries; known once all leaves are locked.
@@ -212,6 +212,11 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
         Ok(None)
     }
 
+    /// Keeps all leaves as they are for the snapshot with this instant.
+    pub(crate) fn freeze(&self, newest: u64) {
+        self.held.iter().for_each(|leaf| self.tree.leaves.freeze(leaf, newest));
+    }
+
     /// Makes the changes, for which all leaves are locked, in everything but the pool, and passes the words of the pool that
     /// change to `put`. It does not fail, and what it needs was allocated by [`prepare`](Self::prepare).
     pub(crate) fn defer(&mut self, writes: &[Write<'_, N>], mut put: impl FnMut(u64, u64)) {
@@ -222,7 +227,7 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
         for (i, &(key, value)) in numbered().filter(|(_, (_, value))| value.is_some()).chain(removals) {
             let leaf = &mut self.held[self.leaf_of[i]];
             let place = leaves.search(leaf, key);
-            self.old.extend(place.ok().map(|place| leaves.value(leaf, place)));
+            self.old.extend(place.ok().map(|place| (i, leaves.value(leaf, place))));
             leaves.defer(leaf, place, key, value, &mut put);
             match (place, value) {
                 (Err(_), Some(_)) => self.added += 1,
@@ -262,8 +267,8 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
         for (name, at, from) in self.to_post.drain(..) {
             tree.lag(tree.post(name, at, from));
         }
-        if !self.old.is_empty() {
-            tree.retire(self.old.drain(..).map(N::Keys::record));
+        for (i, old) in self.old.drain(..) {
+            tree.retire_old(writes[i].0, Some(old));
         }
         for i in self.sparse.drain(..) {
             tree.lag(N::Space::run(Gather { tree, key: writes[i].0 }));

@@ -6,7 +6,7 @@ use super::{Change, TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault};
 use crate::kind::Kind;
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, RefOf, Words};
+use crate::node::{Entry, Keys, RefOf, Words};
 use crate::pool::record::RECORD_MAX;
 use crate::pool::records::Reading;
 use crate::stored::{Encoded, Stored};
@@ -14,13 +14,7 @@ use std::borrow::Borrow;
 use std::ops::Bound;
 
 /// What maps need to know of the keys of their trees.
-pub trait MapKeys: TreeKeys<Owned: Borrow<<Self as MapKeys>::Key>> {
-    /// A key that was read.
-    type Key: ?Sized + Ord + ToOwned<Owned = Self::Owned>;
-
-    /// A key in the caller's memory, for a search.
-    fn as_ref(key: &Self::Key) -> Self::Ref<'_>;
-
+pub trait MapKeys: TreeKeys {
     /// The part of a tree with such keys.
     fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t>;
 
@@ -112,7 +106,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         if is_stored {
             // The old record has no slot now, the new one has.
             written.keep();
-            self.retire_old(old);
+            self.retire_old(key, old);
         }
         Ok(old.is_some())
     }
@@ -120,22 +114,27 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     /// Removes a key and the record that its slot points to. Returns true if the key was there.
     pub(crate) fn take(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
         let old = self.change(key, |_| Change::Remove)?;
-        self.retire_old(old);
+        self.retire_old(key, old);
         Ok(old.is_some())
     }
 
     /// Retires the record of a value that was replaced or removed. Where there was none, nothing is locked.
     #[inline]
-    pub(crate) fn retire_old(&self, old: Option<u64>) {
-        if let Some(old) = old {
-            self.retire([N::Keys::record(old)]);
+    pub(crate) fn retire_old(&self, key: RefOf<'_, N>, old: Option<u64>) {
+        if let Some(old) = old
+            && self.leaves.records.is_some()
+        {
+            let record = N::Keys::record(old);
+            if !self.leaves.frozen.retire(key, record) {
+                self.retire([record]);
+            }
         }
     }
 
     /// Fills an empty tree in strictly ascending order of keys. Returns the number of entries.
     pub(crate) fn bulk_load_values<'v>(
         &self,
-        entries: impl Iterator<Item = (<N::Keys as TreeKeys>::Owned, Encoded<'v>)>,
+        entries: impl Iterator<Item = (<N::Keys as Keys>::Owned, Encoded<'v>)>,
     ) -> Result<u64, Fault> {
         let mut all = Vec::new();
         let loaded = self.bulk_load(entries.map(|(key, value)| {
@@ -170,7 +169,19 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// Retires records that slots, durably, no longer point to.
+    /// Retires the records of entries of a leaf that was replaced.
+    pub(super) fn retire_entries(&self, entries: Vec<Entry>) {
+        let reading = self.reading();
+        let is_frozen = |&(key, value): &Entry| {
+            let retire = |key: &_| self.leaves.frozen.retire(N::Keys::as_ref(key), N::Keys::record(value));
+            // A record that cannot be read is not used again.
+            N::Keys::with_key((key, value), reading.as_ref(), retire).unwrap_or(true)
+        };
+        let rest = entries.into_iter().filter(|entry| self.leaves.frozen.is_empty() || !is_frozen(entry));
+        self.retire(rest.map(|(_, value)| N::Keys::record(value)));
+    }
+
+    /// Retires records that slots, durably, no longer point to, and that no snapshot sees.
     pub(super) fn retire(&self, records: impl IntoIterator<Item = u64>) {
         if let Some(of_tree) = &self.leaves.records {
             of_tree.retire(&self.pool.medium, &self.pool.segments, records);
@@ -188,13 +199,6 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 }
 
 impl MapKeys for Words {
-    type Key = u64;
-
-    #[inline(always)]
-    fn as_ref(&key: &u64) -> u64 {
-        key
-    }
-
     fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t> {
         AnyPart::Words(part)
     }

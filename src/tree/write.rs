@@ -41,19 +41,22 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         key: RefOf<'_, N>,
         mut decide: impl FnMut(&Locked<'_, N>, Option<u64>) -> Change,
     ) -> Result<Option<u64>, Fault> {
-        self.pool.owned()?;
+        self.may_change()?;
         let leaves = &self.leaves;
         loop {
             let mut leaf = self.lock_owner(key)?;
+            // Before `decide`, which may look at what was read in other leaves (see `TreePart::change`).
+            let newest = leaves.newest();
             let found = leaves.search(&leaf, key);
             let old = found.ok().map(|place| leaves.value(&leaf, place));
             let change = decide(&leaf, old);
             let takes = match (&change, found) {
-                (Change::Keep, _) | (Change::Remove, Err(_)) => 0,
+                (Change::Keep, _) | (Change::Remove, Err(_)) => return Ok(old),
                 (Change::Put(_), Err(_)) => 1,
                 (Change::Put(_), Ok(_)) => N::Space::TAKES.update,
                 (Change::Remove, Ok(_)) => N::Space::TAKES.remove,
             };
+            leaves.freeze(&leaf, newest);
             if takes > 0 && !leaves.has_room(&leaf, takes) {
                 let verb = WithoutRoom { tree: self, leaf, key, takes, found, change, decide: &mut decide };
                 match N::Space::run(verb)? {
@@ -62,7 +65,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 }
             }
             match (change, found) {
-                (Change::Keep, _) | (Change::Remove, Err(_)) => {}
+                (Change::Keep, _) | (Change::Remove, Err(_)) => unreachable!("nothing is to be changed"),
                 (Change::Put(value), Ok(place)) => leaves.update(&mut leaf, place, value),
                 (Change::Put(value), Err(place)) => self.insert_new(leaf, place, (key, value))?,
                 (Change::Remove, Ok(place)) => self.remove_old(leaf, place, key)?,

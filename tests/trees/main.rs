@@ -18,6 +18,7 @@ mod persists;
 mod planted;
 mod power_loss;
 mod records;
+mod snapshot;
 mod stress;
 mod transaction;
 mod windows;

@@ -10,6 +10,7 @@ use crate::node::{Entry, Keys, Side};
 use crate::pool::records::Records;
 use crate::pool::segments::{SegmentEntry, Segments};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// Keys are byte strings.
 #[derive(Debug, Default)]
@@ -20,6 +21,13 @@ pub struct ByteStrings;
 pub struct ByteSpan<'k> {
     pub(crate) from: &'k [u8],
     pub(crate) to: Option<&'k [u8]>,
+}
+
+/// The fence keys of a leaf and of its right neighbour.
+#[derive(Debug, Default)]
+pub struct ByteEdges {
+    pub(crate) low: Vec<u8>,
+    pub(crate) high: Option<Vec<u8>>,
 }
 
 /// The fence key of a new leaf, and how many bytes of keys its heads skip: at most as many as the fence key has.
@@ -98,11 +106,14 @@ fn shared(low: &[u8], high: Option<&[u8]>) -> usize {
 }
 
 impl Keys for ByteStrings {
+    type Key = [u8];
+    type Owned = Vec<u8>;
     type Ref<'k> = ByteKey<'k>;
     type Span<'k> = ByteSpan<'k>;
     type Fence = ByteFence;
     type Low<'l> = ByteLow<'l>;
     type Range = ByteRange;
+    type Edges = ByteEdges;
     type Access<'a, M: Medium> = ByteAccess<'a, M>;
 
     const ALL: ByteSpan<'static> = ByteSpan { from: &[], to: None };
@@ -112,6 +123,11 @@ impl Keys for ByteStrings {
 
     fn lagging(range: ByteRange, lags: bool) -> ByteRange {
         range.lagging(lags)
+    }
+
+    #[inline]
+    fn as_ref(key: &[u8]) -> ByteKey<'_> {
+        ByteKey::at(key)
     }
 
     #[inline(always)]
@@ -252,6 +268,35 @@ impl Keys for ByteStrings {
         let high = next.map(|next| pool.fence(next));
         let uniform = pool.with_fence(at, |low| shared(low, high.as_deref())) >= range.skip();
         ByteRange::new(range.skip(), range.is_first(), next.is_none(), uniform).lagging(right.lags())
+    }
+
+    fn note_edges<M: Medium>(pool: Self::Access<'_, M>, at: u64, _range: ByteRange, next: u64, edges: &mut ByteEdges) {
+        pool.with_fence(at, |fence| fence.clone_into(&mut edges.low));
+        if pool.is_leaf(next) {
+            pool.with_fence(next, |fence| fence.clone_into(edges.high.get_or_insert_default()));
+        } else {
+            edges.high = None;
+        }
+    }
+
+    fn low(edges: &ByteEdges) -> Vec<u8> {
+        edges.low.clone()
+    }
+
+    fn floor<'l, L>(leaves: &'l BTreeMap<Vec<u8>, L>, key: ByteKey<'_>) -> Option<&'l L> {
+        leaves.range::<[u8], _>(key.up_to()).next_back().map(|(_, leaf)| leaf)
+    }
+
+    fn reaches(edges: &ByteEdges, key: ByteKey<'_>) -> bool {
+        edges.high.as_ref().is_none_or(|high| key.order_of(high).is_gt())
+    }
+
+    fn size_of_edges(ByteEdges { low, high }: &ByteEdges) -> usize {
+        low.len() + high.as_ref().map_or(0, Vec::len)
+    }
+
+    fn record(value: u64) -> u64 {
+        record(value)
     }
 
     fn place<'f, M: Medium>(

@@ -13,14 +13,14 @@ use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::deferred::{Defer, Deferred};
 use crate::node::fingerprints::{Slots, each};
-use crate::node::layout::{Checked, Layout, New};
+use crate::node::layout::{Checked, Layout, New, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted;
 use crate::node::{Entry, NEXT, Node, PER_LINE, SLOT};
 use access::{ByteAccess, LAYOUT, META};
 use entry::{ReadEntry, home, print, record, tag};
-pub(crate) use keys::{ByteFence, ByteSpan, ByteStrings};
+pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan, ByteStrings};
 pub(crate) use range::ByteRange;
 
 /// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a long
@@ -46,6 +46,8 @@ impl<const SLOTS: usize> Node for ByteLeaf<SLOTS> {
     type Keys = ByteStrings;
     type Ops = Self;
     type Space = InPlace;
+
+    const POLICY: Policy = Policy::IN_SNAPSHOTS;
 }
 
 #[inline]

@@ -3,7 +3,7 @@
 use crate::byte_key::ByteKey;
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, record_of, separator_len};
+use crate::node::{ByteEdges, ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, record_of, separator_len};
 use crate::stored::KEY_MAX;
 use crate::tree::keys::{NoLess, TreeKeys};
 
@@ -17,17 +17,8 @@ pub struct Unread {
     pub(crate) to: Option<Vec<u8>>,
 }
 
-/// The fence keys of a leaf and of its right neighbour.
-#[derive(Debug, Default)]
-pub struct Edges {
-    low: Vec<u8>,
-    high: Option<Vec<u8>>,
-}
-
 impl TreeKeys for ByteStrings {
-    type Owned = Vec<u8>;
     type Unread = Unread;
-    type Edges = Edges;
     /// The fence key of the leaf to the left.
     type Least = Option<Vec<u8>>;
 
@@ -71,15 +62,6 @@ impl TreeKeys for ByteStrings {
         ByteKey::before(unread.to.as_deref().unwrap_or(&END))
     }
 
-    fn note_edges<M: Medium>(pool: Self::Access<'_, M>, at: u64, _range: ByteRange, next: u64, edges: &mut Edges) {
-        pool.with_fence(at, |fence| fence.clone_into(&mut edges.low));
-        if pool.is_leaf(next) {
-            pool.with_fence(next, |fence| fence.clone_into(edges.high.get_or_insert_default()));
-        } else {
-            edges.high = None;
-        }
-    }
-
     fn check_fence<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> Result<(), Broken> {
         pool.check_fence(at)
     }
@@ -88,7 +70,7 @@ impl TreeKeys for ByteStrings {
         entries.iter().for_each(|entry| pool.records().prefetch(record_of(entry.1)));
     }
 
-    fn beyond(mut unread: Unread, edges: &Edges) -> Result<Option<Unread>, NoLess> {
+    fn beyond(mut unread: Unread, edges: &ByteEdges) -> Result<Option<Unread>, NoLess> {
         let high = edges.high.as_ref().filter(|high| unread.to.as_ref().is_none_or(|to| *high < to));
         let Some(high) = high else { return Ok(None) };
         if *high <= unread.from {
@@ -98,7 +80,7 @@ impl TreeKeys for ByteStrings {
         Ok(Some(unread))
     }
 
-    fn before(mut unread: Unread, edges: &Edges) -> Result<Option<Unread>, NoLess> {
+    fn before(mut unread: Unread, edges: &ByteEdges) -> Result<Option<Unread>, NoLess> {
         if edges.low <= unread.from {
             return Ok(None);
         }
@@ -145,10 +127,6 @@ impl TreeKeys for ByteStrings {
         let fence = if fence.key.is_empty() || keys.is_empty() { fence } else { fence.skipping(&keys) };
         let entries = keys.iter().zip(references).map(|(key, reference)| (fence.head(key), reference)).collect();
         (fence, entries)
-    }
-
-    fn record(value: u64) -> u64 {
-        record_of(value)
     }
 
     fn fence_record<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> u64 {

@@ -88,13 +88,6 @@ fn entry_of<'r, M: Medium>(reference: u64, reading: Option<&Reading<'r, M>>) -> 
 }
 
 impl MapKeys for ByteStrings {
-    type Key = [u8];
-
-    #[inline]
-    fn as_ref(key: &[u8]) -> ByteKey<'_> {
-        ByteKey::at(key)
-    }
-
     fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t> {
         AnyPart::Bytes(part)
     }

@@ -1,0 +1,220 @@
+//! Frozen leaves: what open snapshots see where a chain has changed since.
+//!
+//! A leaf that changes for the first time since the newest snapshot was opened is first copied, and its *stamp*, a word for
+//! each block, is set to the instant of that snapshot. Copies are kept by the ranges that their leaves owned, so it does not
+//! matter what becomes of the leaves. For each open snapshot with the instant `s`:
+//!
+//! - F1: a leaf with a stamp below `s` is as it was when the snapshot was opened.
+//! - F2: each key of any other leaf lies in a frozen leaf of an instant of at least `s`. Of these, the one with the least
+//!   instant has what the snapshot sees.
+//! - F3: the frozen leaves of one instant own disjoint ranges.
+//!
+//! The stamp of a leaf is read and written like its other fields: by readers under its version, by writers under its lock.
+
+use super::{Chain, Locked, View};
+use crate::delay::{Validation, is_left_out};
+use crate::medium::Medium;
+use crate::node::{Entry, Keys, Node};
+use crate::sync::{AtomicU64, Ordering, RwLock};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// The frozen leaves of a chain.
+pub(crate) struct Frozen<K: Keys> {
+    /// By the instants for which they were frozen, which are those of open snapshots.
+    at: RwLock<BTreeMap<u64, Leaves<K>>>,
+    /// How many there are.
+    count: AtomicU64,
+}
+
+/// Frozen leaves by their lower fence keys.
+type Leaves<K> = BTreeMap<<K as Keys>::Owned, Kept<K>>;
+
+struct Kept<K: Keys> {
+    leaf: Arc<FrozenLeaf<K>>,
+    /// Records of its entries to which nothing else points any longer.
+    retired: Vec<u64>,
+}
+
+/// A leaf as it was.
+pub(crate) struct FrozenLeaf<K: Keys> {
+    /// Where it began and ended.
+    pub(crate) edges: K::Edges,
+    /// Its entries, in ascending order.
+    pub(crate) entries: Box<[Entry]>,
+    /// The stamp that the leaf had before. Snapshots up to that instant see an older leaf.
+    since: u64,
+}
+
+impl<K: Keys> FrozenLeaf<K> {
+    fn memory(&self) -> u64 {
+        let fixed = size_of::<Self>() + size_of::<K::Owned>() + size_of::<Kept<K>>();
+        (fixed + size_of_val(&*self.entries) + K::size_of_edges(&self.edges)) as u64
+    }
+
+    fn has_record(&self, record: u64) -> bool {
+        self.entries.iter().any(|&(_, value)| K::record(value) == record)
+    }
+}
+
+impl<K: Keys> Default for Frozen<K> {
+    fn default() -> Self {
+        Self { at: RwLock::new(BTreeMap::new()), count: AtomicU64::new(0) }
+    }
+}
+
+/// What is left of frozen leaves that nothing sees any longer.
+#[derive(Default)]
+pub(crate) struct Thawed {
+    /// Records to which nothing points.
+    pub(crate) retired: Vec<u64>,
+    /// Bytes of memory.
+    pub(crate) memory: u64,
+}
+
+/// The leaf that owns a key.
+fn owner<'l, K: Keys>(leaves: &'l Leaves<K>, key: K::Ref<'_>) -> Option<&'l Kept<K>> {
+    K::floor(leaves, key).filter(|kept| K::reaches(&kept.leaf.edges, key))
+}
+
+/// The leaf that has the record of an entry that another leaf, of another instant, has too.
+fn other_with<'l, K: Keys>(leaves: &'l mut Leaves<K>, leaf: &FrozenLeaf<K>, record: u64) -> Option<&'l mut Kept<K>> {
+    let low = K::low(&leaf.edges);
+    let first = K::floor(leaves, K::as_ref(low.borrow())).map(|kept| K::low(&kept.leaf.edges));
+    let from = first.unwrap_or(low);
+    let overlaps = |&(low, _): &(&K::Owned, &mut Kept<K>)| K::reaches(&leaf.edges, K::as_ref(low.borrow()));
+    let mut overlapping =
+        leaves.range_mut::<K::Key, _>((Bound::Included(from.borrow()), Bound::Unbounded)).take_while(overlaps);
+    overlapping.find_map(|(_, kept)| kept.leaf.has_record(record).then_some(kept))
+}
+
+impl<K: Keys> Frozen<K> {
+    /// Whether nothing is frozen.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// The frozen leaf in which a snapshot sees a key.
+    pub(crate) fn find(&self, instant: u64, key: K::Ref<'_>) -> Option<Arc<FrozenLeaf<K>>> {
+        let at = self.at.read();
+        at.range(instant..).find_map(|(_, leaves)| owner::<K>(leaves, key)).map(|kept| Arc::clone(&kept.leaf))
+    }
+
+    /// Retires the record of a key, to which its slot no longer points, together with the frozen leaves that do. Returns
+    /// false if there are none.
+    pub(crate) fn retire(&self, key: K::Ref<'_>, record: u64) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let mut at = self.at.write();
+        for leaves in at.values_mut().rev() {
+            let leaf = owner::<K>(leaves, key).map(|kept| &kept.leaf).filter(|leaf| leaf.has_record(record));
+            if let Some(low) = leaf.map(|leaf| K::low(&leaf.edges)) {
+                leaves.get_mut(low.borrow()).expect("it was just found").retired.push(record);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The records that were retired together with frozen leaves.
+    pub(crate) fn retired(&self) -> Vec<u64> {
+        let at = self.at.read();
+        at.values().flat_map(BTreeMap::values).flat_map(|kept| kept.retired.iter().copied()).collect()
+    }
+
+    /// Forgets what only one snapshot saw, which is closed; `older` is the next older one that is open.
+    pub(crate) fn thaw(&self, closed: u64, older: Option<u64>) -> Thawed {
+        let mut thawed = Thawed::default();
+        if self.is_empty() {
+            return thawed;
+        }
+        let mut at = self.at.write();
+        let Some(leaves) = at.remove(&closed) else { return thawed };
+        // The older snapshot sees those leaves that had not been frozen since it was opened.
+        let is_seen = |kept: &Kept<K>| older.is_some_and(|older| kept.leaf.since < older);
+        let (seen, unseen): (Leaves<K>, Leaves<K>) = leaves.into_iter().partition(|(_, kept)| is_seen(kept));
+        let mut of_older = older.map(|older| at.entry(older).or_default());
+        if let Some(of_older) = &mut of_older {
+            for (low, kept) in seen {
+                let old = of_older.insert(low, kept);
+                debug_assert!(old.is_none(), "F3");
+            }
+        }
+        for Kept { leaf, retired } in unseen.into_values() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            thawed.memory += leaf.memory();
+            for record in retired {
+                match of_older.as_mut().and_then(|leaves| other_with(leaves, &leaf, record)) {
+                    Some(other) => other.retired.push(record),
+                    None => thawed.retired.push(record),
+                }
+            }
+        }
+        thawed
+    }
+}
+
+impl<N: Node, M: Medium> Chain<N, M> {
+    /// The instant of the newest snapshot, for which a change [freezes](Self::freeze) its leaves; 0 if there is none. A
+    /// change asks once, when it has locked all its leaves.
+    #[inline(always)]
+    pub(crate) fn newest(&self) -> u64 {
+        if N::POLICY.in_snapshots { self.pool.instants.newest() } else { 0 }
+    }
+
+    /// Keeps a leaf as it is for the snapshot with this instant, if it has not changed since that was opened.
+    #[inline(always)]
+    pub(crate) fn freeze(&self, node: &Locked<'_, N>, newest: u64) {
+        if newest != 0 {
+            self.freeze_now(node, newest);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn freeze_now(&self, node: &Locked<'_, N>, newest: u64) {
+        let stamp = self.stamp(node.at);
+        let since = stamp.load(Ordering::Relaxed);
+        if since >= newest || is_left_out(Validation::Frozen) {
+            return;
+        }
+        let view = node.view();
+        let mut edges = Default::default();
+        N::Keys::note_edges::<M>(self.access(), node.at, view.range, self.next_of(&view), &mut edges);
+        let low = N::Keys::low(&edges);
+        let leaf = Arc::new(FrozenLeaf { edges, entries: self.entries(node).into(), since });
+        let mut at = self.frozen.at.write();
+        // That snapshot may have been closed meanwhile. Nothing must be frozen for it any longer, but perhaps for an older
+        // one. One that was opened since then sees the change.
+        let instant = newest.min(self.pool.instants.newest());
+        if since < instant {
+            stamp.store(instant, Ordering::Relaxed);
+            self.frozen.count.fetch_add(1, Ordering::Relaxed);
+            self.pool.instants.took(leaf.memory());
+            let old = at.entry(instant).or_default().insert(low, Kept { leaf, retired: Vec::new() });
+            debug_assert!(old.is_none(), "F3");
+        }
+    }
+
+    /// Gives a new leaf, which takes over keys of another one, the stamp of that. Its block may have been another leaf's.
+    pub(super) fn stamp_like(&self, new: &Locked<'_, N>, old: &Locked<'_, N>) {
+        if N::POLICY.in_snapshots {
+            self.stamp(new.at).store(self.stamp(old.at).load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Gives a leaf that takes over keys of frozen leaves only their stamp.
+    pub(crate) fn stamp_frozen(&self, at: u64, newest: u64) {
+        if newest != 0 {
+            self.stamp(at).store(newest, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a leaf is as it was when a snapshot was opened (F1).
+    pub(crate) fn is_as_at(&self, view: &View<'_, N>, instant: u64) -> bool {
+        self.stamp(view.at).load(Ordering::Relaxed) < instant
+    }
+}

@@ -1,0 +1,217 @@
+//! The instants of open snapshots, of all trees of a pool.
+//!
+//! A snapshot sees the changes that have looked for the newest snapshot before it was opened, and no others. A change
+//! looks with the locks of all its leaves held, and then freezes each of them, as it still is, if it has not done so
+//! since that snapshot was opened. So opening a snapshot waits for nobody: whoever finds a leaf unlocked after that also
+//! finds all changes in it that the snapshot sees, and any later change finds the snapshot. That needs one total order of
+//! four accesses: a writer locks a leaf, then loads `newest`; a snapshot stores `newest`, then its readers load the word
+//! of the lock.
+
+use crate::delay::delay;
+use crate::medium::Medium;
+use crate::pool::{OpenTree, PoolState};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, sequentially_consistent};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Open trees by their slots.
+type Trees = BTreeMap<u16, Arc<OpenTree>>;
+
+/// The instants of open snapshots.
+pub(crate) struct Instants {
+    /// That of the newest snapshot; 0 if none is open.
+    newest: AtomicU64,
+    /// Whether frozen leaves take more memory than they may.
+    is_over: AtomicBool,
+    memory: AtomicU64,
+    limit: u64,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    /// The last instant that was given to a snapshot. None is given twice.
+    last: u64,
+    /// The open snapshots, by their instants.
+    snapshots: BTreeMap<u64, Arc<AtomicBool>>,
+    /// Trees that stay open because snapshots may need what they have frozen.
+    trees: Trees,
+    /// How many snapshots were given up because of the limit.
+    expired: u64,
+}
+
+/// Numbers about the snapshots of a pool. See [`Pool::snapshots`](crate::Pool::snapshots).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshots {
+    /// How many are open.
+    pub open: u64,
+    /// Bytes of memory that they take now.
+    pub memory: u64,
+    /// How many have [expired](crate::ErrorKind::SnapshotTooOld) since the pool was opened.
+    pub expired: u64,
+}
+
+impl Instants {
+    /// No snapshot is open. Frozen leaves may take `limit` bytes of memory.
+    pub(super) fn new(limit: u64) -> Self {
+        let open = Open { last: 0, snapshots: BTreeMap::new(), trees: Trees::new(), expired: 0 };
+        Self {
+            newest: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            memory: AtomicU64::new(0),
+            limit,
+            open: Mutex::new(open),
+        }
+    }
+
+    /// The instant of the newest snapshot; 0 if none is open. A change looks once, when it has locked all its leaves.
+    #[inline(always)]
+    pub(crate) fn newest(&self) -> u64 {
+        sequentially_consistent();
+        self.newest.load(Ordering::SeqCst)
+    }
+
+    /// The last instant that was given to a snapshot, which may be closed.
+    pub(crate) fn last(&self) -> u64 {
+        self.open.lock().last
+    }
+
+    /// Notes that a frozen leaf takes so many bytes of memory.
+    pub(crate) fn took(&self, bytes: u64) {
+        if self.memory.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
+            self.is_over.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that so many bytes are free again.
+    pub(crate) fn gave_back(&self, bytes: u64) {
+        self.memory.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// How many bytes of memory frozen leaves may take.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(super) fn numbers(&self) -> Snapshots {
+        let open = self.open.lock();
+        Snapshots {
+            open: open.snapshots.len() as u64,
+            memory: self.memory.load(Ordering::Relaxed),
+            expired: open.expired,
+        }
+    }
+
+    /// Opens a snapshot. `trees` are all trees that are open. Returns its instant, and the flag that will say that it has
+    /// expired.
+    fn open(&self, trees: Trees) -> (u64, Arc<AtomicBool>) {
+        let mut open = self.open.lock();
+        open.last += 1;
+        let (instant, is_expired) = (open.last, Arc::new(AtomicBool::new(false)));
+        open.snapshots.insert(instant, Arc::clone(&is_expired));
+        for (slot, tree) in trees {
+            open.trees.entry(slot).or_insert(tree);
+        }
+        self.newest.store(instant, Ordering::SeqCst);
+        // Between this store and all loads of this snapshot.
+        fence(Ordering::SeqCst);
+        delay();
+        (instant, is_expired)
+    }
+
+    /// Notes that a tree was opened. While a snapshot may need it, it stays open.
+    pub(super) fn keep(&self, slot: u16, tree: &Arc<OpenTree>) {
+        if self.newest() != 0 {
+            let mut open = self.open.lock();
+            if !open.snapshots.is_empty() {
+                open.trees.entry(slot).or_insert_with(|| Arc::clone(tree));
+            }
+        }
+    }
+
+    /// Forgets what only this snapshot saw, which is no longer one of those that are open.
+    fn thaw(&self, open: &mut Open, instant: u64) {
+        let newest = open.snapshots.last_key_value().map_or(0, |(&newest, _)| newest);
+        // From here on, nothing is frozen for this snapshot.
+        self.newest.store(newest, Ordering::SeqCst);
+        delay();
+        let older = open.snapshots.range(..instant).next_back().map(|(&older, _)| older);
+        open.trees.values().for_each(|tree| tree.thaw(instant, older));
+    }
+}
+
+impl Open {
+    /// Takes out the trees that need not stay open. The caller holds the lock of the catalogue: so nobody gets another handle
+    /// to a tree of which this is the only one.
+    fn take_unneeded(&mut self) -> Trees {
+        let oldest = self.snapshots.first_key_value().map(|(&oldest, _)| oldest);
+        let is_needed = |tree: &Arc<OpenTree>| {
+            oldest.is_some_and(|oldest| Arc::strong_count(tree) > 1 || tree.is_in_snapshots_since(oldest))
+        };
+        let (needed, unneeded) = std::mem::take(&mut self.trees).into_iter().partition(|(_, tree)| is_needed(tree));
+        self.trees = needed;
+        unneeded
+    }
+}
+
+impl<M: Medium> PoolState<M> {
+    /// Opens a snapshot of all trees.
+    pub(crate) fn open_snapshot(&self) -> (u64, Arc<AtomicBool>) {
+        // No tree is opened, created or dropped meanwhile.
+        let slots = self.catalog.lock();
+        self.instants.open(super::catalog::open(&slots).collect())
+    }
+
+    /// Closes a snapshot, unless it has expired.
+    pub(crate) fn close_snapshot(&self, instant: u64) {
+        // In a forked child, the lock may be held by a thread that exists only in the parent.
+        if self.owned().is_ok() {
+            self.give_up(|instants, open| {
+                if open.snapshots.remove(&instant).is_some() {
+                    instants.thaw(open, instant);
+                }
+            });
+        }
+    }
+
+    /// Gives up the oldest snapshots until what the others see, and so many bytes more, take no more memory than they may.
+    #[cold]
+    fn expire(&self, more: u64) {
+        self.give_up(|instants, open| {
+            while instants.memory.load(Ordering::Relaxed).saturating_add(more) > instants.limit
+                && let Some((oldest, is_expired)) = open.snapshots.pop_first()
+            {
+                // Before anything changes that is not frozen for it, and before what was frozen for it goes.
+                is_expired.store(true, Ordering::SeqCst);
+                open.expired += 1;
+                instants.thaw(open, oldest);
+            }
+            instants.is_over.store(false, Ordering::Relaxed);
+        });
+    }
+
+    fn give_up(&self, snapshots: impl FnOnce(&Instants, &mut Open)) {
+        let slots = self.catalog.lock();
+        let mut open = self.instants.open.lock();
+        snapshots(&self.instants, &mut open);
+        let unneeded = open.take_unneeded();
+        drop((open, slots));
+        // This may close trees, which locks the catalogue.
+        drop(unneeded);
+    }
+
+    /// Gives up old snapshots if there is too little memory for all. Every change calls this before it locks anything.
+    #[inline(always)]
+    pub(crate) fn limit_snapshots(&self) {
+        if self.instants.is_over.load(Ordering::Relaxed) {
+            self.expire(0);
+        }
+    }
+
+    /// The same before a change that may freeze so many bytes, if there are snapshots.
+    pub(crate) fn limit_snapshots_to(&self, more: impl FnOnce() -> u64) {
+        if self.instants.newest() != 0 {
+            self.expire(more());
+        }
+    }
+}

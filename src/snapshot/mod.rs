@@ -1,0 +1,220 @@
+//! Snapshots: all trees of a pool as they were at one instant, while changes go on.
+//!
+//! How they come about, and the invariants F1 to F3, are in `docs/design.md`, section 7.
+
+mod range;
+
+pub use range::SnapshotRange;
+
+use crate::codec::{Key, MapForm, PrefixOf, Value};
+use crate::error::{ErrorKind, Fault, Result};
+use crate::medium::{Mapped, Medium};
+use crate::pool::{Pool, PoolState};
+use crate::sync::{AtomicBool, Ordering};
+use crate::table::{KeyOf, Table, TreeKeysOf, interval, with_prefix};
+use crate::tree::{MapKeys, TreeKeys, TreeState};
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+/// All trees and maps of a pool as they were at one instant, while other threads change them.
+///
+/// [`Pool::snapshot`] opens one. It sees every change that was made before, none that begins afterwards, and transactions
+/// whole or not at all. Reading takes no locks of trees, and blocks nobody. There may be any number of snapshots, of any age,
+/// and any number of threads may read from one.
+///
+/// Trees and maps with the default leaves ([`Table`]) can be read; that of a tree which was created later is empty. While a
+/// snapshot is open, trees that were open, or are opened, stay open: they cannot be dropped, and the pool cannot be closed.
+/// A tree that is closed may be dropped, and is then lost to snapshots, too.
+///
+/// Nothing of a snapshot outlives the process. One that is leaked (`mem::forget`) keeps its memory, and keeps the pool from
+/// being closed in order.
+///
+/// # Complexity
+///
+/// Opening takes the same time whatever the pool holds. While no snapshot is open, nothing costs more. While one is, the first
+/// change of a leaf copies the leaf's entries in memory (16 bytes each); records that are replaced or removed keep their space
+/// in the pool if the snapshot sees them. So many copies [may be kept](crate::Options::snapshot_memory): then the oldest snapshot
+/// [expires](ErrorKind::SnapshotTooOld). Dropping one takes time in proportion to its copies.
+///
+/// # Crash consistency
+///
+/// What is read was durable before the snapshot was opened, or was being made so.
+///
+/// # Source
+///
+/// NV-Store's snapshots keep versions of each value. Here, leaves are copied before they change, as shadow pages are.
+///
+/// # Examples
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use bristlecone::{Map, Pool};
+///
+/// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("shop.pool"))?;
+/// let stock: Map<String, u64> = pool.map("stock")?;
+/// let sold: Map<String, u64> = pool.map("sold")?;
+/// stock.insert("apple", 5)?;
+///
+/// let before = pool.snapshot();
+/// pool.transaction(|tx| {
+///     tx.insert(&stock, "apple", 4)?;
+///     tx.insert(&sold, "apple", 1)
+/// })?;
+/// assert_eq!((before.get(&stock, "apple")?, before.get(&sold, "apple")?), (Some(5), None));
+/// assert_eq!((stock.get("apple")?, sold.get("apple")?), (Some(4), Some(1)));
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+pub struct Snapshot<M: Medium = Mapped> {
+    pool: Arc<PoolState<M>>,
+    instant: u64,
+    is_expired: Arc<AtomicBool>,
+}
+
+impl<M: Medium> fmt::Debug for Snapshot<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_expired = self.is_expired.load(Ordering::Relaxed);
+        f.debug_struct("Snapshot").field("is_expired", &is_expired).finish_non_exhaustive()
+    }
+}
+
+impl<M: Medium> Pool<M> {
+    /// Opens a [snapshot](Snapshot) of all trees.
+    ///
+    /// # Complexity
+    ///
+    /// A look at each open tree. Nothing is flushed, and no change is waited for.
+    pub fn snapshot(&self) -> Snapshot<M> {
+        let pool = Arc::clone(&self.state);
+        let (instant, is_expired) = pool.open_snapshot();
+        Snapshot { pool, instant, is_expired }
+    }
+}
+
+impl<M: Medium> Snapshot<M> {
+    /// The value that a key had.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SnapshotTooOld`], [`ErrorKind::OtherPool`], [`ErrorKind::Corrupt`].
+    ///
+    /// # Complexity
+    ///
+    /// As [`Map::get`](crate::Map::get), and if the key's leaf has changed since, a search among the frozen leaves of this
+    /// snapshot, or of the next newer one that is open and has it.
+    pub fn get<T: Table<M>>(&self, table: &T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
+        let tree = self.tree(table)?;
+        let key = T::Key::encode(key);
+        let reading = tree.reading();
+        let word = tree.get_at(<T::Key as Key>::Form::encoded(&key), self.instant, reading.as_ref());
+        let value = |word| TreeKeysOf::<T, M>::stored_value(word, reading.as_ref(), T::Value::KIND);
+        let value = word.and_then(|word| word.map(value).transpose());
+        let value = self.still_there(value).map(|value| value.map(T::Value::decode));
+        self.pool.named(value)
+    }
+
+    /// Whether a key was there.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn contains_key<T: Table<M>>(&self, table: &T, key: KeyOf<'_, T, M>) -> Result<bool> {
+        let tree = self.tree(table)?;
+        let key = T::Key::encode(key);
+        let word = tree.get_at(<T::Key as Key>::Form::encoded(&key), self.instant, tree.reading().as_ref());
+        self.pool.named(self.still_there(word).map(|word| word.is_some()))
+    }
+
+    /// The entries of a range, in ascending order; from the other end, in descending order.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::OtherPool`]. The iterator returns those of [`get`](Self::get), and nothing after one.
+    ///
+    /// # Panics
+    ///
+    /// As [`Map::range`](crate::Map::range).
+    #[track_caller]
+    pub fn range<'s, 'k, T: Table<M>>(
+        &'s self,
+        table: &'s T,
+        range: impl RangeBounds<KeyOf<'k, T, M>>,
+    ) -> Result<SnapshotRange<'s, T, M>> {
+        let tree = self.tree(table)?;
+        Ok(SnapshotRange::new(self, tree, interval(table, range)))
+    }
+
+    /// The entries whose keys begin with a prefix. As [`range`](Self::range).
+    ///
+    /// # Errors
+    ///
+    /// As [`range`](Self::range).
+    pub fn prefix<'s, T: Table<M>>(
+        &'s self,
+        table: &'s T,
+        prefix: impl PrefixOf<T::Key>,
+    ) -> Result<SnapshotRange<'s, T, M>> {
+        let tree = self.tree(table)?;
+        Ok(SnapshotRange::new(self, tree, with_prefix(table, prefix)))
+    }
+
+    /// All entries. As [`range`](Self::range).
+    ///
+    /// # Errors
+    ///
+    /// As [`range`](Self::range).
+    pub fn iter<'s, T: Table<M>>(&'s self, table: &'s T) -> Result<SnapshotRange<'s, T, M>> {
+        Ok(SnapshotRange::new(self, self.tree(table)?, Some(TreeKeysOf::<T, M>::everything())))
+    }
+
+    /// The number of entries that there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    ///
+    /// # Complexity
+    ///
+    /// Reads all leaves.
+    pub fn len<T: Table<M>>(&self, table: &T) -> Result<u64> {
+        let tree = self.tree(table)?;
+        let (mut len, mut entries) = (0, Vec::new());
+        let mut unread = Some(TreeKeysOf::<T, M>::everything());
+        while let Some(rest) = unread {
+            entries.clear();
+            let rest = tree.read_at(rest, true, self.instant, tree.reading().as_ref(), &mut entries);
+            unread = self.pool.named(self.still_there(rest))?;
+            len += entries.len() as u64;
+        }
+        Ok(len)
+    }
+
+    /// Whether there were no entries.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn is_empty<T: Table<M>>(&self, table: &T) -> Result<bool> {
+        Ok(self.iter(table)?.next().transpose()?.is_none())
+    }
+
+    /// The state of a table's tree, if that is in this pool.
+    fn tree<'s, T: Table<M>>(&self, table: &'s T) -> Result<&'s TreeState<T::Node, M>> {
+        let tree = table.tree();
+        let is_mine = Arc::ptr_eq(&tree.pool, &self.pool);
+        self.pool.named(if is_mine { Ok(tree) } else { Err(ErrorKind::OtherPool { tree: tree.name.clone() }.into()) })
+    }
+
+    /// What was read of a snapshot, unless it may have expired meanwhile: then that means nothing.
+    fn still_there<R>(&self, read: Result<R, Fault>) -> Result<R, Fault> {
+        let is_expired = self.is_expired.load(Ordering::SeqCst);
+        let limit = self.pool.instants.limit();
+        if is_expired { Err(ErrorKind::SnapshotTooOld { limit }.into()) } else { read }
+    }
+}
+
+impl<M: Medium> Drop for Snapshot<M> {
+    fn drop(&mut self) {
+        self.pool.close_snapshot(self.instant);
+    }
+}

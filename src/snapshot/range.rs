@@ -1,0 +1,72 @@
+//! The entries of a range, as a snapshot sees them.
+
+use super::Snapshot;
+use crate::codec::Value;
+use crate::ends::Ends;
+use crate::error::{Fault, Result};
+use crate::medium::{Mapped, Medium};
+use crate::node::Entry;
+use crate::table::{Table, TreeKeysOf, UnreadOf, decode};
+use crate::tree::{Item, MapKeys, TreeState};
+use std::fmt;
+use std::iter::FusedIterator;
+
+/// The entries of a range, as a snapshot sees them. See [`Snapshot::range`].
+pub struct SnapshotRange<'s, T: Table<M>, M: Medium = Mapped> {
+    snapshot: &'s Snapshot<M>,
+    tree: &'s TreeState<T::Node, M>,
+    ends: Ends<TreeKeysOf<T, M>>,
+    /// The entries of the leaf that was read last.
+    entries: Vec<Entry>,
+}
+
+impl<T: Table<M>, M: Medium> fmt::Debug for SnapshotRange<'_, T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotRange").finish_non_exhaustive()
+    }
+}
+
+impl<'s, T: Table<M>, M: Medium> SnapshotRange<'s, T, M> {
+    pub(super) fn new(
+        snapshot: &'s Snapshot<M>,
+        tree: &'s TreeState<T::Node, M>,
+        unread: Option<UnreadOf<T, M>>,
+    ) -> Self {
+        Self { snapshot, tree, ends: Ends::new(unread), entries: Vec::new() }
+    }
+
+    fn step(&mut self, from_left: bool) -> Option<Result<(T::Key, T::Value)>> {
+        let Self { snapshot, tree, ends, entries } = self;
+        let item = ends.step(from_left, |unread, from_left, items| {
+            // Begun before the leaf is read, and no longer needed when its entries are copied.
+            let reading = tree.reading();
+            entries.clear();
+            let rest = tree.read_at(unread, from_left, snapshot.instant, reading.as_ref(), entries)?;
+            let item = |&entry: &Entry| -> Result<Item<TreeKeysOf<T, M>>, Fault> {
+                let key = TreeKeysOf::<T, M>::with_key(entry, reading.as_ref(), ToOwned::to_owned)?;
+                Ok((key, TreeKeysOf::<T, M>::stored_value(entry.1, reading.as_ref(), T::Value::KIND)?))
+            };
+            for entry in &*entries {
+                items.push(item(entry)?);
+            }
+            snapshot.still_there(Ok(rest))
+        })?;
+        Some(self.snapshot.pool.named(item).map(decode::<T, M>))
+    }
+}
+
+impl<T: Table<M>, M: Medium> Iterator for SnapshotRange<'_, T, M> {
+    type Item = Result<(T::Key, T::Value)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(true)
+    }
+}
+
+impl<T: Table<M>, M: Medium> DoubleEndedIterator for SnapshotRange<'_, T, M> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(false)
+    }
+}
+
+impl<T: Table<M>, M: Medium> FusedIterator for SnapshotRange<'_, T, M> {}

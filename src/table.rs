@@ -1,0 +1,77 @@
+//! What takes part in transactions and in snapshots: trees and maps with the default leaves.
+
+use crate::codec::{Key, MapForm, PrefixOf, Value};
+use crate::map::{KeysOf, Map};
+use crate::medium::Medium;
+use crate::node::{Defer, WordNode};
+use crate::tree::{Item, PTree, TreeKeys, TreeNode, TreeState};
+use std::borrow::Borrow;
+use std::ops::{Bound, RangeBounds};
+
+/// A [`PTree`] or a [`Map`] that takes part in [transactions](crate::Transaction) and [snapshots](crate::Snapshot): one with
+/// the default leaves, [`OneLine`](crate::OneLine) or [`ByteLeaf`](crate::ByteLeaf).
+///
+/// Sealed.
+pub trait Table<M: Medium> {
+    /// The type of the keys.
+    type Key: Key;
+
+    /// The type of the values.
+    type Value: Value;
+
+    #[doc(hidden)]
+    type Node: TreeNode<Keys = KeysOf<Self::Key>, Ops: Defer>;
+
+    #[doc(hidden)]
+    fn tree(&self) -> &TreeState<Self::Node, M>;
+}
+
+impl<N: WordNode<Ops: Defer>, M: Medium> Table<M> for PTree<N, M> {
+    type Key = u64;
+    type Value = u64;
+    type Node = N;
+
+    fn tree(&self) -> &TreeState<N, M> {
+        &self.state
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>, Ops: Defer>, M: Medium> Table<M> for Map<K, V, N, M> {
+    type Key = K;
+    type Value = V;
+    type Node = N;
+
+    fn tree(&self) -> &TreeState<N, M> {
+        self.state()
+    }
+}
+
+/// The keys of a table, as methods take them.
+pub(crate) type KeyOf<'k, T, M> = <<T as Table<M>>::Key as Key>::Borrowed<'k>;
+/// The values of a table, as methods take them.
+pub(crate) type ValueOf<'v, T, M> = <<T as Table<M>>::Value as Value>::Borrowed<'v>;
+/// What the keys of a table's tree are.
+pub(crate) type TreeKeysOf<T, M> = KeysOf<<T as Table<M>>::Key>;
+/// An interval of a table's keys.
+pub(crate) type UnreadOf<T, M> = <TreeKeysOf<T, M> as TreeKeys>::Unread;
+
+/// The interval of a range; `None` if it is empty.
+#[track_caller]
+pub(crate) fn interval<'k, T: Table<M>, M: Medium>(
+    table: &T,
+    range: impl RangeBounds<KeyOf<'k, T, M>>,
+) -> Option<UnreadOf<T, M>> {
+    let encode = |bound: Bound<&KeyOf<'k, T, M>>| bound.map(|&key| T::Key::encode(key));
+    let bounds = (encode(range.start_bound()), encode(range.end_bound()));
+    <T::Key as Key>::Form::range(table.tree(), bounds).into_unread()
+}
+
+/// The interval of the keys with a prefix.
+pub(crate) fn with_prefix<T: Table<M>, M: Medium>(table: &T, prefix: impl PrefixOf<T::Key>) -> Option<UnreadOf<T, M>> {
+    <T::Key as Key>::Form::with_prefix(table.tree(), prefix.bounds()).into_unread()
+}
+
+/// A key and a value as their types.
+pub(crate) fn decode<T: Table<M>, M: Medium>((key, value): Item<TreeKeysOf<T, M>>) -> (T::Key, T::Value) {
+    (T::Key::decode(<T::Key as Key>::Form::stored(key.borrow())), T::Value::decode(value))
+}

@@ -1,0 +1,106 @@
+//! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they have.
+
+use super::keys::{NoLess, TreeKeys};
+use super::range::{Edges, Unread, no_less};
+use super::{MapKeys, TreeNode, TreeState};
+use crate::error::{ErrorKind, Fault};
+use crate::medium::Medium;
+use crate::node::{Entry, Keys};
+use crate::pool::AnyTree;
+use crate::pool::records::Reading;
+use std::cmp::Ordering;
+use std::ops::RangeBounds;
+
+impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
+    fn thaw(&self, closed: u64, older: Option<u64>) {
+        let thawed = self.leaves.frozen.thaw(closed, older);
+        self.pool.instants.gave_back(thawed.memory);
+        if !thawed.retired.is_empty() {
+            self.retire(thawed.retired);
+        }
+    }
+
+    fn is_in_snapshots_since(&self, oldest: u64) -> bool {
+        self.born >= oldest || !self.leaves.frozen.is_empty()
+    }
+}
+
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// The word that a key had at an instant. `reading` has begun before.
+    pub(crate) fn get_at(
+        &self,
+        key: &<N::Keys as Keys>::Key,
+        instant: u64,
+        reading: Option<&Reading<'_, M>>,
+    ) -> Result<Option<u64>, Fault> {
+        if self.born >= instant {
+            return Ok(None);
+        }
+        let (leaves, searched) = (&self.leaves, N::Keys::as_ref(key));
+        let unchanged =
+            self.with_owner(searched, |view| leaves.is_as_at(view, instant).then(|| leaves.value_in(view, searched)))?;
+        if let Some(word) = unchanged {
+            return Ok(word);
+        }
+        let leaf = leaves.frozen.find(instant, searched).ok_or_else(|| self.too_old())?;
+        let (mut from, mut to) = (0, leaf.entries.len());
+        while from < to {
+            let middle = from.midpoint(to);
+            let entry = leaf.entries[middle];
+            match N::Keys::with_key(entry, reading, |found| found.cmp(key))? {
+                Ordering::Less => from = middle + 1,
+                Ordering::Greater => to = middle,
+                Ordering::Equal => return Ok(Some(entry.1)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the entries that the first or the last part of an interval had at an instant, in ascending order. Returns what is
+    /// left of the interval. `reading` has begun before.
+    pub(crate) fn read_at(
+        &self,
+        unread: Unread<N>,
+        from_left: bool,
+        instant: u64,
+        reading: Option<&Reading<'_, M>>,
+        entries: &mut Vec<Entry>,
+    ) -> Result<Option<Unread<N>>, Fault> {
+        if self.born >= instant {
+            return Ok(None);
+        }
+        let leaves = &self.leaves;
+        let key = if from_left { N::Keys::first(&unread) } else { N::Keys::last(&unread) };
+        let mut edges = Edges::<N>::default();
+        let unchanged = self.with_owner(key, |view| {
+            let count =
+                leaves.is_as_at(view, instant).then(|| leaves.entries_in(view, N::Keys::span(&unread), entries));
+            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), &mut edges);
+            (count, view.at)
+        })?;
+        let rest = |unread, edges: &_| match from_left {
+            true => N::Keys::beyond(unread, edges),
+            false => N::Keys::before(unread, edges),
+        };
+        let (count, at) = unchanged;
+        let rest = if let Some(count) = count {
+            entries.truncate(count);
+            rest(unread, &edges)
+        } else {
+            let leaf = leaves.frozen.find(instant, key).ok_or_else(|| self.too_old())?;
+            let bounds = N::Keys::bounds(&unread);
+            entries.clear();
+            for &entry in &leaf.entries {
+                if N::Keys::with_key(entry, reading, |key| bounds.contains(key))? {
+                    entries.push(entry);
+                }
+            }
+            rest(unread, &leaf.edges)
+        };
+        Ok(rest.map_err(|NoLess| no_less(at))?)
+    }
+
+    fn too_old(&self) -> Fault {
+        ErrorKind::SnapshotTooOld { limit: self.pool.instants.limit() }.into()
+    }
+}
