@@ -30,6 +30,8 @@ pub(crate) enum Validation {
     Reads = 10,
     /// That a leaf which changes is first frozen for the newest snapshot.
     Frozen = 11,
+    /// That a change looks for the newest snapshot after it has locked its leaves, in the one order of all such accesses.
+    Newest = 12,
 }
 
 #[cfg(not(any(bristlecone_delays, loom)))]

@@ -128,9 +128,7 @@ impl<K: Keys> Frozen<K> {
     /// Forgets what only one snapshot saw, which is closed; `older` is the next older one that is open.
     pub(crate) fn thaw(&self, closed: u64, older: Option<u64>) -> Thawed {
         let mut thawed = Thawed::default();
-        if self.is_empty() {
-            return thawed;
-        }
+        // Whoever freezes for that snapshot has the lock before, or sees that it is closed.
         let mut at = self.at.write();
         let Some(leaves) = at.remove(&closed) else { return thawed };
         // The older snapshot sees those leaves that had not been frozen since it was opened.

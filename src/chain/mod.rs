@@ -16,6 +16,8 @@ mod count;
 mod frozen;
 mod links;
 mod locks;
+#[cfg(all(test, loom))]
+mod models;
 mod restructure;
 mod shadows;
 mod verbs;

@@ -24,6 +24,7 @@ mod merge;
 mod open;
 mod persistent;
 mod range;
+mod snapshot;
 mod split;
 mod transaction;
 
