@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// The frozen leaves of a chain.
 pub(crate) struct Frozen<K: Keys> {
-    /// By the instants for which they were frozen, which are those of open snapshots.
+    /// By the instants for which they were frozen.
     at: RwLock<BTreeMap<u64, Leaves<K>>>,
     /// How many there are.
     count: AtomicU64,
@@ -125,33 +125,42 @@ impl<K: Keys> Frozen<K> {
         at.values().flat_map(BTreeMap::values).flat_map(|kept| kept.retired.iter().copied()).collect()
     }
 
-    /// Forgets what only one snapshot saw, which is closed; `older` is the next older one that is open.
-    pub(crate) fn thaw(&self, closed: u64, older: Option<u64>) -> Thawed {
+    /// Forgets what none of these snapshots sees, which are the ones that are open, in ascending order.
+    pub(crate) fn thaw(&self, open: &[u64]) -> Thawed {
         let mut thawed = Thawed::default();
-        // Whoever freezes for that snapshot has the lock before, or sees that it is closed.
+        // Whoever freezes for a snapshot has the lock before, or sees that another one is the newest.
         let mut at = self.at.write();
-        let Some(leaves) = at.remove(&closed) else { return thawed };
-        // The older snapshot sees those leaves that had not been frozen since it was opened.
-        let is_seen = |kept: &Kept<K>| older.is_some_and(|older| kept.leaf.since < older);
-        let (seen, unseen): (Leaves<K>, Leaves<K>) = leaves.into_iter().partition(|(_, kept)| is_seen(kept));
-        let mut of_older = older.map(|older| at.entry(older).or_default());
-        if let Some(of_older) = &mut of_older {
-            for (low, kept) in seen {
-                let old = of_older.insert(low, kept);
-                debug_assert!(old.is_none(), "F3");
-            }
+        // A slow thread may have frozen a leaf for a snapshot that was closed even before.
+        let closed: Vec<u64> = at.keys().copied().filter(|instant| open.binary_search(instant).is_err()).collect();
+        for instant in closed {
+            let leaves = at.remove(&instant).unwrap_or_default();
+            let older = open[..open.partition_point(|&other| other < instant)].last().copied();
+            self.pass_on(leaves, older.map(|older| (older, at.entry(older).or_default())), &mut thawed);
         }
-        for Kept { leaf, retired } in unseen.into_values() {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            thawed.memory += leaf.memory();
-            for record in retired {
-                match of_older.as_mut().and_then(|leaves| other_with(leaves, &leaf, record)) {
-                    Some(other) => other.retired.push(record),
-                    None => thawed.retired.push(record),
+        thawed
+    }
+
+    /// Passes on leaves that were frozen for a snapshot that is closed to the next older one that is open.
+    fn pass_on(&self, leaves: Leaves<K>, mut older: Option<(u64, &mut Leaves<K>)>, thawed: &mut Thawed) {
+        for (low, Kept { leaf, retired }) in leaves {
+            match &mut older {
+                // It had not been frozen since that one was opened.
+                Some((older, leaves)) if leaf.since < *older => {
+                    let other = leaves.insert(low, Kept { leaf, retired });
+                    debug_assert!(other.is_none(), "F3");
+                }
+                older => {
+                    self.count.fetch_sub(1, Ordering::Relaxed);
+                    thawed.memory += leaf.memory();
+                    for record in retired {
+                        match older.as_mut().and_then(|(_, leaves)| other_with(leaves, &leaf, record)) {
+                            Some(other) => other.retired.push(record),
+                            None => thawed.retired.push(record),
+                        }
+                    }
                 }
             }
         }
-        thawed
     }
 }
 
@@ -185,8 +194,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let low = N::Keys::low(&edges);
         let leaf = Arc::new(FrozenLeaf { edges, entries: self.entries(node).into(), since });
         let mut at = self.frozen.at.write();
-        // That snapshot may have been closed meanwhile. Nothing must be frozen for it any longer, but perhaps for an older
-        // one. One that was opened since then sees the change.
+        // That snapshot may have been closed meanwhile. A newer one sees the change.
         let instant = newest.min(self.pool.instants.newest());
         if since < instant {
             stamp.store(instant, Ordering::Relaxed);

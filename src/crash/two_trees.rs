@@ -1,11 +1,13 @@
 //! Two trees of one pool that the checkers see as one: changes of several keys at once may concern both.
 
 use super::any_tree::{AnyTree, AsKey, AsValue, Before, Entries, OfNumbers, Write};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::{KeysOf, Map};
 use crate::medium::Medium;
 use crate::node::Defer;
 use crate::pool::Pool;
+use crate::snapshot::Snapshot;
+use crate::sync::Mutex;
 use crate::transaction::Transaction;
 use crate::tree::{Report, TreeNode};
 use std::collections::BTreeMap;
@@ -14,11 +16,12 @@ use std::collections::BTreeMap;
 pub(super) struct TwoTrees<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> {
     pool: Pool<M>,
     trees: [OfNumbers<K, V, N, M>; 2],
+    kept: Mutex<Vec<Kept<M>>>,
 }
 
 impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> TwoTrees<K, V, N, M> {
     pub(super) fn new(pool: &Pool<M>, trees: [OfNumbers<K, V, N, M>; 2]) -> Self {
-        Self { pool: pool.clone(), trees }
+        Self { pool: pool.clone(), trees, kept: Mutex::new(Vec::new()) }
     }
 
     fn write<'t>(
@@ -38,30 +41,93 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> TwoTre
     }
 }
 
+/// The entries of one of the trees, in ascending or in descending order.
+type EntriesOf<K, V> = Vec<(<K as AsKey>::Key, <V as AsValue>::Value)>;
+
 impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Medium> TwoTrees<K, V, N, M> {
-    fn values<'t>(&'t self, transaction: &mut Transaction<'t, M>, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+    fn values<'t>(
+        &'t self,
+        keys: &[u64],
+        mut get: impl FnMut(&'t Map<K::Key, V::Value, N, M>, &K::Key) -> Result<Option<V::Value>>,
+    ) -> Result<Vec<Option<u64>>> {
         let value = |&key: &u64| {
             let tree = self.tree(key);
-            let value = transaction.get(tree.map(), K::borrowed(&tree.key(key)))?;
-            value.map(|value| V::number(key, &value)).transpose()
+            get(tree.map(), &tree.key(key))?.map(|value| V::number(key, &value)).transpose()
         };
         keys.iter().map(value).collect()
     }
 
     /// The same by two ranges, of which one is read backwards.
-    fn values_of_range<'t>(&'t self, transaction: &mut Transaction<'t, M>, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+    fn values_of_range<'t>(
+        &'t self,
+        keys: &[u64],
+        mut scan: impl FnMut(&'t Map<K::Key, V::Value, N, M>, [&K::Key; 2], bool) -> Result<EntriesOf<K, V>>,
+    ) -> Result<Vec<Option<u64>>> {
         let mut found = BTreeMap::new();
         for (tree, backwards) in self.trees.iter().zip([false, true]) {
             let (from, to) = (tree.key(keys[0]), tree.key(keys[keys.len() - 1]));
-            let mut scan = transaction.range(tree.map(), K::borrowed(&from)..=K::borrowed(&to))?;
-            while let Some(entry) = if backwards { scan.next_back() } else { scan.next() } {
-                let (key, value) = entry?;
+            for (key, value) in scan(tree.map(), [&from, &to], backwards)? {
                 let number = tree.number(&key)?;
                 found.insert(number, V::number(number, &value)?);
             }
         }
         Ok(keys.iter().map(|key| found.get(key).copied()).collect())
     }
+
+    fn in_transaction<'t>(
+        &'t self,
+        transaction: &mut Transaction<'t, M>,
+        keys: &[u64],
+        range: bool,
+    ) -> Result<Vec<Option<u64>>> {
+        if !range {
+            return self.values(keys, |map, key| transaction.get(map, K::borrowed(key)));
+        }
+        self.values_of_range(keys, |map, [from, to], backwards| {
+            collect(transaction.range(map, K::borrowed(from)..=K::borrowed(to))?, backwards)
+        })
+    }
+
+    fn in_snapshot(&self, snapshot: &Snapshot<M>, keys: &[u64], range: bool) -> Result<Vec<Option<u64>>> {
+        if !range {
+            return self.values(keys, |map, key| snapshot.get(map, K::borrowed(key)));
+        }
+        self.values_of_range(keys, |map, [from, to], backwards| {
+            collect(snapshot.range(map, K::borrowed(from)..=K::borrowed(to))?, backwards)
+        })
+    }
+
+    /// Reads keys in a snapshot, and keeps it for a while: then they must be the same.
+    fn at_an_instant(&self, keys: &[u64], range: bool) -> Result<Vec<Option<u64>>> {
+        let snapshot = self.pool.snapshot();
+        let values = self.in_snapshot(&snapshot, keys, range)?;
+        let kept = Kept { snapshot, keys: keys.to_vec(), values: values.clone() };
+        let mut all = self.kept.lock();
+        all.push(kept);
+        // The newest, the oldest, or one in between.
+        let old = (all.len() > KEPT).then(|| all.remove(keys[0] as usize % (KEPT + 1)));
+        drop(all);
+        if let Some(Kept { snapshot, keys, values }) = old
+            && (self.in_snapshot(&snapshot, &keys, !range)? != values)
+        {
+            return Err(Error::new("", ErrorKind::Corrupt { at: 0, invariant: "a snapshot has changed" }));
+        }
+        Ok(values)
+    }
+}
+
+/// How many snapshots are kept.
+const KEPT: usize = 4;
+
+/// A snapshot, and what some keys were in it. They ascend.
+struct Kept<M: Medium> {
+    snapshot: Snapshot<M>,
+    keys: Vec<u64>,
+    values: Vec<Option<u64>>,
+}
+
+fn collect<T>(entries: impl DoubleEndedIterator<Item = Result<T>>, backwards: bool) -> Result<Vec<T>> {
+    if backwards { entries.rev().collect() } else { entries.collect() }
 }
 
 impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Medium> AnyTree for TwoTrees<K, V, N, M> {
@@ -106,8 +172,11 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
             })?;
             return batch.commit().map(|()| Vec::new());
         }
+        if writes.is_empty() && keys[0].is_multiple_of(2) {
+            return self.at_an_instant(keys, range);
+        }
         self.pool.transaction(|transaction| {
-            let values = if range { self.values_of_range(transaction, keys) } else { self.values(transaction, keys) };
+            let values = self.in_transaction(transaction, keys, range);
             self.write(writes, |map, at, value| match value {
                 None => transaction.remove(map, K::borrowed(at)),
                 Some(value) => transaction.insert(map, K::borrowed(at), V::borrowed(&value)),

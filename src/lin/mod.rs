@@ -137,6 +137,8 @@ pub enum Control {
     Still,
     /// In transactions: nobody notices at the commit that what was read has changed.
     Reads,
+    /// Leaves are not frozen for snapshots before they change.
+    Frozen,
 }
 
 impl Campaign {
@@ -170,6 +172,7 @@ impl Campaign {
             Control::Lag => crate::delay::Validation::Lag,
             Control::Still => crate::delay::Validation::Still,
             Control::Reads => crate::delay::Validation::Reads,
+            Control::Frozen => crate::delay::Validation::Frozen,
         }));
         let outcome = self.run::<N>(progress);
         crate::delay::leave_out(None);

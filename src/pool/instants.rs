@@ -131,14 +131,12 @@ impl Instants {
         }
     }
 
-    /// Forgets what only this snapshot saw, which is no longer one of those that are open.
-    fn thaw(&self, open: &mut Open, instant: u64) {
-        let newest = open.snapshots.last_key_value().map_or(0, |(&newest, _)| newest);
-        // From here on, nothing is frozen for this snapshot.
-        self.newest.store(newest, Ordering::SeqCst);
+    /// Forgets what none of the open snapshots sees.
+    fn thaw(&self, open: &mut Open) {
+        let instants: Vec<u64> = open.snapshots.keys().copied().collect();
+        self.newest.store(instants.last().copied().unwrap_or(0), Ordering::SeqCst);
         delay();
-        let older = open.snapshots.range(..instant).next_back().map(|(&older, _)| older);
-        open.trees.values().for_each(|tree| tree.thaw(instant, older));
+        open.trees.values().for_each(|tree| tree.thaw(&instants));
     }
 }
 
@@ -147,9 +145,14 @@ impl Open {
     /// to a tree of which this is the only one.
     fn take_unneeded(&mut self) -> Trees {
         let oldest = self.snapshots.first_key_value().map(|(&oldest, _)| oldest);
-        let is_needed = |tree: &Arc<OpenTree>| {
-            oldest.is_some_and(|oldest| Arc::strong_count(tree) > 1 || tree.is_in_snapshots_since(oldest))
+        let has_others = |tree: &Arc<OpenTree>| {
+            let has_others = Arc::strong_count(tree) > 1;
+            // After what was done with the other handles.
+            fence(Ordering::Acquire);
+            has_others
         };
+        let is_needed =
+            |tree: &Arc<OpenTree>| oldest.is_some_and(|oldest| has_others(tree) || tree.is_in_snapshots_since(oldest));
         let (needed, unneeded) = std::mem::take(&mut self.trees).into_iter().partition(|(_, tree)| is_needed(tree));
         self.trees = needed;
         unneeded
@@ -170,7 +173,7 @@ impl<M: Medium> PoolState<M> {
         if self.owned().is_ok() {
             self.give_up(|instants, open| {
                 if open.snapshots.remove(&instant).is_some() {
-                    instants.thaw(open, instant);
+                    instants.thaw(open);
                 }
             });
         }
@@ -181,12 +184,12 @@ impl<M: Medium> PoolState<M> {
     fn expire(&self, more: u64) {
         self.give_up(|instants, open| {
             while instants.memory.load(Ordering::Relaxed).saturating_add(more) > instants.limit
-                && let Some((oldest, is_expired)) = open.snapshots.pop_first()
+                && let Some((_, is_expired)) = open.snapshots.pop_first()
             {
                 // Before anything changes that is not frozen for it, and before what was frozen for it goes.
                 is_expired.store(true, Ordering::SeqCst);
                 open.expired += 1;
-                instants.thaw(open, oldest);
+                instants.thaw(open);
             }
             instants.is_over.store(false, Ordering::Relaxed);
         });

@@ -105,8 +105,8 @@ pub(crate) type OpenTree = dyn AnyTree + Send + Sync;
 
 /// What a pool needs of its open trees.
 pub(crate) trait AnyTree: Any {
-    /// Forgets what only one snapshot saw, which is closed; `older` is the next older one that is open.
-    fn thaw(&self, closed: u64, older: Option<u64>);
+    /// Forgets what none of these snapshots sees, which are the ones that are open, in ascending order.
+    fn thaw(&self, open: &[u64]);
 
     /// Whether a snapshot of this instant, or of a later one, needs the tree to stay open.
     fn is_in_snapshots_since(&self, oldest: u64) -> bool;

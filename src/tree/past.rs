@@ -12,8 +12,8 @@ use std::cmp::Ordering;
 use std::ops::RangeBounds;
 
 impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
-    fn thaw(&self, closed: u64, older: Option<u64>) {
-        let thawed = self.leaves.frozen.thaw(closed, older);
+    fn thaw(&self, open: &[u64]) {
+        let thawed = self.leaves.frozen.thaw(open);
         self.pool.instants.gave_back(thawed.memory);
         if !thawed.retired.is_empty() {
             self.retire(thawed.retired);

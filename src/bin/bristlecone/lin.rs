@@ -109,7 +109,7 @@ impl What {
         #[cfg(bristlecone_delays)]
         if let Self::Without(control) = self {
             return match control {
-                Control::Reads => subject.is_two(),
+                Control::Reads | Control::Frozen => subject.is_two(),
                 Control::Lag | Control::Still => subject.has_byte_strings() && !subject.is_two(),
                 Control::Version | Control::Span => !subject.is_two(),
             };
@@ -131,6 +131,8 @@ impl What {
             Self::Without(Control::Still) => ", without asking the index again",
             #[cfg(bristlecone_delays)]
             Self::Without(Control::Reads) => ", without looking again at what was read",
+            #[cfg(bristlecone_delays)]
+            Self::Without(Control::Frozen) => ", without freezing leaves for snapshots",
             Self::DurableWithout => ", crashed, without the fence before a leaf is unlocked",
         }
     }
@@ -179,7 +181,8 @@ fn jobs(args: &Args) -> Outcome<Vec<Job>> {
         (true, true) => vec![What::DurableWithout],
         #[cfg(bristlecone_delays)]
         (true, false) => {
-            [Control::Version, Control::Span, Control::Lag, Control::Still, Control::Reads].map(What::Without).to_vec()
+            use Control::{Frozen, Lag, Reads, Span, Still, Version};
+            [Version, Span, Lag, Still, Reads, Frozen].map(What::Without).to_vec()
         }
         #[cfg(not(bristlecone_delays))]
         (true, false) => {

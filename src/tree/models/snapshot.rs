@@ -147,6 +147,20 @@ fn loom_tree_snapshot_that_is_closed_against_a_writer() {
     Model::new(two_leaves, [write, read], after).run();
 }
 
+/// A writer that is so slow that the snapshot for which it freezes a leaf is closed, and another one open.
+#[test]
+fn loom_tree_snapshots_one_after_the_other_against_a_writer() {
+    fn read(tree: &Of) {
+        for _ in 0..2 {
+            let snapshot = tree.pool().snapshot();
+            let seen = get(&snapshot, tree, 10);
+            assert_eq!(get(&snapshot, tree, 10), seen);
+        }
+    }
+    let after = |tree: &Of| assert_eq!(tree.pool().snapshots().memory, 0);
+    Model::new(two_leaves, [|tree| assert!(tree.update(10, 1).unwrap().is_some()), read], after).run();
+}
+
 /// Against a chain that is replaced as a whole.
 #[test]
 fn loom_tree_snapshot_against_a_clear() {
