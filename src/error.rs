@@ -184,6 +184,14 @@ pub enum ErrorKind {
         /// The tree.
         tree: String,
     },
+    /// A tree has a layout that takes no part in [snapshots](crate::Snapshot), so it cannot be backed up. Copy its entries to a
+    /// tree with the default leaves.
+    NotInSnapshots {
+        /// The tree.
+        tree: String,
+        /// Its layout, with the number of slots.
+        layout: String,
+    },
     /// The pool has no such tree. Check the name.
     NoSuchTree {
         /// Its name.
@@ -275,6 +283,7 @@ impl ErrorKind {
             | Self::TooManyTrees { .. } => ErrorGroup::Storage,
             Self::Conflict | Self::SnapshotTooOld { .. } => ErrorGroup::Again,
             Self::OtherPool { .. }
+            | Self::NotInSnapshots { .. }
             | Self::NoSuchTree { .. }
             | Self::TreeName { .. }
             | Self::Capacity { .. }
@@ -340,6 +349,9 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the snapshot is too old: what changed since takes more than {limit} bytes of memory")
             }
             Self::OtherPool { tree } => write!(f, "tree '{tree}' is one of another pool"),
+            Self::NotInSnapshots { tree, layout } => {
+                write!(f, "tree '{tree}' has layout {layout}, which takes no part in snapshots")
+            }
             Self::NoSuchTree { tree } => write!(f, "tree '{tree}': not found"),
             Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),
             Self::TooManyTrees { limit } => write!(f, "all {limit} tree names are taken"),

@@ -160,6 +160,11 @@ impl Kind {
         kind_name(self.tag)
     }
 
+    /// The kind with a tag that a pool holds.
+    pub(crate) fn stored(tag: u32) -> Self {
+        Self { tag, is_record: is_record(tag), size: None }
+    }
+
     /// The smallest word of this kind. A part of another key is written as its distance from here, which fits its size.
     ///
     /// Words of narrow signed integers are those of the integers in 64 bits, so that they begin in the middle.

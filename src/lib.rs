@@ -79,7 +79,7 @@ pub use kind::Kind;
 pub use map::{Entries, Map};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Options, Pool, Progress, Snapshots, Stat, TreeInfo};
-pub use snapshot::{Snapshot, SnapshotRange};
+pub use snapshot::{Backup, Snapshot, SnapshotRange};
 pub use stored::{Encoded, Stored};
 pub use table::Table;
 pub use transaction::{Scan, Transaction, WriteBatch};

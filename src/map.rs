@@ -395,7 +395,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,
     ) -> Result<u64> {
         let entries = entries.into_iter().map(|(key, value)| (K::Form::owned(K::encode(key)), V::encode(value)));
-        self.state.named(self.state.bulk_load_values(entries))
+        self.state.named(self.state.bulk_load_values(entries, |&value| value))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.

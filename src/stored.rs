@@ -41,6 +41,14 @@ impl<'v> Encoded<'v> {
 }
 
 impl Stored {
+    /// The same on its way into another pool.
+    pub(crate) fn encoded(&self) -> Encoded<'_> {
+        match self {
+            Self::Word(word) => Encoded::Word(*word),
+            Self::Bytes(bytes) => Encoded::Bytes(bytes),
+        }
+    }
+
     #[inline]
     pub(crate) fn word(self) -> u64 {
         match self {

@@ -100,6 +100,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.blocks.iter().map(|blocks| blocks.total(&self.pool.segments)).sum::<u64>() * Self::SHADOW
     }
 
+    /// How many blocks are in use. In a damaged pool, more may be free than there are.
+    pub(crate) fn in_use(&self) -> u64 {
+        let of_class = |blocks: &Blocks| blocks.total(&self.pool.segments).saturating_sub(blocks.free().len() as u64);
+        self.blocks.iter().map(of_class).sum()
+    }
+
     /// The blocks of the chain, one class for each size.
     pub(crate) fn blocks(&self) -> &[Blocks] {
         &self.blocks

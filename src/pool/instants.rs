@@ -90,6 +90,12 @@ impl Instants {
         self.memory.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Whether frozen leaves take more memory than they may.
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
     /// How many bytes of memory frozen leaves may take.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
@@ -169,14 +175,21 @@ impl<M: Medium> PoolState<M> {
 
     /// Closes a snapshot, unless it has expired.
     pub(crate) fn close_snapshot(&self, instant: u64) {
-        // In a forked child, the lock may be held by a thread that exists only in the parent.
-        if self.owned().is_ok() {
-            self.give_up(|instants, open| {
-                if open.snapshots.remove(&instant).is_some() {
-                    instants.thaw(open);
-                }
+        if self.owned().is_err() {
+            // In a forked child, a lock may be held by a thread that exists only in the parent. Nothing is given back, but what
+            // keeps the pool open must go with the handles of the child.
+            let trees = self.instants.open.try_lock().map(|mut open| {
+                open.snapshots.remove(&instant);
+                if open.snapshots.is_empty() { std::mem::take(&mut open.trees) } else { Trees::new() }
             });
+            drop(trees);
+            return;
         }
+        self.give_up(|instants, open| {
+            if open.snapshots.remove(&instant).is_some() {
+                instants.thaw(open);
+            }
+        });
     }
 
     /// Gives up the oldest snapshots until what the others see, and so many bytes more, take no more memory than they may.
@@ -205,10 +218,11 @@ impl<M: Medium> PoolState<M> {
         drop(unneeded);
     }
 
-    /// Gives up old snapshots if there is too little memory for all. Every change calls this before it locks anything.
+    /// Gives up old snapshots if there is too little memory for all. Every change calls this before it locks anything, and
+    /// after it has made sure that this process owns the pool.
     #[inline(always)]
     pub(crate) fn limit_snapshots(&self) {
-        if self.instants.is_over.load(Ordering::Relaxed) {
+        if self.instants.is_over() {
             self.expire(0);
         }
     }

@@ -375,6 +375,11 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
+    /// Options for a new pool like this one.
+    pub(crate) fn options_like(&self) -> Options {
+        Options::like(self.superblock.lock().0.geometry)
+    }
+
     fn reserve(&self, at: u64, len: u64) -> Result<(), Fault> {
         let capacity = self.superblock.lock().0.geometry.capacity;
         if len == 0 { Ok(()) } else { self.medium.reserve(at, len).map_err(Fault::space(len, capacity)) }

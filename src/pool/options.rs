@@ -171,6 +171,12 @@ impl Options {
         self
     }
 
+    /// Options for a new pool of this geometry.
+    pub(crate) fn like(geometry: Geometry) -> Self {
+        let options = Self::default().capacity(geometry.capacity).segment_size(geometry.segment);
+        options.max_capacity(u64::from(geometry.limit) * geometry.segment).max_trees(geometry.trees)
+    }
+
     fn geometry(&self) -> Result<Geometry, Fault> {
         let mut geometry = Geometry { segment: self.segment, limit: 0, trees: self.trees, capacity: 0 };
         let (most, segments) = GREATEST;

@@ -2,17 +2,21 @@
 //!
 //! How they come about, and the invariants F1 to F3, are in `docs/design.md`, section 7.
 
+mod backup;
 mod range;
 
+pub use backup::Backup;
 pub use range::SnapshotRange;
 
 use crate::codec::{Key, MapForm, PrefixOf, Value};
 use crate::error::{ErrorKind, Fault, Result};
+use crate::kind::Kind;
 use crate::medium::{Mapped, Medium};
+use crate::node::Entry;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::{KeyOf, Table, TreeKeysOf, interval, with_prefix};
-use crate::tree::{MapKeys, TreeKeys, TreeState};
+use crate::tree::{Item, MapKeys, TreeKeys, TreeNode, TreeState};
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -34,8 +38,9 @@ use std::sync::Arc;
 ///
 /// Opening takes the same time whatever the pool holds. While no snapshot is open, nothing costs more. While one is, the first
 /// change of a leaf copies the leaf's entries in memory (16 bytes each); records that are replaced or removed keep their space
-/// in the pool if the snapshot sees them. So many copies [may be kept](crate::Options::snapshot_memory): then the oldest snapshot
-/// [expires](ErrorKind::SnapshotTooOld). Dropping one takes time in proportion to its copies.
+/// in the pool if the snapshot sees them. If the copies take [more memory than they may](crate::Options::snapshot_memory), the
+/// oldest snapshot [expires](ErrorKind::SnapshotTooOld); a single transaction, or [`clear`](crate::PTree::clear), may exceed
+/// that for as long as it runs. Dropping a snapshot takes time in proportion to its copies.
 ///
 /// # Crash consistency
 ///
@@ -198,6 +203,27 @@ impl<M: Medium> Snapshot<M> {
         Ok(self.iter(table)?.next().transpose()?.is_none())
     }
 
+    /// Reads the first or the last leaf of an interval, and adds its entries, with values of a kind, to `items`, in ascending
+    /// order. Returns what is left of the interval. `entries` is a buffer.
+    fn read<N: TreeNode>(
+        &self,
+        tree: &TreeState<N, M>,
+        kind: Kind,
+        (unread, from_left): (<N::Keys as TreeKeys>::Unread, bool),
+        entries: &mut Vec<Entry>,
+        items: &mut Vec<Item<N::Keys>>,
+    ) -> Result<Option<<N::Keys as TreeKeys>::Unread>, Fault> {
+        // Begun before the leaf is read, and no longer needed when its entries are copied.
+        let reading = tree.reading();
+        entries.clear();
+        let rest = tree.read_at(unread, from_left, self.instant, reading.as_ref(), entries)?;
+        for &entry in &*entries {
+            let key = N::Keys::with_key(entry, reading.as_ref(), ToOwned::to_owned)?;
+            items.push((key, N::Keys::stored_value(entry.1, reading.as_ref(), kind)?));
+        }
+        self.still_there(Ok(rest))
+    }
+
     /// The state of a table's tree, if that is in this pool.
     fn tree<'s, T: Table<M>>(&self, table: &'s T) -> Result<&'s TreeState<T::Node, M>> {
         let tree = table.tree();
@@ -209,6 +235,8 @@ impl<M: Medium> Snapshot<M> {
     fn still_there<R>(&self, read: Result<R, Fault>) -> Result<R, Fault> {
         let is_expired = self.is_expired.load(Ordering::SeqCst);
         let limit = self.pool.instants.limit();
+        let is_lost = matches!(&read, Err(fault) if matches!(fault.kind(), ErrorKind::SnapshotTooOld { .. }));
+        debug_assert!(is_expired || !is_lost, "F2: a leaf that has changed is frozen");
         if is_expired { Err(ErrorKind::SnapshotTooOld { limit }.into()) } else { read }
     }
 }

@@ -3,11 +3,11 @@
 use super::Snapshot;
 use crate::codec::Value;
 use crate::ends::Ends;
-use crate::error::{Fault, Result};
+use crate::error::Result;
 use crate::medium::{Mapped, Medium};
 use crate::node::Entry;
 use crate::table::{Table, TreeKeysOf, UnreadOf, decode};
-use crate::tree::{Item, MapKeys, TreeState};
+use crate::tree::TreeState;
 use std::fmt;
 use std::iter::FusedIterator;
 
@@ -38,18 +38,7 @@ impl<'s, T: Table<M>, M: Medium> SnapshotRange<'s, T, M> {
     fn step(&mut self, from_left: bool) -> Option<Result<(T::Key, T::Value)>> {
         let Self { snapshot, tree, ends, entries } = self;
         let item = ends.step(from_left, |unread, from_left, items| {
-            // Begun before the leaf is read, and no longer needed when its entries are copied.
-            let reading = tree.reading();
-            entries.clear();
-            let rest = tree.read_at(unread, from_left, snapshot.instant, reading.as_ref(), entries)?;
-            let item = |&entry: &Entry| -> Result<Item<TreeKeysOf<T, M>>, Fault> {
-                let key = TreeKeysOf::<T, M>::with_key(entry, reading.as_ref(), ToOwned::to_owned)?;
-                Ok((key, TreeKeysOf::<T, M>::stored_value(entry.1, reading.as_ref(), T::Value::KIND)?))
-            };
-            for entry in &*entries {
-                items.push(item(entry)?);
-            }
-            snapshot.still_there(Ok(rest))
+            snapshot.read(tree, T::Value::KIND, (unread, from_left), entries, items)
         })?;
         Some(self.snapshot.pool.named(item).map(decode::<T, M>))
     }

@@ -153,7 +153,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
             may_wait = false;
         }
         // Before the look at what was read: what changes there after it is seen by no snapshot that does not see this.
-        let newest = self.pool.instants.newest();
+        let mut newest = self.pool.instants.newest();
         let mut held = Vec::new();
         if self.reads() > 0 {
             self.parts.iter().for_each(|part| part.part().held(&mut held));
@@ -165,6 +165,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
             for part in &mut self.parts {
                 is_valid = is_valid && part.part_mut().guard()?;
             }
+            // What was read may have changed, and changed back, until it was locked.
+            newest = self.pool.instants.newest();
             for part in &self.parts {
                 is_valid = is_valid && part.part().is_same()?;
             }

@@ -76,6 +76,11 @@ impl<N: WordNode, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
 
 impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     fn insert_group(&mut self, group: &[Entry]) -> Result<(), Fault> {
+        if N::POLICY.in_snapshots && self.tree.pool.instants.is_over() {
+            // What this batch alone freezes may be too much.
+            self.settle();
+            self.tree.pool.limit_snapshots();
+        }
         let leaves = &self.tree.leaves;
         let mut keys = [0; GROUP];
         keys.iter_mut().zip(group).for_each(|(key, entry)| *key = entry.0);

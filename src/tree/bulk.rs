@@ -62,7 +62,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     pub(crate) fn clear(&self) -> Result<(), Fault> {
-        self.pool.limit_snapshots_to(|| self.len().saturating_mul(size_of::<Entry>() as u64));
+        self.may_change()?;
+        if N::POLICY.in_snapshots {
+            self.pool.limit_snapshots_to(|| self.len().saturating_mul(size_of::<Entry>() as u64));
+        }
         self.publish(self.draft(std::iter::empty())?, false).map(drop)
     }
 

@@ -60,10 +60,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// An image of the index. It has no leaves if the index may not know all of them, where a later search relies on that.
     fn whole_image(&self) -> (Vec<u64>, Top) {
         let (image, top) = self.directory.image();
-        let segments = &self.pool.segments;
-        // In a damaged pool, more may be free than there are.
-        let in_use = |blocks: &Blocks| blocks.total(segments).saturating_sub(blocks.free().len() as u64);
-        let knows_all = || top.len == self.leaves.blocks().iter().map(in_use).sum::<u64>();
+        let knows_all = || top.len == self.leaves.in_use();
         if N::Keys::MARKS_LAG && !knows_all() { image_of(Vec::new()) } else { (image, top) }
     }
 
@@ -176,6 +173,7 @@ impl<N: TreeNode, M: Medium> Drop for TreeState<N, M> {
         // Threads that wait for the tree are woken even if closing it panics.
         let _closed = Closing(&self.pool, self.root.slot);
         if self.head() != 0 && self.fault.get().is_none() && !std::thread::panicking() {
+            debug_assert!(self.leaves.frozen.is_empty(), "snapshots keep what they have frozen open");
             if let Some(records) = &mut self.leaves.records {
                 // Retired records are in no list of free blocks yet.
                 records.settle(&self.pool.medium, &self.pool.segments);

@@ -25,7 +25,31 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         pool: &Arc<PoolState<M>>,
         name: &str,
         index: IndexKind,
+        kinds: (Kind, Kind),
+    ) -> Result<Arc<Self>, Fault> {
+        Self::open_or(pool, name, index, kinds, |state| {
+            state.born = pool.instants.last();
+            state.lay_out()
+        })
+    }
+
+    /// The same, of a tree that must be there.
+    pub(crate) fn open_existing(
+        pool: &Arc<PoolState<M>>,
+        name: &str,
+        index: IndexKind,
+        kinds: (Kind, Kind),
+    ) -> Result<Arc<Self>, Fault> {
+        Self::open_or(pool, name, index, kinds, |_| Err(ErrorKind::NoSuchTree { tree: name.to_owned() }.into()))
+    }
+
+    /// Opens a tree. If it is not there, `lay_out` writes its empty chain, and returns the head.
+    fn open_or(
+        pool: &Arc<PoolState<M>>,
+        name: &str,
+        index: IndexKind,
         (keys, values): (Kind, Kind),
+        lay_out: impl Fn(&mut Self) -> Result<u64, Fault>,
     ) -> Result<Arc<Self>, Fault> {
         if N::BYTES > pool.segments.size() {
             let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
@@ -42,8 +66,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let of = |root| Self::unopened(Arc::clone(pool), name, root, index, records);
         let create = |root| {
             let mut state = of(root)?;
-            state.born = pool.instants.last();
-            let head = state.lay_out()?;
+            let head = lay_out(&mut state)?;
             // Keep the state that laid it out: it knows which blocks hold zeros.
             Ok((Arc::new(state) as _, head))
         };

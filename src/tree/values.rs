@@ -132,14 +132,17 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     }
 
     /// Fills an empty tree in strictly ascending order of keys. Returns the number of entries.
-    pub(crate) fn bulk_load_values<'v>(
+    pub(crate) fn bulk_load_values<V>(
         &self,
-        entries: impl Iterator<Item = (<N::Keys as Keys>::Owned, Encoded<'v>)>,
+        entries: impl Iterator<Item = (<N::Keys as Keys>::Owned, V)>,
+        encoded: impl Fn(&V) -> Encoded<'_>,
     ) -> Result<u64, Fault> {
         let mut all = Vec::new();
         let loaded = self.bulk_load(entries.map(|(key, value)| {
-            let (word, written) = self.write_durably(N::Keys::as_ref(key.borrow()), value)?;
-            all.push(written);
+            let (word, written) = self.write_durably(N::Keys::as_ref(key.borrow()), encoded(&value))?;
+            if written.is_record() {
+                all.push(written);
+            }
             Ok((key, word))
         }))?;
         all.into_iter().for_each(Written::keep);
@@ -178,7 +181,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             N::Keys::with_key((key, value), reading.as_ref(), retire).unwrap_or(true)
         };
         let rest = entries.into_iter().filter(|entry| self.leaves.frozen.is_empty() || !is_frozen(entry));
-        self.retire(rest.map(|(_, value)| N::Keys::record(value)));
+        let rest: Vec<u64> = rest.map(|(_, value)| N::Keys::record(value)).collect();
+        self.retire(rest);
     }
 
     /// Retires records that slots, durably, no longer point to, and that no snapshot sees.

@@ -397,3 +397,102 @@ fn every_snapshot_is_of_one_instant() {
     assert_eq!(pool.snapshots().memory, 0);
     assert!(accounts.check().is_clean() && names.check().is_clean() && log.check().is_clean());
 }
+
+/// While threads move amounts between two trees and create and drop others, a backup is of one instant.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_backup_is_of_one_instant() {
+    const KEYS: u64 = 3000;
+    let dir = tempfile::tempdir().unwrap();
+    let pool = Pool::options().capacity(64 << 20).max_trees(5).open(dir.path().join("a.pool")).unwrap();
+    let accounts = pool.tree("accounts").unwrap();
+    let names: Map<String, String> = pool.map("names").unwrap();
+    for key in 0..KEYS {
+        accounts.insert(key, 100).unwrap();
+        names.insert(&key.to_string(), "100").unwrap();
+    }
+    let (path, done) = (dir.path().join("b.pool"), AtomicBool::new(false));
+    std::thread::scope(|threads| {
+        for seed in 1..3 {
+            let (pool, accounts, names, done) = (&pool, &accounts, &names, &done);
+            threads.spawn(move || {
+                let mut random = Random(seed);
+                while !done.load(Ordering::Relaxed) {
+                    let (from, to) = (random.below(KEYS), random.below(KEYS).to_string());
+                    pool.transaction(|tx| {
+                        let one = tx.get(accounts, from)?.unwrap();
+                        let other: u64 = tx.get(names, &to)?.unwrap().parse().unwrap();
+                        if one > 0 {
+                            tx.insert(accounts, from, one - 1)?;
+                            tx.insert(names, &to, &(other + 1).to_string())?;
+                        }
+                        Ok::<_, Error>(())
+                    })
+                    .unwrap();
+                    if random.below(50) == 0 {
+                        let name = format!("other {seed}");
+                        pool.tree(&name).unwrap().insert(seed, from).unwrap();
+                        // A backup may have it open.
+                        match pool.drop_tree(&name) {
+                            Ok(()) | Err(Error { kind: ErrorKind::StillOpen { .. }, .. }) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }
+            });
+        }
+        for round in 0..5 {
+            let mut told = 0;
+            let backup = pool.backup_with(&path, |progress| told += u64::from(progress.done == progress.of)).unwrap();
+            assert!(told >= backup.trees && backup.trees >= 2 && backup.entries >= 2 * KEYS, "{backup:?}");
+            let copy = Pool::open(&path).unwrap();
+            assert_eq!(copy.stat().segment, pool.stat().segment);
+            let copied: Map<String, String> = copy.map("names").unwrap();
+            let sum: u64 = copied.iter().map(|entry| entry.unwrap().1.parse::<u64>().unwrap()).sum();
+            let accounts = copy.tree("accounts").unwrap();
+            assert_eq!(accounts.iter().map(|entry| entry.1).sum::<u64>() + sum, 200 * KEYS);
+            // It can be written to.
+            copied.insert("new", "1").unwrap();
+            drop((copied, accounts));
+            assert!(copy.check().unwrap().violations.is_empty());
+            copy.close().unwrap();
+            std::fs::remove_file(&path).unwrap();
+            assert_eq!(pool.snapshots().open, 0, "round {round}");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_backup_that_fails_leaves_nothing_and_touches_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let pool = pool();
+    let tree: PTree<OneLine, Dram> = pool.tree("t").unwrap();
+    tree.insert(1, 10).unwrap();
+    let exists = |error: &Error| match &error.kind {
+        ErrorKind::Io { source, .. } => source.kind() == std::io::ErrorKind::AlreadyExists,
+        _ => false,
+    };
+    for (there, to) in [("a", "a"), ("b.part", "b")] {
+        std::fs::write(path(there), "precious").unwrap();
+        let error = pool.backup(path(to)).unwrap_err();
+        assert!(exists(&error) && error.to_string().contains(to), "{error}");
+        assert_eq!(std::fs::read_to_string(path(there)).unwrap(), "precious");
+    }
+    assert!(matches!(pool.backup(path("no/such")).unwrap_err().kind, ErrorKind::Io { .. }));
+    let other: PTree<OneLine<7>, Dram> = pool.tree_of("small").unwrap();
+    let error = pool.backup(path("c")).unwrap_err();
+    assert!(
+        matches!(&error.kind, ErrorKind::NotInSnapshots { tree, layout } if tree == "small" && layout == "one_line/7")
+    );
+    drop(other);
+    pool.drop_tree("small").unwrap();
+    assert_eq!(pool.backup(path("c")).unwrap().entries, 1);
+    let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a", "b.part", "c"]);
+    assert_eq!(Pool::open(path("c")).unwrap().tree("t").unwrap().get(1), Some(10));
+}

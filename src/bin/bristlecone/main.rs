@@ -6,6 +6,7 @@
 //! that are chosen at run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a
 //! worker is started, heard and killed).
 
+mod backup;
 mod bench;
 mod check;
 mod common;
@@ -60,6 +61,12 @@ enum Command {
     Dump(dump::Args),
     Stat(stat::Args),
     Check(check::Args),
+    /// Copy all trees of a pool to a new one, which is checked and takes no more space than it needs
+    ///
+    /// A pool that another process has open can only be copied by that process (`Pool::backup`).
+    Backup(backup::Args),
+    /// Make a pool of a backup: the same as `backup`
+    Restore(backup::Args),
     Info(info::Args),
     Bench(bench::Args),
     Crash(crash::Args),
@@ -81,6 +88,7 @@ fn run(command: Command) -> Outcome {
         Command::Dump(args) => dump::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
+        Command::Backup(args) | Command::Restore(args) => backup::run(args),
         Command::Info(args) => info::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Crash(args) => crash::run(args),

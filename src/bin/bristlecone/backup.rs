@@ -1,0 +1,55 @@
+//! `backup` and `restore`: a copy of a pool, checked and compact.
+
+use crate::out::{self, Outcome};
+use bristlecone::medium::{Mapped, Mapping};
+use bristlecone::{Pool, Progress};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The pool file to copy; it is only read
+    from: PathBuf,
+    /// The file to make; there must be none
+    to: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    // What a crash left unfinished is finished in memory.
+    let pool = Pool::options().open_on(Mapped::open(&args.from, Mapping::Copy)?)?;
+    let look = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %");
+    let bar = ProgressBar::new(1).with_style(look.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let progress = |Progress { tree, done, of, .. }: Progress<'_>| {
+        bar.set_message(out::shown(tree).to_string());
+        bar.set_length(of);
+        bar.set_position(done);
+    };
+    let start = Instant::now();
+    let backup = pool.backup_with(&args.to, progress);
+    bar.finish_and_clear();
+    let (backup, took) = (backup?, start.elapsed());
+    if args.json {
+        out::json(&json!({
+            "file": args.to.to_string_lossy(),
+            "trees": backup.trees,
+            "entries": backup.entries,
+            "bytes": backup.bytes,
+            "seconds": out::rounded(took.as_secs_f64(), 6),
+        }))?;
+    } else {
+        out::text(&format!(
+            "{}: {}, {} in {}",
+            out::shown(&args.to.to_string_lossy()),
+            out::counted(backup.trees, "tree", "trees"),
+            out::counted(backup.entries, "entry", "entries"),
+            out::time(took),
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

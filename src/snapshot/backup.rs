@@ -1,0 +1,232 @@
+//! A copy of a pool as it was at one instant, while changes go on.
+
+use super::Snapshot;
+use crate::ends::Ends;
+use crate::error::{Error, ErrorKind, Fault, Result};
+use crate::kind::Kind;
+use crate::medium::{self, Mapped, Medium};
+use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
+use crate::papers::registry::layout_name;
+use crate::pool::roots::Signature;
+use crate::pool::{Pool, Progress};
+use crate::stored::Stored;
+use crate::tree::{Item, TreeKeys, TreeNode, TreeState};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a backup has copied. See [`Pool::backup`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backup {
+    /// The number of trees.
+    pub trees: u64,
+    /// The number of entries in all trees.
+    pub entries: u64,
+    /// Bytes of the copy that are in use. The rest of its file takes no space where the file system has holes.
+    pub bytes: u64,
+}
+
+/// A tree of any type that takes part in snapshots.
+trait Source<M: Medium> {
+    /// Copies all entries that a snapshot sees to a new tree. Returns how many there are.
+    fn copy(&self, snapshot: &Snapshot<M>, to: &Pool, progress: &mut dyn FnMut(Progress<'_>)) -> Result<u64>;
+}
+
+/// Trees by their slots.
+type Sources<M> = BTreeMap<u16, Box<dyn Source<M>>>;
+
+/// A tree with the types that its root entry names.
+struct Named<N: TreeNode, M: Medium> {
+    tree: Arc<TreeState<N, M>>,
+    index: IndexKind,
+    kinds: (Kind, Kind),
+}
+
+impl<N: TreeNode, M: Medium> Source<M> for Named<N, M> {
+    fn copy(&self, snapshot: &Snapshot<M>, to: &Pool, progress: &mut dyn FnMut(Progress<'_>)) -> Result<u64> {
+        let Self { tree, index, kinds } = self;
+        let copy = to.state.named(TreeState::<N, Mapped>::open(&to.state, &tree.name, *index, *kinds))?;
+        let (mut ends, mut entries) = (Ends::<N::Keys>::new(Some(N::Keys::everything())), Vec::new());
+        let (mut done, of) = (0, tree.leaves.in_use());
+        let mut failed = None;
+        let mut item = || -> Option<Item<N::Keys>> {
+            let item = ends.step(true, |unread, from_left, items| {
+                if done % 4096 == 0 {
+                    progress(Progress { tree: &tree.name, done, of: of.max(done) });
+                }
+                done += 1;
+                snapshot.read(tree, kinds.1, (unread, from_left), &mut entries, items)
+            });
+            item?.map_err(|fault| failed = Some(snapshot.pool.error(fault))).ok()
+        };
+        let loaded = copy.bulk_load_values(std::iter::from_fn(&mut item), Stored::encoded);
+        let loaded = to.state.named(loaded);
+        progress(Progress { tree: &tree.name, done, of: done });
+        match failed {
+            Some(error) => Err(error),
+            None => loaded,
+        }
+    }
+}
+
+impl<M: Medium> Pool<M> {
+    /// Copies all trees, as they are at one instant, to a new pool at `path`, while other threads go on changing them.
+    ///
+    /// The copy is a pool like any other: to go back to it, close the pool and put a copy of the backup in its place. Its
+    /// leaves are full, and it has the capacity and the geometry of this pool. It is complete, checked, and synced when it
+    /// gets its name; until then it is called `path` with `.part` behind it. A plain copy of the file of a pool that is open
+    /// is not consistent.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotInSnapshots`] if a tree has a layout that takes no part in snapshots; [`ErrorKind::SnapshotTooOld`];
+    /// [`ErrorKind::Io`] with `AlreadyExists` if there is something at `path`, or at `path` with `.part` behind it (another
+    /// backup, perhaps one that was killed; then delete it); [`ErrorKind::OutOfSpace`], and others of [opening](Self::tree)
+    /// trees, and [of creating](crate::Options::open) a pool. In all cases nothing is left.
+    ///
+    /// # Complexity
+    ///
+    /// Reads all entries, writes them, and reads them again. All trees are open meanwhile. For the changes of other threads, as
+    /// for a [`Snapshot`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use bristlecone::{PTree, Pool};
+    ///
+    /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a.pool"))?;
+    /// let tree: PTree = pool.tree("t")?;
+    /// tree.insert(1, 10)?;
+    /// let backup = pool.backup(dir.path().join("monday.pool"))?;
+    /// assert_eq!((backup.trees, backup.entries), (1, 1));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<Backup> {
+        self.backup_with(path, |_| ())
+    }
+
+    /// As [`backup`](Self::backup). Calls `progress` from time to time, for one tree after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`backup`](Self::backup).
+    pub fn backup_with(&self, path: impl AsRef<Path>, mut progress: impl FnMut(Progress<'_>)) -> Result<Backup> {
+        let path = path.as_ref();
+        let (sources, snapshot) = self.sources()?;
+        let refused = |doing| move |error| Fault::io(doing)(error).of(path.display().to_string());
+        let part = Part::create(path).map_err(refused("create the backup"))?;
+        let options = self.state.options_like();
+        let copy = options.open(&part.path)?;
+        let mut entries = 0;
+        for source in sources.values() {
+            entries += source.copy(&snapshot, &copy, &mut progress)?;
+        }
+        drop(snapshot);
+        let bytes = copy.state.segments.high_water();
+        copy.close()?;
+        let report = Pool::options().read_only(true).open(&part.path)?.check()?;
+        if let Some(&broken) = report.violations.first() {
+            return Err(Fault::from(broken).of(part.path.display().to_string()));
+        }
+        part.complete(path).map_err(refused("name the backup"))?;
+        Ok(Backup { trees: sources.len() as u64, entries, bytes })
+    }
+
+    /// All trees, opened, and a snapshot in which there are no others.
+    fn sources(&self) -> Result<(Sources<M>, Snapshot<M>)> {
+        let mut sources = Sources::new();
+        loop {
+            for (slot, name, signature) in self.live_trees()? {
+                if let Entry::Vacant(place) = sources.entry(slot) {
+                    match self.source(&name, signature) {
+                        Ok(source) => drop(place.insert(source)),
+                        // Another thread has dropped it meanwhile.
+                        Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            // None of these is dropped from here on, but others may have been created.
+            let snapshot = self.snapshot();
+            if self.live_trees()?.iter().all(|(slot, ..)| sources.contains_key(slot)) {
+                return Ok((sources, snapshot));
+            }
+        }
+    }
+
+    fn live_trees(&self) -> Result<Vec<(u16, String, Signature)>> {
+        let medium = &self.state.medium;
+        let tree = |root: crate::pool::roots::Root| (root.slot, root.name(medium), root.signature(medium));
+        self.state.named(self.state.of_live_roots(tree))
+    }
+
+    fn source(&self, name: &str, signature: Signature) -> Result<Box<dyn Source<M>>> {
+        let is_of = |layout, slots| (signature.layout, signature.slots as usize) == (layout, slots);
+        let opened = match IndexKind::of(signature.index) {
+            Some(index) if is_of(OneLine::<39>::LAYOUT, OneLine::<39>::SLOTS) => {
+                self.named::<OneLine>(name, index, signature)
+            }
+            Some(index) if is_of(<ByteLeaf>::LAYOUT, <ByteLeaf>::SLOTS) => {
+                self.named::<ByteLeaf>(name, index, signature)
+            }
+            _ => {
+                let layout = format!("{}/{}", layout_name(signature.layout), signature.slots);
+                Err(ErrorKind::NotInSnapshots { tree: name.to_owned(), layout }.into())
+            }
+        };
+        self.state.named(opened)
+    }
+
+    fn named<N: TreeNode>(
+        &self,
+        name: &str,
+        index: IndexKind,
+        signature: Signature,
+    ) -> Result<Box<dyn Source<M>>, Fault> {
+        let kinds = (Kind::stored(signature.keys), Kind::stored(signature.values));
+        let tree = TreeState::<N, M>::open_existing(&self.state, name, index, kinds)?;
+        Ok(Box::new(Named { tree, index, kinds }))
+    }
+}
+
+/// The file of a backup that is not complete. It goes when this is dropped.
+struct Part {
+    path: PathBuf,
+}
+
+impl Part {
+    /// Creates an empty file. It is this process's own: there was none of that name.
+    fn create(whole: &Path) -> io::Result<Self> {
+        if whole.symlink_metadata().is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let mut path = OsString::from(whole);
+        path.push(".part");
+        let path = PathBuf::from(path);
+        File::create_new(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Gives the file its name, which must be free.
+    fn complete(self, whole: &Path) -> io::Result<()> {
+        // Then the name is ours. Crash, until it names the backup: an empty file.
+        File::create_new(whole)?;
+        fs::rename(&self.path, whole).inspect_err(|_| drop(fs::remove_file(whole)))?;
+        std::mem::forget(self);
+        medium::sync_name(whole);
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // There is nobody to report an error to, and another one is being reported.
+        let _ = fs::remove_file(&self.path);
+    }
+}
