@@ -1,6 +1,6 @@
 //! Snapshots: all trees of a pool as they were at one instant, while changes go on.
 //!
-//! How they come about, and the invariants F1 to F3, are in `docs/design.md`, section 7.
+//! How they come about, and the invariants F1 to F3, are in `docs/design.md`, section 6.
 
 mod backup;
 mod range;

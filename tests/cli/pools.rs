@@ -429,3 +429,30 @@ fn a_limit_on_the_size_of_files_is_an_error() {
     assert!(ran.fails(1).contains("a.pool: no space for"));
     assert!(!desk.pool().exists());
 }
+
+#[test]
+fn a_backup_is_a_pool_of_its_own() {
+    let desk = Desk::new();
+    desk.load("1\ta\n2\tb\n", &["--capacity", "16M"]).ok();
+    let before = std::fs::read(desk.pool()).unwrap();
+    let path = |name: &str| desk.dir.path().join(name).to_str().unwrap().to_owned();
+    let (copy, again) = (path("copy"), path("again"));
+    let told = desk.run("backup", &[&copy]).ok();
+    assert!(told.contains("copy: 1 tree, 2 entries in "), "{told}");
+    // The pool was only read.
+    assert_eq!(std::fs::read(desk.pool()).unwrap(), before);
+    let error = desk.run("backup", &[&copy]).fails(1);
+    assert!(error.contains("copy: cannot create the backup: "), "{error}");
+    let json = run(["restore", &copy, &again, "--json"]).json();
+    has_keys(&json, &["file", "trees", "entries", "bytes", "seconds"]);
+    assert_eq!(run(["dump", &again]).ok(), desk.run("dump", &[]).ok());
+    assert!(run(["check", &again]).ok().contains("clean: 1 tree"));
+    assert!(run(["backup", &path("missing"), &path("no")]).fails(1).contains("missing: not found"));
+    // While another handle has it open.
+    let open = Pool::open(desk.pool()).unwrap();
+    assert!(desk.run("backup", &[&path("no")]).fails(1).contains("already open"));
+    drop(open);
+    std::fs::write(&again, &before[..before.len() / 2]).unwrap();
+    assert!(run(["restore", &again, &path("no")]).fails(1).contains("truncated"));
+    assert!(!std::path::Path::new(&path("no")).exists());
+}

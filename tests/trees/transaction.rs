@@ -29,6 +29,8 @@ fn writes_are_seen_by_others_at_the_commit_and_by_oneself_at_once() {
     assert_eq!([tx.get(&numbers, 1).unwrap(), tx.get(&numbers, 2).unwrap()], [Some(11), Some(20)]);
     assert_eq!(tx.get(&names, "new").unwrap().as_deref(), Some("one"));
     assert!(!tx.contains_key(&names, "gone").unwrap());
+    let with_n: Vec<_> = tx.prefix(&names, "n").unwrap().map(|entry| entry.unwrap().0).collect();
+    assert_eq!(with_n, ["new"]);
     assert_eq!((numbers.get(1), numbers.len(), names.len()), (Some(10), 1, 1));
     tx.commit().unwrap();
     assert_eq!(numbers.iter().collect::<Vec<_>>(), [(1, 11), (2, 20)]);
