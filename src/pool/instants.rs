@@ -10,6 +10,7 @@
 use crate::delay::{Validation, delay, is_left_out};
 use crate::medium::Medium;
 use crate::pool::{OpenTree, PoolState, catalog};
+use crate::shards::Shard;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, sequentially_consistent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub(crate) struct Instants {
     newest: AtomicU64,
     /// Whether frozen leaves take more memory than they may.
     is_over: AtomicBool,
-    memory: AtomicU64,
+    /// Bytes of memory that frozen leaves take. Changes write to it, and all of them read `newest`: not in one line.
+    memory: Shard<AtomicU64>,
     limit: u64,
     open: Mutex<Open>,
 }
@@ -58,7 +60,7 @@ impl Instants {
         Self {
             newest: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
-            memory: AtomicU64::new(0),
+            memory: Shard(AtomicU64::new(0)),
             limit,
             open: Mutex::new(open),
         }
@@ -80,14 +82,14 @@ impl Instants {
 
     /// Notes that a frozen leaf takes so many bytes of memory.
     pub(crate) fn took(&self, bytes: u64) {
-        if self.memory.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
+        if self.memory.0.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
             self.is_over.store(true, Ordering::Relaxed);
         }
     }
 
     /// Notes that so many bytes are free again.
     pub(crate) fn gave_back(&self, bytes: u64) {
-        self.memory.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Whether frozen leaves take more memory than they may.
@@ -105,7 +107,7 @@ impl Instants {
         let open = self.open.lock();
         Snapshots {
             open: open.snapshots.len() as u64,
-            memory: self.memory.load(Ordering::Relaxed),
+            memory: self.memory.0.load(Ordering::Relaxed),
             expired: open.expired,
         }
     }
@@ -196,7 +198,7 @@ impl<M: Medium> PoolState<M> {
     #[cold]
     fn expire(&self, more: u64) {
         self.give_up(|instants, open| {
-            while instants.memory.load(Ordering::Relaxed).saturating_add(more) > instants.limit
+            while instants.memory.0.load(Ordering::Relaxed).saturating_add(more) > instants.limit
                 && let Some((_, is_expired)) = open.snapshots.pop_first()
             {
                 // Before anything changes that is not frozen for it, and before what was frozen for it goes.

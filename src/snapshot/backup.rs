@@ -86,7 +86,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::NotInSnapshots`] if a tree has a layout that takes no part in snapshots; [`ErrorKind::SnapshotTooOld`];
     /// [`ErrorKind::Io`] with `AlreadyExists` if there is something at `path`, or at `path` with `.part` behind it (another
-    /// backup, perhaps one that was killed; then delete it); [`ErrorKind::OutOfSpace`], and others of [opening](Self::tree)
+    /// backup, perhaps one that was killed; then delete it); [`ErrorKind::ReadOnly`] if the pool is open for reading only (open a
+    /// [copy](crate::medium::Mapping::Copy) instead); [`ErrorKind::OutOfSpace`], and others of [opening](Self::tree)
     /// trees, and [of creating](crate::Options::open) a pool. In all cases nothing is left.
     ///
     /// # Complexity
@@ -205,6 +206,9 @@ impl Part {
     fn create(whole: &Path) -> io::Result<Self> {
         if whole.symlink_metadata().is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if whole.file_name().is_none() {
+            return Err(io::ErrorKind::NotFound.into());
         }
         let mut path = OsString::from(whole);
         path.push(".part");
