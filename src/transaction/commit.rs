@@ -140,7 +140,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
     }
 
     /// Locks all leaves that are to be written to, validates what was read, and finds room for the words that change. Returns
-    /// that room, and the instant of the newest snapshot, which does not see this transaction. `None` if a leaf is not to be had, or if one has changed: then, as after an error, nothing may stay locked.
+    /// that room, and the instant of the newest snapshot, which does not see this transaction. `None` if a leaf is not to be
+    /// had, or if one has changed: then, as after an error, nothing may stay locked.
     ///
     /// If `reads`, the leaves that were read are locked, too. Then it does not matter whether others write to them all the
     /// time, as long as they write other keys.

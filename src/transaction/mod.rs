@@ -144,7 +144,10 @@ impl<M: Medium> Pool<M> {
             let mut transaction = self.begin();
             let result = body(&mut transaction);
             // An error that follows from a conflict means nothing, whatever `body` has made of it.
-            if !matches!(transaction.end, Some(End::Conflict)) {
+            if matches!(transaction.end, Some(End::Conflict)) {
+                // While this thread pauses, it keeps no records from being used again.
+                drop(transaction);
+            } else {
                 let result = result?;
                 match transaction.commit() {
                     Ok(()) => return Ok(result),
