@@ -21,6 +21,9 @@
 //! # Ok::<(), bristlecone::Error>(())
 //! ```
 //!
+//! Several changes of any trees of a pool happen together in a [transaction](Pool::transaction). A
+//! [snapshot](Pool::snapshot) shows all trees at one instant, and a [backup](Pool::backup) copies them.
+//!
 //! # Layouts
 //!
 //! There is one generic tree, [`PTree<N, M>`](PTree). `N` is the layout of its nodes ([`OneLine`] by default) and `M`
@@ -31,7 +34,7 @@
 //!
 //! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), pool (file
 //! format), node (layouts), chain (split, merge), index, tree, codec (keys and
-//! values), [`Map`]. `docs/design.md` in the repository is normative.
+//! values), [`Map`], [transactions](Transaction) and [snapshots](Snapshot). `docs/design.md` in the repository is normative.
 //!
 //! # Features
 //!
