@@ -17,9 +17,15 @@ use crate::medium::Medium;
 use crate::node::{Entry, Keys, Node};
 use crate::sync::{AtomicU64, Ordering, RwLock};
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+
+thread_local! {
+    /// Where a leaf is read before it is known how many entries it has: copies take no more memory than they need.
+    static READ: Cell<Vec<Entry>> = const { Cell::new(Vec::new()) };
+}
 
 /// The frozen leaves of a chain.
 pub(crate) struct Frozen<K: Keys> {
@@ -192,7 +198,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let mut edges = Default::default();
         N::Keys::note_edges::<M>(self.access(), node.at, view.range, self.next_of(&view), &mut edges);
         let low = N::Keys::low(&edges);
-        let leaf = Arc::new(FrozenLeaf { edges, entries: self.entries(node).into(), since });
+        // A thread that is just ending may have none any more.
+        let mut read = READ.try_with(Cell::take).unwrap_or_default();
+        let count = self.entries_in(&view, N::Keys::ALL, &mut read);
+        let leaf = Arc::new(FrozenLeaf { edges, entries: Box::from(&read[..count]), since });
+        let _ = READ.try_with(|place| place.set(read));
         let mut at = self.frozen.at.write();
         // That snapshot may have been closed meanwhile. A newer one sees the change.
         let instant = newest.min(self.pool.instants.newest());
