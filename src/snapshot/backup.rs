@@ -219,7 +219,13 @@ impl Part {
 
     /// Gives the file its name, which must be free.
     fn complete(self, whole: &Path) -> io::Result<()> {
-        // Then the name is ours. Crash, until it names the backup: an empty file.
+        if fs::hard_link(&self.path, whole).is_ok() {
+            // The file has its name, and loses the other one when this is dropped.
+            medium::sync_name(whole);
+            return Ok(());
+        }
+        // The name is not free, or the file system has no links. If the name is ours now, crash, until it names the backup: an
+        // empty file.
         File::create_new(whole)?;
         fs::rename(&self.path, whole).inspect_err(|_| drop(fs::remove_file(whole)))?;
         std::mem::forget(self);

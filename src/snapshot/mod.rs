@@ -40,7 +40,10 @@ use std::sync::Arc;
 /// change of a leaf copies the leaf's entries in memory (16 bytes each); records that are replaced or removed keep their space
 /// in the pool if the snapshot sees them. If the copies take [more memory than they may](crate::Options::snapshot_memory), the
 /// oldest snapshot [expires](ErrorKind::SnapshotTooOld); a single transaction, or [`clear`](crate::PTree::clear), may exceed
-/// that for as long as it runs. Dropping a snapshot takes time in proportion to its copies.
+/// that for as long as it runs. Dropping a snapshot takes time in proportion to its copies, of which the next older one may
+/// get some. With hundreds of snapshots open, changes of records are slow: each asks the copies of all of them.
+///
+/// In a child that came from `fork`, a snapshot shows what the parent changes, too.
 ///
 /// # Crash consistency
 ///
