@@ -1,9 +1,11 @@
 //! What takes part in transactions and in snapshots: trees and maps with the default leaves.
 
 use crate::codec::{Key, MapForm, PrefixOf, Value};
+use crate::error::{ErrorKind, Fault};
 use crate::map::{KeysOf, Map};
 use crate::medium::Medium;
 use crate::node::{Defer, WordNode};
+use crate::pool::PoolState;
 use crate::tree::{Item, PTree, TreeKeys, TreeNode, TreeState};
 use std::borrow::Borrow;
 use std::ops::{Bound, RangeBounds};
@@ -54,6 +56,19 @@ pub(crate) type ValueOf<'v, T, M> = <<T as Table<M>>::Value as Value>::Borrowed<
 pub(crate) type TreeKeysOf<T, M> = KeysOf<<T as Table<M>>::Key>;
 /// An interval of a table's keys.
 pub(crate) type UnreadOf<T, M> = <TreeKeysOf<T, M> as TreeKeys>::Unread;
+
+/// The tree of a table, if that is in this pool.
+pub(crate) fn tree_in<'t, T: Table<M>, M: Medium>(
+    table: &'t T,
+    pool: &PoolState<M>,
+) -> Result<&'t TreeState<T::Node, M>, Fault> {
+    let tree = table.tree();
+    if std::ptr::eq(&*tree.pool, pool) {
+        Ok(tree)
+    } else {
+        Err(ErrorKind::OtherPool { tree: tree.name.clone() }.into())
+    }
+}
 
 /// The interval of a range; `None` if it is empty.
 #[track_caller]

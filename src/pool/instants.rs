@@ -8,6 +8,7 @@
 //! of the lock.
 
 use crate::delay::{Validation, delay, is_left_out};
+use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::pool::{OpenTree, PoolState, catalog};
 use crate::shards::Shard;
@@ -98,9 +99,9 @@ impl Instants {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of memory frozen leaves may take.
-    pub(crate) fn limit(&self) -> u64 {
-        self.limit
+    /// The fault of reading from a snapshot that was given up.
+    pub(crate) fn too_old(&self) -> Fault {
+        ErrorKind::SnapshotTooOld { limit: self.limit }.into()
     }
 
     pub(super) fn numbers(&self) -> Snapshots {

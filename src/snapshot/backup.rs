@@ -170,9 +170,7 @@ impl<M: Medium> Pool<M> {
     fn source(&self, name: &str, signature: Signature) -> Result<Box<dyn Source<M>>> {
         let is_of = |layout, slots| (signature.layout, signature.slots as usize) == (layout, slots);
         let opened = match IndexKind::of(signature.index) {
-            Some(index) if is_of(OneLine::<39>::LAYOUT, OneLine::<39>::SLOTS) => {
-                self.named::<OneLine>(name, index, signature)
-            }
+            Some(index) if is_of(<OneLine>::LAYOUT, <OneLine>::SLOTS) => self.named::<OneLine>(name, index, signature),
             Some(index) if is_of(<ByteLeaf>::LAYOUT, <ByteLeaf>::SLOTS) => {
                 self.named::<ByteLeaf>(name, index, signature)
             }

@@ -15,7 +15,7 @@ use crate::medium::{Mapped, Medium};
 use crate::node::Entry;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::{KeyOf, Table, TreeKeysOf, interval, with_prefix};
+use crate::table::{KeyOf, Table, TreeKeysOf, interval, tree_in, with_prefix};
 use crate::tree::{Item, MapKeys, TreeKeys, TreeNode, TreeState};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -227,20 +227,16 @@ impl<M: Medium> Snapshot<M> {
         self.still_there(Ok(rest))
     }
 
-    /// The state of a table's tree, if that is in this pool.
     fn tree<'s, T: Table<M>>(&self, table: &'s T) -> Result<&'s TreeState<T::Node, M>> {
-        let tree = table.tree();
-        let is_mine = Arc::ptr_eq(&tree.pool, &self.pool);
-        self.pool.named(if is_mine { Ok(tree) } else { Err(ErrorKind::OtherPool { tree: tree.name.clone() }.into()) })
+        self.pool.named(tree_in(table, &self.pool))
     }
 
     /// What was read of a snapshot, unless it may have expired meanwhile: then that means nothing.
     fn still_there<R>(&self, read: Result<R, Fault>) -> Result<R, Fault> {
         let is_expired = self.is_expired.load(Ordering::SeqCst);
-        let limit = self.pool.instants.limit();
         let is_lost = matches!(&read, Err(fault) if matches!(fault.kind(), ErrorKind::SnapshotTooOld { .. }));
         debug_assert!(is_expired || !is_lost, "F2: a leaf that has changed is frozen");
-        if is_expired { Err(ErrorKind::SnapshotTooOld { limit }.into()) } else { read }
+        if is_expired { Err(self.pool.instants.too_old()) } else { read }
     }
 }
 

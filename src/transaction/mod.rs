@@ -15,7 +15,7 @@ use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::pool::{Pool, PoolState};
 use crate::stored::{Encoded, KEY_MAX, Stored};
-use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, with_prefix};
+use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
 #[cfg(doc)]
 use crate::tree::PTree;
 use crate::tree::{AnyPart, MapKeys, PartOf, TreePart, check_len};
@@ -264,9 +264,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
         if let Some(number) = self.parts.iter().position(|part| part.part().is_of(address)) {
             return Ok(number);
         }
-        if !std::ptr::eq(&*tree.pool, self.pool) {
-            return Err(self.pool.error(ErrorKind::OtherPool { tree: tree.name.clone() }.into()));
-        }
+        self.pool.named(tree_in(table, self.pool))?;
         self.parts.push(TreeKeysOf::<T, M>::any_part(Box::new(TreePart::new(tree, T::Value::KIND))));
         Ok(self.parts.len() - 1)
     }

@@ -3,7 +3,7 @@
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::{MapKeys, TreeNode, TreeState};
-use crate::error::{ErrorKind, Fault};
+use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Entry, Keys};
 use crate::pool::AnyTree;
@@ -42,7 +42,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         if let Some(word) = unchanged {
             return Ok(word);
         }
-        let leaf = leaves.frozen.find(instant, searched).ok_or_else(|| self.too_old())?;
+        let leaf = leaves.frozen.find(instant, searched).ok_or_else(|| self.pool.instants.too_old())?;
         let (mut from, mut to) = (0, leaf.entries.len());
         while from < to {
             let middle = from.midpoint(to);
@@ -87,7 +87,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             entries.truncate(count);
             rest(unread, &edges)
         } else {
-            let leaf = leaves.frozen.find(instant, key).ok_or_else(|| self.too_old())?;
+            let leaf = leaves.frozen.find(instant, key).ok_or_else(|| self.pool.instants.too_old())?;
             let bounds = N::Keys::bounds(&unread);
             entries.clear();
             for &entry in &leaf.entries {
@@ -98,9 +98,5 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             rest(unread, &leaf.edges)
         };
         Ok(rest.map_err(|NoLess| no_less(at))?)
-    }
-
-    fn too_old(&self) -> Fault {
-        ErrorKind::SnapshotTooOld { limit: self.pool.instants.limit() }.into()
     }
 }
