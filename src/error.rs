@@ -117,7 +117,7 @@ pub enum ErrorKind {
         expected: String,
     },
     /// A handle to the pool or to one of its trees is still alive, so it cannot be closed, or dropped, yet. Drop the handles
-    /// first.
+    /// first, and [snapshots](crate::Snapshot), which keep trees open.
     StillOpen {
         /// The trees that are open. None: there is another handle to the pool.
         trees: Vec<String>,
@@ -184,8 +184,8 @@ pub enum ErrorKind {
         /// The tree.
         tree: String,
     },
-    /// A tree has a layout that takes no part in [snapshots](crate::Snapshot), so it cannot be backed up. Copy its entries to a
-    /// tree with the default leaves.
+    /// A tree does not have the default leaves, so it cannot be [backed up](crate::Pool::backup). Copy its entries to one that
+    /// has.
     NotInSnapshots {
         /// The tree.
         tree: String,
@@ -350,15 +350,15 @@ impl fmt::Display for ErrorKind {
             }
             Self::OtherPool { tree } => write!(f, "tree '{tree}' is one of another pool"),
             Self::NotInSnapshots { tree, layout } => {
-                write!(f, "tree '{tree}' has layout {layout}, which takes no part in snapshots")
+                write!(f, "tree '{tree}' has layout {layout}, and only trees with the default leaves can be backed up")
             }
             Self::NoSuchTree { tree } => write!(f, "tree '{tree}': not found"),
             Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),
             Self::TooManyTrees { limit } => write!(f, "all {limit} tree names are taken"),
             Self::StillOpen { trees } => match &trees[..] {
-                [] => write!(f, "another handle to the pool is still open"),
-                [tree] => write!(f, "tree '{tree}' is still open"),
-                trees => write!(f, "trees '{}' are still open", trees.join("', '")),
+                [] => write!(f, "another handle to the pool, or a snapshot of it, is still open"),
+                [tree] => write!(f, "tree '{tree}' is still open, by a handle or in a snapshot"),
+                trees => write!(f, "trees '{}' are still open, by handles or in snapshots", trees.join("', '")),
             },
             Self::Capacity { asked, least, greatest } => {
                 write!(f, "capacity of {asked} bytes, it must be between {least} and {greatest}")

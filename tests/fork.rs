@@ -93,8 +93,10 @@ fn forks_with_handles() {
         tree.insert(key, key).unwrap();
         map.insert(key, key.to_string().as_bytes()).unwrap();
     }
-    let handles = (tree, map, empty, pool);
-    let (tree, map, empty, pool) = &handles;
+    let snapshot = pool.snapshot();
+    tree.update(9, 90).unwrap();
+    let handles = (tree, map, empty, pool, snapshot);
+    let (tree, map, empty, pool, snapshot) = &handles;
     let before = std::fs::read(&path).unwrap();
     in_child(|| {
         refused(tree.insert(7, 8));
@@ -114,6 +116,13 @@ fn forks_with_handles() {
         refused(pool.drop_tree("empty"));
         assert_eq!((tree.get(7), tree.len()), (Some(7), KEYS));
         assert_eq!(map.get(8).unwrap().as_deref(), Some(&b"8"[..]));
+        // What the parent changes is not frozen for the child.
+        refused(snapshot.get(tree, 9));
+        refused(snapshot.len(map));
+        refused(snapshot.range(map, ..).map(|_| ()));
+        refused(pool.snapshot().get(tree, 9));
+        refused(pool.backup(path.with_extension("backup")));
+        assert_eq!(pool.snapshots().open, 0);
         // A pool that the child opens is its own.
         let own = Pool::options().capacity(64 << 20).open(path.with_extension("own")).unwrap();
         own.tree("t").unwrap().insert(1, 2).unwrap();
@@ -125,6 +134,8 @@ fn forks_with_handles() {
         drop(unsafe { std::ptr::read(&raw const handles) });
     });
     assert!(before == std::fs::read(&path).unwrap(), "a child changed the pool");
+    assert_eq!((snapshot.get(tree, 9).unwrap(), pool.snapshots().open), (Some(9), 1));
+    tree.update(9, 9).unwrap();
     assert_eq!(tree.insert(KEYS, KEYS).unwrap(), None);
     ready();
 }

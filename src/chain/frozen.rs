@@ -85,15 +85,19 @@ fn owner<'l, K: Keys>(leaves: &'l Leaves<K>, key: K::Ref<'_>) -> Option<&'l Kept
     K::floor(leaves, key).filter(|kept| K::reaches(&kept.leaf.edges, key))
 }
 
+/// Those that own keys of a leaf of another instant.
+fn sharing<'l, K: Keys>(leaves: &'l Leaves<K>, leaf: &'l FrozenLeaf<K>) -> impl Iterator<Item = &'l Kept<K>> {
+    let low = K::low(&leaf.edges);
+    let first = owner::<K>(leaves, K::as_ref(low.borrow()));
+    let rest = leaves.range::<K::Key, _>((Bound::Excluded(low.borrow()), Bound::Unbounded)).map(|(_, kept)| kept);
+    let begins_in_it = |kept: &&Kept<K>| K::reaches(&leaf.edges, K::as_ref(K::low(&kept.leaf.edges).borrow()));
+    first.into_iter().chain(rest.take_while(begins_in_it))
+}
+
 /// The leaf that has the record of an entry that another leaf, of another instant, has too.
 fn other_with<'l, K: Keys>(leaves: &'l mut Leaves<K>, leaf: &FrozenLeaf<K>, record: u64) -> Option<&'l mut Kept<K>> {
-    let low = K::low(&leaf.edges);
-    let first = K::floor(leaves, K::as_ref(low.borrow())).map(|kept| K::low(&kept.leaf.edges));
-    let from = first.unwrap_or(low);
-    let overlaps = |&(low, _): &(&K::Owned, &mut Kept<K>)| K::reaches(&leaf.edges, K::as_ref(low.borrow()));
-    let mut overlapping =
-        leaves.range_mut::<K::Key, _>((Bound::Included(from.borrow()), Bound::Unbounded)).take_while(overlaps);
-    overlapping.find_map(|(_, kept)| kept.leaf.has_record(record).then_some(kept))
+    let low = sharing(leaves, leaf).find(|kept| kept.leaf.has_record(record)).map(|kept| K::low(&kept.leaf.edges));
+    leaves.get_mut(low?.borrow())
 }
 
 impl<K: Keys> Frozen<K> {
@@ -108,18 +112,19 @@ impl<K: Keys> Frozen<K> {
         at.range(instant..).find_map(|(_, leaves)| owner::<K>(leaves, key)).map(|kept| Arc::clone(&kept.leaf))
     }
 
-    /// Retires the record of a key, to which its slot no longer points, together with the frozen leaves that do. Returns
-    /// false if there are none.
-    pub(crate) fn retire(&self, key: K::Ref<'_>, record: u64) -> bool {
-        if self.is_empty() {
+    /// Retires the record of a key, to which its slot no longer points, together with the frozen leaf that does. `stamp` is
+    /// the one that the leaf of the slot had at that change. Returns false if there is no such frozen leaf.
+    pub(crate) fn retire(&self, key: K::Ref<'_>, record: u64, stamp: u64) -> bool {
+        if stamp == 0 || self.is_empty() {
             return false;
         }
         let mut at = self.at.write();
-        for leaves in at.values_mut().rev() {
-            let leaf = owner::<K>(leaves, key).map(|kept| &kept.leaf).filter(|leaf| leaf.has_record(record));
-            if let Some(low) = leaf.map(|leaf| K::low(&leaf.edges)) {
-                leaves.get_mut(low.borrow()).expect("it was just found").retired.push(record);
-                return true;
+        // The leaf as it was last frozen before the change. If that does not have the record, an older one does not either.
+        for leaves in at.range_mut(..=stamp).rev().map(|(_, leaves)| leaves) {
+            if let Some(Kept { leaf, .. }) = owner::<K>(leaves, key) {
+                let low = leaf.has_record(record).then(|| K::low(&leaf.edges));
+                let kept = low.and_then(|low| leaves.get_mut(low.borrow()));
+                return kept.map(|kept| kept.retired.push(record)).is_some();
             }
         }
         false
@@ -146,25 +151,51 @@ impl<K: Keys> Frozen<K> {
         thawed
     }
 
-    /// Passes on leaves that were frozen for a snapshot that is closed to the next older one that is open.
-    fn pass_on(&self, leaves: Leaves<K>, mut older: Option<(u64, &mut Leaves<K>)>, thawed: &mut Thawed) {
-        for (low, Kept { leaf, retired }) in leaves {
-            match &mut older {
-                // It had not been frozen since that one was opened.
-                Some((older, leaves)) if leaf.since < *older => {
-                    let other = leaves.insert(low, Kept { leaf, retired });
+    /// Passes on leaves that were frozen for a snapshot that is closed to the next older one that is open. It sees those in
+    /// them whose keys it has not frozen itself.
+    ///
+    /// # Complexity
+    ///
+    /// In proportion to the smaller of the two sets, and to what is given up: in whatever order snapshots are closed, no leaf
+    /// is moved often.
+    fn pass_on(&self, mut leaves: Leaves<K>, older: Option<(u64, &mut Leaves<K>)>, thawed: &mut Thawed) {
+        let Some((older, own)) = older else {
+            leaves.into_values().for_each(|kept| self.give_up(kept, &mut Leaves::<K>::new(), thawed));
+            return;
+        };
+        if own.len() < leaves.len() {
+            let shared =
+                own.values().flat_map(|kept| sharing(&leaves, &kept.leaf)).map(|kept| K::low(&kept.leaf.edges));
+            for low in shared.collect::<Vec<_>>() {
+                // Two leaves may share keys with the same one.
+                if let Some(kept) = leaves.remove(low.borrow()) {
+                    debug_assert!(kept.leaf.since >= older, "F2");
+                    self.give_up(kept, own, thawed);
+                }
+            }
+            debug_assert!(leaves.values().all(|kept| kept.leaf.since < older), "F2");
+            std::mem::swap(own, &mut leaves);
+            own.extend(leaves);
+        } else {
+            for (low, kept) in leaves {
+                if kept.leaf.since < older {
+                    let other = own.insert(low, kept);
                     debug_assert!(other.is_none(), "F3");
+                } else {
+                    self.give_up(kept, own, thawed);
                 }
-                older => {
-                    self.count.fetch_sub(1, Ordering::Relaxed);
-                    thawed.memory += leaf.memory();
-                    for record in retired {
-                        match older.as_mut().and_then(|(_, leaves)| other_with(leaves, &leaf, record)) {
-                            Some(other) => other.retired.push(record),
-                            None => thawed.retired.push(record),
-                        }
-                    }
-                }
+            }
+        }
+    }
+
+    /// Gives up a leaf that no snapshot sees. Its records may be in leaves of the next older one.
+    fn give_up(&self, Kept { leaf, retired }: Kept<K>, older: &mut Leaves<K>, thawed: &mut Thawed) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        thawed.memory += leaf.memory();
+        for record in retired {
+            match other_with(older, &leaf, record) {
+                Some(other) => other.retired.push(record),
+                None => thawed.retired.push(record),
             }
         }
     }
@@ -178,21 +209,20 @@ impl<N: Node, M: Medium> Chain<N, M> {
         if N::POLICY.in_snapshots { self.pool.instants.newest() } else { 0 }
     }
 
-    /// Keeps a leaf as it is for the snapshot with this instant, if it has not changed since that was opened.
+    /// Keeps a leaf as it is for the snapshot with this instant, if it has not changed since that was opened. Returns the
+    /// stamp that the leaf has then; 0 if there is no snapshot.
     #[inline(always)]
-    pub(crate) fn freeze(&self, node: &Locked<'_, N>, newest: u64) {
-        if newest != 0 {
-            self.freeze_now(node, newest);
-        }
+    pub(crate) fn freeze(&self, node: &Locked<'_, N>, newest: u64) -> u64 {
+        if newest == 0 { 0 } else { self.freeze_now(node, newest) }
     }
 
     #[cold]
     #[inline(never)]
-    fn freeze_now(&self, node: &Locked<'_, N>, newest: u64) {
+    fn freeze_now(&self, node: &Locked<'_, N>, newest: u64) -> u64 {
         let stamp = self.stamp(node.at);
         let since = stamp.load(Ordering::Relaxed);
         if since >= newest || is_left_out(Validation::Frozen) {
-            return;
+            return since;
         }
         let view = node.view();
         let mut edges = Default::default();
@@ -213,12 +243,28 @@ impl<N: Node, M: Medium> Chain<N, M> {
             let old = at.entry(instant).or_default().insert(low, Kept { leaf, retired: Vec::new() });
             debug_assert!(old.is_none(), "F3");
         }
+        since.max(instant)
+    }
+
+    /// The stamp of a leaf; 0 in layouts that take no part in snapshots.
+    pub(crate) fn stamp_of(&self, node: &Locked<'_, N>) -> u64 {
+        if N::POLICY.in_snapshots { self.stamp(node.at).load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Gives a new leaf, which takes over keys of another one, the stamp of that. Its block may have been another leaf's.
     pub(super) fn stamp_like(&self, new: &Locked<'_, N>, old: &Locked<'_, N>) {
         if N::POLICY.in_snapshots {
-            self.stamp(new.at).store(self.stamp(old.at).load(Ordering::Relaxed), Ordering::Relaxed);
+            self.stamp(new.at).store(self.stamp_of(old), Ordering::Relaxed);
+        }
+    }
+
+    /// Gives two leaves, each of which takes over keys of the other, the greater one of their stamps: so no frozen leaf with
+    /// keys of a leaf has a greater instant than the leaf's stamp. Both are frozen for the newest snapshot, so the stamps
+    /// differ only if that is older than one which has just been closed.
+    pub(super) fn stamp_both(&self, left: &Locked<'_, N>, right: &Locked<'_, N>) {
+        if N::POLICY.in_snapshots {
+            let stamp = self.stamp_of(left).max(self.stamp_of(right));
+            [left, right].iter().for_each(|leaf| self.stamp(leaf.at).store(stamp, Ordering::Relaxed));
         }
     }
 

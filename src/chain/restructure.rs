@@ -142,6 +142,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         // Each of the two takes over keys of the other.
         self.freeze(left, newest);
         self.freeze(&right, newest);
+        self.stamp_both(left, &right);
         if self.fit_in_one(left, &right) {
             self.merge(left, right)?;
             return Ok(None);

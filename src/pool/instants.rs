@@ -10,6 +10,7 @@
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
+use crate::pool::roots::Root;
 use crate::pool::{OpenTree, PoolState, catalog};
 use crate::shards::Shard;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, sequentially_consistent};
@@ -104,15 +105,6 @@ impl Instants {
         ErrorKind::SnapshotTooOld { limit: self.limit }.into()
     }
 
-    pub(super) fn numbers(&self) -> Snapshots {
-        let open = self.open.lock();
-        Snapshots {
-            open: open.snapshots.len() as u64,
-            memory: self.memory.0.load(Ordering::Relaxed),
-            expired: open.expired,
-        }
-    }
-
     /// Opens a snapshot. `trees` are all trees that are open. Returns its instant, and the flag that will say that it has
     /// expired.
     pub(crate) fn open(&self, trees: impl Iterator<Item = (u16, Arc<OpenTree>)>) -> (u64, Arc<AtomicBool>) {
@@ -169,11 +161,40 @@ impl Open {
 }
 
 impl<M: Medium> PoolState<M> {
-    /// Opens a snapshot of all trees.
+    /// Opens a snapshot of all trees. In a forked child, it is one that nothing can be read from.
     pub(crate) fn open_snapshot(&self) -> (u64, Arc<AtomicBool>) {
+        if self.owned().is_err() {
+            // Any lock may be held by a thread that exists only in the parent.
+            return (0, Arc::new(AtomicBool::new(false)));
+        }
         // No tree is opened, created or dropped meanwhile.
         let slots = self.catalog.lock();
         self.instants.open(catalog::open(&slots))
+    }
+
+    /// Opens a snapshot, and applies `read` to the root of each tree that it sees.
+    pub(crate) fn open_snapshot_of<T>(
+        &self,
+        read: impl FnMut(Root) -> T,
+    ) -> Result<(u64, Arc<AtomicBool>, Vec<T>), Fault> {
+        self.owned()?;
+        let slots = self.catalog.lock();
+        let trees = self.live()?.into_iter().map(read).collect();
+        let (instant, is_expired) = self.instants.open(catalog::open(&slots));
+        Ok((instant, is_expired, trees))
+    }
+
+    /// Numbers about the snapshots. A forked child has none.
+    pub(super) fn snapshots(&self) -> Snapshots {
+        if self.owned().is_err() {
+            return Snapshots { open: 0, memory: 0, expired: 0 };
+        }
+        let open = self.instants.open.lock();
+        Snapshots {
+            open: open.snapshots.len() as u64,
+            memory: self.instants.memory.0.load(Ordering::Relaxed),
+            expired: open.expired,
+        }
     }
 
     /// Closes a snapshot, unless it has expired.

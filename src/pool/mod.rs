@@ -156,9 +156,9 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// Numbers about the [snapshots](crate::Snapshot) of the pool.
+    /// Numbers about the [snapshots](crate::Snapshot) of the pool. A forked child has none.
     pub fn snapshots(&self) -> Snapshots {
-        self.state.instants.numbers()
+        self.state.snapshots()
     }
 
     /// Deletes a tree and gives its space back to the pool.

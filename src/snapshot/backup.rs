@@ -2,17 +2,16 @@
 
 use super::Snapshot;
 use crate::ends::Ends;
-use crate::error::{Error, ErrorKind, Fault, Result};
+use crate::error::{ErrorKind, Fault, Result};
 use crate::kind::Kind;
 use crate::medium::{self, Mapped, Medium};
 use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
 use crate::papers::registry::layout_name;
-use crate::pool::roots::Signature;
-use crate::pool::{Pool, Progress};
+use crate::pool::roots::{Root, Signature};
+use crate::pool::{OpenTree, Pool, Progress};
 use crate::stored::Stored;
 use crate::tree::{Item, TreeKeys, TreeNode, TreeState};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -33,31 +32,50 @@ pub struct Backup {
 
 /// A tree of any type that takes part in snapshots.
 trait Source<M: Medium> {
-    /// Copies all entries that a snapshot sees to a new tree. Returns how many there are.
-    fn copy(&self, snapshot: &Snapshot<M>, to: &Pool, progress: &mut dyn FnMut(Progress<'_>)) -> Result<u64>;
+    /// The tree's number in its pool.
+    fn slot(&self) -> u16;
+
+    /// Copies all entries that a snapshot sees to a new tree with this name. Returns how many there are, and the tree.
+    fn copy(
+        &self,
+        name: &str,
+        snapshot: &Snapshot<M>,
+        to: &Pool,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(u64, Arc<OpenTree>)>;
 }
 
-/// Trees by their slots.
-type Sources<M> = BTreeMap<u16, Box<dyn Source<M>>>;
+/// Trees with their names.
+type Sources<M> = Vec<(String, Box<dyn Source<M>>)>;
 
-/// A tree with the types that its root entry names.
-struct Named<N: TreeNode, M: Medium> {
+/// A tree with the types that its root entry tells.
+struct Typed<N: TreeNode, M: Medium> {
     tree: Arc<TreeState<N, M>>,
     index: IndexKind,
     kinds: (Kind, Kind),
 }
 
-impl<N: TreeNode, M: Medium> Source<M> for Named<N, M> {
-    fn copy(&self, snapshot: &Snapshot<M>, to: &Pool, progress: &mut dyn FnMut(Progress<'_>)) -> Result<u64> {
+impl<N: TreeNode, M: Medium> Source<M> for Typed<N, M> {
+    fn slot(&self) -> u16 {
+        self.tree.slot()
+    }
+
+    fn copy(
+        &self,
+        name: &str,
+        snapshot: &Snapshot<M>,
+        to: &Pool,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(u64, Arc<OpenTree>)> {
         let Self { tree, index, kinds } = self;
-        let copy = to.state.named(TreeState::<N, Mapped>::open(&to.state, &tree.name, *index, *kinds))?;
+        let copy = to.state.named(TreeState::<N, Mapped>::open(&to.state, name, *index, *kinds))?;
         let (mut ends, mut entries) = (Ends::<N::Keys>::new(Some(N::Keys::everything())), Vec::new());
         let (mut done, of) = (0, tree.leaves.in_use());
         let mut failed = None;
         let mut item = || -> Option<Item<N::Keys>> {
             let item = ends.step(true, |unread, from_left, items| {
                 if done % 4096 == 0 {
-                    progress(Progress { tree: &tree.name, done, of: of.max(done) });
+                    progress(Progress { tree: name, done, of: of.max(done) });
                 }
                 done += 1;
                 snapshot.read(tree, kinds.1, (unread, from_left), &mut entries, items)
@@ -66,10 +84,10 @@ impl<N: TreeNode, M: Medium> Source<M> for Named<N, M> {
         };
         let loaded = copy.bulk_load_values(std::iter::from_fn(&mut item), Stored::encoded);
         let loaded = to.state.named(loaded);
-        progress(Progress { tree: &tree.name, done, of: done });
+        progress(Progress { tree: name, done, of: done });
         match failed {
             Some(error) => Err(error),
-            None => loaded,
+            None => Ok((loaded?, copy)),
         }
     }
 }
@@ -81,6 +99,8 @@ impl<M: Medium> Pool<M> {
     /// leaves are full, and it has the capacity and the geometry of this pool. It is complete, checked, and synced when it
     /// gets its name; until then it is called `path` with `.part` behind it. A plain copy of the file of a pool that is open
     /// is not consistent.
+    ///
+    /// Of a damaged pool, it has what can be read; [check](Self::check) the pool first if in doubt.
     ///
     /// # Errors
     ///
@@ -120,59 +140,70 @@ impl<M: Medium> Pool<M> {
     pub fn backup_with(&self, path: impl AsRef<Path>, mut progress: impl FnMut(Progress<'_>)) -> Result<Backup> {
         let path = path.as_ref();
         let (sources, snapshot) = self.sources()?;
-        let refused = |doing| move |error| Fault::io(doing)(error).of(path.display().to_string());
-        let part = Part::create(path).map_err(refused("create the backup"))?;
+        let refused = |doing, path: &Path| {
+            let name = path.display().to_string();
+            move |error| Fault::io(doing)(error).of(name)
+        };
+        let part = Part::create(path).map_err(|(at, error)| refused("create the backup", &at)(error))?;
         let options = self.state.options_like();
         let copy = options.open(&part.path)?;
-        let mut entries = 0;
-        for source in sources.values() {
-            entries += source.copy(&snapshot, &copy, &mut progress)?;
+        // A tree that is closed takes space for its close record. That is for the entries of all trees first.
+        let (mut entries, mut trees) = (0, Vec::new());
+        for (name, source) in &sources {
+            let (count, tree) = source.copy(name, &snapshot, &copy, &mut progress)?;
+            entries += count;
+            trees.push(tree);
         }
-        drop(snapshot);
+        drop((snapshot, trees));
         let bytes = copy.state.segments.high_water();
         copy.close()?;
         let report = Pool::options().read_only(true).open(&part.path)?.check()?;
         if let Some(&broken) = report.violations.first() {
             return Err(Fault::from(broken).of(part.path.display().to_string()));
         }
-        part.complete(path).map_err(refused("name the backup"))?;
+        part.complete(path).map_err(refused("name the backup", path))?;
         Ok(Backup { trees: sources.len() as u64, entries, bytes })
     }
 
-    /// All trees, opened, and a snapshot in which there are no others.
+    /// A snapshot, and all trees that it sees, opened, with the names that they have in it.
     fn sources(&self) -> Result<(Sources<M>, Snapshot<M>)> {
-        let mut sources = Sources::new();
+        let mut opened = BTreeMap::new();
+        let live = || self.state.named(self.state.of_live_roots(|root| self.listed(root)));
         loop {
-            for (slot, name, signature) in self.live_trees()? {
-                if let Entry::Vacant(place) = sources.entry(slot) {
-                    match self.source(&name, signature) {
-                        Ok(source) => drop(place.insert(source)),
-                        // Another thread has dropped it meanwhile.
-                        Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => {}
-                        Err(error) => return Err(error),
-                    }
+            for tree in live()? {
+                let (slot, name, signature) = &tree;
+                if opened.contains_key(slot) {
+                    continue;
+                }
+                match self.source(name, *signature) {
+                    // By now, the name may be that of another tree.
+                    Ok(source) => drop(opened.insert(source.slot(), source)),
+                    Err(error) if live()?.contains(&tree) => return Err(error),
+                    // Another thread has dropped or renamed it meanwhile.
+                    Err(_) => {}
                 }
             }
             // None of these is dropped from here on, but others may have been created.
-            let snapshot = self.snapshot();
-            if self.live_trees()?.iter().all(|(slot, ..)| sources.contains_key(slot)) {
-                return Ok((sources, snapshot));
+            let seen = self.state.named(self.state.open_snapshot_of(|root| self.listed(root)));
+            let (instant, is_expired, trees) = seen?;
+            let snapshot = Snapshot { pool: Arc::clone(&self.state), instant, is_expired };
+            if trees.iter().all(|(slot, ..)| opened.contains_key(slot)) {
+                let with_name = |(slot, name, _)| Some((name, opened.remove(&slot)?));
+                return Ok((trees.into_iter().filter_map(with_name).collect(), snapshot));
             }
         }
     }
 
-    fn live_trees(&self) -> Result<Vec<(u16, String, Signature)>> {
-        let medium = &self.state.medium;
-        let tree = |root: crate::pool::roots::Root| (root.slot, root.name(medium), root.signature(medium));
-        self.state.named(self.state.of_live_roots(tree))
+    fn listed(&self, root: Root) -> (u16, String, Signature) {
+        (root.slot, root.name(&self.state.medium), root.signature(&self.state.medium))
     }
 
     fn source(&self, name: &str, signature: Signature) -> Result<Box<dyn Source<M>>> {
         let is_of = |layout, slots| (signature.layout, signature.slots as usize) == (layout, slots);
         let opened = match IndexKind::of(signature.index) {
-            Some(index) if is_of(<OneLine>::LAYOUT, <OneLine>::SLOTS) => self.named::<OneLine>(name, index, signature),
+            Some(index) if is_of(<OneLine>::LAYOUT, <OneLine>::SLOTS) => self.typed::<OneLine>(name, index, signature),
             Some(index) if is_of(<ByteLeaf>::LAYOUT, <ByteLeaf>::SLOTS) => {
-                self.named::<ByteLeaf>(name, index, signature)
+                self.typed::<ByteLeaf>(name, index, signature)
             }
             _ => {
                 let layout = format!("{}/{}", layout_name(signature.layout), signature.slots);
@@ -182,7 +213,7 @@ impl<M: Medium> Pool<M> {
         self.state.named(opened)
     }
 
-    fn named<N: TreeNode>(
+    fn typed<N: TreeNode>(
         &self,
         name: &str,
         index: IndexKind,
@@ -190,7 +221,7 @@ impl<M: Medium> Pool<M> {
     ) -> Result<Box<dyn Source<M>>, Fault> {
         let kinds = (Kind::stored(signature.keys), Kind::stored(signature.values));
         let tree = TreeState::<N, M>::open_existing(&self.state, name, index, kinds)?;
-        Ok(Box::new(Named { tree, index, kinds }))
+        Ok(Box::new(Typed { tree, index, kinds }))
     }
 }
 
@@ -200,19 +231,21 @@ struct Part {
 }
 
 impl Part {
-    /// Creates an empty file. It is this process's own: there was none of that name.
-    fn create(whole: &Path) -> io::Result<Self> {
+    /// Creates an empty file. It is this process's own: there was none of that name. The error names the file.
+    fn create(whole: &Path) -> Result<Self, (PathBuf, io::Error)> {
         if whole.symlink_metadata().is_ok() {
-            return Err(io::ErrorKind::AlreadyExists.into());
+            return Err((whole.to_owned(), io::ErrorKind::AlreadyExists.into()));
         }
         if whole.file_name().is_none() {
-            return Err(io::ErrorKind::NotFound.into());
+            return Err((whole.to_owned(), io::ErrorKind::NotFound.into()));
         }
         let mut path = OsString::from(whole);
         path.push(".part");
         let path = PathBuf::from(path);
-        File::create_new(&path)?;
-        Ok(Self { path })
+        match File::create_new(&path) {
+            Ok(_) => Ok(Self { path }),
+            Err(error) => Err((path, error)),
+        }
     }
 
     /// Gives the file its name, which must be free.

@@ -41,9 +41,9 @@ use std::sync::Arc;
 /// in the pool if the snapshot sees them. If the copies take [more memory than they may](crate::Options::snapshot_memory), the
 /// oldest snapshot [expires](ErrorKind::SnapshotTooOld); a single transaction, or [`clear`](crate::PTree::clear), may exceed
 /// that for as long as it runs. Dropping a snapshot takes time in proportion to its copies, of which the next older one may
-/// get some. With hundreds of snapshots open, changes of records are slow: each asks the copies of all of them.
+/// get some.
 ///
-/// In a child that came from `fork`, a snapshot shows what the parent changes, too.
+/// In a child that came from `fork`, nothing can be read from a snapshot.
 ///
 /// # Crash consistency
 ///
@@ -104,7 +104,7 @@ impl<M: Medium> Snapshot<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SnapshotTooOld`], [`ErrorKind::OtherPool`], [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::SnapshotTooOld`], [`ErrorKind::OtherPool`], [`ErrorKind::Forked`], [`ErrorKind::Corrupt`].
     ///
     /// # Complexity
     ///
@@ -137,7 +137,8 @@ impl<M: Medium> Snapshot<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OtherPool`]. The iterator returns those of [`get`](Self::get), and nothing after one.
+    /// [`ErrorKind::OtherPool`], [`ErrorKind::Forked`]. The iterator returns those of [`get`](Self::get), and nothing after
+    /// one.
     ///
     /// # Panics
     ///
@@ -218,6 +219,7 @@ impl<M: Medium> Snapshot<M> {
     ) -> Result<Option<<N::Keys as TreeKeys>::Unread>, Fault> {
         // Begun before the leaf is read, and no longer needed when its entries are copied.
         let reading = tree.reading();
+        self.pool.owned()?;
         entries.clear();
         let rest = tree.read_at(unread, from_left, self.instant, reading.as_ref(), entries)?;
         for &entry in &*entries {
@@ -228,7 +230,7 @@ impl<M: Medium> Snapshot<M> {
     }
 
     fn tree<'s, T: Table<M>>(&self, table: &'s T) -> Result<&'s TreeState<T::Node, M>> {
-        self.pool.named(tree_in(table, &self.pool))
+        self.pool.named(self.pool.owned().and_then(|()| tree_in(table, &self.pool)))
     }
 
     /// What was read of a snapshot, unless it may have expired meanwhile: then that means nothing.

@@ -173,7 +173,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             at = self.leaves.next(here)?;
         }
         let newest = self.leaves.newest();
-        old.iter().for_each(|leaf| self.leaves.freeze(leaf, newest));
+        for leaf in &old {
+            self.leaves.freeze(leaf, newest);
+        }
         draft.leaves.iter().for_each(|&(_, at)| self.leaves.stamp_frozen(at, newest));
         // Crash: the old chain, with an index that has forgotten it.
         self.directory.reset()?;
@@ -182,7 +184,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.take_over(draft);
         for leaf in old {
             if self.leaves.records.is_some() {
-                self.retire_entries(self.leaves.entries(&leaf));
+                self.retire_entries(self.leaves.entries(&leaf), self.leaves.stamp_of(&leaf));
             }
             self.leaves.free(leaf);
         }

@@ -39,7 +39,7 @@ pub(crate) use keys::TreeKeys;
 pub(crate) use part::{AnyPart, Item, PartOf, TreePart};
 pub use range::Range;
 pub(crate) use values::{MapKeys, check_len};
-pub(crate) use write::Change;
+pub(crate) use write::{Before, Change};
 
 use crate::chain::Chain;
 #[cfg(doc)]

@@ -11,7 +11,7 @@ use crate::stored::{Encoded, Stored};
 use crate::tree::search::Seen;
 use crate::tree::together::{Together, Write};
 use crate::tree::values::Written;
-use crate::tree::{Change, MapKeys, TreeKeys, TreeNode, TreeState};
+use crate::tree::{Before, Change, MapKeys, TreeKeys, TreeNode, TreeState};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
@@ -52,12 +52,12 @@ pub trait Part {
     /// Writes the records of all new values. Flushed, but not fenced. Returns true if there are any.
     fn write_records(&mut self) -> Result<bool, Fault>;
 
-    /// Makes the only change of a transaction if `is_valid`, given the leaf that is locked for it. Returns the word that
-    /// the key had; `None` if the change was not made. Durable when it returns.
-    fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Option<u64>>, Fault>;
+    /// Makes the only change of a transaction if `is_valid`, given the leaf that is locked for it. Returns what the
+    /// key had; `None` if the change was not made. Durable when it returns.
+    fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Before>, Fault>;
 
     /// Follows up on this change.
-    fn changed(&mut self, old: Option<u64>);
+    fn changed(&mut self, old: Before);
 
     /// Locks all leaves of the changes. See [`Together::lock`]. Returns false if it does not get one.
     fn lock(&mut self, may_wait: bool) -> Result<bool, Fault>;
@@ -312,7 +312,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
         Ok(!self.written.is_empty())
     }
 
-    fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Option<u64>>, Fault> {
+    fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Before>, Fault> {
         let (key, &Pending { word, .. }) = self.writes.first_key_value().expect("there is a write");
         let mut is_made = false;
         let mut change = || {
@@ -325,7 +325,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
         Ok(is_made.then_some(old))
     }
 
-    fn changed(&mut self, old: Option<u64>) {
+    fn changed(&mut self, old: Before) {
         self.written.drain(..).for_each(Written::keep);
         let (key, _) = self.writes.first_key_value().expect("there is a write");
         self.tree.retire_old(N::Keys::as_ref(key.borrow()), old);

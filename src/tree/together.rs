@@ -5,7 +5,7 @@ use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::write::Gather;
-use super::{TreeNode, TreeState};
+use super::{Before, TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
@@ -36,7 +36,7 @@ pub(crate) struct Together<'t, N: TreeNode, M: Medium> {
     /// once no leaf is locked.
     to_post: Vec<(u64, u64, u64)>,
     /// The numbers of changes of slots that held something, and what they held.
-    old: Vec<(usize, u64)>,
+    old: Vec<(usize, Before)>,
     /// The numbers of changes that left a sparse leaf.
     sparse: Vec<usize>,
     /// How many changes are new entries; known once all leaves are locked.
@@ -214,7 +214,9 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
 
     /// Keeps all leaves as they are for the snapshot with this instant.
     pub(crate) fn freeze(&self, newest: u64) {
-        self.held.iter().for_each(|leaf| self.tree.leaves.freeze(leaf, newest));
+        for leaf in &self.held {
+            self.tree.leaves.freeze(leaf, newest);
+        }
     }
 
     /// Makes the changes, for which all leaves are locked, in everything but the pool, and passes the words of the pool that
@@ -227,7 +229,10 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
         for (i, &(key, value)) in numbered().filter(|(_, (_, value))| value.is_some()).chain(removals) {
             let leaf = &mut self.held[self.leaf_of[i]];
             let place = leaves.search(leaf, key);
-            self.old.extend(place.ok().map(|place| (i, leaves.value(leaf, place))));
+            self.old.extend(place.ok().map(|place| {
+                let word = Some(leaves.value(leaf, place));
+                (i, Before { word, stamp: leaves.stamp_of(leaf) })
+            }));
             leaves.defer(leaf, place, key, value, &mut put);
             match (place, value) {
                 (Err(_), Some(_)) => self.added += 1,
@@ -268,7 +273,7 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
             tree.lag(tree.post(name, at, from));
         }
         for (i, old) in self.old.drain(..) {
-            tree.retire_old(writes[i].0, Some(old));
+            tree.retire_old(writes[i].0, old);
         }
         for i in self.sparse.drain(..) {
             tree.lag(N::Space::run(Gather { tree, key: writes[i].0 }));

@@ -2,7 +2,7 @@
 
 use super::keys::TreeKeys;
 use super::part::{AnyPart, PartOf};
-use super::{Change, TreeNode, TreeState};
+use super::{Before, Change, TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault};
 use crate::kind::Kind;
 use crate::medium::{Medium, Step};
@@ -97,7 +97,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         let (word, written) = self.write_durably(key, value)?;
         let mut is_stored = false;
         let mut change = || {
-            self.change(key, |old| {
+            self.change_in(key, |_, old| {
                 is_stored = wanted(old);
                 if is_stored { Change::Put(word) } else { Change::Keep }
             })
@@ -108,24 +108,24 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
             written.keep();
             self.retire_old(key, old);
         }
-        Ok(old.is_some())
+        Ok(old.word.is_some())
     }
 
     /// Removes a key and the record that its slot points to. Returns true if the key was there.
     pub(crate) fn take(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
-        let old = self.change(key, |_| Change::Remove)?;
+        let old = self.change_in(key, |_, _| Change::Remove)?;
         self.retire_old(key, old);
-        Ok(old.is_some())
+        Ok(old.word.is_some())
     }
 
     /// Retires the record of a value that was replaced or removed. Where there was none, nothing is locked.
     #[inline]
-    pub(crate) fn retire_old(&self, key: RefOf<'_, N>, old: Option<u64>) {
-        if let Some(old) = old
+    pub(crate) fn retire_old(&self, key: RefOf<'_, N>, old: Before) {
+        if let Some(word) = old.word
             && self.leaves.records.is_some()
         {
-            let record = N::Keys::record(old);
-            if !self.leaves.frozen.retire(key, record) {
+            let record = N::Keys::record(word);
+            if !self.leaves.frozen.retire(key, record, old.stamp) {
                 self.retire([record]);
             }
         }
@@ -172,11 +172,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// Retires the records of entries of a leaf that was replaced.
-    pub(super) fn retire_entries(&self, entries: Vec<Entry>) {
+    /// Retires the records of entries of a leaf that was replaced. `stamp` is the leaf's.
+    pub(super) fn retire_entries(&self, entries: Vec<Entry>, stamp: u64) {
         let reading = self.reading();
         let is_frozen = |&(key, value): &Entry| {
-            let retire = |key: &_| self.leaves.frozen.retire(N::Keys::as_ref(key), N::Keys::record(value));
+            let retire = |key: &_| self.leaves.frozen.retire(N::Keys::as_ref(key), N::Keys::record(value), stamp);
             // A record that cannot be read is not used again.
             N::Keys::with_key((key, value), reading.as_ref(), retire).unwrap_or(true)
         };

@@ -17,6 +17,15 @@ pub(crate) enum Change {
     Remove,
 }
 
+/// What a key had before a change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    /// Its word, if it was there.
+    pub(crate) word: Option<u64>,
+    /// The [stamp](crate::chain::frozen) of its leaf when the change was made; 0 if no snapshot sees what it had.
+    pub(crate) stamp: u64,
+}
+
 /// A new key and its value.
 type New<'k, N> = (RefOf<'k, N>, u64);
 
@@ -31,7 +40,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         key: RefOf<'_, N>,
         mut decide: impl FnMut(Option<u64>) -> Change,
     ) -> Result<Option<u64>, Fault> {
-        self.change_in(key, |_, old| decide(old))
+        Ok(self.change_in(key, |_, old| decide(old))?.word)
     }
 
     /// The same; `decide` also gets to know the leaf, which is locked.
@@ -40,7 +49,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         &self,
         key: RefOf<'_, N>,
         mut decide: impl FnMut(&Locked<'_, N>, Option<u64>) -> Change,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Before, Fault> {
         self.may_change()?;
         let leaves = &self.leaves;
         loop {
@@ -51,16 +60,16 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let old = found.ok().map(|place| leaves.value(&leaf, place));
             let change = decide(&leaf, old);
             let takes = match (&change, found) {
-                (Change::Keep, _) | (Change::Remove, Err(_)) => return Ok(old),
+                (Change::Keep, _) | (Change::Remove, Err(_)) => return Ok(Before { word: old, stamp: 0 }),
                 (Change::Put(_), Err(_)) => 1,
                 (Change::Put(_), Ok(_)) => N::Space::TAKES.update,
                 (Change::Remove, Ok(_)) => N::Space::TAKES.remove,
             };
-            leaves.freeze(&leaf, newest);
+            let stamp = leaves.freeze(&leaf, newest);
             if takes > 0 && !leaves.has_room(&leaf, takes) {
                 let verb = WithoutRoom { tree: self, leaf, key, takes, found, change, decide: &mut decide };
                 match N::Space::run(verb)? {
-                    ControlFlow::Break(done) => return Ok(done),
+                    ControlFlow::Break(word) => return Ok(Before { word, stamp }),
                     ControlFlow::Continue(()) => continue,
                 }
             }
@@ -70,7 +79,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 (Change::Put(value), Err(place)) => self.insert_new(leaf, place, (key, value))?,
                 (Change::Remove, Ok(place)) => self.remove_old(leaf, place, key)?,
             }
-            return Ok(old);
+            return Ok(Before { word: old, stamp });
         }
     }
 

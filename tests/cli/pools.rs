@@ -455,4 +455,17 @@ fn a_backup_is_a_pool_of_its_own() {
     std::fs::write(&again, &before[..before.len() / 2]).unwrap();
     assert!(run(["restore", &again, &path("no")]).fails(1).contains("truncated"));
     assert!(!std::path::Path::new(&path("no")).exists());
+    // Where damage would cost entries without a sign, there is no copy.
+    let mut refused = 0;
+    for page in (0..before.len()).step_by(4096).filter(|&at| before[at..at + 4096].iter().any(|&byte| byte != 0)) {
+        let mut damaged = before.clone();
+        damaged[page..page + 4096].fill(0);
+        std::fs::write(&again, &damaged).unwrap();
+        if run(["check", &again]).code != Some(0) {
+            run(["restore", &again, &path("no")]).fails(1);
+            assert!(!std::path::Path::new(&path("no")).exists());
+            refused += 1;
+        }
+    }
+    assert!(refused > 1, "{refused}");
 }

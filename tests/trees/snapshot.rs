@@ -215,7 +215,7 @@ fn history(seed: u64, steps: u64, most: u64) {
 #[test]
 fn random_histories_are_what_copies_of_the_trees_are() {
     let (histories, steps) = if cfg!(miri) { (2, 150) } else { (60, 1500) };
-    (0..histories).for_each(|seed| history(seed, steps, 1 + seed % 5));
+    (0..histories).for_each(|seed| history(seed, steps, 1 + seed % 9));
 }
 
 #[test]
@@ -465,7 +465,57 @@ fn a_backup_is_of_one_instant() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "files")]
+fn a_backup_has_all_trees_of_its_instant_while_others_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = Pool::options().capacity(64 << 20).open(dir.path().join("pool")).unwrap();
+    let stays: PTree = pool.tree("stays").unwrap();
+    stays.bulk_load((0..1000).map(|key| (key, key))).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A tree that is dropped leaves its slot to another one.
+            for name in ["a", "b", "c", "d"].into_iter().cycle() {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                match pool.drop_tree(name) {
+                    Ok(()) | Err(Error { kind: ErrorKind::StillOpen { .. }, .. }) => {}
+                    Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => {
+                        pool.tree(name).unwrap().bulk_load([(1, 1)]).unwrap();
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        for i in 0..100 {
+            let path = dir.path().join(format!("copy {i}"));
+            let told = pool.backup(&path).unwrap();
+            let copy = Pool::options().read_only(true).open(&path).unwrap();
+            let (trees, report) = (copy.trees().unwrap(), copy.check().unwrap());
+            assert_eq!((trees.len() as u64, report.entries), (told.trees, told.entries));
+            assert!(trees.iter().any(|tree| tree.name == "stays") && report.entries >= 1000);
+            std::fs::remove_file(path).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
 #[cfg_attr(miri, ignore)]
+fn a_pool_that_is_full_can_be_backed_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = Pool::options().capacity(16 << 20).open(dir.path().join("pool")).unwrap();
+    let trees: Vec<PTree> = (0..).map_while(|i| pool.tree(&i.to_string()).ok()).collect();
+    for tree in &trees {
+        tree.bulk_load((0..10_000).map(|key| (key, key))).unwrap();
+    }
+    let told = pool.backup(dir.path().join("copy")).unwrap();
+    assert_eq!((told.trees, told.entries), (trees.len() as u64, trees.len() as u64 * 10_000));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "files")]
 fn a_backup_that_fails_leaves_nothing_and_touches_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);

@@ -21,6 +21,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    // Of a damaged pool, entries may be missing without a sign.
+    let report = Pool::options().read_only(true).open(&args.from)?.check()?;
+    if let Some(broken) = report.violations.first() {
+        let from = out::shown(&args.from.to_string_lossy()).to_string();
+        return Err(
+            format!("{from}: {broken}; 'bristlecone check' shows all that is broken, nothing was copied").into()
+        );
+    }
     // What a crash left unfinished is finished in memory.
     let pool = Pool::options().open_on(Mapped::open(&args.from, Mapping::Copy)?)?;
     let look = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %");

@@ -72,7 +72,7 @@ fn a_tree_that_is_open_or_missing_is_not_dropped() {
     let pool = options().open(&scratch.path).unwrap();
     let tree: Small = pool.tree_with("t", IndexKind::Volatile).unwrap();
     let error = error(pool.drop_tree("t"));
-    assert!(error.to_string().ends_with("tree 't' is still open"), "{error}");
+    assert!(error.to_string().ends_with("tree 't' is still open, by a handle or in a snapshot"), "{error}");
     scratch.named(&error);
     assert_eq!(tree.get(1), Some(3));
     let missing = self::error(pool.drop_tree("u"));
