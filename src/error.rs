@@ -197,6 +197,12 @@ pub enum ErrorKind {
         /// Its name.
         tree: String,
     },
+    /// A tree cannot get this name, because another one has it. Choose another name, or
+    /// [swap](crate::Transaction::swap_trees) the two.
+    TreeExists {
+        /// The name.
+        tree: String,
+    },
     /// A tree's name is empty or too long. Choose another one.
     TreeName {
         /// Its length in bytes.
@@ -285,6 +291,7 @@ impl ErrorKind {
             Self::OtherPool { .. }
             | Self::NotInSnapshots { .. }
             | Self::NoSuchTree { .. }
+            | Self::TreeExists { .. }
             | Self::TreeName { .. }
             | Self::Capacity { .. }
             | Self::InvalidOption { .. }
@@ -353,6 +360,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "tree '{tree}' has layout {layout}, and only trees with the default leaves can be backed up")
             }
             Self::NoSuchTree { tree } => write!(f, "tree '{tree}': not found"),
+            Self::TreeExists { tree } => write!(f, "there is already a tree '{tree}'"),
             Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),
             Self::TooManyTrees { limit } => write!(f, "all {limit} tree names are taken"),
             Self::StillOpen { trees } => match &trees[..] {

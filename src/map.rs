@@ -67,7 +67,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Clone for Map<K
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Map").field("name", &self.state.name).finish_non_exhaustive()
+        f.debug_struct("Map").field("name", &self.state.name()).finish_non_exhaustive()
     }
 }
 
@@ -150,9 +150,9 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         &self.state
     }
 
-    /// The map's name in its pool.
-    pub fn name(&self) -> &str {
-        &self.state.name
+    /// The name that the map has in its pool now. A [transaction](crate::Transaction::rename_tree) may change it.
+    pub fn name(&self) -> String {
+        self.state.name()
     }
 
     /// The pool that holds the map.

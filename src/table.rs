@@ -63,11 +63,7 @@ pub(crate) fn tree_in<'t, T: Table<M>, M: Medium>(
     pool: &PoolState<M>,
 ) -> Result<&'t TreeState<T::Node, M>, Fault> {
     let tree = table.tree();
-    if std::ptr::eq(&*tree.pool, pool) {
-        Ok(tree)
-    } else {
-        Err(ErrorKind::OtherPool { tree: tree.name.clone() }.into())
-    }
+    if std::ptr::eq(&*tree.pool, pool) { Ok(tree) } else { Err(ErrorKind::OtherPool { tree: tree.name() }.into()) }
 }
 
 /// The interval of a range; `None` if it is empty.

@@ -7,7 +7,7 @@
 //! 1      that of the second; bits 6 and 7: whether the first, the second holds records
 //! 2      the pool: 16 KiB, and a KiB more for each 1; bit 7: 512 KiB, for long keys
 //! ...    if there are keys that are byte strings: some of these
-//! ...    operations: a verb (bit 7: on the second tree), and what it takes
+//! ...    operations: a verb (bit 7: on the second tree; 29 with bit 6: the trees exchange their names), and what it takes
 //! ```
 
 use crate::Seeds;
@@ -68,6 +68,15 @@ pub fn run(data: &[u8]) {
                 drop(pool);
                 pool = options.open_on(holding(in_use.unwrap_or(closed))).unwrap();
             }
+            29 if verb & 64 != 0 => match pool.transaction(|tx| tx.swap_trees(NAMES[0], NAMES[1])) {
+                Ok(()) => {
+                    let [one, other] = &mut subjects[..] else { unreachable!("there are two") };
+                    std::mem::swap(&mut one.name, &mut other.name);
+                }
+                // There was no room for one of them, or nobody has asked for it yet.
+                Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => assert!(pool.trees().unwrap().len() < 2),
+                Err(error) => panic!("{error}"),
+            },
             verb_of_tree => {
                 let subject = &mut subjects[usize::from(verb >> 7)];
                 if subject.open(&pool) {

@@ -46,6 +46,10 @@ pub(crate) trait AnyTree: Send + Sync {
     fn transaction(&self, _keys: &[u64], _range: bool, _writes: &[Write]) -> Result<Vec<Option<u64>>> {
         unreachable!("only for what takes part in transactions")
     }
+    /// Moves all entries of each of two trees to the other one, and exchanges their names, in one transaction.
+    fn swap(&self) -> Result<()> {
+        unreachable!("only for two trees")
+    }
     fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64>;
     fn clear(&self) -> Result<()>;
     /// The entries from the first key to the last one. From 0 to the greatest number, that is all of the tree.

@@ -20,6 +20,9 @@ pub enum Op {
     /// Change three times as many keys at once: set 3, 7, 11, ..., remove 2, 6, 10, ... and set 4, 8, 12, ... For
     /// [two trees](super::Two).
     Together(u64),
+    /// Move all entries of each of [two trees](super::Two) to the other one and exchange their names, at once: so the trees have
+    /// the entries that trees of these names had before.
+    Swap,
     /// Close the pool orderly and open it again.
     Reopen,
     /// Drop the tree, and create it again.
@@ -62,7 +65,7 @@ impl Op {
                     None => model.remove(&key),
                 };
             }),
-            Self::Reopen | Self::AfterPowerLoss | Self::CutExtent | Self::Kill(_) | Self::Crash(_) => {}
+            Self::Swap | Self::Reopen | Self::AfterPowerLoss | Self::CutExtent | Self::Kill(_) | Self::Crash(_) => {}
         }
     }
 
@@ -130,6 +133,7 @@ impl fmt::Display for Op {
             Self::BulkLoad(n) => write!(f, "load{n}"),
             Self::Batch(n) => write!(f, "batch{n}"),
             Self::Together(n) => write!(f, "together{n}"),
+            Self::Swap => write!(f, "swap"),
             Self::Reopen => write!(f, "reopen"),
             Self::Drop => write!(f, "drop"),
             Self::Anew => write!(f, "anew"),
@@ -167,7 +171,7 @@ impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, togetherN, reopen, drop, anew, powerloss, cutextent, \
+            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, togetherN, swap, reopen, drop, anew, powerloss, cutextent, \
              killN or crashN",
             self.0
         )
@@ -184,6 +188,7 @@ impl FromStr for History {
             let number = |digits: &str| digits.parse::<u64>().ok();
             match word {
                 "clear" => Some(Op::Clear),
+                "swap" => Some(Op::Swap),
                 "reopen" => Some(Op::Reopen),
                 "drop" => Some(Op::Drop),
                 "anew" => Some(Op::Anew),
@@ -233,6 +238,13 @@ pub(super) fn of_two(slots: u64) -> Vec<History> {
             }
             histories.push(done);
         }
+        if n <= 2 * slots {
+            for last in [Op::Insert(3, 9), Op::Together(1), Op::Swap, Op::Reopen] {
+                histories.push(append(&fill, [Op::Swap, last]));
+                histories.push(append(&fill, [last, Op::Swap]));
+            }
+            histories.extend((1..=90).step_by(3).map(|events| append(&fill, [Op::Swap, Op::Kill(events)])));
+        }
         for events in (1..=90).step_by(3) {
             let killed = append(&fill, [Op::Together(2), Op::Kill(events)]);
             histories.push(append(&killed, [Op::Insert(3, 5)]));
@@ -249,7 +261,11 @@ pub(super) fn random_of_two(seed: u64, len: usize, slots: u64) -> History {
         Op::Clear | Op::Drop | Op::CutExtent | Op::Batch(_) => Op::Together(1 + (seed + i as u64) % 6),
         op => op,
     };
-    let at_once = |(i, op): (usize, Op)| if i % 5 == 4 { Op::Together(1 + seed % 3) } else { op };
+    let at_once = |(i, op): (usize, Op)| match i % 10 {
+        4 => Op::Together(1 + seed % 3),
+        9 => Op::Swap,
+        _ => op,
+    };
     History(random(seed, len, slots).0.into_iter().enumerate().map(replaced).enumerate().map(at_once).collect())
 }
 

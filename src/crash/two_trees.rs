@@ -7,7 +7,7 @@ use crate::medium::Medium;
 use crate::node::Defer;
 use crate::pool::Pool;
 use crate::snapshot::Snapshot;
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::transaction::Transaction;
 use crate::tree::{Report, TreeNode};
 use std::collections::BTreeMap;
@@ -16,12 +16,14 @@ use std::collections::BTreeMap;
 pub(super) struct TwoTrees<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> {
     pool: Pool<M>,
     trees: [OfNumbers<K, V, N, M>; 2],
+    /// Whether the trees have each other's names.
+    is_swapped: AtomicBool,
     kept: Mutex<Vec<Kept<M>>>,
 }
 
 impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> TwoTrees<K, V, N, M> {
     pub(super) fn new(pool: &Pool<M>, trees: [OfNumbers<K, V, N, M>; 2]) -> Self {
-        Self { pool: pool.clone(), trees, kept: Mutex::new(Vec::new()) }
+        Self { pool: pool.clone(), trees, is_swapped: AtomicBool::new(false), kept: Mutex::new(Vec::new()) }
     }
 
     fn write<'t>(
@@ -37,7 +39,7 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> TwoTre
 
     /// The tree of a key. Keys that are next to each other, and those of each kind of history, are in both.
     fn tree(&self, key: u64) -> &OfNumbers<K, V, N, M> {
-        &self.trees[(key >> 1 ^ key >> 2) as usize & 1]
+        &self.trees[((key >> 1 ^ key >> 2) as usize & 1) ^ usize::from(self.is_swapped.load(Ordering::Relaxed))]
     }
 }
 
@@ -183,6 +185,22 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
             })?;
             values
         })
+    }
+
+    fn swap(&self) -> Result<()> {
+        let maps = self.trees.each_ref().map(OfNumbers::map);
+        self.pool.transaction(|transaction| {
+            let [one, other] = maps.map(|map| collect(transaction.range(map, ..)?, false));
+            for (entries, from, to) in [(one?, maps[0], maps[1]), (other?, maps[1], maps[0])] {
+                for (key, value) in entries {
+                    transaction.remove(from, K::borrowed(&key))?;
+                    transaction.insert(to, K::borrowed(&key), V::borrowed(&value))?;
+                }
+            }
+            transaction.swap_trees(&maps[0].name(), &maps[1].name())
+        })?;
+        self.is_swapped.fetch_xor(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn bulk_load(&self, _entries: &[(u64, u64)]) -> Result<u64> {

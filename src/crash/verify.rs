@@ -126,6 +126,7 @@ pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
         },
         Op::Batch(n) => tree.insert_batch(&batch(n).collect::<Vec<_>>()),
         Op::Together(n) => tree.transaction(&[], false, &together(n).collect::<Vec<_>>()).map(drop),
+        Op::Swap => tree.swap(),
         Op::Kill(_) | Op::Crash(_) => Ok(()),
         Op::Reopen | Op::Drop | Op::Anew | Op::AfterPowerLoss | Op::CutExtent => return None,
     })

@@ -9,6 +9,7 @@ pub(crate) mod instants;
 pub(crate) mod lists;
 #[cfg(all(test, loom))]
 mod models;
+pub(crate) mod naming;
 mod options;
 pub(crate) mod progress;
 pub(crate) mod record;
@@ -29,6 +30,7 @@ use catalog::{Catalog, Found, Slot, Slots};
 use format::{Geometry, Superblock};
 use instants::Instants;
 use lists::Lists;
+use naming::NameChange;
 use progress::Watch;
 use records::extent;
 use roots::{Root, Signature};
@@ -110,6 +112,9 @@ pub(crate) trait AnyTree: Any {
 
     /// Whether a snapshot of this instant, or of a later one, needs the tree to stay open.
     fn is_in_snapshots_since(&self, oldest: u64) -> bool;
+
+    /// Notes the name that the tree has now.
+    fn rename(&self, name: String);
 }
 
 impl Pool {
@@ -457,27 +462,10 @@ impl<M: Medium> PoolState<M> {
 
     /// Deletes the tree with this name. See [`Pool::drop_tree`].
     fn drop_tree(&self, name: &str) -> Result<(), Fault> {
-        self.writable()?;
         roots::check_name(name)?;
-        let mut slots = self.catalog.lock();
-        let root = loop {
-            match self.find_live(name)? {
-                Some(root) => match slots.get(&root.slot) {
-                    None => break root,
-                    Some(Slot::Open(tree)) if tree.strong_count() > 0 => {
-                        return Err(ErrorKind::StillOpen { trees: vec![name.to_owned()] }.into());
-                    }
-                    Some(_) => {}
-                },
-                None if catalog::is_creating(&slots, name) => {}
-                None => return Err(no_such_tree(name)),
-            }
-            slots = self.catalog.wait(slots);
-        };
-        let _claim = self.catalog.claim(&mut slots, root.slot, None);
-        root.delete(&self.medium);
-        drop(slots);
-        self.release_tree(root.slot);
+        let naming = self.naming(&[NameChange::Drop(name.to_owned())])?;
+        naming.dropped().iter().for_each(|root| root.delete(&self.medium));
+        naming.done();
         Ok(())
     }
 

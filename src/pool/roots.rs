@@ -19,6 +19,7 @@ const NAME_LEN: u64 = 56;
 const NAME: u64 = 64;
 /// The greatest length of a name, in bytes.
 pub(crate) const NAME_MAX: usize = 120;
+const NAME_WORDS: u64 = NAME_MAX as u64 / 8;
 
 /// The types that a tree consists of. They are fixed when the tree is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +58,17 @@ impl Root {
     }
 
     fn name_words<M: Medium>(&self, m: &M) -> impl Iterator<Item = u64> {
-        (0..NAME_MAX as u64 / 8).map(move |i| m.load(self.at + NAME + i * 8))
+        (0..NAME_WORDS).map(move |i| m.load(self.at + NAME + i * 8))
     }
 
     fn state<M: Medium>(&self, m: &M) -> u64 {
-        let fixed = [m.load(self.at + LAYOUT), m.load(self.at + KINDS), m.load(self.at + NAME_LEN)];
-        LIVE | u64::from(crc(fixed.into_iter().chain(self.name_words(m)))) << 32
+        self.state_with(m, m.load(self.at + NAME_LEN), self.name_words(m))
+    }
+
+    /// The state of a live entry with this name.
+    fn state_with<M: Medium>(&self, m: &M, len: u64, name: impl Iterator<Item = u64>) -> u64 {
+        let fixed = [m.load(self.at + LAYOUT), m.load(self.at + KINDS), len];
+        LIVE | u64::from(crc(fixed.into_iter().chain(name))) << 32
     }
 
     /// Whether the entry holds a tree.
@@ -104,10 +110,8 @@ impl Root {
 
     /// Makes the entry live.
     pub(crate) fn create<M: Medium>(&self, m: &M, name: &str, signature: Signature, head: u64) {
-        let mut bytes = [0; NAME_MAX];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        for (i, chunk) in bytes.as_chunks::<8>().0.iter().enumerate() {
-            m.store(self.at + NAME + i as u64 * 8, u64::from_ne_bytes(*chunk));
+        for (i, word) in words_of(name).enumerate() {
+            m.store(self.at + NAME + i as u64 * 8, word);
         }
         m.store(
             self.at + LAYOUT,
@@ -123,6 +127,20 @@ impl Root {
         m.store(self.at + STATE, self.state(m));
         m.flush(self.at + STATE, 8, Step::RootCreate);
         m.fence(Step::RootCreate);
+    }
+
+    /// The words, with their offsets, that change if the tree gets another name.
+    pub(crate) fn renamed<M: Medium>(&self, m: &M, name: &str) -> impl Iterator<Item = (u64, u64)> {
+        let len = name.len() as u64;
+        let state = self.state_with(m, len, words_of(name));
+        let name = (self.at + NAME..).step_by(8).zip(words_of(name));
+        let all = [(self.at + STATE, state), (self.at + NAME_LEN, len)].into_iter().chain(name);
+        all.filter(|&(at, word)| m.load(at) != word)
+    }
+
+    /// The word, with its offset, that frees the entry.
+    pub(crate) fn deleted(&self) -> (u64, u64) {
+        (self.at + STATE, 0)
     }
 
     /// Frees the entry.
@@ -181,6 +199,13 @@ impl Root {
         m.store(self.at + CLOSED, closed.map_or(0, |c| c.at));
         m.flush(self.at + CLOSED, 16, if closed.is_some() { Step::RootClose } else { Step::RootOpen });
     }
+}
+
+/// A name as it is stored.
+fn words_of(name: &str) -> impl Iterator<Item = u64> + use<> {
+    let mut bytes = [0; NAME_MAX];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    (0..NAME_WORDS as usize).map(move |i| u64::from_ne_bytes(bytes.as_chunks().0[i]))
 }
 
 /// Checks a tree's name.

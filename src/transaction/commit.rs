@@ -9,6 +9,7 @@ use crate::error::{Fault, Result};
 use crate::medium::{Medium, Step};
 use crate::node::shadow::Version;
 use crate::pool::lists::Room;
+use crate::pool::naming::Naming;
 use crate::sync::{Ordering, fence};
 use crate::tree::AnyPart;
 use std::cell::Cell;
@@ -22,7 +23,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Errors
     ///
     /// [`ErrorKind::Conflict`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`],
-    /// [`ErrorKind::Corrupt`]. In all cases no entry has changed. If there was no space, leaves may have been split: they
+    /// [`ErrorKind::Corrupt`]; those of [changes of names](Self::rename_tree). In all cases no entry has changed. If there was no space, leaves may have been split: they
     /// stay so, and take space until keys of theirs are removed, or the tree is dropped.
     ///
     /// # Complexity
@@ -32,6 +33,9 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// and its own line. A new entry has two words, another value or a removal one. Leaves without room are split first, as
     /// for plain inserts. Beyond 24 words, there must be free segments of 16 bytes for each word, next to each other: so even
     /// many removals at once may fail for want of space.
+    ///
+    /// A name that changes has two words, and one for each eight bytes of it; a tree that is dropped has one. Meanwhile, no
+    /// tree is opened, created or closed, and no snapshot is opened.
     ///
     /// The leaves that are written to are locked from before the first fence until after the last one.
     ///
@@ -46,7 +50,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     fn commit_all(&mut self) -> Result<(), Fault> {
         self.goes_on()?;
         let writes = self.writes();
-        if writes == 0 {
+        if writes == 0 && self.names.is_empty() {
             // X1: the reads were true at the moment of the last one.
             return Ok(());
         }
@@ -57,7 +61,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
             // A slot that becomes durable must not point to a record that is not.
             self.pool.medium.fence(Step::RecordWrite);
         }
-        if writes == 1 { self.change() } else { self.change_together(Backoff::new()) }
+        if writes == 1 && self.names.is_empty() { self.change() } else { self.change_together(Backoff::new()) }
     }
 
     fn write_records(&mut self) -> Result<bool, Fault> {
@@ -116,15 +120,19 @@ impl<'t, M: Medium> Transaction<'t, M> {
     }
 
     fn change_together(&mut self, mut backoff: Backoff) -> Result<(), Fault> {
-        let (mut room, newest) = loop {
-            match self.lock(backoff.tries() >= PATIENCE) {
-                Ok(Some(locked)) => break locked,
+        let (mut room, newest, naming) = loop {
+            // Before any leaf is locked, and before the look for the newest snapshot: none is opened until the names have
+            // changed.
+            let naming = if self.names.is_empty() { None } else { Some(self.pool.naming(&self.names)?) };
+            match self.lock(naming.as_ref(), backoff.tries() >= PATIENCE) {
+                Ok(Some((room, newest))) => break (room, newest, naming),
                 Ok(None) => self.unlock(false),
                 Err(fault) => {
                     self.unlock(false);
                     return Err(fault);
                 }
             }
+            drop(naming);
             self.parts.iter_mut().try_for_each(|part| part.part_mut().wait())?;
             backoff.wait();
             self.refresh()?;
@@ -134,8 +142,10 @@ impl<'t, M: Medium> Transaction<'t, M> {
         for part in &mut self.parts {
             part.part_mut().defer(&mut room.words);
         }
+        room.words.extend(naming.iter().flat_map(Naming::words));
         room.commit();
         self.unlock(true);
+        naming.into_iter().for_each(Naming::done);
         Ok(())
     }
 
@@ -145,8 +155,9 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ///
     /// If `reads`, the leaves that were read are locked, too. Then it does not matter whether others write to them all the
     /// time, as long as they write other keys.
-    fn lock(&mut self, reads: bool) -> Result<Option<(Room<'t, M>, u64)>, Fault> {
-        let mut may_wait = true;
+    fn lock(&mut self, naming: Option<&Naming<'_, M>>, reads: bool) -> Result<Option<(Room<'t, M>, u64)>, Fault> {
+        // With the names locked, nothing is waited for.
+        let mut may_wait = naming.is_none();
         for part in self.parts.iter_mut().filter(|part| part.part().writes() > 0) {
             if !part.part_mut().lock(may_wait)? {
                 return Ok(None);
@@ -175,8 +186,9 @@ impl<'t, M: Medium> Transaction<'t, M> {
         if !is_valid {
             return Ok(None);
         }
-        let words = self.parts.iter().map(|part| part.part().words()).sum();
-        Ok(Some((self.pool.room_for(words)?, newest)))
+        let words: usize = self.parts.iter().map(|part| part.part().words()).sum();
+        let names = naming.map_or(0, |naming| naming.words().count());
+        Ok(Some((self.pool.room_for(words + names)?, newest)))
     }
 
     /// Unlocks all leaves, and only then does what may wait for one.

@@ -5,6 +5,7 @@
 mod backoff;
 mod batch;
 mod commit;
+mod names;
 mod scan;
 
 pub use batch::WriteBatch;
@@ -13,6 +14,7 @@ pub use scan::Scan;
 use crate::codec::{Key, MapForm, PrefixOf, Value};
 use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
+use crate::pool::naming::NameChange;
 use crate::pool::{Pool, PoolState};
 use crate::stored::{Encoded, KEY_MAX, Stored};
 use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
@@ -34,7 +36,8 @@ use std::ops::RangeBounds;
 /// commits, but at once if it reads anything more. So code between two reads never sees values that do not fit together.
 /// Whoever changes keys that it has not read, or trees that it does not use, is no obstacle.
 ///
-/// Trees and maps with the default leaves ([`Table`]) take part. They must be open before the transaction begins.
+/// Trees and maps with the default leaves ([`Table`]) take part. They must be open before the transaction begins. Trees of any
+/// kind can be [renamed](Self::rename_tree), [swapped](Self::swap_trees) and [dropped](Self::drop_tree).
 ///
 /// # Crash consistency
 ///
@@ -82,6 +85,8 @@ use std::ops::RangeBounds;
 pub struct Transaction<'t, M: Medium = Mapped> {
     pool: &'t PoolState<M>,
     parts: Vec<AnyPart<'t>>,
+    /// Changes of names, in their order.
+    names: Vec<NameChange>,
     /// Why there is no use in going on.
     end: Option<End>,
 }
@@ -118,7 +123,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// Nothing: a transaction that is given up has cost its reads.
     pub fn begin(&self) -> Transaction<'_, M> {
-        Transaction { pool: &self.state, parts: Vec::new(), end: None }
+        Transaction { pool: &self.state, parts: Vec::new(), names: Vec::new(), end: None }
     }
 
     /// Runs `body` in a [transaction](Transaction) and commits it. If there is a [conflict](ErrorKind::Conflict), repeats

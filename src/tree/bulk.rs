@@ -55,7 +55,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Pair<N>, Fault>>) -> Result<u64, Fault> {
         self.pool.owned()?;
         if self.has_entry() {
-            return Err(ErrorKind::NotEmpty { tree: self.name.clone() }.into());
+            return Err(ErrorKind::NotEmpty { tree: self.name() }.into());
         }
         // Before any lock is taken: drawing the entries may run any code, which may use this tree.
         self.publish(self.draft(entries)?, true)
@@ -167,7 +167,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let leaf = self.leaves.lock(here)?;
             let leaf = leaf.ok_or_else(|| Broken::new(here, "N4: a leaf twice in the chain"))?;
             if only_if_empty && self.leaves.len(&leaf) > 0 {
-                return Err(ErrorKind::NotEmpty { tree: self.name.clone() }.into());
+                return Err(ErrorKind::NotEmpty { tree: self.name() }.into());
             }
             old.push(leaf);
             at = self.leaves.next(here)?;

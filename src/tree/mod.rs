@@ -50,7 +50,7 @@ use crate::node::{IndexKind, OneLine, WordNode};
 use crate::papers::Rebuilds;
 use crate::pool::roots::Root;
 use crate::pool::{Pool, PoolState};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use directory::Directory;
 pub(crate) use node::TreeNode;
 use restructuring::Restructuring;
@@ -108,14 +108,15 @@ impl<N: WordNode, M: Medium> Clone for PTree<N, M> {
 
 impl<N: WordNode, M: Medium> fmt::Debug for PTree<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PTree").field("name", &self.state.name).finish_non_exhaustive()
+        f.debug_struct("PTree").field("name", &self.state.name()).finish_non_exhaustive()
     }
 }
 
 /// An open tree. There is one for each tree and process, whatever the number of handles.
 pub struct TreeState<N: TreeNode, M: Medium> {
     pub(crate) pool: Arc<PoolState<M>>,
-    pub(crate) name: String,
+    /// A transaction may change it.
+    name: Mutex<String>,
     root: Root,
     pub(crate) leaves: Chain<N, M>,
     directory: N::Directory<M>,
@@ -145,6 +146,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             self.pool.limit_snapshots();
         }
         Ok(())
+    }
+
+    /// The name that the tree has now.
+    pub(crate) fn name(&self) -> String {
+        self.name.lock().clone()
     }
 
     /// The number of the tree in its pool.
@@ -258,9 +264,9 @@ impl<M: Medium> Pool<M> {
 }
 
 impl<N: WordNode, M: Medium> PTree<N, M> {
-    /// The tree's name in its pool.
-    pub fn name(&self) -> &str {
-        &self.state.name
+    /// The name that the tree has in its pool now. A [transaction](crate::Transaction::rename_tree) may change it.
+    pub fn name(&self) -> String {
+        self.state.name()
     }
 
     /// The pool that holds the tree.

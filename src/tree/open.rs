@@ -15,7 +15,7 @@ use crate::pool::record::RecordSet;
 use crate::pool::records::{Records, release_extents};
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{PoolState, segments};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
@@ -95,7 +95,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let directory = N::directory(&pool, root, index)?;
         let records = records.then(|| Records::new(&pool.segments, root.slot));
         Ok(Self {
-            name: name.to_owned(),
+            name: Mutex::new(name.to_owned()),
             root,
             leaves: Chain::new(Arc::clone(&pool), root.slot, segments::SegmentKind::Leaf, records)?,
             directory,

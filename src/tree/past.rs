@@ -23,6 +23,10 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
     fn is_in_snapshots_since(&self, oldest: u64) -> bool {
         self.born >= oldest || !self.leaves.frozen.is_empty()
     }
+
+    fn rename(&self, name: String) {
+        *self.name.lock() = name;
+    }
 }
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {

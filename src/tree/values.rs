@@ -160,7 +160,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The error for a value that is not of the tree's kind.
     #[cold]
     fn is_of(&self, found: &str, given: &str) -> Fault {
-        ErrorKind::KindMismatch { tree: self.name.clone(), found: found.to_owned(), expected: given.to_owned() }.into()
+        ErrorKind::KindMismatch { tree: self.name(), found: found.to_owned(), expected: given.to_owned() }.into()
     }
 
     /// Retries what failed with `fault`, if it wanted space that is about to come back from records.

@@ -141,7 +141,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Reports progress: how many blocks were looked at, and how many there are.
     pub(super) fn tell(&self, done: u64, of: u64) {
         if let Some(watch) = &self.pool.watch {
-            watch.tell(&self.name, done, of);
+            watch.tell(&self.name(), done, of);
         }
     }
 

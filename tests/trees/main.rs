@@ -12,6 +12,7 @@ mod layouts;
 mod map;
 mod medium;
 mod model;
+mod names;
 mod papers;
 mod persists;
 #[cfg(feature = "crash")]

@@ -140,7 +140,7 @@ macro_rules! tree_of {
     ($key:ty, $leaf:ty $(, $n:ident: $node:ident)?) => {
         impl<V: ValueType $(, $n: $node)?, M: Medium> Tree for Map<$key, V, $leaf, M> {
             fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
-                let key = <$key>::of(key).ok_or_else(|| mismatch(&self.pool(), self.name(), "keys"))?;
+                let key = <$key>::of(key).ok_or_else(|| mismatch(&self.pool(), &self.name(), "keys"))?;
                 let value = self.get(key)?;
                 match self.fault() {
                     Some(error) => Err(error),
@@ -149,17 +149,17 @@ macro_rules! tree_of {
             }
 
             fn put(&self, key: &Key, value: &[u8]) -> Result<bool> {
-                let key = <$key>::of(key).ok_or_else(|| mismatch(&self.pool(), self.name(), "keys"))?;
-                let value = V::typed(value).ok_or_else(|| mismatch(&self.pool(), self.name(), "values"))?;
+                let key = <$key>::of(key).ok_or_else(|| mismatch(&self.pool(), &self.name(), "keys"))?;
+                let value = V::typed(value).ok_or_else(|| mismatch(&self.pool(), &self.name(), "values"))?;
                 self.insert(key, value)
             }
 
             fn remove(&self, key: &Key) -> Result<bool> {
-                self.remove(<$key>::of(key).ok_or_else(|| mismatch(&self.pool(), self.name(), "keys"))?)
+                self.remove(<$key>::of(key).ok_or_else(|| mismatch(&self.pool(), &self.name(), "keys"))?)
             }
 
             fn entries(&self, span: &Span, reverse: bool) -> Result<Box<dyn Iterator<Item = Result<Entry>> + '_>> {
-                let other = || mismatch(&self.pool(), self.name(), "keys");
+                let other = || mismatch(&self.pool(), &self.name(), "keys");
                 let entries = match span {
                     Span::Between(from, to) => {
                         let (from, to) = (bound::<$key>(from), bound::<$key>(to));

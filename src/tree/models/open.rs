@@ -1,9 +1,9 @@
-//! Opening a tree against its last drop and against `drop_tree`, including an orderly close.
+//! Opening a tree against its last drop, against `drop_tree` and against renaming, including an orderly close.
 //!
 //! All of it is guarded by the catalogue's lock, which loom knows, so loom need not know the words of the pool. Loom
 //! does not know reference counts: a `gate` tells it that the last handle is about to be dropped.
 
-use super::{FIRST, Few, Tree, check, image, options, put, spawn};
+use super::{FIRST, Few, Tree, TreeState, check, image, options, put, spawn};
 use crate::delay::{Validation, leave_out};
 use crate::error::{Error, ErrorKind};
 use crate::node::{IndexKind, Linear};
@@ -92,5 +92,59 @@ fn loom_tree_open_against_drop_tree() {
         assert!(tree.get(10).is_none_or(|value| value == 11));
         dropping.join().unwrap();
         assert!(tree.check().is_clean() && tree.len() <= 1);
+    });
+}
+
+/// Renames the tree while another thread looks for it under its old name. Whatever it finds, it is the tree, and knows its new
+/// name at the end.
+fn renamed_against_opening() {
+    let words = image::<Of>(IndexKind::Volatile, |tree| put(tree, &[10]), true);
+    set_sequential(true);
+    check(2, move || {
+        let pool = options().open_on(Arc::new(Few::new(words.iter().copied(), FIRST))).unwrap();
+        let found = Arc::new(std::sync::Mutex::new(None));
+        let opening = spawn({
+            let (pool, found) = (pool.clone(), Arc::clone(&found));
+            move || *found.lock().unwrap() = existing(&pool, "t")
+        });
+        pool.transaction(|tx| tx.rename_tree("t", "u")).unwrap();
+        opening.join().unwrap();
+        let tree = existing(&pool, "u").expect("it was renamed");
+        assert_eq!((tree.name(), tree.get(10)), ("u".to_owned(), Some(11)));
+        assert!(existing(&pool, "t").is_none());
+    });
+}
+
+/// The tree of this name, if there is one.
+fn existing(pool: &Pool<Arc<Few>>, name: &str) -> Option<Arc<TreeState<Linear<2>, Arc<Few>>>> {
+    let kinds = (crate::kind::U64, crate::kind::U64);
+    match pool.state.named(TreeState::open_existing(&pool.state, name, IndexKind::Volatile, kinds)) {
+        Ok(tree) => Some(tree),
+        Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn loom_tree_renamed_against_opening() {
+    renamed_against_opening();
+}
+
+#[test]
+#[should_panic]
+fn loom_tree_renamed_while_it_is_opened_is_found_wrong() {
+    leave_out(Some(Validation::Settled));
+    renamed_against_opening();
+}
+
+#[test]
+fn loom_tree_renamed_against_last_drop() {
+    against_last_drop(|pool| {
+        pool.transaction(|tx| tx.rename_tree("t", "u").and_then(|()| tx.rename_tree("u", "t"))).unwrap();
+        pool.transaction(|tx| tx.rename_tree("t", "u")).unwrap();
+        existing(pool, "t").is_none() && {
+            pool.transaction(|tx| tx.rename_tree("u", "t")).unwrap();
+            opens(pool)
+        }
     });
 }

@@ -1,0 +1,133 @@
+//! Changes of names: trees are renamed, exchange their names, or are dropped, all at once.
+//!
+//! The catalogue's lock is held from the look at the names until these have changed, so nobody sees a part of it.
+
+use super::catalog::{self, Found, Slots};
+use super::lists::Word;
+use super::roots::Root;
+use super::{OpenTree, PoolState, no_such_tree};
+use crate::delay::{Validation, is_left_out};
+use crate::error::{ErrorKind, Fault};
+use crate::medium::Medium;
+use crate::sync::MutexGuard;
+
+/// A change of names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NameChange {
+    /// The first name becomes the second one.
+    Rename(String, String),
+    /// Two trees exchange their names.
+    Swap(String, String),
+    /// The tree goes.
+    Drop(String),
+}
+
+/// The names of a pool, locked, and what is to become of them.
+pub(crate) struct Naming<'p, M: Medium> {
+    pool: &'p PoolState<M>,
+    slots: MutexGuard<'p, Slots<OpenTree>>,
+    /// Trees with their new names.
+    renamed: Vec<(Root, String)>,
+    /// Trees that go. None of them is open.
+    dropped: Vec<Root>,
+}
+
+impl<M: Medium> PoolState<M> {
+    /// Locks the names, and looks whether they can be changed like this, one change after the other.
+    ///
+    /// # Errors
+    ///
+    /// `NoSuchTree`, `TreeExists`, `StillOpen` for a tree that is to be dropped, `ReadOnly`, `Forked`.
+    pub(crate) fn naming(&self, changes: &[NameChange]) -> Result<Naming<'_, M>, Fault> {
+        self.writable()?;
+        let mut slots = self.catalog.lock();
+        loop {
+            if let Some((renamed, dropped)) = self.plan(&slots, changes)? {
+                return Ok(Naming { pool: self, slots, renamed, dropped });
+            }
+            slots = self.catalog.wait(slots);
+        }
+    }
+
+    /// The trees that get other names, and those that go. `None`: another thread is working on one of them.
+    fn plan(&self, slots: &Slots<OpenTree>, changes: &[NameChange]) -> Result<Option<Plan>, Fault> {
+        let before: Vec<(Root, String)> =
+            self.live()?.into_iter().map(|root| (root, root.name(&self.medium))).collect();
+        let (mut after, mut dropped) = (before.clone(), Vec::new());
+        let find = |names: &[(Root, String)], name: &str| match names.iter().position(|(_, other)| other == name) {
+            None if catalog::is_creating(slots, name) => Ok(None),
+            None => Err(no_such_tree(name)),
+            found => Ok(found),
+        };
+        for change in changes {
+            match change {
+                NameChange::Rename(from, to) => {
+                    let Some(i) = find(&after, from)? else { return Ok(None) };
+                    if after.iter().any(|(_, name)| name == to) {
+                        return Err(ErrorKind::TreeExists { tree: to.clone() }.into());
+                    }
+                    if catalog::is_creating(slots, to) {
+                        return Ok(None);
+                    }
+                    after[i].1.clone_from(to);
+                }
+                NameChange::Swap(one, other) => {
+                    let (Some(i), Some(j)) = (find(&after, one)?, find(&after, other)?) else { return Ok(None) };
+                    after[i].1.clone_from(other);
+                    after[j].1.clone_from(one);
+                }
+                NameChange::Drop(name) => {
+                    let Some(i) = find(&after, name)? else { return Ok(None) };
+                    let (root, name) = after.remove(i);
+                    match slots.get(&root.slot) {
+                        None => dropped.push(root),
+                        Some(catalog::Slot::Open(tree)) if tree.strong_count() > 0 => {
+                            return Err(ErrorKind::StillOpen { trees: vec![name] }.into());
+                        }
+                        Some(_) => return Ok(None),
+                    }
+                }
+            }
+        }
+        after.retain(|named| !before.contains(named));
+        // A tree that is just being opened would not get to know its new name.
+        let is_settled = |(root, _): &(Root, String)| {
+            !matches!(slots.get(&root.slot), Some(catalog::Slot::Claimed(_))) || is_left_out(Validation::Settled)
+        };
+        Ok(after.iter().all(is_settled).then_some((after, dropped)))
+    }
+}
+
+/// Trees with their new names, and trees that go.
+type Plan = (Vec<(Root, String)>, Vec<Root>);
+
+impl<M: Medium> Naming<'_, M> {
+    /// The words that change.
+    pub(crate) fn words(&self) -> impl Iterator<Item = Word> {
+        let m = &self.pool.medium;
+        let renamed = self.renamed.iter().flat_map(|(root, name)| root.renamed(m, name));
+        renamed.chain(self.dropped.iter().map(Root::deleted))
+    }
+
+    /// The trees that go.
+    pub(super) fn dropped(&self) -> &[Root] {
+        &self.dropped
+    }
+
+    /// Follows up when the words have changed, durably. The caller holds no other lock.
+    pub(crate) fn done(self) {
+        let Self { pool, mut slots, renamed, dropped } = self;
+        let mut open = Vec::new();
+        for (root, name) in renamed {
+            if let Found::Open(tree) = catalog::find(&slots, root.slot) {
+                tree.rename(name);
+                open.push(tree);
+            }
+        }
+        let claims: Vec<_> = dropped.iter().map(|root| pool.catalog.claim(&mut slots, root.slot, None)).collect();
+        // What follows locks the catalogue.
+        drop((slots, open));
+        dropped.iter().for_each(|root| pool.release_tree(root.slot));
+        drop(claims);
+    }
+}
