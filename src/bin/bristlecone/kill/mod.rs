@@ -22,7 +22,7 @@ use work::Content;
 
 /// Kill processes that change trees, and look for every acknowledged change
 ///
-/// Threads insert, replace, remove, batch and clear, in trees of numbers and of records, create and delete trees, and close and
+/// Threads insert, replace, remove, batch and clear, in trees of numbers and of records, create, exchange and delete trees, and close and
 /// open the pool; each change is acknowledged over a pipe. The process is killed (SIGKILL) at random moments, and stopped
 /// now and then while its pool is copied. After each kill the pool is opened: what was acknowledged is there, what was in
 /// flight is there whole or not at all, nothing else is there, no invariant is broken, and the same content takes no more

@@ -131,6 +131,10 @@ pub(super) fn left(
             wrong.invented += invented;
             wrong.lost += u64::from(invented == 0);
         }
+        let is_like = |of: &Content| (&content.both, &content.own) == (&of.both, &of.own);
+        if wrong.is_nothing() && !is_like(sure) && !is_like(perhaps) {
+            wrong.problems.push("a name and an entry that change together do not fit together".to_owned());
+        }
         found.push(content);
     }
     wrong.invented += (numbers.len() - known_numbers) as u64;

@@ -2,7 +2,7 @@
 
 use crate::numbers::{Random, mix};
 use crate::shape::{Shape, with_type};
-use bristlecone::{Error, ErrorKind, IndexKind, Map, PTree, Pool, Result, WordNode};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, PTree, Pool, Result, Transaction, WordNode};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -30,6 +30,9 @@ pub(super) enum Op {
     OwnLoad(u64),
     /// The thread's own tree is deleted, and created again when it is next used.
     OwnDrop,
+    /// A new tree with so many entries takes the place of the thread's own tree, and in the same transaction an entry is set as
+    /// by `Both`.
+    OwnNew(u64, u64, u64),
 }
 
 /// The endless changes of one thread in one life of the process.
@@ -78,7 +81,8 @@ impl Iterator for Series {
             65..80 => Op::Put(self.key(), value),
             80..89 => Op::Delete(self.key()),
             89..98 => Op::OwnInsert(self.random.below(OWN_KEYS), value),
-            98 => Op::OwnClear,
+            98 if value.is_multiple_of(2) => Op::OwnClear,
+            98 => Op::OwnNew(value % OWN_KEYS, self.key(), value),
             _ if value.is_multiple_of(4) => Op::OwnDrop,
             _ => Op::OwnLoad(value % OWN_KEYS),
         })
@@ -119,6 +123,10 @@ impl Op {
                 if content.own.is_empty() {
                     content.own.extend(loaded(*n));
                 }
+            }
+            Self::OwnNew(n, key, value) => {
+                content.own = loaded(*n).collect();
+                content.both.insert(*key, *value);
             }
         }
     }
@@ -163,6 +171,8 @@ pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn 
         let (numbers, records) = (pool.tree_with("numbers", index)?, pool.map_with("records", index)?);
         let (words, texts) = (pool.tree("words")?, pool.map("texts")?);
         let own = (0..threads).map(|_| Mutex::new(None)).collect();
+        // What a kill left of trees that did not get to their place.
+        (0..threads).try_for_each(|thread| drop_if_there(pool, &new_name(thread)))?;
         Ok(Box::new(Of::<N> { pool: pool.clone(), index, numbers, records, words, texts, own }))
     }
     let opened = with_type!(shape, [32], N => of::<N>(pool, shape.index.kind(), threads));
@@ -179,7 +189,33 @@ fn own_name(thread: usize) -> String {
     format!("own-{thread}")
 }
 
+/// The name of a tree that is being filled.
+fn new_name(thread: usize) -> String {
+    format!("new-{thread}")
+}
+
+fn drop_if_there(pool: &Pool, name: &str) -> Result<()> {
+    match pool.drop_tree(name) {
+        Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => Ok(()),
+        other => other,
+    }
+}
+
 impl<N: WordNode> Of<N> {
+    /// Sets or removes an entry in both trees.
+    fn write_both<'t>(&'t self, transaction: &mut Transaction<'t>, key: u64, value: Option<u64>) -> Result<()> {
+        match value {
+            Some(value) => {
+                transaction.insert(&self.words, key, value)?;
+                transaction.insert(&self.texts, &text(key), &text(value))
+            }
+            None => {
+                transaction.remove(&self.words, key)?;
+                transaction.remove(&self.texts, &text(key))
+            }
+        }
+    }
+
     fn with_own<T>(&self, thread: usize, work: impl FnOnce(&PTree<N>) -> Result<T>) -> Result<T> {
         let mut own = self.own[thread].lock();
         if own.is_none() {
@@ -200,20 +236,10 @@ impl<N: WordNode> Trees for Of<N> {
             Op::Delete(key) => self.records.remove(*key).map(drop),
             // What was read before decides nothing, but it is compared at the commit.
             Op::Both(writes) => self.pool.transaction(|transaction| {
-                for &(key, value) in writes {
+                writes.iter().try_for_each(|&(key, value)| {
                     transaction.get(&self.words, key)?;
-                    match value {
-                        Some(value) => {
-                            transaction.insert(&self.words, key, value)?;
-                            transaction.insert(&self.texts, &text(key), &text(value))?;
-                        }
-                        None => {
-                            transaction.remove(&self.words, key)?;
-                            transaction.remove(&self.texts, &text(key))?;
-                        }
-                    }
-                }
-                Ok(())
+                    self.write_both(transaction, key, value)
+                })
             }),
             Op::OwnInsert(key, value) => self.with_own(thread, |own| own.insert(*key, *value).map(drop)),
             Op::OwnClear => self.with_own(thread, PTree::clear),
@@ -223,10 +249,19 @@ impl<N: WordNode> Trees for Of<N> {
             }),
             Op::OwnDrop => {
                 *self.own[thread].lock() = None;
-                match self.pool.drop_tree(&own_name(thread)) {
-                    Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => Ok(()),
-                    other => other,
-                }
+                drop_if_there(&self.pool, &own_name(thread))
+            }
+            Op::OwnNew(n, key, value) => {
+                let new = self.pool.tree_with(&new_name(thread), self.index)?;
+                new.bulk_load(loaded(*n))?;
+                // There is one to exchange names with.
+                self.with_own(thread, |_| Ok(()))?;
+                self.pool.transaction(|transaction| {
+                    self.write_both(transaction, *key, Some(*value))?;
+                    transaction.swap_trees(&new_name(thread), &own_name(thread))
+                })?;
+                *self.own[thread].lock() = Some(new);
+                self.pool.drop_tree(&new_name(thread))
             }
         }
     }
