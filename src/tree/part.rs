@@ -419,10 +419,6 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
     }
 
     fn put(&mut self, key: &<N::Keys as Keys>::Key, value: Option<Encoded<'_>>) {
-        // The commit comes soon, and memory may respond meanwhile.
-        if self.writes.len() < 2 {
-            self.tree.prefetch(N::Keys::as_ref(key));
-        }
         self.writes.insert(key.to_owned(), Pending::new(value));
     }
 

@@ -29,14 +29,6 @@ impl Seen {
 const PATIENCE: usize = 64;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
-    /// Requests the leaf of a key.
-    #[inline]
-    pub(crate) fn prefetch(&self, key: RefOf<'_, N>) {
-        if let Some(hint) = self.directory.floor_at_once(key) {
-            self.leaves.prefetch(N::Directory::<M>::leaf(hint), key);
-        }
-    }
-
     /// The leaf from which to start the search for a key.
     #[inline]
     fn start(&self, key: RefOf<'_, N>) -> u64 {

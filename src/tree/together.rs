@@ -126,6 +126,7 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
         let leaves = &self.tree.leaves;
         let (mut first, mut asked) = (0, 0..0);
         let mut hints = [None; GROUP];
+        let mut new = Vec::new();
         while let Some(&(key, _)) = writes.get(first) {
             if !asked.contains(&first) {
                 // While memory responds for one leaf, the others are requested.
@@ -144,7 +145,8 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
                 }
             };
             let Some(mut leaf) = leaf else { return Ok(Err(first)) };
-            let (mut new, mut behind) = (Vec::new(), first);
+            new.clear();
+            let mut behind = first;
             // With so many new keys there is no room, and the others decide nothing about the first split.
             while let Some(&(key, value)) = writes.get(behind)
                 && new.len() <= 2 * N::SLOTS
@@ -247,8 +249,10 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
         }
     }
 
-    /// Allocates what [`defer`](Self::defer) needs for so many changes.
+    /// Allocates what [`defer`](Self::defer) needs for so many changes, and what [`lock`](Self::lock) mostly needs.
     pub(crate) fn prepare(&mut self, writes: usize) {
+        self.held.reserve(writes.min(GROUP));
+        self.leaf_of.reserve(writes);
         self.old.reserve(writes);
         self.sparse.reserve(writes);
     }
