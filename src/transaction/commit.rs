@@ -123,7 +123,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
         let (mut room, newest, naming) = loop {
             // Before any leaf is locked, and before the look for the newest snapshot: none is opened until the names have
             // changed.
-            let naming = if self.names.is_empty() { None } else { Some(self.pool.naming(&self.names)?) };
+            let naming = if self.names.is_empty() { None } else { Some(self.naming()?) };
             match self.lock(naming.as_ref(), backoff.tries() >= PATIENCE) {
                 Ok(Some((room, newest))) => break (room, newest, naming),
                 Ok(None) => self.unlock(false),
@@ -147,6 +147,15 @@ impl<'t, M: Medium> Transaction<'t, M> {
         self.unlock(true);
         naming.into_iter().for_each(Naming::done);
         Ok(())
+    }
+
+    /// Locks the names that are to change.
+    fn naming(&mut self) -> Result<Naming<'t, M>, Fault> {
+        self.pool.naming(&self.names).or_else(|fault| {
+            // A name that is not there may follow from something that was read and has changed since: that is a conflict.
+            self.refresh()?;
+            Err(fault)
+        })
     }
 
     /// Locks all leaves that are to be written to, validates what was read, and finds room for the words that change. Returns

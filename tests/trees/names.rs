@@ -116,6 +116,29 @@ fn a_name_is_as_long_as_it_may_be() {
 }
 
 #[test]
+fn names_that_follow_from_what_was_read_are_there() {
+    let pool = pool();
+    let versions = pool.tree("versions").unwrap();
+    drop(pool.tree("data-0").unwrap());
+    let (threads, renames) = if cfg!(miri) { (2, 5) } else { (4, 200) };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                for _ in 0..renames {
+                    let renamed = pool.transaction(|tx| {
+                        let now = tx.get(&versions, 0)?.unwrap_or(0);
+                        tx.insert(&versions, 0, now + 1)?;
+                        tx.rename_tree(&format!("data-{now}"), &format!("data-{}", now + 1))
+                    });
+                    renamed.unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(names(&pool), [format!("data-{}", threads * renames), "versions".to_owned()]);
+}
+
+#[test]
 fn lines_and_fences() {
     let options = Pool::options().segment_size(64 << 10).max_capacity(16 << 20);
     let pool = options.create_on(Counted::new(Dram::zeroed(16 << 20))).unwrap();
