@@ -59,6 +59,11 @@ impl Times {
         self.batches.extend(spent.batches);
     }
 
+    /// The time divided by that of another contestant in the same repeat, the median of them; in CPU time if possible.
+    pub(crate) fn ratio(&self, other: &Self) -> f64 {
+        if self.cpu.is_empty() { ratio(&self.runs, &other.runs) } else { ratio(&self.cpu, &other.cpu) }
+    }
+
     pub(crate) fn summary(mut self) -> Summary {
         self.batches.sort_unstable_by(f32::total_cmp);
         let part = |p: f64| {
@@ -85,6 +90,11 @@ pub(crate) fn median(values: &[f64]) -> f64 {
         n if n.is_multiple_of(2) => (values[half - 1] + values[half]) / 2.0,
         _ => values[half],
     }
+}
+
+/// The median of the ratios between figures of the same repeats.
+pub(crate) fn ratio(values: &[f64], others: &[f64]) -> f64 {
+    median(&values.iter().zip(others).map(|(value, other)| value / other).collect::<Vec<_>>())
 }
 
 /// The CPU time that this process has used, in nanoseconds, where the system reports it. It is that of the process and

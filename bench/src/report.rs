@@ -140,12 +140,26 @@ fn rows(result: &Result, width: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// The time of a contestant divided by that of the baseline in the same repeat; in CPU time if possible.
+/// The time of a contestant divided by that of the baseline.
 fn ratio(times: &BTreeMap<Mix, Times>, baseline: &BTreeMap<Mix, Times>, mix: Mix) -> Option<f64> {
-    let (times, other) = (times.get(&mix)?, baseline.get(&mix)?);
-    let (runs, others) = if times.cpu.is_empty() { (&times.runs, &other.runs) } else { (&times.cpu, &other.cpu) };
-    let ratios: Vec<f64> = runs.iter().zip(others).map(|(run, other)| run / other).collect();
-    Some(clock::median(&ratios))
+    Some(times.get(&mix)?.ratio(baseline.get(&mix)?))
+}
+
+/// Times in JSON; null where they are unknown.
+pub(crate) fn ns(times: &Times) -> Value {
+    let times = times.clone().summary();
+    let ns = |ns: f64| Some(ns).filter(|ns| ns.is_finite()).map(|ns| out::rounded(ns, 2));
+    json!({
+        "median": ns(times.median),
+        "p99": ns(times.p99),
+        "min": ns(times.min),
+        "run": ns(times.run.median),
+        "run_min": ns(times.run.min),
+        "run_max": ns(times.run.max),
+        "cpu": ns(times.cpu.median),
+        "cpu_min": ns(times.cpu.min),
+        "cpu_max": ns(times.cpu.max),
+    })
 }
 
 fn ratios(results: &[Result], baseline: &BTreeMap<Mix, Times>, width: usize) -> Outcome<()> {
@@ -163,12 +177,9 @@ fn ratios(results: &[Result], baseline: &BTreeMap<Mix, Times>, width: usize) -> 
 
 fn json_lines(plan: &Plan, result: &Result, baseline: Option<&BTreeMap<Mix, Times>>) -> Outcome<()> {
     for (&mix, times) in &result.times {
-        let times = times.clone().summary();
         let counts = result.counts.get(&mix);
         let per_op = |count: fn(&PerOp) -> f64| counts.map_or(Value::Null, |c| json!(out::rounded(count(c), 4)));
         let against = baseline.and_then(|baseline| ratio(&result.times, baseline, mix));
-        // Null where it is unknown.
-        let ns = |ns: f64| Some(ns).filter(|ns| ns.is_finite()).map(|ns| out::rounded(ns, 2));
         let mut row = json!({
             "keys": plan.pattern.name(),
             "mix": mix.name(),
@@ -179,17 +190,7 @@ fn json_lines(plan: &Plan, result: &Result, baseline: Option<&BTreeMap<Mix, Time
             "repeat": plan.repeat,
             "batch": plan.batch,
             "seed": plan.seed,
-            "ns_per_op": {
-                "median": ns(times.median),
-                "p99": ns(times.p99),
-                "min": ns(times.min),
-                "run": ns(times.run.median),
-                "run_min": ns(times.run.min),
-                "run_max": ns(times.run.max),
-                "cpu": ns(times.cpu.median),
-                "cpu_min": ns(times.cpu.min),
-                "cpu_max": ns(times.cpu.max),
-            },
+            "ns_per_op": ns(times),
             "lines_per_op": per_op(|c| c.lines),
             "fences_per_op": per_op(|c| c.fences),
             "orders_per_op": per_op(|c| c.orders),
