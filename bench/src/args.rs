@@ -40,13 +40,14 @@ pub(crate) struct Args {
     /// Keys, as in 1000000 or 1M
     #[arg(long, default_value = "1M", value_parser = parse::number)]
     n: u64,
-    /// The order of inserts, and which keys are accessed; reopen, space and counts are always uniform
+    /// The order of inserts, and which keys are accessed; reopen, space, counts and transaction are always uniform
     #[arg(long, value_name = "PATTERN", default_value = "uniform")]
     keys: Pattern,
     /// What to measure
     #[arg(long, value_delimiter = ',', default_value = "insert,get")]
     mix: Vec<Mix>,
-    /// Threads that do it at the same time, each its share; scan: each everything. Reopen, space and counts have one
+    /// Threads that do it at the same time, each its share; scan: each everything. Of reopen and those after it, only
+    /// conflict has several
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     /// BTreeMap as a further contestant, with ratios
@@ -172,13 +173,22 @@ impl Args {
         if self.key == KeyArg::U64 && self.value as usize != Bytes::WORD {
             return Err(Usage("u64 keys have values of 8 bytes".to_owned()).into());
         }
-        if self.key != KeyArg::U64 && mixes.contains(&Mix::Counts) {
-            return Err(Usage("--mix counts is for u64 keys".to_owned()).into());
+        let words_only = |mix: &&Mix| matches!(mix, Mix::Counts | Mix::Transaction | Mix::Conflict);
+        if let Some(mix) = mixes.iter().find(words_only).filter(|_| self.key != KeyArg::U64) {
+            return Err(Usage(format!("--mix {} is for u64 keys", mix.name())).into());
         }
         let place = self.medium.unwrap_or_default();
         let slow = self.slow.unwrap_or(0);
         if place == Place::Dram && (slow > 0 || self.flush == Flush::Power) {
             return Err(Usage("--medium dram has no lines to flush".to_owned()).into());
+        }
+        if let Some(mix) = mixes.iter().find(|mix| mix.takes_turns()) {
+            if place == Place::Dram || slow > 0 {
+                return Err(Usage(format!("--mix {} takes a directory, and no --slow", mix.name())).into());
+            }
+            if !contestants.iter().any(|contestant| contestant.has_snapshots()) {
+                return Err(Usage(format!("--mix {} is for one_line", mix.name())).into());
+            }
         }
         if self.n / u64::from(self.threads) < self.batch {
             return Err(Usage(format!("--n {} is less than a batch of {} per thread", self.n, self.batch)).into());

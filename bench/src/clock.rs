@@ -163,7 +163,7 @@ impl Tick {
 pub(crate) type Work<'w> = Box<dyn FnOnce(&mut Tick) + Send + 'w>;
 
 /// The time that some work took.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Spent {
     /// Nanoseconds per operation: the time from the start to the end, divided by the operations of all threads.
     pub(crate) run: f64,
@@ -171,6 +171,18 @@ pub(crate) struct Spent {
     pub(crate) cpu: Option<f64>,
     /// Nanoseconds per operation, for each batch.
     batches: Vec<f32>,
+}
+
+impl Spent {
+    /// Rounds of as many operations each, as one.
+    pub(crate) fn together(rounds: Vec<Self>) -> Self {
+        let count = rounds.len() as f64;
+        Self {
+            run: rounds.iter().map(|round| round.run).sum::<f64>() / count,
+            cpu: rounds.iter().map(|round| round.cpu).sum::<Option<f64>>().map(|cpu| cpu / count),
+            batches: rounds.into_iter().flat_map(|round| round.batches).collect(),
+        }
+    }
 }
 
 /// Runs each piece of work on a thread of its own, and reads the clock after every `batch` operations.
@@ -224,6 +236,8 @@ mod tests {
         times.add(spend(10, vec![Box::new(work)]));
         times.add(spend(10, vec![Box::new(work), Box::new(work)]));
         assert_eq!((times.batches.len(), times.runs.len()), (6, 2));
+        times.add(Spent::together(vec![spend(10, vec![Box::new(work)]), spend(10, vec![Box::new(work)])]));
+        assert_eq!((times.batches.len(), times.runs.len()), (10, 3));
         let summary = times.summary();
         assert!(summary.min <= summary.median && summary.median <= summary.p99);
         assert!(summary.run.min <= summary.run.median && summary.run.median <= summary.run.max);

@@ -4,13 +4,16 @@
 //! `clock` times it, `counts` counts it, `report` shows both. A subject is a `tree`, a `byte_map`, std's `btreemap` or
 //! one of the `peers`, and holds one kind of `entry`; `media` gives it a pool, or a directory. `reopen`
 //! measures how long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an
-//! entry takes. A `figure` is what a paper measured.
+//! entry takes. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
+//! `turns`. A `figure` is what a paper measured.
 
 mod args;
+mod backup;
 mod btreemap;
 mod byte_map;
 mod chart;
 mod clock;
+mod conflict;
 // The part that is shared with the command line. Not all of it is needed here.
 #[allow(dead_code)]
 #[path = "../../src/bin/bristlecone/common/mod.rs"]
@@ -36,8 +39,11 @@ mod plan;
 mod reopen;
 mod report;
 mod shape;
+mod snapshot;
 mod space;
+mod transaction;
 mod tree;
+mod turns;
 mod worker;
 
 use clap::{Parser, Subcommand};
@@ -91,6 +97,18 @@ fn run(args: args::Args) -> Outcome {
     }
     if plan.mixes.contains(&Mix::Counts) {
         counts::table(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Transaction) {
+        transaction::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Conflict) {
+        conflict::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Snapshot) {
+        snapshot::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Backup) {
+        backup::run(&plan)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -18,6 +18,9 @@ use bristlecone::{Options, Pool};
 use std::path::Path;
 use std::time::Instant;
 
+/// The name of a pool's file.
+const POOL: &str = "bench.pool";
+
 /// The most bytes that a pool for this many entries may take: leaves are at least half full, some mixes insert a third
 /// more, and a record has a head and is rounded up.
 pub(crate) fn capacity(n: u64, kind: Kind) -> u64 {
@@ -63,7 +66,21 @@ pub(crate) struct Staged {
     pub(crate) trial: Box<dyn Trial>,
     /// What its pool survives, if it has one.
     pub(crate) domain: Option<Domain>,
-    _scratch: Option<Scratch>,
+    /// Its pool, if it has one in a file.
+    pub(crate) pool: Option<Pool>,
+    /// Where its files are, if it has any.
+    pub(crate) scratch: Option<Scratch>,
+}
+
+/// A new pool in a file at this site.
+pub(crate) fn pool(site: &Site, scratch: &mut Scratch, capacity: u64) -> Outcome<Pool> {
+    let options = Pool::options().capacity(capacity);
+    Ok(site.domain.into_iter().fold(options, Options::domain).open(scratch.file(POOL))?)
+}
+
+/// A new pool that counts.
+pub(crate) fn counted_pool(capacity: u64) -> Outcome<Pool<Other>> {
+    Ok(Pool::options().create_on(Other::Counted(Counted::new(Dram::zeroed(capacity))))?)
 }
 
 /// Sets up a contestant to be timed at this site.
@@ -74,38 +91,37 @@ pub(crate) fn timed(site: &Site, contestant: Contestant, load: &Workload) -> Out
         Contestant::BTreeMap => {
             let trial: Box<dyn Trial> =
                 with_entry!(load.kind, entry => Box::new(Phases::new(Ordinary::default(), entry, load)));
-            return Ok(Staged { trial, domain: None, _scratch: None });
+            return Ok(Staged { trial, domain: None, pool: None, scratch: None });
         }
         Contestant::Peer(peer) => {
             // Stores have files wherever the pools are.
             let mut scratch = Scratch::new(directory)?;
             let trial = peers::trial(peer, &scratch.file("store"), load)?;
-            return Ok(Staged { trial, domain: None, _scratch: Some(scratch) });
+            return Ok(Staged { trial, domain: None, pool: None, scratch: Some(scratch) });
         }
     }
     let capacity = capacity(load.n, load.kind);
     let other = |medium: Other, scratch: Option<Scratch>| -> Outcome<Staged> {
         let pool = Pool::options().create_on(medium)?;
-        Ok(Staged { trial: ours(contestant, &pool, load)?, domain: Some(pool.durability()), _scratch: scratch })
+        Ok(Staged { trial: ours(contestant, &pool, load)?, domain: Some(pool.durability()), pool: None, scratch })
     };
     if site.place == Place::Dram {
         return other(Other::Dram(Dram::zeroed(capacity)), None);
     }
     let mut scratch = Scratch::new(directory)?;
-    let path = scratch.file("bench.pool");
     if !site.slow.is_zero() {
-        let mapped = Mapped::create(&path, capacity, 0)?;
+        let mapped = Mapped::create(&scratch.file(POOL), capacity, 0)?;
         let mapped = site.domain.into_iter().fold(mapped, Mapped::with_domain);
         return other(Other::Slowed(Slowed::new(mapped, site.slow)), Some(scratch));
     }
-    let options = Pool::options().capacity(capacity);
-    let pool = site.domain.into_iter().fold(options, Options::domain).open(&path)?;
-    Ok(Staged { trial: ours(contestant, &pool, load)?, domain: Some(pool.durability()), _scratch: Some(scratch) })
+    let pool = pool(site, &mut scratch, capacity)?;
+    let trial = ours(contestant, &pool, load)?;
+    Ok(Staged { trial, domain: Some(pool.durability()), pool: Some(pool), scratch: Some(scratch) })
 }
 
 /// Sets up one of this crate's to be counted.
 pub(crate) fn counted(contestant: Contestant, load: &Workload) -> Outcome<(Pool<Other>, Box<dyn Trial>)> {
-    let pool = Pool::options().create_on(Other::Counted(Counted::new(Dram::zeroed(capacity(load.n, load.kind)))))?;
+    let pool = counted_pool(capacity(load.n, load.kind))?;
     let trial = ours(contestant, &pool, load)?;
     Ok((pool, trial))
 }

@@ -45,6 +45,14 @@ pub enum Mix {
     Space,
     /// Lines and fences per insert next to the expectation, for both layouts and all sizes
     Counts,
+    /// Transactions of one insert, and of ten in two trees, next to plain inserts
+    Transaction,
+    /// Transactions that read and write two keys, next to those of stores; retries
+    Conflict,
+    /// Gets, inserts and updates beside an open snapshot, next to those without
+    Snapshot,
+    /// A backup beside a writer, and what speed that keeps
+    Backup,
 }
 
 impl Mix {
@@ -71,12 +79,21 @@ impl Mix {
             Self::Reopen => "reopen",
             Self::Space => "space",
             Self::Counts => "counts",
+            Self::Transaction => "transaction",
+            Self::Conflict => "conflict",
+            Self::Snapshot => "snapshot",
+            Self::Backup => "backup",
         }
     }
 
     /// Whether it inserts all keys itself, into an empty subject.
     pub(crate) fn fills(self) -> bool {
         matches!(self, Self::Insert | Self::Batch)
+    }
+
+    /// Whether it compares sides that take turns, with transactions or snapshots on one of them.
+    pub(crate) fn takes_turns(self) -> bool {
+        self > Self::Counts
     }
 
     /// Whether it is timed operation by operation; the others have tables of their own.

@@ -1,5 +1,6 @@
 //! Takes the place of the peers in a binary without them, so that no other code has to check for the feature.
 
+use crate::conflict::Counters;
 use crate::entry::{Bytes, KeyArg};
 use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
@@ -20,6 +21,10 @@ impl Peer {
         match self {}
     }
 
+    pub(crate) fn has_transactions(self) -> bool {
+        match self {}
+    }
+
     pub(crate) fn is_shared(self) -> bool {
         match self {}
     }
@@ -35,6 +40,10 @@ pub(crate) fn with_words(peer: Peer, _directory: &Path) -> Outcome<Box<dyn Order
 }
 
 pub(crate) fn with_bytes(peer: Peer, _directory: &Path) -> Outcome<Box<dyn OrderedMap<Bytes>>> {
+    match peer {}
+}
+
+pub(crate) fn counters(peer: Peer, _directory: &Path) -> Outcome<Box<dyn Counters>> {
     match peer {}
 }
 

@@ -37,6 +37,9 @@ pub(crate) trait Trial {
     /// the same.
     fn work(&mut self, mix: Mix) -> Vec<Work<'_>>;
 
+    /// Makes each phase a round: one of so many parts of what it would do otherwise.
+    fn divide(&mut self, rounds: u64);
+
     /// The first error that occurred; a get that did not find what it should counts as one.
     fn fault(&self) -> Outcome<()>;
 }
@@ -82,6 +85,10 @@ impl<E: Entry, S: OrderedMap<E>> Trial for Phases<S, E> {
             Box::new(move |tick| worker.work(subject, mix, tick))
         };
         self.workers.iter_mut().map(work).collect()
+    }
+
+    fn divide(&mut self, rounds: u64) {
+        self.workers.iter_mut().for_each(|worker| worker.share = (worker.share / rounds).max(1));
     }
 
     fn fault(&self) -> Outcome<()> {
@@ -276,6 +283,7 @@ impl<E: Entry> Worker<E> {
                 self.start = self.end;
             }
             Mix::Reopen | Mix::Space | Mix::Counts => {}
+            Mix::Transaction | Mix::Conflict | Mix::Snapshot | Mix::Backup => {}
         }
     }
 

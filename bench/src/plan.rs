@@ -5,6 +5,7 @@ use crate::entry::{KeyArg, Kind};
 use crate::keys::Pattern;
 use crate::media;
 use crate::mix::Mix;
+use crate::parse::Layout;
 use crate::peers::{self, Peer};
 use crate::phases::Workload;
 use crate::place::Site;
@@ -52,6 +53,15 @@ impl Contestant {
     /// Whether it is one of this crate's.
     pub(crate) fn is_ours(self) -> bool {
         matches!(self, Self::Tree(_) | Self::ByteMap)
+    }
+
+    /// Whether its trees take part in transactions and snapshots.
+    pub(crate) fn has_snapshots(self) -> bool {
+        match self {
+            Self::Tree(shape) => shape.layout == Layout::OneLine,
+            Self::ByteMap => true,
+            Self::BTreeMap | Self::Peer(_) => false,
+        }
     }
 
     /// Whether its content outlives the process.

@@ -2,7 +2,9 @@
 //! with one that is kept.
 
 use super::encoded::Encoded;
-use super::store::Store;
+use super::store::{Store, Transacting};
+use crate::conflict::plus_one;
+use crate::entry::Words;
 use crate::out::Outcome;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RoTxn, WithTls};
@@ -47,6 +49,18 @@ impl LmdbTxn {
             }
         }
         Ok(())
+    }
+}
+
+impl Transacting for LmdbTxn {
+    fn add_one(&self, keys: [u64; 2]) -> Outcome<()> {
+        let mut transaction = self.env.write_txn()?;
+        let counter = |key: u64| self.entries.get(&transaction, &key.to_be_bytes())?.map(Words::decode_key).transpose();
+        let counters: [Outcome<Option<u64>>; 2] = keys.map(counter);
+        for (key, counter) in keys.into_iter().zip(counters) {
+            self.entries.put(&mut transaction, &key.to_be_bytes(), &plus_one(counter?).to_be_bytes())?;
+        }
+        Ok(transaction.commit()?)
     }
 }
 

@@ -17,13 +17,14 @@ mod store;
 mod volatile;
 
 use crate::btreemap::Ordinary;
+use crate::conflict::Counters;
 use crate::entry::{Bytes, KeyArg, Kind, Words};
 use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
 use crate::parse::Usage;
 use crate::phases::{Phases, Trial, Workload};
 use std::path::Path;
-use store::Stored;
+use store::{Store, Stored};
 
 /// A peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,11 @@ impl Peer {
     /// Whether its content outlives the process.
     pub(crate) fn is_store(self) -> bool {
         matches!(self.kind, PeerKind::Store(..))
+    }
+
+    /// Whether it is a store whose transactions are measured.
+    pub(crate) fn has_transactions(self) -> bool {
+        matches!(self.kind, PeerKind::Store(Engine::Redb | Engine::LmdbTxn, false))
     }
 
     /// Whether several threads can use it.
@@ -220,6 +226,16 @@ pub(crate) fn with_words(peer: Peer, directory: &Path) -> Outcome<Box<dyn Ordere
 /// The same of byte strings.
 pub(crate) fn with_bytes(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap<Bytes>>> {
     Ok(with_bytes!(peer, directory, subject => Box::new(subject)))
+}
+
+/// A store whose transactions are measured.
+pub(crate) fn counters(peer: Peer, directory: &Path) -> Outcome<Box<dyn Counters>> {
+    std::fs::create_dir_all(directory)?;
+    match peer.kind {
+        PeerKind::Store(Engine::Redb, false) => Ok(Box::new(<redb::Redb as Store<Words>>::open(directory)?)),
+        PeerKind::Store(Engine::LmdbTxn, false) => Ok(Box::new(<lmdb::LmdbTxn as Store<Words>>::open(directory)?)),
+        _ => Err(format!("{}: its transactions are not measured", peer.name).into()),
+    }
 }
 
 /// As these, to be measured.

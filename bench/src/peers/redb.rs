@@ -1,9 +1,10 @@
 //! redb: a copy-on-write B+-tree.
 
-use super::store::Store;
+use super::store::{Store, Transacting};
+use crate::conflict::plus_one;
 use crate::entry::{Bytes, Entry, Words};
 use crate::out::Outcome;
-use redb::{Database, Durability, Key, ReadableDatabase, Table, TableDefinition, Value};
+use redb::{Database, Durability, Key, ReadableDatabase, ReadableTable, Table, TableDefinition, Value};
 use std::path::Path;
 
 /// Entries as redb keeps them.
@@ -75,6 +76,18 @@ impl Redb {
         transaction.set_durability(durability)?;
         change(&mut transaction.open_table(table::<E>())?)?;
         Ok(transaction.commit()?)
+    }
+}
+
+impl Transacting for Redb {
+    fn add_one(&self, [first, second]: [u64; 2]) -> Outcome<()> {
+        self.write::<Words>(Durability::None, |table| {
+            let found = [first, second].map(|key| Ok(table.get(key)?.map(|counter| counter.value())));
+            let [one, other]: [Outcome<_>; 2] = found;
+            table.insert(first, plus_one(one?))?;
+            table.insert(second, plus_one(other?))?;
+            Ok(())
+        })
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! A synced store waits for the disk after every batch, and after every thousandth write that is not in a batch.
 
-use crate::entry::Entry;
+use crate::conflict::Counters;
+use crate::entry::{Entry, Words};
 use crate::ordered_map::{Fault, OrderedMap};
 use crate::out::Outcome;
 use std::marker::PhantomData;
@@ -35,6 +36,32 @@ pub(crate) trait Store<E: Entry>: Sync + Sized {
     /// Gets all values, in one transaction if that makes a difference.
     fn get_all(&self, keys: &[E::Key<'_>]) -> Outcome<Vec<Option<u64>>> {
         keys.iter().map(|&key| self.get(key)).collect()
+    }
+}
+
+/// A store with transactions that both read and write.
+pub(crate) trait Transacting: Store<Words> {
+    /// Adds one to two counters, in one transaction.
+    fn add_one(&self, keys: [u64; 2]) -> Outcome<()>;
+}
+
+/// They have one writer at a time, so no transaction is repeated.
+impl<S: Transacting> Counters for S {
+    fn create(&self, keys: &[u64]) -> Outcome<()> {
+        self.put_all(&keys.iter().map(|&key| (key, 0)).collect::<Vec<_>>())
+    }
+
+    fn add(&self, keys: [u64; 2]) -> Outcome<u64> {
+        self.add_one(keys).map(|()| 1)
+    }
+
+    fn sum(&self) -> Outcome<u64> {
+        let mut sum = 0;
+        self.scan(Words::least(), |_, counter| {
+            sum += counter;
+            true
+        })?;
+        Ok(sum)
     }
 }
 

@@ -213,3 +213,91 @@ fn space_is_measured() {
     }
     is_empty(dir.path());
 }
+
+/// What transactions, snapshots and backups are measured with, of few keys.
+fn turns(mix: &str, options: &[&str]) -> Vec<serde_json::Value> {
+    let args = ["--mix", mix, "--n", "4000", "--repeat", "2", "--seed", "1"];
+    let text = run(args.iter().chain(options)).ok();
+    let rows = objects(run(args.iter().chain(options).chain(&["--json"])));
+    assert!(text.lines().count() > rows.len() && !text.contains("NaN"), "{text}");
+    for row in &rows {
+        has_keys(row, &["mix", "n", "key", "index", "node_bytes", "threads", "repeat", "seed", "goal"]);
+        assert_eq!(row["mix"], mix, "{row}");
+    }
+    rows
+}
+
+#[test]
+fn transactions_are_measured_next_to_plain_inserts() {
+    for options in [&[][..], &["--flush", "power", "--index", "persistent"]] {
+        let rows = turns("transaction", options);
+        let what = |row: &serde_json::Value| format!("{} {} {}", row["inserts"], row["trees"], row["how"]);
+        let whats: Vec<String> = rows.iter().map(what).collect();
+        assert_eq!(whats, [r#"1 1 "plain""#, r#"1 1 "transaction""#, r#"10 2 "plain""#, r#"10 2 "transaction""#]);
+        for row in &rows {
+            has_keys(row, &["ns_per_op", "ratio_to_plain", "domain", "lines_per_op", "fences_per_op"]);
+            assert_eq!(row["how"] == "transaction", row["ratio_to_plain"].is_number(), "{row}");
+        }
+        // Three fences whatever the number of keys, and those of splits.
+        let fences = rows[3]["fences_per_op"].as_f64().unwrap();
+        assert!((3.0..6.0).contains(&fences) && rows[2]["fences_per_op"].as_f64().unwrap() > 10.0, "{rows:?}");
+    }
+    let uncounted = turns("transaction", &["--no-counts"]);
+    assert!(uncounted.iter().all(|row| row["fences_per_op"].is_null()), "{uncounted:?}");
+}
+
+#[test]
+fn operations_are_measured_beside_a_snapshot() {
+    for key in ["u64", "user"] {
+        let rows = turns("snapshot", &["--key", key]);
+        assert_eq!(rows.iter().map(|row| &row["operation"]).collect::<Vec<_>>(), ["get", "insert", "update"]);
+        for row in &rows {
+            has_keys(row, &["ratio", "ratio_young", "keys"]);
+            has_keys(&row["without"]["ns_per_op"], &["cpu", "run"]);
+            has_keys(&row["beside"]["ns_per_op"], &["cpu", "run"]);
+        }
+    }
+}
+
+#[test]
+fn conflicts_are_counted() {
+    let rows = turns("conflict", &["--threads", "4", "--keys", "zipfian", "--vs-btreemap"]);
+    assert_eq!(rows.len(), 1);
+    has_keys(&rows[0], &["ns_per_op", "per_second", "ratio_to_first", "transactions", "keys"]);
+    has_keys(&rows[0]["retries"], &["mean", "p999", "max"]);
+    assert_eq!((&rows[0]["transactions"], &rows[0]["threads"]), (&8000.into(), &4.into()));
+}
+
+#[test]
+#[cfg(feature = "peers")]
+fn conflicts_are_measured_next_to_those_of_stores() {
+    let rows = turns("conflict", &["--threads", "4", "--peers", "stores"]);
+    let peers: Vec<&str> = rows.iter().filter_map(|row| row.get("peer")?.as_str()).collect();
+    assert_eq!(peers, ["redb", "lmdb-txn"]);
+}
+
+#[test]
+fn backups_are_measured_beside_a_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    for key in ["u64", "uuid"] {
+        let rows = turns("backup", &["--key", key, "--medium", dir.path().to_str().unwrap()]);
+        has_keys(&rows[0], &["seconds", "bytes", "update_ns", "kept", "kept_beside_copying"]);
+        has_keys(&rows[0]["update_ns"], &["alone", "backup", "copying"]);
+        assert!(rows[0]["bytes"].as_u64().unwrap() > 4000 * 16, "{rows:?}");
+    }
+    is_empty(dir.path());
+}
+
+#[test]
+fn turns_are_for_trees_with_snapshots_in_files() {
+    for (args, why) in [
+        (&["--mix", "transaction", "--key", "user"][..], "--mix transaction is for u64 keys"),
+        (&["--mix", "conflict", "--key", "uuid"], "--mix conflict is for u64 keys"),
+        (&["--mix", "snapshot", "--medium", "dram"], "--mix snapshot takes a directory"),
+        (&["--mix", "backup", "--slow", "300"], "no --slow"),
+        (&["--mix", "backup", "--layout", "circular"], "--mix backup is for one_line"),
+    ] {
+        let error = run(["--n", "2000"].iter().chain(args)).fails(2);
+        assert!(error.contains(why), "{error}");
+    }
+}
