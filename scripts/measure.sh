@@ -38,3 +38,8 @@ run reopen-10m --key user --n 10M --mix reopen
 run space --key user --peers lmdb,redb,fjall,sled --n 1M --mix space
 run space-100 --key user --value 100 --peers lmdb,redb,fjall,sled --n 1M --mix space
 run counts --key user --n 1M --mix insert,update,remove --flush power --repeat 1
+run transaction --n 1M --mix transaction --repeat 9
+run snapshot --n 1M --mix snapshot --repeat 9
+run conflict --peers redb,lmdb-txn --n 1M --keys zipfian --threads 8 --mix conflict --repeat 1
+run backup --n 1M --mix backup --repeat 9
+run backup-10m --n 10M --mix backup --repeat 5

@@ -1,6 +1,8 @@
 //! The tables of `docs/benchmarks.md` that stand between markers are generated from `docs/benchmarks/*.jsonl`, which
 //! `scripts/measure.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1` writes them.
 
+use bristlecone_bench::Mix;
+use clap::ValueEnum;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -33,8 +35,28 @@ fn subject(line: &Value) -> [String; 4] {
     let layout = line["layout"].as_str().or(line["peer"].as_str()).unwrap_or_default();
     let n = line["n"].as_u64().unwrap_or_default();
     let n = if n.is_multiple_of(1_000_000) { format!("{} M", n / 1_000_000) } else { n.to_string() };
-    let name = if layout == "bytes" { "**`Map`**" } else { layout };
-    [text("key"), text("value_bytes"), n, name.to_owned()]
+    let name = match line["mix"].as_str() {
+        Some("transaction") => inserts(line),
+        Some("snapshot") => text("operation"),
+        _ if layout == "bytes" => "**`Map`**".to_owned(),
+        _ => layout.to_owned(),
+    };
+    [text("key"), text("value_bytes"), n, name]
+}
+
+/// How many inserts were made together, and how.
+fn inserts(line: &Value) -> String {
+    let number = |key: &str| line[key].as_u64().unwrap_or_default();
+    let trees = if number("trees") == 1 { String::new() } else { format!(" in {} trees", number("trees")) };
+    let plural = if number("inserts") == 1 { "" } else { "s" };
+    let how = if line["how"] == "plain" { "" } else { ", a transaction" };
+    format!("{} insert{plural}{trees}{how}", number("inserts"))
+}
+
+/// The figures of a line at these paths, where there are any.
+fn at<const N: usize>(line: &Value, columns: [(&str, &str); N]) -> Vec<(String, f64)> {
+    let figure = |(column, path): (&str, &str)| Some((column.to_owned(), line.pointer(path)?.as_f64()?));
+    columns.into_iter().filter_map(figure).collect()
 }
 
 /// What a line of results says: the names of columns, and figures for them.
@@ -54,6 +76,49 @@ fn figures(line: &Value) -> Vec<(String, f64)> {
             let figure = |(name, part): (&str, &str)| Some((format!("bytes: {name}"), line[part].as_f64()?));
             parts.into_iter().filter_map(figure).collect()
         }
+        "transaction" => at(
+            line,
+            [
+                ("ns", "/ns_per_op/cpu"),
+                ("of plain", "/ratio_to_plain"),
+                ("goal", "/goal"),
+                ("lines", "/lines_per_op"),
+                ("fences", "/fences_per_op"),
+            ],
+        ),
+        "snapshot" => at(
+            line,
+            [
+                ("ns without", "/without/ns_per_op/cpu"),
+                ("ns beside", "/beside/ns_per_op/cpu"),
+                ("of without", "/ratio"),
+                ("goal", "/goal"),
+                ("of without, young", "/ratio_young"),
+            ],
+        ),
+        "conflict" => at(
+            line,
+            [
+                ("transactions/s", "/per_second"),
+                ("times as long", "/ratio_to_first"),
+                ("goal", "/goal"),
+                ("retries: mean", "/retries/mean"),
+                ("retries: p99.9", "/retries/p999"),
+                ("retries: most", "/retries/max"),
+            ],
+        ),
+        "backup" => at(
+            line,
+            [
+                ("seconds", "/seconds/median"),
+                ("seconds: goal", "/goal/seconds"),
+                ("ns per update, alone", "/update_ns/alone/median"),
+                ("beside the backup", "/update_ns/backup/median"),
+                ("speed kept", "/kept"),
+                ("speed kept: goal", "/goal/kept"),
+                ("kept beside copying", "/kept_beside_copying"),
+            ],
+        ),
         _ if line["lines_per_op"].is_number() => [("lines", "lines_per_op"), ("fences", "fences_per_op")]
             .map(|(name, key)| (format!("{mix}: {name}"), line[key].as_f64().unwrap_or_default()))
             .into(),
@@ -62,9 +127,10 @@ fn figures(line: &Value) -> Vec<(String, f64)> {
     }
 }
 
-/// Whether a column holds times of operations, which are compared with those of the first row about the same keys.
+/// Whether a column holds times of operations, which are compared with those of the first row about the same keys: those
+/// are named after their mix.
 fn is_compared(column: &str) -> bool {
-    !column.contains(':')
+    Mix::from_str(column, false).is_ok()
 }
 
 type Row = ([String; 4], Vec<(String, f64)>);
