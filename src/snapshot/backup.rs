@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::ends::Ends;
-use crate::error::{ErrorKind, Fault, Result};
+use crate::error::{Error, ErrorKind, Fault, Result};
 use crate::kind::Kind;
 use crate::medium::{self, Mapped, Medium};
 use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
@@ -169,6 +169,11 @@ impl<M: Medium> Pool<M> {
     fn sources(&self) -> Result<(Sources<M>, Snapshot<M>)> {
         let mut opened = BTreeMap::new();
         let live = || self.state.named(self.state.of_live_roots(|root| self.listed(root)));
+        // There was a tree with this name and these types.
+        let is_gone = |error: &Error| {
+            use ErrorKind::{KindMismatch, LayoutMismatch, NoSuchTree};
+            matches!(error.kind, NoSuchTree { .. } | LayoutMismatch { .. } | KindMismatch { .. })
+        };
         loop {
             for tree in live()? {
                 let (slot, name, signature) = &tree;
@@ -178,9 +183,9 @@ impl<M: Medium> Pool<M> {
                 match self.source(name, *signature) {
                     // By now, the name may be that of another tree.
                     Ok(source) => drop(opened.insert(source.slot(), source)),
-                    Err(error) if live()?.contains(&tree) => return Err(error),
-                    // Another thread has dropped or renamed it meanwhile.
-                    Err(_) => {}
+                    // Another thread has dropped or renamed it meanwhile. An equal one may have its place again.
+                    Err(error) if is_gone(&error) || !live()?.contains(&tree) => {}
+                    Err(error) => return Err(error),
                 }
             }
             // None of these is dropped from here on, but others may have been created.

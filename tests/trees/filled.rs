@@ -1,5 +1,6 @@
 //! Full pools: every tree can still update and remove.
 
+use crate::ending::Ending;
 use crate::layouts::in_every_layout;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Layer, Medium};
@@ -146,6 +147,7 @@ fn by_several_threads<N: WordNode>(index: IndexKind) {
     let keys: Vec<u64> = model.keys().copied().collect();
     let done = AtomicBool::new(false);
     let inserted = std::thread::scope(|scope| {
+        let ending = Ending(&done);
         let inserter = scope.spawn(|| {
             let mut inserted = BTreeMap::new();
             for n in (SIZE..).take_while(|_| !done.load(Ordering::Relaxed)) {
@@ -171,7 +173,7 @@ fn by_several_threads<N: WordNode>(index: IndexKind) {
             })
             .collect();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        done.store(true, Ordering::Relaxed);
+        drop(ending);
         inserter.join().unwrap()
     });
     same(&tree, &inserted, N::NAME);

@@ -6,6 +6,7 @@ mod crafted_bytes;
 #[cfg(feature = "crash")]
 mod crash;
 mod damage;
+mod ending;
 mod errors;
 mod filled;
 mod layouts;

@@ -1,5 +1,6 @@
 //! The typed map: every kind of key and value, records of every length, and the space that they take and give back.
 
+use crate::ending::Ending;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::{Circular, Linear};
@@ -569,6 +570,7 @@ fn a_record_is_read_whole_while_it_is_replaced() {
     map.insert(5, &value(0)).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ending = Ending(&done);
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut reads = 0;
@@ -589,9 +591,7 @@ fn a_record_is_read_whole_while_it_is_replaced() {
             map.insert(4, &value(n % 7))?;
             map.remove(4)
         };
-        let written = (0..if cfg!(miri) { 30 } else { 20_000 }).try_for_each(|n| write(n).map(drop));
-        done.store(true, Ordering::Relaxed);
-        written.unwrap();
+        (0..if cfg!(miri) { 30 } else { 20_000 }).try_for_each(|n| write(n).map(drop)).unwrap();
     });
     sound(&map);
 }

@@ -1,5 +1,6 @@
 //! Changes of names in transactions.
 
+use crate::ending::Ending;
 use bristlecone::medium::{Counted, Dram};
 use bristlecone::papers::CircTree;
 use bristlecone::{Error, ErrorKind, Map, PTree, Pool, Result};
@@ -175,6 +176,7 @@ fn names_and_entries_change_at_one_instant() {
     let stop = AtomicBool::new(false);
     let says = |tree: &PTree, name: u64| tree.get(0) == Some(name);
     std::thread::scope(|scope| {
+        let _ending = Ending(&stop);
         for (one, other) in [(0, 1), (1, 2), (2, 0)] {
             let (pool, trees, stop) = (&pool, &trees, &stop);
             scope.spawn(move || {
@@ -220,7 +222,6 @@ fn names_and_entries_change_at_one_instant() {
             copy.close().unwrap();
             std::fs::remove_file(path).unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
     });
     for tree in &trees {
         assert!(says(tree, tree.name().parse().unwrap()));

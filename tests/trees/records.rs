@@ -1,6 +1,7 @@
 //! Reading records while other threads replace them: how often a record is copied, what an iterator holds on to, and
 //! that the space is given back.
 
+use crate::ending::Ending;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Layer, Medium};
 use bristlecone::papers::Circular;
@@ -217,6 +218,7 @@ fn constant_content_takes_constant_space() {
         }
     };
     thread::scope(|scope| {
+        let _ending = Ending(&done);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
@@ -250,7 +252,6 @@ fn constant_content_takes_constant_space() {
             })
         });
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        done.store(true, Ordering::Relaxed);
     });
     sound(&map);
     let crashed = words_of(pool.medium());
@@ -367,6 +368,7 @@ fn a_long_get_beside_a_writer_takes_as_long_as_alone() {
     };
     let (writing, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let (alone, beside, writes) = thread::scope(|scope| {
+        let ending = Ending(&done);
         let writer = scope.spawn(|| {
             let mut writes = 0u64;
             while !done.load(Ordering::Relaxed) {
@@ -386,7 +388,7 @@ fn a_long_get_beside_a_writer_takes_as_long_as_alone() {
             get()
         };
         let pairs: Vec<_> = (0..20).map(|_| (get_while(false), get_while(true))).collect();
-        done.store(true, Ordering::Relaxed);
+        drop(ending);
         let best = |of: fn(&(Duration, Duration)) -> Duration| pairs.iter().map(of).min().unwrap();
         (best(|pair| pair.0), best(|pair| pair.1), writer.join().unwrap())
     });

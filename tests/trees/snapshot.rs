@@ -1,5 +1,6 @@
 //! Snapshots, against copies of what trees held.
 
+use crate::ending::Ending;
 use bristlecone::medium::Dram;
 use bristlecone::{ByteLeaf, Error, ErrorKind, IndexKind, Map, OneLine, Options, PTree, Pool, Result, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -324,6 +325,7 @@ fn every_snapshot_is_of_one_instant() {
     let (done, seen) = (AtomicBool::new(false), AtomicU64::new(0));
     let transfers = if cfg!(miri) { 30 } else { 6000 };
     std::thread::scope(|threads| {
+        let _ending = Ending(&done);
         let writers: Vec<_> = (1..3)
             .map(|thread| {
                 let (pool, accounts, names, log) = (&pool, &accounts, &names, &log);
@@ -391,7 +393,6 @@ fn every_snapshot_is_of_one_instant() {
             });
         }
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        done.store(true, Ordering::Relaxed);
     });
     assert!(seen.into_inner() > 0);
     assert_eq!(pool.snapshots().memory, 0);
@@ -413,6 +414,7 @@ fn a_backup_is_of_one_instant() {
     }
     let (path, done) = (dir.path().join("b.pool"), AtomicBool::new(false));
     std::thread::scope(|threads| {
+        let _ending = Ending(&done);
         for seed in 1..3 {
             let (pool, accounts, names, done) = (&pool, &accounts, &names, &done);
             threads.spawn(move || {
@@ -459,7 +461,6 @@ fn a_backup_is_of_one_instant() {
             std::fs::remove_file(&path).unwrap();
             assert_eq!(pool.snapshots().open, 0, "round {round}");
         }
-        done.store(true, Ordering::Relaxed);
     });
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
@@ -471,11 +472,12 @@ fn a_backup_has_all_trees_of_its_instant_while_others_come_and_go() {
     let pool = Pool::options().capacity(64 << 20).open(dir.path().join("pool")).unwrap();
     let stays: PTree = pool.tree("stays").unwrap();
     stays.bulk_load((0..1000).map(|key| (key, key))).unwrap();
-    let stop = AtomicBool::new(false);
+    let (pool, stop) = (&pool, &AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // A tree that is dropped leaves its slot to another one.
-            for name in ["a", "b", "c", "d"].into_iter().cycle() {
+        let _ending = Ending(stop);
+        // A tree that is dropped leaves its slot to another one, which may have the same name.
+        let come_and_go = |names: &[&str]| {
+            for name in names.iter().cycle() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
@@ -487,7 +489,9 @@ fn a_backup_has_all_trees_of_its_instant_while_others_come_and_go() {
                     Err(error) => panic!("{error}"),
                 }
             }
-        });
+        };
+        scope.spawn(move || come_and_go(&["a", "b", "c", "d"]));
+        scope.spawn(move || come_and_go(&["e"]));
         for i in 0..100 {
             let path = dir.path().join(format!("copy {i}"));
             let told = pool.backup(&path).unwrap();
@@ -497,7 +501,6 @@ fn a_backup_has_all_trees_of_its_instant_while_others_come_and_go() {
             assert!(trees.iter().any(|tree| tree.name == "stays") && report.entries >= 1000);
             std::fs::remove_file(path).unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 

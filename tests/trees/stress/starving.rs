@@ -1,6 +1,7 @@
 //! Readers make progress, whatever is written at the same time.
 
 use super::{CAPACITY, TIME, options, sound, watched};
+use crate::ending::Ending;
 use crate::medium::{Any, zeroed};
 use bristlecone::papers::Circular;
 use bristlecone::{IndexKind, Map, PTree, Pool};
@@ -20,6 +21,7 @@ fn a_long_record_is_read_while_its_neighbours_change() {
         map.insert(2, b"short").unwrap();
         let (reads, done) = (AtomicU32::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
+            let _ending = Ending(&done);
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     map.insert(2, b"other").unwrap();
@@ -32,7 +34,6 @@ fn a_long_record_is_read_while_its_neighbours_change() {
                 assert!(map.range(..2).all(|entry| entry.unwrap().1 == long));
                 reads.fetch_add(1, Ordering::Relaxed);
             }
-            done.store(true, Ordering::Relaxed);
             let each = start.elapsed() / READS;
             assert!(each < Duration::from_secs(1), "{each:?} per read");
         });
