@@ -21,6 +21,7 @@ pub(crate) trait Entry: Copy + Send + Sync + 'static {
 
     /// What is before all keys, or is the least.
     fn least() -> Self::Key<'static>;
+    #[cfg_attr(not(feature = "peers"), expect(dead_code, reason = "only peers are asked"))]
     fn is_least(key: Self::Key<'_>) -> bool;
 
     /// Reads all of a value; returns the word that it was made of.

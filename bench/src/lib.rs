@@ -5,7 +5,7 @@
 //! one of the `peers`, and holds one kind of `entry`; `media` gives it a pool, or a directory. `reopen`
 //! measures how long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an
 //! entry takes. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
-//! `turns`. A `figure` is what a paper measured.
+//! `turns`. A `figure` is what a paper measured. `import` is for those who have one of these stores, and want a pool.
 
 mod args;
 mod backup;
@@ -21,6 +21,8 @@ mod common;
 mod counts;
 mod entry;
 mod figure;
+#[cfg(feature = "import")]
+mod import;
 mod keys;
 mod maps;
 mod media;
@@ -64,6 +66,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "import")]
+    Import(import::Args),
     #[command(hide = true)]
     Worker(worker::Args),
     #[command(hide = true)]
@@ -74,6 +78,8 @@ enum Command {
 pub fn main() -> ExitCode {
     let Cli { args, command } = Cli::parse();
     out::end(match command {
+        #[cfg(feature = "import")]
+        Some(Command::Import(args)) => import::run(&args),
         Some(Command::Worker(args)) => worker::run(&args),
         Some(Command::Space(args)) => space::run(&args),
         None => run(args),
