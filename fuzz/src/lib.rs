@@ -7,7 +7,10 @@ mod data;
 pub mod load;
 pub mod open;
 pub mod ops;
+mod snapshots;
 mod strings;
+mod tables;
+mod transactions;
 mod trees;
 
 use std::path::{Path, PathBuf};

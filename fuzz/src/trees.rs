@@ -2,13 +2,14 @@
 //! with numbers or byte strings as keys.
 
 use crate::strings::Strings;
+use crate::tables::Tabled;
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::papers::{
     Aggressive, Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Scanned, Sentinel,
     Versioned, crab,
 };
 use bristlecone::{ByteLeaf, IndexKind, Map, OneLine, Options, PTree, Pool, Report, Result, Value, WordNode};
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 pub(crate) type Any = Arc<dyn Medium>;
@@ -79,6 +80,33 @@ pub(crate) trait Tree {
     fn check(&self) -> Report;
     /// Whether changes return the previous value.
     fn tells_values(&self) -> bool;
+}
+
+/// A tree of any kind.
+pub(crate) enum AnyTree {
+    Tree(Box<dyn Tree>),
+    Table(Box<dyn Tabled>),
+}
+
+impl AnyTree {
+    /// The tree, if it takes part in transactions and snapshots.
+    pub(crate) fn table(&self) -> Option<&dyn Tabled> {
+        match self {
+            Self::Tree(_) => None,
+            Self::Table(table) => Some(&**table),
+        }
+    }
+}
+
+impl Deref for AnyTree {
+    type Target = dyn Tree;
+
+    fn deref(&self) -> &(dyn Tree + 'static) {
+        match self {
+            Self::Tree(tree) => &**tree,
+            Self::Table(table) => &**table,
+        }
+    }
 }
 
 /// Takes items from both ends in turn; returns them in order.
@@ -189,7 +217,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// A value that stands for a number.
-trait Held: Value {
+pub(crate) trait Held: Value {
     fn of(number: u64) -> Self;
     fn number(&self) -> u64;
     /// As methods of maps take it.
@@ -233,9 +261,9 @@ fn numbers<K, V: Held>(
 }
 
 /// A map, and the strings that its keys are, if they are not numbers.
-struct Of<T> {
-    map: T,
-    strings: Strings,
+pub(crate) struct Of<T> {
+    pub(crate) map: T,
+    pub(crate) strings: Strings,
 }
 
 impl<T> Of<T> {
@@ -371,17 +399,30 @@ pub(crate) struct TreeType {
     records: Open,
 }
 
-type Open = fn(&Pool<Any>, &str, IndexKind, &Strings) -> Result<Box<dyn Tree>>;
+type Open = fn(&Pool<Any>, &str, IndexKind, &Strings) -> Result<AnyTree>;
 
 impl TreeType {
     const fn of<N: WordNode>(index: IndexKind) -> Self {
         Self {
             index,
             has_strings: false,
-            numbers: |pool, name, index, _| Ok(Box::new(pool.tree_with::<N>(name, index)?)),
+            numbers: |pool, name, index, _| Ok(AnyTree::Tree(Box::new(pool.tree_with::<N>(name, index)?))),
             records: |pool, name, index, strings| {
                 let map: Map<u64, Vec<u8>, N, Any> = pool.map_with(name, index)?;
-                Ok(Box::new(Of { map, strings: strings.clone() }))
+                Ok(AnyTree::Tree(Box::new(Of { map, strings: strings.clone() })))
+            },
+        }
+    }
+
+    /// With leaves that take part in transactions and snapshots.
+    const fn of_tables(index: IndexKind) -> Self {
+        Self {
+            index,
+            has_strings: false,
+            numbers: |pool, name, index, _| Ok(AnyTree::Table(Box::new(pool.tree_with::<OneLine<7>>(name, index)?))),
+            records: |pool, name, index, strings| {
+                let map: Map<u64, Vec<u8>, OneLine<7>, Any> = pool.map_with(name, index)?;
+                Ok(AnyTree::Table(Box::new(Of { map, strings: strings.clone() })))
             },
         }
     }
@@ -394,14 +435,14 @@ impl TreeType {
     };
 
     /// Opens the tree with this name, or creates it. `strings` are the keys if they are byte strings.
-    pub(crate) fn open(&self, pool: &Pool<Any>, name: &str, records: bool, strings: &Strings) -> Result<Box<dyn Tree>> {
+    pub(crate) fn open(&self, pool: &Pool<Any>, name: &str, records: bool, strings: &Strings) -> Result<AnyTree> {
         (if records { self.records } else { self.numbers })(pool, name, self.index, strings)
     }
 }
 
-fn of_strings<V: Held>(pool: &Pool<Any>, name: &str, index: IndexKind, strings: &Strings) -> Result<Box<dyn Tree>> {
+fn of_strings<V: Held>(pool: &Pool<Any>, name: &str, index: IndexKind, strings: &Strings) -> Result<AnyTree> {
     let map: Map<Vec<u8>, V, ByteLeaf<4>, Any> = pool.map_with(name, index)?;
-    Ok(Box::new(Of { map, strings: strings.clone() }))
+    Ok(AnyTree::Table(Box::new(Of { map, strings: strings.clone() })))
 }
 
 /// The number of the kind that a byte stands for. A third of the bytes stand for the last kind, byte strings.
@@ -416,12 +457,18 @@ pub(crate) fn kind(byte: u8) -> &'static TreeType {
 
 macro_rules! kinds {
     (@ [$($index:ident)*] $layout:ty) => { &[$(TreeType::of::<$layout>(IndexKind::$index)),*] };
-    ($($layout:ty: $indexes:tt;)*) => { &[$(kinds!(@ $indexes $layout)),*, &[TreeType::OF_STRINGS]] };
+    ($($layout:ty: $indexes:tt;)*) => { &[TABLES, $(kinds!(@ $indexes $layout)),*, &[TreeType::OF_STRINGS]] };
 }
+
+const TABLES: &[TreeType] = &[
+    TreeType::of_tables(IndexKind::Volatile),
+    TreeType::of_tables(IndexKind::Persistent),
+    TreeType::of_tables(IndexKind::Flat),
+    TreeType::of_tables(IndexKind::FlatFixed),
+];
 
 /// Every layout with every index that it can have; at the end, that of byte strings.
 const BY_LAYOUT: &[&[TreeType]] = kinds! {
-    OneLine<7>: [Volatile Persistent Flat FlatFixed];
     Linear<4>: [Volatile Persistent];
     Circular<4>: [Volatile Persistent];
     Scanned<Linear<4>>: [Volatile Persistent];
