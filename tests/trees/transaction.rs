@@ -386,6 +386,68 @@ fn a_transaction_left_open_locks_nothing() {
     assert_eq!((tree.len(), map.len()), (2, 2));
 }
 
+/// What a transaction keeps from being used again is free after the close, even if it never ended.
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn a_transaction_that_never_ends_takes_no_space_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let mut available = Vec::new();
+    for round in 0..4u8 {
+        let pool = Pool::options().capacity(8 << 20).segment_size(64 << 10).open(&path).unwrap();
+        let map: Map<String, Vec<u8>> = pool.map("m").unwrap();
+        map.insert("long", &[round; 100_000]).unwrap();
+        map.insert("short", &[round; 100]).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                let mut tx = pool.begin();
+                tx.get(&map, "long").unwrap();
+                tx.insert(&map, "other", &[1; 50_000]).unwrap();
+                std::mem::forget(tx);
+            });
+        });
+        for i in 0..10 {
+            map.insert("long", &[i; 100_000]).unwrap();
+            map.insert("short", &[i; 100]).unwrap();
+        }
+        drop(map);
+        pool.close().unwrap();
+        let pool = Pool::options().open(&path).unwrap();
+        assert!(pool.check().unwrap().violations.is_empty());
+        available.push(pool.stat().available);
+    }
+    assert!(available.iter().all(|&bytes| bytes == available[0]), "{available:?}");
+}
+
+/// Those that find no list wait for one, also if they hold leaves and their lists take segments.
+#[test]
+fn more_threads_commit_than_there_are_lists() {
+    let (threads, rounds) = if cfg!(miri) { (9, 2) } else { (24u64, 60) };
+    let pool = pool();
+    let (numbers, texts) = (pool.tree("numbers").unwrap(), pool.map::<String, u64>("texts").unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (pool, numbers, texts) = (&pool, &numbers, &texts);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let mut batch = pool.batch();
+                    for i in 0..1 + (round * 13 + thread) % 40 {
+                        batch.insert(numbers, i * threads + thread, round).unwrap();
+                        batch.insert(texts, &format!("{i}-{thread}"), round).unwrap();
+                    }
+                    batch.commit().unwrap();
+                    if round % 16 == thread % 16 {
+                        let snapshot = pool.snapshot();
+                        assert_eq!(snapshot.len(numbers).unwrap(), snapshot.len(texts).unwrap());
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(numbers.len(), texts.len());
+    assert_eq!(pool.check().unwrap().violations, []);
+}
+
 /// Any batches on two trees of small leaves in a pool that is full now and then: each is done whole, or not at all.
 #[test]
 fn batches_in_small_pools() {
