@@ -368,8 +368,17 @@ pub(crate) fn checksum(words: &[u64]) -> u64 {
 
 /// CRC-32 of the words' bytes.
 pub(crate) fn crc(words: impl IntoIterator<Item = u64>) -> u32 {
+    crc_in_pieces::<4096>(words)
+}
+
+/// The same, in less time if there are few words.
+pub(crate) fn crc_of_few(words: impl IntoIterator<Item = u64>) -> u32 {
+    crc_in_pieces::<512>(words)
+}
+
+fn crc_in_pieces<const BYTES: usize>(words: impl IntoIterator<Item = u64>) -> u32 {
     // Hash in large pieces: the checksum's fast path needs more than a word at a time.
-    let mut piece = [0; 4096];
+    let mut piece = [0; BYTES];
     let mut filled = 0;
     let mut hasher = crc32fast::Hasher::new();
     for word in words {
