@@ -6,6 +6,7 @@ use std::time::Duration;
 /// Pauses that grow, and differ from thread to thread.
 pub(super) struct Backoff {
     tries: u32,
+    /// 0 before the first pause.
     random: u64,
 }
 
@@ -16,7 +17,7 @@ impl Backoff {
     const NAP: Duration = Duration::from_micros(50);
 
     pub(super) fn new() -> Self {
-        Self { tries: 0, random: thread_number() | 1 }
+        Self { tries: 0, random: 0 }
     }
 
     /// How often it has waited.
@@ -26,6 +27,9 @@ impl Backoff {
 
     /// Waits for a while, longer each time.
     pub(super) fn wait(&mut self) {
+        if self.tries == 0 {
+            self.random = thread_number() | 1;
+        }
         self.tries += 1;
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

@@ -106,10 +106,11 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// The only write.
     fn change(&mut self) -> Result<(), Fault> {
         let number = self.parts.iter().position(|part| part.part().writes() > 0).expect("there is a write");
+        let has_read = self.reads() > 0;
         let mut backoff = Backoff::new();
         for _ in 0..PATIENCE {
             let parts = &self.parts[..];
-            if let Some(old) = parts[number].part().change(&|leaf| Self::is_valid(parts, &[leaf]))? {
+            if let Some(old) = parts[number].part().change(&|leaf| !has_read || Self::is_valid(parts, &[leaf]))? {
                 self.parts[number].part_mut().changed(old);
                 return Ok(());
             }
@@ -175,12 +176,13 @@ impl<'t, M: Medium> Transaction<'t, M> {
         }
         // Before the look at what was read: what changes there after it is seen by no snapshot that does not see this.
         let mut newest = self.pool.instants.newest();
-        let mut held = Vec::new();
+        let mut is_valid = true;
         if self.reads() > 0 {
+            let mut held = Vec::new();
             self.parts.iter().for_each(|part| part.part().held(&mut held));
             held.sort_unstable_by_key(|&(at, _)| at);
+            is_valid = Self::is_valid(&self.parts, &held);
         }
-        let mut is_valid = Self::is_valid(&self.parts, &held);
         if !is_valid && reads {
             is_valid = true;
             for part in &mut self.parts {
