@@ -22,6 +22,7 @@ use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_pr
 use crate::tree::PTree;
 use crate::tree::{AnyPart, MapKeys, PartOf, TreePart, check_len};
 use backoff::Backoff;
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::RangeBounds;
 
@@ -84,7 +85,7 @@ use std::ops::RangeBounds;
 /// ```
 pub struct Transaction<'t, M: Medium = Mapped> {
     pool: &'t PoolState<M>,
-    parts: Vec<AnyPart<'t>>,
+    parts: SmallVec<[AnyPart<'t>; 2]>,
     /// Changes of names, in their order.
     names: Vec<NameChange>,
     /// Why there is no use in going on.
@@ -121,9 +122,9 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Complexity
     ///
-    /// Nothing: a transaction that is given up has cost its reads.
+    /// Nothing: a transaction that is given up has cost its reads, and has looked for the leaves of its writes.
     pub fn begin(&self) -> Transaction<'_, M> {
-        Transaction { pool: &self.state, parts: Vec::new(), names: Vec::new(), end: None }
+        Transaction { pool: &self.state, parts: SmallVec::new(), names: Vec::new(), end: None }
     }
 
     /// Runs `body` in a [transaction](Transaction) and commits it. If there is a [conflict](ErrorKind::Conflict), repeats
@@ -262,15 +263,22 @@ impl<'t, M: Medium> Transaction<'t, M> {
         self.parts.iter().map(|part| part.part().writes()).sum()
     }
 
+    /// The number of the part that a table's tree has, if it has one.
+    fn find_part<T: Table<M>>(&self, table: &'t T) -> Result<Option<usize>> {
+        let address = std::ptr::from_ref(table.tree()).cast();
+        let number = self.parts.iter().position(|part| part.part().is_of(address));
+        if number.is_none() {
+            self.pool.named(tree_in(table, self.pool))?;
+        }
+        Ok(number)
+    }
+
     /// The number of the part that a table's tree has, which is new if there was none.
     fn part_number<T: Table<M>>(&mut self, table: &'t T) -> Result<usize> {
-        let tree = table.tree();
-        let address = std::ptr::from_ref(tree).cast();
-        if let Some(number) = self.parts.iter().position(|part| part.part().is_of(address)) {
+        if let Some(number) = self.find_part(table)? {
             return Ok(number);
         }
-        self.pool.named(tree_in(table, self.pool))?;
-        self.parts.push(TreeKeysOf::<T, M>::any_part(Box::new(TreePart::new(tree, T::Value::KIND))));
+        self.parts.push(TreeKeysOf::<T, M>::any_part(TreePart::new(table.tree(), T::Value::KIND)));
         Ok(self.parts.len() - 1)
     }
 
@@ -292,7 +300,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     }
 
     fn put<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: Option<Encoded<'_>>) -> Result<()> {
-        let number = self.part_number(table)?;
+        let number = self.find_part(table)?;
         let key = T::Key::encode(key);
         let key = <T::Key as Key>::Form::encoded(&key);
         let len = TreeKeysOf::<T, M>::len(key);
@@ -307,8 +315,16 @@ impl<'t, M: Medium> Transaction<'t, M> {
             // It is not there.
             return Ok(());
         }
-        let part = TreeKeysOf::<T, M>::part(&mut self.parts[number]).expect("a tree has one kind of keys");
-        part.put(key, value);
+        match number {
+            Some(number) => {
+                let part = TreeKeysOf::<T, M>::part(&mut self.parts[number]);
+                part.expect("a tree has one kind of keys").put(key, value);
+            }
+            None => {
+                let part = TreePart::with_write(table.tree(), T::Value::KIND, key, value);
+                self.parts.push(TreeKeysOf::<T, M>::any_part(part));
+            }
+        }
         Ok(())
     }
 }

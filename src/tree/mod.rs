@@ -32,6 +32,7 @@ mod together;
 mod values;
 mod walk;
 mod write;
+mod writes;
 
 pub(crate) use bytes::Unread;
 pub use check::Report;

@@ -9,11 +9,11 @@ use crate::pool::lists::Word;
 use crate::pool::records::Reading;
 use crate::stored::{Encoded, Stored};
 use crate::tree::search::Seen;
-use crate::tree::together::{Together, Write};
+use crate::tree::together::Together;
 use crate::tree::values::Written;
+use crate::tree::writes::{New, Writes};
 use crate::tree::{Before, Change, MapKeys, TreeKeys, TreeNode, TreeState};
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 
 /// An entry of a table as a transaction sees it.
 pub(crate) type Item<K> = (<K as Keys>::Owned, Stored);
@@ -124,46 +124,6 @@ impl<'t> AnyPart<'t> {
     }
 }
 
-/// A value that is to be written.
-struct Pending {
-    value: New,
-    /// The word for its slot, once its record is written.
-    word: Option<u64>,
-}
-
-enum New {
-    Nothing,
-    Word(u64),
-    Bytes(Box<[u8]>),
-}
-
-impl Pending {
-    fn new(value: Option<Encoded<'_>>) -> Self {
-        let value = match value {
-            None => New::Nothing,
-            Some(Encoded::Word(word)) => New::Word(word),
-            Some(Encoded::Bytes(bytes)) => New::Bytes(bytes.into()),
-        };
-        Self { value, word: None }
-    }
-
-    fn encoded(&self) -> Option<Encoded<'_>> {
-        match &self.value {
-            New::Nothing => None,
-            New::Word(word) => Some(Encoded::Word(*word)),
-            New::Bytes(bytes) => Some(Encoded::Bytes(bytes)),
-        }
-    }
-
-    fn stored(&self) -> Option<Stored> {
-        match &self.value {
-            New::Nothing => None,
-            New::Word(word) => Some(Stored::Word(*word)),
-            New::Bytes(bytes) => Some(Stored::Bytes(bytes.to_vec())),
-        }
-    }
-}
-
 /// Something that was read.
 enum Read<K: TreeKeys> {
     /// The word of a key.
@@ -189,7 +149,7 @@ pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
     /// Keeps records from being used again. It begins before the first read of a tree with records.
     reading: Option<Reading<'t, M>>,
     reads: Vec<Read<N::Keys>>,
-    writes: BTreeMap<<N::Keys as Keys>::Owned, Pending>,
+    writes: Writes<'t, N, M>,
     /// The records of new values. They are given back unless the changes are made.
     written: Vec<Written<'t, N, M>>,
     together: Together<'t, N, M>,
@@ -198,17 +158,34 @@ pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
 }
 
 impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
-    pub(crate) fn new(tree: &'t TreeState<N, M>, kind: Kind) -> Self {
-        Self {
+    pub(crate) fn new(tree: &'t TreeState<N, M>, kind: Kind) -> Box<Self> {
+        // It is long, so it is made where it stays.
+        let part = Box::new_uninit();
+        let new = Self {
             tree,
             kind,
             reading: None,
             reads: Vec::new(),
-            writes: BTreeMap::new(),
+            writes: Writes::new(),
             written: Vec::new(),
             together: Together::new(tree),
             busy: None,
-        }
+        };
+        Box::write(part, new)
+    }
+
+    /// A part that begins with a write.
+    pub(crate) fn with_write(
+        tree: &'t TreeState<N, M>,
+        kind: Kind,
+        key: &<N::Keys as Keys>::Key,
+        value: Option<Encoded<'_>>,
+    ) -> Box<Self> {
+        // While memory responds for the leaf, there is time to make the part.
+        let hint = tree.request(N::Keys::as_ref(key));
+        let mut part = Self::new(tree, kind);
+        part.writes.put(key, New::of(value), || hint);
+        part
     }
 
     fn begin(&mut self) {
@@ -217,14 +194,16 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
         }
     }
 
+    /// Slots point to all new records now.
+    fn keep(&mut self) {
+        while let Some(written) = self.written.pop() {
+            written.keep();
+        }
+    }
+
     fn stored(&self, word: u64) -> Result<Stored, Fault> {
         N::Keys::stored_value(word, self.reading.as_ref(), self.kind)
     }
-}
-
-/// The writes as trees take them.
-fn list<'w, N: TreeNode<Keys: MapKeys>>(writes: &'w BTreeMap<<N::Keys as Keys>::Owned, Pending>) -> Vec<Write<'w, N>> {
-    writes.iter().map(|(key, pending)| (N::Keys::as_ref(key.borrow()), pending.word)).collect()
 }
 
 impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M> {
@@ -300,35 +279,44 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn write_records(&mut self) -> Result<bool, Fault> {
-        for (key, pending) in &mut self.writes {
-            if let Some(value) = pending.encoded() {
-                let (word, written) = N::Keys::write(self.tree, N::Keys::as_ref(key.borrow()), value)?;
-                pending.word = Some(word);
-                if written.is_record() {
-                    self.written.push(written);
-                }
+        self.writes.settle();
+        for write in self.writes.all_mut() {
+            let Some(value) = write.new.encoded() else { continue };
+            if matches!(value, Encoded::Word(_)) && self.tree.leaves.records.is_none() {
+                // It is the word for the slot.
+                continue;
+            }
+            let (word, written) = N::Keys::write(self.tree, write.key(), value)?;
+            write.new = New::Word(word);
+            if written.is_record() {
+                self.written.push(written);
             }
         }
         Ok(!self.written.is_empty())
     }
 
     fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Before>, Fault> {
-        let (key, &Pending { word, .. }) = self.writes.first_key_value().expect("there is a write");
+        let write = &self.writes.all()[0];
+        let (tree, key, word) = (self.tree, write.key(), write.word());
+        let mut hint = write.hint;
         let mut is_made = false;
         let mut change = || {
-            self.tree.change_in(N::Keys::as_ref(key.borrow()), |leaf, _| {
+            let lock = || {
+                let at_once = hint.take().and_then(|hint| tree.lock_owner_at_once(hint, key));
+                at_once.map_or_else(|| tree.lock_owner(key), Ok)
+            };
+            tree.change_by(key, lock, |leaf, _| {
                 is_made = is_valid((leaf.at, leaf.was()));
                 if is_made { word.map_or(Change::Remove, Change::Put) } else { Change::Keep }
             })
         };
-        let old = change().or_else(|fault| self.tree.with_space(fault, change))?;
+        let old = change().or_else(|fault| tree.with_space(fault, change))?;
         Ok(is_made.then_some(old))
     }
 
     fn changed(&mut self, old: Before) {
-        self.written.drain(..).for_each(Written::keep);
-        let (key, _) = self.writes.first_key_value().expect("there is a write");
-        self.tree.retire_old(N::Keys::as_ref(key.borrow()), old);
+        self.keep();
+        self.tree.retire_old(self.writes.all()[0].key(), old);
     }
 
     fn guard(&mut self) -> Result<bool, Fault> {
@@ -361,10 +349,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn lock(&mut self, may_wait: bool) -> Result<bool, Fault> {
-        let Self { together, writes, .. } = self;
-        let writes = list::<N>(writes);
-        together.prepare(writes.len());
-        self.busy = together.lock(&writes, may_wait)?.err();
+        self.busy = self.together.lock(self.writes.all_mut(), may_wait)?.err();
         Ok(self.busy.is_none())
     }
 
@@ -382,35 +367,32 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn defer(&mut self, changes: &mut Vec<Word>) {
-        let Self { together, writes, .. } = self;
-        together.defer(&list::<N>(writes), |at, word| changes.push((at, word)));
+        self.together.defer(self.writes.all_mut(), |at, word| changes.push((at, word)));
     }
 
     fn unlock(&mut self, done: bool) {
         if done {
             self.together.unlock();
-            self.written.drain(..).for_each(Written::keep);
+            self.keep();
         } else {
             self.together.let_go();
         }
     }
 
     fn tidy(&mut self) {
-        let Self { together, writes, .. } = self;
-        together.tidy(&list::<N>(writes));
+        self.together.tidy(self.writes.all_mut());
     }
 
     fn wait(&mut self) -> Result<(), Fault> {
         let Some(busy) = self.busy.take() else { return Ok(()) };
-        let key = self.writes.keys().nth(busy).expect("the number of a write");
-        self.together.wait_for(N::Keys::as_ref(key.borrow()))
+        self.together.wait_for(self.writes.all()[busy].key())
     }
 }
 
 impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePart<'_, N, M> {
     fn get(&mut self, key: &<N::Keys as Keys>::Key) -> Result<Option<Stored>, Fault> {
-        if let Some(pending) = self.writes.get(key) {
-            return Ok(pending.stored());
+        if let Some(new) = self.writes.get(key) {
+            return Ok(new.stored());
         }
         self.begin();
         let (word, seen) = self.tree.get_seen(N::Keys::as_ref(key))?;
@@ -419,7 +401,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
     }
 
     fn put(&mut self, key: &<N::Keys as Keys>::Key, value: Option<Encoded<'_>>) {
-        self.writes.insert(key.to_owned(), Pending::new(value));
+        let tree = self.tree;
+        // While memory responds for the leaf, the transaction goes on.
+        self.writes.put(key, New::of(value), || tree.request(N::Keys::as_ref(key)));
     }
 
     fn read(
@@ -433,10 +417,10 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
         let (rest, seen) = self.tree.read_seen(unread.clone(), from_left, &mut entries)?;
         let interval = N::Keys::without(&unread, rest.as_ref(), from_left);
         let reading = self.reading.as_ref();
-        let mut writes = self.writes.range::<<N::Keys as Keys>::Key, _>(N::Keys::bounds(&interval)).peekable();
-        let item = |(key, pending): (&<N::Keys as Keys>::Owned, &Pending)| {
+        let mut writes = self.writes.range(N::Keys::bounds(&interval)).peekable();
+        let item = |(key, new): (&<N::Keys as Keys>::Owned, &New)| {
             let key: &<N::Keys as Keys>::Key = key.borrow();
-            Some((key.to_owned(), pending.stored()?))
+            Some((key.to_owned(), new.stored()?))
         };
         for &entry in &entries {
             let key = N::Keys::with_key(entry, reading, ToOwned::to_owned)?;

@@ -191,6 +191,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.leaves.lock_at_once(N::Directory::<M>::leaf(hint)).filter(owns)
     }
 
+    /// Asks the index for the leaf of a key that is to be locked soon, and requests it.
+    #[inline]
+    pub(super) fn request(&self, key: RefOf<'_, N>) -> Option<<N::Directory<M> as Directory<N>>::Hint<'_>> {
+        let hint = self.directory.floor_at_once(key)?;
+        self.leaves.prefetch(N::Directory::<M>::leaf(hint), key);
+        Some(hint)
+    }
+
     #[cold]
     #[inline(never)]
     fn try_lock_owner(&self, key: RefOf<'_, N>) -> Result<Locked<'_, N>, Broken> {

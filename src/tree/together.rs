@@ -5,7 +5,8 @@ use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::write::Gather;
-use super::{Before, TreeNode, TreeState};
+use super::writes::{Write, Writes};
+use super::{Before, MapKeys, TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
@@ -17,12 +18,6 @@ use crate::node::{Defer, Entry, Keys, RefOf, Side, Space};
 /// How many leaves a thread that must not wait follows the chain when the index lags.
 const FAR: usize = 64;
 
-/// A leaf that the index found.
-type Hint<'t, N, M> = <<N as TreeNode>::Directory<M> as Directory<N>>::Hint<'t>;
-
-/// A change of the entry of a key: its new value, or none.
-pub(crate) type Write<'k, N> = (RefOf<'k, N>, Option<u64>);
-
 /// Leaves of a tree that are locked for changes.
 pub(crate) struct Together<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
@@ -30,15 +25,9 @@ pub(crate) struct Together<'t, N: TreeNode, M: Medium> {
     held: Vec<Locked<'t, N>>,
     /// Leaves that were read and are not to be changed.
     guards: Vec<Locked<'t, N>>,
-    /// For each change, in their order, which of these leaves is the one of its key.
-    leaf_of: Vec<usize>,
     /// The names and offsets of the leaves that splits made, and the leaf to the left of each. They are posted to the index
     /// once no leaf is locked.
     to_post: Vec<(u64, u64, u64)>,
-    /// The numbers of changes of slots that held something, and what they held.
-    old: Vec<(usize, Before)>,
-    /// The numbers of changes that left a sparse leaf.
-    sparse: Vec<usize>,
     /// How many changes are new entries; known once all leaves are locked.
     new: usize,
     added: u64,
@@ -47,8 +36,7 @@ pub(crate) struct Together<'t, N: TreeNode, M: Medium> {
 
 impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
     pub(crate) fn new(tree: &'t TreeState<N, M>) -> Self {
-        let (leaf_of, to_post, old, sparse) = Default::default();
-        Self { tree, held: Vec::new(), guards: Vec::new(), leaf_of, to_post, old, sparse, new: 0, added: 0, removed: 0 }
+        Self { tree, held: Vec::new(), guards: Vec::new(), to_post: Vec::new(), new: 0, added: 0, removed: 0 }
     }
 
     /// Locks a leaf that was only read, without waiting for it. Returns false if it is not to be had.
@@ -100,7 +88,6 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
     pub(crate) fn let_go(&mut self) {
         self.held.clear();
         self.guards.clear();
-        self.leaf_of.clear();
         self.new = 0;
     }
 
@@ -114,7 +101,7 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
     }
 }
 
-impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
+impl<'t, N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Together<'t, N, M> {
     /// Locks the leaves of changes, whose keys ascend, and makes room in them. Waits for the first leaf only, and only if
     /// `may_wait`. As an error, the number of a change whose leaf it does not get: the caller must let go of everything,
     /// and then wait for that leaf.
@@ -122,22 +109,22 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
     /// # Errors
     ///
     /// Those of a split.
-    pub(crate) fn lock(&mut self, writes: &[Write<'_, N>], may_wait: bool) -> Result<Result<(), usize>, Fault> {
+    pub(crate) fn lock(&mut self, writes: &mut [Write<'t, N, M>], may_wait: bool) -> Result<Result<(), usize>, Fault> {
         let leaves = &self.tree.leaves;
-        let (mut first, mut asked) = (0, 0..0);
-        let mut hints = [None; GROUP];
-        let mut new = Vec::new();
-        while let Some(&(key, _)) = writes.get(first) {
-            if !asked.contains(&first) {
+        self.held.reserve(writes.len().min(GROUP));
+        let (mut first, mut asked) = (0, 0);
+        while first < writes.len() {
+            if writes.len() > Writes::<N, M>::FEW && first >= asked {
                 // While memory responds for one leaf, the others are requested.
-                asked = first..writes.len().min(first + GROUP);
-                hints = self.hints(&writes[asked.clone()]);
+                asked = writes.len().min(first + GROUP);
+                self.request(&mut writes[first..asked]);
             }
+            let (key, hint) = (writes[first].key(), writes[first].hint);
             let leaf = match self.held.pop() {
                 Some(leaf) if self.owns(&leaf, key)? => Some(leaf),
                 last => {
                     self.held.extend(last);
-                    match hints[first - asked.start].and_then(|hint| self.tree.lock_owner_at_once(hint, key)) {
+                    match hint.and_then(|hint| self.tree.lock_owner_at_once(hint, key)) {
                         Some(leaf) => Some(leaf),
                         None if may_wait && self.held.is_empty() => Some(self.tree.lock_owner(key)?),
                         None => self.try_lock_owner(key)?,
@@ -145,49 +132,59 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
                 }
             };
             let Some(mut leaf) = leaf else { return Ok(Err(first)) };
-            new.clear();
-            let mut behind = first;
+            let (mut behind, mut new) = (first, 0);
             // With so many new keys there is no room, and the others decide nothing about the first split.
-            while let Some(&(key, value)) = writes.get(behind)
-                && new.len() <= 2 * N::SLOTS
-                && (behind == first || self.owns(&leaf, key)?)
+            while let Some(write) = writes.get(behind)
+                && new <= 2 * N::SLOTS
+                && (behind == first || self.owns(&leaf, write.key())?)
             {
-                if let Some(value) = value
-                    && leaves.search(&leaf, key).is_err()
-                {
-                    new.push((key, value));
-                }
+                new += usize::from(self.is_new(&leaf, write));
                 behind += 1;
             }
-            if !leaves.has_room(&leaf, new.len()) {
-                let right = leaves.split_for(&mut leaf, &new)?;
-                self.to_post.push((leaves.name(right.at), right.at, leaf.at));
-                while behind > first && !self.owns(&leaf, writes[behind - 1].0)? {
+            let mut right = None;
+            if !leaves.has_room(&leaf, new) {
+                right = Some(self.split_for(&mut leaf, &writes[first..behind])?);
+                while behind > first && !self.owns(&leaf, writes[behind - 1].key())? {
                     behind -= 1;
                 }
-                self.new += new.iter().take_while(|&&(key, _)| self.owns(&leaf, key).unwrap_or(false)).count();
-                self.leaf_of.resize(behind, self.held.len());
-                self.held.extend([leaf, right]);
-            } else {
-                self.new += new.len();
-                self.leaf_of.resize(behind, self.held.len());
-                self.held.push(leaf);
+                new = writes[first..behind].iter().filter(|write| self.is_new(&leaf, write)).count();
             }
+            self.new += new;
+            let number = self.held.len() as u32;
+            writes[first..behind].iter_mut().for_each(|write| write.leaf = number);
+            self.held.extend([leaf].into_iter().chain(right));
             first = behind;
         }
         Ok(Ok(()))
     }
 
-    /// Asks the index for the leaves of some keys, and requests these.
-    fn hints(&self, writes: &[Write<'_, N>]) -> [Option<Hint<'t, N, M>>; GROUP] {
-        let Self { tree, .. } = *self;
-        let mut keys = [writes[0].0; GROUP];
-        keys.iter_mut().zip(writes).for_each(|(key, write)| *key = write.0);
+    /// Whether a change adds an entry to its leaf.
+    fn is_new(&self, leaf: &Locked<'t, N>, write: &Write<'t, N, M>) -> bool {
+        write.word().is_some() && self.tree.leaves.search(leaf, write.key()).is_err()
+    }
+
+    /// Splits a leaf that has no room for changes.
+    #[cold]
+    #[inline(never)]
+    fn split_for(&mut self, leaf: &mut Locked<'t, N>, writes: &[Write<'t, N, M>]) -> Result<Locked<'t, N>, Fault> {
+        let leaves = &self.tree.leaves;
+        let new = writes.iter().filter(|write| self.is_new(leaf, write));
+        let new: Vec<_> = new.filter_map(|write| Some((write.key(), write.word()?))).collect();
+        let right = leaves.split_for(leaf, &new)?;
+        self.to_post.push((leaves.name(right.at), right.at, leaf.at));
+        Ok(right)
+    }
+
+    /// Asks the index for the leaves of changes, at most a [`GROUP`] of them, and requests these.
+    fn request(&self, writes: &mut [Write<'t, N, M>]) {
+        let tree = self.tree;
+        let mut keys = [writes[0].key(); GROUP];
+        keys.iter_mut().zip(&*writes).for_each(|(key, write)| *key = write.key());
         let hints = tree.directory.floors_at_once(&keys[..writes.len()]);
-        for (hint, (key, _)) in hints.iter().zip(writes) {
-            hint.iter().for_each(|&hint| tree.leaves.prefetch(N::Directory::<M>::leaf(hint), *key));
+        for (write, hint) in writes.iter_mut().zip(hints) {
+            hint.iter().for_each(|&hint| tree.leaves.prefetch(N::Directory::<M>::leaf(hint), write.key()));
+            write.hint = hint;
         }
-        hints
     }
 
     /// Locks the leaf that owns the key, without waiting for anything. It lies to the right of all that are held.
@@ -222,39 +219,31 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
     }
 
     /// Makes the changes, for which all leaves are locked, in everything but the pool, and passes the words of the pool that
-    /// change to `put`. It does not fail, and what it needs was allocated by [`prepare`](Self::prepare).
-    pub(crate) fn defer(&mut self, writes: &[Write<'_, N>], mut put: impl FnMut(u64, u64)) {
+    /// change to `put`. It neither fails nor allocates.
+    pub(crate) fn defer(&mut self, writes: &mut [Write<'t, N, M>], mut put: impl FnMut(u64, u64)) {
         let leaves = &self.tree.leaves;
-        let numbered = || writes.iter().enumerate();
         // Removals come last: no new entry then takes the slot of one that goes, and each word changes once.
-        let removals = numbered().filter(|(_, (_, value))| value.is_none());
-        for (i, &(key, value)) in numbered().filter(|(_, (_, value))| value.is_some()).chain(removals) {
-            let leaf = &mut self.held[self.leaf_of[i]];
-            let place = leaves.search(leaf, key);
-            self.old.extend(place.ok().map(|place| {
-                let word = Some(leaves.value(leaf, place));
-                (i, Before { word, stamp: leaves.stamp_of(leaf) })
-            }));
-            leaves.defer(leaf, place, key, value, &mut put);
-            match (place, value) {
-                (Err(_), Some(_)) => self.added += 1,
-                (Ok(_), None) => {
-                    self.removed += 1;
-                    if leaves.is_sparse(leaf) {
-                        self.sparse.push(i);
+        for removals in [false, true] {
+            for write in writes.iter_mut().filter(|write| write.word().is_none() == removals) {
+                let leaf = &mut self.held[write.leaf as usize];
+                let (key, value) = (write.key(), write.word());
+                let place = leaves.search(leaf, key);
+                let old = place.ok().map(|place| {
+                    let word = Some(leaves.value(leaf, place));
+                    Before { word, stamp: leaves.stamp_of(leaf) }
+                });
+                leaves.defer(leaf, place, key, value, &mut put);
+                match (place, value) {
+                    (Err(_), Some(_)) => self.added += 1,
+                    (Ok(_), None) => {
+                        self.removed += 1;
+                        write.is_sparse = leaves.is_sparse(leaf);
                     }
+                    _ => {}
                 }
-                _ => {}
+                write.old = old;
             }
         }
-    }
-
-    /// Allocates what [`defer`](Self::defer) needs for so many changes, and what [`lock`](Self::lock) mostly needs.
-    pub(crate) fn prepare(&mut self, writes: usize) {
-        self.held.reserve(writes.min(GROUP));
-        self.leaf_of.reserve(writes);
-        self.old.reserve(writes);
-        self.sparse.reserve(writes);
     }
 
     /// Counts the changes and unlocks the leaves.
@@ -271,16 +260,20 @@ impl<'t, N: TreeNode<Ops: Defer>, M: Medium> Together<'t, N, M> {
     }
 
     /// Follows up on changes, or on splits for changes that did not come, when no leaf of any tree is locked any more.
-    pub(crate) fn tidy(&mut self, writes: &[Write<'_, N>]) {
+    pub(crate) fn tidy(&mut self, writes: &mut [Write<'t, N, M>]) {
         let tree = self.tree;
         for (name, at, from) in self.to_post.drain(..) {
             tree.lag(tree.post(name, at, from));
         }
-        for (i, old) in self.old.drain(..) {
-            tree.retire_old(writes[i].0, old);
+        for write in &mut *writes {
+            if let Some(old) = write.old.take() {
+                tree.retire_old(write.key(), old);
+            }
         }
-        for i in self.sparse.drain(..) {
-            tree.lag(N::Space::run(Gather { tree, key: writes[i].0 }));
+        for write in writes {
+            if std::mem::take(&mut write.is_sparse) {
+                tree.lag(N::Space::run(Gather { tree, key: write.key() }));
+            }
         }
     }
 

@@ -48,12 +48,23 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     pub(crate) fn change_in(
         &self,
         key: RefOf<'_, N>,
+        decide: impl FnMut(&Locked<'_, N>, Option<u64>) -> Change,
+    ) -> Result<Before, Fault> {
+        self.change_by(key, || self.lock_owner(key), decide)
+    }
+
+    /// The same; `lock` locks the leaf that owns the key.
+    #[inline]
+    pub(crate) fn change_by<'t>(
+        &'t self,
+        key: RefOf<'_, N>,
+        mut lock: impl FnMut() -> Result<Locked<'t, N>, Fault>,
         mut decide: impl FnMut(&Locked<'_, N>, Option<u64>) -> Change,
     ) -> Result<Before, Fault> {
         self.may_change()?;
         let leaves = &self.leaves;
         loop {
-            let mut leaf = self.lock_owner(key)?;
+            let mut leaf = lock()?;
             // Before `decide`, which may look at what was read in other leaves (see `TreePart::change`).
             let newest = leaves.newest();
             let found = leaves.search(&leaf, key);

@@ -1,0 +1,162 @@
+//! What a transaction is to write to one tree, in ascending order of keys.
+
+use super::directory::Directory;
+use super::{Before, MapKeys, TreeNode};
+use crate::index::GROUP;
+use crate::medium::Medium;
+use crate::node::{Keys, RefOf};
+use crate::stored::{Encoded, Stored};
+use smallvec::SmallVec;
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
+
+/// A leaf that the index found. However old it is, whoever locks the leaf sees whether it owns the key.
+pub(super) type Hint<'t, N, M> = <<N as TreeNode>::Directory<M> as Directory<N>>::Hint<'t>;
+
+type OwnedOf<N> = <<N as crate::node::Node>::Keys as Keys>::Owned;
+type KeyOf<N> = <<N as crate::node::Node>::Keys as Keys>::Key;
+
+/// What the value of a key is to be.
+pub(super) enum New {
+    /// The key goes.
+    Nothing,
+    /// A value that fits into the slot; in the end, the word for the slot of any value.
+    Word(u64),
+    /// A value whose record is not yet written.
+    Bytes(Box<[u8]>),
+}
+
+impl New {
+    #[inline]
+    pub(super) fn of(value: Option<Encoded<'_>>) -> Self {
+        match value {
+            None => Self::Nothing,
+            Some(Encoded::Word(word)) => Self::Word(word),
+            Some(Encoded::Bytes(bytes)) => Self::Bytes(bytes.into()),
+        }
+    }
+
+    pub(super) fn encoded(&self) -> Option<Encoded<'_>> {
+        match self {
+            Self::Nothing => None,
+            Self::Word(word) => Some(Encoded::Word(*word)),
+            Self::Bytes(bytes) => Some(Encoded::Bytes(bytes)),
+        }
+    }
+
+    pub(super) fn stored(&self) -> Option<Stored> {
+        match self {
+            Self::Nothing => None,
+            Self::Word(word) => Some(Stored::Word(*word)),
+            Self::Bytes(bytes) => Some(Stored::Bytes(bytes.to_vec())),
+        }
+    }
+}
+
+/// The change of an entry, and how far it has come.
+pub(super) struct Write<'t, N: TreeNode, M: Medium> {
+    key: OwnedOf<N>,
+    pub(super) new: New,
+    /// The leaf of the key, when the index was last asked for it.
+    pub(super) hint: Option<Hint<'t, N, M>>,
+    /// Once its leaf is locked: which of those that are held it is.
+    pub(super) leaf: u32,
+    /// Whether it has left a sparse leaf.
+    pub(super) is_sparse: bool,
+    /// What the slot held, if anything, once it is changed.
+    pub(super) old: Option<Before>,
+}
+
+impl<'t, N: TreeNode, M: Medium> Write<'t, N, M> {
+    fn new(key: OwnedOf<N>, new: New, hint: Option<Hint<'t, N, M>>) -> Self {
+        Self { key, new, hint, leaf: 0, is_sparse: false, old: None }
+    }
+
+    pub(super) fn key(&self) -> RefOf<'_, N> {
+        N::Keys::as_ref(self.key.borrow())
+    }
+
+    /// The word for the slot, which is known once its record is written; `None` if the entry is removed.
+    pub(super) fn word(&self) -> Option<u64> {
+        self.new.encoded().map(Encoded::word)
+    }
+}
+
+/// So many writes need no memory besides that of the part.
+const INLINE: usize = 4;
+
+/// The writes to a tree. Nearly always they are few, and then a list takes less time than a map.
+pub(super) struct Writes<'t, N: TreeNode, M: Medium> {
+    /// All writes, if they are few or [settled](Self::settle).
+    list: SmallVec<[Write<'t, N, M>; INLINE]>,
+    /// All writes otherwise.
+    map: Option<BTreeMap<OwnedOf<N>, New>>,
+}
+
+impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> Writes<'t, N, M> {
+    /// The most writes of a list that grows: as many as are looked up side by side.
+    pub(super) const FEW: usize = GROUP;
+
+    pub(super) fn new() -> Self {
+        Self { list: SmallVec::new(), map: None }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.map.as_ref().map_or(self.list.len(), BTreeMap::len)
+    }
+
+    pub(super) fn get(&self, key: &KeyOf<N>) -> Option<&New> {
+        match &self.map {
+            None => self.position(key).ok().map(|i| &self.list[i].new),
+            Some(map) => map.get(key),
+        }
+    }
+
+    fn position(&self, key: &KeyOf<N>) -> Result<usize, usize> {
+        self.list.binary_search_by(|write| write.key.borrow().cmp(key))
+    }
+
+    /// Adds a write, in place of an earlier one to the same key. `hint` asks the index for the leaf.
+    pub(super) fn put(&mut self, key: &KeyOf<N>, new: New, hint: impl FnOnce() -> Option<Hint<'t, N, M>>) {
+        if self.map.is_none() {
+            match self.position(key) {
+                Ok(i) => return self.list[i].new = new,
+                Err(i) if self.list.len() < Self::FEW => {
+                    return self.list.insert(i, Write::new(key.to_owned(), new, hint()));
+                }
+                Err(_) => {}
+            }
+        }
+        let Self { list, map } = self;
+        let map = map.get_or_insert_with(|| list.drain(..).map(|Write { key, new, .. }| (key, new)).collect());
+        map.insert(key.to_owned(), new);
+    }
+
+    /// The writes to an interval of keys.
+    pub(super) fn range(
+        &self,
+        bounds: (Bound<&KeyOf<N>>, Bound<&KeyOf<N>>),
+    ) -> impl Iterator<Item = (&OwnedOf<N>, &New)> {
+        let of_list = self.list.iter().filter(move |write| bounds.contains(write.key.borrow()));
+        let of_map = self.map.iter().flat_map(move |map| map.range::<KeyOf<N>, _>(bounds));
+        of_list.map(|Write { key, new, .. }| (key, new)).chain(of_map)
+    }
+
+    /// Makes a list of the writes, which are all there.
+    pub(super) fn settle(&mut self) {
+        if let Some(map) = self.map.take() {
+            self.list = map.into_iter().map(|(key, new)| Write::new(key, new, None)).collect();
+        }
+    }
+
+    /// All writes, once they are settled.
+    pub(super) fn all(&self) -> &[Write<'t, N, M>] {
+        &self.list
+    }
+
+    /// All writes, once they are settled.
+    pub(super) fn all_mut(&mut self) -> &mut [Write<'t, N, M>] {
+        &mut self.list
+    }
+}
