@@ -32,6 +32,8 @@ pub(crate) enum Validation {
     Frozen = 11,
     /// That a change looks for the newest snapshot after it has locked its leaves, in the one order of all such accesses.
     Newest = 12,
+    /// That what a transaction reads was the same at the instant at which all that it has read before was true.
+    Moment = 13,
 }
 
 #[cfg(not(any(bristlecone_delays, loom)))]

@@ -124,7 +124,7 @@ pub enum ErrorKind {
     },
 
     // Again.
-    /// What a transaction has read has changed since, so it has done nothing. Repeat it from its beginning, as
+    /// What a transaction has read has changed since, or may have, so it has done nothing. Repeat it from its beginning, as
     /// [`Pool::transaction`](crate::Pool::transaction) does.
     Conflict,
 

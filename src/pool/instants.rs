@@ -6,6 +6,9 @@
 //! finds all changes in it that the snapshot sees, and any later change finds the snapshot. That needs one total order of
 //! four accesses: a writer locks a leaf, then loads `newest`; a snapshot stores `newest`, then its readers load the word
 //! of the lock.
+//!
+//! A transaction that writers do not let compare what it has read opens a [`Moment`]: a snapshot of its own, of which nobody
+//! else knows. It is given up before any other one, whenever it is in the way.
 
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{ErrorKind, Fault};
@@ -36,11 +39,17 @@ struct Open {
     /// The last instant that was given to a snapshot. None is given twice.
     last: u64,
     /// The open snapshots, by their instants.
-    snapshots: BTreeMap<u64, Arc<AtomicBool>>,
+    snapshots: BTreeMap<u64, OpenSnapshot>,
     /// Trees that stay open because snapshots may need what they have frozen.
     trees: Trees,
     /// How many snapshots were given up because of the limit.
     expired: u64,
+}
+
+struct OpenSnapshot {
+    is_expired: Arc<AtomicBool>,
+    /// Whether it is a transaction's [`Moment`].
+    is_moment: bool,
 }
 
 /// Numbers about the snapshots of a pool. See [`Pool::snapshots`](crate::Pool::snapshots).
@@ -49,7 +58,7 @@ struct Open {
 pub struct Snapshots {
     /// How many are open.
     pub open: u64,
-    /// Bytes of memory that they take now.
+    /// Bytes of memory that they take now, together with those of [transactions](crate::Transaction).
     pub memory: u64,
     /// How many have [expired](crate::ErrorKind::SnapshotTooOld) since the pool was opened.
     pub expired: u64,
@@ -108,10 +117,14 @@ impl Instants {
     /// Opens a snapshot. `trees` are all trees that are open. Returns its instant, and the flag that will say that it has
     /// expired.
     pub(crate) fn open(&self, trees: impl Iterator<Item = (u16, Arc<OpenTree>)>) -> (u64, Arc<AtomicBool>) {
+        self.open_for(false, trees)
+    }
+
+    fn open_for(&self, is_moment: bool, trees: impl Iterator<Item = (u16, Arc<OpenTree>)>) -> (u64, Arc<AtomicBool>) {
         let mut open = self.open.lock();
         open.last += 1;
         let (instant, is_expired) = (open.last, Arc::new(AtomicBool::new(false)));
-        open.snapshots.insert(instant, Arc::clone(&is_expired));
+        open.snapshots.insert(instant, OpenSnapshot { is_expired: Arc::clone(&is_expired), is_moment });
         for (slot, tree) in trees {
             open.trees.entry(slot).or_insert(tree);
         }
@@ -142,6 +155,19 @@ impl Instants {
 }
 
 impl Open {
+    /// The oldest snapshot of a transaction.
+    fn oldest_moment(&self) -> Option<u64> {
+        self.snapshots.iter().find(|(_, snapshot)| snapshot.is_moment).map(|(&instant, _)| instant)
+    }
+
+    /// Lets a snapshot expire: before anything changes that is not frozen for it, and before what was frozen for it goes.
+    fn expire(&mut self, instant: u64) {
+        if let Some(OpenSnapshot { is_expired, is_moment }) = self.snapshots.remove(&instant) {
+            is_expired.store(true, Ordering::SeqCst);
+            self.expired += u64::from(!is_moment);
+        }
+    }
+
     /// Takes out the trees that need not stay open. The caller holds the lock of the catalogue: so nobody gets another handle
     /// to a tree of which this is the only one.
     fn take_unneeded(&mut self) -> Trees {
@@ -160,7 +186,50 @@ impl Open {
     }
 }
 
+/// A snapshot of a transaction's own. Whoever needs it to go lets it expire.
+pub(crate) struct Moment<'p, M: Medium> {
+    pool: &'p PoolState<M>,
+    pub(crate) instant: u64,
+    is_expired: Arc<AtomicBool>,
+}
+
+impl<M: Medium> Moment<'_, M> {
+    /// Whether it has expired: then what was just read of it means nothing.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.is_expired.load(Ordering::SeqCst)
+    }
+}
+
+impl<M: Medium> Drop for Moment<'_, M> {
+    fn drop(&mut self) {
+        self.pool.close_snapshot(self.instant);
+    }
+}
+
 impl<M: Medium> PoolState<M> {
+    /// Opens a snapshot of all trees for a transaction.
+    pub(crate) fn moment(&self) -> Result<Moment<'_, M>, Fault> {
+        self.owned()?;
+        let slots = self.catalog.lock();
+        let (instant, is_expired) = self.instants.open_for(true, catalog::open(&slots));
+        Ok(Moment { pool: self, instant, is_expired })
+    }
+
+    /// Lets all snapshots of transactions expire. Returns true if there were any.
+    pub(super) fn expire_moments(&self) -> bool {
+        let mut any = false;
+        self.give_up(|instants, open| {
+            while let Some(instant) = open.oldest_moment() {
+                open.expire(instant);
+                any = true;
+            }
+            if any {
+                instants.thaw(open);
+            }
+        });
+        any
+    }
+
     /// Opens a snapshot of all trees. In a forked child, it is one that nothing can be read from.
     pub(crate) fn open_snapshot(&self) -> (u64, Arc<AtomicBool>) {
         if self.owned().is_err() {
@@ -191,7 +260,7 @@ impl<M: Medium> PoolState<M> {
         }
         let open = self.instants.open.lock();
         Snapshots {
-            open: open.snapshots.len() as u64,
+            open: open.snapshots.values().filter(|snapshot| !snapshot.is_moment).count() as u64,
             memory: self.instants.memory.0.load(Ordering::Relaxed),
             expired: open.expired,
         }
@@ -216,16 +285,14 @@ impl<M: Medium> PoolState<M> {
         });
     }
 
-    /// Gives up the oldest snapshots until what the others see, and so many bytes more, take no more memory than they may.
+    /// Gives up snapshots, those of transactions first and then the oldest ones, until what the others see, and so many bytes more, take no more memory than they may.
     #[cold]
     fn expire(&self, more: u64) {
         self.give_up(|instants, open| {
             while instants.memory.0.load(Ordering::Relaxed).saturating_add(more) > instants.limit
-                && let Some((_, is_expired)) = open.snapshots.pop_first()
+                && let Some(instant) = open.oldest_moment().or_else(|| open.snapshots.keys().next().copied())
             {
-                // Before anything changes that is not frozen for it, and before what was frozen for it goes.
-                is_expired.store(true, Ordering::SeqCst);
-                open.expired += 1;
+                open.expire(instant);
                 instants.thaw(open);
             }
             instants.is_over.store(false, Ordering::Relaxed);

@@ -11,6 +11,9 @@ use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::sync::MutexGuard;
 
+/// How often transactions may keep a tree open that is to be dropped.
+const PATIENCE: u32 = 8;
+
 /// A change of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameChange {
@@ -40,6 +43,17 @@ impl<M: Medium> PoolState<M> {
     /// `NoSuchTree`, `TreeExists`, `StillOpen` for a tree that is to be dropped, `ReadOnly`, `Forked`.
     pub(crate) fn naming(&self, changes: &[NameChange]) -> Result<Naming<'_, M>, Fault> {
         self.writable()?;
+        for _ in 0..PATIENCE {
+            match self.try_naming(changes) {
+                // A tree may be open for nothing but a transaction that could do without.
+                Err(fault) if matches!(fault.kind(), ErrorKind::StillOpen { .. }) && self.expire_moments() => {}
+                result => return result,
+            }
+        }
+        self.try_naming(changes)
+    }
+
+    fn try_naming(&self, changes: &[NameChange]) -> Result<Naming<'_, M>, Fault> {
         let mut slots = self.catalog.lock();
         loop {
             if let Some((renamed, dropped)) = self.plan(&slots, changes)? {

@@ -155,7 +155,8 @@ impl Options {
     }
 
     /// How many bytes of memory the [snapshots](crate::Snapshot) of the pool may take. If they want more, the oldest ones
-    /// are given up, and reading from these is refused with [`ErrorKind::SnapshotTooOld`]. Default: 1 GiB.
+    /// are given up, and reading from these is refused with [`ErrorKind::SnapshotTooOld`]. Before that,
+    /// [transactions](crate::Transaction) give up what they take of it. Default: 1 GiB.
     pub fn snapshot_memory(mut self, bytes: u64) -> Self {
         self.snapshot_memory = bytes;
         self

@@ -3,9 +3,7 @@
 use super::backoff::Backoff;
 use super::{End, Transaction};
 use crate::delay::{Validation, is_left_out};
-#[cfg(doc)]
-use crate::error::ErrorKind;
-use crate::error::{Fault, Result};
+use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{Medium, Step};
 use crate::node::shadow::Version;
 use crate::pool::lists::Room;
@@ -16,6 +14,12 @@ use std::cell::Cell;
 
 /// After so many lost rounds, the leaves that were read are locked, too.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 12 };
+
+/// So many times in all, a transaction that reads compares leaves once more because one has changed.
+pub(super) const PASSES: u32 = if cfg!(any(loom, bristlecone_delays)) { 1 } else { 12 };
+
+/// So many reads are compared at each further one.
+pub(super) const MANY: usize = 1000;
 
 impl<'t, M: Medium> Transaction<'t, M> {
     /// Makes all writes at once, if everything that was read is still as it was read.
@@ -55,6 +59,10 @@ impl<'t, M: Medium> Transaction<'t, M> {
             return Ok(());
         }
         self.pool.writable()?;
+        if self.moment.take().is_some() {
+            // Since then, the leaves have hardly been looked at.
+            self.pass()?;
+        }
         self.pool.limit_snapshots();
         self.parts.sort_by_key(|part| part.part().slot());
         if self.write_records()? {
@@ -72,24 +80,89 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(any)
     }
 
-    /// Reads again what was read in leaves that have changed since, until nothing has. Fails if something else is found.
-    pub(super) fn refresh(&mut self) -> Result<(), Fault> {
-        loop {
-            let mut any = false;
-            for part in &mut self.parts {
-                match part.part_mut().refresh() {
-                    Ok(found) => any |= found,
-                    Err(fault) => {
-                        // From here on, what was read may not fit together.
-                        self.end = Some(End::of(&fault));
-                        return Err(fault);
-                    }
-                }
-            }
-            if !any {
-                return Ok(());
+    /// Reads again what was read in leaves that have changed since. Returns true if there were any: then what was read was
+    /// still there, but perhaps not all of it at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorKind::Conflict) if something else was found.
+    fn pass(&mut self) -> Result<bool, Fault> {
+        let mut any = false;
+        for part in &mut self.parts {
+            match part.part_mut().refresh() {
+                Ok(found) => any |= found,
+                Err(fault) => return Err(self.ends(fault)),
             }
         }
+        Ok(any)
+    }
+
+    /// Makes sure that all that was read was true at one moment of this call (X1): that of a pass that finds no leaf
+    /// changed; or, if there are many, or others write to these leaves all the time, the instant of a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorKind::Conflict) if something else was found, and if there is no memory for such a snapshot.
+    pub(super) fn refresh(&mut self) -> Result<(), Fault> {
+        if !self.has_expired && self.reads() > MANY {
+            self.lost = PASSES;
+        }
+        for _ in 0..2 {
+            while self.lost < PASSES {
+                if !self.pass()? {
+                    return Ok(());
+                }
+                self.lost += 1;
+            }
+            if self.stand_still()? {
+                return Ok(());
+            }
+            (self.lost, self.has_expired) = (0, true);
+        }
+        Err(self.ends(ErrorKind::Conflict.into()))
+    }
+
+    /// Compares all that was read with a snapshot, and keeps that for the reads to come. Returns false if it expired
+    /// meanwhile.
+    fn stand_still(&mut self) -> Result<bool, Fault> {
+        let moment = self.pool.moment()?;
+        // Only now: what was just read may be about to change again.
+        self.moment = None;
+        for part in &self.parts {
+            match part.part().was_so_at(moment.instant, 0) {
+                _ if moment.is_expired() => return Ok(false),
+                Ok(true) => {}
+                Ok(false) => return Err(self.ends(ErrorKind::Conflict.into())),
+                Err(fault) => return Err(self.ends(fault)),
+            }
+        }
+        self.moment = Some(moment);
+        Ok(true)
+    }
+
+    /// Whether what was read in a part, from the read with this number on, was the same at the moment at which all earlier
+    /// reads were true.
+    pub(super) fn was_so(&mut self, number: usize, from: usize) -> Result<bool, Fault> {
+        let Some(moment) = &self.moment else { return Ok(false) };
+        // A forked child must not wait for a lock.
+        self.pool.owned()?;
+        let was_so = self.parts[number].part().was_so_at(moment.instant, from);
+        let was_so = if is_left_out(Validation::Moment) { Ok(true) } else { was_so };
+        if moment.is_expired() {
+            self.has_expired = true;
+            return Ok(false);
+        }
+        was_so.map_err(|fault| self.ends(fault))
+    }
+
+    /// From here on, what was read may not fit together.
+    fn ends(&mut self, fault: Fault) -> Fault {
+        debug_assert!(
+            !matches!(fault.kind(), ErrorKind::SnapshotTooOld { .. }),
+            "F2: a leaf that has changed is frozen"
+        );
+        self.end = Some(End::of(&fault));
+        fault
     }
 
     fn is_valid(parts: &[AnyPart<'_>], held: &[(u64, Version)]) -> bool {
@@ -115,7 +188,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
                 return Ok(());
             }
             backoff.wait();
-            self.refresh()?;
+            self.pass()?;
         }
         self.change_together(backoff)
     }
@@ -136,7 +209,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
             drop(naming);
             self.parts.iter_mut().try_for_each(|part| part.part_mut().wait())?;
             backoff.wait();
-            self.refresh()?;
+            self.pass()?;
         };
         // Before anything changes, and before the commit: it allocates.
         self.parts.iter().for_each(|part| part.part().freeze(newest));

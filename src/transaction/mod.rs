@@ -7,6 +7,8 @@ mod batch;
 mod commit;
 mod names;
 mod scan;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use batch::WriteBatch;
 pub use scan::Scan;
@@ -14,6 +16,7 @@ pub use scan::Scan;
 use crate::codec::{Key, MapForm, PrefixOf, Value};
 use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
+use crate::pool::instants::Moment;
 use crate::pool::naming::NameChange;
 use crate::pool::{Pool, PoolState};
 use crate::stored::{Encoded, KEY_MAX, Stored};
@@ -34,8 +37,8 @@ use std::ops::RangeBounds;
 ///
 /// A transaction is isolated from all others, and from single changes, as if it ran alone (it is *serializable*). If
 /// something that it has read was changed by another thread, it fails with [`ErrorKind::Conflict`]: at the latest when it
-/// commits, but at once if it reads anything more. So code between two reads never sees values that do not fit together.
-/// Whoever changes keys that it has not read, or trees that it does not use, is no obstacle.
+/// commits, but as a rule at once if it reads anything more. So code between two reads never sees values that do not fit
+/// together. Whoever changes keys that it has not read, or trees that it does not use, is no obstacle.
 ///
 /// Trees and maps with the default leaves ([`Table`]) take part. They must be open before the transaction begins. Trees of any
 /// kind can be [renamed](Self::rename_tree), [swapped](Self::swap_trees) and [dropped](Self::drop_tree).
@@ -46,10 +49,12 @@ use std::ops::RangeBounds;
 ///
 /// # Complexity
 ///
-/// A read costs what a `get` does, and a look at one word in memory for each leaf that was read before: many thousands of
-/// reads in one transaction take time in proportion to the square of their number, and more if other threads write to the
-/// same leaves all the time. A transaction that reads thousands of keys which others change fails again and again. For
-/// `commit` see there. Writes, and what was read, are kept in memory.
+/// A read costs what a `get` does, and a look at one word in memory for each leaf that was read before. After a thousand
+/// reads, or if others write to the same leaves all the time, the transaction opens a [snapshot](Pool::snapshot) of its own
+/// instead, and each read costs one more from that. So time is in proportion to the number of reads. Meanwhile, what others
+/// change is copied in memory, as for any snapshot; this one is the first to be given up, and trees can be dropped
+/// nevertheless. A transaction that reads thousands of keys which others change fails again and again. For `commit` see
+/// there. Writes, and what was read, are kept in memory.
 ///
 /// A transaction is not `Send`: it ends on the thread on which it began.
 ///
@@ -88,6 +93,12 @@ pub struct Transaction<'t, M: Medium = Mapped> {
     parts: SmallVec<[AnyPart<'t>; 2]>,
     /// Changes of names, in their order.
     names: Vec<NameChange>,
+    /// How many passes over what was read have found a changed leaf.
+    lost: u32,
+    /// When all that was read was true, if that takes a snapshot.
+    moment: Option<Moment<'t, M>>,
+    /// Whether there was no memory for such a moment.
+    has_expired: bool,
     /// Why there is no use in going on.
     end: Option<End>,
 }
@@ -124,7 +135,15 @@ impl<M: Medium> Pool<M> {
     ///
     /// Nothing: a transaction that is given up has cost its reads, and has looked for the leaves of its writes.
     pub fn begin(&self) -> Transaction<'_, M> {
-        Transaction { pool: &self.state, parts: SmallVec::new(), names: Vec::new(), end: None }
+        Transaction {
+            pool: &self.state,
+            parts: SmallVec::new(),
+            names: Vec::new(),
+            lost: 0,
+            moment: None,
+            has_expired: false,
+            end: None,
+        }
     }
 
     /// Runs `body` in a [transaction](Transaction) and commits it. If there is a [conflict](ErrorKind::Conflict), repeats
@@ -171,8 +190,9 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Conflict`]: something that was read has changed since. [`ErrorKind::Corrupt`],
-    /// [`ErrorKind::OtherPool`].
+    /// [`ErrorKind::Conflict`]: something that was read has changed since, or has to be compared with a snapshot, for which
+    /// there is [too little memory](crate::Options::snapshot_memory). [`ErrorKind::Corrupt`], [`ErrorKind::OtherPool`],
+    /// [`ErrorKind::Forked`].
     pub fn get<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
         Ok(self.stored(table, key)?.map(T::Value::decode))
     }
@@ -293,7 +313,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
         let before = part.reads();
         let result = read(part)?;
         // A single read is true at the moment of its own.
-        if part.reads() > before && self.reads() > 1 {
+        if part.reads() > before && self.reads() > 1 && !self.was_so(number, before)? {
             self.refresh()?;
         }
         Ok(result)

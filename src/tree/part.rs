@@ -39,6 +39,9 @@ pub trait Part {
     /// [`Conflict`](ErrorKind::Conflict) if something else was found.
     fn refresh(&mut self) -> Result<bool, Fault>;
 
+    /// Whether what was read, from the read with this number on, was the same at the instant of an open snapshot.
+    fn was_so_at(&self, instant: u64, from: usize) -> Result<bool, Fault>;
+
     /// Whether no leaf that was read has changed, or is locked by another thread. `held` are the leaves that this thread has
     /// locked, by offset, with the versions that they had before. Calls `others` before it looks at a leaf that is not held.
     fn is_valid(&self, held: &[(u64, Version)], others: &dyn Fn()) -> bool;
@@ -259,6 +262,27 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
             any = true;
         }
         Ok(any)
+    }
+
+    fn was_so_at(&self, instant: u64, from: usize) -> Result<bool, Fault> {
+        let (tree, reading) = (self.tree, self.reading.as_ref());
+        for read in &self.reads[from..] {
+            let was_so = match read {
+                Read::Key { key, word, .. } => tree.get_at((*key).borrow(), instant, reading)? == *word,
+                Read::Interval { interval, entries, .. } => {
+                    let (mut then, mut piece, mut unread) = (Vec::new(), Vec::new(), Some(interval.clone()));
+                    while let Some(rest) = unread {
+                        unread = tree.read_at(rest, true, instant, reading, &mut piece)?;
+                        then.append(&mut piece);
+                    }
+                    same_entries::<N::Keys>(entries, &then)
+                }
+            };
+            if !was_so {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn is_valid(&self, held: &[(u64, Version)], others: &dyn Fn()) -> bool {

@@ -72,6 +72,35 @@ fn loom_tree_unversioned_reader_against_a_commit_is_found_wrong() {
     Model { left_out: Some(Validation::Version), ..read() }.run();
 }
 
+/// The same, while another key of one of the leaves is written to: so what is read is compared at the instant of a snapshot.
+fn read_beside_a_writer() -> Words<Leaf> {
+    fn read_again(tree: &Of) {
+        let pool = tree.pool();
+        pool.transaction(|tx| {
+            let first = tx.get(tree, 10)?;
+            _ = tree.update(30, 5)?;
+            let seen = (first, tx.get(tree, 40)?, tx.get(tree, 10)?);
+            assert!([(Some(11), Some(41), Some(11)), (Some(7), Some(7), Some(7))].contains(&seen));
+            Ok::<_, crate::Error>(())
+        })
+        .unwrap();
+    }
+    Model::new(two_leaves, [read_again, |tree| set_both(tree, 7)], |tree| {
+        assert_eq!((tree.get(10), tree.get(40), tree.pool().snapshots().memory), (Some(7), Some(7), 0));
+    })
+}
+
+#[test]
+fn loom_tree_reader_beside_a_writer_against_a_commit() {
+    read_beside_a_writer().run();
+}
+
+#[test]
+#[should_panic = "found wrong"]
+fn loom_tree_reader_that_compares_no_instants_is_found_wrong() {
+    Model { left_out: Some(Validation::Moment), ..read_beside_a_writer() }.run();
+}
+
 #[test]
 fn loom_tree_commit_against_commit() {
     let after = |tree: &Of| assert_eq!(tree.get(10), tree.get(40));
