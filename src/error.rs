@@ -164,6 +164,24 @@ pub enum ErrorKind {
         /// Offset of the first bad copy.
         at: u64,
     },
+    /// The log of a pool with a journal cannot be used, so the pool cannot be opened: the file of the pool alone is of the past.
+    /// Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both.
+    Log {
+        /// What is wrong with it.
+        found: &'static str,
+    },
+    /// A write to the pool's journal, or a sync, has failed. What was synced before is safe. What was acknowledged since then
+    /// survives this process, unless the machine goes down: it is not known what of it is on the disk. No further change is
+    /// accepted. Look at the disk; then close the pool and open it again, which writes everything once more.
+    Journal {
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The pool has a journal already, or it has none: so it cannot be given one, or lose it. Nothing is to be done.
+    JournalThere {
+        /// Whether it has one.
+        has: bool,
+    },
     /// The pool's content breaks an invariant of the format. [`Pool::check`](crate::Pool::check) tells how much is damaged;
     /// restore a copy, or drop the tree.
     Corrupt {
@@ -285,6 +303,8 @@ impl ErrorKind {
             | Self::OutOfSpace { .. }
             | Self::Truncated { .. }
             | Self::Superblock { .. }
+            | Self::Log { .. }
+            | Self::Journal { .. }
             | Self::Corrupt { .. }
             | Self::TooManyTrees { .. } => ErrorGroup::Storage,
             Self::Conflict | Self::SnapshotTooOld { .. } => ErrorGroup::Again,
@@ -295,6 +315,7 @@ impl ErrorKind {
             | Self::TreeName { .. }
             | Self::Capacity { .. }
             | Self::InvalidOption { .. }
+            | Self::JournalThere { .. }
             | Self::RecordTooLong { .. }
             | Self::KeyTooLong { .. }
             | Self::Unsorted { .. }
@@ -350,6 +371,14 @@ impl fmt::Display for ErrorKind {
             Self::Superblock { at } => {
                 write!(f, "no valid superblock: wrong checksum at offset {at} and in its twin")
             }
+            Self::Journal { source } => {
+                write!(f, "the journal has failed, and no change is accepted any more: {source}")
+            }
+            Self::JournalThere { has: true } => write!(f, "the pool has a journal"),
+            Self::JournalThere { has: false } => {
+                write!(f, "the pool has no journal; one can be added (Pool::add_journal)")
+            }
+            Self::Log { found } => write!(f, "the log of the pool cannot be used: {found}"),
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
             Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),
             Self::SnapshotTooOld { limit } => {
@@ -385,7 +414,9 @@ impl fmt::Display for ErrorKind {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
-            ErrorKind::Io { source, .. } | ErrorKind::OutOfSpace { source: Some(source), .. } => Some(source),
+            ErrorKind::Io { source, .. }
+            | ErrorKind::Journal { source }
+            | ErrorKind::OutOfSpace { source: Some(source), .. } => Some(source),
             _ => None,
         }
     }

@@ -80,6 +80,7 @@ pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, Value
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
 pub use kind::Kind;
 pub use map::{Entries, Map};
+pub use medium::{Journal, JournalStat};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Options, Pool, Progress, Snapshots, Stat, TreeInfo};
 pub use snapshot::{Backup, Snapshot, SnapshotRange};

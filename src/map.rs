@@ -140,7 +140,7 @@ impl<M: Medium> Pool<M> {
             assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
         }
         let kinds = (const { kind_of::<K>() }, V::KIND);
-        let state = self.state.named(TreeState::open(&self.state, name, index, kinds))?;
+        let state = self.state.acknowledged(TreeState::open(&self.state, name, index, kinds))?;
         Ok(Map { state, types: PhantomData })
     }
 }
@@ -260,7 +260,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        self.state.named(self.state.put(K::Form::key(&key), V::encode(value), wanted))
+        self.state.acknowledged(self.state.put(K::Form::key(&key), V::encode(value), wanted))
     }
 
     /// Removes a key. Returns true if it was there. A key that is too long is not there.
@@ -269,7 +269,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space.
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
-        self.state.named(self.state.take(K::Form::key(&K::encode(key))))
+        self.state.acknowledged(self.state.take(K::Form::key(&K::encode(key))))
     }
 
     #[track_caller]
@@ -382,7 +382,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// As [`PTree::clear`](crate::PTree::clear).
     pub fn clear(&self) -> Result<()> {
-        self.state.named(self.state.clear())
+        self.state.acknowledged(self.state.clear())
     }
 
     /// Fills an empty map with entries in strictly ascending order of keys. Returns the number of entries.
@@ -395,7 +395,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,
     ) -> Result<u64> {
         let entries = entries.into_iter().map(|(key, value)| (K::Form::owned(K::encode(key)), V::encode(value)));
-        self.state.named(self.state.bulk_load_values(entries, |&value| value))
+        self.state.acknowledged(self.state.bulk_load_values(entries, |&value| value))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.

@@ -27,6 +27,31 @@ macro_rules! steps {
                 }
             }
 
+            /// Whether nothing relies on a flush for more than the words that it names. Others rely on whole lines; of these, a
+            /// medium need write back only the words. Some must not take the whole line, because other words in it are changed
+            /// under other locks at the same time.
+            pub const fn names_words(self) -> bool {
+                matches!(
+                    self,
+                    Self::OneLineInsert
+                        | Self::OneLineUpdate
+                        | Self::OneLineRemove
+                        | Self::ByteInsert
+                        | Self::ByteUpdate
+                        | Self::ByteRemove
+                        | Self::ShiftUpdate
+                        | Self::RecordWrite
+                        | Self::RootFill
+                        | Self::RootCreate
+                        | Self::RootDrop
+                        | Self::RootHead
+                        | Self::RootIndex
+                        | Self::RootOpen
+                        | Self::RootClose
+                        | Self::ListApply
+                )
+            }
+
             /// The protocol that it is a step of.
             pub const fn protocol(self) -> &'static str {
                 match self {

@@ -53,6 +53,20 @@ impl Medium for Other {
         forward!(self, medium => medium.sync())
     }
 
+    #[inline]
+    fn admit(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn acknowledge(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         forward!(self, medium => medium.reserve(at, len))
     }

@@ -54,6 +54,20 @@ impl Medium for Dram {
         Ok(())
     }
 
+    #[inline]
+    fn admit(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn acknowledge(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }

@@ -62,6 +62,35 @@ pub trait Layer: Send + Sync + 'static {
         self.below().sync()
     }
 
+    /// See [`Medium::admit`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Medium::admit`].
+    #[inline]
+    fn admit(&self) -> io::Result<()> {
+        self.below().admit()
+    }
+
+    /// See [`Medium::acknowledge`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Medium::acknowledge`].
+    #[inline]
+    fn acknowledge(&self) -> io::Result<()> {
+        self.below().acknowledge()
+    }
+
+    /// See [`Medium::settle`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Medium::settle`].
+    fn settle(&self) -> io::Result<()> {
+        self.below().settle()
+    }
+
     /// See [`Medium::reserve`].
     ///
     /// # Errors
@@ -143,6 +172,20 @@ impl<L: Layer> Medium for L {
         Layer::sync(self)
     }
 
+    #[inline]
+    fn admit(&self) -> io::Result<()> {
+        Layer::admit(self)
+    }
+
+    #[inline]
+    fn acknowledge(&self) -> io::Result<()> {
+        Layer::acknowledge(self)
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        Layer::settle(self)
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         Layer::reserve(self, at, len)
     }
@@ -210,6 +253,20 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
 
     fn sync(&self) -> io::Result<()> {
         (**self).sync()
+    }
+
+    #[inline]
+    fn admit(&self) -> io::Result<()> {
+        (**self).admit()
+    }
+
+    #[inline]
+    fn acknowledge(&self) -> io::Result<()> {
+        (**self).acknowledge()
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        (**self).settle()
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {

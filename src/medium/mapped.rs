@@ -8,6 +8,7 @@ mod file;
 #[cfg(target_os = "linux")]
 mod pages;
 
+use super::journal::{self, Attached, Journal, JournalStat, Marker};
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
 #[cfg(doc)]
@@ -17,6 +18,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub use file::Mapping;
 use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
+#[cfg(target_os = "linux")]
+pub(super) use pages::FileMap;
 #[cfg(target_os = "linux")]
 use pages::{HUGE_PAGE, MADV_COLLAPSE, PAGE};
 #[cfg(target_os = "linux")]
@@ -59,6 +62,8 @@ pub struct Mapped {
     costs: OnceLock<Costs>,
     whole_pairs: bool,
     boot: u64,
+    /// What is flushed goes here, if the pool has a journal. Then the mapping is private to this process.
+    journal: Option<Box<Attached>>,
     /// What to remove if the creation is not completed.
     remains: Option<Remains>,
 }
@@ -114,10 +119,48 @@ impl Mapped {
     }
 
     pub(crate) fn existing(path: &Path, mapping: Mapping) -> Result<Self, Fault> {
+        Self::with_journal(path, mapping, Journal::Each)
+    }
+
+    /// The same; a pool that has a journal waits for the disk as this says.
+    pub(crate) fn with_journal(path: &Path, mapping: Mapping, mode: Journal) -> Result<Self, Fault> {
         let file = file::open(path, mapping)?;
         let len = file.metadata().map_err(Fault::io("inspect"))?.len();
-        let map = map_file(&file, len, mapping == Mapping::Write).map_err(Fault::io("map"))?;
-        Ok(Self::of(named(path), file, map, mapping))
+        let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
+        let journal = match marker.filter(|_| mapping == Mapping::Write) {
+            // Before the file is mapped: the mapping shows what the journal has applied.
+            Some(marker) => Some(Box::new(Attached::open(path, &file, marker, mode, boot())?)),
+            None => None,
+        };
+        let shared = mapping == Mapping::Write && journal.is_none();
+        let map = map_file(&file, len, shared).map_err(Fault::io("map"))?;
+        let mut made = Self::of(named(path), file, map, mapping);
+        if marker.is_some() {
+            (made.domain, made.detected) = (Domain::Journal, Domain::Journal);
+        }
+        if let Some(marker) = marker.filter(|_| journal.is_none()) {
+            // The mapping is private: what the file lacks is stored to the memory of this process only.
+            Attached::look(path, &made.file, marker, made.boot, |at, word| {
+                made.words()[(at >> 3) as usize].store(word, Ordering::Relaxed);
+            })?;
+        }
+        made.journal = journal;
+        Ok(made)
+    }
+
+    /// Says in the file of a closed pool that it has a journal from now on, for which there is a log.
+    pub(crate) fn adopt_journal(&self, path: &Path, uuid: [u64; 2]) -> Result<(), Fault> {
+        journal::adopt(path, &self.file, uuid)
+    }
+
+    /// Says in the file of a pool, which was closed in order, that it has no journal any more.
+    pub(crate) fn drop_journal(&self) -> Result<(), Fault> {
+        Marker::remove(&*self.file).and_then(|()| self.file.sync_data()).map_err(Fault::io("write to the pool"))
+    }
+
+    /// Numbers about the journal, if there is one.
+    pub(crate) fn journal(&self) -> Option<JournalStat> {
+        self.journal.as_ref()?.stat()
     }
 
     fn of(
@@ -140,6 +183,7 @@ impl Mapped {
             costs: OnceLock::new(),
             whole_pairs: arch::pair_method() != "locks",
             boot: boot(),
+            journal: None,
             remains: None,
         }
     }
@@ -147,10 +191,12 @@ impl Mapped {
     /// The same mapping, used as if it had this domain.
     ///
     /// For tests and measurements: `Power` on an ordinary file costs what persistent memory would cost, but gives no
-    /// durability beyond the process.
+    /// durability beyond the process. A mapping with a journal keeps its domain.
     #[must_use]
     pub fn with_domain(mut self, domain: Domain) -> Self {
-        self.domain = domain;
+        if self.detected != Domain::Journal {
+            self.domain = domain;
+        }
         self
     }
 
@@ -222,6 +268,23 @@ impl Mapped {
         }
     }
 
+    /// Gives a part of a private mapping that nobody has stored to, and for which the file has no data, memory of its own.
+    #[cfg(target_os = "linux")]
+    fn detach(&self, at: u64, len: u64) {
+        use rustix::fs::{SeekFrom, seek};
+        let whole = at.next_multiple_of(HUGE_PAGE)..(at + len) / HUGE_PAGE * HUGE_PAGE;
+        let is_empty = || match seek(&*self.file, SeekFrom::Data(at)) {
+            Ok(data) => data >= at + len,
+            Err(error) => error == rustix::io::Errno::NXIO,
+        };
+        if self.journal.is_some() && whole.start < whole.end && is_empty() {
+            let _ = self.map.detach(whole);
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn detach(&self, _at: u64, _len: u64) {}
+
     /// Makes sure that holes in the file can be read: a full tmpfs has no page for a hole, and would answer with a
     /// signal.
     #[cfg(target_os = "linux")]
@@ -268,8 +331,13 @@ impl Mapped {
     pub(crate) fn grow(&mut self, len: u64) -> Result<(), Fault> {
         let before = self.file.metadata().map_err(Fault::io("inspect"))?.len();
         self.file.set_len(len).map_err(Fault::space(len - before, len))?;
-        let mapped = map_file(&self.file, len, self.mapping == Mapping::Write).and_then(|(map, words, domain)| {
-            if self.domain != Domain::Process && self.detected != domain {
+        let shared = self.mapping == Mapping::Write && self.journal.is_none();
+        let mapped = map_file(&self.file, len, shared).and_then(|(map, words, domain)| {
+            if let Some(journal) = &self.journal {
+                // The length must be on the disk before a superblock that says so.
+                self.file.sync_all()?;
+                journal.grown(len);
+            } else if self.domain != Domain::Process && self.detected != domain {
                 return Err(io::Error::other("the longer file cannot be mapped as the shorter one was"));
             }
             Ok((map, words))
@@ -311,7 +379,8 @@ impl Medium for Mapped {
             name: &self.name,
             len: self.len(),
             domain: self.domain,
-            writes_back: self.domain == Domain::Power,
+            writes_back: matches!(self.domain, Domain::Power | Domain::Journal),
+            leaves_unflushed: self.domain == Domain::Power,
             // Promise 4 implies this where other cores see a pair in one step.
             pairs_are_whole: self.whole_pairs,
             read_only: self.mapping == Mapping::Read,
@@ -320,7 +389,8 @@ impl Medium for Mapped {
     }
 
     fn costs(&self) -> Costs {
-        *self.costs.get_or_init(|| Costs::measure(self))
+        // To measure is to flush, which would fill the journal.
+        if self.detected == Domain::Journal { Costs::JOURNAL } else { *self.costs.get_or_init(|| Costs::measure(self)) }
     }
 
     #[inline]
@@ -332,13 +402,34 @@ impl Medium for Mapped {
         if self.mapping != Mapping::Write {
             return Ok(());
         }
+        if let Some(journal) = &self.journal {
+            return journal.sync();
+        }
         // Linux tracks by itself which pages of the mapping were written to.
         #[cfg(not(target_os = "linux"))]
         self.map.flush()?;
         self.file.sync_data()
     }
 
+    #[inline]
+    fn admit(&self) -> io::Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.admit())
+    }
+
+    #[inline]
+    fn acknowledge(&self) -> io::Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.acknowledge())
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.settle())
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        if self.journal.is_some() {
+            // Not its memory: private pages that are there without need only take space.
+            return file::reserve(&self.file, at, len).map(drop);
+        }
         if self.mapping != Mapping::Write {
             return self.readable(at, len);
         }
@@ -391,8 +482,14 @@ impl Medium for Mapped {
     }
 
     #[inline]
-    fn flush(&self, at: u64, len: u64, _step: Step) {
+    fn flush(&self, at: u64, len: u64, step: Step) {
         match self.domain {
+            Domain::Journal => {
+                arch::compiler_barrier();
+                if let Some(journal) = &self.journal {
+                    journal.flush(at, len, !step.names_words(), |at| self.load(at));
+                }
+            }
             Domain::Power => {
                 let range = &self.words()[(at >> 3) as usize..((at + len).div_ceil(8)) as usize];
                 // SAFETY: the range lies in the mapping, and the instruction was found available at start.
@@ -405,7 +502,8 @@ impl Medium for Mapped {
     #[inline]
     fn fence(&self, _step: Step) {
         match self.domain {
-            Domain::Process => arch::compiler_barrier(),
+            // `flush` has filled the ring.
+            Domain::Process | Domain::Journal => arch::compiler_barrier(),
             Domain::Power | Domain::PowerWithCaches => arch::fence(),
         }
     }
@@ -413,8 +511,10 @@ impl Medium for Mapped {
     #[inline]
     fn hint(&self, at: u64, len: u64, hint: Hint) {
         const PER_LINE: usize = LINE as usize / 8;
-        if hint == Hint::InOrder {
-            return self.populate(at, len, Mapping::Read);
+        match hint {
+            Hint::InOrder => return self.populate(at, len, Mapping::Read),
+            Hint::Fresh => return self.detach(at, len),
+            Hint::Soon => {}
         }
         let first = (at >> 3) as usize;
         let words = self.words().get(first..first + len.div_ceil(LINE) as usize * PER_LINE).unwrap_or_default();

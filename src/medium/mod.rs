@@ -14,6 +14,7 @@
 mod costs;
 mod counted;
 mod dram;
+mod journal;
 mod layer;
 mod mapped;
 mod probe;
@@ -27,6 +28,8 @@ pub use costs::Costs;
 pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counts};
 pub use dram::Dram;
+pub use journal::{Journal, JournalStat};
+pub(crate) use journal::{create_log, remove_log};
 pub use layer::Layer;
 pub use mapped::{Mapped, Mapping};
 pub(crate) use mapped::{is_unborn, sync_name};
@@ -50,6 +53,9 @@ pub enum Domain {
     Process,
     /// Flushed and fenced lines survive power loss: a direct (DAX) mapping of persistent memory.
     Power,
+    /// What was flushed survives the process, and what was [synced](Medium::sync) survives the machine: an ordinary file
+    /// with a [journal](crate::Journal).
+    Journal,
     /// As `Power`, but the CPU's caches are inside the persistence domain too (eADR): a fence is enough.
     PowerWithCaches,
 }
@@ -59,6 +65,9 @@ impl Domain {
     pub fn promise(self) -> &'static str {
         match self {
             Self::Process => "survives a crash of the process; not a crash of the operating system, not power loss",
+            Self::Journal => {
+                "survives a crash of the process; up to the last sync also a crash of the operating system, and power loss"
+            }
             Self::Power => "survives a crash of the process and of the operating system, and power loss",
             Self::PowerWithCaches => {
                 "survives a crash of the process and of the operating system, and power loss (persistent CPU caches)"
@@ -70,12 +79,13 @@ impl Domain {
     pub fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
+            Self::Journal => "journal",
             Self::Power => "power",
             Self::PowerWithCaches => "power-with-caches",
         }
     }
 
-    /// The domain with a name, if there is one.
+    /// The domain with a name, if there is one that a mapping can be told to have.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Process, Self::Power, Self::PowerWithCaches].into_iter().find(|d| d.name() == name)
     }
@@ -93,6 +103,8 @@ pub struct Facts<'m> {
     /// Whether lines must be written back in order, one by one. Where a crash does not lose the caches, the order of
     /// the stores is enough: that is everywhere except in the domain [`Power`](Domain::Power).
     pub writes_back: bool,
+    /// Whether a killed process leaves stores that are visible and not durable, because it did not flush them.
+    pub leaves_unflushed: bool,
     /// Whether a crash never tears a [pair](Medium::store_pair): other cores see it in one step, and lines are written
     /// back as other cores see them.
     pub pairs_are_whole: bool,
@@ -111,6 +123,7 @@ impl<'m> Facts<'m> {
             len,
             domain: Domain::Process,
             writes_back: false,
+            leaves_unflushed: false,
             pairs_are_whole: false,
             read_only: false,
             boot: 0,
@@ -118,13 +131,15 @@ impl<'m> Facts<'m> {
     }
 }
 
-/// How soon the bytes that a [hint](Medium::hint) names will be read.
+/// What will become of the bytes that a [hint](Medium::hint) names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
     /// The lines are about to be read.
     Soon,
     /// All of the bytes will be read once, from the first to the last.
     InOrder,
+    /// The bytes are zeros, nobody has stored to them, and they will be used from now on.
+    Fresh,
 }
 
 /// Persistent words, reached by offset from the start of the pool.
@@ -161,6 +176,31 @@ pub trait Medium: Send + Sync + 'static {
     /// The error of the system; then it is not known what was written.
     fn sync(&self) -> io::Result<()>;
 
+    /// Waits until a change may begin: until the medium has room for what it will flush. The caller has locked nothing.
+    ///
+    /// Called before each change of a tree, so it should cost about as much as a load where nothing is to be waited for.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system because of which nothing can become durable any more.
+    fn admit(&self) -> io::Result<()>;
+
+    /// Waits until what this thread has fenced is as durable as its caller wants it before it is told that a change is
+    /// made. The caller has locked nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`admit`](Self::admit).
+    fn acknowledge(&self) -> io::Result<()>;
+
+    /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be opened
+    /// without further work.
+    ///
+    /// # Errors
+    ///
+    /// As for [`sync`](Self::sync); then the medium is left as if the process had been killed.
+    fn settle(&self) -> io::Result<()>;
+
     /// Makes sure that stores to `len` bytes from `at` will not run out of space later.
     ///
     /// # Errors
@@ -194,7 +234,7 @@ pub trait Medium: Send + Sync + 'static {
     /// Waits until all lines that this thread has flushed are durable.
     fn fence(&self, step: Step);
 
-    /// Hints that the lines that overlap `len` bytes from `at` will be read.
+    /// Tells what will become of the lines that overlap `len` bytes from `at`.
     fn hint(&self, at: u64, len: u64, hint: Hint);
 }
 

@@ -16,7 +16,9 @@ const COMPAT: u64 = 0;
 const RO_COMPAT: u64 = 0;
 /// There may be live redo lists.
 const WITH_LISTS: u64 = 1;
-const INCOMPAT: u64 = WITH_LISTS;
+/// There is a log, without which the file is of the past.
+const WITH_JOURNAL: u64 = 2;
+const INCOMPAT: u64 = WITH_LISTS | WITH_JOURNAL;
 
 const TWINS: [u64; 2] = [0, 4096];
 const WORDS: usize = 16;
@@ -180,6 +182,16 @@ impl Superblock {
     /// Says that there may be live redo lists from now on.
     pub(crate) fn with_lists(&mut self) {
         self.incompat |= WITH_LISTS;
+    }
+
+    /// Says whether the pool has a journal.
+    pub(crate) fn set_journal(&mut self, has: bool) {
+        self.incompat = if has { self.incompat | WITH_JOURNAL } else { self.incompat & !WITH_JOURNAL };
+    }
+
+    /// Whether the pool has a journal.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.incompat & WITH_JOURNAL != 0
     }
 
     /// Takes back what an orderly close recorded: the bytes that are there may not be those that it described.

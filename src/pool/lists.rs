@@ -160,11 +160,16 @@ pub(crate) fn forget<M: Medium>(m: &M) {
     (0..COUNT).map(list_at).filter(|&at| tag_at(m, at).is_live()).for_each(|at| retire(m, at));
 }
 
-/// Stores words, durably.
-fn apply<M: Medium>(m: &M, words: &[Word]) {
+/// Stores words, durably. Those before `first` are words of roots.
+fn apply<M: Medium>(m: &M, words: &[Word], first: u64) {
     words.iter().for_each(|&(at, word)| m.store(at, word));
-    for alike in words.chunk_by(|(one, _), (other, _)| one / LINE == other / LINE) {
-        m.flush(alike[0].0, 8, Step::ListApply);
+    // The line of a leaf is locked, and flushed at once. Words of a root are alone: others of their line are changed under
+    // other locks.
+    let alike = |&(one, _): &Word, &(other, _): &Word| one >= first && one / LINE == other / LINE;
+    for alike in words.chunk_by(alike) {
+        let at = alike.iter().map(|&(at, _)| at);
+        let (from, to) = (at.clone().min().expect("a chunk has words"), at.max().expect("a chunk has words") + 8);
+        m.flush(from, to - from, Step::ListApply);
     }
     // Crash: the list is live, so the next open stores the words again.
     m.fence(Step::ListApply);
@@ -185,7 +190,8 @@ impl Live {
 
     /// Finishes what a crash interrupted. The words are durable, and the list is not live any more, when this returns.
     pub(crate) fn replay<M: Medium>(&self, m: &M) {
-        apply(m, &self.words);
+        // Nobody else is here yet.
+        apply(m, &self.words, 0);
         retire(m, self.at);
     }
 }
@@ -345,7 +351,7 @@ impl<M: Medium> Room<'_, M> {
             _ => list.write(m, words.len() as u64, words, words),
         }
         delay();
-        apply(m, words);
+        apply(m, words, segments.start(0));
         retire(m, list.at);
         std::mem::forget(or_die);
     }

@@ -6,6 +6,7 @@ mod epochs;
 pub(crate) mod format;
 mod info;
 pub(crate) mod instants;
+mod journal;
 pub(crate) mod lists;
 #[cfg(all(test, loom))]
 mod models;
@@ -182,7 +183,42 @@ impl<M: Medium> Pool<M> {
     ///
     /// The tree is there whole, or is gone.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        self.state.named(self.state.drop_tree(name))
+        self.state.acknowledged(self.state.drop_tree(name))
+    }
+
+    /// Makes everything so far survive a crash of the machine, as far as the pool's place can: with a
+    /// [journal](Options::journal), every change that was made, or seen, by this thread before the call.
+    ///
+    /// In a domain in which each change survives the machine, nothing is to be done. On an ordinary file without a journal, the
+    /// file is written to the disk, which does not make it safe: what changes later may reach the disk in any order, and a
+    /// pool that was open when the machine went down is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Journal`] if something could not be written: then it is not known what of the changes since the last sync
+    /// is on the disk, and no further change is accepted. [`ErrorKind::Io`], [`ErrorKind::Forked`].
+    ///
+    /// # Complexity
+    ///
+    /// What was flushed since the last sync is written to the log, and one `fdatasync`, which threads that call at the same
+    /// time share. If there is nothing to write, nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("a.pool");
+    /// use bristlecone::{Journal, Pool};
+    ///
+    /// let pool = Pool::options().capacity(64 << 20).journal(Journal::OnRequest).open(&path)?;
+    /// let orders = pool.tree("orders")?;
+    /// orders.insert(1, 10)?; // survives the process
+    /// orders.insert(2, 20)?;
+    /// pool.sync()?; // both survive a loss of power
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn sync(&self) -> Result<()> {
+        self.state.named(self.state.sync())
     }
 
     /// Closes the pool in order, so that the next open is instant.
@@ -323,7 +359,7 @@ impl<M: Medium> PoolState<M> {
     /// process sees it, and what it does next depends on it.
     fn take_over(&self) {
         let m = &self.medium;
-        if m.facts().writes_back {
+        if m.facts().leaves_unflushed {
             let geometry = self.superblock.lock().0.geometry;
             let (table, first, end) = (geometry.table(), geometry.first(), self.segments.high_water());
             m.flush(0, table + (end - first) / geometry.segment * 8, Step::TakeOver);
@@ -337,6 +373,15 @@ impl<M: Medium> PoolState<M> {
     /// Whether a crash of the machine loses what was not synced.
     fn loses_the_machine(&self) -> bool {
         self.medium.facts().domain == Domain::Process
+    }
+
+    /// See [`Pool::sync`].
+    fn sync(&self) -> Result<(), Fault> {
+        self.owned()?;
+        match self.medium.facts().domain {
+            Domain::Journal => self.medium.sync().map_err(journal_failed),
+            _ => self.synced(),
+        }
     }
 
     fn synced(&self) -> Result<(), Fault> {
@@ -360,6 +405,12 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
+    /// The superblock will say this of the pool from the orderly close on.
+    fn will_have_journal(&mut self, has: bool) {
+        self.superblock.get_mut().0.set_journal(has);
+        self.sync = true;
+    }
+
     /// Closes the pool in order, at most once. Trees hold the pool, so all of them are closed by now.
     fn close(&mut self) -> Result<(), Fault> {
         if !std::mem::take(self.in_use.get_mut()) {
@@ -377,7 +428,7 @@ impl<M: Medium> PoolState<M> {
         if synced {
             self.synced()?;
         }
-        Ok(())
+        self.medium.settle().map_err(Fault::io("settle the journal"))
     }
 
     /// Options for a new pool like this one.
@@ -420,8 +471,24 @@ impl<M: Medium> PoolState<M> {
         if self.medium.forked() { Err(ErrorKind::Forked.into()) } else { Ok(()) }
     }
 
-    pub(crate) fn writable(&self) -> Result<(), Fault> {
+    /// Waits until a change may begin. The caller holds no lock for which others wait.
+    #[inline]
+    pub(crate) fn admit(&self) -> Result<(), Fault> {
         self.owned()?;
+        self.medium.admit().map_err(journal_failed)
+    }
+
+    /// As [`named`](Self::named), for the result of a change, which is as durable as the pool's options want it when this
+    /// returns.
+    #[inline]
+    pub(crate) fn acknowledged<T>(&self, result: Result<T, Fault>) -> Result<T> {
+        // Also what fails may have changed something.
+        let acknowledged = self.medium.acknowledge().map_err(journal_failed);
+        self.named(result.and_then(|value| acknowledged.map(|()| value)))
+    }
+
+    pub(crate) fn writable(&self) -> Result<(), Fault> {
+        self.admit()?;
         if self.in_use.load(Ordering::Relaxed) { Ok(()) } else { Err(ErrorKind::ReadOnly.into()) }
     }
 
@@ -614,6 +681,11 @@ pub(crate) fn cut_extent<M: Medium>(m: &M) -> Result<(), Fault> {
     superblock.write(m, twin);
     Segments::open(m, superblock.geometry)?.cut_extent(m);
     Ok(())
+}
+
+#[cold]
+fn journal_failed(source: std::io::Error) -> Fault {
+    ErrorKind::Journal { source }.into()
 }
 
 fn no_such_tree(name: &str) -> Fault {

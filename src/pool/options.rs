@@ -1,12 +1,12 @@
 //! Options for creating and opening pools.
 
 use crate::error::{ErrorKind, Fault, Result};
-use crate::medium::{self, Domain, LINE, Mapped, Mapping, Medium, Step, lines};
+use crate::medium::{self, Domain, Journal, LINE, Mapped, Mapping, Medium, Step, lines};
 use crate::pool::format::{BIRTH, Geometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
 use crate::pool::segments::Segments;
-use crate::pool::{Pool, PoolState, lists};
+use crate::pool::{Pool, PoolState, journal, lists};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub struct Options {
     create: bool,
     pub(crate) read_only: bool,
     domain: Option<Domain>,
+    journal: Option<Journal>,
     sync: bool,
     snapshot_memory: u64,
     watch: Option<Watch>,
@@ -54,6 +55,7 @@ impl Default for Options {
             create: true,
             read_only: false,
             domain: None,
+            journal: None,
             sync: true,
             snapshot_memory: 1 << 30,
             watch: None,
@@ -139,6 +141,21 @@ impl Options {
     /// file tells.
     pub fn domain(mut self, domain: Domain) -> Self {
         self.domain = Some(domain);
+        self
+    }
+
+    /// With a journal, on an ordinary file: the pool survives a crash of the machine and a loss of power, up to the last
+    /// [sync](Pool::sync), which `journal` says when to make.
+    ///
+    /// A pool is created with a journal, or [gets](Pool::add_journal) one later; a pool that has one always uses it, as
+    /// [`Journal::Each`] if nothing is said here. Its log is a file beside it, with `.log` at the end of its name: the two
+    /// belong together, wherever they are moved. What is not in the log yet lies in shared memory, so that it survives the
+    /// process.
+    ///
+    /// A change copies its lines to the ring in memory, and a thread of the pool writes them to the disk. All memory that is
+    /// changed stays in memory until the pool is closed.
+    pub fn journal(mut self, journal: Journal) -> Self {
+        self.journal = Some(journal);
         self
     }
 
@@ -233,12 +250,26 @@ impl Options {
         // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
         let exists = has_content(path) || (!self.create && path.exists());
         if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
-            let mut medium = match Mapped::existing(path, Mapping::Write) {
+            let mode = self.journal.unwrap_or(Journal::Each);
+            let mut medium = match Mapped::with_journal(path, Mapping::Write, mode) {
                 // A creation failed meanwhile, and took back what it had made.
                 Err(_) if self.create && !has_content(path) => return self.open_or_create(path),
                 medium => self.taken(medium?),
             };
             let (superblock, twin) = Superblock::read(&medium)?;
+            match (medium.facts().domain == Domain::Journal, superblock.has_journal()) {
+                (false, true) if superblock.outlived(medium.facts().boot) => return Err(ErrorKind::PowerLoss.into()),
+                (false, true) => {
+                    // Its addition was cut, or its removal: it has one.
+                    medium.adopt_journal(path, superblock.uuid)?;
+                    drop(medium);
+                    return self.open_or_create(path);
+                }
+                (false, false) if self.journal.is_some() => {
+                    return Err(ErrorKind::JournalThere { has: false }.into());
+                }
+                _ => {}
+            }
             let grown = self.grown(&medium, superblock)?;
             let asked = grown.geometry.capacity;
             if asked > medium.facts().len {
@@ -255,6 +286,11 @@ impl Options {
         match Mapped::conceive(path, geometry.capacity, BIRTH, Superblock::is_unborn) {
             Ok(medium) => {
                 let pool = self.create_in(self.taken(medium), true)?;
+                if self.journal.is_some() {
+                    // If this fails, nothing is left of the pool.
+                    journal::add(pool, path)?;
+                    return self.open_or_create(path);
+                }
                 pool.state.medium.is_born();
                 if self.sync {
                     medium::sync_name(path);
@@ -317,6 +353,9 @@ impl Options {
 
     fn existing<M: Medium>(&self, medium: M) -> Result<Pool<M>, Fault> {
         let (superblock, twin) = Superblock::read(&medium)?;
+        if superblock.has_journal() && medium.facts().domain != Domain::Journal {
+            return Err(ErrorKind::Log { found: "it is not with the pool" }.into());
+        }
         let grown = self.grown(&medium, superblock)?;
         let capacity = grown.geometry.capacity;
         if capacity > medium.facts().len {

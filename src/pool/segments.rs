@@ -3,7 +3,7 @@
 //! The word of an entry and the invariants T1 to T3 are in `docs/design.md`, section 2.
 
 use crate::error::{Broken, ErrorKind, Fault};
-use crate::medium::{LINE, Medium, Step};
+use crate::medium::{Hint, LINE, Medium, Step};
 use crate::memory::Zeroed;
 use crate::pool::format::Geometry;
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -170,7 +170,7 @@ impl Segments {
         }
         stale.iter().for_each(|&segment| m.store(self.at(segment), 0));
         // All of them: the zeros of an open that was killed may be in caches only.
-        if m.facts().writes_back || !stale.is_empty() {
+        if m.facts().leaves_unflushed || !stale.is_empty() {
             m.flush(self.at(unused), readable - self.at(unused), Step::SegmentForget);
             m.fence(Step::SegmentForget);
         }
@@ -269,6 +269,7 @@ impl Segments {
             let entries = u64::from(segment + count + 1).min(u64::from(self.geometry.limit)) * 8;
             m.reserve(table, entries).map_err(Fault::space(wanted, capacity))?;
             m.reserve(self.start(segment), wanted).map_err(Fault::space(wanted, capacity))?;
+            m.hint(self.start(segment), wanted, Hint::Fresh);
             state.unused += count;
             (segment, true)
         };

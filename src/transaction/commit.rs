@@ -48,7 +48,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// Durable when it returns. In flight at a crash: all writes, or none.
     pub fn commit(mut self) -> Result<()> {
         let committed = self.commit_all();
-        self.pool.named(committed)
+        self.pool.acknowledged(committed)
     }
 
     fn commit_all(&mut self) -> Result<(), Fault> {

@@ -142,7 +142,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Comes before every change, and before any lock.
     #[inline(always)]
     fn may_change(&self) -> Result<(), Fault> {
-        self.pool.owned()?;
+        self.pool.admit()?;
         if N::POLICY.in_snapshots {
             self.pool.limit_snapshots();
         }
@@ -184,6 +184,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     #[inline]
     pub(crate) fn named<T>(&self, result: Result<T, Fault>) -> Result<T> {
         self.pool.named(result)
+    }
+
+    /// The same for the result of a change, which is then as durable as is wanted.
+    #[inline]
+    pub(crate) fn acknowledged<T>(&self, result: Result<T, Fault>) -> Result<T> {
+        self.pool.acknowledged(result)
     }
 }
 
@@ -260,7 +266,7 @@ impl<M: Medium> Pool<M> {
     /// ```
     pub fn tree_with<N: WordNode>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
         let kinds = (crate::kind::U64, crate::kind::U64);
-        Ok(PTree { state: self.state.named(TreeState::open(&self.state, name, index, kinds))? })
+        Ok(PTree { state: self.state.acknowledged(TreeState::open(&self.state, name, index, kinds))? })
     }
 }
 
@@ -367,7 +373,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64> {
-        self.state.named(self.state.insert_batch(entries))
+        self.state.acknowledged(self.state.insert_batch(entries))
     }
 
     /// Sets the value of a key that is there. Returns the value that it had, or `None` if the key is not there.
@@ -438,7 +444,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
 
     #[inline]
     fn change(&self, key: u64, decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
-        self.state.named(self.state.change(key, decide))
+        self.state.acknowledged(self.state.change(key, decide))
     }
 
     /// The entries of a range of keys, in ascending order; [`Iterator::rev`] gives them in descending order.
@@ -538,7 +544,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// All entries are there, or none is.
     pub fn clear(&self) -> Result<()> {
-        self.state.named(self.state.clear())
+        self.state.acknowledged(self.state.clear())
     }
 
     /// Fills an empty tree with entries in strictly ascending order of keys. Returns the number of entries.
@@ -556,7 +562,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// All entries are loaded, or none is.
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (u64, u64)>) -> Result<u64> {
-        self.state.named(self.state.bulk_load(entries.into_iter().map(Ok)))
+        self.state.acknowledged(self.state.bulk_load(entries.into_iter().map(Ok)))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.

@@ -259,7 +259,7 @@ impl MapKeys for Words {
             (Encoded::Word(_), Some(_)) => return Err(tree.is_of("bytes", "a value in its slot")),
             (Encoded::Bytes(_), None) => return Err(tree.is_of("values in their slots", "bytes")),
         };
-        tree.pool.owned()?;
+        tree.pool.admit()?;
         check_len(bytes)?;
         let record = records.write(&tree.pool.medium, &tree.pool.segments, &[bytes])?;
         Ok((record, Written { by: tree, record: Some(record) }))

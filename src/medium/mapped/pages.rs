@@ -18,14 +18,14 @@ pub(super) const HUGE_PAGE: u64 = 2 << 20;
 pub(super) const MADV_COLLAPSE: i32 = 25;
 
 /// A file that is mapped.
-pub(super) struct FileMap {
+pub(in crate::medium) struct FileMap {
     start: *mut c_void,
     len: usize,
 }
 
 impl FileMap {
     /// Maps the first `len` bytes of a file for reading, and for writing if that is wanted.
-    pub(super) fn new(file: &File, len: usize, writable: bool) -> io::Result<Self> {
+    pub(in crate::medium) fn new(file: &File, len: usize, writable: bool) -> io::Result<Self> {
         // Private pages: even a store to them would not reach the file.
         let sharing = if writable { MapFlags::SHARED } else { MapFlags::PRIVATE };
         let map = Self::with(file, len, ProtFlags::READ | ProtFlags::WRITE, sharing | MapFlags::NORESERVE)?;
@@ -47,7 +47,33 @@ impl FileMap {
         Ok(Self { start, len })
     }
 
-    pub(super) fn start(&self) -> *mut u8 {
+    /// Maps all pages at once: one fault per page would take longer. A hint.
+    pub(in crate::medium) fn populate(&self) {
+        // SAFETY: exactly the mapping; the advice changes no content.
+        let _ = unsafe { madvise(self.start, self.len, Advice::LinuxPopulateWrite) };
+    }
+
+    /// Replaces whole huge pages of a private mapping, whose file has no data there, by memory that is no file's: it is filled in
+    /// huge pages, and a first store need not copy a page of zeros.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system; then the mapping is as it was.
+    pub(super) fn detach(&self, range: std::ops::Range<u64>) -> io::Result<()> {
+        let (at, len) = (range.start as usize, (range.end - range.start) as usize);
+        assert!(at.is_multiple_of(HUGE_PAGE as usize) && at + len <= self.len, "whole huge pages of the mapping");
+        // SAFETY: the mapping is at least as long.
+        let start = unsafe { self.start.cast::<u8>().add(at) }.cast();
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: a part of this very mapping, which shows zeros and goes on to; words in it are only accessed atomically.
+        unsafe { mmap_anonymous(start, len, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
+        // Only a hint.
+        // SAFETY: exactly the part that was mapped; the advice changes no content.
+        let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
+        Ok(())
+    }
+
+    pub(in crate::medium) fn start(&self) -> *mut u8 {
         self.start.cast()
     }
 }

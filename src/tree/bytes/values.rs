@@ -133,7 +133,7 @@ impl MapKeys for ByteStrings {
         key: ByteKey<'_>,
         value: Encoded<'_>,
     ) -> Result<(u64, Written<'t, N, M>), Fault> {
-        tree.pool.owned()?;
+        tree.pool.admit()?;
         let (key, hash) = (key.bytes(), key.hash());
         let word;
         let value = match value {

@@ -56,6 +56,20 @@ impl Medium for Few {
         Ok(())
     }
 
+    #[inline]
+    fn admit(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn acknowledge(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }

@@ -1,0 +1,178 @@
+//! The journal of a mapped pool file: where its log and its ring are, and who looks after them.
+
+use super::Journal;
+use super::engine::{Engine, JournalStat};
+use super::keeper::Keeper;
+use super::marker::Marker;
+use super::open::{self, look};
+use super::ring::Owner;
+use super::shared::{RingFile, SharedFile};
+use crate::error::{ErrorKind, Fault};
+use crate::medium::process::Process;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a new log's region. It grows if checkpoints have much to write.
+const REGION: u64 = 32 << 20;
+
+/// The journal of an open pool.
+pub(crate) struct Attached {
+    engine: Arc<Engine<File, SharedFile>>,
+    mode: Journal,
+    keeper: Option<Keeper>,
+    ring: RingFile,
+    process: Process,
+}
+
+impl Attached {
+    /// Opens the journal of a pool file that this process has locked. The file then shows what the pool holds.
+    pub(crate) fn open(path: &Path, pool: &File, marker: Marker, mode: Journal, boot: u64) -> Result<Self, Fault> {
+        let log = open_log(path, true)?;
+        let owner = owner(&log, &marker, boot)?;
+        let len = pool.metadata().map_err(Fault::io("inspect"))?.len();
+        let pool = pool.try_clone().map_err(Fault::io("open"))?;
+        let (ring, memory) = RingFile::open(path, owner, len)?;
+        let engine = Arc::new(open::open((pool, marker), log, memory, owner)?);
+        let keeper = Some(Keeper::new(&engine, mode).map_err(Fault::io("start a thread"))?);
+        Ok(Self { engine, mode, keeper, ring, process: Process::this() })
+    }
+
+    /// Calls `store` with each word that a pool file lacks, and changes nothing.
+    pub(crate) fn look(
+        path: &Path,
+        pool: &File,
+        marker: Marker,
+        boot: u64,
+        store: impl FnMut(u64, u64),
+    ) -> Result<(), Fault> {
+        let log = open_log(path, false)?;
+        let owner = owner(&log, &marker, boot)?;
+        let ring = RingFile::look(path, owner)?;
+        look((pool, &marker), &log, ring.as_ref(), owner, store)
+    }
+
+    #[inline]
+    pub(crate) fn flush(&self, at: u64, len: u64, whole_lines: bool, load: impl Fn(u64) -> u64) {
+        self.engine.flush(at, len, whole_lines, load);
+    }
+
+    #[inline]
+    pub(crate) fn admit(&self) -> io::Result<()> {
+        self.engine.admit()
+    }
+
+    /// What was flushed survives what the mode promises when this returns.
+    #[inline]
+    pub(crate) fn acknowledge(&self) -> io::Result<()> {
+        if self.mode == Journal::Each { self.engine.sync() } else { self.engine.check() }
+    }
+
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.engine.sync()
+    }
+
+    /// Applies everything to the pool file, and removes the ring. Nothing is flushed any more.
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        self.engine.sync()?;
+        self.engine.checkpoint()?;
+        self.ring.remove();
+        Ok(())
+    }
+
+    /// Says that the pool file has another length, durably.
+    pub(crate) fn grown(&self, len: u64) {
+        self.engine.set_len(len);
+    }
+
+    /// Numbers about the journal; `None` in a forked child, which has none.
+    pub(crate) fn stat(&self) -> Option<JournalStat> {
+        self.process.is_this().then(|| self.engine.stat())
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let keeper = self.keeper.take();
+        // A forked child has no such thread.
+        if self.process.is_this() {
+            keeper.into_iter().for_each(Keeper::stop);
+        } else {
+            std::mem::forget(keeper);
+        }
+    }
+}
+
+/// The path of a pool's log. A link to a pool has no log of its own.
+fn log_path(pool: &Path) -> PathBuf {
+    with_ending(pool, ".log")
+}
+
+/// The path of the file that a path names, with an ending.
+pub(super) fn with_ending(pool: &Path, ending: &str) -> PathBuf {
+    let mut path = pool.canonicalize().unwrap_or_else(|_| pool.to_owned()).into_os_string();
+    path.push(ending);
+    path.into()
+}
+
+fn open_log(pool: &Path, write: bool) -> Result<File, Fault> {
+    let mut options = File::options();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OFlags::NONBLOCK.bits() as i32);
+    match options.read(true).write(write).open(log_path(pool)) {
+        Ok(file) if file.metadata().map_err(Fault::io("inspect the log"))?.is_file() => Ok(file),
+        Ok(_) => Err(ErrorKind::Log { found: "there is something else than a file in its place" }.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(ErrorKind::Log { found: "it is not there, and the pool's file alone is of the past" }.into())
+        }
+        Err(error) => Err(Fault::io("open the log")(error)),
+    }
+}
+
+fn owner(log: &File, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
+    let meta = log.metadata().map_err(Fault::io("inspect the log"))?;
+    Ok(Owner { uuid: marker.uuid, boot, file: [meta.dev(), meta.ino()] })
+}
+
+/// Makes the log of a closed pool that has none, durably. A file with other content is left as it is.
+pub(crate) fn create_log(pool: &Path, uuid: [u64; 2]) -> Result<(), Fault> {
+    let path = log_path(pool);
+    // Under another name until it is whole: then it never takes the place of anything.
+    let part = with_ending(&path, ".part");
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = rustix::fs::open(&part, flags, Mode::from_raw_mode(0o666)).map_err(io::Error::from);
+    let file = File::from(file.map_err(Fault::io("create the log"))?);
+    if !(open::is_blank(&file).map_err(Fault::io("create the log"))? || open::is_log_of(&file, uuid)) {
+        return Err(ErrorKind::Log { found: "there is something else in its place" }.into());
+    }
+    file.set_len(0).map_err(Fault::io("create the log"))?;
+    let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
+    let made = open::create(&file, uuid, REGION, random()).map_err(Fault::space(REGION, REGION));
+    let named = made.and_then(|()| match open_log(pool, false) {
+        // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from a
+        // removal.
+        Ok(log) if open::is_log_of(&log, uuid) => std::fs::rename(&part, &path).map_err(Fault::io("name the log")),
+        Err(fault) if matches!(fault.kind(), ErrorKind::Log { .. }) && !path.exists() => {
+            std::fs::hard_link(&part, &path).map_err(Fault::io("name the log"))
+        }
+        _ => Err(ErrorKind::Log { found: "there is something else in its place" }.into()),
+    });
+    let _ = std::fs::remove_file(&part);
+    named?;
+    crate::medium::sync_name(&path);
+    Ok(())
+}
+
+/// Says in a closed pool's file that it has a journal, whose log is there and empty.
+pub(crate) fn adopt(path: &Path, pool: &File, uuid: [u64; 2]) -> Result<(), Fault> {
+    open::adopt(pool, &open_log(path, false)?, uuid)
+}
+
+/// Removes the log of a pool that has no journal any more.
+pub(crate) fn remove_log(path: &Path, uuid: [u64; 2]) {
+    if open_log(path, false).is_ok_and(|log| open::is_log_of(&log, uuid)) {
+        let _ = std::fs::remove_file(log_path(path));
+    }
+}

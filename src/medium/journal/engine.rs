@@ -1,0 +1,506 @@
+//! The journal of an open pool: flushes fill the ring, a sync writes the log, a checkpoint applies it.
+
+use super::apply::{Patches, each};
+use super::disk::Disk;
+use super::frame::{Body, ENTRY, Entry, HEAD, Mark};
+use super::header::{self, Header, Region};
+use super::log::{self, Frames};
+use super::marker::Marker;
+use super::open;
+use super::ring::{Appended, Memory, Ring};
+use super::rule::{Rule, gives_up, holds};
+use crate::error::{ErrorKind, Fault};
+use crate::medium::{LINE, lines};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
+use std::io;
+use std::sync::OnceLock;
+
+/// How many positions a frame has at most; few in tests, so that a sync writes several frames.
+const POSITIONS: u64 = if cfg!(test) { 4 } else { 8192 };
+/// The greatest length that the region of a log grows to; little in tests.
+const MOST: u64 = if cfg!(test) { 16 << 10 } else { 1 << 30 };
+/// The least part of a ring that is free when a change begins: one in so many.
+const SPARE: u64 = 4;
+/// How often a leader looks at a cell that does not count yet before it yields the processor.
+const SPINS: u32 = 100;
+
+/// The journal of an open pool.
+pub(crate) struct Engine<F, R> {
+    pub(super) ring: Ring<R>,
+    pub(super) log: F,
+    pub(super) pool: F,
+    /// The pool's length.
+    len: AtomicU64,
+    pub(super) header: Mutex<Header>,
+    /// The place of the header's `start`: what lies before it is free.
+    start: AtomicU64,
+    /// Where the part of the log ends that is on the disk.
+    durable: Mutex<Mark>,
+    /// What the one who writes the log needs; `None` while somebody does.
+    lead: Mutex<Option<Lead>>,
+    /// The leader has come further, or is not leading any more.
+    changed: Condvar,
+    /// One checkpoint at a time; what was applied to the pool file.
+    applied: Mutex<Applied>,
+    /// The length that the region should have, for which there is room in the file.
+    wanted: AtomicU64,
+    /// One sync of the log at a time: the system reports an error to one of those who wait only.
+    syncing: Mutex<()>,
+    failure: OnceLock<Failure>,
+    counts: Counts,
+}
+
+/// What the one who writes the log needs.
+pub(super) struct Lead {
+    /// The end of the log.
+    pub(super) end: Mark,
+    pub(super) region: Region,
+    /// For what does not change in an epoch.
+    header: Header,
+    body: Body,
+}
+
+/// What was applied to the pool file.
+struct Applied {
+    /// The part of the log before this place. A checkpoint begins here, not at the log's start: else the file would show
+    /// what is older than what this process found in it, and pages to which it has not stored yet are those of the file.
+    until: Mark,
+    marker: Marker,
+}
+
+/// Why the journal is closed.
+#[derive(Debug)]
+struct Failure {
+    doing: &'static str,
+    kind: io::ErrorKind,
+    code: Option<i32>,
+}
+
+/// Numbers since the pool was opened.
+#[derive(Default)]
+struct Counts {
+    syncs: AtomicU64,
+    log: AtomicU64,
+    pool: AtomicU64,
+    checkpoints: AtomicU64,
+    waits: AtomicU64,
+}
+
+/// Numbers about the journal of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JournalStat {
+    /// Bytes of the log that frames may take.
+    pub log: u64,
+    /// Bytes of the log that a crash of the machine would have to be repaired from.
+    pub used: u64,
+    /// Bytes of the ring.
+    pub ring: u64,
+    /// Entries that were flushed and are not on the disk.
+    pub pending: u64,
+    /// Entries that were flushed, since the journal was made.
+    pub entries: u64,
+    /// How often the log was synced since the pool was opened.
+    pub syncs: u64,
+    /// Bytes that were written to the log since then.
+    pub log_written: u64,
+    /// Bytes that checkpoints wrote to the pool file since then.
+    pub pool_written: u64,
+    /// Checkpoints since then.
+    pub checkpoints: u64,
+    /// How often a thread had to wait since then, because the ring was full.
+    pub waits: u64,
+}
+
+/// What to do about cells that do not count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holes {
+    /// Their threads are about to fill them.
+    Wait,
+    /// Their threads are dead (J8).
+    Skip,
+}
+
+impl<F: Disk, R: Memory> Engine<F, R> {
+    /// The journal of a pool of `len` bytes, whose log ends at a mark.
+    pub(super) fn new(
+        (pool, len, marker): (F, u64, Marker),
+        (log, header, end): (F, Header, Mark),
+        applied: Mark,
+        ring: Ring<R>,
+    ) -> Self {
+        Self {
+            len: AtomicU64::new(len),
+            start: AtomicU64::new(header.start.at),
+            durable: Mutex::new(end),
+            lead: Mutex::new(Some(Lead { end, region: header.region, header, body: Body::default() })),
+            changed: Condvar::new(),
+            applied: Mutex::new(Applied { until: applied, marker }),
+            wanted: AtomicU64::new(header.region.len),
+            syncing: Mutex::new(()),
+            failure: OnceLock::new(),
+            counts: Counts::default(),
+            header: Mutex::new(header),
+            ring,
+            log,
+            pool,
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Says that the pool has grown to this length, durably.
+    pub(crate) fn set_len(&self, len: u64) {
+        self.len.store(len, Ordering::Relaxed);
+    }
+
+    /// The next position.
+    pub(crate) fn position(&self) -> u64 {
+        self.ring.next()
+    }
+
+    /// Appends the lines that overlap `len` bytes from `at`, or only the words that do.
+    #[inline]
+    pub(crate) fn flush(&self, at: u64, len: u64, whole_lines: bool, load: impl Fn(u64) -> u64) {
+        let (end, behind) = ((at + len).next_multiple_of(8), self.len() & !7);
+        for line in lines(at, len) {
+            let (from, to) = if whole_lines {
+                (line, (line + LINE).min(behind))
+            } else {
+                (line.max(at & !7), (line + LINE).min(end))
+            };
+            let entry = Entry::new(from, (to - from) / 8);
+            if let Appended::Waits(position) = self.ring.append(entry, &load) {
+                self.fill_later(position, entry, &load);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fill_later(&self, position: u64, entry: Entry, load: &impl Fn(u64) -> u64) {
+        self.counts.waits.fetch_add(1, Ordering::Relaxed);
+        // The cells of the positions up to here are those of threads that wait for nothing but room, or for nothing.
+        let goal = (position + 1).saturating_sub(self.ring.cells());
+        let _ = self.lead_until(|| self.ring.has_room(position), || goal);
+        // After a failure, whoever has taken an earlier position finds the same room, or less (J13).
+        if self.ring.has_room(position) {
+            self.ring.fill(position, entry, load);
+        }
+    }
+
+    /// Waits until a change may begin. The caller has locked nothing.
+    #[inline]
+    pub(crate) fn admit(&self) -> io::Result<()> {
+        let cells = self.ring.cells();
+        if self.ring.has_room(self.ring.next() + cells / SPARE) && self.failure.get().is_none() {
+            return Ok(());
+        }
+        self.make_way()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_way(&self) -> io::Result<()> {
+        self.counts.waits.fetch_add(1, Ordering::Relaxed);
+        let wanted = || self.ring.next() + self.ring.cells() / SPARE;
+        self.lead_until(|| self.ring.has_room(wanted()), || self.ring.next())
+    }
+
+    /// Whether so much of the ring is used that the log should be synced.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.ring.next() - self.ring.synced() > self.ring.cells() / SPARE
+    }
+
+    /// Whether so much of the log is used that a checkpoint should be made.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.durable.lock().at - self.start.load(Ordering::Relaxed) > self.header.lock().region.len / 2
+    }
+
+    /// Waits until everything that was flushed is on the disk.
+    #[inline]
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let next = self.ring.next();
+        if self.ring.synced() >= next && self.failure.get().is_none() {
+            return Ok(());
+        }
+        self.lead_until(|| self.ring.synced() >= next, || self.ring.next())
+    }
+
+    /// Waits until something is done, by leading if nobody else does: by syncing all positions below `goal`.
+    #[cold]
+    fn lead_until(&self, done: impl Fn() -> bool, goal: impl Fn() -> u64) -> io::Result<()> {
+        let mut lead = self.lead.lock();
+        loop {
+            // What is done is done, whatever failed after it; but a failure may be the reason why there is nothing to do.
+            self.check()?;
+            if done() {
+                return Ok(());
+            }
+            lead = match lead.take() {
+                None => self.changed.wait(lead),
+                Some(mine) => {
+                    drop(lead);
+                    let mut leading = Leading { engine: self, lead: Some(mine) };
+                    let led = leading.write_out(goal(), Holes::Wait).and_then(|()| leading.sync());
+                    drop(leading);
+                    led.map_err(|fault| self.fail(fault))?;
+                    self.lead.lock()
+                }
+            };
+        }
+    }
+
+    /// Leads, where nobody else does. Returns where the log ends then.
+    pub(super) fn lead(&self, work: impl FnOnce(&mut Leading<'_, F, R>) -> Result<(), Fault>) -> Result<Mark, Fault> {
+        let lead = self.lead.lock().take();
+        let mut leading = Leading { engine: self, lead };
+        work(&mut leading)?;
+        Ok(leading.parts().1.end)
+    }
+
+    /// The error that closed the journal, if one did.
+    #[inline]
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.failure.get().map_or(Ok(()), |failure| Err(failure.error()))
+    }
+
+    /// Whether the journal is closed.
+    #[cfg(test)]
+    pub(crate) fn is_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    /// Closes the journal (J13).
+    fn fail(&self, fault: Fault) -> io::Error {
+        self.note(&fault);
+        // Whoever waits must see it.
+        drop(self.lead.lock());
+        self.changed.notify_all();
+        self.failure.get().map_or_else(|| io::Error::other("left out"), Failure::error)
+    }
+
+    /// Notes why the journal is closed.
+    fn note(&self, fault: &Fault) {
+        let failure = match fault.kind() {
+            ErrorKind::Io { doing, source } => Failure { doing, kind: source.kind(), code: source.raw_os_error() },
+            _ => Failure { doing: "read the log, which is damaged", kind: io::ErrorKind::InvalidData, code: None },
+        };
+        if holds(Rule::Closed) && self.failure.set(failure).is_ok() {
+            self.ring.close();
+        }
+    }
+
+    /// Applies the part of the log that is on the disk to the pool file, and forgets it.
+    pub(crate) fn checkpoint(&self) -> io::Result<()> {
+        self.apply(true).map_err(|fault| self.fail(fault))
+    }
+
+    /// The same; `forget`: whether the pool file is synced, and the log's start moved.
+    pub(super) fn apply(&self, forget: bool) -> Result<(), Fault> {
+        let mut applied = self.applied.lock();
+        self.check().map_err(Fault::io("go on"))?;
+        let end = *self.durable.lock();
+        let known = *self.header.lock();
+        if known.start == end {
+            return Ok(());
+        }
+        // The marker first: what it says may be too much, and never too little.
+        applied.marker.applied = end.position;
+        applied.marker.number = applied.marker.number.max(known.number + u64::from(forget));
+        applied.marker.write(&self.pool).map_err(Fault::io("write to the pool"))?;
+        let from = if holds(Rule::ApplyOnce) { applied.until } else { known.start };
+        let mut patches = Patches::new(&self.pool, self.len());
+        let mut frames = Frames::new(&self.log, known, from);
+        each(&mut frames, end.at, self.len(), |entry, words| patches.push(entry, words))?;
+        let written = patches.done().map_err(Fault::io("write to the pool"))?;
+        applied.until = end;
+        if !forget {
+            return Ok(());
+        }
+        // Nothing of the log is given up before (J10).
+        if holds(Rule::PoolSync) {
+            let synced = self.pool.sync().map_err(Fault::io("sync the pool"));
+            // Before another checkpoint asks the system, which would not mention it again.
+            let synced = synced.inspect_err(|fault| {
+                if holds(Rule::FailedPoolSync) {
+                    self.note(fault)
+                }
+            });
+            if holds(Rule::FailedPoolSync) {
+                synced?;
+            }
+        }
+        self.set_header(|header| (header.start, header.number) = (end, header.number + 1))?;
+        self.start.store(end.at, Ordering::Release);
+        self.counts.checkpoints.fetch_add(1, Ordering::Relaxed);
+        self.counts.pool.fetch_add(written, Ordering::Relaxed);
+        self.want_more(known.region.len, end.at - from.at, written);
+        Ok(())
+    }
+
+    /// Makes room for a longer log, if a checkpoint of a part of the log had much more to write to the pool file: the longer
+    /// the part, the more of its entries are in the same pages. If there is no room, the log stays as it is.
+    fn want_more(&self, region: u64, part: u64, written: u64) {
+        let len = region * 2;
+        if written > part && len <= MOST && self.wanted.load(Ordering::Relaxed) == region {
+            let (from, to) = (header::REGION + region, header::REGION + len);
+            if open::zero(&self.log, from, to).is_ok() {
+                self.wanted.store(len, Ordering::Release);
+            }
+        }
+    }
+
+    pub(super) fn marker(&self) -> Marker {
+        self.applied.lock().marker
+    }
+
+    /// Changes the log's header, durably.
+    pub(super) fn set_header(&self, change: impl FnOnce(&mut Header)) -> Result<(), Fault> {
+        let mut header = self.header.lock();
+        self.check().map_err(Fault::io("go on"))?;
+        change(&mut header);
+        header.write(&self.log).map_err(Fault::io("write the log's header"))?;
+        if holds(Rule::NewEpochSync) { self.sync_log() } else { Ok(()) }
+    }
+
+    /// Waits until what was written to the log is on the disk.
+    fn sync_log(&self) -> Result<(), Fault> {
+        let _alone = self.syncing.lock();
+        self.check().map_err(Fault::io("go on"))?;
+        // Before anybody else asks the system, which would not mention it again.
+        self.log.sync().map_err(Fault::io("sync the log")).inspect_err(|fault| self.note(fault))
+    }
+
+    /// Numbers about the journal.
+    pub(crate) fn stat(&self) -> JournalStat {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (entries, log) = (self.ring.next(), self.header.lock().region.len);
+        JournalStat {
+            log,
+            used: self.durable.lock().at - count(&self.start),
+            ring: super::ring::words(self.ring.cells()) as u64 * 8,
+            pending: entries - self.ring.synced().min(entries),
+            entries,
+            syncs: count(&self.counts.syncs),
+            log_written: count(&self.counts.log),
+            pool_written: count(&self.counts.pool),
+            checkpoints: count(&self.counts.checkpoints),
+            waits: count(&self.counts.waits),
+        }
+    }
+}
+
+impl Failure {
+    fn error(&self) -> io::Error {
+        let reason = match self.code {
+            Some(code) => io::Error::from_raw_os_error(code).to_string(),
+            None => self.kind.to_string(),
+        };
+        io::Error::new(self.kind, format!("cannot {}: {reason}", self.doing))
+    }
+}
+
+/// The one who writes the log.
+pub(super) struct Leading<'e, F: Disk, R: Memory> {
+    engine: &'e Engine<F, R>,
+    /// There until it is given back.
+    lead: Option<Lead>,
+}
+
+impl<F: Disk, R: Memory> Drop for Leading<'_, F, R> {
+    fn drop(&mut self) {
+        *self.engine.lead.lock() = self.lead.take();
+        self.engine.changed.notify_all();
+    }
+}
+
+impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
+    /// Writes all positions below `goal` to the log.
+    pub(super) fn write_out(&mut self, goal: u64, holes: Holes) -> Result<(), Fault> {
+        let (engine, lead) = self.parts();
+        let mut spins = 0u32;
+        while lead.end.position < goal {
+            Self::grow(engine, lead)?;
+            // A frame takes at most a quarter of the region.
+            let most = ((lead.region.len / 4 - HEAD as u64) / ENTRY as u64).clamp(1, POSITIONS);
+            lead.body.clear();
+            let mut position = lead.end.position;
+            while position < goal.min(lead.end.position + most) {
+                if !engine.ring.take(position, &mut lead.body) && holes == Holes::Wait && holds(Rule::Holes) {
+                    break;
+                }
+                position += 1;
+            }
+            if position == lead.end.position {
+                // The one whom this waits for may wait for room.
+                if spins == 0 && lead.end.position > engine.ring.synced() {
+                    Self::sync_to(engine, lead.end)?;
+                }
+                spins += 1;
+                if gives_up(spins) {
+                    return Err(Fault::io("wait")(io::ErrorKind::TimedOut.into()));
+                }
+                if spins.is_multiple_of(SPINS) {
+                    yield_now()
+                } else {
+                    spin_loop()
+                }
+                continue;
+            }
+            spins = 0;
+            Self::make_room(engine, lead)?;
+            let positions = (position - lead.end.position) as u32;
+            let frame = lead.body.frame(lead.end, positions, lead.header.epoch, lead.header.salt);
+            log::write(&engine.log, lead.region, lead.end.at, frame).map_err(Fault::io("write to the log"))?;
+            engine.counts.log.fetch_add(frame.len() as u64, Ordering::Relaxed);
+            lead.end = Mark { at: lead.end.at + frame.len() as u64, position };
+        }
+        Ok(())
+    }
+
+    /// Gives the log the length that is wanted, if what is used of it is in one piece.
+    fn grow(engine: &Engine<F, R>, lead: &mut Lead) -> Result<(), Fault> {
+        let wanted = engine.wanted.load(Ordering::Acquire);
+        let grown = lead.region.grown(engine.start.load(Ordering::Acquire), lead.end.at, wanted);
+        if let Some(region) = grown.filter(|_| wanted > lead.region.len) {
+            // Not before it is on the disk: until then, another part of the log may be where frames will be.
+            engine.set_header(|header| header.region = region)?;
+            lead.region = region;
+        }
+        Ok(())
+    }
+
+    /// Makes room in the log for the frame that is being made.
+    fn make_room(engine: &Engine<F, R>, lead: &Lead) -> Result<(), Fault> {
+        let behind = lead.end.at + lead.body.len() as u64;
+        while behind - engine.start.load(Ordering::Acquire) > lead.region.len && holds(Rule::Reuse) {
+            Self::sync_to(engine, lead.end)?;
+            engine.apply(true)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), Fault> {
+        let (engine, lead) = self.parts();
+        Self::sync_to(engine, lead.end)
+    }
+
+    fn parts(&mut self) -> (&'e Engine<F, R>, &mut Lead) {
+        (self.engine, self.lead.as_mut().expect("it was not given back"))
+    }
+
+    fn sync_to(engine: &Engine<F, R>, end: Mark) -> Result<(), Fault> {
+        engine.sync_log()?;
+        engine.counts.syncs.fetch_add(1, Ordering::Relaxed);
+        *engine.durable.lock() = end;
+        // Not before: a cell is filled again only when what it had is on the disk (J4).
+        engine.ring.set_synced(end.position);
+        // Whoever has waited for room must have seen this, or be waiting by now.
+        drop(engine.lead.lock());
+        engine.changed.notify_all();
+        Ok(())
+    }
+}

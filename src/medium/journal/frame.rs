@@ -1,0 +1,167 @@
+//! Frames: what a sync writes to the log. Their diagram is in `docs/journal.md`.
+
+use super::marker::PLACE;
+use std::ops::Range;
+
+/// The words that one flush names of one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    at: u64,
+    /// From 1 to 8.
+    count: u64,
+}
+
+impl Entry {
+    /// The `count` words from offset `at` on, which are in one line.
+    #[inline]
+    pub(super) fn new(at: u64, count: u64) -> Self {
+        Self { at, count }
+    }
+
+    #[inline]
+    pub(super) fn encode(self) -> u64 {
+        self.at >> 3 | self.count << 48
+    }
+
+    /// The entry that a word of a log or a ring names, if it lies in `len` bytes and in one line.
+    pub(super) fn decode(word: u64, len: u64) -> Option<Self> {
+        let entry = Self { at: (word & ((1 << 48) - 1)) << 3, count: word >> 48 };
+        let within = entry.at / 8 % 8 + entry.count <= 8 && entry.count > 0 && !PLACE.contains(&entry.at);
+        (within && entry.at + entry.count * 8 <= len).then_some(entry)
+    }
+
+    /// The offsets of the words.
+    #[inline]
+    pub(super) fn words(self) -> impl Iterator<Item = u64> {
+        (self.at..).step_by(8).take(self.count as usize)
+    }
+
+    /// The bytes of the pool that it names.
+    pub(super) fn bytes(self) -> Range<u64> {
+        self.at..self.at + self.count * 8
+    }
+}
+
+/// A place in the log, and the position of the first entry behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Mark {
+    pub(super) at: u64,
+    pub(super) position: u64,
+}
+
+/// Bytes of a frame before its body.
+pub(super) const HEAD: usize = 40;
+/// Bytes that an entry takes at most.
+pub(super) const ENTRY: usize = 72;
+
+/// A frame that is being made.
+#[derive(Default)]
+pub(super) struct Body {
+    bytes: Vec<u8>,
+}
+
+impl Body {
+    /// Starts anew.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.resize(HEAD, 0);
+    }
+
+    /// Adds an entry, as a ring has it. What names no words of one line is left out: it is damage.
+    pub(super) fn push(&mut self, entry: u64, words: impl Iterator<Item = u64>) {
+        if let Some(known) = Entry::decode(entry, u64::MAX) {
+            self.bytes.extend_from_slice(&entry.to_le_bytes());
+            words.take(known.count as usize).for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
+        }
+    }
+
+    /// Completes a frame that begins at a mark and has so many positions.
+    pub(super) fn frame(&mut self, mark: Mark, positions: u32, epoch: u64, salt: u64) -> &[u8] {
+        let body = (self.bytes.len() - HEAD) as u64;
+        let head = [mark.at, mark.position, u64::from(positions) | body << 32, epoch];
+        for (bytes, word) in self.bytes.chunks_exact_mut(8).zip(head) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let crc = crc(&self.bytes, salt);
+        self.bytes[HEAD - 8..HEAD].copy_from_slice(&crc.to_le_bytes());
+        &self.bytes
+    }
+
+    /// The entries so far.
+    pub(super) fn entries(&self) -> &[u8] {
+        &self.bytes[HEAD..]
+    }
+
+    /// Bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// What the head of a frame says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    pub(super) mark: Mark,
+    pub(super) positions: u32,
+    /// Bytes of the body.
+    pub(super) body: u32,
+    pub(super) epoch: u64,
+}
+
+impl Head {
+    pub(super) fn decode(bytes: &[u8; HEAD]) -> Self {
+        let word = |i: usize| word(&bytes[i * 8..]);
+        Self {
+            mark: Mark { at: word(0), position: word(1) },
+            positions: word(2) as u32,
+            body: (word(2) >> 32) as u32,
+            epoch: word(3),
+        }
+    }
+
+    /// Where the frame ends.
+    pub(super) fn end(&self) -> Mark {
+        Mark {
+            at: self.mark.at + HEAD as u64 + u64::from(self.body),
+            position: self.mark.position + u64::from(self.positions),
+        }
+    }
+}
+
+/// Whether a frame has the checksum that it says.
+pub(super) fn is_whole(frame: &[u8], salt: u64) -> bool {
+    crc(frame, salt) == word(&frame[HEAD - 8..])
+}
+
+/// The entries of a frame's body, of a pool of `len` bytes, with the bytes of their words. `None` stands for what is no
+/// entry, and is the last item.
+pub(super) fn entries(mut body: &[u8], len: u64) -> impl Iterator<Item = Option<(Entry, &[u8])>> {
+    std::iter::from_fn(move || {
+        if body.is_empty() {
+            return None;
+        }
+        let next = (|| {
+            let (head, rest) = body.split_at_checked(8)?;
+            let entry = Entry::decode(word(head), len)?;
+            let (words, rest) = rest.split_at_checked(entry.count as usize * 8)?;
+            Some(((entry, words), rest))
+        })();
+        let item;
+        (item, body) = next.map_or((None, &[][..]), |(item, rest)| (Some(item), rest));
+        Some(item)
+    })
+}
+
+/// The first word of some bytes.
+pub(super) fn word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("a whole word"))
+}
+
+/// A checksum of a frame, without the word that holds it. Zeros have another one.
+fn crc(frame: &[u8], salt: u64) -> u64 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&salt.to_le_bytes());
+    hasher.update(&frame[..HEAD - 8]);
+    hasher.update(&frame[HEAD..]);
+    u64::from(hasher.finalize()) | 1 << 32
+}

@@ -1,0 +1,70 @@
+//! The marker: what the pool file says about its journal. It is no part of the pool's content, so it can be read before the
+//! log is applied. The diagram is in `docs/journal.md`.
+
+use super::disk::Disk;
+use super::frame::word;
+use std::io;
+use std::ops::Range;
+
+/// "BRISMARK".
+const MAGIC: u64 = u64::from_le_bytes(*b"BRISMARK");
+const WORDS: usize = 6;
+const BYTES: usize = WORDS * 8;
+/// The sector of the marker; no entry of a log names a word in it.
+pub(super) const PLACE: Range<u64> = 1024..1536;
+
+/// What the pool file says about its journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Marker {
+    pub(crate) uuid: [u64; 2],
+    /// The number of the last checkpoint that was begun.
+    pub(super) number: u64,
+    /// Nothing at this position, or behind it, was ever applied to the pool file.
+    pub(super) applied: u64,
+}
+
+impl Marker {
+    /// A marker for a pool that has a journal from now on.
+    pub(super) fn new(uuid: [u64; 2], number: u64, applied: u64) -> Self {
+        Self { uuid, number, applied }
+    }
+
+    /// The marker, if the file has one.
+    pub(crate) fn read<F: Disk>(pool: &F) -> io::Result<Option<Self>> {
+        if pool.len()? < PLACE.end {
+            return Ok(None);
+        }
+        let mut bytes = [0; BYTES];
+        pool.read(PLACE.start, &mut bytes)?;
+        Ok(Self::decode(&bytes))
+    }
+
+    /// Replaces the marker: it is in one sector, so a cut leaves the old one or the new one. The caller syncs.
+    pub(super) fn write<F: Disk>(&self, pool: &F) -> io::Result<()> {
+        pool.write(PLACE.start, &self.encode())
+    }
+
+    /// Removes the marker. The caller syncs.
+    pub(crate) fn remove<F: Disk>(pool: &F) -> io::Result<()> {
+        pool.write(PLACE.start, &[0; BYTES])
+    }
+
+    fn encode(&self) -> [u8; BYTES] {
+        let words = [MAGIC, self.uuid[0], self.uuid[1], self.number, self.applied, 0];
+        let mut bytes = [0; BYTES];
+        bytes.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
+        let crc = crc(&bytes);
+        bytes[BYTES - 8..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
+        let words: [u64; WORDS] = std::array::from_fn(|i| word(&bytes[i * 8..]));
+        let found = Self { uuid: [words[1], words[2]], number: words[3], applied: words[4] };
+        (words[0] == MAGIC && words[WORDS - 1] == crc(bytes)).then_some(found)
+    }
+}
+
+fn crc(bytes: &[u8; BYTES]) -> u64 {
+    u64::from(crc32fast::hash(&bytes[..BYTES - 8])) | 1 << 32
+}

@@ -1,0 +1,52 @@
+//! A journal of what is flushed: pools on ordinary files that survive a crash of the machine.
+//!
+//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J13, and what a cut at each step leaves.
+
+mod apply;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod attach;
+#[cfg(not(all(target_os = "linux", not(loom))))]
+#[path = "not_here.rs"]
+mod attach;
+mod disk;
+mod engine;
+mod frame;
+mod header;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod keeper;
+mod log;
+mod marker;
+mod open;
+mod ring;
+mod rule;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod shared;
+#[cfg(all(test, not(loom)))]
+mod sim;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub(crate) use attach::{Attached, adopt, create_log, remove_log};
+pub use engine::JournalStat;
+pub(crate) use marker::Marker;
+
+use std::time::Duration;
+
+/// When a pool with a journal waits for the disk.
+///
+/// Whatever is chosen, a change that has returned survives the process, and [`Pool::sync`](crate::Pool::sync) makes everything
+/// so far survive the machine. What survives a crash of the machine is always the pool as it was at one moment, at the last
+/// sync or later: changes are never lost out of order, and each is there whole or not at all.
+///
+/// Other threads see a change before it is on the disk, also with [`Each`](Self::Each): a thread that must not act upon what
+/// a loss of power may take back calls `sync` first. (This is *buffered durable linearizability*.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Journal {
+    /// Each change waits until it is on the disk. Changes of many threads share one wait.
+    Each,
+    /// No change waits; everything is synced after this time, by a thread of the pool.
+    Every(Duration),
+    /// No change waits; what is written is synced when [`Pool::sync`](crate::Pool::sync) is called, when the pool is closed, and
+    /// when the ring is getting full.
+    OnRequest,
+}

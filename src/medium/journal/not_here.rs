@@ -1,0 +1,70 @@
+//! Where there are no journals: on systems other than Linux.
+
+use super::engine::JournalStat;
+use super::{Journal, Marker};
+use crate::error::{ErrorKind, Fault};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// The journal of an open pool, which there is none.
+pub(crate) enum Attached {}
+
+fn unsupported() -> Fault {
+    ErrorKind::Log { found: "pools with a journal can be used on Linux only" }.into()
+}
+
+#[allow(unused_variables, reason = "the methods have the signatures of those on Linux")]
+impl Attached {
+    pub(crate) fn open(path: &Path, pool: &File, marker: Marker, mode: Journal, boot: u64) -> Result<Self, Fault> {
+        Err(unsupported())
+    }
+
+    pub(crate) fn look(
+        path: &Path,
+        pool: &File,
+        marker: Marker,
+        boot: u64,
+        store: impl FnMut(u64, u64),
+    ) -> Result<(), Fault> {
+        Err(unsupported())
+    }
+
+    pub(crate) fn flush(&self, at: u64, len: u64, whole_lines: bool, load: impl Fn(u64) -> u64) {
+        match *self {}
+    }
+
+    pub(crate) fn admit(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn acknowledge(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn grown(&self, len: u64) {
+        match *self {}
+    }
+
+    pub(crate) fn stat(&self) -> Option<JournalStat> {
+        match *self {}
+    }
+}
+
+pub(crate) fn create_log(_pool: &Path, _uuid: [u64; 2]) -> Result<(), Fault> {
+    Err(unsupported())
+}
+
+pub(crate) fn adopt(_path: &Path, _pool: &File, _uuid: [u64; 2]) -> Result<(), Fault> {
+    Err(unsupported())
+}
+
+pub(crate) fn remove_log(_path: &Path, _uuid: [u64; 2]) {}

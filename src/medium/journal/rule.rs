@@ -1,0 +1,80 @@
+//! The rules of the journal that the checks leave out, one at a time, to see that they find it.
+
+/// A rule that can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "only tests leave rules out")]
+pub(super) enum Rule {
+    /// J4: a cell is filled only when the log has what was there.
+    Room,
+    /// J6: a frame has the right checksum.
+    Checksum,
+    /// J6: a frame has the right epoch.
+    Epoch,
+    /// J7: an open begins a new epoch.
+    NewEpoch,
+    /// J8: a sync does not pass a cell that does not count.
+    Holes,
+    /// J9: a frame's place is not used again before the log's start has passed it.
+    Reuse,
+    /// J10: a checkpoint syncs the pool file.
+    PoolSync,
+    /// J10: after a sync that failed, the log's start stays.
+    FailedPoolSync,
+    /// J11: what seems to be there already is stored again.
+    StoreEqual,
+    /// A checkpoint does not store again what the open has stored.
+    ApplyOnce,
+    /// J12: the log is synced before it is applied.
+    LogBeforePool,
+    /// J13: after a failure nothing is synced.
+    Closed,
+    /// An open writes frames again.
+    WriteAgain,
+    /// An open writes the header again that it has read.
+    HeaderAgain,
+    /// An open begins a new epoch durably.
+    NewEpochSync,
+}
+
+#[cfg(test)]
+thread_local! {
+    static LEFT_OUT: std::cell::Cell<Option<Rule>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(test)]
+thread_local! {
+    static ALONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Says that this thread is the only one, so that it need not wait for others.
+#[cfg(test)]
+pub(super) fn alone() {
+    ALONE.set(true);
+}
+
+/// Leaves a rule out, on this thread.
+#[cfg(test)]
+pub(super) fn leave_out(rule: Option<Rule>) {
+    LEFT_OUT.set(rule);
+}
+
+/// Whether a leader stops waiting for a cell: in tests with one thread nobody will fill it.
+#[inline]
+pub(super) fn gives_up(_spins: u32) -> bool {
+    #[cfg(test)]
+    return _spins > 3 && ALONE.get();
+    #[cfg(not(test))]
+    false
+}
+
+/// Whether a rule holds.
+#[inline]
+pub(super) fn holds(rule: Rule) -> bool {
+    #[cfg(test)]
+    return LEFT_OUT.get() != Some(rule);
+    #[cfg(not(test))]
+    {
+        let _ = rule;
+        true
+    }
+}

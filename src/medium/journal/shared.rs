@@ -1,0 +1,159 @@
+//! The memory of a ring: a file that is mapped, in memory if there is room, else beside the pool.
+
+use super::attach::with_ending;
+use super::ring::{Memory, Owner, words};
+use crate::error::{ErrorKind, Fault};
+use crate::medium::mapped::FileMap;
+use crate::sync::AtomicU64;
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+/// Where files are in memory.
+const IN_MEMORY: &str = "/dev/shm";
+/// The numbers of cells that rings have.
+const CELLS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 22;
+
+/// Words in a file that is mapped.
+pub(crate) struct SharedFile {
+    words: NonNull<[AtomicU64]>,
+    /// Keeps the words mapped.
+    map: FileMap,
+}
+
+// SAFETY: the words lie in a mapping that lives as long as `self`, and are only accessed atomically.
+unsafe impl Send for SharedFile {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for SharedFile {}
+
+impl SharedFile {
+    fn new(file: &File, count: usize, write: bool) -> io::Result<Self> {
+        let map = FileMap::new(file, count * 8, write)?;
+        let words = std::ptr::slice_from_raw_parts_mut(map.start().cast::<AtomicU64>(), count);
+        let words = NonNull::new(words).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Self { words, map })
+    }
+}
+
+impl Memory for SharedFile {
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the words of the mapping, page-aligned, alive as long as `self`; other mappings of the file cannot make
+        // atomic accesses undefined.
+        unsafe { self.words.as_ref() }
+    }
+}
+
+/// The file of a ring, locked.
+pub(super) struct RingFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl RingFile {
+    /// Opens the ring that a process left, or makes one, for a pool of `len` bytes.
+    pub(super) fn open(pool: &Path, owner: Owner, len: u64) -> Result<(Self, SharedFile), Fault> {
+        for path in places(pool, owner) {
+            if let Some((file, count)) = existing(&path, OFlags::RDWR)? {
+                let memory = SharedFile::new(&file, count, true).map_err(Fault::io("map the ring"))?;
+                memory.map.populate();
+                return Ok((Self { path, file }, memory));
+            }
+        }
+        let cells = (len / 4096).next_power_of_two().clamp(1 << 15, 1 << 18);
+        let mut result = Err(Fault::from(ErrorKind::NotFound));
+        for path in places(pool, owner) {
+            result = Self::create(path, words(cells)).map_err(Fault::space(words(cells) as u64 * 8, len));
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// The ring that a process left, if there is one, for reading.
+    pub(super) fn look(pool: &Path, owner: Owner) -> Result<Option<SharedFile>, Fault> {
+        for path in places(pool, owner) {
+            if let Some((file, count)) = existing(&path, OFlags::RDONLY)? {
+                return SharedFile::new(&file, count, false).map(Some).map_err(Fault::io("map the ring"));
+            }
+        }
+        Ok(None)
+    }
+
+    fn create(path: PathBuf, count: usize) -> io::Result<(Self, SharedFile)> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?);
+        let made = || {
+            flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            // A hole could not be filled if the file system is full.
+            fallocate(&file, FallocateFlags::empty(), 0, count as u64 * 8)?;
+            SharedFile::new(&file, count, true).inspect(|memory| memory.map.populate())
+        };
+        match made() {
+            Ok(memory) => Ok((Self { path, file }, memory)),
+            Err(error) => {
+                let _ = std::fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the file, if the path still names it.
+    pub(super) fn remove(&self) {
+        let id = |meta: io::Result<std::fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino())).ok();
+        if id(std::fs::symlink_metadata(&self.path)) == id(self.file.metadata()) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Where a pool's ring may be. The name is that of the log's file, not only of the pool: a copy has another ring.
+fn places(pool: &Path, owner: Owner) -> [PathBuf; 2] {
+    let [first, second] = owner.uuid;
+    let name = format!("bristlecone-{first:016x}{second:016x}-{:x}-{:x}.ring", owner.file[0], owner.file[1]);
+    [Path::new(IN_MEMORY).join(name), with_ending(pool, ".ring")]
+}
+
+/// A ring's file, locked, with the number of its words.
+fn existing(path: &Path, access: OFlags) -> Result<Option<(File, usize)>, Fault> {
+    let foreign = |found| Err(Fault::from(ErrorKind::Log { found }));
+    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(rustix::io::Errno::ACCESS | rustix::io::Errno::LOOP) => {
+            return foreign("its ring belongs to another user");
+        }
+        Err(error) => return Err(Fault::io("open the ring")(error.into())),
+    };
+    let meta = file.metadata().map_err(Fault::io("inspect the ring"))?;
+    if !meta.is_file() || meta.uid() != user() || meta.nlink() != 1 {
+        return foreign("its ring belongs to another user");
+    }
+    let lock = match access {
+        OFlags::RDONLY => FlockOperation::NonBlockingLockShared,
+        _ => FlockOperation::NonBlockingLockExclusive,
+    };
+    match flock(&file, lock) {
+        Err(rustix::io::Errno::WOULDBLOCK) => return Err(ErrorKind::InUse.into()),
+        other => other.map_err(|error| Fault::io("lock the ring")(error.into()))?,
+    }
+    let cells = (meta.len() / 8).saturating_sub(8) / 10;
+    if !CELLS.contains(&cells) || !cells.is_power_of_two() || words(cells) as u64 * 8 != meta.len() {
+        return foreign("there is something else in the place of its ring");
+    }
+    // A ring that has holes is none: memory that is not there cannot be read from a full file system.
+    if meta.blocks() * 512 < meta.len() {
+        return foreign("there is something else in the place of its ring");
+    }
+    Ok(Some((file, words(cells))))
+}
+
+fn user() -> u32 {
+    // SAFETY: it has no preconditions, and cannot fail.
+    unsafe { libc::geteuid() }
+}

@@ -1,0 +1,130 @@
+//! Pools with a journal, as a user has them: their three files, and what is there after each kind of end.
+#![cfg(target_os = "linux")]
+
+use bristlecone::medium::Domain;
+use bristlecone::{ErrorKind, Journal, Map, Pool};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const CAPACITY: u64 = 16 << 20;
+
+fn with(path: &Path, ending: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
+fn open(path: &Path, journal: Journal) -> Pool {
+    Pool::options().capacity(CAPACITY).journal(journal).open(path).unwrap()
+}
+
+/// Copies pool and log as they are on the file system now, without the ring: what is there after a loss of power, if all that
+/// was written had reached the disk.
+fn copy(from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+    std::fs::copy(with(from, ".log"), with(to, ".log")).unwrap();
+}
+
+#[test]
+fn what_was_synced_is_there_without_the_ring() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, journal) in
+        [Journal::Each, Journal::OnRequest, Journal::Every(Duration::from_secs(3600))].into_iter().enumerate()
+    {
+        let path = dir.path().join(format!("{i}.pool"));
+        let pool = open(&path, journal);
+        assert_eq!(pool.durability(), Domain::Journal);
+        let tree = pool.tree("t").unwrap();
+        let names: Map<String, Vec<u8>> = pool.map("names").unwrap();
+        for key in 0..5_000 {
+            tree.insert(key, key * 3).unwrap();
+            if key % 10 == 0 {
+                names.insert(format!("name {key}").as_str(), &key.to_le_bytes()[..]).unwrap();
+            }
+        }
+        if journal != Journal::Each {
+            pool.sync().unwrap();
+        }
+        let after = dir.path().join(format!("{i}.copy"));
+        copy(&path, &after);
+        let copied = open(&after, Journal::Each);
+        let tree = copied.tree("t").unwrap();
+        assert_eq!(tree.len(), 5_000, "{journal:?}");
+        assert!((0..5_000).all(|key| tree.get(key) == Some(key * 3)));
+        let names: Map<String, Vec<u8>> = copied.map("names").unwrap();
+        assert_eq!(names.len(), 500);
+        assert_eq!(names.get("name 30").unwrap().as_deref(), Some(&30u64.to_le_bytes()[..]));
+        assert!(copied.check().unwrap().violations.is_empty());
+    }
+}
+
+#[test]
+fn a_pool_that_was_closed_is_all_in_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, Journal::OnRequest);
+    let tree = pool.tree("t").unwrap();
+    for key in 0..20_000 {
+        tree.insert(key, key).unwrap();
+    }
+    drop(tree);
+    pool.close().unwrap();
+    // It opens without saying that it has a journal, too.
+    let pool = Pool::open(&path).unwrap();
+    assert_eq!(pool.durability(), Domain::Journal);
+    assert!(pool.stat().was_clean);
+    assert_eq!(pool.tree("t").unwrap().len(), 20_000);
+    drop(pool);
+    // Without a journal, it is a pool as any other.
+    Pool::remove_journal(&path).unwrap();
+    assert!(!with(&path, ".log").exists());
+    let pool = Pool::open(&path).unwrap();
+    assert_eq!(pool.durability(), Domain::Process);
+    assert_eq!(pool.tree("t").unwrap().len(), 20_000);
+    drop(pool);
+    let refused = Pool::options().journal(Journal::Each).open(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::JournalThere { has: false }), "{refused}");
+    Pool::add_journal(&path).unwrap();
+    let refused = Pool::add_journal(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::JournalThere { has: true }), "{refused}");
+    let tree = Pool::open(&path).unwrap().tree("t").unwrap();
+    assert_eq!(tree.insert(1 << 40, 7).unwrap(), None);
+    assert_eq!(tree.len(), 20_001);
+}
+
+#[test]
+fn a_log_that_is_missing_or_another_ones_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("a.pool"), dir.path().join("b.pool"));
+    for path in [&path, &other] {
+        open(path, Journal::Each).tree("t").unwrap().insert(1, 1).unwrap();
+    }
+    let log = with(&path, ".log");
+    let aside = dir.path().join("aside");
+    std::fs::copy(&log, &aside).unwrap();
+    std::fs::copy(with(&other, ".log"), &log).unwrap();
+    let refused = Pool::open(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("another pool")), "{refused}");
+    std::fs::remove_file(&log).unwrap();
+    let refused = Pool::open(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("not there")), "{refused}");
+    std::fs::copy(&aside, &log).unwrap();
+    assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().get(1), Some(1));
+    // An old copy of both, of which one is put back.
+    let (old_pool, old_log) = (dir.path().join("old"), dir.path().join("old.log"));
+    std::fs::copy(&path, &old_pool).unwrap();
+    std::fs::copy(&log, &old_log).unwrap();
+    for round in 0..3 {
+        Pool::open(&path).unwrap().tree("t").unwrap().insert(2 + round, 2).unwrap();
+    }
+    let (new_pool, new_log) = (dir.path().join("new"), dir.path().join("new.log"));
+    std::fs::copy(&path, &new_pool).unwrap();
+    std::fs::copy(&log, &new_log).unwrap();
+    std::fs::copy(&old_log, &log).unwrap();
+    let refused = Pool::open(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("older")), "{refused}");
+    std::fs::copy(&new_log, &log).unwrap();
+    std::fs::copy(&old_pool, &path).unwrap();
+    let refused = Pool::open(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("newer")), "{refused}");
+}
