@@ -368,6 +368,8 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        // Its threads write to the files, so they end before the lock is given up.
+        drop(self.journal.take());
         self.remains.iter().for_each(|remains| remains.remove(&self.file));
     }
 }
