@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Cuts the power under real file systems, CUTS times under each.
+#
+#   scripts/power-cuts.sh                      checks the check: a writer that is right, and three that must be found to be wrong
+#   scripts/power-cuts.sh WRITER VERIFIER      a writer, and who says what is left of what it wrote
+#   scripts/power-cuts.sh --control WRITER VERIFIER      the writer is wrong: passes as soon as each file system has lost something
+#   scripts/power-cuts.sh --replay FILE --cut SEED VERIFIER      a cut again, of a recording that was kept
+#
+# `WRITER DIR` prints `synced N` once everything up to operation N is durable, and `issued N` before it begins operations up to
+# N, if these are more than it will acknowledge. It may be killed and called again; then it goes on with what it finds.
+# `VERIFIER DIR N M` fails, and says why, unless everything up to N is there, and nothing beyond M. It runs as after a restart
+# of the machine: /dev/shm is empty, and the boot has another number. It may repair and write.
+#
+# CUTS=500  cuts under each file system      FS="ext4 xfs btrfs"   KEEP=target/power-cuts  for recordings of losses
+# SEED=     of all that is drawn             KILLS=2  of the writer, before the cut, at most, in each recording (of 100 cuts)
+# SECOND=0.2  the part of cuts after which the power is cut again, during the repair     TEAR=512  bytes written whole (4096)
+# SIZE=512  MiB of the device      LIMIT=120  seconds for a writer or verifier      DIRECT=1  several writes at a time      VERBOSE=
+#
+# Prints a JSON object for each file system. Exit status 1: something was lost; 77: it cannot be had here.
+set -euo pipefail
+
+skip() {
+    echo "skipped: $*" >&2
+    exit 77
+}
+
+[[ $(uname) == Linux ]] || skip "power is cut under Linux only"
+[[ $(id -u) == 0 ]] || skip "power is cut by root only"
+command -v python3 >/dev/null || skip "there is no python3"
+if command -v modprobe >/dev/null; then modprobe -aq fuse loop ext4 xfs btrfs || true; fi
+[[ -e /dev/fuse && -e /dev/loop-control ]] || skip "there is no /dev/fuse, or no loop device"
+
+missing=()
+for package in e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs util-linux:fallocate; do
+    command -v "${package#*:}" >/dev/null || missing+=("${package%:*}")
+done
+if [[ ${#missing[@]} -gt 0 ]] && command -v apt-get >/dev/null; then
+    install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}")
+    "${install[@]}" >/dev/null 2>&1 || { apt-get update -qq && "${install[@]}"; } >/dev/null 2>&1 \
+        || echo "cannot be installed: ${missing[*]}" >&2
+fi
+
+cuts=$(dirname "${BASH_SOURCE[0]}")/power_cuts.py
+export KEEP=${KEEP-${CARGO_TARGET_DIR:-$(dirname "$cuts")/../target}/power-cuts}
+[[ $# -eq 0 ]] || exec python3 "$cuts" "$@"
+
+# The stand-ins are called by their full name: they run elsewhere.
+program=$(python3 -c 'import sys; print(sys.executable)')
+stand_in="$program $(printf %q "$(realpath "$cuts")")"
+python3 "$cuts" "$stand_in write right" "$stand_in verify"
+for wrong in early never memory; do
+    echo "the writer that is wrong: $wrong"
+    CUTS=100 python3 "$cuts" --control "$stand_in write $wrong" "$stand_in verify"
+done

@@ -1,0 +1,786 @@
+#!/usr/bin/env python3
+"""Cuts the power under a real file system; `scripts/power-cuts.sh` says how to call it.
+
+A file system is on a loop device, whose file is served by this program, through /dev/fuse. So every write that leaves the file
+system comes by here, and every flush, in order. The writer works in this file system, and says what it holds for durable. For each
+cut, the device is made anew: what a flush had covered is there, and of the rest what chance gives. It is mounted, as after a
+restart of the machine, and the verifier says whether what was acknowledged before the cut is there.
+"""
+
+import argparse
+import bisect
+import ctypes
+import dataclasses
+import errno
+import fcntl
+import gzip
+import json
+import math
+import os
+import pickle
+import random
+import select
+import shlex
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import typing
+import uuid
+import zlib
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
+libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+libc.sync_file_range.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+
+SECTOR, BLOCK, MEGABYTE = 512, 4096, 1 << 20
+LOG_LIMIT = 4 << 30
+KEPT = 8
+SKIP = 77
+
+# What the file systems themselves need whole: a superblock that is written in place and has a checksum of all of it. Their
+# authors count on a device that does not tear these; a torn one cannot be mounted, which says nothing about the writer.
+WHOLE = {"ext4": (0, BLOCK), "btrfs": (65536, 65536 + BLOCK), "xfs": (0, 0)}
+MKFS = {
+    "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
+    "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
+    "btrfs": ["mkfs.btrfs", "-q", "-f", "-K"],
+}
+
+
+def checked(result, what):
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def mount(source, target, kind, data="", flags=0):
+    checked(libc.mount(source.encode(), target.encode(), kind.encode(), flags, data.encode()), f"mount {kind} on {target}")
+
+
+def umount(target):
+    for _ in range(200):
+        if libc.umount2(target.encode(), 0) == 0:
+            return
+        if ctypes.get_errno() != errno.EBUSY:
+            break
+        time.sleep(0.02)
+    checked(libc.umount2(target.encode(), 0), f"umount {target}")
+
+
+def loop_device(path, direct):
+    """A loop device for the file, which goes away with its last user; and a descriptor of it."""
+    config_number, free_number, autoclear, direct_io = 0x4C0A, 0x4C82, 4, 16
+    with open(path, "r+b", buffering=0) as backing:
+        for _ in range(100):
+            with open("/dev/loop-control", "rb") as control:
+                number = fcntl.ioctl(control, free_number)
+            device = f"/dev/loop{number}"
+            descriptor = os.open(device, os.O_RDWR)
+            config = bytearray(304)
+            struct.pack_into("=II", config, 0, backing.fileno(), SECTOR)
+            struct.pack_into("=I", config, 8 + 52, autoclear | (direct_io if direct else 0))
+            try:
+                fcntl.ioctl(descriptor, config_number, config)
+                return device, descriptor
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno != errno.EBUSY:
+                    raise
+        raise OSError(errno.EBUSY, "no loop device stays free")
+
+
+class Unmountable(Exception):
+    """The file system cannot be mounted."""
+
+
+def mount_file(path, target, kind, direct=False):
+    device, descriptor = loop_device(path, direct)
+    try:
+        mount(device, target, kind)
+    except OSError as error:
+        raise Unmountable(str(error)) from error
+    finally:
+        os.close(descriptor)
+
+
+def punch(descriptor, offset, length):
+    keep_size, punch_hole = 1, 2
+    checked(libc.fallocate(descriptor, keep_size | punch_hole, offset, length), "punch")
+
+
+def write_all(descriptor, data, offset):
+    view = memoryview(data)
+    while view:
+        done = os.pwrite(descriptor, view, offset)
+        view, offset = view[done:], offset + done
+
+
+def extents(descriptor):
+    """The parts of a sparse file that hold data."""
+    end, position = os.fstat(descriptor).st_size, 0
+    while position < end:
+        try:
+            start = os.lseek(descriptor, position, os.SEEK_DATA)
+        except OSError:  # no data beyond
+            return
+        position = os.lseek(descriptor, start, os.SEEK_HOLE)
+        yield start, position - start
+
+
+def copy_sparse(source, target):
+    with open(source, "rb") as read, open(target, "wb") as write:
+        write.truncate(os.fstat(read.fileno()).st_size)
+        for start, length in extents(read.fileno()):
+            done = 0
+            while done < length:
+                done += os.copy_file_range(read.fileno(), write.fileno(), length - done, start + done, start + done)
+
+
+class Recorder(threading.Thread):
+    """Serves one file through /dev/fuse, and notes what happens to it, and when the writer acknowledged what.
+
+    `events` are ("w", offset, data), ("z", offset, length) for zeros, and ("f", covered, 0): a flush after which the first
+    `covered` events are on the disk. A flush covers only what had been answered before the flush came: requests are taken together
+    as far as there are any, and answered after that. The acknowledgements are read before the requests, so they are never held for
+    earlier than they are, and hardly later.
+    """
+
+    def __init__(self, image, mountpoint):
+        super().__init__(daemon=True)
+        self.image = os.open(image, os.O_RDWR)
+        self.size = os.fstat(self.image).st_size
+        self.mountpoint = mountpoint
+        self.events, self.acks, self.issued, self.bytes, self.kills = [], [], 0, 0, 0
+        self.error, self.stopping = None, False
+        self.lines, self.pipe, self.pipe_lock = b"", None, threading.Lock()
+        self.fuse = os.open("/dev/fuse", os.O_RDWR)
+        os.set_blocking(self.fuse, False)
+        mount("power", mountpoint, "fuse", f"fd={self.fuse},rootmode=100600,user_id=0,group_id=0")
+        self.start()
+
+    def stop(self):
+        self.stopping = True
+        umount(self.mountpoint)
+        self.join()
+        os.close(self.image)
+        if self.error:
+            raise RuntimeError("the recorder failed") from self.error
+
+    # The writer.
+
+    def listen(self, pipe):
+        os.set_blocking(pipe, False)
+        with self.pipe_lock:
+            self.lines, self.pipe = b"", pipe
+
+    def deaf(self):
+        """Reads what the writer, which has ended, has left."""
+        with self.pipe_lock:
+            self.read_pipe()
+            self.pipe = None
+
+    def read_pipe(self):
+        while self.pipe is not None:
+            try:
+                data = os.read(self.pipe, 65536)
+            except BlockingIOError:
+                return
+            if not data:
+                self.pipe = None
+                return
+            *whole, self.lines = (self.lines + data).split(b"\n")
+            for line in whole:
+                word, _, number = line.partition(b" ")
+                if word == b"synced":
+                    self.acks.append((len(self.events), int(number)))
+                    self.issued = max(self.issued, int(number))
+                elif word == b"issued":
+                    self.issued = max(self.issued, int(number))
+                else:
+                    print("writer:", line.decode(errors="replace"), file=sys.stderr)
+
+    # The device.
+
+    def run(self):
+        try:
+            self.serve()
+        except Exception as error:  # pylint: disable=broad-except
+            self.error = error
+        finally:
+            os.close(self.fuse)  # whoever waits for an answer gets an error
+
+    def serve(self):
+        buffer = bytearray(MEGABYTE + 8192)
+        view = memoryview(buffer)
+        poll = select.poll()
+        poll.register(self.fuse, select.POLLIN)
+        listening = None
+        while True:
+            with self.pipe_lock:
+                if self.pipe != listening:
+                    if listening is not None:
+                        poll.unregister(listening)
+                    if self.pipe is not None:
+                        poll.register(self.pipe, select.POLLIN)
+                    listening = self.pipe
+            poll.poll(20)
+            with self.pipe_lock:
+                self.read_pipe()
+            answered, answers = len(self.events), []
+            for _ in range(64):
+                try:
+                    length = os.readv(self.fuse, [buffer])
+                except BlockingIOError:
+                    break
+                except OSError as error:
+                    if self.stopping and error.errno in (errno.ENODEV, errno.ECONNABORTED):  # not mounted any more
+                        return
+                    if error.errno in (errno.ENOENT, errno.EINTR):
+                        continue
+                    raise
+                answer = self.request(view[:length], answered)
+                if answer is not None:
+                    answers.append(answer)
+            for error, unique, body in answers:
+                try:
+                    os.writev(self.fuse, [struct.pack("=IiQ", 16 + len(body), -error, unique), body])
+                except OSError as failed:
+                    if failed.errno != errno.ENOENT:  # the request was interrupted
+                        raise
+            if self.bytes > LOG_LIMIT:
+                raise RuntimeError(f"the writer wrote more than {LOG_LIMIT >> 20} MiB to the device")
+
+    def attributes(self):
+        mode, links = stat.S_IFREG | 0o600, 1
+        return struct.pack("=6Q10I", 1, self.size, self.size // SECTOR, 0, 0, 0, 0, 0, 0, mode, links, 0, 0, 0, BLOCK, 0)
+
+    def request(self, view, answered):
+        _, opcode, unique, _ = struct.unpack_from("=IIQQ", view)
+        body = view[40:]
+        if opcode == 15:  # READ
+            _, offset, size = struct.unpack_from("=QQI", body)
+            return 0, unique, os.pread(self.image, size, offset)
+        if opcode == 16:  # WRITE
+            _, offset, size = struct.unpack_from("=QQI", body)
+            data = bytes(body[40 : 40 + size])
+            write_all(self.image, data, offset)
+            self.events.append(("w", offset, data))
+            self.bytes += size
+            return 0, unique, struct.pack("=II", size, 0)
+        if opcode == 20:  # FSYNC
+            self.events.append(("f", answered, 0))
+            return 0, unique, b""
+        if opcode == 43:  # FALLOCATE
+            _, offset, length, mode = struct.unpack_from("=QQQI", body)
+            if mode & ~0x13:  # other than keeping the size, punching holes, zeroing
+                return errno.EOPNOTSUPP, unique, b""
+            if mode & 0x12:
+                punch(self.image, offset, length)
+                self.events.append(("z", offset, length))
+            return 0, unique, b""
+        if opcode in (3, 4):  # GETATTR, SETATTR
+            return 0, unique, struct.pack("=QII", 3600, 0, 0) + self.attributes()
+        if opcode == 14:  # OPEN, past the page cache
+            return 0, unique, struct.pack("=QIi", 0, 1, 0)
+        if opcode == 26:  # INIT
+            async_read, big_writes, async_dio, max_pages = 1 << 0, 1 << 5, 1 << 15, 1 << 22
+            _, minor, ahead, offered = struct.unpack_from("=IIII", body)
+            flags = offered & (async_read | big_writes | async_dio | max_pages)
+            out = struct.pack("=IIIIHHIIHH", 7, min(minor, 31), ahead, flags, 64, 48, MEGABYTE, 1, MEGABYTE // BLOCK, 0)
+            return 0, unique, out.ljust(64, b"\0")
+        if opcode in (18, 25):  # RELEASE, FLUSH (of a descriptor)
+            return 0, unique, b""
+        if opcode in (2, 36, 42):  # FORGET, INTERRUPT, BATCH_FORGET
+            return None
+        return errno.ENOSYS, unique, b""
+
+
+class Recording:
+    """What a recorder saw, and the device before it."""
+
+    def __init__(self, kind, base, recorder):
+        self.kind, self.base = kind, base
+        self.events, self.acks, self.issued, self.kills = recorder.events, recorder.acks, recorder.issued, recorder.kills
+        self.index()
+
+    def index(self):
+        self.applied = None
+        self.flushes = [i for i, event in enumerate(self.events) if event[0] == "f"]
+        self.ack_places = [place for place, _ in self.acks]
+        self.durable, best = [], 0
+        for i in self.flushes:
+            best = max(best, self.events[i][1])
+            self.durable.append(best)
+
+    def acknowledged(self, cut):
+        known = bisect.bisect_right(self.ack_places, cut)
+        return max((number for _, number in self.acks[:known]), default=0)
+
+    def covered(self, cut):
+        """So many events are on the disk for sure when only the first `cut` have happened."""
+        known = bisect.bisect_left(self.flushes, cut)
+        return self.durable[known - 1] if known else 0
+
+    def on_disk(self, covered, path):
+        """A file with what is on the disk for sure, made further from the last one if that was earlier."""
+        if self.applied is None or self.applied > covered:
+            copy_sparse(self.base, path)
+            self.applied = 0
+        with open(path, "r+b", buffering=0) as out:
+            for event in self.events[self.applied : covered]:
+                apply(out.fileno(), event)
+        self.applied = covered
+        return path
+
+    def choose(self, rng):
+        """Where to cut: anywhere, right at an acknowledgement, or right before a flush."""
+        draw = rng.random()
+        if draw < 0.3 and self.ack_places:
+            return rng.choice(self.ack_places)
+        if draw < 0.7 and self.flushes:
+            return rng.choice(self.flushes)
+        return rng.randint(0, len(self.events))
+
+    def save(self, path):
+        with open(self.base, "rb") as base:
+            size = os.fstat(base.fileno()).st_size
+            data = [(start, os.pread(base.fileno(), length, start)) for start, length in extents(base.fileno())]
+        with gzip.open(path, "wb", compresslevel=1) as out:
+            pickle.dump((self.kind, size, data, self.events, self.acks, self.issued), out)
+
+    @classmethod
+    def load(cls, path, base):
+        self = cls.__new__(cls)
+        with gzip.open(path, "rb") as read:
+            self.kind, size, data, self.events, self.acks, self.issued = pickle.load(read)
+        with open(base, "wb") as out:
+            out.truncate(size)
+            for start, part in data:
+                write_all(out.fileno(), part, start)
+        self.base = base
+        self.index()
+        return self
+
+
+def apply(descriptor, event):
+    kind, offset, what = event
+    if kind == "w":
+        write_all(descriptor, what, offset)
+    elif kind == "z":
+        punch(descriptor, offset, what)
+
+
+MODES = ("none", "all", "prefix", "writes", "blocks", "sectors")
+
+
+def cut_image(recording, cut, rng, target, tear):
+    """Makes the device as a cut after the first `cut` events may leave it. Gives how many writes were unflushed, and what was
+    done."""
+    covered = recording.covered(cut)
+    copy_sparse(recording.on_disk(covered, f"{recording.base}.covered"), target)
+    pending = [event for event in recording.events[covered:cut] if event[0] != "f"]
+    mode = rng.choice(MODES if tear < BLOCK else MODES[:-1])
+    part = rng.choice((0.1, 0.5, 0.9))
+    whole_start, whole_end = WHOLE[recording.kind]
+    with open(target, "r+b", buffering=0) as out:
+        out = out.fileno()
+        some = {"none": 0, "prefix": rng.randint(0, len(pending))}.get(mode, len(pending))
+        for event in pending[:some]:
+            kind, offset, what = event
+            if mode in ("all", "prefix"):
+                apply(out, event)
+            elif mode == "writes" or kind == "z":
+                if rng.random() < part:
+                    apply(out, event)
+            else:
+                unit = BLOCK if mode == "blocks" else tear
+                position = 0
+                while position < len(what):
+                    place = offset + position
+                    step = BLOCK if whole_start <= place < whole_end else unit
+                    step -= place % step
+                    if rng.random() < part:
+                        write_all(out, what[position : position + step], place)
+                    position += step
+    return len(pending), f"event {cut} of {len(recording.events)}, {len(pending)} unflushed writes, {mode} {part}"
+
+
+@dataclasses.dataclass
+class Cut:
+    """What was done, how many writes were unflushed, what was lost (or None), and a recording of the repair."""
+
+    did: str
+    unflushed: int
+    lost: typing.Optional[str] = None
+    unmountable: bool = False
+    repair: typing.Optional[Recording] = None
+
+
+class Harness:
+    def __init__(self, options, work):
+        self.options, self.work, self.boots, self.kept = options, work, 0, set()
+        for name in ("device", "cut"):
+            os.mkdir(f"{work}/{name}")
+        open(f"{work}/disk", "wb").close()
+
+    def probe(self):
+        """Fails if this machine does not let us serve a loop device."""
+        image, disk = f"{self.work}/probe.img", f"{self.work}/disk"
+        with open(image, "wb") as out:
+            out.truncate(MEGABYTE)
+        recorder = Recorder(image, disk)
+        try:
+            os.close(loop_device(disk, self.options.direct)[1])
+        finally:
+            recorder.stop()
+
+    def boot(self):
+        """What a running system has that a restart does not leave: shared memory, and the number of the boot."""
+        self.boots += 1
+        boot = f"{self.work}/boot-{self.boots}"
+        os.makedirs(f"{boot}/shm")
+        os.chmod(f"{boot}/shm", 0o1777)
+        with open(f"{boot}/id", "w", encoding="ascii") as out:
+            out.write(f"{uuid.uuid4()}\n")
+        return boot
+
+    def in_boot(self, boot, command, directory, *numbers):
+        script = 'mount --bind "$0/shm" /dev/shm && mount --bind "$0/id" /proc/sys/kernel/random/boot_id && exec "$@"'
+        enter = ["unshare", "--mount", "sh", "-c", script, boot]
+        return enter + shlex.split(command) + [directory] + [str(number) for number in numbers]
+
+    def make(self, kind):
+        base = f"{self.work}/{kind}.img"
+        with open(base, "wb") as out:
+            out.truncate(self.options.size << 20)
+        subprocess.run(MKFS[kind] + [base], check=True, stdout=subprocess.DEVNULL)
+        mount_file(base, f"{self.work}/cut", kind)
+        os.mkdir(f"{self.work}/cut/data")
+        umount(f"{self.work}/cut")
+        subprocess.run(["fallocate", "--dig-holes", base], check=True)
+        return base
+
+    def record(self, kind, base, use):
+        """Records what happens while the file system is mounted, used, and unmounted again."""
+        image, disk, directory = f"{self.work}/device.img", f"{self.work}/disk", f"{self.work}/device"
+        copy_sparse(base, image)
+        recorder = Recorder(image, disk)
+        try:
+            mount_file(disk, directory, kind, self.options.direct)
+            try:
+                result = use(recorder, f"{directory}/data")
+            finally:
+                umount(directory)
+        finally:
+            recorder.stop()
+        return Recording(kind, base, recorder), result
+
+    def write(self, recorder, directory, rng):
+        """Lets the writer write, with kills."""
+        boot, options = self.boot(), self.options
+        disturb = subprocess.Popen([sys.executable, __file__, "disturb", directory, str(rng.random())])
+        try:
+            deadline = time.monotonic() + options.limit
+            for kill in range(options.kills, -1, -1):
+                writer = subprocess.Popen(self.in_boot(boot, options.writer, directory), stdout=subprocess.PIPE,
+                                          stdin=subprocess.DEVNULL, start_new_session=True)
+                recorder.listen(writer.stdout.fileno())
+                try:
+                    if kill and self.wait_for_kill(recorder, writer, rng):
+                        recorder.kills += 1
+                        continue
+                    writer.wait(max(1, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    raise RuntimeError(f"the writer did not end in {options.limit} s") from None
+                finally:
+                    if writer.returncode is None:
+                        os.killpg(writer.pid, signal.SIGKILL)
+                        writer.wait()
+                    recorder.deaf()
+                    writer.stdout.close()
+                if writer.returncode:
+                    raise RuntimeError(f"the writer ended with {writer.returncode}")
+                break
+        finally:
+            disturb.kill()
+            disturb.wait()
+
+    @staticmethod
+    def wait_for_kill(recorder, writer, rng):
+        """Waits for some acknowledgements, as often few as many, and a little. Says whether there is still a writer to kill."""
+        some = len(recorder.acks) + int(math.exp(rng.uniform(0, math.log(1000))))
+        deadline = time.monotonic() + rng.uniform(0.5, 2)
+        while writer.poll() is None and len(recorder.acks) < some and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.003))
+        return writer.poll() is None
+
+    def verify(self, directory, acknowledged, issued):
+        """None, or what the verifier said is lost."""
+        command = self.in_boot(self.boot(), self.options.verifier, directory, acknowledged, issued)
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=self.options.limit, check=False)
+        except subprocess.TimeoutExpired:
+            return f"the verifier did not end in {self.options.limit} s"
+        said = done.stdout.decode(errors="replace").strip()
+        return f"the verifier ended with {done.returncode}: {said}" if done.returncode else None
+
+    def cut(self, recording, seed, second):
+        """One cut, as the seed draws it. With `second`, the repair is recorded."""
+        rng = random.Random(seed)
+        at = recording.choose(rng)
+        image, directory = f"{self.work}/cut.img", f"{self.work}/cut"
+        unflushed, did = cut_image(recording, at, rng, image, self.options.tear)
+        acknowledged, issued = recording.acknowledged(at), recording.issued
+        cut = Cut(f"{did}, {acknowledged} of {issued} acknowledged", unflushed)
+        try:
+            if second:
+                base = f"{self.work}/second.img"
+                os.rename(image, base)
+                cut.repair, cut.lost = self.record(recording.kind, base, lambda _, data: self.verify(data, acknowledged, issued))
+                cut.repair.acks, cut.repair.issued = [(0, acknowledged)], issued
+                cut.repair.index()
+            else:
+                mount_file(image, directory, recording.kind)
+                cut.lost = self.verify(f"{directory}/data", acknowledged, issued)
+                umount(directory)
+        except Unmountable as error:
+            cut.lost, cut.unmountable = str(error), True
+        return cut
+
+    def campaign(self, kind):
+        options, start = self.options, time.monotonic()
+        base = self.make(kind)
+        report = {"fs": kind, "cuts": 0, "lost": 0, "acknowledged": 0, "seconds": 0, "second_cuts": 0, "unflushed": 0,
+                  "unmountable": 0, "events": 0, "flushes": 0, "megabytes": 0, "recordings": 0, "kills": 0, "record_seconds": 0,
+                  "seed": options.seed}
+        runs = max(1, options.cuts // 100)
+        for run in range(runs):
+            if options.control and report["lost"]:
+                break
+            began = time.monotonic()
+            rng = random.Random(f"{options.seed}/{kind}/{run}")
+            recording, _ = self.record(kind, base, lambda recorder, data: self.write(recorder, data, rng))
+            report["recordings"] += 1
+            report["kills"] += recording.kills
+            report["events"] += len(recording.events)
+            report["flushes"] += len(recording.flushes)
+            report["megabytes"] += sum(len(event[2]) for event in recording.events if event[0] == "w") >> 20
+            report["acknowledged"] += recording.acknowledged(len(recording.events))
+            report["record_seconds"] += time.monotonic() - began
+            if not recording.flushes or not recording.acks:
+                raise RuntimeError(f"nothing to check: {len(recording.flushes)} flushes, {len(recording.acks)} acknowledgements")
+            first, last = options.cuts * run // runs, options.cuts * (run + 1) // runs
+            seeds = [f"{options.seed}/{kind}/{number}" for number in range(first, last)]
+            if not options.control:  # in this order, little has to be written again
+                seeds.sort(key=lambda seed: recording.choose(random.Random(seed)))
+            for seed in seeds:
+                if options.control and report["lost"]:
+                    break
+                second = random.Random(f"{seed}/second?").random() < options.second
+                cut = self.cut(recording, seed, second)
+                report["cuts"] += 1
+                self.count(report, recording, f"{options.seed}-{kind}-recording-{run}", seed, cut)
+                if cut.repair and not cut.lost:
+                    seed += "/second"
+                    report["second_cuts"] += 1
+                    self.count(report, cut.repair, seed.replace("/", "-"), seed, self.cut(cut.repair, seed, False))
+        for name in os.listdir(self.work):
+            if name.endswith((".img", ".covered")):
+                os.remove(f"{self.work}/{name}")
+        report["seconds"] = round(time.monotonic() - start, 1)
+        report["record_seconds"] = round(report["record_seconds"], 1)
+        return report
+
+    def count(self, report, recording, name, seed, cut):
+        options = self.options
+        report["unflushed"] += cut.unflushed > 0
+        if options.verbose:
+            print(f"{seed}: {cut.did}: {cut.lost or 'there'}", file=sys.stderr, flush=True)
+        if not cut.lost:
+            return
+        report["unmountable" if cut.unmountable else "lost"] += 1
+        if options.control:
+            return
+        print(f"LOST {seed}: {cut.did}\n     {cut.lost}", file=sys.stderr, flush=True)
+        if not options.keep:
+            return
+        path = f"{options.keep}/{name}.gz"
+        if path not in self.kept and len(self.kept) < KEPT:
+            os.makedirs(options.keep, exist_ok=True)
+            recording.save(path)
+            self.kept.add(path)
+        if path in self.kept:
+            print(f"     again: scripts/power-cuts.sh --replay {shlex.quote(path)} --cut {seed} {shlex.quote(options.verifier)}",
+                  file=sys.stderr, flush=True)
+
+
+# What stands in for a writer and its verifier, to check the checker.
+
+RECORD = struct.Struct("<QI52x")
+STAND_IN_RECORDS, STAND_IN_GROUP = 2000, 8
+
+
+def records(path):
+    """How many whole records the file begins with."""
+    try:
+        with open(path, "rb") as read:
+            data = read.read()
+    except FileNotFoundError:
+        return 0
+    found = 0
+    for number, check in RECORD.iter_unpack(data[: len(data) // RECORD.size * RECORD.size]):
+        if number != found + 1 or check != zlib.crc32(number.to_bytes(8, "little")):
+            break
+        found += 1
+    return found
+
+
+def stand_in_write(directory, how):
+    """Appends records: `right`; `early`, which acknowledges before it syncs; `never`, which does not sync; `memory`, which writes
+    to shared memory."""
+    path = f"{'/dev/shm' if how == 'memory' else directory}/records"
+    print("issued", STAND_IN_RECORDS, flush=True)
+    begin = records(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.ftruncate(descriptor, begin * RECORD.size)
+    if how in ("right", "early"):
+        os.fsync(descriptor)
+        parent = os.open(directory, os.O_RDONLY)
+        os.fsync(parent)
+        os.close(parent)
+    for number in range(begin + 1, STAND_IN_RECORDS + 1):
+        os.pwrite(descriptor, RECORD.pack(number, zlib.crc32(number.to_bytes(8, "little"))), (number - 1) * RECORD.size)
+        if number % STAND_IN_GROUP == 0:
+            if how in ("right", "memory"):
+                os.fdatasync(descriptor)
+            print("synced", number, flush=True)
+            if how == "early":
+                os.fdatasync(descriptor)
+
+
+def stand_in_verify(directory, acknowledged, issued):
+    found = max(records(f"{parent}/records") for parent in (directory, "/dev/shm"))
+    if not acknowledged <= found <= issued:
+        print(f"{found} records, not {acknowledged} to {issued}")
+        sys.exit(1)
+
+
+def disturb(directory, seed):
+    """Has parts of files written to the device, without a flush, as the system does when it likes."""
+    rng = random.Random(seed)
+    while True:
+        time.sleep(rng.uniform(0.005, 0.1))
+        files = [entry.path for entry in os.scandir(directory) if entry.is_file()]
+        if not files:
+            continue
+        try:
+            descriptor = os.open(rng.choice(files), os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        size = max(1, os.fstat(descriptor).st_size)
+        libc.sync_file_range(descriptor, rng.randrange(size), rng.randrange(size) + 1, 2)
+        os.close(descriptor)
+
+
+def skip(why):
+    print(f"skipped: {why}", file=sys.stderr)
+    sys.exit(SKIP)
+
+
+def main():
+    if sys.argv[1:2] == ["write"]:
+        return stand_in_write(sys.argv[3], sys.argv[2])
+    if sys.argv[1:2] == ["verify"]:
+        return stand_in_verify(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    if sys.argv[1:2] == ["disturb"]:
+        return disturb(sys.argv[2], sys.argv[3])
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("writer", nargs="?")
+    parser.add_argument("verifier", nargs="?")
+    parser.add_argument("--control", action="store_true", help="the writer is wrong: stop at a loss, which is wanted")
+    parser.add_argument("--replay", help="a recording that was kept")
+    parser.add_argument("--cut", help="the seed of its cut")
+    environment = os.environ.get
+    parser.set_defaults(
+        cuts=int(environment("CUTS", "500")),
+        fs=environment("FS", "ext4 xfs btrfs").split(),
+        seed=environment("SEED") or str(random.SystemRandom().randrange(1 << 32)),
+        kills=int(environment("KILLS", "2")),
+        second=float(environment("SECOND", "0.2")),
+        tear=int(environment("TEAR", "512")),
+        size=int(environment("SIZE", "512")),
+        limit=float(environment("LIMIT", "120")),
+        direct=environment("DIRECT", "1") != "0",
+        keep=environment("KEEP"),
+        verbose=bool(environment("VERBOSE")),
+    )
+    options = parser.parse_args()
+    if options.replay:
+        options.writer, options.verifier = None, options.writer
+    elif not options.writer or not options.verifier:
+        parser.error("a writer and a verifier are needed")
+
+    with open("/proc/filesystems", encoding="ascii") as read:
+        known = {line.split()[-1] for line in read}
+    # A real disk is not needed: all is in memory.
+    with tempfile.TemporaryDirectory(prefix="power-cuts-") as work:
+        clone_newns, private = 0x20000, 0x4C000  # with MS_REC
+        if libc.unshare(clone_newns) or libc.mount(b"none", b"/", None, private | 0x4000, None):
+            skip("a mount namespace needs root")
+        try:
+            mount("tmpfs", work, "tmpfs", "size=75%")
+        except OSError as error:
+            skip(error)
+        try:
+            code = run(options, known, work)
+        finally:
+            libc.umount2(work.encode(), 2)
+    return code
+
+
+def run(options, known, work):
+    harness = Harness(options, work)
+    try:
+        harness.probe()
+    except OSError as error:
+        skip(f"a loop device over /dev/fuse cannot be had: {error}")
+    if options.replay:
+        recording = Recording.load(options.replay, f"{work}/base.img")
+        cut = harness.cut(recording, options.cut, False)
+        print(f"{options.cut}: {cut.did}: {cut.lost or 'there'}")
+        return 1 if cut.lost else 0
+    reports, failed = 0, False
+    for kind in options.fs:
+        tool = MKFS[kind][0]
+        if kind not in known:
+            print(f"skipped: the kernel has no {kind}", file=sys.stderr)
+            continue
+        if subprocess.run(["sh", "-c", f"command -v {tool}"], stdout=subprocess.DEVNULL, check=False).returncode:
+            print(f"skipped: there is no {tool}", file=sys.stderr)
+            continue
+        report = harness.campaign(kind)
+        print(json.dumps(report), flush=True)
+        reports += 1
+        if options.control:
+            failed |= report["lost"] == 0
+        else:
+            failed |= report["lost"] + report["unmountable"] > 0
+    if not reports:
+        skip("none of the file systems can be had")
+    if failed:
+        print("FAILED: a wrong writer was not noticed" if options.control else f"FAILED: SEED={options.seed}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
