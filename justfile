@@ -64,6 +64,10 @@ aarch64:
 kill:
     scripts/check kill
 
+# The power cut under real file systems, CUTS (40) times each
+power:
+    scripts/check power
+
 # Each system call of a command fails in turn; FAULTS=all for every one
 faults:
     scripts/check faults
