@@ -128,3 +128,38 @@ fn a_log_that_is_missing_or_another_ones_is_an_error() {
     let refused = Pool::open(&path).unwrap_err();
     assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("newer")), "{refused}");
 }
+
+/// The rings of a pool, in memory and beside it.
+fn rings(path: &Path) -> Vec<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let log = std::fs::metadata(with(path, ".log")).unwrap();
+    let ending = format!("-{:x}-{:x}.ring", log.dev(), log.ino());
+    let in_memory = std::fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().path());
+    let in_memory = in_memory.filter(|path| path.to_str().is_some_and(|path| path.ends_with(&ending)));
+    in_memory.chain([with(path, ".ring")]).filter(|path| path.exists()).collect()
+}
+
+#[test]
+fn what_is_left_of_a_ring_whose_creation_was_cut_is_no_ring() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, Journal::Each);
+    let ring = rings(&path).pop().unwrap();
+    let len = std::fs::metadata(&ring).unwrap().len();
+    pool.tree("t").unwrap().insert(1, 1).unwrap();
+    drop(pool);
+    assert!(rings(&path).is_empty(), "an orderly close removes it");
+    // A process is killed before the file has its length, or before all of it has its place.
+    for cut in [0, 4096, len] {
+        std::fs::File::create(&ring).unwrap().set_len(cut).unwrap();
+        assert!(Pool::options().read_only(true).open(&path).unwrap().check().unwrap().is_clean());
+        assert!(ring.exists(), "looking changes nothing");
+        let pool = open(&path, Journal::Each);
+        assert_eq!(pool.tree("t").unwrap().get(1), Some(1));
+        assert_eq!(std::fs::metadata(&ring).unwrap().len(), len);
+    }
+    std::fs::write(&ring, "somebody's").unwrap();
+    let refused = Pool::open(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("something else")), "{refused}");
+    std::fs::remove_file(&ring).unwrap();
+}

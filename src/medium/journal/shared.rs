@@ -8,7 +8,7 @@ use crate::sync::AtomicU64;
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
@@ -118,7 +118,7 @@ fn places(pool: &Path, owner: Owner) -> [PathBuf; 2] {
     [Path::new(IN_MEMORY).join(name), with_ending(pool, ".ring")]
 }
 
-/// A ring's file, locked, with the number of its words.
+/// A ring's file, locked, with the number of its words. What is left of one whose creation was cut is removed.
 fn existing(path: &Path, access: OFlags) -> Result<Option<(File, usize)>, Fault> {
     let foreign = |found| Err(Fault::from(ErrorKind::Log { found }));
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -143,14 +143,21 @@ fn existing(path: &Path, access: OFlags) -> Result<Option<(File, usize)>, Fault>
         other => other.map_err(|error| Fault::io("lock the ring")(error.into()))?,
     }
     let cells = (meta.len() / 8).saturating_sub(8) / 10;
-    if !CELLS.contains(&cells) || !cells.is_power_of_two() || words(cells) as u64 * 8 != meta.len() {
-        return foreign("there is something else in the place of its ring");
-    }
+    let has_length = CELLS.contains(&cells) && cells.is_power_of_two() && words(cells) as u64 * 8 == meta.len();
     // A ring that has holes is none: memory that is not there cannot be read from a full file system.
-    if meta.blocks() * 512 < meta.len() {
+    if has_length && meta.blocks() * 512 >= meta.len() {
+        return Ok(Some((file, words(cells))));
+    }
+    let mut head = vec![0; meta.len().min(64) as usize];
+    file.read_exact_at(&mut head, 0).map_err(Fault::io("read the ring"))?;
+    if head.iter().any(|&byte| byte != 0) {
         return foreign("there is something else in the place of its ring");
     }
-    Ok(Some((file, words(cells))))
+    // It was being made when its process was killed: a ring that was whole once says whose it is.
+    if access != OFlags::RDONLY {
+        std::fs::remove_file(path).map_err(Fault::io("remove what is left of a ring"))?;
+    }
+    Ok(None)
 }
 
 fn user() -> u32 {
