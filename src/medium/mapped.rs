@@ -64,6 +64,8 @@ pub struct Mapped {
     boot: u64,
     /// What is flushed goes here, if the pool has a journal. Then the mapping is private to this process.
     journal: Option<Box<Attached>>,
+    /// What there was of a journal, if the pool has one and is only looked at.
+    looked_at: Option<JournalStat>,
     /// What to remove if the creation is not completed.
     remains: Option<Remains>,
 }
@@ -140,9 +142,10 @@ impl Mapped {
         }
         if let Some(marker) = marker.filter(|_| journal.is_none()) {
             // The mapping is private: what the file lacks is stored to the memory of this process only.
-            Attached::look(path, &made.file, marker, made.boot, |at, word| {
+            let found = Attached::look(path, &made.file, marker, made.boot, |at, word| {
                 made.words()[(at >> 3) as usize].store(word, Ordering::Relaxed);
             })?;
+            made.looked_at = Some(found);
         }
         made.journal = journal;
         Ok(made)
@@ -160,7 +163,7 @@ impl Mapped {
 
     /// Numbers about the journal, if there is one.
     pub(crate) fn journal(&self) -> Option<JournalStat> {
-        self.journal.as_ref()?.stat()
+        self.journal.as_ref().map_or(self.looked_at, |journal| journal.stat())
     }
 
     fn of(
@@ -184,6 +187,7 @@ impl Mapped {
             whole_pairs: arch::pair_method() != "locks",
             boot: boot(),
             journal: None,
+            looked_at: None,
             remains: None,
         }
     }

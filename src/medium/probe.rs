@@ -1,5 +1,6 @@
 //! Finding out the domain of a path without leaving anything there.
 
+use super::journal::Marker;
 use super::mapped::{detect, forced};
 use super::{Domain, Mapped};
 use std::fs::File;
@@ -9,7 +10,8 @@ use std::path::Path;
 impl Mapped {
     /// The domain that a pool has at `path`, which is a file, or the directory in which a pool will lie.
     ///
-    /// Nothing is created, changed or locked there. A file is mapped for reading, but not read. In a directory, a file
+    /// Nothing is created, changed or locked there. A file is mapped for reading, and only what says that the pool has a
+    /// journal is read. In a directory, a file
     /// without a name is mapped, which the system removes with its last descriptor, even if the process is killed.
     ///
     /// # Errors
@@ -22,11 +24,16 @@ impl Mapped {
         if !found.is_file() && !found.is_dir() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a directory"));
         }
-        if let Some(domain) = forced() {
-            return Ok(domain);
+        let forced = forced().map(Ok);
+        let file = match open(path, found.is_dir()) {
+            Ok(file) => file,
+            Err(error) => return forced.unwrap_or(Err(error)),
+        };
+        let has_journal = |file: &File| Marker::read(file).is_ok_and(|marker| marker.is_some());
+        if file.as_ref().filter(|_| found.is_file()).is_some_and(has_journal) {
+            return Ok(Domain::Journal);
         }
-        let file = open(path, found.is_dir())?;
-        Ok(file.map_or(Domain::Process, |file| detect(&file, found.is_dir())))
+        forced.unwrap_or_else(|| Ok(file.map_or(Domain::Process, |file| detect(&file, found.is_dir()))))
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 impl Pool {
     /// Gives a pool a journal, which it has from now on, and closes it.
     ///
-    /// The pool then survives a crash of the machine: see [`Options::journal`]. Its log is a file beside it, of 16 MiB at first.
+    /// The pool then survives a crash of the machine: see [`Options::journal`]. Its log is a file beside it, of 32 MiB at first.
     /// Builds that do not know journals refuse the pool from now on.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Pool {
         let path = path.as_ref();
         let pool = Self::open(path)?;
         let has = pool.durability() == Domain::Journal;
-        let added = if has { Err(ErrorKind::JournalThere { has }.into()) } else { add(pool, path) };
+        let added = if has { Err(ErrorKind::JournalThere { has }.into()) } else { add(pool, path, medium::LOG) };
         added.map_err(|fault| fault.of(path.display().to_string()))
     }
 
@@ -46,7 +46,8 @@ impl Pool {
         remove(path).map_err(|fault| fault.of(path.display().to_string()))
     }
 
-    /// Numbers about the [journal](Options::journal), if the pool has one. A forked child has none.
+    /// Numbers about the [journal](Options::journal), if the pool has one. A forked child has none. Of a pool that is only read,
+    /// they say what the last process left.
     ///
     /// # Complexity
     ///
@@ -56,11 +57,11 @@ impl Pool {
     }
 }
 
-/// Gives a pool a journal, and closes it. Nobody else has the pool.
-pub(super) fn add(pool: Pool, path: &Path) -> Result<(), Fault> {
+/// Gives a pool a journal, whose log has so many bytes for frames, and closes it. Nobody else has the pool.
+pub(super) fn add(pool: Pool, path: &Path, log: u64) -> Result<(), Fault> {
     let mut state = Arc::into_inner(pool.state).ok_or(ErrorKind::StillOpen { trees: Vec::new() })?;
     let uuid = state.superblock.get_mut().0.uuid;
-    medium::create_log(path, uuid)?;
+    medium::create_log(path, uuid, log)?;
     state.will_have_journal(true);
     state.close()?;
     // Cut: the superblock tells the next open that this is missing.

@@ -37,6 +37,7 @@ pub struct Options {
     pub(crate) read_only: bool,
     domain: Option<Domain>,
     journal: Option<Journal>,
+    log: u64,
     sync: bool,
     snapshot_memory: u64,
     watch: Option<Watch>,
@@ -56,6 +57,7 @@ impl Default for Options {
             read_only: false,
             domain: None,
             journal: None,
+            log: medium::LOG,
             sync: true,
             snapshot_memory: 1 << 30,
             watch: None,
@@ -156,6 +158,14 @@ impl Options {
     /// changed stays in memory until the pool is closed.
     pub fn journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
+        self
+    }
+
+    /// For a new pool with a journal: the bytes that frames may take in its log at first, a multiple of 4096 from 64 KiB on. For
+    /// tests, which want more checkpoints than the default leaves room for.
+    #[doc(hidden)]
+    pub fn log_size(mut self, bytes: u64) -> Self {
+        self.log = bytes;
         self
     }
 
@@ -288,7 +298,7 @@ impl Options {
                 let pool = self.create_in(self.taken(medium), true)?;
                 if self.journal.is_some() {
                     // If this fails, nothing is left of the pool.
-                    journal::add(pool, path)?;
+                    journal::add(pool, path, self.log)?;
                     return self.open_or_create(path);
                 }
                 pool.state.medium.is_born();

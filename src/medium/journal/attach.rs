@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of a new log's region. It grows if checkpoints have much to write.
-const REGION: u64 = 32 << 20;
+pub(crate) const LOG: u64 = 32 << 20;
 
 /// The journal of an open pool.
 pub(crate) struct Attached {
@@ -41,14 +41,14 @@ impl Attached {
         Ok(Self { engine, mode, keeper, ring, process: Process::this() })
     }
 
-    /// Calls `store` with each word that a pool file lacks, and changes nothing.
+    /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in use.
     pub(crate) fn look(
         path: &Path,
         pool: &File,
         marker: Marker,
         boot: u64,
         store: impl FnMut(u64, u64),
-    ) -> Result<(), Fault> {
+    ) -> Result<JournalStat, Fault> {
         let log = open_log(path, false)?;
         let owner = owner(&log, &marker, boot)?;
         let ring = RingFile::look(path, owner)?;
@@ -136,8 +136,8 @@ fn owner(log: &File, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
     Ok(Owner { uuid: marker.uuid, boot, file: [meta.dev(), meta.ino()] })
 }
 
-/// Makes the log of a closed pool that has none, durably. A file with other content is left as it is.
-pub(crate) fn create_log(pool: &Path, uuid: [u64; 2]) -> Result<(), Fault> {
+/// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. A file with other content is left as it is.
+pub(crate) fn create_log(pool: &Path, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
     let path = log_path(pool);
     // Under another name until it is whole: then it never takes the place of anything.
     let part = with_ending(&path, ".part");
@@ -149,7 +149,7 @@ pub(crate) fn create_log(pool: &Path, uuid: [u64; 2]) -> Result<(), Fault> {
     }
     file.set_len(0).map_err(Fault::io("create the log"))?;
     let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
-    let made = open::create(&file, uuid, REGION, random()).map_err(Fault::space(REGION, REGION));
+    let made = open::create(&file, uuid, len, random()).map_err(Fault::space(len, len));
     let named = made.and_then(|()| match open_log(pool, false) {
         // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from a
         // removal.

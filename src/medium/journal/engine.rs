@@ -87,14 +87,14 @@ struct Counts {
 }
 
 /// Numbers about the journal of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalStat {
     /// Bytes of the log that frames may take.
     pub log: u64,
     /// Bytes of the log that a crash of the machine would have to be repaired from.
     pub used: u64,
-    /// Bytes of the ring.
+    /// Bytes of the ring; 0 if the pool is only looked at, and no process has left one.
     pub ring: u64,
     /// Entries that were flushed and are not on the disk.
     pub pending: u64,

@@ -26,7 +26,7 @@ mod sim;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use attach::{Attached, adopt, create_log, remove_log};
+pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log};
 pub use engine::JournalStat;
 pub(crate) use marker::Marker;
 

@@ -7,6 +7,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+/// Bytes of a new log's region.
+pub(crate) const LOG: u64 = 32 << 20;
+
 /// The journal of an open pool, which there is none.
 pub(crate) enum Attached {}
 
@@ -26,7 +29,7 @@ impl Attached {
         marker: Marker,
         boot: u64,
         store: impl FnMut(u64, u64),
-    ) -> Result<(), Fault> {
+    ) -> Result<JournalStat, Fault> {
         Err(unsupported())
     }
 
@@ -59,7 +62,7 @@ impl Attached {
     }
 }
 
-pub(crate) fn create_log(_pool: &Path, _uuid: [u64; 2]) -> Result<(), Fault> {
+pub(crate) fn create_log(_pool: &Path, _uuid: [u64; 2], _len: u64) -> Result<(), Fault> {
     Err(unsupported())
 }
 

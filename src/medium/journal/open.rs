@@ -2,7 +2,7 @@
 
 use super::apply::damaged;
 use super::disk::Disk;
-use super::engine::{Engine, Holes};
+use super::engine::{Engine, Holes, JournalStat};
 use super::frame::{Body, HEAD, Mark, entries};
 use super::header::{Header, REGION};
 use super::log::{self, Frames};
@@ -144,14 +144,15 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 }
 
-/// Calls `store` for each word that a closed pool's file lacks, and changes nothing: for looking at it.
+/// Calls `store` for each word that a closed pool's file lacks, and changes nothing: for looking at it. Tells how much of the
+/// journal is in use.
 pub(crate) fn look<F: Disk, R: Memory>(
     (pool, marker): (&F, &Marker),
     log: &F,
     ring: Option<&R>,
     owner: Owner,
     mut store: impl FnMut(u64, u64),
-) -> Result<(), Fault> {
+) -> Result<JournalStat, Fault> {
     let found = header(log, owner.uuid)?;
     let len = pool.len().map_err(Fault::io("inspect"))?;
     let mut apply = |body: &[u8]| {
@@ -171,7 +172,8 @@ pub(crate) fn look<F: Disk, R: Memory>(
         return Err(damaged("a frame that was synced is damaged"));
     }
     let left = ring.and_then(|ring| Some((ring, Ring::left(ring, owner, found.epoch, end.position)?)));
-    goes_with(&found, marker, left.map_or(end.position, |(_, next)| next))?;
+    let next = left.map_or(end.position, |(_, next)| next);
+    goes_with(&found, marker, next)?;
     if let Some((ring, next)) = left {
         let mut body = Body::default();
         (end.position..next).try_for_each(|position| {
@@ -180,5 +182,13 @@ pub(crate) fn look<F: Disk, R: Memory>(
             apply(body.entries())
         })?;
     }
-    Ok(())
+    let ring = left.map_or(0, |(ring, _)| ring.words().len() as u64 * 8);
+    Ok(JournalStat {
+        log: found.region.len,
+        used: end.at - found.start.at,
+        ring,
+        pending: next - end.position,
+        entries: next,
+        ..JournalStat::default()
+    })
 }
