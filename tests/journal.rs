@@ -163,3 +163,45 @@ fn what_is_left_of_a_ring_whose_creation_was_cut_is_no_ring() {
     assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("something else")), "{refused}");
     std::fs::remove_file(&ring).unwrap();
 }
+
+/// What a cut of the creation, of the addition, or of the removal leaves: the superblock says that there is a journal, and the
+/// marker does not. All of the pool is in its file.
+#[test]
+fn a_pool_whose_journal_was_half_there_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    for key in 0..3 {
+        let pool = open(&path, Journal::OnRequest);
+        pool.tree("t").unwrap().insert(key, key).unwrap();
+        pool.close().unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0; 512], 1024).unwrap();
+        drop(file);
+        if key == 1 {
+            std::fs::remove_file(with(&path, ".log")).unwrap();
+        }
+        let looked_at = Pool::options().read_only(true).open(&path).unwrap();
+        assert_eq!(looked_at.check().unwrap().entries, key + 1);
+        drop(looked_at);
+        let pool = Pool::open(&path).unwrap();
+        assert_eq!(pool.durability(), Domain::Journal);
+        assert_eq!(pool.tree("t").unwrap().get(key), Some(key));
+    }
+}
+
+#[test]
+fn a_pool_that_was_killed_is_given_a_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, killed) = (dir.path().join("a.pool"), dir.path().join("b.pool"));
+    let pool = Pool::options().capacity(CAPACITY).open(&path).unwrap();
+    pool.tree("t").unwrap().insert(1, 1).unwrap();
+    std::fs::copy(&path, &killed).unwrap();
+    drop(pool);
+    for path in [path, killed] {
+        Pool::add_journal(&path).unwrap();
+        assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().get(1), Some(1));
+        Pool::remove_journal(&path).unwrap();
+        let pool = Pool::open(&path).unwrap();
+        assert_eq!((pool.durability(), pool.tree("t").unwrap().get(1)), (Domain::Process, Some(1)));
+    }
+}

@@ -29,7 +29,7 @@ pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counts};
 pub use dram::Dram;
 pub use journal::{Journal, JournalStat};
-pub(crate) use journal::{LOG, create_log, remove_log};
+pub(crate) use journal::{LOG, MARKER, create_log, remove_log};
 pub use layer::Layer;
 pub use mapped::{Mapped, Mapping};
 pub(crate) use mapped::{is_unborn, sync_name};

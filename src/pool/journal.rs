@@ -3,9 +3,9 @@
 //! A pool has a journal if its file has a marker. Until there is one, and after it is gone, the log is empty, so that the pool
 //! file alone is all of the pool.
 
-use super::{Options, Pool, PoolState};
+use super::{Options, Pool};
 use crate::error::{ErrorKind, Fault, Result};
-use crate::medium::{self, Domain, Journal, JournalStat, Mapped, Mapping};
+use crate::medium::{self, Domain, Journal, JournalStat, Mapped, Mapping, Medium};
 use crate::pool::format::Superblock;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,10 +26,15 @@ impl Pool {
     /// The pool has a journal, or none. A log that is left without one is used if a journal is added again.
     pub fn add_journal(path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let pool = Self::open(path)?;
-        let has = pool.durability() == Domain::Journal;
-        let added = if has { Err(ErrorKind::JournalThere { has }.into()) } else { add(pool, path, medium::LOG) };
-        added.map_err(|fault| fault.of(path.display().to_string()))
+        let named = |fault: Fault| fault.of(path.display().to_string());
+        if is_open(path).map_err(named)? {
+            let pool = Self::open(path)?;
+            if pool.durability() == Domain::Journal {
+                return Err(named(ErrorKind::JournalThere { has: true }.into()));
+            }
+            pool.close()?;
+        }
+        add_to_closed(path).map_err(named)
     }
 
     /// Takes the journal away from a pool, and removes its log. The pool is closed, with everything in its file.
@@ -57,41 +62,72 @@ impl Pool {
     }
 }
 
-/// Gives a pool a journal, whose log has so many bytes for frames, and closes it. Nobody else has the pool.
+/// Closes a pool, and gives it a journal, whose log has so many bytes for frames. Nobody else has the pool.
 pub(super) fn add(pool: Pool, path: &Path, log: u64) -> Result<(), Fault> {
     let mut state = Arc::into_inner(pool.state).ok_or(ErrorKind::StillOpen { trees: Vec::new() })?;
-    let uuid = state.superblock.get_mut().0.uuid;
-    medium::create_log(path, uuid, log)?;
-    state.will_have_journal(true);
+    state.sync = true;
     state.close()?;
+    give(&state.medium, path, log)
+}
+
+/// Gives a closed pool a journal.
+fn give(medium: &Mapped, path: &Path, log: u64) -> Result<(), Fault> {
+    let (superblock, _) = Superblock::read(medium)?;
+    medium::create_log(path, superblock.uuid, log)?;
+    declare(medium, true)?;
     // Cut: the superblock tells the next open that this is missing.
-    state.medium.adopt_journal(path, uuid)?;
-    state.medium.is_born();
+    medium.adopt_journal(path, superblock.uuid)?;
+    medium.is_born();
     medium::sync_name(path);
     Ok(())
 }
 
+/// Says in the superblock of a closed pool, durably, whether it has a journal. It is not marked as in use, so a crash of the
+/// machine leaves it as it was, or as it shall be.
+fn declare(medium: &Mapped, has: bool) -> Result<(), Fault> {
+    let (mut superblock, twin) = Superblock::read(medium)?;
+    superblock.set_journal(has);
+    superblock.write(medium, twin);
+    medium.sync().map_err(Fault::io("sync"))
+}
+
+/// Whether a pool must be opened, and closed in order, before it can be given a journal.
+fn is_open(path: &Path) -> Result<bool, Fault> {
+    let medium = Mapped::existing(path, Mapping::Read)?;
+    let (superblock, _) = Superblock::read(&medium)?;
+    Ok(!superblock.is_clean() || superblock.has_journal() || medium.facts().domain == Domain::Journal)
+}
+
+/// Adds a journal to a pool that has none, and is closed.
+fn add_to_closed(path: &Path) -> Result<(), Fault> {
+    let medium = Mapped::existing(path, Mapping::Write)?;
+    let (superblock, _) = Superblock::read(&medium)?;
+    superblock.check(&medium, false)?;
+    if !superblock.is_clean() || medium.facts().domain == Domain::Journal {
+        // Another process was here a moment ago.
+        return Err(ErrorKind::InUse.into());
+    }
+    give(&medium, path, medium::LOG)
+}
+
 fn remove(path: &Path) -> Result<(), Fault> {
-    let opened = || -> Result<PoolState<Mapped>, Fault> {
-        let medium = Mapped::with_journal(path, Mapping::Write, Journal::OnRequest)?;
-        let superblock = Superblock::read(&medium)?;
-        superblock.0.check(&medium, false)?;
-        if !superblock.0.has_journal() {
-            return Err(ErrorKind::JournalThere { has: false }.into());
-        }
-        let mut state = Options::default().state(medium, superblock)?;
-        state.take()?;
-        Ok(state)
-    };
-    let mut state = opened()?;
-    let uuid = state.superblock.get_mut().0.uuid;
+    let medium = Mapped::with_journal(path, Mapping::Write, Journal::OnRequest)?;
+    let superblock = Superblock::read(&medium)?;
+    superblock.0.check(&medium, false)?;
+    if !superblock.0.has_journal() {
+        return Err(ErrorKind::JournalThere { has: false }.into());
+    }
+    let mut state = Options::default().state(medium, superblock)?;
+    state.take()?;
     state.close()?;
     // Cut, from here on: the superblock still says that there is a journal, so the next open makes the marker again.
     state.medium.drop_journal()?;
     drop(state);
-    let mut state = opened()?;
-    state.will_have_journal(false);
-    state.close()?;
-    medium::remove_log(path, uuid);
+    let medium = Mapped::existing(path, Mapping::Write)?;
+    if medium.facts().domain == Domain::Journal {
+        return Err(ErrorKind::InUse.into());
+    }
+    declare(&medium, false)?;
+    medium::remove_log(path, superblock.0.uuid);
     Ok(())
 }

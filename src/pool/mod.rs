@@ -405,12 +405,6 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
-    /// The superblock will say this of the pool from the orderly close on.
-    fn will_have_journal(&mut self, has: bool) {
-        self.superblock.get_mut().0.set_journal(has);
-        self.sync = true;
-    }
-
     /// Closes the pool in order, at most once. Trees hold the pool, so all of them are closed by now.
     fn close(&mut self) -> Result<(), Fault> {
         if !std::mem::take(self.in_use.get_mut()) {

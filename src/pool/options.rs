@@ -268,9 +268,10 @@ impl Options {
             };
             let (superblock, twin) = Superblock::read(&medium)?;
             match (medium.facts().domain == Domain::Journal, superblock.has_journal()) {
-                (false, true) if superblock.outlived(medium.facts().boot) => return Err(ErrorKind::PowerLoss.into()),
                 (false, true) => {
-                    // Its addition was cut, or its removal: it has one.
+                    // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it holds is in the
+                    // file, also after a crash of the machine: only opens and closes came after the last sync.
+                    medium::create_log(path, superblock.uuid, self.log)?;
                     medium.adopt_journal(path, superblock.uuid)?;
                     drop(medium);
                     return self.open_or_create(path);
@@ -363,7 +364,9 @@ impl Options {
 
     fn existing<M: Medium>(&self, medium: M) -> Result<Pool<M>, Fault> {
         let (superblock, twin) = Superblock::read(&medium)?;
-        if superblock.has_journal() && medium.facts().domain != Domain::Journal {
+        // Without the marker, the pool's file has everything: the journal is just being added, or removed.
+        let has_marker = medium.facts().len <= medium::MARKER || medium.load(medium::MARKER) != 0;
+        if superblock.has_journal() && medium.facts().domain != Domain::Journal && has_marker {
             return Err(ErrorKind::Log { found: "it is not with the pool" }.into());
         }
         let grown = self.grown(&medium, superblock)?;
@@ -398,14 +401,18 @@ impl Options {
         if !fresh {
             zero_from(&medium, 8);
         }
-        self.pool(medium, (Superblock::new(geometry), 0), false)
+        let mut superblock = Superblock::new(geometry);
+        // Cut: the next open makes the log and the marker.
+        superblock.set_journal(fresh && self.journal.is_some());
+        self.pool(medium, (superblock, 0), false)
     }
 
     /// The superblock, checked against the medium, with the capacity that is asked for, if that is larger.
     fn grown<M: Medium>(&self, medium: &M, mut superblock: Superblock) -> Result<Superblock, Fault> {
         let capacity = superblock.geometry.capacity;
         superblock.check(medium, self.read_only)?;
-        if !self.read_only && !medium.facts().read_only && superblock.outlived(medium.facts().boot) {
+        let has_journal = medium.facts().domain == Domain::Journal;
+        if !self.read_only && !medium.facts().read_only && !has_journal && superblock.outlived(medium.facts().boot) {
             return Err(ErrorKind::PowerLoss.into());
         }
         // A medium consists of whole words.

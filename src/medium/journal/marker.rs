@@ -12,6 +12,8 @@ const WORDS: usize = 6;
 const BYTES: usize = WORDS * 8;
 /// The sector of the marker; no entry of a log names a word in it.
 pub(super) const PLACE: Range<u64> = 1024..1536;
+/// Where it begins: a word other than zero, if there is one.
+pub(crate) const MARKER: u64 = PLACE.start;
 
 /// What the pool file says about its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

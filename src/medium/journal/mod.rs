@@ -28,7 +28,7 @@ mod tests;
 
 pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log};
 pub use engine::JournalStat;
-pub(crate) use marker::Marker;
+pub(crate) use marker::{MARKER, Marker};
 
 use std::time::Duration;
 
