@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn fill<E: Held>(entry: E, args: &Args) -> Outcome {
     let Subject { path, capacity, .. } = &args.subject;
     let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity))?;
-    args.job.fill(|number, word| {
+    args.job.fill(|number, word, _| {
         let (mut key, mut value) = (E::KeyBuffer::default(), E::ValueBuffer::default());
         subject.insert(entry.key(number, &mut key), entry.value(word, &mut value));
         subject.fault()

@@ -1,6 +1,8 @@
 //! The command line, run as a user runs it.
 #![cfg(feature = "cli")]
 
+#[cfg(target_os = "linux")]
+mod journal;
 mod keys;
 mod pools;
 mod ran;

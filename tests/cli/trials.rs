@@ -23,7 +23,7 @@ fn the_tour_loses_nothing() {
     let text = run(["tour", "--keys", "100k", "--kills", "2", "--dir", path]).ok();
     assert!(text.contains("Lost: nothing, of 100,000 acknowledged inserts and 2 kills"), "{text}");
     let after_the_first = text.lines().skip(1).all(|line| line.chars().count() <= 80);
-    assert!(text.lines().count() <= 24 && after_the_first, "{text}");
+    assert!(text.lines().count() <= 35 && after_the_first, "{text}");
     is_empty(dir.path());
     assert!(run(["tour", "--keys", "5", "--dir", path]).fails(2).contains("too few"));
     assert_eq!(run(["tour", "--keys", "18446744073709551615", "--dir", path]).code, Some(2));
@@ -32,6 +32,13 @@ fn the_tour_loses_nothing() {
     has_keys(&object, &["dirty_reopen_ms", "clean_reopen_ms", "acknowledged_per_second"]);
     has_keys(&object["rounds"][0], &["ended_by", "acknowledged", "lost", "reopen_ms", "problems"]);
     assert_eq!((&object["lost"], &object["acknowledged"]), (&0.into(), &5000.into()));
+    if cfg!(target_os = "linux") {
+        assert!(text.contains("Lost: nothing that was synced."), "{text}");
+        let power = &object["power"];
+        has_keys(power, &["synced", "found", "found_with_ring", "lost", "problems"]);
+        assert_eq!((&power["lost"], &power["problems"]), (&0.into(), &Value::Array(Vec::new())));
+        assert!(power["found"].as_u64() >= power["synced"].as_u64() && power["synced"].as_u64() > Some(0), "{power}");
+    }
 }
 
 #[test]

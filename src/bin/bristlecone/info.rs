@@ -1,8 +1,10 @@
 //! `info`: what this machine can do, and what that means for a pool.
 
+use crate::journal;
 use crate::out::{self, Outcome};
+use bristlecone::Pool;
 use bristlecone::arch::{self, Flush};
-use bristlecone::medium::{Domain, Mapped};
+use bristlecone::medium::{Domain, JournalStat, Mapped};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,7 @@ fn domain(place: &Path) -> Outcome<Result<Domain, String>> {
 /// What the flush instruction means for the user.
 fn flush_note(flush: Flush, domain: Option<Domain>) -> &'static str {
     match (domain, flush) {
-        (Some(Domain::Process), _) => "not used here: there is nothing to write back to",
+        (Some(Domain::Process | Domain::Journal), _) => "not used here: there is nothing to write back to",
         (Some(Domain::PowerWithCaches), _) => "not used here: the caches are persistent, a fence is enough",
         (_, Flush::None) => "this CPU has none: lines are not written back",
         (_, flush) if flush.evicts() => "writes a line back and evicts it: the next access misses",
@@ -61,8 +63,13 @@ fn advice(domain: Domain) -> &'static str {
     match domain {
         Domain::Process => {
             "Writes cost no flush. kill -9, a panic or an abort loses nothing that was acknowledged.\n\
-             A crash of the operating system or a power failure may lose or damage the pool: keep another\n\
-             copy of what must survive those, or use persistent memory (a DAX file system)."
+             A crash of the operating system or a power failure may lose or damage the pool, unless it has a\n\
+             journal: `load --journal 10ms` makes one that has, `journal add` gives one to a pool."
+        }
+        Domain::Journal => {
+            "kill -9, a panic or an abort loses nothing that was acknowledged. A crash of the operating system\n\
+             or a power failure loses nothing that was synced: each change as soon as it returns\n\
+             (--journal each), after a time (--journal 10ms), or when the program asks (--journal request)."
         }
         Domain::Power => {
             "Every acknowledged write has been flushed and fenced: it outlives the process, the operating\n\
@@ -86,6 +93,15 @@ fn huge_pages() -> [String; 2] {
     })
 }
 
+/// What there is of the journal, if the pool has one; or why that is not known.
+fn looked_at(place: &Path, domain: Option<Domain>) -> Option<Result<JournalStat, String>> {
+    let found = || -> bristlecone::Result<_> { Ok(Pool::options().read_only(true).open(place)?.journal()) };
+    match (domain == Some(Domain::Journal)).then(found)? {
+        Ok(figures) => figures.map(Ok),
+        Err(error) => Some(Err(error.kind.to_string())),
+    }
+}
+
 pub(crate) fn run(args: Args) -> Outcome {
     let [huge_memory, huge_shared] = huge_pages();
     let place = place(&args.path)?;
@@ -93,6 +109,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Ok(domain) => (Some(domain), None),
         Err(why) => (None, Some(why)),
     };
+    let journal = looked_at(&place, domain);
     let flush = Flush::chosen();
     let available: Vec<&str> = Flush::ALL.into_iter().filter(|f| f.available()).map(Flush::name).collect();
     let cpu = cpu().unwrap_or_else(|| "unknown".to_owned());
@@ -113,6 +130,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             "domain": domain.map(Domain::name),
             "promise": domain.map(Domain::promise),
             "unknown": unknown,
+            "journal": journal.as_ref().and_then(|found| found.as_ref().ok()).map(journal::object),
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -124,7 +142,7 @@ pub(crate) fn run(args: Args) -> Outcome {
          search       compares words by: {search}\n\
          huge pages   shadows and indexes: {huge_memory}; pools in memory: {huge_shared} (from Linux 6.1 on, all but `deny` will do)\n\
          path         {place}\n\
-         domain       {domain}",
+         domain       {domain}{journal}",
         version = env!("CARGO_PKG_VERSION"),
         arch = std::env::consts::ARCH,
         os = std::env::consts::OS,
@@ -134,6 +152,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         pair = arch::pair_method(),
         search = arch::search_method(),
         place = out::shown(&place.to_string_lossy()),
+        journal = match journal {
+            None => String::new(),
+            Some(Ok(figures)) => format!("\n\njournal      {}", journal::state(&figures)),
+            Some(Err(why)) => format!("\n\njournal      {why}"),
+        },
         domain = match (domain, unknown) {
             (Some(domain), _) => format!("{}: {}\n\n{}", domain.name(), domain.promise(), advice(domain)),
             (None, why) if place.is_dir() => format!("unknown until a pool is there: {}", why.unwrap_or_default()),

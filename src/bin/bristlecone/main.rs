@@ -17,6 +17,7 @@ mod escape;
 mod format;
 mod get;
 mod info;
+mod journal;
 mod json_entry;
 mod keys;
 #[cfg(target_os = "linux")]
@@ -67,6 +68,7 @@ enum Command {
     Backup(backup::Args),
     /// Make a pool of a backup: the same as `backup`
     Restore(backup::Args),
+    Journal(journal::Args),
     Info(info::Args),
     Bench(bench::Args),
     Crash(crash::Args),
@@ -89,6 +91,7 @@ fn run(command: Command) -> Outcome {
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
         Command::Backup(args) | Command::Restore(args) => backup::run(args),
+        Command::Journal(args) => journal::run(args),
         Command::Info(args) => info::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Crash(args) => crash::run(args),

@@ -1,11 +1,12 @@
 //! The options that say which pool, which tree, and how its keys are written.
 
+use crate::journal;
 use crate::keys::{Key, KeyKind};
 use crate::out::Outcome;
 use crate::parse::{self, Usage};
 use crate::trees::{self, Tree};
 use bristlecone::medium::{Mapped, Mapping};
-use bristlecone::{Error, ErrorKind, Pool, TreeInfo};
+use bristlecone::{Error, ErrorKind, Journal, Options, Pool, TreeInfo};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::error::Error as StdError;
@@ -45,14 +46,17 @@ pub(crate) struct TreeArgs {
 }
 
 impl TreeArgs {
-    /// Opens the tree, lets `work` change it, and closes the pool orderly. `parse` makes of the other arguments what is
+    /// Opens the tree, lets `work` change it, and closes the pool orderly. A pool with a journal waits for the disk as
+    /// `journal` says. `parse` makes of the other arguments what is
     /// meant by them in a tree of these keys.
     pub(crate) fn changing<A, T>(
         &self,
+        journal: Option<Journal>,
         parse: impl Fn(KeyKind) -> Outcome<A>,
         work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
     ) -> Outcome<T> {
-        let pool = Pool::open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
+        let options = journal.into_iter().fold(Pool::options().create(false), Options::journal);
+        let pool = options.open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
         let (tree, keys) = self.existing(&pool)?;
         let result = parse(keys).and_then(|args| work(&*tree, args));
         drop(tree);
@@ -84,7 +88,7 @@ impl TreeArgs {
         let is_missing = matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotAFile);
         match parse(self.keys.unwrap_or(KeyKind::U64)) {
             Err(wrong) if is_missing => Err(Usage(format!("{error}; {wrong}")).into()),
-            _ => Err(error.into()),
+            _ => Err(journal::refused(error)),
         }
     }
 

@@ -1,6 +1,8 @@
 //! `stat`: figures about a pool and its trees.
 
+use crate::journal;
 use crate::out::{self, Outcome};
+use bristlecone::medium::JournalStat;
 use bristlecone::{ByteLeaf, Node, Pool, Report, Stat, TreeInfo};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -19,6 +21,8 @@ pub(crate) struct Args {
 /// A pool's figures.
 struct Figures {
     pool: Stat,
+    /// What there is of its journal, if it has one.
+    journal: Option<JournalStat>,
     /// Bytes that the file system has allocated for the file.
     on_disk: Option<u64>,
     trees: Vec<Tree>,
@@ -92,7 +96,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     trees.sort_by(|a, b| a.info.name.cmp(&b.info.name));
     let on_disk = pool.medium().allocated().ok();
-    let figures = Figures { pool: pool.stat(), on_disk, trees };
+    let figures = Figures { pool: pool.stat(), journal: pool.journal(), on_disk, trees };
     if args.json {
         out::json(&object(&figures))?;
     } else {
@@ -131,6 +135,7 @@ fn object(figures: &Figures) -> Value {
         "boots": pool.boots,
         "last_shutdown": figures.last_shutdown(),
         "domain": pool.durability.name(),
+        "journal": figures.journal.as_ref().map(journal::object),
         "keys": figures.keys(),
         "leaves": figures.leaves(),
         "bytes_per_key": figures.bytes_per_key().map(|bytes| out::rounded(bytes, 2)),
@@ -158,8 +163,9 @@ fn text(figures: &Figures) -> String {
         format!("  last time  {shutdown}; opened {}", out::counted(pool.boots, "time", "times")),
         format!("  domain     {}: {}", pool.durability.name(), pool.durability.promise()),
         format!("  content    {}{per_key}", out::counted(figures.keys(), "key", "keys")),
-        String::new(),
     ];
+    lines.extend(figures.journal.as_ref().map(|figures| format!("  journal    {}", journal::state(figures))));
+    lines.push(String::new());
     if figures.trees.is_empty() {
         lines.push("  no trees".to_owned());
     } else {

@@ -1,14 +1,15 @@
 //! The process that `tour` and `bench` kill: it fills a tree. The code that opens its pool again is here, too.
 
 use crate::out::Outcome;
+use crate::parse;
 use crate::pipe::{Job, Worker};
-use bristlecone::{PTree, Pool};
+use bristlecone::{Journal, Options, PTree, Pool};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// The name of the tree that workers fill.
-const TREE: &str = "worker";
+pub(crate) const TREE: &str = "worker";
 
 /// Insert keys and acknowledge them in binary; started by `tour` and `bench`
 #[derive(Debug, Clone, clap::Args)]
@@ -17,6 +18,12 @@ pub(crate) struct Args {
     pub(crate) pool: PathBuf,
     #[arg(long)]
     pub(crate) capacity: u64,
+    /// Give the pool a journal
+    #[arg(long, value_parser = parse::journal)]
+    pub(crate) journal: Option<Journal>,
+    /// Sync the pool after every so many keys, before they are acknowledged
+    #[arg(long, default_value_t = 0)]
+    pub(crate) sync_every: u64,
     #[command(flatten)]
     pub(crate) job: Job,
 }
@@ -34,14 +41,19 @@ pub(crate) struct Reopened {
 impl Args {
     /// Starts a process with these arguments.
     pub(crate) fn start(&self) -> Outcome<Worker> {
-        let capacity = self.capacity.to_string().into();
-        Worker::start([self.pool.clone().into_os_string(), "--capacity".into(), capacity], self.job)
+        let mut args = vec![self.pool.clone().into_os_string(), "--capacity".into(), self.capacity.to_string().into()];
+        if let Some(journal) = self.journal {
+            args.extend(["--journal".into(), parse::journal_name(journal).into()]);
+            args.extend(["--sync-every".into(), self.sync_every.to_string().into()]);
+        }
+        Worker::start(args, self.job)
     }
 
     /// Opens the pool that the process has left, and looks up a key.
     pub(crate) fn reopen(&self, key: u64) -> Outcome<Reopened> {
         let start = Instant::now();
-        let pool = Pool::open(&self.pool)?;
+        let options = Pool::options().create(false);
+        let pool = self.journal.into_iter().fold(options, Options::journal).open(&self.pool)?;
         let tree: PTree = pool.tree(TREE)?;
         let value = tree.get(key);
         Ok(Reopened { pool, tree, value, took: start.elapsed() })
@@ -54,10 +66,14 @@ pub(crate) fn capacity(keys: u64) -> u64 {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let pool = Pool::options().capacity(args.capacity).open(&args.pool)?;
+    let options = Pool::options().capacity(args.capacity);
+    let pool = args.journal.into_iter().fold(options, Options::journal).open(&args.pool)?;
     let tree: PTree = pool.tree(TREE)?;
-    args.job.fill(|key, value| {
+    args.job.fill(|key, value, place| {
         tree.insert(key, value)?;
+        if args.sync_every > 0 && (place + 1).is_multiple_of(args.sync_every) {
+            pool.sync()?;
+        }
         Ok(())
     })?;
     drop(tree);

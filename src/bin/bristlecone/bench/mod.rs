@@ -7,9 +7,11 @@ mod reopen;
 mod spread;
 mod verbs;
 
+use crate::journal;
 use crate::numbers;
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
+use bristlecone::Journal;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use spread::Spread;
@@ -27,9 +29,12 @@ pub(crate) struct Args {
     /// Repeats
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Where to put the scratch pools [default: shared memory, else the temporary directory]
+    /// Where to put the scratch pools [default: shared memory, else the temporary directory, which it is with --journal]
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Give the pools a journal; and when to wait for the disk: each, request, or a time, as in 10ms
+    #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
+    journal: Option<Journal>,
     /// Seed of the keys [default: a different one each time]
     #[arg(long)]
     seed: Option<u64>,
@@ -47,6 +52,7 @@ struct Plan {
     repeat: u32,
     seed: u64,
     dir: Option<PathBuf>,
+    journal: Option<Journal>,
     /// One step for each pass over the keys, and for each time that a pool is opened.
     bar: ProgressBar,
 }
@@ -65,7 +71,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         keys: args.keys,
         repeat: args.repeat,
         seed: args.seed.unwrap_or_else(numbers::seed),
-        dir: args.dir,
+        // A file in memory would not show what a journal costs.
+        dir: args.dir.or_else(|| args.journal.map(|_| std::env::temp_dir())),
+        journal: args.journal,
         bar: ProgressBar::new(verbs::steps(args.repeat) + reopen::steps(args.repeat)).with_style(style),
     };
     let found = verbs::measure(&plan)?;
@@ -87,11 +95,17 @@ pub(crate) fn run(args: Args) -> Outcome {
             "repeat": plan.repeat,
             "seed": plan.seed,
             "domain": found.domain.name(),
+            "journal_mode": plan.journal.map(parse::journal_name),
+            "journal": found.journal.as_ref().map(journal::object),
             "verbs": Verb::ALL.map(row),
             "reopen_ms": { "closed": ms(&closed).json(), "killed": ms(&killed).json() },
         }))?;
     } else {
         out::text(&table(&plan, &found))?;
+        if let (Some(figures), Some(mode)) = (&found.journal, plan.journal) {
+            let (mode, done) = (parse::journal_name(mode), journal::done(figures));
+            out::text(&format!("\nWith --journal {mode}, in the last repeat: {done}."))?;
+        }
         let time = |times: &[Duration]| out::time(Duration::from_secs_f64(ms(times).median / 1000.0));
         out::text(&format!(
             "\nThe pool answers again after {} if it was closed, after {} if its process was killed.\n\

@@ -32,7 +32,9 @@ fn reopen(process: &worker::Args, keys: u64) -> Outcome<Duration> {
 pub(super) fn measure(plan: &Plan) -> Outcome<[Vec<Duration>; 2]> {
     let mut scratch = Scratch::new(plan.dir.as_deref())?;
     let mut process = worker::Args {
-        pool: scratch.file("reopen.pool"),
+        pool: scratch.pool("reopen.pool"),
+        journal: plan.journal,
+        sync_every: 0,
         // It is not known how far a process gets before it is dead.
         capacity: worker::capacity(plan.keys) * 2,
         job: Job { seed: plan.seed, from: 0, to: plan.keys, every: 100 },

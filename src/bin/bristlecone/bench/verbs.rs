@@ -6,8 +6,8 @@ use crate::numbers::{Keys, Random};
 use crate::out::Outcome;
 use crate::scratch::Scratch;
 use crate::worker;
-use bristlecone::medium::{Counted, Counts, Domain, Dram, Medium};
-use bristlecone::{OneLine, PTree, Pool};
+use bristlecone::medium::{Counted, Counts, Domain, Dram, JournalStat, Medium};
+use bristlecone::{OneLine, Options, PTree, Pool};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -161,6 +161,8 @@ pub(super) struct Found {
     keys: u64,
     /// What the pools of the timed trees survive.
     pub(super) domain: Domain,
+    /// The figures of the journal of the last one, if it has one.
+    pub(super) journal: Option<JournalStat>,
 }
 
 impl Found {
@@ -223,13 +225,17 @@ fn timed(plan: &Plan, map: impl OrderedMap, repeat: u32) -> Outcome<[f64; VERBS]
 /// Counts first, and then measures the two maps in turns.
 pub(super) fn measure(plan: &Plan) -> Outcome<Found> {
     let counts = counted(plan)?;
-    let mut found = Found { times: Default::default(), counts, keys: plan.keys, domain: Domain::Process };
+    let mut found =
+        Found { times: Default::default(), counts, keys: plan.keys, domain: Domain::Process, journal: None };
     for repeat in 0..plan.repeat {
         let mut scratch = Scratch::new(plan.dir.as_deref())?;
-        let pool = Pool::options().capacity(worker::capacity(plan.keys)).open(scratch.file("bench.pool"))?;
+        let options = Pool::options().capacity(worker::capacity(plan.keys));
+        let options = plan.journal.into_iter().fold(options, Options::journal);
+        let pool = options.open(scratch.pool("bench.pool"))?;
         found.domain = pool.durability();
         let tree: PTree = pool.tree("bench")?;
         let tree = timed(plan, tree, repeat)?;
+        found.journal = pool.journal();
         let map = timed(plan, BTreeMap::new(), repeat)?;
         for verb in 0..VERBS {
             found.times[verb].push([tree[verb], map[verb]]);

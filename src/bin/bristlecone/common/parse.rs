@@ -1,9 +1,10 @@
-//! Parsing of arguments: sizes, layouts, kinds of index.
+//! Parsing of arguments: sizes, times, layouts, kinds of index.
 
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{IndexKind, Node, OneLine, Options};
+use bristlecone::{IndexKind, Journal, Node, OneLine, Options};
 use clap::ValueEnum;
 use std::fmt;
+use std::time::Duration;
 
 /// A wrong combination of arguments; ends with exit code 2, like the errors that `clap` finds.
 #[derive(Debug)]
@@ -104,6 +105,38 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more bytes than 64 bits count"))
 }
 
+/// The units of times, with their nanoseconds.
+const TIMES: [(&str, u64); 4] = [("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
+
+/// When a pool with a journal waits for the disk: `each`, `request`, or a time such as `10ms`.
+pub(crate) fn journal(text: &str) -> Result<Journal, String> {
+    let wrong = || format!("'{text}' is not each, request, or a time, as in 10ms or 1s");
+    match text {
+        "each" => return Ok(Journal::Each),
+        "request" => return Ok(Journal::OnRequest),
+        _ => {}
+    }
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (_, scale) = TIMES.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let time = number.checked_mul(scale).filter(|&time| time > 0).ok_or_else(wrong)?;
+    Ok(Journal::Every(Duration::from_nanos(time)))
+}
+
+/// The argument that [`journal`] understands so.
+pub(crate) fn journal_name(journal: Journal) -> String {
+    match journal {
+        Journal::Each => "each".to_owned(),
+        Journal::OnRequest => "request".to_owned(),
+        Journal::Every(time) => {
+            let time = time.as_nanos();
+            let fits = |(_, scale): &&(&str, u64)| time.is_multiple_of((*scale).into());
+            let (unit, scale) = TIMES.iter().rev().find(fits).unwrap_or(&TIMES[0]);
+            format!("{}{unit}", time / u128::from(*scale))
+        }
+    }
+}
+
 /// The name of a tree. An invalid name is refused before a pool is created for it.
 pub(crate) fn tree_name(text: &str) -> Result<String, String> {
     let (len, limit) = (text.len(), Options::MAX_TREE_NAME);
@@ -151,6 +184,24 @@ mod tests {
         assert_eq!(size("2GiB"), Ok(2 << 30));
         for wrong in ["", "M", "1.5G", "-1", "64X", "99999999T"] {
             assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_journal_waits_for_each_change_or_for_a_time_or_when_it_is_asked() {
+        for (text, journal) in [
+            ("each", Journal::Each),
+            ("request", Journal::OnRequest),
+            ("10ms", Journal::Every(Duration::from_millis(10))),
+            ("1s", Journal::Every(Duration::from_secs(1))),
+            ("250us", Journal::Every(Duration::from_micros(250))),
+            ("2min", Journal::Every(Duration::from_secs(120))),
+        ] {
+            assert_eq!(super::journal(text), Ok(journal));
+            assert_eq!(journal_name(journal), text);
+        }
+        for wrong in ["", "Each", "10", "ms", "0ms", "-1s", "1.5s", "1h", "99999999999999999999s", "9999999999999min"] {
+            assert!(super::journal(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -27,13 +27,13 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The worker's side: inserts the keys and acknowledges them.
-    pub(crate) fn fill(self, insert: impl Fn(u64, u64) -> Outcome<()>) -> Outcome<()> {
+    /// The worker's side: inserts the keys and acknowledges them. `insert` is given key, value, and place in the series.
+    pub(crate) fn fill(self, insert: impl Fn(u64, u64, u64) -> Outcome<()>) -> Outcome<()> {
         let keys = Keys::new(self.seed);
         let mut out = io::stdout().lock();
         for i in self.from..self.to {
             let key = keys.key(i);
-            insert(key, Keys::value(key))?;
+            insert(key, Keys::value(key), i)?;
             let durable = i + 1;
             if durable.is_multiple_of(self.every) || durable == self.to {
                 // The standard output buffers data that does not end in a newline.

@@ -71,6 +71,14 @@ impl Scratch {
         path
     }
 
+    /// The path of a pool that will be made in it, with or without a journal, whose files have their names from the pool.
+    pub(crate) fn pool(&mut self, name: &str) -> PathBuf {
+        for ending in [".log", ".log.part", ".ring"] {
+            self.file(&format!("{name}{ending}"));
+        }
+        self.file(name)
+    }
+
     /// Keeps the directory for the user to inspect, where no later run removes it; returns its path.
     pub(crate) fn keep(&mut self) -> &Path {
         if self.marker.take().is_some() {
@@ -89,6 +97,9 @@ impl Drop for Scratch {
             return;
         }
         for made in &self.made {
+            if made.extension().is_some_and(|ending| ending == "log") {
+                rings(made).iter().for_each(|ring| drop(fs::remove_file(ring)));
+            }
             let is_dir = fs::symlink_metadata(made).is_ok_and(|meta| meta.is_dir());
             let _ = if is_dir { fs::remove_dir_all(made) } else { fs::remove_file(made) };
         }
@@ -98,6 +109,23 @@ impl Drop for Scratch {
         }
         let _ = fs::remove_file(path).and_then(|()| fs::remove_dir(&self.path));
     }
+}
+
+/// The rings of the pool with this log: what a killed process had not written to the log yet.
+#[cfg(target_os = "linux")]
+pub(crate) fn rings(log: &Path) -> Vec<PathBuf> {
+    let Ok(meta) = fs::symlink_metadata(log) else { return Vec::new() };
+    let [device, inode] = identity(&meta);
+    let ending = format!("-{device:x}-{inode:x}.ring");
+    let in_memory = fs::read_dir("/dev/shm").into_iter().flatten().flatten().filter(|entry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with("bristlecone-") && name.ends_with(&ending))
+    });
+    in_memory.map(|entry| entry.path()).chain([log.with_extension("ring")]).filter(|path| path.exists()).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn rings(_log: &Path) -> Vec<PathBuf> {
+    Vec::new()
 }
 
 /// Makes the marker of a directory that this process has just made.

@@ -1,5 +1,7 @@
 //! `tour`: shows what the crate is for, in a few seconds.
 
+mod second;
+
 use crate::numbers::{self, Keys, Random};
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
@@ -13,6 +15,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Kill a process that inserts, again and again, and show that nothing is lost
+///
+/// In a second act, the pool has a journal, and loses its shared memory, too: all that was synced is there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keys to insert, as in 1000000 or 1M
@@ -81,6 +85,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     let seed = args.seed.unwrap_or_else(numbers::seed);
     let mut process = worker::Args {
         pool: scratch.file("tour.pool"),
+        journal: None,
+        sync_every: 0,
         capacity: worker::capacity(args.keys),
         job: Job { seed, from: 0, to: args.keys, every: 1 },
     };
@@ -107,17 +113,23 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
     }
 
+    // On a disk, if there is one.
+    let mut disk = Scratch::new(Some(args.dir.as_deref().unwrap_or(&std::env::temp_dir())))?;
+    let has_journals = cfg!(target_os = "linux");
+    let second = has_journals.then(|| second::play(&mut disk, (args.keys, seed), &mut random)).transpose()?;
     let good = rounds.iter().all(Round::is_good);
+    let second_is_good = second.as_ref().is_none_or(second::Found::is_good);
     if args.json {
-        out::json(&object(&args, seed, &rounds))?;
+        out::json(&object(&args, seed, (&rounds, second.as_ref())))?;
     } else {
         out::text(&summary(&rounds))?;
+        second.iter().try_for_each(|found| out::text(&found.text()))?;
         out::text(&strings(&mut scratch)?)?;
         out::text(NEXT)?;
     }
-    if !good {
-        let kept = scratch.keep().display();
-        return Err(format!("LOST: look at the pool in {kept}; repeat with --seed {seed}").into());
+    if !good || !second_is_good {
+        let kept = if good { &mut disk } else { &mut scratch }.keep().display();
+        return Err(format!("LOST: look at the pools in {kept}; repeat with --seed {seed}").into());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -198,12 +210,13 @@ fn strings(scratch: &mut Scratch) -> Outcome<String> {
 /// What to do after the tour.
 const NEXT: &str = "\nNext:\n  \
      bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
+     bristlecone load --journal 10ms   the same, safe from a loss of power\n  \
      bristlecone bench                 how fast it is here, next to BTreeMap\n  \
      bristlecone crash                 every crash state of small trees\n  \
      bristlecone info                  what survives on this machine\n\
      README.md has the library in 15 lines; docs/design.md says why it holds.";
 
-fn object(args: &Args, seed: u64, rounds: &[Round]) -> serde_json::Value {
+fn object(args: &Args, seed: u64, (rounds, second): (&[Round], Option<&second::Found>)) -> serde_json::Value {
     let each = |round: &Round| {
         json!({
             "ended_by": if round.end == End::Killed { "kill" } else { "close" },
@@ -224,5 +237,6 @@ fn object(args: &Args, seed: u64, rounds: &[Round]) -> serde_json::Value {
         "clean_reopen_ms": slowest(rounds, End::Done).map(out::ms),
         "acknowledged_per_second": rate(rounds).round(),
         "rounds": rounds.iter().map(each).collect::<Vec<_>>(),
+        "power": second.map(second::Found::object),
     })
 }

@@ -1,0 +1,92 @@
+//! `journal`: gives a pool a journal, or takes it away. How its figures are shown is here, too.
+
+use crate::out::{self, Outcome};
+use bristlecone::medium::JournalStat;
+use bristlecone::{Error, ErrorKind, Pool};
+use serde_json::{Value, json};
+use std::error::Error as StdError;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Give a pool a journal, with which it survives a loss of power, or take it away
+///
+/// The pool must be closed. A new pool gets its journal from `load --journal`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Give a pool a journal; its log is a file beside it, POOL.log
+    Add(On),
+    /// Take the journal away, when all that it has is in the pool, and remove the log
+    Remove(On),
+}
+
+#[derive(Debug, clap::Args)]
+struct On {
+    /// The pool file
+    pool: PathBuf,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    match args.what {
+        What::Add(On { pool }) => Pool::add_journal(pool)?,
+        What::Remove(On { pool }) => Pool::remove_journal(pool)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The error, with what to do about it on the command line.
+pub(crate) fn refused(error: Error) -> Box<dyn StdError> {
+    match error.kind {
+        ErrorKind::JournalThere { has: false } => {
+            let name = error.pool;
+            format!("{name}: the pool has no journal; `bristlecone journal add POOL` gives it one").into()
+        }
+        _ => error.into(),
+    }
+}
+
+/// The figures of a journal, for programs.
+pub(crate) fn object(figures: &JournalStat) -> Value {
+    json!({
+        "log_bytes": figures.log,
+        "used_bytes": figures.used,
+        "ring_bytes": figures.ring,
+        "pending": figures.pending,
+        "entries": figures.entries,
+        "syncs": figures.syncs,
+        "log_written_bytes": figures.log_written,
+        "pool_written_bytes": figures.pool_written,
+        "checkpoints": figures.checkpoints,
+        "waits": figures.waits,
+    })
+}
+
+/// What there is of a journal that is only looked at.
+pub(crate) fn state(figures: &JournalStat) -> String {
+    let ring = match figures.ring {
+        0 => "no ring".to_owned(),
+        ring => format!("a ring of {} with {} pending", out::bytes(ring), entries(figures.pending)),
+    };
+    format!("a log of {}, {} in use; {ring}", out::bytes(figures.log), out::bytes(figures.used))
+}
+
+/// What a journal has done since the pool was opened.
+pub(crate) fn done(figures: &JournalStat) -> String {
+    format!(
+        "{}, {} written to the log, {} and {} to the pool, {}",
+        out::counted(figures.syncs, "sync", "syncs"),
+        out::bytes(figures.log_written),
+        out::counted(figures.checkpoints, "checkpoint", "checkpoints"),
+        out::bytes(figures.pool_written),
+        out::counted(figures.waits, "wait", "waits"),
+    )
+}
+
+fn entries(n: u64) -> String {
+    out::counted(n, "entry", "entries")
+}

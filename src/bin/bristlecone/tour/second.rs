@@ -1,0 +1,99 @@
+//! The second act: a pool with a journal, whose process is killed, and whose ring is lost, too, as in a loss of power.
+
+use crate::numbers::{Keys, Random};
+use crate::out::{self, Outcome};
+use crate::pipe::Job;
+use crate::scratch::Scratch;
+use crate::worker;
+use bristlecone::{Journal, PTree, Pool};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Keys from one sync to the next.
+const GROUP: u64 = 1000;
+
+/// What was found after the kill.
+pub(super) struct Found {
+    /// Keys that were synced, and acknowledged after that.
+    synced: u64,
+    /// The first so many keys are there, and nothing else: with the ring, and without it.
+    with_ring: u64,
+    without_ring: u64,
+    /// Keys that should be there, or should not.
+    pub(super) lost: u64,
+    /// Broken invariants.
+    pub(super) broken: Vec<String>,
+}
+
+/// Lets a process insert and sync, kills it, and looks at its pool, first without the ring.
+pub(super) fn play(scratch: &mut Scratch, (keys, seed): (u64, u64), random: &mut Random) -> Outcome<Found> {
+    let place = GROUP * (1 + random.below(keys.clamp(GROUP, 50 * GROUP) / GROUP));
+    let process = worker::Args {
+        pool: scratch.pool("journal.pool"),
+        // It is not known how far it gets before it is dead.
+        capacity: worker::capacity(place * 20),
+        journal: Some(Journal::OnRequest),
+        sync_every: GROUP,
+        job: Job { seed, from: 0, to: u64::MAX, every: GROUP },
+    };
+    let synced = process.start()?.kill_at(place)?;
+    // The ring belongs to this pool, and to no copy of it.
+    let copy = scratch.pool("journal.copy");
+    for (from, to) in [(process.pool.clone(), copy.clone()), (log(&process.pool), log(&copy))] {
+        std::fs::copy(&from, &to).map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    let mut found = Found { synced, with_ring: 0, without_ring: 0, lost: 0, broken: Vec::new() };
+    found.without_ring = look(&process, &copy, &mut found)?;
+    found.with_ring = look(&process, &process.pool, &mut found)?;
+    found.lost += synced.saturating_sub(found.without_ring) + found.without_ring.saturating_sub(found.with_ring);
+    Ok(found)
+}
+
+fn log(pool: &Path) -> PathBuf {
+    let mut log = pool.as_os_str().to_owned();
+    log.push(".log");
+    log.into()
+}
+
+/// Opens a pool that the process left, and returns how many of the first keys are there.
+fn look(process: &worker::Args, pool: &Path, found: &mut Found) -> Outcome<u64> {
+    let keys = Keys::new(process.job.seed);
+    let pool = Pool::open(pool)?;
+    let tree: PTree = pool.tree(worker::TREE)?;
+    let there = |i: &u64| tree.get(keys.key(*i)) == Some(Keys::value(keys.key(*i)));
+    let first = (0..).take_while(there).count() as u64;
+    found.lost += tree.len().abs_diff(first);
+    found.broken.extend(tree.check().violations.iter().map(ToString::to_string));
+    drop(tree);
+    pool.close()?;
+    Ok(first)
+}
+
+impl Found {
+    pub(super) fn is_good(&self) -> bool {
+        self.lost == 0 && self.broken.is_empty()
+    }
+
+    pub(super) fn text(&self) -> String {
+        let [synced, with, without] = [self.synced, self.with_ring, self.without_ring].map(out::count);
+        let nothing = if self.is_good() { "nothing".to_owned() } else { out::count(self.lost.max(1)) };
+        format!(
+            "\nA pool with a journal survives a loss of power, too, up to the last sync. A process\n\
+             syncs after every {} inserts and is killed; then what it had in shared memory is\n\
+             taken away, as if the machine had gone down.\n\n  \
+             synced {synced:>10}   found {without:>10}   with shared memory {with:>10}\n\n\
+             Lost: {nothing} that was synced.",
+            out::count(GROUP),
+        )
+    }
+
+    pub(super) fn object(&self) -> Value {
+        json!({
+            "synced": self.synced,
+            "found": self.without_ring,
+            "found_with_ring": self.with_ring,
+            "lost": self.lost,
+            "problems": self.broken,
+        })
+    }
+}
