@@ -60,7 +60,7 @@ portable:
 aarch64:
     scripts/check aarch64
 
-# Processes killed in the middle of everything, KILL_ROUNDS (200) times
+# Processes killed in the middle of everything, KILL_ROUNDS (260) times
 kill:
     scripts/check kill
 

@@ -8,7 +8,7 @@
 use bristlecone::{IndexKind, Map, OneLine, Pool, WordNode};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -169,6 +169,31 @@ fn load_acknowledges_what_is_durable() {
     survives::<OneLine>(IndexKind::Volatile);
 }
 
+/// Kills processes while they make a pool with a journal. Whatever they leave, the next one makes the pool.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pool_with_a_journal_whose_creation_was_cut_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..30 {
+        let pool = dir.path().join(format!("{n}.pool"));
+        let load = || {
+            let mut command = bristlecone();
+            command.arg("load").arg(&pool).args(["-", "--journal", "request", "--capacity", "16M"]);
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+        };
+        let mut killed = load();
+        std::thread::sleep(Duration::from_millis(2 * n));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let mut next = load();
+        next.stdin.take().unwrap().write_all(b"1\tone\n").unwrap();
+        assert!(next.wait().unwrap().success(), "after a kill at {} ms", 2 * n);
+        let stat = bristlecone().arg("stat").arg(&pool).arg("--json").output().unwrap();
+        let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).unwrap();
+        assert_eq!((&stat["domain"], &stat["keys"]), (&"journal".into(), &1.into()));
+    }
+}
+
 /// What `bristlecone kill` found.
 #[cfg(target_os = "linux")]
 fn kills(args: &[&str]) -> serde_json::Value {
@@ -184,7 +209,8 @@ fn kills(args: &[&str]) -> serde_json::Value {
 fn a_kill_loses_nothing() {
     let found = kills(&["--rounds", &(2 * rounds()).to_string()]);
     assert_eq!((&found["lost"], &found["invented"], &found["leaked_bytes"]), (&0.into(), &0.into(), &0.into()));
-    assert!(found["acknowledged"].as_u64() > Some(1000) && found["pools"].as_array().is_some_and(|p| p.len() == 12));
+    assert!(found["acknowledged"].as_u64() > Some(1000) && found["pools"].as_array().is_some_and(|p| p.len() == 16));
+    assert!(found["kills_with_journal"].as_u64() > Some(0), "{found}");
 }
 
 /// The negative controls: a change that is lost or acknowledged too early is found, and so is space that is not given
@@ -193,7 +219,7 @@ fn a_kill_loses_nothing() {
 #[test]
 fn planted_bugs_are_found() {
     let one = ["--layout", "one_line", "--index", "volatile", "--threads", "2", "--control"];
-    for (control, rounds) in [("missing", "4"), ("early", "20"), ("leak", "32")] {
+    for (control, rounds) in [("missing", "4"), ("early", "20"), ("leak", "32"), ("unsynced", "8")] {
         let found = kills(&[&one[..], &[control, "--rounds", rounds]].concat());
         assert_eq!(found["control"], control);
     }

@@ -2,14 +2,14 @@
 
 mod process;
 mod verify;
-mod work;
+pub(crate) mod work;
 
 use crate::numbers::{self, Random};
 use crate::out::{self, Outcome};
-use crate::parse::{Index, Layout};
-use crate::scratch::Scratch;
+use crate::parse::{self, Index, Layout};
+use crate::scratch::{self, Scratch};
 use crate::shape::Shape;
-use bristlecone::{Options, PTree, Pool};
+use bristlecone::{Journal, Options, PTree, Pool};
 use clap::ValueEnum;
 use process::Worker;
 use serde_json::json;
@@ -27,6 +27,9 @@ use work::Content;
 /// now and then while its pool is copied. After each kill the pool is opened: what was acknowledged is there, what was in
 /// flight is there whole or not at all, nothing else is there, no invariant is broken, and the same content takes no more
 /// space than before. Exit code 1 otherwise.
+///
+/// Some of the pools have a journal. Where each change waits for the disk, what processes share in memory is taken away now and
+/// then, as in a loss of power: what was acknowledged is there all the same.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// Threads of the killed process
@@ -41,6 +44,9 @@ pub(crate) struct Args {
     /// Where the index lives [default: each in turn]
     #[arg(long)]
     index: Option<Index>,
+    /// Give all pools a journal: each, request, or a time, as in 10ms [default: a quarter of them, and each in turn]
+    #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
+    journal: Option<Journal>,
     /// Seed of what is done, and of the moments to kill at [default: a different one each time]
     #[arg(long)]
     seed: Option<u64>,
@@ -70,6 +76,8 @@ enum Control {
     Early,
     /// Each life of the process leaves a tree behind that nobody asked for
     Leak,
+    /// With a journal, changes are acknowledged before they are on the disk, and the ring is lost after each kill
+    Unsynced,
 }
 
 impl Control {
@@ -80,6 +88,9 @@ impl Control {
 
 /// Size of a segment in bytes: small, so that it shows if one is not given back.
 const SEGMENT: u64 = 16 << 10;
+
+/// Bytes of a log at first: few, so that checkpoints happen all the time.
+const LOG: u64 = 256 << 10;
 
 /// The bytes in use are measured after this many kills of a pool.
 const UNTIL_FILLED: u64 = 4;
@@ -94,7 +105,9 @@ impl Args {
     }
 
     fn options(&self) -> Options {
-        Pool::options().capacity(16 << 20).max_capacity(16 << 20).segment_size(SEGMENT).max_trees(128)
+        let options = Pool::options().capacity(16 << 20).max_capacity(16 << 20).segment_size(SEGMENT).max_trees(128);
+        // A short log: checkpoints are to happen.
+        self.journal.into_iter().fold(options.log_size(LOG), Options::journal)
     }
 
     /// The arguments for the process that is killed.
@@ -105,6 +118,7 @@ impl Args {
             ("--seed", Some(self.seed().to_string())),
             ("--layout", self.layout.and_then(|layout| name(layout.to_possible_value()))),
             ("--index", self.index.and_then(|index| name(index.to_possible_value()))),
+            ("--journal", self.journal.map(parse::journal_name)),
             ("--control", self.control.map(Control::name)),
         ];
         let given = options.into_iter().filter_map(|(option, value)| Some([option.into(), value?.into()]));
@@ -120,9 +134,51 @@ fn kinds(args: &Args) -> impl Iterator<Item = (Layout, Index)> {
     all.filter(move |(of, with)| layout.is_none_or(|layout| layout == *of) && index.is_none_or(|index| index == *with))
 }
 
+/// When the pools with a journal wait for the disk, one life after the other.
+const MODES: [Journal; 5] = [
+    Journal::Each,
+    Journal::OnRequest,
+    Journal::Each,
+    Journal::Every(Duration::from_millis(1)),
+    Journal::Every(Duration::from_millis(20)),
+];
+
+/// The pools that are used: of each kind one without a journal, and for each index one with a journal, of another layout.
+fn victims(args: &Args, scratch: &mut Scratch) -> Vec<Victim> {
+    let is_alone = args.layout.is_some() || args.index.is_some();
+    let mut victims = Vec::new();
+    for (n, kind) in kinds(args).enumerate() {
+        let all = args.journal.is_some() || args.control == Some(Control::Unsynced);
+        if !all {
+            victims.push(Victim::new(args, kind, false, scratch));
+        }
+        if all || is_alone || n % 4 == n / 4 || n == 3 {
+            victims.push(Victim::new(args, kind, true, scratch));
+        }
+    }
+    victims
+}
+
+/// What is looked at after a kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// The pool as it is.
+    Pool,
+    /// A copy, so that the next process is the first one to see what the killed one has left.
+    Copy,
+    /// A pool with a journal, in a mapping from which nothing reaches the file.
+    Apart,
+    /// The pool after its ring was removed, as a loss of power does.
+    WithoutRing,
+}
+
 /// A pool, what its threads have put into it, and how much space it took.
 struct Victim {
     args: Args,
+    has_journal: bool,
+    /// Whether all that its contents say was on the disk after the last look. If not, the ring has some of it, until the pool is
+    /// opened again.
+    is_settled: bool,
     pool: PathBuf,
     copy: PathBuf,
     contents: Vec<Content>,
@@ -132,12 +188,15 @@ struct Victim {
 }
 
 impl Victim {
-    fn new(args: &Args, (layout, index): (Layout, Index), scratch: &mut Scratch) -> Self {
-        let name = format!("{}-{}", layout.name(), index.name());
+    fn new(args: &Args, (layout, index): (Layout, Index), has_journal: bool, scratch: &mut Scratch) -> Self {
+        let journal = if has_journal { "-journal" } else { "" };
+        let name = format!("{}-{}{journal}", layout.name(), index.name());
         Self {
             args: Args { layout: Some(layout), index: Some(index), ..args.clone() },
-            pool: scratch.file(&format!("{name}.pool")),
-            copy: scratch.file(&format!("{name}.copy")),
+            has_journal,
+            is_settled: true,
+            pool: scratch.pool(&format!("{name}.pool")),
+            copy: scratch.pool(&format!("{name}.copy")),
             contents: vec![Content::default(); args.threads as usize],
             kills: 0,
             used: Vec::new(),
@@ -146,14 +205,22 @@ impl Victim {
 
     /// One life of a process, and its end.
     fn round(&mut self, life: u64, random: &mut Random, found: &mut Found) -> Outcome<()> {
-        let mut worker = Worker::start(&self.args, &self.pool, life)?;
+        let mode = self.args.journal.unwrap_or(MODES[(self.kills % MODES.len() as u64) as usize]);
+        let planted = self.args.control == Some(Control::Unsynced);
+        let mode = self.has_journal.then_some(if planted { Journal::Each } else { mode });
+        let args = Args { journal: mode, ..self.args.clone() };
+        // Without the ring, everything that was acknowledged is there.
+        let is_synced = mode.is_none_or(|mode| mode == Journal::Each);
+        let mut worker = Worker::start(&args, &self.pool, life)?;
         // Often while it opens the pool and recovers what the previous kill has left.
         let moment = if random.below(4) == 0 { random.below(4000) } else { 2000 + random.below(40_000) };
         worker.run(Duration::from_micros(moment))?;
         if random.below(3) == 0
+            && is_synced
             && let Some(acknowledged) = worker.stop_and_copy(&self.pool, &self.copy)?
+            && (self.is_settled || acknowledged.iter().any(|&n| n > 0))
         {
-            let (_, wrong) = verify::left(&self.args, &self.copy, &self.contents, (life, &acknowledged))?;
+            let (_, wrong) = verify::left(&args, (&self.copy, Look::Copy), &self.contents, (life, &acknowledged))?;
             found.copies += 1;
             found.wrong(life, "of a copy", wrong);
             worker.run(Duration::from_micros(random.below(5000)))?;
@@ -162,22 +229,56 @@ impl Victim {
         self.kills += 1;
         found.kills += 1;
         found.acknowledged += acknowledged.iter().sum::<u64>();
-        // Sometimes only a copy is checked, so that the next process is the first one to see what this one left.
-        let looked_at = if random.below(2) == 0 && self.pool.exists() {
+        found.with_journal += u64::from(mode.is_some());
+        let is_settled = self.is_settled || acknowledged.iter().any(|&n| n > 0);
+        let look = self.look((mode, is_synced && is_settled), random);
+        self.is_settled = mode.is_none() || matches!(look, Look::Pool | Look::WithoutRing);
+        let looked_at = if look == Look::Copy { &self.copy } else { &self.pool };
+        if look == Look::Copy {
             copy(&self.pool, &self.copy)?;
-            &self.copy
-        } else {
-            &self.pool
+        }
+        if look == Look::WithoutRing {
+            let rings = scratch::rings(&log(&self.pool));
+            found.lost_rings += rings.len() as u64;
+            rings.iter().try_for_each(std::fs::remove_file)?;
+        }
+        let (contents, wrong) = verify::left(&args, (looked_at, look), &self.contents, (life, &acknowledged))?;
+        found.wrong(
+            life,
+            if look == Look::WithoutRing { "of the pool without its ring" } else { "of the pool" },
+            wrong,
+        );
+        self.contents = match look {
+            // What was in flight may be in the ring, and in no copy.
+            Look::Copy if mode.is_some() => {
+                let apart = (&*self.pool, Look::Apart);
+                let (contents, wrong) = verify::left(&args, apart, &self.contents, (life, &acknowledged))?;
+                found.wrong(life, "of the pool apart", wrong);
+                contents
+            }
+            _ => contents,
         };
-        let (contents, wrong) = verify::left(&self.args, looked_at, &self.contents, (life, &acknowledged))?;
-        found.wrong(life, "of the pool", wrong);
-        self.contents = contents;
         if self.kills.is_multiple_of(UNTIL_FILLED) {
-            let (contents, used) = verify::filled(&self.args, &self.pool)?;
+            let (contents, used) = verify::filled(&args, &self.pool)?;
             self.contents = contents;
             self.used.push(used);
         }
         Ok(())
+    }
+
+    fn look(&self, (mode, is_synced): (Option<Journal>, bool), random: &mut Random) -> Look {
+        let drawn = random.below(4);
+        match mode {
+            _ if !self.pool.exists() => Look::Pool,
+            Some(_) if self.args.control == Some(Control::Unsynced) => Look::WithoutRing,
+            // Of a pool with a journal, a copy has no ring. Before there is a log, there is no such pool yet.
+            Some(_) if !log(&self.pool).exists() => Look::Pool,
+            Some(_) if drawn == 0 => Look::Apart,
+            Some(_) if is_synced && drawn == 1 => Look::WithoutRing,
+            Some(_) if is_synced && drawn == 2 => Look::Copy,
+            None if drawn < 2 => Look::Copy,
+            _ => Look::Pool,
+        }
     }
 
     /// The most bytes that the same content took in the first half of the measurements, and in the second half.
@@ -201,6 +302,9 @@ impl Victim {
 struct Found {
     kills: u64,
     copies: u64,
+    /// Of pools with a journal; and how many rings were removed.
+    with_journal: u64,
+    lost_rings: u64,
     acknowledged: u64,
     wrong: Wrong,
     /// The number of pools in which a fault was planted, and in which something was found wrong.
@@ -224,9 +328,25 @@ impl Found {
     }
 }
 
-/// Copies a file.
+/// Copies a pool, and its log if it has one. What the copy had of a log before is gone.
 fn copy(from: &Path, to: &Path) -> Outcome<()> {
-    std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", to.display()).into())
+    let failed = |error: std::io::Error| format!("{}: {error}", to.display());
+    scratch::rings(&log(to)).iter().try_for_each(std::fs::remove_file).map_err(failed)?;
+    if log(to).exists() {
+        std::fs::remove_file(log(to)).map_err(failed)?;
+    }
+    std::fs::copy(from, to).map_err(failed)?;
+    if log(from).exists() {
+        std::fs::copy(log(from), log(to)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The path of a pool's log.
+fn log(pool: &Path) -> PathBuf {
+    let mut log = pool.as_os_str().to_owned();
+    log.push(".log");
+    log.into()
 }
 
 /// The planted bug: space that is not given back.
@@ -242,7 +362,7 @@ pub(crate) fn run(mut args: Args) -> Outcome {
     }
     args.seed.get_or_insert_with(numbers::seed);
     let mut scratch = Scratch::new(args.dir.as_deref())?;
-    let mut victims: Vec<Victim> = kinds(&args).map(|kind| Victim::new(&args, kind, &mut scratch)).collect();
+    let mut victims = victims(&args, &mut scratch);
     let mut random = Random::new(args.seed());
     let mut found = Found::default();
     let start = Instant::now();
@@ -262,7 +382,7 @@ pub(crate) fn run(mut args: Args) -> Outcome {
     let (good, what) = match args.control {
         None => (found.wrong.is_nothing() && leaked == 0, "violations"),
         Some(Control::Missing) => (found.planted > 0 && found.wrong_rounds == found.planted, "the planted bug"),
-        Some(Control::Early) => (found.wrong.lost > 0, "the planted bug"),
+        Some(Control::Early | Control::Unsynced) => (found.wrong.lost > 0, "the planted bug"),
         Some(Control::Leak) => (leaked > 0, "the planted bug"),
     };
     report(&args, &victims, &found, leaked, start.elapsed())?;
@@ -281,6 +401,7 @@ fn report(args: &Args, victims: &[Victim], found: &Found, leaked: u64, took: Dur
             json!({
                 "layout": victim.args.shape().layout.name(),
                 "index": victim.args.shape().index.name(),
+                "journal": victim.has_journal,
                 "kills": victim.kills,
                 "used_bytes": victim.halves().map(|(first, second)| [first, second]),
             })
@@ -292,6 +413,8 @@ fn report(args: &Args, victims: &[Victim], found: &Found, leaked: u64, took: Dur
             "control": args.control.map(Control::name),
             "kills": kills,
             "copies": copies,
+            "kills_with_journal": found.with_journal,
+            "lost_rings": found.lost_rings,
             "acknowledged": acknowledged,
             "lost": wrong.lost,
             "invented": wrong.invented,
@@ -306,8 +429,11 @@ fn report(args: &Args, victims: &[Victim], found: &Found, leaked: u64, took: Dur
     }
     wrong.problems.iter().take(20).try_for_each(|problem| out::text(problem))?;
     out::text(&format!(
-        "{} and {} copies of stopped processes, {} acknowledged changes in {}: {} lost, {} invented, {} leaked",
+        "{} ({} with a journal, {} of them without the ring) and {} copies of stopped processes, {} acknowledged changes in {}: {} \
+         lost, {} invented, {} leaked",
         out::counted(*kills, "kill", "kills"),
+        out::count(found.with_journal),
+        out::count(found.lost_rings),
         out::count(*copies),
         out::count(*acknowledged),
         out::time(took),

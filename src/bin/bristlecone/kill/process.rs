@@ -3,6 +3,7 @@
 use super::work::{self, Series};
 use super::{Args, Control};
 use crate::out::Outcome;
+use bristlecone::Journal;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::File;
@@ -22,7 +23,11 @@ pub(super) fn work(args: &Args, pool: &Path, life: u64) -> Outcome {
     let early = args.control == Some(Control::Early);
     let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     loop {
-        let opened = args.options().open(pool)?;
+        let mut options = args.options();
+        if args.control == Some(Control::Unsynced) {
+            options = options.journal(Journal::OnRequest);
+        }
+        let opened = options.open(pool)?;
         let trees = work::open(&opened, args.shape(), threads as usize)?;
         if args.control == Some(Control::Leak) {
             super::leak(&opened, life)?;

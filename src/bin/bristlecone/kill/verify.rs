@@ -1,9 +1,10 @@
 //! What must be found after a kill.
 
 use super::work::{self, Content, Entries, Op, Series, record};
-use super::{Args, Control};
+use super::{Args, Control, Look};
 use crate::out::Outcome;
 use bristlecone::Pool;
+use bristlecone::medium::{Mapped, Mapping};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -53,7 +54,7 @@ impl Wrong {
 /// acknowledged since. Returns the content that was found.
 pub(super) fn left(
     args: &Args,
-    pool: &Path,
+    (pool, look): (&Path, Look),
     before: &[Content],
     (life, acknowledged): (u64, &[u64]),
 ) -> Outcome<(Vec<Content>, Wrong)> {
@@ -81,7 +82,10 @@ pub(super) fn left(
             Err(error) => wrong.problems.push(error.to_string()),
         }
     }
-    let opened = args.options().open(pool)?;
+    let opened = match look {
+        Look::Apart => Pool::options().open_on(Mapped::open(pool, Mapping::Copy)?)?,
+        Look::Pool | Look::Copy | Look::WithoutRing => args.options().open(pool)?,
+    };
     let trees = work::open(&opened, args.shape(), threads as usize)?;
     if args.control == Some(Control::Missing) {
         let sure = |of: &Expected| {

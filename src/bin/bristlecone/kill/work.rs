@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// Keys per thread in each of the trees that all threads share.
-pub(super) const KEYS: u64 = 400;
+pub(crate) const KEYS: u64 = 400;
 /// Keys of the tree that only one thread uses.
 const OWN_KEYS: u64 = 150;
 
-pub(super) type Entries = BTreeMap<u64, u64>;
+pub(crate) type Entries = BTreeMap<u64, u64>;
 
 /// A change by one thread of its own keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Insert(u64, u64),
     Update(u64, u64),
     Remove(u64),
@@ -36,14 +36,14 @@ pub(super) enum Op {
 }
 
 /// The endless changes of one thread in one life of the process.
-pub(super) struct Series {
+pub(crate) struct Series {
     random: Random,
     thread: u64,
     threads: u64,
 }
 
 impl Series {
-    pub(super) fn new(seed: u64, life: u64, thread: u64, threads: u64) -> Self {
+    pub(crate) fn new(seed: u64, life: u64, thread: u64, threads: u64) -> Self {
         Self { random: Random::new(mix(seed ^ mix(life << 16 | thread))), thread, threads }
     }
 
@@ -54,7 +54,7 @@ impl Series {
 }
 
 /// A thread's `n`-th key.
-pub(super) fn key(n: u64, thread: u64, threads: u64) -> u64 {
+pub(crate) fn key(n: u64, thread: u64, threads: u64) -> u64 {
     let number = n * threads + thread;
     if n.is_multiple_of(2) { number } else { mix(number) | 1 << 63 }
 }
@@ -91,17 +91,17 @@ impl Iterator for Series {
 
 /// What the trees hold for one thread's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) numbers: Entries,
+pub(crate) struct Content {
+    pub(crate) numbers: Entries,
     /// The numbers that the records encode.
-    pub(super) records: Entries,
+    pub(crate) records: Entries,
     /// The entries of each of the two trees that are changed together.
-    pub(super) both: Entries,
-    pub(super) own: Entries,
+    pub(crate) both: Entries,
+    pub(crate) own: Entries,
 }
 
 impl Op {
-    pub(super) fn apply(&self, content: &mut Content) {
+    pub(crate) fn apply(&self, content: &mut Content) {
         match self {
             Self::Insert(key, value) => drop(content.numbers.insert(*key, *value)),
             Self::Update(key, value) => {
@@ -137,13 +137,13 @@ fn loaded(n: u64) -> impl Iterator<Item = (u64, u64)> {
 }
 
 /// A record for a number. Every byte follows from the number; a few records are long.
-pub(super) fn record(value: u64) -> Vec<u8> {
+pub(crate) fn record(value: u64) -> Vec<u8> {
     let len = if value.is_multiple_of(64) { 8 + value / 64 % 6000 } else { 8 + value / 64 % 120 };
     mix(value).to_le_bytes().into_iter().cycle().take(len as usize).collect::<Vec<_>>()
 }
 
 /// The trees of a pool, whatever their types are.
-pub(super) trait Trees: Sync {
+pub(crate) trait Trees: Sync {
     fn perform(&self, thread: usize, op: &Op) -> Result<()>;
     fn numbers(&self) -> Entries;
     fn records(&self) -> Result<BTreeMap<u64, Vec<u8>>>;
@@ -166,7 +166,7 @@ struct Of<N: WordNode> {
 }
 
 /// Opens the trees of a pool for this many threads, or creates them.
-pub(super) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn Trees>> {
+pub(crate) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn Trees>> {
     fn of<N: WordNode>(pool: &Pool, index: IndexKind, threads: usize) -> Result<Box<dyn Trees>> {
         let (numbers, records) = (pool.tree_with("numbers", index)?, pool.map_with("records", index)?);
         let (words, texts) = (pool.tree("words")?, pool.map("texts")?);
