@@ -27,6 +27,8 @@ mod lines;
 mod load;
 mod maps;
 mod place;
+#[cfg(target_os = "linux")]
+mod power;
 mod put;
 mod scan;
 mod stat;
@@ -75,6 +77,9 @@ enum Command {
     Lin(lin::Args),
     #[cfg(target_os = "linux")]
     Kill(kill::Args),
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Power(power::Args),
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -98,6 +103,8 @@ fn run(command: Command) -> Outcome {
         Command::Lin(args) => lin::run(args),
         #[cfg(target_os = "linux")]
         Command::Kill(args) => kill::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Power(args) => power::run(args),
         Command::Worker(args) => worker::run(args),
     }
 }

@@ -1,0 +1,80 @@
+//! The side that looks at what a cut has left.
+
+use super::{CAPACITIES, Everything, Place, open, options};
+use crate::out::{self, Outcome};
+use bristlecone::medium::{Mapped, Mapping};
+use bristlecone::{Journal, PTree, Pool};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    directory: PathBuf,
+    /// What is there for sure: all changes up to this one
+    sure: u64,
+    /// The last change that may be there
+    most: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    match verify(args) {
+        Ok(found) => {
+            out::text(&found)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            // The one who cuts the power shows the standard output.
+            out::text(&error.to_string())?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn verify(&Args { ref directory, sure, most }: &Args) -> Outcome<String> {
+    let place = Place { directory: directory.clone() };
+    let (path, threads) = (place.pool(), place.chosen());
+    if sure > 0 && (threads.is_none() || !path.exists()) {
+        return Err("there is no pool".into());
+    }
+    let threads = threads.unwrap_or(1);
+    let within = (sure, most);
+    // Without a change first: the next process might see something else.
+    let mut seen = None;
+    if sure > 0 {
+        let report = Pool::options().read_only(true).open(&path)?.check()?;
+        if let Some(broken) = report.violations.first() {
+            return Err(format!("to be read: {broken}").into());
+        }
+        let pool = Pool::options().open_on(Mapped::open(&path, Mapping::Copy)?)?;
+        let trees = open(&pool, threads)?;
+        seen = Some(Everything::read(&*trees, threads)?.explained(within, threads)?);
+        // Nothing of this reaches the file.
+        drop(trees);
+        pool.close()?;
+    }
+    let is_new = !path.exists();
+    let mut made = Vec::new();
+    for round in 0..2 {
+        // It may have no journal at this moment, if it is being taken away and given back.
+        let pool =
+            if is_new { options(CAPACITIES[0]).journal(Journal::Each) } else { options(CAPACITIES[0]) }.open(&path)?;
+        let trees = open(&pool, threads)?;
+        made = Everything::read(&*trees, threads)?.explained(within, threads)?;
+        if seen.as_ref().is_some_and(|seen| *seen != made) {
+            return Err(format!("{seen:?} changes were there, and then {made:?}").into());
+        }
+        seen = Some(made.clone());
+        let report = pool.check()?;
+        let broken = report.violations.iter().map(ToString::to_string).chain(trees.broken()).next();
+        if let Some(broken) = broken {
+            return Err(broken.into());
+        }
+        // It goes on.
+        let probe: PTree = pool.tree("probe")?;
+        (0..50).try_for_each(|key| probe.insert(key, round).map(drop))?;
+        pool.sync()?;
+        drop((probe, trees));
+        pool.close()?;
+    }
+    Ok(format!("{made:?} changes of {sure} to {most}"))
+}
