@@ -93,6 +93,42 @@ fn a_pool_that_was_closed_is_all_in_its_file() {
 }
 
 #[test]
+fn a_pool_is_free_once_it_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    for round in 0..30 {
+        let pool = open(&path, Journal::Every(Duration::from_millis(1)));
+        pool.tree("t").unwrap().insert(round, round).unwrap();
+        if round % 3 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    assert_eq!(open(&path, Journal::Each).tree("t").unwrap().len(), 30);
+}
+
+#[test]
+fn a_pool_with_a_journal_can_be_opened_as_one_that_has_lost_power() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, after) = (dir.path().join("a.pool"), dir.path().join("b.pool"));
+    let pool = open(&path, Journal::Each);
+    let tree = pool.tree("t").unwrap();
+    for key in 0..500 {
+        tree.insert(key, key).unwrap();
+    }
+    copy(&path, &after);
+    let (opened, report) = Pool::options().open_after_power_loss(&after).unwrap();
+    assert_eq!(report.entries, 500);
+    let entries = opened.journal().unwrap().entries - pool.journal().unwrap().entries;
+    assert!(entries < 1000, "{entries} lines were flushed: all that is unused was cleared");
+    opened.tree("t").unwrap().insert(1000, 1).unwrap();
+    let last = dir.path().join("c.pool");
+    copy(&after, &last);
+    let last = open(&last, Journal::Each);
+    assert_eq!(last.tree("t").unwrap().len(), 501);
+    assert!(last.check().unwrap().violations.is_empty());
+}
+
+#[test]
 fn a_log_that_is_missing_or_another_ones_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("a.pool"), dir.path().join("b.pool"));

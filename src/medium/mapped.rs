@@ -110,6 +110,11 @@ impl Mapped {
         }
     }
 
+    /// Whether dropping this removes the file, because its creation is not complete.
+    pub(crate) fn is_new(&self) -> bool {
+        self.remains.as_ref().is_some_and(Remains::are_removed)
+    }
+
     /// Opens and maps an existing file.
     ///
     /// # Errors

@@ -67,7 +67,13 @@ pub(super) fn add(pool: Pool, path: &Path, log: u64) -> Result<(), Fault> {
     let mut state = Arc::into_inner(pool.state).ok_or(ErrorKind::StillOpen { trees: Vec::new() })?;
     state.sync = true;
     state.close()?;
-    give(&state.medium, path, log)
+    let uuid = state.superblock.get_mut().0.uuid;
+    let given = give(&state.medium, path, log);
+    if given.is_err() && state.medium.is_new() {
+        // Else it would be in the way of the pool that is made here next.
+        medium::remove_log(path, uuid);
+    }
+    given
 }
 
 /// Gives a closed pool a journal.

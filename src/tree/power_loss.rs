@@ -10,7 +10,7 @@
 
 use super::Report;
 use crate::error::{ErrorKind, Fault, Result};
-use crate::medium::{Mapped, Mapping, Medium};
+use crate::medium::{Domain, Mapped, Mapping, Medium};
 use crate::pool::format::Superblock;
 use crate::pool::{Options, Pool, zero_from};
 use std::path::Path;
@@ -64,6 +64,10 @@ impl Options {
             }
             let medium = self.taken(Mapped::existing(path, Mapping::Write)?);
             self.checked(medium, |medium, unused| {
+                // With a journal, nothing is there that was not before the crash, and the log may still fill a hole.
+                if medium.facts().domain == Domain::Journal {
+                    return Ok(());
+                }
                 if !medium.punch_from(unused)? {
                     zero_from(medium, unused);
                 }

@@ -133,6 +133,10 @@ fn open_log(pool: &Path, write: bool) -> Result<File, Fault> {
 
 fn owner(log: &File, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
     let meta = log.metadata().map_err(Fault::io("inspect the log"))?;
+    if boot == 0 {
+        // A ring beside the pool, of which a crash of the machine has left a part, would be taken for whole.
+        return Err(ErrorKind::Log { found: "the system does not tell one boot from another" }.into());
+    }
     Ok(Owner { uuid: marker.uuid, boot, file: [meta.dev(), meta.ino()] })
 }
 

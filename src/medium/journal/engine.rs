@@ -2,7 +2,7 @@
 
 use super::apply::{Patches, each};
 use super::disk::Disk;
-use super::frame::{Body, ENTRY, Entry, HEAD, Mark};
+use super::frame::{Body, ENTRY, Entry, HEAD, Mark, POSITIONS};
 use super::header::{self, Header, Region};
 use super::log::{self, Frames};
 use super::marker::Marker;
@@ -15,12 +15,12 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::io;
 use std::sync::OnceLock;
 
-/// How many positions a frame has at most; few in tests, so that a sync writes several frames.
-const POSITIONS: u64 = if cfg!(test) { 4 } else { 8192 };
 /// The greatest length that the region of a log grows to; little in tests.
 const MOST: u64 = if cfg!(test) { 16 << 10 } else { 1 << 30 };
 /// The least part of a ring that is free when a change begins: one in so many.
 const SPARE: u64 = 4;
+/// How many zeros are written and synced at a time when the log grows.
+const ZEROS: u64 = 4 << 20;
 /// How often a leader looks at a cell that does not count yet before it yields the processor.
 const SPINS: u32 = 100;
 
@@ -337,20 +337,29 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.start.store(end.at, Ordering::Release);
         self.counts.checkpoints.fetch_add(1, Ordering::Relaxed);
         self.counts.pool.fetch_add(written, Ordering::Relaxed);
-        self.want_more(known.region.len, end.at - from.at, written);
-        Ok(())
+        self.want_more(known.region.len, end.at - from.at, written)
     }
 
     /// Makes room for a longer log, if a checkpoint of a part of the log had much more to write to the pool file: the longer
     /// the part, the more of its entries are in the same pages. If there is no room, the log stays as it is.
-    fn want_more(&self, region: u64, part: u64, written: u64) {
+    fn want_more(&self, region: u64, part: u64, written: u64) -> Result<(), Fault> {
         let len = region * 2;
-        if written > part && len <= MOST && self.wanted.load(Ordering::Relaxed) == region {
-            let (from, to) = (header::REGION + region, header::REGION + len);
-            if open::zero(&self.log, from, to).is_ok() {
-                self.wanted.store(len, Ordering::Release);
+        if written <= part || len > MOST || self.wanted.load(Ordering::Relaxed) != region {
+            return Ok(());
+        }
+        let end = header::REGION + len;
+        // In pieces, each of which a sync of others may have to wait for.
+        for from in (header::REGION + region..end).step_by(ZEROS as usize) {
+            if open::zero(&self.log, from, end.min(from + ZEROS)).is_err() {
+                return Ok(());
+            }
+            // The length of the file, too, is on the disk before a header that says so.
+            if holds(Rule::GrownSync) {
+                self.sync_log()?;
             }
         }
+        self.wanted.store(len, Ordering::Release);
+        Ok(())
     }
 
     pub(super) fn marker(&self) -> Marker {
@@ -368,10 +377,16 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Waits until what was written to the log is on the disk.
     fn sync_log(&self) -> Result<(), Fault> {
-        let _alone = self.syncing.lock();
+        let alone = self.syncing.lock();
         self.check().map_err(Fault::io("go on"))?;
+        let synced = self.log.sync().map_err(Fault::io("sync the log"));
+        if !holds(Rule::NotedAlone) {
+            drop(alone);
+            yield_now();
+            return synced.inspect_err(|fault| self.note(fault));
+        }
         // Before anybody else asks the system, which would not mention it again.
-        self.log.sync().map_err(Fault::io("sync the log")).inspect_err(|fault| self.note(fault))
+        synced.inspect_err(|fault| self.note(fault))
     }
 
     /// Numbers about the journal.
@@ -429,7 +444,10 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             lead.body.clear();
             let mut position = lead.end.position;
             while position < goal.min(lead.end.position + most) {
-                if !engine.ring.take(position, &mut lead.body) && holes == Holes::Wait && holds(Rule::Holes) {
+                if !engine.ring.take(position, engine.len(), &mut lead.body)
+                    && holes == Holes::Wait
+                    && holds(Rule::Holes)
+                {
                     break;
                 }
                 position += 1;
@@ -438,6 +456,10 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
                 // The one whom this waits for may wait for room.
                 if spins == 0 && lead.end.position > engine.ring.synced() {
                     Self::sync_to(engine, lead.end)?;
+                }
+                // After a failure, its thread may have found no room, and have dropped its entry (J13).
+                if holds(Rule::LeaderLooks) {
+                    engine.check().map_err(Fault::io("go on"))?;
                 }
                 spins += 1;
                 if gives_up(spins) {
@@ -493,6 +515,9 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
     }
 
     fn sync_to(engine: &Engine<F, R>, end: Mark) -> Result<(), Fault> {
+        if !holds(Rule::SyncedLast) {
+            engine.ring.set_synced(end.position);
+        }
         engine.sync_log()?;
         engine.counts.syncs.fetch_add(1, Ordering::Relaxed);
         *engine.durable.lock() = end;
@@ -500,7 +525,9 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         engine.ring.set_synced(end.position);
         // Whoever has waited for room must have seen this, or be waiting by now.
         drop(engine.lead.lock());
-        engine.changed.notify_all();
+        if holds(Rule::Wake) {
+            engine.changed.notify_all();
+        }
         Ok(())
     }
 }

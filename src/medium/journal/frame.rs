@@ -53,6 +53,8 @@ pub(super) struct Mark {
 pub(super) const HEAD: usize = 40;
 /// Bytes that an entry takes at most.
 pub(super) const ENTRY: usize = 72;
+/// How many positions a frame has at most; few in tests, so that a sync writes several frames.
+pub(super) const POSITIONS: u64 = if cfg!(test) { 4 } else { 8192 };
 
 /// A frame that is being made.
 #[derive(Default)]
@@ -67,12 +69,19 @@ impl Body {
         self.bytes.resize(HEAD, 0);
     }
 
-    /// Adds an entry, as a ring has it. What names no words of one line is left out: it is damage.
-    pub(super) fn push(&mut self, entry: u64, words: impl Iterator<Item = u64>) {
-        if let Some(known) = Entry::decode(entry, u64::MAX) {
+    /// Adds an entry, as a ring has it. What names no words of one line of a pool of `len` bytes is left out: it is damage, and
+    /// would be damage of the log.
+    pub(super) fn push(&mut self, entry: u64, len: u64, words: impl Iterator<Item = u64>) {
+        if let Some(known) = Entry::decode(entry, len) {
             self.bytes.extend_from_slice(&entry.to_le_bytes());
             words.take(known.count as usize).for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
         }
+    }
+
+    /// Adds any word.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn push_word(&mut self, word: u64) {
+        self.bytes.extend_from_slice(&word.to_le_bytes());
     }
 
     /// Completes a frame that begins at a mark and has so many positions.

@@ -1,7 +1,7 @@
 //! Frames in the log's region: where they lie, and which of them count.
 
 use super::disk::Disk;
-use super::frame::{HEAD, Head, Mark, is_whole};
+use super::frame::{ENTRY, HEAD, Head, Mark, POSITIONS, is_whole};
 use super::header::{Header, REGION, Region};
 use super::rule::{Rule, holds};
 use std::io;
@@ -58,7 +58,9 @@ impl<'f, F: Disk> Frames<'f, F> {
         let is_next = head.mark == *next && head.positions > 0;
         let of_epoch = !holds(Rule::Epoch)
             || if next.at < header.from.at { head.epoch < header.epoch } else { head.epoch == header.epoch };
-        let fits = head.body.is_multiple_of(8) && HEAD as u64 + u64::from(head.body) <= left;
+        let body = u64::from(head.body);
+        // No frame is longer than a sync makes it, so nobody can ask for more memory than that.
+        let fits = body.is_multiple_of(8) && body <= POSITIONS * ENTRY as u64 && HEAD as u64 + body <= left;
         if !(is_next && of_epoch && fits) {
             return Ok(None);
         }

@@ -178,7 +178,7 @@ pub(crate) fn look<F: Disk, R: Memory>(
         let mut body = Body::default();
         (end.position..next).try_for_each(|position| {
             body.clear();
-            Ring::look(ring, position, &mut body);
+            Ring::look(ring, position, len, &mut body);
             apply(body.entries())
         })?;
     }

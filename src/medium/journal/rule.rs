@@ -24,6 +24,16 @@ pub(super) enum Rule {
     StoreEqual,
     /// A checkpoint does not store again what the open has stored.
     ApplyOnce,
+    /// A log is as long as its header says.
+    GrownSync,
+    /// J13: a leader does not wait for what a failure may have dropped.
+    LeaderLooks,
+    /// Whoever waits for room is woken when there is some.
+    Wake,
+    /// What is said to be on the disk is there already.
+    SyncedLast,
+    /// An error is noted before anybody else asks the system.
+    NotedAlone,
     /// J12: the log is synced before it is applied.
     LogBeforePool,
     /// J13: after a failure nothing is synced.

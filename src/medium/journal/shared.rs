@@ -4,6 +4,7 @@ use super::attach::with_ending;
 use super::ring::{Memory, Owner, words};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::mapped::FileMap;
+use crate::medium::process::Process;
 use crate::sync::AtomicU64;
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock};
 use std::fs::File;
@@ -16,6 +17,8 @@ use std::ptr::NonNull;
 const IN_MEMORY: &str = "/dev/shm";
 /// The numbers of cells that rings have.
 const CELLS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 22;
+/// The numbers of cells that new rings have; few in tests, so that they are full all the time.
+const NEW: std::ops::RangeInclusive<u64> = if cfg!(test) { 1 << 10..=1 << 10 } else { 1 << 15..=1 << 18 };
 
 /// Words in a file that is mapped.
 pub(crate) struct SharedFile {
@@ -51,6 +54,7 @@ impl Memory for SharedFile {
 pub(super) struct RingFile {
     path: PathBuf,
     file: File,
+    process: Process,
 }
 
 impl RingFile {
@@ -60,10 +64,10 @@ impl RingFile {
             if let Some((file, count)) = existing(&path, OFlags::RDWR)? {
                 let memory = SharedFile::new(&file, count, true).map_err(Fault::io("map the ring"))?;
                 memory.map.populate();
-                return Ok((Self { path, file }, memory));
+                return Ok((Self { path, file, process: Process::this() }, memory));
             }
         }
-        let cells = (len / 4096).next_power_of_two().clamp(1 << 15, 1 << 18);
+        let cells = (len / 4096).next_power_of_two().clamp(*NEW.start(), *NEW.end());
         let mut result = Err(Fault::from(ErrorKind::NotFound));
         for path in places(pool, owner) {
             result = Self::create(path, words(cells)).map_err(Fault::space(words(cells) as u64 * 8, len));
@@ -94,7 +98,7 @@ impl RingFile {
             SharedFile::new(&file, count, true).inspect(|memory| memory.map.populate())
         };
         match made() {
-            Ok(memory) => Ok((Self { path, file }, memory)),
+            Ok(memory) => Ok((Self { path, file, process: Process::this() }, memory)),
             Err(error) => {
                 let _ = std::fs::remove_file(&path);
                 Err(error)
@@ -107,6 +111,15 @@ impl RingFile {
         let id = |meta: io::Result<std::fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino())).ok();
         if id(std::fs::symlink_metadata(&self.path)) == id(self.file.metadata()) {
             let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Drop for RingFile {
+    fn drop(&mut self) {
+        // As for the lock of the pool's file: children of other threads, between fork and exec, still hold the file.
+        if self.process.is_this() {
+            let _ = flock(&self.file, FlockOperation::Unlock);
         }
     }
 }

@@ -4,6 +4,9 @@ use super::disk::Disk;
 use super::ring::Memory;
 use crate::sync::AtomicU64;
 use parking_lot::Mutex;
+use std::cell::RefCell;
+#[cfg(feature = "crash")]
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Counter, Ordering};
@@ -31,6 +34,25 @@ impl Random {
 
     pub(super) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
+    }
+}
+
+thread_local! {
+    static LOOK: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+}
+
+/// From now on, `look` is called at each moment of this thread at which a process may be killed, or the power be lost.
+#[cfg(feature = "crash")]
+pub(super) fn look_on(look: Option<Box<dyn FnMut()>>) {
+    LOOK.set(look);
+}
+
+/// A moment at which a process may be killed, or the power be lost.
+pub(super) fn moment() {
+    // What looks does not look at itself.
+    if let Some(mut look) = LOOK.take() {
+        look();
+        LOOK.set(Some(look));
     }
 }
 
@@ -69,10 +91,8 @@ struct SimFile {
 impl SimFile {
     fn write(&mut self, at: u64, bytes: &[u8]) {
         let end = at as usize + bytes.len();
-        if self.cached.len() < end {
-            self.cached.resize(end, 0);
-            self.durable.resize(end, 0);
-        }
+        // The length on the disk is another one until a sync, or until the system happens to write it.
+        self.cached.resize(self.cached.len().max(end), 0);
         self.cached[at as usize..end].copy_from_slice(bytes);
         let mut rest = bytes;
         let mut at = at;
@@ -84,9 +104,12 @@ impl SimFile {
         }
     }
 
-    /// Keeps some of what is pending: of each sector, what was written up to some moment.
+    /// Keeps some of what is pending: of each sector, what was written up to some moment; and the length, or not.
     fn settle(&mut self, random: &mut Random) {
         let all = random.below(4);
+        if self.durable.len() < self.cached.len() && random.one_in(2) {
+            self.durable.resize(self.cached.len(), 0);
+        }
         let mut cut = std::collections::HashMap::new();
         for (at, bytes) in std::mem::take(&mut self.pending) {
             let sector = at as u64 / SECTOR;
@@ -96,8 +119,8 @@ impl SimFile {
                 1 => false,
                 _ => random.one_in(2),
             };
-            if !*lost {
-                self.durable[at..at + bytes.len()].copy_from_slice(&bytes);
+            if let Some(kept) = self.durable.get_mut(at..at + bytes.len()).filter(|_| !*lost) {
+                kept.copy_from_slice(&bytes);
             }
         }
     }
@@ -115,6 +138,54 @@ impl SimDisk {
         let mut file = self.file.lock();
         file.settle(random);
         file.cached = file.durable.clone();
+    }
+
+    /// The same file on a machine of its own.
+    #[cfg(feature = "crash")]
+    pub(super) fn copy(&self, fate: &Arc<Fate>) -> Self {
+        let file = self.file.lock().clone();
+        Self { fate: Arc::clone(fate), file: Arc::new(Mutex::new(file)), touched: Arc::default() }
+    }
+
+    /// How many sectors were written and not synced. (The length counts as one.)
+    #[cfg(feature = "crash")]
+    pub(super) fn unsynced(&self) -> u32 {
+        let file = self.file.lock();
+        let sectors: BTreeSet<u64> = file.pending.iter().map(|(at, _)| *at as u64 / SECTOR).collect();
+        sectors.len() as u32 + u32::from(file.durable.len() < file.cached.len())
+    }
+
+    /// A checksum of what the file shows.
+    #[cfg(feature = "crash")]
+    pub(super) fn crc(&self) -> u32 {
+        crc32fast::hash(&self.file.lock().cached)
+    }
+
+    /// The machine loses its power; of the unsynced sectors, in their order, those are kept whose bit is set.
+    #[cfg(feature = "crash")]
+    pub(super) fn lose(&self, kept: u64) {
+        let mut file = self.file.lock();
+        let SimFile { durable, cached, pending } = &mut *file;
+        let sectors: BTreeSet<u64> = pending.iter().map(|(at, _)| *at as u64 / SECTOR).collect();
+        let is_kept = |number: usize| kept >> number.min(63) & 1 == 1;
+        if durable.len() < cached.len() && is_kept(sectors.len()) {
+            durable.resize(cached.len(), 0);
+        }
+        for (at, bytes) in std::mem::take(pending) {
+            let number = sectors.range(..at as u64 / SECTOR).count();
+            if let Some(place) = durable.get_mut(at..at + bytes.len()).filter(|_| is_kept(number)) {
+                place.copy_from_slice(&bytes);
+            }
+        }
+        cached.clone_from(durable);
+    }
+
+    /// Changes a byte, as damage does.
+    pub(super) fn damage(&self, at: u64, change: u8) {
+        let SimFile { durable, cached, .. } = &mut *self.file.lock();
+        for file in [durable, cached] {
+            file[at as usize] ^= change;
+        }
     }
 
     /// What the file shows.
@@ -151,7 +222,15 @@ impl Disk for SimDisk {
             self.touched.lock().extend(at / 4096..(at + bytes.len() as u64).div_ceil(4096));
         }
         match self.step() {
-            Ok(()) => self.file.lock().write(at, bytes),
+            Ok(()) => {
+                let (mut at, mut rest) = (at, bytes);
+                while !rest.is_empty() {
+                    let (piece, behind) = rest.split_at(((SECTOR - at % SECTOR) as usize).min(rest.len()));
+                    self.file.lock().write(at, piece);
+                    (at, rest) = (at + piece.len() as u64, behind);
+                    moment();
+                }
+            }
             Err(mut cut) => {
                 if cut.0 != 0 {
                     // A kill does not tear what lies in one sector, either.
@@ -177,9 +256,13 @@ impl Disk for SimDisk {
             file.settle(&mut Random(self.fate.seed.load(Ordering::Relaxed)));
             return Err(io::Error::other("the disk has failed"));
         }
-        for (at, bytes) in std::mem::take(&mut file.pending) {
-            file.durable[at..at + bytes.len()].copy_from_slice(&bytes);
+        let SimFile { durable, cached, pending } = &mut *file;
+        durable.resize(cached.len(), 0);
+        for (at, bytes) in std::mem::take(pending) {
+            durable[at..at + bytes.len()].copy_from_slice(&bytes);
         }
+        drop(file);
+        moment();
         Ok(())
     }
 }
@@ -191,6 +274,20 @@ pub(super) struct SimMemory(Arc<[AtomicU64]>);
 impl SimMemory {
     pub(super) fn new(cells: u64) -> Self {
         Self((0..super::ring::words(cells)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// A checksum of its words.
+    #[cfg(feature = "crash")]
+    pub(super) fn crc(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        self.0.iter().for_each(|word| hasher.update(&word.load(Ordering::Relaxed).to_le_bytes()));
+        hasher.finalize()
+    }
+
+    /// What the next process finds, if this one is killed now.
+    #[cfg(feature = "crash")]
+    pub(super) fn copy(&self) -> Self {
+        Self(self.0.iter().map(|word| AtomicU64::new(word.load(Ordering::Relaxed))).collect())
     }
 }
 

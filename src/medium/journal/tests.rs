@@ -250,6 +250,61 @@ fn found_without(rule: Rule, histories: u64) -> Option<u64> {
     found
 }
 
+/// Whatever is in the files and in the ring: an open succeeds, and then so does the next one, or it fails with an error.
+#[test]
+fn hostile_bytes_are_an_error_or_a_state() {
+    alone();
+    let mut opened = 0;
+    for seed in 0..2_000 {
+        let mut world = World::new(seed);
+        let mut random = Random(seed);
+        if random.one_in(3) {
+            // Frames that have the right checksum, and say anything.
+            let mut mark = super::frame::Mark::default();
+            for _ in 0..3 {
+                let mut body = super::frame::Body::default();
+                body.clear();
+                for _ in 0..random.below(30) {
+                    let at = random.below(2 * LEN / 8);
+                    let word = random.next();
+                    let choices = [word, at | 1 << 48, at | (1 + word % 9) << 48, 130 | 1 << 48, 0];
+                    body.push_word(choices[random.below(5) as usize]);
+                }
+                let positions = [1, 4, u32::MAX][random.below(3) as usize];
+                let frame = body.frame(mark, positions, 1, seed.wrapping_mul(99)).to_vec();
+                super::disk::Disk::write(&world.log, super::header::REGION + mark.at, &frame).unwrap();
+                mark = super::frame::Head::decode(frame.first_chunk().unwrap()).end();
+            }
+        } else {
+            world.life(20, u64::MAX, 0);
+        }
+        for _ in 0..random.below(4) {
+            let bits = 1 << random.below(8);
+            match random.below(4) {
+                0 => world.log.damage(random.below(112) + 4096 * random.below(2), bits),
+                1 => world.log.damage(super::header::REGION + random.below(500), bits),
+                2 => world.pool.damage(1024 + random.below(48), bits),
+                _ => {
+                    let words = super::ring::Memory::words(&world.ring);
+                    let word = &words[random.below(words.len() as u64) as usize];
+                    word.store(word.load(Ordering::Relaxed) ^ 1 << random.below(64), Ordering::Relaxed);
+                }
+            }
+        }
+        let open = || match Marker::read(&world.pool).unwrap() {
+            Some(marker) => {
+                open::open((world.pool.clone(), marker), world.log.clone(), world.ring.clone(), OWNER).is_ok()
+            }
+            None => false,
+        };
+        if open() {
+            opened += 1;
+            assert!(open(), "seed {seed}: the open has damaged it");
+        }
+    }
+    assert!((100..1_950).contains(&opened), "{opened} were opened");
+}
+
 /// Without each rule, some history goes wrong.
 #[test]
 #[cfg_attr(not(target_arch = "x86_64"), ignore = "an emulator takes minutes, and the histories are the same")]
@@ -265,6 +320,7 @@ fn each_rule_that_is_left_out_is_found() {
         Rule::ApplyOnce,
         Rule::FailedPoolSync,
         Rule::StoreEqual,
+        Rule::GrownSync,
         Rule::LogBeforePool,
         Rule::Closed,
         Rule::WriteAgain,

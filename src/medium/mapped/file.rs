@@ -72,6 +72,11 @@ impl Remains {
         let _ = self.born.set(());
     }
 
+    /// Whether the creation is not complete.
+    pub(super) fn are_removed(&self) -> bool {
+        self.born.get().is_none()
+    }
+
     /// Removes the file, unless the creation is complete, or another process's.
     pub(super) fn remove(&self, file: &Locked) {
         if self.born.get().is_some() || !file.is_own() {
