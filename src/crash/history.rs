@@ -79,7 +79,7 @@ impl Op {
     }
 
     /// What a crash during the operation may leave: the model before it, the model after it, and any part of a batch.
-    pub(super) fn in_flight(self, before: &BTreeMap<u64, u64>) -> Vec<BTreeMap<u64, u64>> {
+    pub(crate) fn in_flight(self, before: &BTreeMap<u64, u64>) -> Vec<BTreeMap<u64, u64>> {
         let mut all = vec![before.clone()];
         if let Self::Batch(n) = self {
             for entry in batch(n) {
@@ -223,7 +223,7 @@ impl FromStr for History {
 
 /// All short histories for two trees with leaves of `slots` slots: changes of both at once, where they fit into the leaves and
 /// where these must be split, one after the other, beside single changes, and after a process that was killed in one.
-pub(super) fn of_two(slots: u64) -> Vec<History> {
+pub(crate) fn of_two(slots: u64) -> Vec<History> {
     let mut histories = vec![History::default(), History(vec![Op::Reopen])];
     for n in [0, 1, 2, slots, 2 * slots, 4 * slots] {
         let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
@@ -256,7 +256,7 @@ pub(super) fn of_two(slots: u64) -> Vec<History> {
 }
 
 /// A random history for two trees.
-pub(super) fn random_of_two(seed: u64, len: usize, slots: u64) -> History {
+pub(crate) fn random_of_two(seed: u64, len: usize, slots: u64) -> History {
     let replaced = |(i, op): (usize, Op)| match op {
         Op::Clear | Op::Drop | Op::CutExtent | Op::Batch(_) => Op::Together(1 + (seed + i as u64) % 6),
         op => op,
@@ -271,7 +271,7 @@ pub(super) fn random_of_two(seed: u64, len: usize, slots: u64) -> History {
 
 /// All short histories for nodes of `slots` slots: every way to fill a few leaves, then every single operation;
 /// and all pairs of operations on smaller trees.
-pub(super) fn all(slots: u64) -> Vec<History> {
+pub(crate) fn all(slots: u64) -> Vec<History> {
     let mut histories = vec![History::default(), History(vec![Op::Reopen])];
     for n in 0..=4 * slots {
         histories.push(History(vec![Op::BulkLoad(n)]));
@@ -365,7 +365,7 @@ fn append(history: &History, ops: impl IntoIterator<Item = Op>) -> History {
 }
 
 /// A pseudo-random history of `len` operations on few keys.
-pub(super) fn random(seed: u64, len: usize, slots: u64) -> History {
+pub(crate) fn random(seed: u64, len: usize, slots: u64) -> History {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     let mut next = move |below: u64| {
         state ^= state << 13;

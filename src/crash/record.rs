@@ -3,7 +3,7 @@
 use super::any_tree::Records;
 
 /// The number, again and again: in records of different classes, of several lines, or with segments of their own.
-pub(super) struct Repeated;
+pub(crate) struct Repeated;
 
 impl Records for Repeated {
     fn record(_key: u64, number: u64) -> Vec<u8> {

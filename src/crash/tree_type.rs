@@ -13,7 +13,7 @@ use crate::tree::TreeNode;
 use std::marker::PhantomData;
 
 /// The name of the tree.
-pub(super) const TREE: &str = "t";
+pub(crate) const TREE: &str = "t";
 
 /// The values of the tree under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,12 +55,12 @@ impl<M: Medium> TreeType<M> {
     }
 
     /// All short histories.
-    pub(super) fn histories(&self) -> Vec<History> {
+    pub(crate) fn histories(&self) -> Vec<History> {
         if self.is_two { history::of_two(self.slots) } else { history::all(self.slots) }
     }
 
     /// A random history of `len` operations.
-    pub(super) fn random(&self, seed: u64, len: usize) -> History {
+    pub(crate) fn random(&self, seed: u64, len: usize) -> History {
         let random = if self.is_two { history::random_of_two } else { history::random };
         random(seed, len, self.slots)
     }

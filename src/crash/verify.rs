@@ -13,9 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const HEADER: u64 = 12 << 10;
 
 /// Size of the simulated pool in bytes: the header and 32 segments of 1 KiB.
-pub(super) const POOL: u64 = HEADER + (32 << 10);
+pub(crate) const POOL: u64 = HEADER + (32 << 10);
 
-pub(super) type Entries = BTreeMap<u64, u64>;
+pub(crate) type Entries = BTreeMap<u64, u64>;
 
 /// What may be found.
 #[derive(Debug, Clone, Hash)]
@@ -52,7 +52,7 @@ pub(super) struct Recovery {
     pub(super) returned: Allowed,
 }
 
-pub(super) fn options() -> Options {
+pub(crate) fn options() -> Options {
     Pool::options().segment_size(1024).max_capacity(POOL - HEADER).max_trees(2)
 }
 
@@ -115,7 +115,7 @@ pub(super) fn run(tree_type: TreeType<Sim>, history: &History, sim: Sim) -> Resu
 }
 
 /// Applies the operation to the tree, which stays open; `None` if it [is not for](of_pool) an open tree.
-pub(super) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
+pub(crate) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
     Some(match op {
         Op::Insert(key, value) => tree.insert(key, value).map(drop),
         Op::Remove(key) => tree.remove(key).map(drop),
@@ -251,7 +251,7 @@ fn use_it(tree: &dyn AnyTree, slots: u64, model: &mut Entries) -> Result<(), Fai
     Ok(())
 }
 
-pub(super) fn same(when: &str, tree: &dyn AnyTree, model: &Entries) -> Result<(), Failure> {
+pub(crate) fn same(when: &str, tree: &dyn AnyTree, model: &Entries) -> Result<(), Failure> {
     let entries = tree.entries()?;
     if !entries.iter().copied().eq(model.iter().map(|(&key, &value)| (key, value))) {
         return Err(format!("{when}: {entries:?}, expected {model:?}").into());
@@ -272,7 +272,7 @@ pub(super) fn same(when: &str, tree: &dyn AnyTree, model: &Entries) -> Result<()
 }
 
 /// Why a run or a state is wrong.
-pub(super) struct Failure(String);
+pub(crate) struct Failure(String);
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -287,7 +287,7 @@ impl From<String> for Failure {
 }
 
 /// Runs something; a panic counts as a failure, too.
-pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, String> {
+pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|Failure(what)| what),
         Err(payload) => {

@@ -25,6 +25,8 @@ mod shared;
 mod sim;
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, not(loom), feature = "crash"))]
+mod trees;
 
 pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log};
 pub use engine::JournalStat;
