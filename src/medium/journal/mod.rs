@@ -25,6 +25,8 @@ mod shared;
 mod sim;
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, not(any(loom, miri)), target_os = "linux"))]
+mod threads;
 #[cfg(all(test, not(loom), feature = "crash"))]
 mod trees;
 

@@ -1,0 +1,101 @@
+//! Threads for real: on a pool whose ring is full all the time. Files are copied meanwhile, which is what a loss of power leaves.
+
+use super::Journal;
+use crate::pool::Pool;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const THREADS: u64 = 4;
+/// Keys of which each has a sum to which all threads add.
+const SUMS: u64 = 3;
+
+fn open(path: &Path, mode: Journal) -> Pool {
+    Pool::options().capacity(16 << 20).journal(mode).open(path).unwrap()
+}
+
+/// Opens copies of a pool's files, and checks that each thread's changes are there up to one, which is not before `least`.
+fn check(path: &Path, least: [u64; THREADS as usize], mode: Journal) {
+    let dir = tempfile::tempdir().unwrap();
+    let copied = dir.path().join("copy");
+    std::fs::copy(path, &copied).unwrap();
+    let log = |path: &Path| super::attach::with_ending(path, ".log");
+    std::fs::copy(log(path), log(&copied)).unwrap();
+    let pool = open(&copied, Journal::OnRequest);
+    let (own, sums, batches) = (pool.tree("own").unwrap(), pool.tree("sums").unwrap(), pool.tree("batches").unwrap());
+    assert!(pool.check().unwrap().violations.is_empty());
+    let mut all = 0;
+    for (thread, least) in (0..THREADS).zip(least) {
+        let found: Vec<u64> = own.range(thread << 32..(thread + 1) << 32).map(|(key, _)| key & 0xffff_ffff).collect();
+        assert!(
+            found.iter().copied().eq(1..=found.len() as u64),
+            "{mode:?}: {thread} lacks a change before a later one"
+        );
+        assert!(found.len() as u64 >= least, "{mode:?}: {} of {thread} are there, not {least}", found.len());
+        all += found.len() as u64;
+        // Two trees, at once, in every eighth of its rounds.
+        let last = batches.get(thread).unwrap_or(0);
+        assert!(found.len() as u64 / 8 - last <= 1, "{mode:?}: {last} batches, {} changes", found.len());
+        assert_eq!(own.get(1 << 40 | thread).unwrap_or(0), last, "{mode:?}: a part of a batch");
+    }
+    let added: u64 = sums.iter().map(|(_, sum)| sum).sum();
+    assert!((all - THREADS..=all).contains(&added), "{mode:?}: {added} were added, of {all}");
+}
+
+fn threads(mode: Journal, rounds: u64, copies: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, mode);
+    let (own, sums, batches) = (pool.tree("own").unwrap(), pool.tree("sums").unwrap(), pool.tree("batches").unwrap());
+    pool.sync().unwrap();
+    let acknowledged: [AtomicU64; THREADS as usize] = Default::default();
+    let so_far = || acknowledged.each_ref().map(|last| last.load(Ordering::SeqCst));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, own, sums, batches) = (&pool, &own, &sums, &batches);
+            let acknowledged = &acknowledged;
+            scope.spawn(move || {
+                for round in 1..=rounds {
+                    own.insert(thread << 32 | round, round).unwrap();
+                    let key = round % SUMS;
+                    while let old = sums.get(key)
+                        && sums.compare_exchange(key, old, Some(old.unwrap_or(0) + 1)).unwrap() != old
+                    {
+                    }
+                    if round % 8 == 0 {
+                        let mut batch = pool.batch();
+                        batch.insert(batches, thread, round / 8).unwrap();
+                        batch.insert(own, 1 << 40 | thread, round / 8).unwrap();
+                        batch.commit().unwrap();
+                    }
+                    if mode == Journal::Each {
+                        acknowledged[thread as usize].store(round, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+        let copying = scope.spawn(|| {
+            for _ in 0..copies {
+                if !done.load(Ordering::SeqCst) {
+                    check(&path, so_far(), mode);
+                }
+            }
+        });
+        copying.join().unwrap();
+    });
+    done.store(true, Ordering::SeqCst);
+    assert_eq!(sums.iter().map(|(_, sum)| sum).sum::<u64>(), THREADS * rounds, "{mode:?}: updates are lost");
+    pool.sync().unwrap();
+    check(&path, [rounds; THREADS as usize], mode);
+    let stat = pool.journal().unwrap();
+    println!("{mode:?}: {stat:?}");
+    assert!(mode == Journal::Each || stat.waits > 0, "{mode:?}: the ring was never full: {stat:?}");
+}
+
+#[test]
+fn threads_on_a_ring_that_is_always_full() {
+    threads(Journal::OnRequest, 3_000, 3);
+    threads(Journal::Every(Duration::from_millis(1)), 3_000, 2);
+    threads(Journal::Each, 150, 2);
+}
