@@ -16,6 +16,8 @@ mod header;
 mod keeper;
 mod log;
 mod marker;
+#[cfg(all(test, loom))]
+mod models;
 mod open;
 mod ring;
 mod rule;
