@@ -300,6 +300,7 @@ impl Layer for Sim {
             name: "simulated medium",
             domain: Domain::Power,
             writes_back: true,
+            leaves_unflushed: true,
             pairs_are_whole: self.whole_pairs,
             ..self.shared.image.facts()
         }
