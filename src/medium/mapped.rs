@@ -65,7 +65,7 @@ pub struct Mapped {
     /// What is flushed goes here, if the pool has a journal. Then the mapping is private to this process.
     journal: Option<Box<Attached>>,
     /// What there was of a journal, if the pool has one and is only looked at.
-    looked_at: Option<JournalStat>,
+    looked_at: Option<Box<JournalStat>>,
     /// What to remove if the creation is not completed.
     remains: Option<Remains>,
 }
@@ -150,7 +150,7 @@ impl Mapped {
             let found = Attached::look(path, &made.file, marker, made.boot, |at, word| {
                 made.words()[(at >> 3) as usize].store(word, Ordering::Relaxed);
             })?;
-            made.looked_at = Some(found);
+            made.looked_at = Some(Box::new(found));
         }
         made.journal = journal;
         Ok(made)
@@ -168,7 +168,7 @@ impl Mapped {
 
     /// Numbers about the journal, if there is one.
     pub(crate) fn journal(&self) -> Option<JournalStat> {
-        self.journal.as_ref().map_or(self.looked_at, |journal| journal.stat())
+        self.journal.as_ref().map_or(self.looked_at.as_deref().copied(), |journal| journal.stat())
     }
 
     fn of(
