@@ -8,6 +8,7 @@ use crate::worker;
 use bristlecone::{Journal, PTree, Pool};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Keys from one sync to the next.
 const GROUP: u64 = 1000;
@@ -36,7 +37,11 @@ pub(super) fn play(scratch: &mut Scratch, (keys, seed): (u64, u64), random: &mut
         sync_every: GROUP,
         job: Job { seed, from: 0, to: u64::MAX, every: GROUP },
     };
-    let synced = process.start()?.kill_at(place)?;
+    let mut worker = process.start()?;
+    worker.wait_for(place)?;
+    // At a random moment after it.
+    std::thread::sleep(Duration::from_micros(random.below(3000)));
+    let (_, synced) = worker.kill()?;
     // The ring belongs to this pool, and to no copy of it.
     let copy = scratch.pool("journal.copy");
     for (from, to) in [(process.pool.clone(), copy.clone()), (log(&process.pool), log(&copy))] {
@@ -78,9 +83,9 @@ impl Found {
         let [synced, with, without] = [self.synced, self.with_ring, self.without_ring].map(out::count);
         let nothing = if self.is_good() { "nothing".to_owned() } else { out::count(self.lost.max(1)) };
         format!(
-            "\nA pool with a journal survives a loss of power, too, up to the last sync. A process\n\
-             syncs after every {} inserts and is killed; then what it had in shared memory is\n\
-             taken away, as if the machine had gone down.\n\n  \
+            "\nA pool with a journal survives a loss of power, too, up to the last sync. A\n\
+             process syncs after every {} inserts and is killed; then what it had in shared\n\
+             memory is taken away, as if the machine had gone down.\n\n  \
              synced {synced:>10}   found {without:>10}   with shared memory {with:>10}\n\n\
              Lost: {nothing} that was synced.",
             out::count(GROUP),
