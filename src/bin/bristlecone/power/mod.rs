@@ -11,7 +11,7 @@ use crate::kill::work::{self, Content, Op, Series, Trees, record};
 use crate::out::Outcome;
 use crate::parse::{Index, Layout};
 use crate::shape::Shape;
-use bristlecone::{Options, Pool};
+use bristlecone::{Error, ErrorKind, Journal, Options, Pool};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -74,6 +74,18 @@ fn options(capacity: u64) -> Options {
 fn open(pool: &Pool, threads: u64) -> Outcome<Box<dyn Trees>> {
     let layouts = Shape::usual(Layout::OneLine, Index::Volatile);
     Ok(work::open(pool, layouts, threads as usize)?)
+}
+
+/// Opens the pool, or makes it. If a cut came while its journal was away, it is given one before anything is changed.
+fn open_with_journal(place: &Place, capacity: u64, mode: Journal) -> Outcome<Pool> {
+    let path = place.pool();
+    match options(capacity).journal(mode).open(&path) {
+        Err(Error { kind: ErrorKind::JournalThere { has: false }, .. }) => {
+            Pool::add_journal(&path)?;
+            Ok(options(capacity).journal(mode).open(&path)?)
+        }
+        other => Ok(other?),
+    }
 }
 
 fn series(thread: u64, threads: u64) -> Series {

@@ -1,6 +1,6 @@
 //! The side that looks at what a cut has left.
 
-use super::{CAPACITIES, Everything, Place, open, options};
+use super::{CAPACITIES, Everything, Place, open, open_with_journal};
 use crate::out::{self, Outcome};
 use bristlecone::medium::{Mapped, Mapping};
 use bristlecone::{Journal, PTree, Pool};
@@ -52,12 +52,9 @@ fn verify(&Args { ref directory, sure, most }: &Args) -> Outcome<String> {
         drop(trees);
         pool.close()?;
     }
-    let is_new = !path.exists();
     let mut made = Vec::new();
     for round in 0..2 {
-        // It may have no journal at this moment, if it is being taken away and given back.
-        let pool =
-            if is_new { options(CAPACITIES[0]).journal(Journal::Each) } else { options(CAPACITIES[0]) }.open(&path)?;
+        let pool = open_with_journal(&place, CAPACITIES[0], Journal::Each)?;
         let trees = open(&pool, threads)?;
         made = Everything::read(&*trees, threads)?.explained(within, threads)?;
         if seen.as_ref().is_some_and(|seen| *seen != made) {

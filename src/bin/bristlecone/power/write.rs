@@ -1,11 +1,11 @@
 //! The side that writes.
 
-use super::{CAPACITIES, Everything, Place, number, open, options, series, share};
+use super::{CAPACITIES, Everything, Place, number, open, open_with_journal, series, share};
 use crate::kill::work::{Series, Trees};
 use crate::numbers::{self, Random};
 use crate::out::{self, Outcome};
 use crate::parse;
-use bristlecone::{Error, ErrorKind, Journal, Pool};
+use bristlecone::{Journal, Pool};
 use parking_lot::Mutex;
 use std::fs::{self, File};
 use std::io::Write;
@@ -110,7 +110,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         ];
         let drawn = modes[random.below(modes.len() as u64) as usize];
         let mode = if early { Journal::OnRequest } else { args.journal.unwrap_or(drawn) };
-        let pool = open_pool(&place, mode, &mut random)?;
+        let n = if place.pool().exists() { random.below(CAPACITIES.len() as u64) as usize } else { 0 };
+        let pool = open_with_journal(&place, CAPACITIES[n], mode)?;
         let trees = open(&pool, threads)?;
         if std::mem::take(&mut first) {
             let found = Everything::read(&*trees, threads)?;
@@ -165,19 +166,6 @@ fn place_hash(place: &Place) -> Outcome<u64> {
     let mut hasher = DefaultHasher::new();
     place.directory.canonicalize()?.hash(&mut hasher);
     Ok(hasher.finish())
-}
-
-fn open_pool(place: &Place, mode: Journal, random: &mut Random) -> Outcome<Pool> {
-    let path = place.pool();
-    let capacity = CAPACITIES[if path.exists() { random.below(CAPACITIES.len() as u64) as usize } else { 0 }];
-    match options(capacity).journal(mode).open(&path) {
-        // It was removed, and then came the end.
-        Err(Error { kind: ErrorKind::JournalThere { has: false }, .. }) => {
-            Pool::add_journal(&path)?;
-            Ok(options(capacity).journal(mode).open(&path)?)
-        }
-        other => Ok(other?),
-    }
 }
 
 /// One thread makes so many changes, and says what is safe: each one, or every so many.

@@ -84,8 +84,8 @@ impl Found {
         let nothing = if self.is_good() { "nothing".to_owned() } else { out::count(self.lost.max(1)) };
         format!(
             "\nA pool with a journal survives a loss of power, too, up to the last sync. A\n\
-             process syncs after every {} inserts and is killed; then what it had in shared\n\
-             memory is taken away, as if the machine had gone down.\n\n  \
+             process syncs after every {} inserts and is killed; then what it had in\n\
+             shared memory is taken away, as if the machine had gone down.\n\n  \
              synced {synced:>10}   found {without:>10}   with shared memory {with:>10}\n\n\
              Lost: {nothing} that was synced.",
             out::count(GROUP),
