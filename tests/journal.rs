@@ -241,3 +241,29 @@ fn a_pool_that_was_killed_is_given_a_journal() {
         assert_eq!((pool.durability(), pool.tree("t").unwrap().get(1)), (Domain::Process, Some(1)));
     }
 }
+
+#[test]
+fn a_damaged_marker_costs_nothing_of_the_log() {
+    use std::os::unix::fs::FileExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, Journal::Each);
+    pool.tree("t").unwrap().insert(1, 10).unwrap();
+    let after = dir.path().join("after.pool");
+    copy(&path, &after);
+    let log = std::fs::read(with(&after, ".log")).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(&after).unwrap();
+    let mut marker = [0; 64];
+    file.read_exact_at(&mut marker, 1024).unwrap();
+    for damaged in [[1; 64], [0; 64]] {
+        file.write_all_at(&damaged, 1024).unwrap();
+        let refused = Pool::open(&after).unwrap_err();
+        assert!(
+            matches!(refused.kind, ErrorKind::Log { .. } | ErrorKind::NotAPool { .. } | ErrorKind::Superblock { .. }),
+            "{refused}"
+        );
+        assert!(std::fs::read(with(&after, ".log")).unwrap() == log, "the log was changed");
+    }
+    file.write_all_at(&marker, 1024).unwrap();
+    assert_eq!(Pool::open(&after).unwrap().tree("t").unwrap().get(1), Some(10));
+}

@@ -268,6 +268,13 @@ impl Options {
             };
             let (superblock, twin) = Superblock::read(&medium)?;
             match (medium.facts().domain == Domain::Journal, superblock.has_journal()) {
+                (false, true) if medium.load(medium::MARKER) != 0 => {
+                    // Its log may have what the file lacks.
+                    return Err(ErrorKind::Log {
+                        found: "the pool's marker, which says how far it was applied, is damaged",
+                    }
+                    .into());
+                }
                 (false, true) => {
                     // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it holds is in the
                     // file, also after a crash of the machine: only opens and closes came after the last sync.

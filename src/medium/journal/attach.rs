@@ -157,7 +157,9 @@ pub(crate) fn create_log(pool: &Path, uuid: [u64; 2], len: u64) -> Result<(), Fa
     let named = made.and_then(|()| match open_log(pool, false) {
         // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from a
         // removal.
-        Ok(log) if open::is_log_of(&log, uuid) => std::fs::rename(&part, &path).map_err(Fault::io("name the log")),
+        Ok(log) if open::is_empty_log_of(&log, uuid) => {
+            std::fs::rename(&part, &path).map_err(Fault::io("name the log"))
+        }
         Err(fault) if matches!(fault.kind(), ErrorKind::Log { .. }) && !path.exists() => {
             std::fs::hard_link(&part, &path).map_err(Fault::io("name the log"))
         }

@@ -37,6 +37,11 @@ pub(crate) fn is_blank<F: Disk>(log: &F) -> io::Result<bool> {
     Ok(head.iter().all(|&byte| byte == 0))
 }
 
+/// Whether a file is the log of the pool with this uuid, and has nothing that the pool's file could lack.
+pub(crate) fn is_empty_log_of<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {
+    header(log, uuid).is_ok_and(|found| matches!(Frames::new(log, found, found.start).next(), Ok(None)))
+}
+
 /// Says in a closed pool that it has a journal, whose log is empty. Durable when it returns.
 pub(crate) fn adopt<F: Disk>(pool: &F, log: &F, uuid: [u64; 2]) -> Result<(), Fault> {
     let header = header(log, uuid)?;
