@@ -1,7 +1,8 @@
 //! The header of the log, in two twins. The diagram is in `docs/journal.md`.
 
 use super::disk::Disk;
-use super::frame::{Mark, word};
+use super::frame::Mark;
+use super::sealed::{seal, unseal};
 use std::io;
 
 /// "BRISLOG1".
@@ -107,15 +108,11 @@ impl Header {
             self.salt,
             0,
         ];
-        let mut bytes = [0; BYTES];
-        bytes.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
-        let crc = crc(&bytes);
-        bytes[BYTES - 8..].copy_from_slice(&crc.to_le_bytes());
-        bytes
+        seal(words)
     }
 
     fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
-        let words: [u64; WORDS] = std::array::from_fn(|i| word(&bytes[i * 8..]));
+        let words: [u64; WORDS] = unseal(bytes)?;
         let found = Self {
             sequence: words[1],
             uuid: [words[2], words[3]],
@@ -131,11 +128,6 @@ impl Header {
                 .iter()
                 .all(|&word| word < HIGHEST);
         let region = found.region.len.is_multiple_of(8) && (LEAST..HIGHEST).contains(&found.region.len);
-        (words[0] == MAGIC && words[WORDS - 1] == crc(bytes) && sane && region && found.sequence < HIGHEST)
-            .then_some(found)
+        (words[0] == MAGIC && sane && region && found.sequence < HIGHEST).then_some(found)
     }
-}
-
-fn crc(bytes: &[u8; BYTES]) -> u64 {
-    u64::from(crc32fast::hash(&bytes[..BYTES - 8])) | 1 << 32
 }

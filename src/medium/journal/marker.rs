@@ -2,7 +2,7 @@
 //! log is applied. The diagram is in `docs/journal.md`.
 
 use super::disk::Disk;
-use super::frame::word;
+use super::sealed::{seal, unseal};
 use std::io;
 use std::ops::Range;
 
@@ -53,20 +53,12 @@ impl Marker {
 
     fn encode(&self) -> [u8; BYTES] {
         let words = [MAGIC, self.uuid[0], self.uuid[1], self.number, self.applied, 0];
-        let mut bytes = [0; BYTES];
-        bytes.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
-        let crc = crc(&bytes);
-        bytes[BYTES - 8..].copy_from_slice(&crc.to_le_bytes());
-        bytes
+        seal(words)
     }
 
     fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
-        let words: [u64; WORDS] = std::array::from_fn(|i| word(&bytes[i * 8..]));
+        let words: [u64; WORDS] = unseal(bytes)?;
         let found = Self { uuid: [words[1], words[2]], number: words[3], applied: words[4] };
-        (words[0] == MAGIC && words[WORDS - 1] == crc(bytes)).then_some(found)
+        (words[0] == MAGIC).then_some(found)
     }
-}
-
-fn crc(bytes: &[u8; BYTES]) -> u64 {
-    u64::from(crc32fast::hash(&bytes[..BYTES - 8])) | 1 << 32
 }

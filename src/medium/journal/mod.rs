@@ -21,6 +21,7 @@ mod models;
 mod open;
 mod ring;
 mod rule;
+mod sealed;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod shared;
 #[cfg(all(test, not(loom)))]
