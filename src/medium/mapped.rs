@@ -223,6 +223,17 @@ impl Mapped {
         Ok(self.file.metadata()?.len())
     }
 
+    #[inline(never)]
+    fn flush_out(&self, at: u64, len: u64, step: Step) {
+        if let Some(journal) = &self.journal {
+            journal.flush(at, len, !step.names_words(), |at| self.load(at));
+        } else if self.domain == Domain::Power {
+            let range = &self.words()[(at >> 3) as usize..((at + len).div_ceil(8)) as usize];
+            // SAFETY: the range lies in the mapping, and the instruction was found available at start.
+            unsafe { self.flush.lines(range.as_ptr().cast(), range.len() * 8) }
+        }
+    }
+
     /// Makes a hole of everything from an offset on, which then reads as zeros. False where files cannot have holes.
     pub(crate) fn punch_from(&self, at: u64) -> io::Result<bool> {
         #[cfg(target_os = "linux")]

@@ -3,8 +3,12 @@
 use super::super::process::Process;
 use crate::error::{ErrorKind, Fault};
 use core::ops::Deref;
+#[cfg(target_os = "linux")]
+use core::ops::Range;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -264,6 +268,33 @@ fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
     use std::io::{Seek, SeekFrom, Write};
     file.seek(SeekFrom::Start(0))?;
     file.write_all(&word.to_le_bytes())
+}
+
+/// Whether a file has nothing but zeros in a range. A hole may have pages that were read ahead of their use: the system
+/// calls these data.
+#[cfg(target_os = "linux")]
+pub(super) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
+    use rustix::fs::{SeekFrom, seek};
+    use rustix::io::Errno;
+    let mut buffer = vec![0; 64 << 10];
+    let mut at = range.start;
+    while at < range.end {
+        at = match seek(file, SeekFrom::Data(at)) {
+            Ok(data) if data < range.end => data,
+            Ok(_) | Err(Errno::NXIO) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        };
+        let end = seek(file, SeekFrom::Hole(at))?.min(range.end);
+        while at < end {
+            let part = &mut buffer[..(end - at).min(64 << 10) as usize];
+            file.read_exact_at(part, at)?;
+            if part.iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            at += part.len() as u64;
+        }
+    }
+    Ok(true)
 }
 
 /// Makes sure that the space is reserved; returns the offset from which on it was not.
