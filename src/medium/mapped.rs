@@ -288,16 +288,15 @@ impl Mapped {
         }
     }
 
-    /// Gives a part of a private mapping that nobody has stored to, and for which the file has no data, memory of its own.
+    /// Gives a part of a private mapping that nobody has stored to, and for which the file has nothing but zeros, memory of
+    /// its own.
     #[cfg(target_os = "linux")]
     fn detach(&self, at: u64, len: u64) {
-        use rustix::fs::{SeekFrom, seek};
         let whole = at.next_multiple_of(HUGE_PAGE)..(at + len) / HUGE_PAGE * HUGE_PAGE;
-        let is_empty = || match seek(&*self.file, SeekFrom::Data(at)) {
-            Ok(data) => data >= at + len,
-            Err(error) => error == rustix::io::Errno::NXIO,
-        };
-        if self.journal.is_some() && whole.start < whole.end && is_empty() {
+        if self.journal.is_some()
+            && whole.start < whole.end
+            && file::is_zero(&self.file, whole.clone()).unwrap_or(false)
+        {
             let _ = self.map.detach(whole);
         }
     }
@@ -503,21 +502,11 @@ impl Medium for Mapped {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn flush(&self, at: u64, len: u64, step: Step) {
-        match self.domain {
-            Domain::Journal => {
-                arch::compiler_barrier();
-                if let Some(journal) = &self.journal {
-                    journal.flush(at, len, !step.names_words(), |at| self.load(at));
-                }
-            }
-            Domain::Power => {
-                let range = &self.words()[(at >> 3) as usize..((at + len).div_ceil(8)) as usize];
-                // SAFETY: the range lies in the mapping, and the instruction was found available at start.
-                unsafe { self.flush.lines(range.as_ptr().cast(), range.len() * 8) }
-            }
-            Domain::Process | Domain::PowerWithCaches => arch::compiler_barrier(),
+        arch::compiler_barrier();
+        if matches!(self.domain, Domain::Power | Domain::Journal) {
+            self.flush_out(at, len, step);
         }
     }
 

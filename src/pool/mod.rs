@@ -38,6 +38,7 @@ use roots::{Root, Signature};
 use segments::{SegmentKind, Segments};
 use std::any::Any;
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -477,8 +478,16 @@ impl<M: Medium> PoolState<M> {
     #[inline]
     pub(crate) fn acknowledged<T>(&self, result: Result<T, Fault>) -> Result<T> {
         // Also what fails may have changed something.
-        let acknowledged = self.medium.acknowledge().map_err(journal_failed);
-        self.named(result.and_then(|value| acknowledged.map(|()| value)))
+        match (result, self.medium.acknowledge()) {
+            (Ok(value), Ok(())) => Ok(value),
+            (result, acknowledged) => self.refused(result, acknowledged),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refused<T>(&self, result: Result<T, Fault>, acknowledged: io::Result<()>) -> Result<T> {
+        self.named(result.and_then(|value| acknowledged.map(|()| value).map_err(journal_failed)))
     }
 
     pub(crate) fn writable(&self) -> Result<(), Fault> {

@@ -10,15 +10,20 @@ use super::open;
 use super::ring::{Appended, Memory, Ring};
 use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
-use crate::medium::{LINE, lines};
+use crate::medium::LINE;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::io;
 use std::sync::OnceLock;
+use std::thread::Thread;
 
 /// The greatest length that the region of a log grows to; little in tests.
 const MOST: u64 = if cfg!(test) { 16 << 10 } else { 1 << 30 };
 /// The least part of a ring that is free when a change begins: one in so many.
 const SPARE: u64 = 4;
+/// Less than that part was free when somebody looked.
+const CROWDED: u64 = 1;
+/// The journal is closed.
+const FAILED: u64 = 2;
 /// How many zeros are written and synced at a time when the log grows.
 const ZEROS: u64 = 4 << 20;
 /// How often a leader looks at a cell that does not count yet before it yields the processor.
@@ -47,7 +52,17 @@ pub(crate) struct Engine<F, R> {
     /// One sync of the log at a time: the system reports an error to one of those who wait only.
     syncing: Mutex<()>,
     failure: OnceLock<Failure>,
+    /// Why changes cannot begin at once, in bits.
+    gate: AtomicU64,
     counts: Counts,
+    threads: OnceLock<Threads>,
+}
+
+/// The threads that look after a journal. They are woken when there is something for them to do.
+#[derive(Debug)]
+pub(super) struct Threads {
+    pub(super) sync: Thread,
+    pub(super) checkpoint: Thread,
 }
 
 /// What the one who writes the log needs.
@@ -139,6 +154,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             wanted: AtomicU64::new(header.region.len),
             syncing: Mutex::new(()),
             failure: OnceLock::new(),
+            threads: OnceLock::new(),
+            gate: AtomicU64::new(0),
             counts: Counts::default(),
             header: Mutex::new(header),
             ring,
@@ -156,7 +173,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.len.store(len, Ordering::Relaxed);
     }
 
+    /// Says who looks after the journal from now on.
+    pub(super) fn is_kept_by(&self, threads: Threads) {
+        let _ = self.threads.set(threads);
+    }
+
     /// The next position.
+    #[cfg(test)]
     pub(crate) fn position(&self) -> u64 {
         self.ring.next()
     }
@@ -164,18 +187,49 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Appends the lines that overlap `len` bytes from `at`, or only the words that do.
     #[inline]
     pub(crate) fn flush(&self, at: u64, len: u64, whole_lines: bool, load: impl Fn(u64) -> u64) {
-        let (end, behind) = ((at + len).next_multiple_of(8), self.len() & !7);
-        for line in lines(at, len) {
-            let (from, to) = if whole_lines {
-                (line, (line + LINE).min(behind))
-            } else {
-                (line.max(at & !7), (line + LINE).min(end))
-            };
-            let entry = Entry::new(from, (to - from) / 8);
-            if let Appended::Waits(position) = self.ring.append(entry, &load) {
-                self.fill_later(position, entry, &load);
-            }
+        let (mut from, end) = if whole_lines {
+            (at & !(LINE - 1), (at + len).next_multiple_of(LINE).min(self.len() & !7))
+        } else {
+            (at & !7, (at + len).next_multiple_of(8))
+        };
+        // Nearly always one line.
+        while from < end {
+            let to = ((from | (LINE - 1)) + 1).min(end);
+            self.append(Entry::new(from, (to - from) / 8), &load);
+            from = to;
         }
+    }
+
+    #[inline]
+    fn append(&self, entry: Entry, load: &impl Fn(u64) -> u64) {
+        match self.ring.append(entry, load) {
+            Appended::Filled(position) if self.ring.ends_part(position) => self.part_is_full(),
+            Appended::Filled(_) | Appended::Dropped => {}
+            Appended::Waits(position) => self.fill_later(position, entry, load),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn part_is_full(&self) {
+        self.look_for_room();
+        if let Some(threads) = self.threads.get().filter(|_| self.is_filling()) {
+            threads.sync.unpark();
+        }
+    }
+
+    /// Lets changes begin if there is room for them, and no others.
+    fn look_for_room(&self) {
+        if self.has_room_to_begin() {
+            self.gate.fetch_and(!CROWDED, Ordering::Relaxed);
+        } else {
+            self.gate.fetch_or(CROWDED, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether so much of the ring is free that changes may begin.
+    fn has_room_to_begin(&self) -> bool {
+        self.ring.has_room(self.ring.next() + self.ring.cells() / SPARE)
     }
 
     #[cold]
@@ -194,19 +248,16 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Waits until a change may begin. The caller has locked nothing.
     #[inline]
     pub(crate) fn admit(&self) -> io::Result<()> {
-        let cells = self.ring.cells();
-        if self.ring.has_room(self.ring.next() + cells / SPARE) && self.failure.get().is_none() {
-            return Ok(());
-        }
-        self.make_way()
+        if self.gate.load(Ordering::Acquire) == 0 { Ok(()) } else { self.make_way() }
     }
 
     #[cold]
     #[inline(never)]
     fn make_way(&self) -> io::Result<()> {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
-        let wanted = || self.ring.next() + self.ring.cells() / SPARE;
-        self.lead_until(|| self.ring.has_room(wanted()), || self.ring.next())
+        self.lead_until(|| self.has_room_to_begin(), || self.ring.next())?;
+        self.look_for_room();
+        Ok(())
     }
 
     /// Whether so much of the ring is used that the log should be synced.
@@ -216,7 +267,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Whether so much of the log is used that a checkpoint should be made.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.durable.lock().at - self.start.load(Ordering::Relaxed) > self.header.lock().region.len / 2
+        let used = self.durable.lock().at - self.start.load(Ordering::Relaxed);
+        is_much(used, self.header.lock().region)
     }
 
     /// Waits until everything that was flushed is on the disk.
@@ -264,6 +316,12 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// The error that closed the journal, if one did.
     #[inline]
     pub(crate) fn check(&self) -> io::Result<()> {
+        if self.gate.load(Ordering::Acquire) & FAILED == 0 { Ok(()) } else { self.refuse() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self) -> io::Result<()> {
         self.failure.get().map_or(Ok(()), |failure| Err(failure.error()))
     }
 
@@ -289,6 +347,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             _ => Failure { doing: "read the log, which is damaged", kind: io::ErrorKind::InvalidData, code: None },
         };
         if holds(Rule::Closed) && self.failure.set(failure).is_ok() {
+            self.gate.fetch_or(FAILED, Ordering::Release);
             self.ring.close();
         }
     }
@@ -455,7 +514,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             if position == lead.end.position {
                 // The one whom this waits for may wait for room.
                 if spins == 0 && lead.end.position > engine.ring.synced() {
-                    Self::sync_to(engine, lead.end)?;
+                    Self::sync_all(engine, lead)?;
                 }
                 // After a failure, its thread may have found no room, and have dropped its entry (J13).
                 if holds(Rule::LeaderLooks) {
@@ -499,7 +558,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
     fn make_room(engine: &Engine<F, R>, lead: &Lead) -> Result<(), Fault> {
         let behind = lead.end.at + lead.body.len() as u64;
         while behind - engine.start.load(Ordering::Acquire) > lead.region.len && holds(Rule::Reuse) {
-            Self::sync_to(engine, lead.end)?;
+            Self::sync_all(engine, lead)?;
             engine.apply(true)?;
         }
         Ok(())
@@ -507,14 +566,16 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
 
     pub(super) fn sync(&mut self) -> Result<(), Fault> {
         let (engine, lead) = self.parts();
-        Self::sync_to(engine, lead.end)
+        Self::sync_all(engine, lead)
     }
 
     fn parts(&mut self) -> (&'e Engine<F, R>, &mut Lead) {
         (self.engine, self.lead.as_mut().expect("it was not given back"))
     }
 
-    fn sync_to(engine: &Engine<F, R>, end: Mark) -> Result<(), Fault> {
+    /// Waits until everything that was written is on the disk.
+    fn sync_all(engine: &Engine<F, R>, lead: &Lead) -> Result<(), Fault> {
+        let end = lead.end;
         if !holds(Rule::SyncedLast) {
             engine.ring.set_synced(end.position);
         }
@@ -523,11 +584,21 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         *engine.durable.lock() = end;
         // Not before: a cell is filled again only when what it had is on the disk (J4).
         engine.ring.set_synced(end.position);
+        engine.look_for_room();
         // Whoever has waited for room must have seen this, or be waiting by now.
         drop(engine.lead.lock());
         if holds(Rule::Wake) {
             engine.changed.notify_all();
         }
+        let used = end.at - engine.start.load(Ordering::Relaxed);
+        if let Some(threads) = engine.threads.get().filter(|_| is_much(used, lead.region)) {
+            threads.checkpoint.unpark();
+        }
         Ok(())
     }
+}
+
+/// Whether so much of a log is used that a checkpoint should be made.
+fn is_much(used: u64, region: Region) -> bool {
+    used > region.len / 2
 }

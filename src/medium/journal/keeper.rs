@@ -1,34 +1,24 @@
 //! The threads that look after a journal: one syncs when that is due, the other makes checkpoints, out of the way of others.
+//! They sleep until there is something to do.
 
 use super::Journal;
 use super::disk::Disk;
-use super::engine::Engine;
+use super::engine::{Engine, Threads};
 use super::ring::Memory;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long they sleep while others change something, and while nobody does.
-const BUSY: Duration = Duration::from_millis(10);
-const IDLE: Duration = Duration::from_millis(100);
-
-pub(super) struct Keeper {
-    bell: Arc<Bell>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-/// Wakes the threads when they shall end.
 #[derive(Default)]
-struct Bell {
-    ends: Mutex<bool>,
-    rings: Condvar,
+pub(super) struct Keeper {
+    ends: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Keeper {
     pub(super) fn new<F: Disk, R: Memory>(engine: &Arc<Engine<F, R>>, mode: Journal) -> io::Result<Self> {
-        let mut keeper = Self { bell: Arc::default(), threads: Vec::new() };
         let period = match mode {
             Journal::Every(period) => Some(period.max(Duration::from_millis(1))),
             Journal::Each | Journal::OnRequest => None,
@@ -44,15 +34,19 @@ impl Keeper {
                 let _ = engine.checkpoint();
             }
         };
-        let spawned = keeper.spawn("bristlecone-sync", Arc::clone(engine), period, sync);
-        let spawned = spawned.and_then(|()| keeper.spawn("bristlecone-ckpt", Arc::clone(engine), None, checkpoint));
-        if spawned.is_err() {
+        let mut keeper = Self::default();
+        let made = keeper.spawn("bristlecone-sync", Arc::clone(engine), period, sync);
+        let made = made.and_then(|()| keeper.spawn("bristlecone-ckpt", Arc::clone(engine), None, checkpoint));
+        if let Err(error) = made {
             keeper.stop();
-            return spawned.map(|()| unreachable!("it is an error"));
+            return Err(error);
         }
+        let [sync, checkpoint] = [0, 1].map(|i| keeper.threads[i].thread().clone());
+        engine.is_kept_by(Threads { sync, checkpoint });
         Ok(keeper)
     }
 
+    /// Starts a thread that does its work whenever it is woken, and at least that often.
     fn spawn<F: Disk, R: Memory>(
         &mut self,
         name: &str,
@@ -60,28 +54,22 @@ impl Keeper {
         period: Option<Duration>,
         work: impl Fn(&Engine<F, R>) + Send + 'static,
     ) -> io::Result<()> {
-        let bell = Arc::clone(&self.bell);
+        let ends = Arc::clone(&self.ends);
         let all = move || {
-            let mut last = engine.position();
-            let mut ends = bell.ends.lock();
-            while !*ends {
-                let pause = period.unwrap_or(if engine.position() == last { IDLE } else { BUSY });
-                last = engine.position();
-                bell.rings.wait_for(&mut ends, pause);
-                if !*ends {
-                    MutexGuard::unlocked(&mut ends, || work(&engine));
-                }
+            while !ends.load(Ordering::Acquire) {
+                period.map_or_else(thread::park, thread::park_timeout);
+                work(&engine);
             }
         };
-        self.threads.push(std::thread::Builder::new().name(name.to_owned()).spawn(all)?);
+        self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(all)?);
         Ok(())
     }
 
     /// Ends the threads, and waits for that.
     pub(super) fn stop(self) {
-        *self.bell.ends.lock() = true;
-        self.bell.rings.notify_all();
+        self.ends.store(true, Ordering::Release);
         for thread in self.threads {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }

@@ -43,8 +43,8 @@ struct Alone(AtomicU64);
 /// What appending to the ring came to.
 #[must_use]
 pub(super) enum Appended {
-    /// The entry is in its cell.
-    Filled,
+    /// The entry is in the cell of this position.
+    Filled(u64),
     /// The entry has this position, whose cell is not free yet.
     Waits(u64),
     /// The ring is closed: the entry is dropped.
@@ -140,6 +140,12 @@ impl<R: Memory> Ring<R> {
         position < self.synced() + self.cells()
     }
 
+    /// Whether an eighth of the ring ends at a position.
+    #[inline]
+    pub(super) fn ends_part(&self, position: u64) -> bool {
+        position & (self.mask >> 3) == 0
+    }
+
     /// Appends words that the caller has stored.
     #[inline]
     pub(super) fn append(&self, entry: Entry, load: impl Fn(u64) -> u64) -> Appended {
@@ -152,7 +158,7 @@ impl<R: Memory> Ring<R> {
             return Appended::Waits(position);
         }
         self.fill(position, entry, load);
-        Appended::Filled
+        Appended::Filled(position)
     }
 
     /// Fills the cell of a position that the caller has taken, and that is free.

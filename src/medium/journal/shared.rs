@@ -18,7 +18,7 @@ const IN_MEMORY: &str = "/dev/shm";
 /// The numbers of cells that rings have.
 const CELLS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 22;
 /// The numbers of cells that new rings have; few in tests, so that they are full all the time.
-const NEW: std::ops::RangeInclusive<u64> = if cfg!(test) { 1 << 10..=1 << 10 } else { 1 << 15..=1 << 18 };
+const NEW: std::ops::RangeInclusive<u64> = if cfg!(test) { 1 << 10..=1 << 10 } else { 1 << 16..=1 << 18 };
 
 /// Words in a file that is mapped.
 pub(crate) struct SharedFile {
