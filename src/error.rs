@@ -165,8 +165,17 @@ pub enum ErrorKind {
         at: u64,
     },
     /// The log of a pool with a journal cannot be used, so the pool cannot be opened: the file of the pool alone is of the past.
-    /// Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both.
+    /// Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both. A pool that was closed in order
+    /// needs no log: move one that does not go with it away.
     Log {
+        /// What is wrong with it.
+        found: &'static str,
+    },
+    /// The ring of a pool with a journal, which a process has left, cannot be used, so the pool cannot be opened: the ring has what
+    /// is newer than the last sync. Open the pool as the user who left it, or remove the ring, and lose that.
+    Ring {
+        /// Its path.
+        path: String,
         /// What is wrong with it.
         found: &'static str,
     },
@@ -304,6 +313,7 @@ impl ErrorKind {
             | Self::Truncated { .. }
             | Self::Superblock { .. }
             | Self::Log { .. }
+            | Self::Ring { .. }
             | Self::Journal { .. }
             | Self::Corrupt { .. }
             | Self::TooManyTrees { .. } => ErrorGroup::Storage,
@@ -378,6 +388,7 @@ impl fmt::Display for ErrorKind {
             Self::JournalThere { has: false } => {
                 write!(f, "the pool has no journal; one can be added (Pool::add_journal)")
             }
+            Self::Ring { path, found } => write!(f, "the pool's ring, {path}, cannot be used: {found}"),
             Self::Log { found } => write!(f, "the log of the pool cannot be used: {found}"),
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
             Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),

@@ -141,9 +141,6 @@ fn a_log_that_is_missing_or_another_ones_is_an_error() {
     std::fs::copy(with(&other, ".log"), &log).unwrap();
     let refused = Pool::open(&path).unwrap_err();
     assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("another pool")), "{refused}");
-    std::fs::remove_file(&log).unwrap();
-    let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("not there")), "{refused}");
     std::fs::copy(&aside, &log).unwrap();
     assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().get(1), Some(1));
     // An old copy of both, of which one is put back.
@@ -165,13 +162,145 @@ fn a_log_that_is_missing_or_another_ones_is_an_error() {
     assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("newer")), "{refused}");
 }
 
+#[test]
+fn a_pool_that_was_closed_needs_no_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copied) = (dir.path().join("a.pool"), dir.path().join("b.pool"));
+    for round in 0..3 {
+        let pool = open(&path, Journal::OnRequest);
+        pool.tree("t").unwrap().insert(round, round).unwrap();
+        pool.sync().unwrap();
+        // One that is open does.
+        std::fs::copy(&path, &copied).unwrap();
+        let read = || Pool::options().read_only(true).open(&copied).unwrap_err();
+        for refused in [read(), Pool::open(&copied).unwrap_err(), Pool::add_journal(&copied).unwrap_err()] {
+            assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("not there")), "{refused}");
+        }
+        pool.close().unwrap();
+        std::fs::remove_file(with(&path, ".log")).unwrap();
+        assert!(Pool::options().read_only(true).open(&path).unwrap().check().unwrap().is_clean());
+        assert!(!with(&path, ".log").exists(), "looking changes nothing");
+        let pool = open(&path, Journal::Each);
+        assert_eq!(pool.tree("t").unwrap().len(), round + 1);
+    }
+    std::fs::remove_file(with(&path, ".log")).unwrap();
+    Pool::remove_journal(&path).unwrap();
+    assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().len(), 3);
+}
+
+#[test]
+fn nothing_is_acknowledged_once_the_log_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, Journal::Each);
+    let tree = pool.tree("t").unwrap();
+    tree.insert(1, 1).unwrap();
+    std::fs::remove_file(with(&path, ".log")).unwrap();
+    for refused in [tree.insert(2, 2).unwrap_err(), tree.insert(3, 3).unwrap_err(), pool.sync().unwrap_err()] {
+        assert!(
+            matches!(&refused.kind, ErrorKind::Journal { .. }) && refused.to_string().contains("removed"),
+            "{refused}"
+        );
+    }
+    drop(tree);
+    pool.close().unwrap_err();
+    rings(&path).iter().for_each(|ring| std::fs::remove_file(ring).unwrap());
+}
+
+#[test]
+fn who_may_use_the_pool_may_use_its_files_and_nobody_else() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    for mode in [0o600, 0o640, 0o666] {
+        let path = dir.path().join(format!("{mode:o}.pool"));
+        drop(Pool::options().capacity(CAPACITY).open(&path).unwrap());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        Pool::add_journal(&path).unwrap();
+        let pool = open(&path, Journal::OnRequest);
+        pool.tree("t").unwrap();
+        for file in rings(&path).into_iter().chain([with(&path, ".log")]) {
+            let found = std::fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, mode, "{}", file.display());
+        }
+        let backup = with(&path, ".backup");
+        pool.backup(&backup).unwrap();
+        assert_eq!(std::fs::metadata(&backup).unwrap().permissions().mode() & 0o077, 0);
+    }
+}
+
+#[test]
+fn idle_opens_and_closes_write_little() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    drop(open(&path, Journal::OnRequest));
+    let len = || std::fs::metadata(with(&path, ".log")).unwrap().len();
+    let before = len();
+    for round in 0..3 {
+        let pool = open(&path, Journal::OnRequest);
+        pool.tree("t").unwrap().insert(round, round).unwrap();
+        pool.close().unwrap();
+        assert_eq!(len(), before);
+    }
+}
+
+#[test]
+fn options_of_a_journal_are_not_lost_on_mappings() {
+    use bristlecone::medium::{Dram, Mapped, Mapping};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let options = Pool::options().journal(Journal::OnRequest);
+    let refused = options.create_on(Dram::zeroed(CAPACITY)).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::JournalThere { has: false }), "{refused}");
+    drop(Pool::options().capacity(CAPACITY).open(&path).unwrap());
+    let refused = options.open_on(Mapped::open(&path, Mapping::Write).unwrap()).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::JournalThere { has: false }), "{refused}");
+    Pool::add_journal(&path).unwrap();
+    let pool = options.open_on(Mapped::open(&path, Mapping::Write).unwrap()).unwrap();
+    let tree = pool.tree("t").unwrap();
+    let before = pool.journal().unwrap().syncs;
+    (0..100).try_for_each(|key| tree.insert(key, key).map(drop)).unwrap();
+    assert_eq!(pool.journal().unwrap().syncs, before);
+}
+
+#[test]
+fn of_two_rings_the_later_one_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, Journal::OnRequest);
+    let tree = pool.tree("t").unwrap();
+    let ring = rings(&path).pop().unwrap();
+    let aside = dir.path().join("aside");
+    std::fs::copy(&ring, &aside).unwrap();
+    drop(tree);
+    pool.close().unwrap();
+    // Another process did not see the shared memory of the first one, and made its ring beside the pool.
+    let later = {
+        let pool = open(&path, Journal::OnRequest);
+        let tree = pool.tree("t").unwrap();
+        (0..10).try_for_each(|key| tree.insert(key, key).map(drop)).unwrap();
+        let later = dir.path().join("later");
+        std::fs::copy(rings(&path).pop().unwrap(), &later).unwrap();
+        std::fs::copy(&path, dir.path().join("pool")).unwrap();
+        std::fs::copy(with(&path, ".log"), dir.path().join("log")).unwrap();
+        later
+    };
+    for (from, to) in [("pool", path.clone()), ("log", with(&path, ".log"))] {
+        std::fs::copy(dir.path().join(from), to).unwrap();
+    }
+    std::fs::rename(&later, with(&path, ".ring")).unwrap();
+    std::fs::copy(&aside, &ring).unwrap();
+    assert_eq!(open(&path, Journal::OnRequest).tree("t").unwrap().len(), 10);
+    assert!(rings(&path).is_empty(), "the older one is removed, too");
+}
+
 /// The rings of a pool, in memory and beside it.
 fn rings(path: &Path) -> Vec<PathBuf> {
-    use std::os::unix::fs::MetadataExt;
-    let log = std::fs::metadata(with(path, ".log")).unwrap();
-    let ending = format!("-{:x}-{:x}.ring", log.dev(), log.ino());
+    // They have the uuid in their names, which the pool's marker has, too.
+    let content = std::fs::read(path).unwrap();
+    let word = |at: usize| u64::from_le_bytes(content[at..at + 8].try_into().unwrap());
+    let begin = format!("/dev/shm/bristlecone-{:016x}{:016x}-", word(1032), word(1040));
     let in_memory = std::fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().path());
-    let in_memory = in_memory.filter(|path| path.to_str().is_some_and(|path| path.ends_with(&ending)));
+    let in_memory = in_memory.filter(|path| path.to_str().is_some_and(|path| path.starts_with(&begin)));
     in_memory.chain([with(path, ".ring")]).filter(|path| path.exists()).collect()
 }
 
@@ -196,7 +325,7 @@ fn what_is_left_of_a_ring_whose_creation_was_cut_is_no_ring() {
     }
     std::fs::write(&ring, "somebody's").unwrap();
     let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("something else")), "{refused}");
+    assert!(matches!(refused.kind, ErrorKind::Ring { found, .. } if found.contains("something else")), "{refused}");
     std::fs::remove_file(&ring).unwrap();
 }
 

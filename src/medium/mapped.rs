@@ -156,6 +156,11 @@ impl Mapped {
         Ok(made)
     }
 
+    /// Makes the log of a closed pool that has none, durably, with so many bytes for frames.
+    pub(crate) fn create_log(&self, path: &Path, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
+        journal::create_log(path, &self.file, uuid, len)
+    }
+
     /// Says in the file of a closed pool that it has a journal from now on, for which there is a log.
     pub(crate) fn adopt_journal(&self, path: &Path, uuid: [u64; 2]) -> Result<(), Fault> {
         journal::adopt(path, &self.file, uuid)
@@ -442,14 +447,19 @@ impl Medium for Mapped {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.acknowledge())
     }
 
+    fn set_journal(&mut self, mode: Journal) -> io::Result<bool> {
+        self.journal.as_mut().map_or(Ok(false), |journal| journal.set_mode(mode).map(|()| true))
+    }
+
     fn settle(&self) -> io::Result<()> {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.settle())
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         if self.journal.is_some() {
-            // Not its memory: private pages that are there without need only take space.
-            return file::reserve(&self.file, at, len).map(drop);
+            // Not its memory: private pages that are there without need only take space. A checkpoint writes whole pages.
+            let (from, to) = (at / PAGE * PAGE, (at + len).next_multiple_of(PAGE).min(self.len()));
+            return file::reserve(&self.file, from, to - from).map(drop);
         }
         if self.mapping != Mapping::Write {
             return self.readable(at, len);

@@ -29,7 +29,7 @@ pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counts};
 pub use dram::Dram;
 pub use journal::{Journal, JournalStat};
-pub(crate) use journal::{LOG, MARKER, create_log, remove_log};
+pub(crate) use journal::{LOG, MARKER, remove_log};
 pub use layer::Layer;
 pub use mapped::{Mapped, Mapping};
 pub(crate) use mapped::{is_unborn, sync_name};
@@ -192,6 +192,16 @@ pub trait Medium: Send + Sync + 'static {
     ///
     /// As for [`admit`](Self::admit).
     fn acknowledge(&self) -> io::Result<()>;
+
+    /// Says how changes wait for the disk from now on. False if the medium has no journal.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system if it has no thread.
+    #[doc(hidden)]
+    fn set_journal(&mut self, _mode: Journal) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be opened
     /// without further work.

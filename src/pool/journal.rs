@@ -79,7 +79,7 @@ pub(super) fn add(pool: Pool, path: &Path, log: u64) -> Result<(), Fault> {
 /// Gives a closed pool a journal.
 fn give(medium: &Mapped, path: &Path, log: u64) -> Result<(), Fault> {
     let (superblock, _) = Superblock::read(medium)?;
-    medium::create_log(path, superblock.uuid, log)?;
+    medium.create_log(path, superblock.uuid, log)?;
     declare(medium, true)?;
     // Cut: the superblock tells the next open that this is missing.
     medium.adopt_journal(path, superblock.uuid)?;

@@ -278,7 +278,7 @@ impl Options {
                 (false, true) => {
                     // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it holds is in the
                     // file, also after a crash of the machine: only opens and closes came after the last sync.
-                    medium::create_log(path, superblock.uuid, self.log)?;
+                    medium.create_log(path, superblock.uuid, self.log)?;
                     medium.adopt_journal(path, superblock.uuid)?;
                     drop(medium);
                     return self.open_or_create(path);
@@ -369,12 +369,17 @@ impl Options {
         self.existing(medium).map_err(|fault| fault.of(name))
     }
 
-    fn existing<M: Medium>(&self, medium: M) -> Result<Pool<M>, Fault> {
+    fn existing<M: Medium>(&self, mut medium: M) -> Result<Pool<M>, Fault> {
         let (superblock, twin) = Superblock::read(&medium)?;
         // Without the marker, the pool's file has everything: the journal is just being added, or removed.
         let has_marker = medium.facts().len <= medium::MARKER || medium.load(medium::MARKER) != 0;
         if superblock.has_journal() && medium.facts().domain != Domain::Journal && has_marker {
             return Err(ErrorKind::Log { found: "it is not with the pool" }.into());
+        }
+        if let Some(mode) = self.journal.filter(|_| !self.read_only)
+            && !medium.set_journal(mode).map_err(Fault::io("start a thread"))?
+        {
+            return Err(ErrorKind::JournalThere { has: false }.into());
         }
         let grown = self.grown(&medium, superblock)?;
         let capacity = grown.geometry.capacity;
@@ -392,6 +397,10 @@ impl Options {
     /// As [`open`](Self::open), except for what concerns files.
     pub fn create_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
         let name = medium.facts().name.to_owned();
+        if self.journal.is_some() {
+            // Only a file has one.
+            return Err(Fault::from(ErrorKind::JournalThere { has: false }).of(name));
+        }
         self.create_in(medium, false).map_err(|fault| fault.of(name))
     }
 

@@ -247,7 +247,11 @@ impl Part {
         let mut path = OsString::from(whole);
         path.push(".part");
         let path = PathBuf::from(path);
-        match File::create_new(&path) {
+        // Nobody else may read it: whoever may read the pool is not known here.
+        let mut options = File::options();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.write(true).create_new(true).open(&path) {
             Ok(_) => Ok(Self { path }),
             Err(error) => Err((path, error)),
         }

@@ -31,11 +31,18 @@ pub(crate) struct Attached {
 impl Attached {
     /// Opens the journal of a pool file that this process has locked. The file then shows what the pool holds.
     pub(crate) fn open(path: &Path, pool: &File, marker: Marker, mode: Journal, boot: u64) -> Result<Self, Fault> {
-        let log = open_log(path, true)?;
+        let mut log = find_log(path, true)?;
+        if log.is_none() && marker.settled {
+            // It had nothing that the pool's file lacks, so another one is as good.
+            create_log(path, pool, marker.uuid, LOG)?;
+            log = find_log(path, true)?;
+        }
+        let log = log.ok_or_else(lost)?;
+        let marker = open::fitting(pool, &log, marker)?;
         let owner = owner(&log, &marker, boot)?;
         let len = pool.metadata().map_err(Fault::io("inspect"))?.len();
         let pool = pool.try_clone().map_err(Fault::io("open"))?;
-        let (ring, memory) = RingFile::open(path, owner, len)?;
+        let (ring, memory) = RingFile::open(path, &pool, owner, len)?;
         let engine = Arc::new(open::open((pool, marker), log, memory, owner)?);
         let keeper = Some(Keeper::new(&engine, mode).map_err(Fault::io("start a thread"))?);
         Ok(Self { engine, mode, keeper, ring, process: Process::this() })
@@ -49,9 +56,12 @@ impl Attached {
         boot: u64,
         store: impl FnMut(u64, u64),
     ) -> Result<JournalStat, Fault> {
-        let log = open_log(path, false)?;
+        let log = match find_log(path, false)? {
+            None if marker.settled => return Ok(JournalStat::default()),
+            log => log.ok_or_else(lost)?,
+        };
         let owner = owner(&log, &marker, boot)?;
-        let ring = RingFile::look(path, owner)?;
+        let ring = RingFile::look(path, pool, owner)?;
         look((pool, &marker), &log, ring.as_ref(), owner, store)
     }
 
@@ -77,8 +87,7 @@ impl Attached {
 
     /// Applies everything to the pool file, and removes the ring. Nothing is flushed any more.
     pub(crate) fn settle(&self) -> io::Result<()> {
-        self.engine.sync()?;
-        self.engine.checkpoint()?;
+        self.engine.settle()?;
         self.ring.remove();
         Ok(())
     }
@@ -86,6 +95,14 @@ impl Attached {
     /// Says that the pool file has another length, durably.
     pub(crate) fn grown(&self, len: u64) {
         self.engine.set_len(len);
+    }
+
+    /// Waits for the disk as this says, from now on.
+    pub(crate) fn set_mode(&mut self, mode: Journal) -> io::Result<()> {
+        let keeper = Keeper::new(&self.engine, mode)?;
+        self.keeper.replace(keeper).into_iter().for_each(Keeper::stop);
+        self.mode = mode;
+        Ok(())
     }
 
     /// Numbers about the journal; `None` in a forked child, which has none.
@@ -118,17 +135,27 @@ pub(super) fn with_ending(pool: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
-fn open_log(pool: &Path, write: bool) -> Result<File, Fault> {
+fn find_log(pool: &Path, write: bool) -> Result<Option<File>, Fault> {
     let mut options = File::options();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OFlags::NONBLOCK.bits() as i32);
     match options.read(true).write(write).open(log_path(pool)) {
-        Ok(file) if file.metadata().map_err(Fault::io("inspect the log"))?.is_file() => Ok(file),
-        Ok(_) => Err(ErrorKind::Log { found: "there is something else than a file in its place" }.into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(ErrorKind::Log { found: "it is not there, and the pool's file alone is of the past" }.into())
-        }
+        Ok(file) if file.metadata().map_err(Fault::io("inspect the log"))?.is_file() => Ok(Some(file)),
+        Ok(_) => Err(no_file()),
+        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => Err(no_file()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Fault::io("open the log")(error)),
     }
+}
+
+fn no_file() -> Fault {
+    ErrorKind::Log { found: "there is something else than a file in its place" }.into()
+}
+
+fn lost() -> Fault {
+    ErrorKind::Log {
+        found: "it is not there, and the pool was not closed in order: the pool's file alone is of the past",
+    }
+    .into()
 }
 
 fn owner(log: &File, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
@@ -140,45 +167,62 @@ fn owner(log: &File, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
     Ok(Owner { uuid: marker.uuid, boot, file: [meta.dev(), meta.ino()] })
 }
 
-/// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. A file with other content is left as it is.
-pub(crate) fn create_log(pool: &Path, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
-    let path = log_path(pool);
+/// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. Whoever may use the pool's file may use
+/// it, and nobody else. A file with other content is left as it is.
+pub(crate) fn create_log(path: &Path, pool: &File, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
+    let creating = || Fault::io("create the log");
+    let log = log_path(path);
     // Under another name until it is whole: then it never takes the place of anything.
-    let part = with_ending(&path, ".part");
+    let part = with_ending(&log, ".part");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = rustix::fs::open(&part, flags, Mode::from_raw_mode(0o666)).map_err(io::Error::from);
-    let file = File::from(file.map_err(Fault::io("create the log"))?);
-    if !(open::is_blank(&file).map_err(Fault::io("create the log"))? || open::is_log_of(&file, uuid)) {
-        return Err(ErrorKind::Log { found: "there is something else in its place" }.into());
+    let file = rustix::fs::open(&part, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
+    let file = File::from(file.map_err(creating())?);
+    if !(open::is_blank(&file).map_err(creating())? || open::is_log_of(&file, uuid)) {
+        return Err(
+            ErrorKind::Log { found: "there is something else in the place where it is made (.log.part)" }.into()
+        );
     }
-    file.set_len(0).map_err(Fault::io("create the log"))?;
+    file.set_len(0).and_then(|()| belong_to_those_of(&file, pool)).map_err(creating())?;
     let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
     let made = open::create(&file, uuid, len, random()).map_err(Fault::space(len, len));
-    let named = made.and_then(|()| match open_log(pool, false) {
+    let named = made.and_then(|()| match find_log(path, false)? {
         // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from a
         // removal.
-        Ok(log) if open::is_empty_log_of(&log, uuid) => {
-            std::fs::rename(&part, &path).map_err(Fault::io("name the log"))
+        Some(other) if open::is_empty_log_of(&other, uuid) => {
+            std::fs::rename(&part, &log).map_err(Fault::io("name the log"))
         }
-        Err(fault) if matches!(fault.kind(), ErrorKind::Log { .. }) && !path.exists() => {
-            std::fs::hard_link(&part, &path).map_err(Fault::io("name the log"))
-        }
-        _ => Err(ErrorKind::Log { found: "there is something else in its place" }.into()),
+        Some(_) => Err(ErrorKind::Log { found: "there is something else in its place" }.into()),
+        None => std::fs::hard_link(&part, &log).map_err(Fault::io("name the log")),
     });
     let _ = std::fs::remove_file(&part);
     named?;
-    crate::medium::sync_name(&path);
+    crate::medium::sync_name(&log);
     Ok(())
+}
+
+/// Gives a file the owner, the group and the permissions of a pool's file, as far as this process may.
+pub(super) fn belong_to_those_of(file: &File, pool: &File) -> io::Result<()> {
+    use rustix::fs::{Gid, Uid, fchmod, fchown};
+    let (meta, own) = (pool.metadata()?, file.metadata()?);
+    let mut mode = Mode::from_raw_mode(meta.mode()) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
+    let owner = (own.uid() != meta.uid()).then(|| Uid::from_raw(meta.uid()));
+    let group = (own.gid() != meta.gid()).then(|| Gid::from_raw(meta.gid()));
+    // The pool may be somebody else's, who lets others use it.
+    let _ = fchown(file, owner, None);
+    if fchown(file, None, group).is_err() {
+        mode -= Mode::RWXG;
+    }
+    Ok(fchmod(file, mode)?)
 }
 
 /// Says in a closed pool's file that it has a journal, whose log is there and empty.
 pub(crate) fn adopt(path: &Path, pool: &File, uuid: [u64; 2]) -> Result<(), Fault> {
-    open::adopt(pool, &open_log(path, false)?, uuid)
+    open::adopt(pool, &find_log(path, false)?.ok_or_else(lost)?, uuid)
 }
 
 /// Removes the log of a pool that has no journal any more.
 pub(crate) fn remove_log(path: &Path, uuid: [u64; 2]) {
-    if open_log(path, false).is_ok_and(|log| open::is_log_of(&log, uuid)) {
+    if find_log(path, false).is_ok_and(|log| log.is_some_and(|log| open::is_log_of(&log, uuid))) {
         let _ = std::fs::remove_file(log_path(path));
     }
 }

@@ -16,6 +16,15 @@ pub(crate) trait Disk: Send + Sync + 'static {
     /// Waits until all that was written is on the disk. After an error nothing is known of what was written since the
     /// sync before.
     fn sync(&self) -> io::Result<()>;
+
+    /// As [`write`](Self::write), and waits until these bytes are on the disk, and for no others.
+    fn write_through(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes the file shorter.
+    fn cut(&self, len: u64) -> io::Result<()>;
+
+    /// Whether the file has no name any more.
+    fn is_gone(&self) -> bool;
 }
 
 #[cfg(unix)]
@@ -34,5 +43,29 @@ impl Disk for std::fs::File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn write_through(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
+            let parts = [io::IoSlice::new(bytes)];
+            match retry_on_intr(|| pwritev2(self, &parts, at, ReadWriteFlags::DSYNC)) {
+                Ok(written) if written == bytes.len() => return Ok(()),
+                // The file system may not know how; or the write was cut short.
+                Ok(_) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Disk::write(self, at, bytes)?;
+        self.sync_data()
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.metadata().is_ok_and(|meta| std::os::unix::fs::MetadataExt::nlink(&meta) == 0)
     }
 }

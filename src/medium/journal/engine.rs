@@ -46,7 +46,7 @@ pub(crate) struct Engine<F, R> {
     /// The leader has come further, or is not leading any more.
     changed: Condvar,
     /// One checkpoint at a time; what was applied to the pool file.
-    applied: Mutex<Applied>,
+    pub(super) applied: Mutex<Applied>,
     /// The length that the region should have, for which there is room in the file.
     wanted: AtomicU64,
     /// One sync of the log at a time: the system reports an error to one of those who wait only.
@@ -76,11 +76,22 @@ pub(super) struct Lead {
 }
 
 /// What was applied to the pool file.
-struct Applied {
+pub(super) struct Applied {
     /// The part of the log before this place. A checkpoint begins here, not at the log's start: else the file would show
     /// what is older than what this process found in it, and pages to which it has not stored yet are those of the file.
     until: Mark,
-    marker: Marker,
+    pub(super) marker: Marker,
+}
+
+/// What a checkpoint has done.
+#[derive(Default)]
+pub(super) struct Done {
+    /// The length of the log's region.
+    region: u64,
+    /// Bytes of the log that were applied.
+    part: u64,
+    /// Bytes that this took in the pool file.
+    written: u64,
 }
 
 /// Why the journal is closed.
@@ -176,12 +187,6 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Says who looks after the journal from now on.
     pub(super) fn is_kept_by(&self, threads: Threads) {
         let _ = self.threads.set(threads);
-    }
-
-    /// The next position.
-    #[cfg(test)]
-    pub(crate) fn position(&self) -> u64 {
-        self.ring.next()
     }
 
     /// Appends the lines that overlap `len` bytes from `at`, or only the words that do.
@@ -352,19 +357,34 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         }
     }
 
-    /// Applies the part of the log that is on the disk to the pool file, and forgets it.
+    /// Applies the part of the log that is on the disk to the pool file, and forgets it. Called by one thread at a time, which
+    /// also makes the log longer.
     pub(crate) fn checkpoint(&self) -> io::Result<()> {
-        self.apply(true).map_err(|fault| self.fail(fault))
+        let applied = self.apply(&mut self.applied.lock(), true);
+        applied.and_then(|done| self.want_more(done)).map_err(|fault| self.fail(fault))
     }
 
-    /// The same; `forget`: whether the pool file is synced, and the log's start moved.
-    pub(super) fn apply(&self, forget: bool) -> Result<(), Fault> {
+    /// Makes the pool file all that the pool is, and says so in its marker. Nothing is flushed any more.
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        self.sync()?;
+        self.say_settled().map_err(|fault| self.fail(fault))
+    }
+
+    fn say_settled(&self) -> Result<(), Fault> {
         let mut applied = self.applied.lock();
+        self.apply(&mut applied, true)?;
+        applied.marker.settled = true;
+        applied.marker.write_through(&self.pool).map_err(Fault::io("write to the pool"))
+    }
+
+    /// Applies the part of the log that is on the disk to the pool file. `forget`: whether the pool file is synced, and the
+    /// log's start moved.
+    pub(super) fn apply(&self, applied: &mut Applied, forget: bool) -> Result<Done, Fault> {
         self.check().map_err(Fault::io("go on"))?;
         let end = *self.durable.lock();
         let known = *self.header.lock();
         if known.start == end {
-            return Ok(());
+            return Ok(Done::default());
         }
         // The marker first: what it says may be too much, and never too little.
         applied.marker.applied = end.position;
@@ -377,17 +397,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let written = patches.done().map_err(Fault::io("write to the pool"))?;
         applied.until = end;
         if !forget {
-            return Ok(());
+            return Ok(Done::default());
         }
         // Nothing of the log is given up before (J10).
         if holds(Rule::PoolSync) {
-            let synced = self.pool.sync().map_err(Fault::io("sync the pool"));
-            // Before another checkpoint asks the system, which would not mention it again.
-            let synced = synced.inspect_err(|fault| {
-                if holds(Rule::FailedPoolSync) {
-                    self.note(fault)
-                }
-            });
+            let synced = self.sync_pool();
             if holds(Rule::FailedPoolSync) {
                 synced?;
             }
@@ -396,20 +410,32 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.start.store(end.at, Ordering::Release);
         self.counts.checkpoints.fetch_add(1, Ordering::Relaxed);
         self.counts.pool.fetch_add(written, Ordering::Relaxed);
-        self.want_more(known.region.len, end.at - from.at, written)
+        Ok(Done { region: known.region.len, part: end.at - from.at, written })
     }
 
-    /// Makes room for a longer log, if a checkpoint of a part of the log had much more to write to the pool file: the longer
-    /// the part, the more of its entries are in the same pages. If there is no room, the log stays as it is.
-    fn want_more(&self, region: u64, part: u64, written: u64) -> Result<(), Fault> {
+    /// Waits until what was written to the pool file is on the disk.
+    fn sync_pool(&self) -> Result<(), Fault> {
+        let synced = self.pool.sync().map_err(Fault::io("sync the pool"));
+        // Before another checkpoint asks the system, which would not mention it again.
+        synced.inspect_err(|fault| {
+            if holds(Rule::FailedPoolSync) {
+                self.note(fault)
+            }
+        })
+    }
+
+    /// Makes room for a longer log, if a checkpoint of much of the log had more to write to the pool file: the longer the part,
+    /// the more of its entries are in the same pages. If there is no room, the log stays as it is.
+    fn want_more(&self, Done { region, part, written }: Done) -> Result<(), Fault> {
         let len = region * 2;
-        if written <= part || len > MOST || self.wanted.load(Ordering::Relaxed) != region {
+        if written <= part || part < region / 4 || len > MOST || self.wanted.load(Ordering::Relaxed) != region {
             return Ok(());
         }
-        let end = header::REGION + len;
+        let (behind, end) = (header::REGION + region, header::REGION + len);
         // In pieces, each of which a sync of others may have to wait for.
-        for from in (header::REGION + region..end).step_by(ZEROS as usize) {
+        for from in (behind..end).step_by(ZEROS as usize) {
             if open::zero(&self.log, from, end.min(from + ZEROS)).is_err() {
+                let _ = self.log.cut(behind);
                 return Ok(());
             }
             // The length of the file, too, is on the disk before a header that says so.
@@ -419,10 +445,6 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         }
         self.wanted.store(len, Ordering::Release);
         Ok(())
-    }
-
-    pub(super) fn marker(&self) -> Marker {
-        self.applied.lock().marker
     }
 
     /// Changes the log's header, durably.
@@ -439,6 +461,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let alone = self.syncing.lock();
         self.check().map_err(Fault::io("go on"))?;
         let synced = self.log.sync().map_err(Fault::io("sync the log"));
+        let synced = synced.and_then(|()| if self.is_log_gone() { Err(gone()) } else { Ok(()) });
         if !holds(Rule::NotedAlone) {
             drop(alone);
             yield_now();
@@ -446,6 +469,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         }
         // Before anybody else asks the system, which would not mention it again.
         synced.inspect_err(|fault| self.note(fault))
+    }
+
+    /// Whether the log was removed, so that nobody will find what it has. Of a pool that is gone itself nobody expects anything.
+    fn is_log_gone(&self) -> bool {
+        self.log.is_gone() && !self.pool.is_gone()
     }
 
     /// Numbers about the journal.
@@ -557,9 +585,14 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
     /// Makes room in the log for the frame that is being made.
     fn make_room(engine: &Engine<F, R>, lead: &Lead) -> Result<(), Fault> {
         let behind = lead.end.at + lead.body.len() as u64;
-        while behind - engine.start.load(Ordering::Acquire) > lead.region.len && holds(Rule::Reuse) {
+        let is_full = || behind - engine.start.load(Ordering::Acquire) > lead.region.len && holds(Rule::Reuse);
+        while is_full() {
             Self::sync_all(engine, lead)?;
-            engine.apply(true)?;
+            let mut applied = engine.applied.lock();
+            // Somebody else may have made room meanwhile.
+            if is_full() {
+                engine.apply(&mut applied, true)?;
+            }
         }
         Ok(())
     }
@@ -596,6 +629,10 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         }
         Ok(())
     }
+}
+
+fn gone() -> Fault {
+    Fault::io("sync the log, which was removed")(io::ErrorKind::NotFound.into())
 }
 
 /// Whether so much of a log is used that a checkpoint should be made.

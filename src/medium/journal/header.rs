@@ -12,6 +12,8 @@ const BYTES: usize = WORDS * 8;
 const TWINS: [u64; 2] = [0, 4096];
 /// Where the region begins.
 pub(super) const REGION: u64 = 8192;
+/// The epoch of a log that was never opened.
+pub(super) const FIRST: u64 = 1;
 /// The least length of a region.
 const LEAST: u64 = 4096;
 /// No place in a log, and no position, is as high as this, whatever a file says: so sums do not overflow.
@@ -62,7 +64,7 @@ impl Header {
     /// The header of an empty log.
     pub(super) fn new(uuid: [u64; 2], len: u64, number: u64, salt: u64) -> Self {
         let (from, start) = (Mark::default(), Mark::default());
-        Self { sequence: 1, uuid, epoch: 1, from, start, region: Region { base: 0, len }, number, salt }
+        Self { sequence: 1, uuid, epoch: FIRST, from, start, region: Region { base: 0, len }, number, salt }
     }
 
     /// The newer valid twin.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// "BRISMARK".
 const MAGIC: u64 = u64::from_le_bytes(*b"BRISMARK");
-const WORDS: usize = 6;
+const WORDS: usize = 7;
 const BYTES: usize = WORDS * 8;
 /// The sector of the marker; no entry of a log names a word in it.
 pub(super) const PLACE: Range<u64> = 1024..1536;
@@ -23,12 +23,14 @@ pub(crate) struct Marker {
     pub(super) number: u64,
     /// Nothing at this position, or behind it, was ever applied to the pool file.
     pub(super) applied: u64,
+    /// The pool file has everything, so the pool needs no log.
+    pub(super) settled: bool,
 }
 
 impl Marker {
     /// A marker for a pool that has a journal from now on.
     pub(super) fn new(uuid: [u64; 2], number: u64, applied: u64) -> Self {
-        Self { uuid, number, applied }
+        Self { uuid, number, applied, settled: false }
     }
 
     /// The marker, if the file has one.
@@ -46,19 +48,24 @@ impl Marker {
         pool.write(PLACE.start, &self.encode())
     }
 
+    /// Replaces the marker on the disk.
+    pub(super) fn write_through<F: Disk>(&self, pool: &F) -> io::Result<()> {
+        pool.write_through(PLACE.start, &self.encode())
+    }
+
     /// Removes the marker. The caller syncs.
     pub(crate) fn remove<F: Disk>(pool: &F) -> io::Result<()> {
         pool.write(PLACE.start, &[0; BYTES])
     }
 
     fn encode(&self) -> [u8; BYTES] {
-        let words = [MAGIC, self.uuid[0], self.uuid[1], self.number, self.applied, 0];
+        let words = [MAGIC, self.uuid[0], self.uuid[1], self.number, self.applied, self.settled.into(), 0];
         seal(words)
     }
 
     fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
         let words: [u64; WORDS] = unseal(bytes)?;
-        let found = Self { uuid: [words[1], words[2]], number: words[3], applied: words[4] };
+        let found = Self { uuid: [words[1], words[2]], number: words[3], applied: words[4], settled: words[5] == 1 };
         (words[0] == MAGIC).then_some(found)
     }
 }

@@ -90,6 +90,20 @@ impl Disk for ModelDisk {
         pending.iter().for_each(|(at, bytes)| file.durable[*at..at + bytes.len()].copy_from_slice(bytes));
         Ok(())
     }
+
+    fn write_through(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(at, bytes)?;
+        self.sync()
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        self.file.lock().unwrap().cached.truncate(len as usize);
+        Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Clone)]
@@ -176,7 +190,7 @@ impl World {
         let mut all = Self::logged(&self.log);
         let mut body = super::frame::Body::default();
         body.clear();
-        for position in frames.end().position..self.engine.position() {
+        for position in frames.end().position..self.engine.ring.next() {
             let _ = Ring::look(&self.memory, position, LEN, &mut body);
         }
         all.extend(entries(body.entries(), LEN).map(|entry| {

@@ -57,12 +57,16 @@ impl Attached {
         match *self {}
     }
 
+    pub(crate) fn set_mode(&mut self, mode: Journal) -> io::Result<()> {
+        match *self {}
+    }
+
     pub(crate) fn stat(&self) -> Option<JournalStat> {
         match *self {}
     }
 }
 
-pub(crate) fn create_log(_pool: &Path, _uuid: [u64; 2], _len: u64) -> Result<(), Fault> {
+pub(crate) fn create_log(_path: &Path, _pool: &File, _uuid: [u64; 2], _len: u64) -> Result<(), Fault> {
     Err(unsupported())
 }
 

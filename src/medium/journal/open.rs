@@ -4,7 +4,7 @@ use super::apply::damaged;
 use super::disk::Disk;
 use super::engine::{Engine, Holes, JournalStat};
 use super::frame::{Body, HEAD, Mark, entries};
-use super::header::{Header, REGION};
+use super::header::{FIRST, Header, REGION};
 use super::log::{self, Frames};
 use super::marker::Marker;
 use super::ring::{Memory, Owner, Ring};
@@ -49,8 +49,19 @@ pub(crate) fn adopt<F: Disk>(pool: &F, log: &F, uuid: [u64; 2]) -> Result<(), Fa
         return Err(damaged("it is not empty, though the pool has no journal yet"));
     }
     let marker = Marker::new(uuid, header.number, header.start.position);
-    let marked = marker.write(pool).and_then(|()| pool.sync());
-    marked.map_err(Fault::io("write to the pool"))
+    marker.write_through(pool).map_err(Fault::io("write to the pool"))
+}
+
+/// The marker of a pool, for its log. A pool that was closed in order takes any log that was never used: the one that it had was
+/// removed, and this one was made in its place.
+pub(crate) fn fitting<F: Disk>(pool: &F, log: &F, marker: Marker) -> Result<Marker, Fault> {
+    let header = header(log, marker.uuid)?;
+    if !marker.settled || header.epoch > FIRST {
+        return Ok(marker);
+    }
+    let marker = Marker { settled: true, ..Marker::new(marker.uuid, header.number, header.start.position) };
+    marker.write_through(pool).map_err(Fault::io("write to the pool"))?;
+    Ok(marker)
 }
 
 /// Writes zeros, so that a sync need not tell the file system which bytes are in use.
@@ -119,6 +130,11 @@ pub(crate) fn open<F: Disk, R: Memory>(
     let last = Ring::left(&ring, owner, found.epoch, end.position);
     let next = last.unwrap_or(end.position);
     goes_with(&found, &marker, next)?;
+    if holds(Rule::Unsettled) {
+        // From now on the log has what the pool file lacks. Whatever the marker shows: it may not be what the disk has.
+        marker.settled = false;
+        marker.write_through(&pool).map_err(Fault::io("write to the pool"))?;
+    }
     if last.is_none() {
         Ring::clear(&ring);
     }
@@ -130,7 +146,7 @@ pub(crate) fn open<F: Disk, R: Memory>(
         if holds(Rule::LogBeforePool) { leading.sync() } else { Ok(()) }
     })?;
     // Not before the sync (J12).
-    old.apply(false)?;
+    old.apply(&mut old.applied.lock(), false)?;
     old.renew(owner, end)
 }
 
@@ -140,7 +156,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if holds(Rule::NewEpoch) {
             self.set_header(|header| (header.epoch, header.from) = (header.epoch + 1, end))?;
         }
-        let (header, marker, len) = (*self.header.get_mut(), self.marker(), self.len());
+        let (header, marker, len) = (*self.header.get_mut(), self.applied.lock().marker, self.len());
         let Self { log, pool, ring, .. } = self;
         let ring = Ring::new(ring.into_memory(), end.position, end.position);
         // Cut before this: the ring is of an epoch that has ended, and all of it is in the log.
@@ -159,6 +175,10 @@ pub(crate) fn look<F: Disk, R: Memory>(
     mut store: impl FnMut(u64, u64),
 ) -> Result<JournalStat, Fault> {
     let found = header(log, owner.uuid)?;
+    if marker.settled {
+        let entries = found.start.position;
+        return Ok(JournalStat { log: found.region.len, entries, ..JournalStat::default() });
+    }
     let len = pool.len().map_err(Fault::io("inspect"))?;
     let mut apply = |body: &[u8]| {
         entries(body, len).try_for_each(|entry| {

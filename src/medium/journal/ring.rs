@@ -36,6 +36,26 @@ pub(crate) struct Owner {
     pub(crate) file: [u64; 2],
 }
 
+impl Owner {
+    /// What a ring begins with.
+    fn head(self, epoch: u64, cells: u64) -> [u64; HEAD] {
+        [MAGIC, self.uuid[0], self.uuid[1], epoch, self.boot, cells, self.file[0], self.file[1]]
+    }
+}
+
+/// What a ring begins with, and how many cells it has room for.
+fn head_of<R: Memory>(memory: &R) -> ([u64; HEAD], u64) {
+    let words = memory.words();
+    let head = std::array::from_fn(|i| words.get(i).map_or(0, |word| word.load(Ordering::Acquire)));
+    (head, words.len().saturating_sub(HEAD) as u64 / CELL as u64)
+}
+
+/// The epoch of a ring that belongs to somebody; 0 if it belongs to somebody else, or to nobody.
+pub(super) fn epoch<R: Memory>(memory: &R, owner: Owner) -> u64 {
+    let (head, cells) = head_of(memory);
+    if head == owner.head(head[3], cells) { head[3] } else { 0 }
+}
+
 /// A word in a cache line of its own.
 #[repr(align(64))]
 struct Alone(AtomicU64);
@@ -65,10 +85,8 @@ impl<R: Memory> Ring<R> {
     /// The ring that a process left: its positions from `written` on, up to the last one that counts. `None` if it is not
     /// the ring of this epoch and log, or if neither of the two has what came between them.
     pub(super) fn left(memory: &R, owner: Owner, epoch: u64, written: u64) -> Option<u64> {
-        let words = memory.words();
-        let head: [u64; HEAD] = std::array::from_fn(|i| words.get(i).map_or(0, |word| word.load(Ordering::Acquire)));
-        let cells = words.len().saturating_sub(HEAD) as u64 / CELL as u64;
-        if head != Self::head(owner, epoch, cells) || !cells.is_power_of_two() {
+        let (words, (head, cells)) = (memory.words(), head_of(memory));
+        if head != owner.head(epoch, cells) || !cells.is_power_of_two() {
             return None;
         }
         let tags = (0..cells as usize).map(|cell| words[HEAD + cell * CELL].load(Ordering::Acquire));
@@ -96,17 +114,13 @@ impl<R: Memory> Ring<R> {
 
     /// Says whose the ring is from now on.
     pub(super) fn belongs_to(&self, owner: Owner, epoch: u64) {
-        let head = Self::head(owner, epoch, self.cells());
+        let head = owner.head(epoch, self.cells());
         // Cut: a ring of an epoch that does not count. The one before it is in the log.
         self.memory.words()[0].store(0, Ordering::Release);
         for (word, value) in self.memory.words().iter().zip(head).skip(1) {
             word.store(value, Ordering::Release);
         }
         self.memory.words()[0].store(head[0], Ordering::Release);
-    }
-
-    fn head(owner: Owner, epoch: u64, cells: u64) -> [u64; HEAD] {
-        [MAGIC, owner.uuid[0], owner.uuid[1], epoch, owner.boot, cells, owner.file[0], owner.file[1]]
     }
 
     pub(super) fn into_memory(self) -> R {

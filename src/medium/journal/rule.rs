@@ -44,6 +44,8 @@ pub(super) enum Rule {
     HeaderAgain,
     /// An open begins a new epoch durably.
     NewEpochSync,
+    /// J16: an open takes back what the marker says of a pool that was closed.
+    Unsettled,
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The memory of a ring: a file that is mapped, in memory if there is room, else beside the pool.
 
-use super::attach::with_ending;
-use super::ring::{Memory, Owner, words};
+use super::attach::{belong_to_those_of, with_ending};
+use super::ring::{Memory, Owner, epoch, words};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::mapped::FileMap;
 use crate::medium::process::Process;
@@ -59,18 +59,22 @@ pub(super) struct RingFile {
 
 impl RingFile {
     /// Opens the ring that a process left, or makes one, for a pool of `len` bytes.
-    pub(super) fn open(pool: &Path, owner: Owner, len: u64) -> Result<(Self, SharedFile), Fault> {
-        for path in places(pool, owner) {
-            if let Some((file, count)) = existing(&path, OFlags::RDWR)? {
+    pub(super) fn open(path: &Path, pool: &File, owner: Owner, len: u64) -> Result<(Self, SharedFile), Fault> {
+        let mut found = Vec::new();
+        for place in places(path, owner) {
+            if let Some((file, count)) = existing(&place, pool, OFlags::RDWR)? {
                 let memory = SharedFile::new(&file, count, true).map_err(Fault::io("map the ring"))?;
-                memory.map.populate();
-                return Ok((Self { path, file, process: Process::this() }, memory));
+                found.push((Self { path: place, file, process: Process::this() }, memory));
             }
+        }
+        if let Some((ring, memory)) = latest(found, owner, |(old, _)| old.remove()) {
+            memory.map.populate();
+            return Ok((ring, memory));
         }
         let cells = (len / 4096).next_power_of_two().clamp(*NEW.start(), *NEW.end());
         let mut result = Err(Fault::from(ErrorKind::NotFound));
-        for path in places(pool, owner) {
-            result = Self::create(path, words(cells)).map_err(Fault::space(words(cells) as u64 * 8, len));
+        for place in places(path, owner) {
+            result = Self::create(place, pool, words(cells)).map_err(Fault::space(words(cells) as u64 * 8, len));
             if result.is_ok() {
                 break;
             }
@@ -79,20 +83,22 @@ impl RingFile {
     }
 
     /// The ring that a process left, if there is one, for reading.
-    pub(super) fn look(pool: &Path, owner: Owner) -> Result<Option<SharedFile>, Fault> {
-        for path in places(pool, owner) {
-            if let Some((file, count)) = existing(&path, OFlags::RDONLY)? {
-                return SharedFile::new(&file, count, false).map(Some).map_err(Fault::io("map the ring"));
+    pub(super) fn look(path: &Path, pool: &File, owner: Owner) -> Result<Option<SharedFile>, Fault> {
+        let mut found = Vec::new();
+        for place in places(path, owner) {
+            if let Some((file, count)) = existing(&place, pool, OFlags::RDONLY)? {
+                found.push(((), SharedFile::new(&file, count, false).map_err(Fault::io("map the ring"))?));
             }
         }
-        Ok(None)
+        Ok(latest(found, owner, drop).map(|(_, memory)| memory))
     }
 
-    fn create(path: PathBuf, count: usize) -> io::Result<(Self, SharedFile)> {
+    fn create(path: PathBuf, pool: &File, count: usize) -> io::Result<(Self, SharedFile)> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?);
         let made = || {
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            belong_to_those_of(&file, pool)?;
             // A hole could not be filled if the file system is full.
             fallocate(&file, FallocateFlags::empty(), 0, count as u64 * 8)?;
             SharedFile::new(&file, count, true).inspect(|memory| memory.map.populate())
@@ -131,21 +137,33 @@ fn places(pool: &Path, owner: Owner) -> [PathBuf; 2] {
     [Path::new(IN_MEMORY).join(name), with_ending(pool, ".ring")]
 }
 
+/// The ring of the latest epoch: shared memory may have been full, or not there, when it was made. The others go to `drop`.
+fn latest<T>(mut found: Vec<(T, SharedFile)>, owner: Owner, drop: impl Fn((T, SharedFile))) -> Option<(T, SharedFile)> {
+    found.sort_by_key(|(_, memory)| epoch(memory, owner));
+    let last = found.pop();
+    found.into_iter().for_each(drop);
+    last
+}
+
 /// A ring's file, locked, with the number of its words. What is left of one whose creation was cut is removed.
-fn existing(path: &Path, access: OFlags) -> Result<Option<(File, usize)>, Fault> {
-    let foreign = |found| Err(Fault::from(ErrorKind::Log { found }));
+fn existing(path: &Path, pool: &File, access: OFlags) -> Result<Option<(File, usize)>, Fault> {
+    let refused = |found| Err(Fault::from(ErrorKind::Ring { path: path.display().to_string(), found }));
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(rustix::io::Errno::ACCESS | rustix::io::Errno::LOOP) => {
-            return foreign("its ring belongs to another user");
-        }
+        Err(rustix::io::Errno::ACCESS) => return refused("this user may not use it"),
+        Err(rustix::io::Errno::LOOP | rustix::io::Errno::ISDIR) => return refused("it is not a file"),
         Err(error) => return Err(Fault::io("open the ring")(error.into())),
     };
-    let meta = file.metadata().map_err(Fault::io("inspect the ring"))?;
-    if !meta.is_file() || meta.uid() != user() || meta.nlink() != 1 {
-        return foreign("its ring belongs to another user");
+    let inspecting = || Fault::io("inspect the ring");
+    let meta = file.metadata().map_err(inspecting())?;
+    if !meta.is_file() || meta.nlink() != 1 {
+        return refused("it is not a file of its own");
+    }
+    // Whoever may write to the pool's file may say what it holds.
+    if ![user(), pool.metadata().map_err(inspecting())?.uid(), 0].contains(&meta.uid()) {
+        return refused("it belongs to another user than the pool");
     }
     let lock = match access {
         OFlags::RDONLY => FlockOperation::NonBlockingLockShared,
@@ -164,7 +182,7 @@ fn existing(path: &Path, access: OFlags) -> Result<Option<(File, usize)>, Fault>
     let mut head = vec![0; meta.len().min(64) as usize];
     file.read_exact_at(&mut head, 0).map_err(Fault::io("read the ring"))?;
     if head.iter().any(|&byte| byte != 0) {
-        return foreign("there is something else in the place of its ring");
+        return refused("there is something else in its place");
     }
     // It was being made when its process was killed: a ring that was whole once says whose it is.
     if access != OFlags::RDONLY {

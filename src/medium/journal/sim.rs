@@ -74,6 +74,8 @@ pub(super) struct Fate {
 pub(super) struct SimDisk {
     fate: Arc<Fate>,
     file: Arc<Mutex<SimFile>>,
+    /// The greatest length that there is room for.
+    room: u64,
     /// The pages that were written, but for the marker.
     pub(super) touched: Arc<Mutex<std::collections::BTreeSet<u64>>>,
 }
@@ -126,11 +128,30 @@ impl SimFile {
     }
 }
 
+impl Fate {
+    /// Nothing is ever cut.
+    pub(super) fn endless() -> Self {
+        let fate = Self::default();
+        fate.left.store(u64::MAX, Ordering::Relaxed);
+        fate
+    }
+}
+
 impl SimDisk {
+    /// From now on, it shares this fate.
+    pub(super) fn obeys(&mut self, fate: &Arc<Fate>) {
+        self.fate = Arc::clone(fate);
+    }
+
+    /// The file cannot get longer than this.
+    pub(super) fn has_room_for(&mut self, bytes: u64) {
+        self.room = bytes;
+    }
+
     pub(super) fn new(fate: &Arc<Fate>, len: u64) -> Self {
         let zeros = vec![0; len as usize];
         let file = SimFile { durable: zeros.clone(), cached: zeros, pending: Vec::new() };
-        Self { fate: Arc::clone(fate), file: Arc::new(Mutex::new(file)), touched: Arc::default() }
+        Self { fate: Arc::clone(fate), file: Arc::new(Mutex::new(file)), touched: Arc::default(), room: u64::MAX }
     }
 
     /// The machine loses its power.
@@ -144,7 +165,7 @@ impl SimDisk {
     #[cfg(feature = "crash")]
     pub(super) fn copy(&self, fate: &Arc<Fate>) -> Self {
         let file = self.file.lock().clone();
-        Self { fate: Arc::clone(fate), file: Arc::new(Mutex::new(file)), touched: Arc::default() }
+        Self { fate: Arc::clone(fate), file: Arc::new(Mutex::new(file)), touched: Arc::default(), room: u64::MAX }
     }
 
     /// How many sectors were written and not synced. (The length counts as one.)
@@ -218,6 +239,12 @@ impl Disk for SimDisk {
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        if at + bytes.len() as u64 > self.room {
+            // A part is written all the same.
+            let part = (self.room - at.min(self.room)).min(bytes.len() as u64);
+            self.file.lock().write(at, &bytes[..part as usize]);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         if !super::marker::PLACE.contains(&at) {
             self.touched.lock().extend(at / 4096..(at + bytes.len() as u64).div_ceil(4096));
         }
@@ -245,6 +272,33 @@ impl Disk for SimDisk {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.sync_range(0..usize::MAX)
+    }
+
+    fn write_through(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(at, bytes)?;
+        self.sync_range(at as usize..at as usize + bytes.len())
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        if self.step().is_err() {
+            return Err(io::Error::other("the process is dead"));
+        }
+        // The disk may know the new length or the old one.
+        let mut file = self.file.lock();
+        file.cached.truncate(len as usize);
+        file.pending.retain(|(at, _)| *at < len as usize);
+        Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+}
+
+impl SimDisk {
+    /// Waits until what was written to a range is on the disk.
+    fn sync_range(&self, range: std::ops::Range<usize>) -> io::Result<()> {
         if self.step().is_err() {
             return Err(io::Error::other("the process is dead"));
         }
@@ -258,7 +312,10 @@ impl Disk for SimDisk {
         }
         let SimFile { durable, cached, pending } = &mut *file;
         durable.resize(cached.len(), 0);
-        for (at, bytes) in std::mem::take(pending) {
+        let (synced, others) = std::mem::take(pending).into_iter().partition(|(at, _)| range.contains(at));
+        *pending = others;
+        for (at, bytes) in synced {
+            let bytes: Vec<u8> = bytes;
             durable[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         drop(file);

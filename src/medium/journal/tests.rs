@@ -39,9 +39,11 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let fate = Arc::new(Fate::default());
-        fate.left.store(u64::MAX, Ordering::Relaxed);
-        let (pool, log) = (SimDisk::new(&fate, LEN), SimDisk::new(&fate, 0));
+        let fate = Arc::new(Fate::endless());
+        let (pool, mut log) = (SimDisk::new(&fate, LEN), SimDisk::new(&fate, 0));
+        if seed % 5 == 3 {
+            log.has_room_for(super::header::REGION + REGION + 5_000);
+        }
         open::create(&log, OWNER.uuid, REGION, seed.wrapping_mul(99)).unwrap();
         open::adopt(&pool, &log, OWNER.uuid).unwrap();
         let states = vec![vec![0; LEN as usize / 8]];
@@ -61,8 +63,15 @@ impl World {
         }
     }
 
-    fn open(&self) -> Result<Engine<SimDisk, SimMemory>, crate::error::Fault> {
+    fn open(&mut self) -> Result<Engine<SimDisk, SimMemory>, crate::error::Fault> {
         let marker = Marker::read(&self.pool).unwrap().expect("a marker is never lost");
+        if marker.settled && self.random.one_in(2) {
+            // Somebody has removed the log, and its ring. A new one gets its name when it is whole.
+            (self.log, self.ring) = (SimDisk::new(&Arc::new(Fate::endless()), 0), SimMemory::new(CELLS));
+            open::create(&self.log, OWNER.uuid, REGION, self.random.next()).unwrap();
+            self.log.obeys(&self.fate);
+        }
+        let marker = open::fitting(&self.pool, &self.log, marker)?;
         open::open((self.pool.clone(), marker), self.log.clone(), self.ring.clone(), OWNER)
     }
 
@@ -143,6 +152,9 @@ impl World {
             if failed && self.random.one_in(3) {
                 return;
             }
+        }
+        if self.random.one_in(3) && engine.settle().is_ok() {
+            self.synced = self.states.len() - 1;
         }
     }
 
@@ -325,6 +337,7 @@ fn each_rule_that_is_left_out_is_found() {
         Rule::Closed,
         Rule::WriteAgain,
         Rule::NewEpochSync,
+        Rule::Unsettled,
     ];
     for rule in all {
         assert!(found_without(rule, 40_000).is_some(), "{rule:?} is left out, and nothing is found");

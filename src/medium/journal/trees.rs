@@ -103,8 +103,7 @@ impl Medium for OnDisk {
     }
 
     fn settle(&self) -> io::Result<()> {
-        self.engine.sync()?;
-        self.engine.checkpoint()
+        self.engine.settle()
     }
 
     fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
@@ -168,16 +167,10 @@ struct Machine {
     ring: SimMemory,
 }
 
-fn new_fate() -> Arc<Fate> {
-    let fate = Fate::default();
-    fate.left.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
-    Arc::new(fate)
-}
-
 impl Machine {
     /// With a pool of no trees, which has a journal.
     fn new(cells: u64) -> Self {
-        let fate = new_fate();
+        let fate = Arc::new(Fate::endless());
         let memory = Arc::new(Dram::zeroed(POOL));
         drop(options().create_on(Arc::clone(&memory)).expect("it has room"));
         let (pool, log) = (SimDisk::new(&fate, 0), SimDisk::new(&fate, 0));
@@ -191,7 +184,7 @@ impl Machine {
 
     /// What is there if the process is killed now.
     fn copy(&self) -> Self {
-        let fate = new_fate();
+        let fate = Arc::new(Fate::endless());
         Self { pool: self.pool.copy(&fate), log: self.log.copy(&fate), ring: self.ring.copy(), fate }
     }
 
@@ -217,7 +210,16 @@ impl Machine {
     fn medium(&self, each: bool) -> Result<OnDisk, Failure> {
         let marker =
             Marker::read(&self.pool).map_err(|error| error.to_string())?.ok_or_else(|| "no marker".to_owned())?;
-        let engine = open::open((self.pool.clone(), marker), self.log.clone(), self.ring.clone(), OWNER);
+        let (log, ring) = if marker.settled {
+            // It needs neither.
+            let (log, ring) = (SimDisk::new(&self.fate, 0), SimMemory::new(FEW));
+            open::create(&log, OWNER.uuid, REGION, 78).map_err(|error| error.to_string())?;
+            (log, ring)
+        } else {
+            (self.log.clone(), self.ring.clone())
+        };
+        let engine = open::fitting(&self.pool, &log, marker)
+            .and_then(|marker| open::open((self.pool.clone(), marker), log, ring, OWNER));
         let engine = Arc::new(engine.map_err(|fault| fault.of("the journal"))?);
         let words = self.pool.bytes().chunks_exact(8).map(super::frame::word).map(AtomicU64::new).collect();
         Ok(OnDisk { words, engine, each })
@@ -589,7 +591,7 @@ fn stalled(op: Op, words: u32) -> Result<(), String> {
         FLUSHES.set(words);
         STALL.set(Some(Box::new(move || {
             is_changed.set(others.update(1, 2).is_ok());
-            let next = medium.engine.position();
+            let next = medium.engine.ring.next();
             // It may find that it waits for one who never comes.
             let _ = medium.engine.lead(|leading| {
                 leading.write_out(next, Holes::Wait)?;
