@@ -176,6 +176,7 @@ impl Machine {
         let (pool, log) = (SimDisk::new(&fate, 0), SimDisk::new(&fate, 0));
         use super::disk::Disk;
         pool.write(0, memory.words().into_iter().map(u64::to_le_bytes).collect::<Vec<_>>().as_flattened())
+            .and_then(|()| pool.sync())
             .expect("the disk works");
         open::create(&log, OWNER.uuid, REGION, 77).expect("the disk works");
         open::adopt(&pool, &log, OWNER.uuid).expect("the disk works");
