@@ -8,8 +8,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation on a pool or a tree was refused: which pool, and what is wrong.
 ///
-/// Whatever is returned, the pool is as it was before the call: nothing acknowledged is lost. Losing a race to another
-/// thread is not an error.
+/// Whatever is returned, nothing acknowledged is lost, and the pool is as it was before the call, except where a method, or
+/// [`ErrorKind::Journal`], says something else. Losing a race to another thread is not an error.
 ///
 /// # Examples
 ///
@@ -166,7 +166,8 @@ pub enum ErrorKind {
     },
     /// The log of a pool with a journal cannot be used, so the pool cannot be opened: the file of the pool alone is of the past.
     /// Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both. A pool that was closed in order
-    /// needs no log: move one that does not go with it away.
+    /// needs no log: move one that does not go with it away. If a pool is to [get](crate::Pool::add_journal) a journal, something
+    /// else is where its log should be: move it away.
     Log {
         /// What is wrong with it.
         found: &'static str,
@@ -180,13 +181,16 @@ pub enum ErrorKind {
         found: &'static str,
     },
     /// A write to the pool's journal, or a sync, has failed. What was synced before is safe. What was acknowledged since then
-    /// survives this process, unless the machine goes down: it is not known what of it is on the disk. No further change is
-    /// accepted. Look at the disk; then close the pool and open it again, which writes everything once more.
+    /// survives this process, unless the machine goes down: it is not known what of it is on the disk. The change that gets
+    /// this error may have been made, and be seen by others, or not; to the next open, it was in flight at a crash. No further
+    /// change is accepted, and no tree is opened. Look at the disk; then close the pool and open it again, which writes
+    /// everything once more.
     Journal {
         /// The system's answer.
         source: io::Error,
     },
-    /// The pool has a journal already, or it has none: so it cannot be given one, or lose it. Nothing is to be done.
+    /// The pool has a journal already, so it cannot be given one; or it has none, so it cannot lose it, and cannot be opened with
+    /// [`Options::journal`](crate::Options::journal). Leave that option out, or [add](crate::Pool::add_journal) a journal first.
     JournalThere {
         /// Whether it has one.
         has: bool,

@@ -36,7 +36,8 @@ type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 ///
 /// # Complexity
 ///
-/// As `PTree`; a record adds the flushes of its own lines and one fence.
+/// As `PTree`; a record adds the flushes of its own lines and one fence. With [`Journal::Each`](crate::Journal::Each), each
+/// change also waits for one `fdatasync`, which all threads that wait share.
 ///
 /// # Examples
 ///
@@ -234,8 +235,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`],
-    /// [`ErrorKind::Forked`]. In these cases nothing has changed. A byte string is written before the one that it replaces
-    /// is given back, however short it is: in a full pool, remove the key first.
+    /// [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
+    ///
+    /// A byte string is written before the one that it replaces is given back, however short it is: in a full pool, remove the
+    /// key first.
     pub fn insert(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |_| true)
     }
@@ -267,7 +270,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space.
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space in the pool.
+    /// [`ErrorKind::Journal`]: the change may have been made.
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
         self.state.acknowledged(self.state.take(K::Form::key(&K::encode(key))))
     }
@@ -301,8 +305,9 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// The entries of a range, in ascending order; from the other end, in descending order.
     ///
     /// The guarantees of [`PTree::range`](crate::PTree::range) while other threads write hold here too: strict order,
-    /// no key twice, no entry missed that is there throughout, no entry shown that never was. Each leaf is read at one
-    /// instant. A value is the one that its key had then, even if another thread has replaced or removed it since.
+    /// no key twice, no entry missed that is there throughout, no entry shown that never was. With a
+    /// [journal](crate::Journal), what is shown may not be on the disk yet. Each leaf is read at one instant. A value is the
+    /// one that its key had then, even if another thread has replaced or removed it since.
     ///
     /// Until all entries of a leaf are consumed, byte strings that are replaced or removed meanwhile keep their space.
     /// So in a nearly full pool, changes may fail while an iterator is put aside half-way. They fail with

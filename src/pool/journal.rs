@@ -14,16 +14,32 @@ impl Pool {
     /// Gives a pool a journal, which it has from now on, and closes it.
     ///
     /// The pool then survives a crash of the machine: see [`Options::journal`]. Its log is a file beside it, of 32 MiB at first.
-    /// Builds that do not know journals refuse the pool from now on.
+    /// Builds that do not know journals refuse the pool from now on. Nobody may have the pool open.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::JournalThere`] if it has one. As [`Options::open`], which opens it first; [`ErrorKind::OutOfSpace`], and
-    /// [`ErrorKind::Log`] if there is something else where the log is to be. Then nothing has changed.
+    /// [`ErrorKind::Log`] if there is something else where the log is to be, such as the log of a pool that was here before: move
+    /// it away. Then nothing has changed.
     ///
     /// # Crash consistency
     ///
-    /// The pool has a journal, or none. A log that is left without one is used if a journal is added again.
+    /// The pool has a journal, or none; all that it holds is in its file, so nothing is lost either way. A log that is left
+    /// without one is used if a journal is added again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("a.pool");
+    /// use bristlecone::{Journal, Pool};
+    ///
+    /// Pool::options().capacity(64 << 20).open(&path)?.close()?; // without a journal
+    /// Pool::add_journal(&path)?;
+    /// let pool = Pool::options().journal(Journal::OnRequest).open(&path)?;
+    /// assert!(pool.journal().is_some());
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn add_journal(path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let named = |fault: Fault| fault.of(path.display().to_string());
@@ -39,13 +55,15 @@ impl Pool {
 
     /// Takes the journal away from a pool, and removes its log. The pool is closed, with everything in its file.
     ///
+    /// From now on, the pool is one without a journal: while it is open, it survives a crash of the process only.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::JournalThere`] if it has none. As [`Options::open`] and [`Pool::close`].
     ///
     /// # Crash consistency
     ///
-    /// The pool has its journal, or none.
+    /// The pool has its journal, or none; all that it holds is in its file, so nothing is lost either way.
     pub fn remove_journal(path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         remove(path).map_err(|fault| fault.of(path.display().to_string()))

@@ -174,6 +174,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::NoSuchTree`]; [`ErrorKind::StillOpen`] while a handle to the tree is alive;
     /// [`ErrorKind::TreeName`]; [`ErrorKind::ReadOnly`]; [`ErrorKind::Forked`]; [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -187,22 +188,30 @@ impl<M: Medium> Pool<M> {
         self.state.acknowledged(self.state.drop_tree(name))
     }
 
-    /// Makes everything so far survive a crash of the machine, as far as the pool's place can: with a
-    /// [journal](Options::journal), every change that was made, or seen, by this thread before the call.
+    /// Makes everything so far survive a crash of the machine, as far as the pool's place can.
     ///
-    /// In a domain in which each change survives the machine, nothing is to be done. On an ordinary file without a journal, the
-    /// file is written to the disk, which does not make it safe: what changes later may reach the disk in any order, and a
-    /// pool that was open when the machine went down is refused.
+    /// With a [journal](Options::journal), every change that was made, or seen, by this thread before the call survives when it
+    /// returns.
+    ///
+    /// On an ordinary file without a journal, the file is written to the disk, and that is all. The pool is still marked as in
+    /// use, so it is refused with [`ErrorKind::PowerLoss`] if the machine goes down before it is closed. If nothing is changed
+    /// between the call and the crash, [`open_after_power_loss`](Options::open_after_power_loss) finds everything. Else each page
+    /// of the file is as it was at the call, or at any time since then: changes may be missing, and what is there may not fit
+    /// together.
+    ///
+    /// On persistent memory, each change survives the machine when it returns, and this adds nothing. In memory (tmpfs, or a
+    /// [copy](crate::medium::Mapping::Copy)) nothing survives the machine, and this changes nothing.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Journal`] if something could not be written: then it is not known what of the changes since the last sync
-    /// is on the disk, and no further change is accepted. [`ErrorKind::Io`], [`ErrorKind::Forked`].
+    /// [`ErrorKind::Journal`], with a journal, if something could not be written: then it is not known what of the changes since
+    /// the last sync is on the disk, and no further change is accepted. [`ErrorKind::Io`] without a journal;
+    /// [`ErrorKind::Forked`].
     ///
     /// # Complexity
     ///
-    /// What was flushed since the last sync is written to the log, and one `fdatasync`, which threads that call at the same
-    /// time share. If there is nothing to write, nothing.
+    /// With a journal, what was flushed since the last sync is written to the log, and one `fdatasync`, which threads that call
+    /// at the same time share. If there is nothing to write, nothing. Without a journal, one `fdatasync` of the pool's file.
     ///
     /// # Examples
     ///
@@ -229,7 +238,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the system cannot write to the disk; the pool is left as if the process had been killed.
+    /// [`ErrorKind::Io`] if the system cannot write to the disk, or if the [journal](ErrorKind::Journal) has failed before; the
+    /// pool is left as if the process had been killed.
     /// [`ErrorKind::StillOpen`] if trees or other handles are alive; the pool stays open through them, and dropping the
     /// last one closes it. [`ErrorKind::Forked`].
     ///

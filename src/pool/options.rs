@@ -149,10 +149,15 @@ impl Options {
     /// With a journal, on an ordinary file: the pool survives a crash of the machine and a loss of power, up to the last
     /// [sync](Pool::sync), which `journal` says when to make.
     ///
-    /// A pool is created with a journal, or [gets](Pool::add_journal) one later; a pool that has one always uses it, as
-    /// [`Journal::Each`] if nothing is said here. Its log is a file beside it, with `.log` at the end of its name: the two
-    /// belong together, wherever they are moved. What is not in the log yet lies in shared memory, so that it survives the
-    /// process.
+    /// With this, a new pool gets a journal. A pool that has one always uses it, as [`Journal::Each`] if nothing is said here. A
+    /// pool that is there and has none is refused with [`ErrorKind::JournalThere`]: [`Pool::add_journal`] gives it one, and
+    /// [`Pool::remove_journal`] takes it away. Both want a pool that nobody has open, and leave it complete, with a journal or
+    /// without, also if the machine goes down meanwhile. As long as a pool has none, what is changed while it is open survives
+    /// the process only.
+    ///
+    /// Its log is a file beside it, with `.log` at the end of its name: the two belong together, wherever they are moved. What is
+    /// not in the log yet lies in shared memory, so that it survives the process. A pool that is opened for
+    /// [reading only](Self::read_only) is shown with both, and nothing said here matters.
     ///
     /// A change copies its lines to the ring in memory, and a thread of the pool writes them to the disk. All memory that is
     /// changed stays in memory until the pool is closed.
@@ -175,7 +180,8 @@ impl Options {
     /// With it, a pool that was closed survives a crash of the machine, and a pool that was open when the machine went
     /// down is refused with [`ErrorKind::PowerLoss`]. Without it, opening and closing do not wait for the disk. But a
     /// pool that was used that way is refused after any restart of the machine, or may come back with changes missing
-    /// and not know it. In a domain that survives a crash of the machine, nothing is synced in any case.
+    /// and not know it. On persistent memory, nothing is synced in any case. With a journal, opening and closing wait for the
+    /// disk, whatever is said here.
     pub fn sync(mut self, sync: bool) -> Self {
         self.sync = sync;
         self
@@ -233,16 +239,22 @@ impl Options {
     ///   left as it is.
     /// - [`ErrorKind::InUse`]: another opener holds the lock.
     /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
-    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open; see
+    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal; see
     ///   [`open_after_power_loss`](Self::open_after_power_loss).
+    /// - [`ErrorKind::Log`], [`ErrorKind::Ring`]: the pool has a journal and was not closed in order, and its log is missing; or its
+    ///   log is damaged, or another pool's; or its ring cannot be used; or a new pool is to have a journal, and there is something
+    ///   else where its log should be. What is there is left as it is.
+    /// - [`ErrorKind::JournalThere`]: [`journal`](Self::journal) was asked for, and the pool is there and has none.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes.
     /// - [`ErrorKind::OutOfSpace`]: the disk is full.
-    /// - [`ErrorKind::Io`]: any other error of the system.
+    /// - [`ErrorKind::Io`]: any other error of the system, also with the log or the ring.
     ///
     /// # Complexity
     ///
     /// Four lines flushed, two fences, and a look at each segment's table entry; the first open of an ordinary file in a boot
     /// writes and syncs the superblock once more. On persistent memory, an open after a kill flushes all lines that are in use.
+    /// With a journal, what a crash has left in the log and in the ring is written to the pool's file first, and the log is
+    /// synced a few times.
     ///
     /// # Crash consistency
     ///

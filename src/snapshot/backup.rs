@@ -100,6 +100,9 @@ impl<M: Medium> Pool<M> {
     /// gets its name; until then it is called `path` with `.part` behind it. A plain copy of the file of a pool that is open
     /// is not consistent.
     ///
+    /// The copy has no [journal](crate::Options::journal), even if this pool has one. To give it one where it is restored, move
+    /// or remove the old log first, the pool's path with `.log` at its end, and call [`add_journal`](Pool::add_journal).
+    ///
     /// Of a damaged pool, it has what can be read; [check](Self::check) the pool first if in doubt.
     ///
     /// # Errors
@@ -107,8 +110,9 @@ impl<M: Medium> Pool<M> {
     /// [`ErrorKind::NotInSnapshots`] if a tree has a layout that takes no part in snapshots; [`ErrorKind::SnapshotTooOld`];
     /// [`ErrorKind::Io`] with `AlreadyExists` if there is something at `path`, or at `path` with `.part` behind it (another
     /// backup, perhaps one that was killed; then delete it); [`ErrorKind::ReadOnly`] if the pool is open for reading only (open a
-    /// [copy](crate::medium::Mapping::Copy) instead); [`ErrorKind::OutOfSpace`], and others of [opening](Self::tree)
-    /// trees, and [of creating](crate::Options::open) a pool. In all cases nothing is left.
+    /// [copy](crate::medium::Mapping::Copy) instead); [`ErrorKind::Journal`] if the journal of this pool has failed (close the
+    /// pool and open it again); [`ErrorKind::OutOfSpace`], and others of [opening](Self::tree) trees, and
+    /// [of creating](crate::Options::open) a pool. In all cases nothing is left.
     ///
     /// # Complexity
     ///

@@ -47,7 +47,8 @@ use std::sync::Arc;
 ///
 /// # Crash consistency
 ///
-/// What is read was durable before the snapshot was opened, or was being made so.
+/// What is read was durable before the snapshot was opened, or was being made so; with a [journal](crate::Journal), a loss of
+/// power takes back what was not synced.
 ///
 /// # Source
 ///

@@ -27,8 +27,9 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Errors
     ///
     /// [`ErrorKind::Conflict`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`],
-    /// [`ErrorKind::Corrupt`]; those of [changes of names](Self::rename_tree). In all cases no entry has changed. If there was no space, leaves may have been split: they
-    /// stay so, and take space until keys of theirs are removed, or the tree is dropped.
+    /// [`ErrorKind::Corrupt`]; those of [changes of names](Self::rename_tree). In these cases no entry has changed. If there was
+    /// no space, leaves may have been split: they stay so, and take space until keys of theirs are removed, or the tree is
+    /// dropped. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -42,6 +43,9 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// tree is opened, created or closed, and no snapshot is opened.
     ///
     /// The leaves that are written to are locked from before the first fence until after the last one.
+    ///
+    /// With [`Journal::Each`](crate::Journal::Each), one `fdatasync` more, which all threads that wait share; also without
+    /// writes, if what others have changed is not on the disk yet.
     ///
     /// # Crash consistency
     ///

@@ -71,14 +71,16 @@ use std::time::Duration;
 /// # Crash consistency
 ///
 /// Every change is durable when its method returns, in the sense of [`Pool::durability`]. A change in flight at a crash
-/// is there whole, or not at all. No reader ever returns what a crash could take back.
+/// is there whole, or not at all. No reader ever returns what a crash could take back, except with a
+/// [journal](crate::Journal): a loss of power takes back what was not synced, though others may have read it.
 ///
 /// # Complexity
 ///
 /// A [`OneLine`] leaf, the default: one line flushed and one fence per insert, update or removal. One insert in about
 /// 27 splits a leaf, which flushes about ten lines and fences twice. In a sorted leaf with `n` entries, four slots to a
 /// line, a linear leaf moves about `n / 2` entries per insert or removal, and a circular one about `n / 4`. A run of
-/// `k` slots touches `(k + 3) / 4` lines on average; each is flushed once, with one fence.
+/// `k` slots touches `(k + 3) / 4` lines on average; each is flushed once, with one fence. With
+/// [`Journal::Each`](crate::Journal::Each), each change also waits for one `fdatasync`, which all threads that wait share.
 ///
 /// # Examples
 ///
@@ -202,7 +204,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::LayoutMismatch`], [`ErrorKind::KindMismatch`]: the tree exists and is another kind of tree.
     /// [`ErrorKind::TreeName`], [`ErrorKind::TooManyTrees`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`],
-    /// [`ErrorKind::Forked`], [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::Forked`], [`ErrorKind::Corrupt`]. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -324,7 +326,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::OutOfSpace`] if a leaf had to be split and there was no room for another one;
-    /// [`ErrorKind::Corrupt`]. In both cases nothing has changed.
+    /// [`ErrorKind::Corrupt`]. In both cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -360,7 +362,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Crash consistency
     ///
     /// Durable when it returns. In flight at a crash: **any part** of the batch, in any order of keys; each entry is
-    /// there whole or not at all. No reader sees an entry before it is durable.
+    /// there whole or not at all. No reader sees an entry before it is durable; with a [journal](crate::Journal), before it
+    /// survives the process.
     ///
     /// # Examples
     ///
@@ -380,7 +383,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`]. It never fails for want of space.
+    /// [`ErrorKind::Corrupt`]. It never fails for want of space in the pool.
+    /// [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -428,7 +432,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`]. It never fails for want of space.
+    /// [`ErrorKind::Corrupt`]. It never fails for want of space in the pool.
+    /// [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -454,7 +459,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// - keys come in strict order, and none comes twice, whichever ends the iterator is read from;
     /// - a key is shown if it is there throughout, from the creation of the iterator until it has passed the key;
-    /// - a key that is shown was there at some moment of that time, with this value, durably.
+    /// - a key that is shown was there at some moment of that time, with this value, durably. With a [journal](crate::Journal),
+    ///   it survives the process, but it may not be on the disk yet ([`Pool::sync`] waits for that).
     ///
     /// # Panics
     ///
@@ -534,7 +540,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::OutOfSpace`] if there is no room for two empty leaves; [`ErrorKind::Corrupt`]. In both cases
-    /// nothing has changed.
+    /// nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -552,7 +558,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::Unsorted`] with the first wrong position, [`ErrorKind::NotEmpty`], [`ErrorKind::OutOfSpace`],
-    /// [`ErrorKind::Corrupt`]. In these cases nothing has been loaded.
+    /// [`ErrorKind::Corrupt`]. In these cases nothing has been loaded. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///

@@ -66,7 +66,8 @@ enum Command {
     Check(check::Args),
     /// Copy all trees of a pool to a new one, which is checked and takes no more space than it needs
     ///
-    /// A pool that another process has open can only be copied by that process (`Pool::backup`).
+    /// A pool that another process has open can only be copied by that process (`Pool::backup`). The copy has no journal;
+    /// `journal add` gives it one. A log of another pool that has its name, POOL.log, must be moved or removed before that.
     Backup(backup::Args),
     /// Make a pool of a backup: the same as `backup`
     Restore(backup::Args),
