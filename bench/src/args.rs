@@ -57,7 +57,7 @@ pub(crate) struct Args {
     ///
     /// Volatile: btreemap, rwlock-btreemap, scc-treeindex, crossbeam-skiplist; of u64 keys brie-tree, congee; of texts
     /// blart and, with feature peers-masstree, masstree. Stores: redb, lmdb, lmdb-txn (a transaction for each read; lmdb
-    /// keeps one), fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with
+    /// keeps one), canopydb, fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with
     /// -sync at the end sync after each batch, and after every 1000th write of others, which only costs something if
     /// --medium is a disk; these are not in `all` or `stores`, but in `synced`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

@@ -2,6 +2,7 @@
 //!
 //! They differ in what they promise, and in what they can do; for the stores see [`store`].
 
+mod canopydb;
 mod encoded;
 mod fjall;
 mod lmdb;
@@ -53,6 +54,7 @@ enum Engine {
     Redb,
     Lmdb,
     LmdbTxn,
+    Canopydb,
     Fjall,
     Sled,
     Sqlite,
@@ -73,6 +75,7 @@ const PEERS: &[Peer] = &[
     Peer { name: "redb", kind: PeerKind::Store(Engine::Redb, false) },
     Peer { name: "lmdb", kind: PeerKind::Store(Engine::Lmdb, false) },
     Peer { name: "lmdb-txn", kind: PeerKind::Store(Engine::LmdbTxn, false) },
+    Peer { name: "canopydb", kind: PeerKind::Store(Engine::Canopydb, false) },
     Peer { name: "fjall", kind: PeerKind::Store(Engine::Fjall, false) },
     Peer { name: "sled", kind: PeerKind::Store(Engine::Sled, false) },
     Peer { name: "sqlite", kind: PeerKind::Store(Engine::Sqlite, false) },
@@ -80,6 +83,7 @@ const PEERS: &[Peer] = &[
     Peer { name: "rocksdb", kind: PeerKind::Store(Engine::RocksDb, false) },
     Peer { name: "redb-sync", kind: PeerKind::Store(Engine::Redb, true) },
     Peer { name: "lmdb-sync", kind: PeerKind::Store(Engine::Lmdb, true) },
+    Peer { name: "canopydb-sync", kind: PeerKind::Store(Engine::Canopydb, true) },
     Peer { name: "fjall-sync", kind: PeerKind::Store(Engine::Fjall, true) },
     Peer { name: "sled-sync", kind: PeerKind::Store(Engine::Sled, true) },
     Peer { name: "sqlite-sync", kind: PeerKind::Store(Engine::Sqlite, true) },
@@ -174,6 +178,9 @@ macro_rules! with_peer {
                     Engine::Lmdb => with_peer!(@ $subject = Stored::<lmdb::Lmdb, $entry>::open(directory, synced)?, $body),
                     Engine::LmdbTxn => {
                         with_peer!(@ $subject = Stored::<lmdb::LmdbTxn, $entry>::open(directory, synced)?, $body)
+                    }
+                    Engine::Canopydb => {
+                        with_peer!(@ $subject = Stored::<canopydb::Canopydb, $entry>::open(directory, synced)?, $body)
                     }
                     Engine::Fjall => {
                         with_peer!(@ $subject = Stored::<fjall::Fjall, $entry>::open(directory, synced)?, $body)
