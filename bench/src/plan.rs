@@ -5,7 +5,7 @@ use crate::entry::{KeyArg, Kind};
 use crate::keys::Pattern;
 use crate::media;
 use crate::mix::Mix;
-use crate::parse::Layout;
+use crate::parse::{self, Layout};
 use crate::peers::{self, Peer};
 use crate::phases::Workload;
 use crate::place::Site;
@@ -138,7 +138,8 @@ impl Plan {
     /// A contestant, as another process is told of it.
     pub(crate) fn subject(&self, contestant: Contestant, path: PathBuf) -> Subject {
         let capacity = media::capacity(self.n, self.kind()) * 2;
-        Subject { label: contestant.label(), path, key: self.key, value: self.value, capacity }
+        let journal = self.site.journal.filter(|_| contestant.is_ours());
+        Subject { label: contestant.label(), path, key: self.key, value: self.value, capacity, journal }
     }
 
     /// Says in a row of JSON who and what is measured.
@@ -153,6 +154,7 @@ impl Plan {
         row["key"] = self.kind().key().into();
         row["key_bytes"] = key_bytes.into();
         row["value_bytes"] = value_bytes.into();
+        row["journal"] = self.site.journal.filter(|_| contestant.is_ours()).map(parse::journal_name).into();
     }
 
     /// The workload of one repeat.

@@ -301,3 +301,39 @@ fn turns_are_for_trees_with_snapshots_in_files() {
         assert!(error.contains(why), "{error}");
     }
 }
+
+#[test]
+fn pools_with_a_journal_are_timed_and_opened_again() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let path = dir.path().to_str().unwrap();
+    let bench = |journal, options: &[&str]| {
+        let args = ["--n", "2000", "--repeat", "2", "--json", "--medium", path, "--journal", journal];
+        objects(run(args.iter().chain(options)))
+    };
+    for (key, layout) in [("u64", "one_line,circular"), ("user", "one_line")] {
+        for row in bench("10ms", &["--layout", layout, "--key", key, "--mix", "insert,get,update,remove"]) {
+            assert_eq!((&row["journal"], &row["domain"]), (&"10ms".into(), &"journal".into()), "{row}");
+        }
+        for journal in ["each", "10ms", "request"] {
+            let row = &bench(journal, &["--key", key, "--mix", "reopen"])[0];
+            assert_eq!((&row["journal"], &row["lost"]), (&journal.into(), &0.into()));
+            assert!(row["power_ms"]["median"].as_f64().unwrap() > 0.0, "{row}");
+            assert!(journal != "each" || row["lost_power"] == 0, "{row}");
+        }
+    }
+    is_empty(dir.path());
+    let without = &objects(run(["--n", "2000", "--repeat", "1", "--json", "--mix", "reopen"]))[0];
+    assert!(without["power_ms"].is_null() && without["journal"].is_null(), "{without}");
+}
+
+#[test]
+fn journals_are_for_disks() {
+    for (args, why) in [
+        (&["--journal", "10ms", "--medium", "dram"][..], "a journal takes a directory"),
+        (&["--journal", "each", "--flush", "power"], "a journal takes a directory"),
+        (&["--mix", "space", "--journal", "each"], "--journal is not for --mix space"),
+    ] {
+        let error = run(["--n", "2000"].iter().chain(args)).fails(2);
+        assert!(error.contains(why), "{args:?}: {error}");
+    }
+}
