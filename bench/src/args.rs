@@ -182,21 +182,25 @@ impl Args {
         if let Some(mix) = mixes.iter().find(words_only).filter(|_| self.key != KeyArg::U64) {
             return Err(Usage(format!("--mix {} is for u64 keys", mix.name())).into());
         }
+        let for_disks: Vec<Mix> = mixes.iter().copied().filter(|mix| mix.is_for_disks()).collect();
         let place = match self.medium {
             Some(place) => place,
-            None if self.journal.is_some() => Place::disk()?,
+            None if self.journal.is_some() || !for_disks.is_empty() => Place::disk()?,
             None => Place::default(),
         };
         let slow = self.slow.unwrap_or(0);
-        if self.journal.is_some() {
+        if self.journal.is_some() || !for_disks.is_empty() {
             if place == Place::Dram || slow > 0 || self.flush == Flush::Power {
                 let why = "a journal takes a directory, and neither --slow nor --flush power";
                 return Err(Usage(why.to_owned()).into());
             }
-            let has_none = |mix: &&Mix| matches!(mix, Mix::Space | Mix::Counts);
-            if let Some(mix) = mixes.iter().find(has_none) {
+            let has_own = |mix: &&Mix| mix.is_for_disks() || matches!(mix, Mix::Space | Mix::Counts);
+            if let Some(mix) = mixes.iter().find(has_own).filter(|_| self.journal.is_some()) {
                 return Err(Usage(format!("--journal is not for --mix {}", mix.name())).into());
             }
+        }
+        if for_disks.contains(&Mix::Journal) && !contestants.iter().any(|contestant| contestant.is_ours()) {
+            return Err(Usage("--mix journal is for trees".to_owned()).into());
         }
         if place == Place::Dram && (slow > 0 || self.flush == Flush::Power) {
             return Err(Usage("--medium dram has no lines to flush".to_owned()).into());

@@ -53,6 +53,8 @@ pub enum Mix {
     Snapshot,
     /// A backup beside a writer, and what speed that keeps
     Backup,
+    /// Inserts, gets and updates with a journal, next to those without
+    Journal,
 }
 
 impl Mix {
@@ -83,6 +85,7 @@ impl Mix {
             Self::Conflict => "conflict",
             Self::Snapshot => "snapshot",
             Self::Backup => "backup",
+            Self::Journal => "journal",
         }
     }
 
@@ -93,7 +96,12 @@ impl Mix {
 
     /// Whether it compares sides that take turns, with transactions or snapshots on one of them.
     pub(crate) fn takes_turns(self) -> bool {
-        self > Self::Counts
+        self > Self::Counts && !self.is_for_disks()
+    }
+
+    /// Whether it has pools with journals of its own, on a disk.
+    pub(crate) fn is_for_disks(self) -> bool {
+        matches!(self, Self::Journal)
     }
 
     /// Whether it is timed operation by operation; the others have tables of their own.

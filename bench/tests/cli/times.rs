@@ -303,6 +303,26 @@ fn turns_are_for_trees_with_snapshots_in_files() {
 }
 
 #[test]
+fn a_journal_is_measured_next_to_none() {
+    for options in [&[][..], &["--key", "user"]] {
+        let rows = turns("journal", options);
+        let what = |row: &serde_json::Value| format!("{} {}", row["operation"], row["journal"]).replace('"', "");
+        let operations = ["insert", "get", "update", "get beside updates"];
+        let expected =
+            operations.map(|operation| ["none", "request", "10ms"].map(|journal| format!("{operation} {journal}")));
+        assert_eq!(rows.iter().map(what).collect::<Vec<_>>(), expected.concat());
+        for row in &rows {
+            let (has_journal, is_tail) = (row["journal"] != "none", row["operation"] == "get beside updates");
+            assert_eq!((row["ratio"].is_number(), row["goal"].is_number()), (has_journal, has_journal), "{row}");
+            let times = if is_tail { "single_ns" } else { "own_ns_per_op" };
+            assert!(row[times]["median"].as_f64().unwrap() > 0.0, "{row}");
+            assert_eq!(row["written"].is_object(), has_journal && row["operation"] == "insert", "{row}");
+            assert!(row["written"].is_null() || row["written"]["log_bytes_per_op"].as_f64().unwrap() > 16.0, "{row}");
+        }
+    }
+}
+
+#[test]
 fn pools_with_a_journal_are_timed_and_opened_again() {
     let dir = tempfile::tempdir_in(".").unwrap();
     let path = dir.path().to_str().unwrap();
@@ -331,7 +351,10 @@ fn journals_are_for_disks() {
     for (args, why) in [
         (&["--journal", "10ms", "--medium", "dram"][..], "a journal takes a directory"),
         (&["--journal", "each", "--flush", "power"], "a journal takes a directory"),
+        (&["--mix", "journal", "--slow", "10"], "a journal takes a directory"),
         (&["--mix", "space", "--journal", "each"], "--journal is not for --mix space"),
+        (&["--mix", "journal", "--journal", "each"], "--journal is not for --mix journal"),
+        (&["--mix", "journal", "--layout", "btreemap"], "is for trees"),
     ] {
         let error = run(["--n", "2000"].iter().chain(args)).fails(2);
         assert!(error.contains(why), "{args:?}: {error}");
