@@ -202,6 +202,18 @@ impl Args {
         if for_disks.contains(&Mix::Journal) && !contestants.iter().any(|contestant| contestant.is_ours()) {
             return Err(Usage("--mix journal is for trees".to_owned()).into());
         }
+        if for_disks.contains(&Mix::Durable) {
+            if place.is_memory() {
+                let why =
+                    "--mix durable waits for a disk, and what is in memory has none: --medium takes a directory on one";
+                return Err(Usage(why.to_owned()).into());
+            }
+            if !contestants.iter().any(|contestant| contestant.waits_for_disk()) {
+                return Err(
+                    Usage("--mix durable is for trees, and for stores that wait for the disk".to_owned()).into()
+                );
+            }
+        }
         if place == Place::Dram && (slow > 0 || self.flush == Flush::Power) {
             return Err(Usage("--medium dram has no lines to flush".to_owned()).into());
         }

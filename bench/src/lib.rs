@@ -19,6 +19,7 @@ mod conflict;
 #[path = "../../src/bin/bristlecone/common/mod.rs"]
 mod common;
 mod counts;
+mod durable;
 mod entry;
 mod figure;
 #[cfg(feature = "import")]
@@ -119,6 +120,9 @@ fn run(args: args::Args) -> Outcome {
     }
     if plan.mixes.contains(&Mix::Journal) {
         journal::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Durable) {
+        durable::run(&plan)?;
     }
     Ok(ExitCode::SUCCESS)
 }

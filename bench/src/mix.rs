@@ -55,6 +55,8 @@ pub enum Mix {
     Backup,
     /// Inserts, gets and updates with a journal, next to those without
     Journal,
+    /// New keys that are on the disk when they are acknowledged, next to stores; a key, and a batch of 1000
+    Durable,
 }
 
 impl Mix {
@@ -86,6 +88,7 @@ impl Mix {
             Self::Snapshot => "snapshot",
             Self::Backup => "backup",
             Self::Journal => "journal",
+            Self::Durable => "durable",
         }
     }
 
@@ -101,7 +104,7 @@ impl Mix {
 
     /// Whether it has pools with journals of its own, on a disk.
     pub(crate) fn is_for_disks(self) -> bool {
-        matches!(self, Self::Journal)
+        matches!(self, Self::Journal | Self::Durable)
     }
 
     /// Whether it is timed operation by operation; the others have tables of their own.

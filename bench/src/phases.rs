@@ -288,7 +288,7 @@ impl<E: Entry> Worker<E> {
                 self.start = self.end;
             }
             Mix::Reopen | Mix::Space | Mix::Counts => {}
-            Mix::Transaction | Mix::Conflict | Mix::Snapshot | Mix::Backup | Mix::Journal => {}
+            Mix::Transaction | Mix::Conflict | Mix::Snapshot | Mix::Backup | Mix::Journal | Mix::Durable => {}
         }
     }
 

@@ -73,6 +73,23 @@ impl Contestant {
         }
     }
 
+    /// Whether its changes survive a loss of power, if it is told so.
+    pub(crate) fn waits_for_disk(self) -> bool {
+        match self {
+            Self::Tree(_) | Self::ByteMap => true,
+            Self::BTreeMap => false,
+            Self::Peer(peer) => peer.waits_for_disk(),
+        }
+    }
+
+    /// The same, to be told so at each change.
+    pub(crate) fn durable(self) -> Self {
+        match self {
+            Self::Peer(peer) => Self::Peer(peer.durable()),
+            other => other,
+        }
+    }
+
     /// Bytes of a leaf's slots, and where the index is.
     pub(crate) fn node(self) -> (Option<u32>, Option<&'static str>) {
         match self {

@@ -80,6 +80,10 @@ impl<E: Encoded> Store<E> for Canopydb {
         self.write(false, |tree| put_all::<E>(tree, entries))
     }
 
+    fn put_all_durably(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        self.write(true, |tree| put_all::<E>(tree, entries))
+    }
+
     fn sync(&self) -> Outcome<()> {
         Ok(self.0.sync()?)
     }

@@ -323,6 +323,33 @@ fn a_journal_is_measured_next_to_none() {
 }
 
 #[test]
+fn durable_inserts_are_measured() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let path = dir.path().to_str().unwrap();
+    for key in ["u64", "user"] {
+        let stores: &[&str] = if cfg!(feature = "peers") { &["--peers", "stores"] } else { &[] };
+        let args = ["--mix", "durable", "--n", "2000", "--repeat", "1", "--medium", path, "--key", key];
+        let args = args.iter().chain(stores);
+        let rows = objects(run(args.clone().chain(&["--json"])));
+        assert_eq!(rows[0]["reference"], "overwrite");
+        for row in &rows {
+            has_keys(row, &["mix", "n", "key", "value_bytes", "threads", "repeat", "seed", "single"]);
+            assert!(row["single"]["ns_per_op"]["run"].as_f64().unwrap() > 0.0, "{row}");
+            assert!(row.get("peer").is_none_or(|peer| peer != "sled"), "it does not wait for the disk");
+        }
+        for row in &rows[1..] {
+            assert!(row["batch"]["ns_per_key"]["run"].as_f64().unwrap() > 0.0, "{row}");
+            assert_eq!(row["each"].is_object(), row.get("layout").is_some(), "{row}");
+        }
+        assert_eq!((&rows[1]["journal"], &rows[1]["batch"]["ratio_to_ours"]), (&"request".into(), &1.0.into()));
+        assert!(rows[1]["batch"]["log_bytes_per_key"].as_f64().unwrap() > 16.0, "{}", rows[1]);
+        let text = run(args).ok();
+        assert!(text.contains("overwrite") && !text.contains("NaN"), "{text}");
+    }
+    is_empty(dir.path());
+}
+
+#[test]
 fn pools_with_a_journal_are_timed_and_opened_again() {
     let dir = tempfile::tempdir_in(".").unwrap();
     let path = dir.path().to_str().unwrap();
@@ -354,6 +381,10 @@ fn journals_are_for_disks() {
         (&["--mix", "journal", "--slow", "10"], "a journal takes a directory"),
         (&["--mix", "space", "--journal", "each"], "--journal is not for --mix space"),
         (&["--mix", "journal", "--journal", "each"], "--journal is not for --mix journal"),
+        (&["--mix", "durable", "--medium", "dram"], "a journal takes a directory"),
+        #[cfg(target_os = "linux")]
+        (&["--mix", "durable", "--medium", "shm"], "waits for a disk"),
+        (&["--mix", "durable", "--layout", "btreemap"], "is for trees, and for stores"),
         (&["--mix", "journal", "--layout", "btreemap"], "is for trees"),
     ] {
         let error = run(["--n", "2000"].iter().chain(args)).fails(2);
