@@ -227,12 +227,20 @@ fn one_repeat<E: Held>(plan: &Plan, entry: E, repeat: u32, sides: &mut [Side], o
     let open = |contestant, path: &Path, journal| Open::new(plan, entry, seed, contestant, path, journal);
     // Of different directories. What is open is closed before its files are removed.
     let mut places: Vec<(Scratch, PathBuf)> = Vec::new();
-    for side in &mut *sides {
+    for _ in &*sides {
         let mut scratch = Scratch::new(plan.site.place.directory())?;
         let path = scratch.pool("durable");
-        let open = open(side.contestant, &path, JOURNAL)?;
-        batches(plan, side, (open, &path), seed).map_err(|error| format!("{}: {error}", side.contestant.name()))?;
         places.push((scratch, path));
+    }
+    let mut turns: Vec<(&mut Side, &Path)> =
+        sides.iter_mut().zip(&places).map(|(side, (_, path))| (side, &**path)).collect();
+    if repeat % 2 == 1 {
+        // Whoever comes first has an idle disk.
+        turns.reverse();
+    }
+    for (side, path) in turns {
+        let open = open(side.contestant, path, JOURNAL)?;
+        batches(plan, side, (open, path), seed).map_err(|error| format!("{}: {error}", side.contestant.name()))?;
     }
     let mut scratch = Scratch::new(plan.site.place.directory())?;
     let mut overwritten = Overwritten::new(&scratch.file("overwritten"))?;

@@ -328,7 +328,7 @@ fn durable_inserts_are_measured() {
     let path = dir.path().to_str().unwrap();
     for key in ["u64", "user"] {
         let stores: &[&str] = if cfg!(feature = "peers") { &["--peers", "stores"] } else { &[] };
-        let args = ["--mix", "durable", "--n", "2000", "--repeat", "1", "--medium", path, "--key", key];
+        let args = ["--mix", "durable", "--n", "2000", "--repeat", "2", "--medium", path, "--key", key];
         let args = args.iter().chain(stores);
         let rows = objects(run(args.clone().chain(&["--json"])));
         assert_eq!(rows[0]["reference"], "overwrite");
