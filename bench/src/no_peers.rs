@@ -25,8 +25,8 @@ impl Peer {
         match self {}
     }
 
-    pub(crate) fn durable(self) -> Self {
-        match self {}
+    pub(crate) fn make_durable(&mut self) {
+        match *self {}
     }
 
     pub(crate) fn has_transactions(self) -> bool {

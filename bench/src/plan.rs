@@ -83,11 +83,11 @@ impl Contestant {
     }
 
     /// The same, to be told so at each change.
-    pub(crate) fn durable(self) -> Self {
-        match self {
-            Self::Peer(peer) => Self::Peer(peer.durable()),
-            other => other,
+    pub(crate) fn durable(mut self) -> Self {
+        if let Self::Peer(peer) = &mut self {
+            peer.make_durable();
         }
+        self
     }
 
     /// Bytes of a leaf's slots, and where the index is.

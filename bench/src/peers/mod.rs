@@ -107,11 +107,10 @@ impl Peer {
         matches!(self.kind, PeerKind::Store(engine, Wait::Never) if engine != Engine::Sled)
     }
 
-    /// The same store, to be told to wait for the disk at each change.
-    pub(crate) fn durable(self) -> Self {
-        match self.kind {
-            PeerKind::Store(engine, _) => Self { kind: PeerKind::Store(engine, Wait::Each), ..self },
-            _ => self,
+    /// Makes it a store that is told to wait for the disk at each change.
+    pub(crate) fn make_durable(&mut self) {
+        if let PeerKind::Store(_, wait) = &mut self.kind {
+            *wait = Wait::Each;
         }
     }
 
