@@ -322,9 +322,9 @@ fn print(plan: &Plan, sides: &[Side], overwrites: &Times) -> Outcome<()> {
             plan.seed,
         ))?;
     }
-    reference(plan, overwrites)?;
     let ours = sides.iter().find(|side| side.contestant.is_ours());
-    sides.iter().try_for_each(|side| row(plan, side, ours, overwrites))
+    sides.iter().try_for_each(|side| row(plan, side, ours, overwrites))?;
+    reference(plan, overwrites)
 }
 
 fn micros(times: &Times) -> f64 {
