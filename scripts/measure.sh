@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures what the generated tables of docs/benchmarks.md show: `scripts/measure.sh [NAME...]`, all of it in about half
-# an hour. A machine that does other things meanwhile is measured with them.
+# Measures what the generated tables of docs/benchmarks.md show: `scripts/measure.sh [NAME...]`, all of it in about an
+# hour. A machine that does other things meanwhile is measured with them.
 #
 # `BRISTLECONE_WRITE=1 cargo test -p bristlecone-bench --test tables` then writes the tables.
 set -euo pipefail
@@ -43,3 +43,12 @@ run snapshot --n 1M --mix snapshot --repeat 9
 run conflict --peers redb,lmdb-txn --n 1M --keys zipfian --threads 8 --mix conflict --repeat 1
 run backup --n 1M --mix backup --repeat 9
 run backup-10m --n 10M --mix backup --repeat 5
+run journal --n 1M --mix journal --repeat 9
+run journal-user --key user --n 1M --mix journal --repeat 5
+# On a disk: the temporary directory, or the current one. All that is written to that disk meanwhile is counted.
+durable=canopydb,fjall,lmdb,redb,sqlite
+[[ ${FEATURES:-} != *rocksdb* ]] || durable+=,rocksdb
+run durable --peers $durable --n 1M --mix durable --repeat 3
+run durable-user --key user --peers $durable --n 1M --mix durable --repeat 3
+run reopen-journal --n 1M --journal 10ms --mix reopen
+run reopen-journal-10m --n 10M --journal 10ms --mix reopen

@@ -11,6 +11,7 @@ use crate::peers;
 use crate::place::{Place, Site};
 use crate::plan::{Contestant, Plan};
 use crate::shape::Shape;
+use bristlecone::Journal;
 use bristlecone::medium::Domain;
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -57,12 +58,16 @@ pub(crate) struct Args {
     ///
     /// Volatile: btreemap, rwlock-btreemap, scc-treeindex, crossbeam-skiplist; of u64 keys brie-tree, congee; of texts
     /// blart and, with feature peers-masstree, masstree. Stores: redb, lmdb, lmdb-txn (a transaction for each read; lmdb
-    /// keeps one), fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with
+    /// keeps one), canopydb, fjall, sled, sqlite and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with
     /// -sync at the end sync after each batch, and after every 1000th write of others, which only costs something if
     /// --medium is a disk; these are not in `all` or `stores`, but in `synced`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
-    /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory]
+    /// Give the pools a journal, and wait for the disk so: each, request, or a time, as in 10ms
+    #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
+    journal: Option<Journal>,
+    /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory; with a journal,
+    /// and for what waits for the disk, a directory on a disk]
     #[arg(long, value_name = "dram|shm|DIR")]
     medium: Option<Place>,
     /// Flush as persistent memory requires it (power), or not at all (none)
@@ -98,7 +103,7 @@ pub(crate) struct Args {
         value_delimiter = ',',
         conflicts_with_all = [
             "layout", "node_bytes", "index", "key", "value", "keys", "mix", "threads", "vs_btreemap", "peers", "flush",
-            "batch", "no_counts",
+            "batch", "no_counts", "journal",
         ]
     )]
     pub(crate) figure: Vec<String>,
@@ -177,8 +182,38 @@ impl Args {
         if let Some(mix) = mixes.iter().find(words_only).filter(|_| self.key != KeyArg::U64) {
             return Err(Usage(format!("--mix {} is for u64 keys", mix.name())).into());
         }
-        let place = self.medium.unwrap_or_default();
+        let for_disks: Vec<Mix> = mixes.iter().copied().filter(|mix| mix.is_for_disks()).collect();
+        let place = match self.medium {
+            Some(place) => place,
+            None if self.journal.is_some() || !for_disks.is_empty() => Place::disk()?,
+            None => Place::default(),
+        };
         let slow = self.slow.unwrap_or(0);
+        if self.journal.is_some() || !for_disks.is_empty() {
+            if place == Place::Dram || slow > 0 || self.flush == Flush::Power {
+                let why = "a journal takes a directory, and neither --slow nor --flush power";
+                return Err(Usage(why.to_owned()).into());
+            }
+            let has_own = |mix: &&Mix| mix.is_for_disks() || matches!(mix, Mix::Space | Mix::Counts);
+            if let Some(mix) = mixes.iter().find(has_own).filter(|_| self.journal.is_some()) {
+                return Err(Usage(format!("--journal is not for --mix {}", mix.name())).into());
+            }
+        }
+        if for_disks.contains(&Mix::Journal) && !contestants.iter().any(|contestant| contestant.is_ours()) {
+            return Err(Usage("--mix journal is for trees".to_owned()).into());
+        }
+        if for_disks.contains(&Mix::Durable) {
+            if place.is_memory() {
+                let why =
+                    "--mix durable waits for a disk, and what is in memory has none: --medium takes a directory on one";
+                return Err(Usage(why.to_owned()).into());
+            }
+            if !contestants.iter().any(|contestant| contestant.waits_for_disk()) {
+                return Err(
+                    Usage("--mix durable is for trees, and for stores that wait for the disk".to_owned()).into()
+                );
+            }
+        }
         if place == Place::Dram && (slow > 0 || self.flush == Flush::Power) {
             return Err(Usage("--medium dram has no lines to flush".to_owned()).into());
         }
@@ -208,6 +243,7 @@ impl Args {
             site: Site {
                 place,
                 domain: (self.flush == Flush::Power).then_some(Domain::Power),
+                journal: self.journal,
                 slow: Duration::from_nanos(slow),
             },
             repeat: self.repeat,

@@ -48,6 +48,11 @@ impl<M: Medium> OrderedMap<Bytes> for ByteMap<M> {
         self.fault.note(self.map.remove(key));
     }
 
+    fn insert_durably(&self, entries: &[(&[u8], &[u8])]) {
+        self.insert_batch(entries);
+        self.fault.note(self.map.pool().sync());
+    }
+
     fn fault(&self) -> Outcome<()> {
         self.fault.get()?;
         self.map.fault().map_or(Ok(()), |error| Err(error.into()))

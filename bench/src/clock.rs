@@ -15,6 +15,8 @@ pub(crate) struct Times {
     /// The same in CPU time of all threads together, which other processes affect less. Empty where the system does not
     /// report it.
     pub(crate) cpu: Vec<f64>,
+    /// The same of the threads that do the work, without those that a contestant lets do a part of it.
+    pub(crate) own: Vec<f64>,
 }
 
 /// Statistics of the repeats as a whole.
@@ -44,11 +46,15 @@ pub(crate) struct Summary {
     /// Over the batches.
     pub(crate) p99: f64,
     /// Over the batches.
+    pub(crate) p999: f64,
+    /// Over the batches.
     pub(crate) min: f64,
     /// The repeats as a whole.
     pub(crate) run: Runs,
     /// The repeats as a whole, in CPU time; NaN if unknown.
     pub(crate) cpu: Runs,
+    /// The same of the threads that do the work.
+    pub(crate) own: Runs,
 }
 
 impl Times {
@@ -56,6 +62,7 @@ impl Times {
     pub(crate) fn add(&mut self, spent: Spent) {
         self.runs.push(spent.run);
         self.cpu.extend(spent.cpu);
+        self.own.extend(spent.own);
         self.batches.extend(spent.batches);
     }
 
@@ -73,9 +80,11 @@ impl Times {
         Summary {
             median: part(0.5),
             p99: part(0.99),
+            p999: part(0.999),
             min: part(0.0),
             run: Runs::of(&self.runs),
             cpu: Runs::of(&self.cpu),
+            own: Runs::of(&self.own),
         }
     }
 }
@@ -102,12 +111,23 @@ pub(crate) fn ratio(values: &[f64], others: &[f64]) -> f64 {
 /// waits meanwhile.
 fn cpu_time() -> Option<f64> {
     #[cfg(target_os = "linux")]
-    {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        Some(time.tv_sec as f64 * 1e9 + time.tv_nsec as f64)
-    }
+    return Some(nanoseconds(rustix::time::ClockId::ProcessCPUTime));
     #[cfg(not(target_os = "linux"))]
     None
+}
+
+/// The CPU time that this thread has used, in nanoseconds, where the system reports it.
+fn own_time() -> Option<f64> {
+    #[cfg(target_os = "linux")]
+    return Some(nanoseconds(rustix::time::ClockId::ThreadCPUTime));
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn nanoseconds(clock: rustix::time::ClockId) -> f64 {
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 /// A thread tells it what it has done, so that it reads the clock once in a while.
@@ -169,6 +189,8 @@ pub(crate) struct Spent {
     pub(crate) run: f64,
     /// The same in CPU time, where the system reports it.
     pub(crate) cpu: Option<f64>,
+    /// The same of the threads that do the work.
+    own: Option<f64>,
     /// Nanoseconds per operation, for each batch.
     batches: Vec<f32>,
 }
@@ -180,6 +202,7 @@ impl Spent {
         Self {
             run: rounds.iter().map(|round| round.run).sum::<f64>() / count,
             cpu: rounds.iter().map(|round| round.cpu).sum::<Option<f64>>().map(|cpu| cpu / count),
+            own: rounds.iter().map(|round| round.own).sum::<Option<f64>>().map(|own| own / count),
             batches: rounds.into_iter().flat_map(|round| round.batches).collect(),
         }
     }
@@ -187,13 +210,19 @@ impl Spent {
 
 /// Runs each piece of work on a thread of its own, and reads the clock after every `batch` operations.
 pub(crate) fn spend(batch: u64, work: Vec<Work<'_>>) -> Spent {
+    spend_and(batch, work, || ())
+}
+
+/// The same, with `rest` after it: what the work has left to do. That takes CPU time, and none of the threads or of the clock.
+pub(crate) fn spend_and(batch: u64, work: Vec<Work<'_>>, rest: impl FnOnce()) -> Spent {
     let timed = |work: Work<'_>| {
-        let mut tick = Tick::start(batch);
+        let (mut tick, own_start) = (Tick::start(batch), own_time());
         work(&mut tick);
-        (tick, Instant::now())
+        let end = Instant::now();
+        (tick, end, own_start.zip(own_time()).map(|(start, end)| end - start))
     };
     let cpu_start = cpu_time();
-    let ticks: Vec<(Tick, Instant)> = if work.len() == 1 {
+    let ticks: Vec<(Tick, Instant, Option<f64>)> = if work.len() == 1 {
         work.into_iter().map(timed).collect()
     } else {
         let barrier = Barrier::new(work.len());
@@ -208,14 +237,16 @@ pub(crate) fn spend(batch: u64, work: Vec<Work<'_>>) -> Spent {
             threads.into_iter().map(|thread| thread.join().expect("a thread that measures")).collect()
         })
     };
+    rest();
     let cpu_end = cpu_time();
-    let operations = ticks.iter().map(|(tick, _)| tick.operations()).sum::<u64>() as f64;
-    let start = ticks.iter().map(|(tick, _)| tick.start).min();
-    let end = ticks.iter().map(|(_, end)| *end).max();
+    let operations = ticks.iter().map(|(tick, ..)| tick.operations()).sum::<u64>() as f64;
+    let start = ticks.iter().map(|(tick, ..)| tick.start).min();
+    let end = ticks.iter().map(|(_, end, _)| *end).max();
     Spent {
         run: start.zip(end).map_or(f64::NAN, |(start, end)| (end - start).as_nanos() as f64 / operations),
         cpu: cpu_start.zip(cpu_end).map(|(start, end)| (end - start) / operations),
-        batches: ticks.into_iter().flat_map(|(tick, _)| tick.batches).collect(),
+        own: ticks.iter().map(|(.., own)| *own).sum::<Option<f64>>().map(|own| own / operations),
+        batches: ticks.into_iter().flat_map(|(tick, ..)| tick.batches).collect(),
     }
 }
 
@@ -239,7 +270,7 @@ mod tests {
         times.add(Spent::together(vec![spend(10, vec![Box::new(work)]), spend(10, vec![Box::new(work)])]));
         assert_eq!((times.batches.len(), times.runs.len()), (10, 3));
         let summary = times.summary();
-        assert!(summary.min <= summary.median && summary.median <= summary.p99);
+        assert!(summary.min <= summary.median && summary.median <= summary.p99 && summary.p99 <= summary.p999);
         assert!(summary.run.min <= summary.run.median && summary.run.median <= summary.run.max);
     }
 }

@@ -5,7 +5,8 @@
 //! one of the `peers`, and holds one kind of `entry`; `media` gives it a pool, or a directory. `reopen`
 //! measures how long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an
 //! entry takes. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
-//! `turns`. A `figure` is what a paper measured. `import` is for those who have one of these stores, and want a pool.
+//! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return. A `figure`
+//! is what a paper measured. `import` is for those who have one of these stores, and want a pool.
 
 mod args;
 mod backup;
@@ -19,10 +20,12 @@ mod conflict;
 #[path = "../../src/bin/bristlecone/common/mod.rs"]
 mod common;
 mod counts;
+mod durable;
 mod entry;
 mod figure;
 #[cfg(feature = "import")]
 mod import;
+mod journal;
 mod keys;
 mod maps;
 mod media;
@@ -115,6 +118,12 @@ fn run(args: args::Args) -> Outcome {
     }
     if plan.mixes.contains(&Mix::Backup) {
         backup::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Journal) {
+        journal::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Durable) {
+        durable::run(&plan)?;
     }
     Ok(ExitCode::SUCCESS)
 }

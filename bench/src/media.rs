@@ -14,7 +14,7 @@ use crate::scratch::Scratch;
 use crate::shape::{Shape, with_measured};
 use crate::tree::Tree;
 use bristlecone::medium::{Counted, Domain, Dram, Mapped, Medium, Slowed};
-use bristlecone::{Options, Pool};
+use bristlecone::{Journal, Options, Pool};
 use std::path::Path;
 use std::time::Instant;
 
@@ -74,8 +74,14 @@ pub(crate) struct Staged {
 
 /// A new pool in a file at this site.
 pub(crate) fn pool(site: &Site, scratch: &mut Scratch, capacity: u64) -> Outcome<Pool> {
-    let options = Pool::options().capacity(capacity);
-    Ok(site.domain.into_iter().fold(options, Options::domain).open(scratch.file(POOL))?)
+    let options = site.domain.into_iter().fold(Pool::options(), Options::domain);
+    Ok(with(options, Some(capacity), site.journal).open(scratch.pool(POOL))?)
+}
+
+/// Options with a capacity and a journal, if they are said.
+fn with(options: Options, capacity: Option<u64>, journal: Option<Journal>) -> Options {
+    let options = capacity.into_iter().fold(options, Options::capacity);
+    journal.into_iter().fold(options, Options::journal)
 }
 
 /// A new pool that counts.
@@ -176,22 +182,25 @@ impl Held for Bytes {
     }
 }
 
+/// Opens the pool at this path, or creates one of `capacity` bytes.
+pub(crate) fn open_pool(path: &Path, capacity: Option<u64>, journal: Option<Journal>) -> Outcome<Pool> {
+    Ok(with(Pool::options(), capacity, journal).open(path)?)
+}
+
 /// Opens a contestant that has its files at this path, and returns when its pool was open. A contestant that does not
 /// exist yet is created, with a pool of `capacity` bytes.
 pub(crate) fn open<E: Held>(
     contestant: Contestant,
     path: &Path,
     capacity: Option<u64>,
+    journal: Option<Journal>,
 ) -> Outcome<(Box<dyn OrderedMap<E>>, Instant)> {
     match contestant {
         Contestant::Tree(_) | Contestant::ByteMap => {}
         Contestant::BTreeMap => return Ok((E::btreemap(), Instant::now())),
         Contestant::Peer(peer) => return Ok((E::peer(peer, path)?, Instant::now())),
     }
-    let pool = match capacity {
-        Some(capacity) => Pool::options().capacity(capacity).open(path)?,
-        None => Pool::open(path)?,
-    };
+    let pool = open_pool(path, capacity, journal)?;
     let pool_open = Instant::now();
     Ok((E::ours(contestant, &pool)?, pool_open))
 }

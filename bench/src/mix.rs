@@ -53,6 +53,10 @@ pub enum Mix {
     Snapshot,
     /// A backup beside a writer, and what speed that keeps
     Backup,
+    /// Inserts, gets and updates with a journal, next to those without
+    Journal,
+    /// New keys that are on the disk when they are acknowledged, next to stores; a key, and a batch of 1000
+    Durable,
 }
 
 impl Mix {
@@ -83,6 +87,8 @@ impl Mix {
             Self::Conflict => "conflict",
             Self::Snapshot => "snapshot",
             Self::Backup => "backup",
+            Self::Journal => "journal",
+            Self::Durable => "durable",
         }
     }
 
@@ -93,7 +99,12 @@ impl Mix {
 
     /// Whether it compares sides that take turns, with transactions or snapshots on one of them.
     pub(crate) fn takes_turns(self) -> bool {
-        self > Self::Counts
+        self > Self::Counts && !self.is_for_disks()
+    }
+
+    /// Whether it has pools with journals of its own, on a disk.
+    pub(crate) fn is_for_disks(self) -> bool {
+        matches!(self, Self::Journal | Self::Durable)
     }
 
     /// Whether it is timed operation by operation; the others have tables of their own.

@@ -21,6 +21,14 @@ impl Peer {
         match self {}
     }
 
+    pub(crate) fn waits_for_disk(self) -> bool {
+        match self {}
+    }
+
+    pub(crate) fn make_durable(&mut self) {
+        match *self {}
+    }
+
     pub(crate) fn has_transactions(self) -> bool {
         match self {}
     }

@@ -26,6 +26,11 @@ pub(crate) trait OrderedMap<E: Entry = Words>: Sync {
     fn update(&self, key: E::Key<'_>, value: E::Value<'_>);
     fn remove(&self, key: E::Key<'_>);
 
+    /// Inserts new keys, and returns when they are on the disk. What is in memory only has nothing to wait for.
+    fn insert_durably(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) {
+        entries.iter().for_each(|&(key, value)| self.insert(key, value));
+    }
+
     /// The first error that occurred.
     fn fault(&self) -> Outcome<()> {
         Ok(())

@@ -35,7 +35,12 @@ pub(crate) trait Trial {
 
     /// The work of one phase, one piece per thread. Keys and values are made on the way, which costs every contestant
     /// the same.
-    fn work(&mut self, mix: Mix) -> Vec<Work<'_>>;
+    fn work(&mut self, mix: Mix) -> Vec<Work<'_>> {
+        self.each(&[mix])
+    }
+
+    /// The same of several phases: the threads take these in turn.
+    fn each(&mut self, mixes: &[Mix]) -> Vec<Work<'_>>;
 
     /// Makes each phase a round: one of so many parts of what it would do otherwise.
     fn divide(&mut self, rounds: u64);
@@ -78,13 +83,13 @@ impl<E: Entry, S: OrderedMap<E>> Trial for Phases<S, E> {
         }
     }
 
-    fn work(&mut self, mix: Mix) -> Vec<Work<'_>> {
+    fn each(&mut self, mixes: &[Mix]) -> Vec<Work<'_>> {
         let subject = &self.subject;
-        let work = |worker| -> Work<'_> {
+        let work = |(worker, &mix)| -> Work<'_> {
             let worker: &mut Worker<E> = worker;
             Box::new(move |tick| worker.work(subject, mix, tick))
         };
-        self.workers.iter_mut().map(work).collect()
+        self.workers.iter_mut().zip(mixes.iter().cycle()).map(work).collect()
     }
 
     fn divide(&mut self, rounds: u64) {
@@ -283,7 +288,7 @@ impl<E: Entry> Worker<E> {
                 self.start = self.end;
             }
             Mix::Reopen | Mix::Space | Mix::Counts => {}
-            Mix::Transaction | Mix::Conflict | Mix::Snapshot | Mix::Backup => {}
+            Mix::Transaction | Mix::Conflict | Mix::Snapshot | Mix::Backup | Mix::Journal | Mix::Durable => {}
         }
     }
 

@@ -1,5 +1,8 @@
 //! Where measured pools lie.
 
+use crate::out::Outcome;
+use crate::parse::Usage;
+use bristlecone::Journal;
 use bristlecone::medium::Domain;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -37,6 +40,37 @@ impl Place {
             Self::Directory(directory) => directory.as_deref(),
         }
     }
+
+    /// A directory on a disk: the temporary one, or that of what is compiled here.
+    pub(crate) fn disk() -> Outcome<Self> {
+        let directories = [std::env::temp_dir(), "target".into(), ".".into()];
+        let disk = directories.into_iter().find(|directory| directory.is_dir() && !is_memory(directory));
+        let disk = disk.ok_or_else(|| Usage("no disk was found: say where one is, with --medium".to_owned()))?;
+        Ok(Self::Directory(Some(disk)))
+    }
+
+    /// Whether nothing of it outlives a loss of power: waiting for such a disk costs nothing.
+    pub(crate) fn is_memory(&self) -> bool {
+        match self {
+            Self::Dram => true,
+            // Shared memory, where the system has it.
+            Self::Directory(None) => cfg!(target_os = "linux"),
+            Self::Directory(Some(directory)) => is_memory(directory),
+        }
+    }
+}
+
+/// Whether the files of a directory lie in memory.
+#[cfg(target_os = "linux")]
+fn is_memory(directory: &Path) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    rustix::fs::statfs(directory).is_ok_and(|found| [TMPFS, RAMFS].contains(&(found.f_type as u64)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_memory(_directory: &Path) -> bool {
+    false
 }
 
 impl FromStr for Place {
@@ -58,6 +92,8 @@ pub(crate) struct Site {
     pub(crate) place: Place,
     /// The domain to use, as if the pools were on such a medium.
     pub(crate) domain: Option<Domain>,
+    /// The journal that pools have, if they have one.
+    pub(crate) journal: Option<Journal>,
     /// The extra time for a flushed line.
     pub(crate) slow: Duration,
 }

@@ -5,7 +5,7 @@ use crate::entry::{KeyArg, Kind};
 use crate::keys::Pattern;
 use crate::media;
 use crate::mix::Mix;
-use crate::parse::Layout;
+use crate::parse::{self, Layout};
 use crate::peers::{self, Peer};
 use crate::phases::Workload;
 use crate::place::Site;
@@ -73,6 +73,23 @@ impl Contestant {
         }
     }
 
+    /// Whether its changes survive a loss of power, if it is told so.
+    pub(crate) fn waits_for_disk(self) -> bool {
+        match self {
+            Self::Tree(_) | Self::ByteMap => true,
+            Self::BTreeMap => false,
+            Self::Peer(peer) => peer.waits_for_disk(),
+        }
+    }
+
+    /// The same, to be told so at each change.
+    pub(crate) fn durable(mut self) -> Self {
+        if let Self::Peer(peer) = &mut self {
+            peer.make_durable();
+        }
+        self
+    }
+
     /// Bytes of a leaf's slots, and where the index is.
     pub(crate) fn node(self) -> (Option<u32>, Option<&'static str>) {
         match self {
@@ -138,7 +155,8 @@ impl Plan {
     /// A contestant, as another process is told of it.
     pub(crate) fn subject(&self, contestant: Contestant, path: PathBuf) -> Subject {
         let capacity = media::capacity(self.n, self.kind()) * 2;
-        Subject { label: contestant.label(), path, key: self.key, value: self.value, capacity }
+        let journal = self.site.journal.filter(|_| contestant.is_ours());
+        Subject { label: contestant.label(), path, key: self.key, value: self.value, capacity, journal }
     }
 
     /// Says in a row of JSON who and what is measured.
@@ -153,6 +171,7 @@ impl Plan {
         row["key"] = self.kind().key().into();
         row["key_bytes"] = key_bytes.into();
         row["value_bytes"] = value_bytes.into();
+        row["journal"] = self.site.journal.filter(|_| contestant.is_ours()).map(parse::journal_name).into();
     }
 
     /// The workload of one repeat.

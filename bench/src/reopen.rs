@@ -1,4 +1,6 @@
-//! How long it takes until a pool answers again: after an orderly close, and after `SIGKILL`.
+//! How long it takes until a pool answers again: after an orderly close, and after `SIGKILL`; with a journal, also after a loss
+//! of power. That leaves what is on the disk: a process is killed, and its ring removed. Everything else is still in the
+//! system's caches, so no disk is read.
 
 use crate::clock;
 use crate::entry::with_entry;
@@ -10,22 +12,27 @@ use crate::parse::Usage;
 use crate::pipe::Job;
 use crate::place::Place;
 use crate::plan::{Contestant, Plan};
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch};
 use crate::worker;
+use bristlecone::Journal;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The limit that the project promises for ten million keys.
 const CLEAN_LIMIT: Duration = Duration::from_millis(10);
-/// The same limit after a kill.
-const DIRTY_LIMIT: Duration = Duration::from_millis(300);
+/// The same limit after a kill: without a journal, and with one.
+const DIRTY_LIMITS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(250)];
+/// The same limit after a loss of power.
+const POWER_LIMIT: Duration = Duration::from_millis(600);
 
 /// Keys that are looked up again after each reopen.
 const SAMPLE: u64 = 1000;
 
 /// Keys that a worker inserts, at least, before it is killed.
 const BEFORE_THE_KILL: u64 = 1000;
+/// The share of all keys that a worker inserts before it is killed if it has a journal, whose log should have something to apply.
+const BEFORE_THE_CUT: u64 = 20;
 
 /// The times of one reopen.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +57,7 @@ fn reopen<E: Held>(entry: E, process: &worker::Args, durable: u64, random: &mut 
     let mut buffer = E::KeyBuffer::default();
     let place = random.below(durable);
     let start = Instant::now();
-    let (subject, pool_open) = media::open::<E>(contestant, &process.subject.path, None)?;
+    let (subject, pool_open) = media::open::<E>(contestant, &process.subject.path, None, process.subject.journal)?;
     let tree_open = Instant::now();
     let value = subject.get(entry.key(keys.key(place), &mut buffer));
     let answered = Instant::now();
@@ -64,7 +71,7 @@ fn reopen<E: Held>(entry: E, process: &worker::Args, durable: u64, random: &mut 
     let sample = (0..SAMPLE.min(rest)).map(|_| random.below(rest));
     let missing = sample.filter(|&i| !is_there(i)).count() + usize::from(value.is_none() && place < rest);
     subject.fault()?;
-    if missing > 0 || (lost > 0 && contestant.is_ours()) {
+    if missing > 0 {
         return Err(format!("LOST: {lost} of {durable} keys, and {missing} of those before them").into());
     }
     subject.close()?;
@@ -82,8 +89,8 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
     if !plan.json {
         out::text(&format!(
             "Until a pool of {} {} answers again, in milliseconds, {}, seed {}\n\
-             (clean: after an orderly close; dirty: after SIGKILL during inserts; the limits are for 10 M u64 keys;\n\
-             lost: of what was acknowledged before the kill, at the most)\n\n\
+             (clean: after an orderly close; dirty: after SIGKILL during inserts; power: the same, and what is not on the disk\n\
+             is gone; the limits are for 10 M u64 keys; lost: of what was acknowledged before the kill, at the most)\n\n\
              contestant                  after     pool     tree      get    total    worst    lost    limit",
             out::count(plan.n),
             plan.kind(),
@@ -93,43 +100,79 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
     }
     for &contestant in plan.contestants.iter().filter(|contestant| contestant.outlives()) {
         let mut scratch = Scratch::new(directory.as_deref())?;
-        let (clean, dirty) = measure(plan, contestant, scratch.file("reopened"))?;
-        print(plan, contestant, &clean, &dirty)?;
+        print(plan, contestant, &measure(plan, contestant, scratch.pool("reopened"))?)?;
     }
     Ok(())
 }
 
-/// Clean and dirty reopens of what another process has filled.
-fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<(Vec<Reopen>, Vec<Reopen>)> {
+/// The reopens of what another process has filled.
+#[derive(Default)]
+struct Found {
+    clean: Vec<Reopen>,
+    dirty: Vec<Reopen>,
+    /// After a loss of power, with a journal.
+    power: Vec<Reopen>,
+}
+
+fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<Found> {
     let mut process = worker::Args {
         subject: plan.subject(contestant, path),
         job: Job { seed: plan.seed, from: 0, to: plan.n, every: 100 },
     };
     let mut random = Random::new(plan.seed);
+    let journal = process.subject.journal;
+    // With each key on the disk, this would take hours.
+    process.subject.journal = journal.map(|_| Journal::OnRequest);
     let mut durable = process.start()?.finish()?;
-    let (mut clean, mut dirty) = (Vec::new(), Vec::new());
+    process.subject.journal = journal;
+    let mut found = Found::default();
     for _ in 0..plan.repeat {
-        let found = reopened(&process, durable, &mut random)?;
-        if found.lost > 0 {
-            return Err(format!("{} keys are lost after an orderly close", found.lost).into());
+        let clean = reopened(&process, durable, &mut random)?;
+        if clean.lost > 0 {
+            return Err(format!("{} keys are lost after an orderly close", clean.lost).into());
         }
-        clean.push(found);
+        found.clean.push(clean);
     }
-    for _ in 0..plan.repeat {
-        (process.job.from, process.job.to) = (durable, u64::MAX);
-        let acknowledged = process.start()?.kill_at(durable + BEFORE_THE_KILL)?;
-        let found = reopened(&process, acknowledged, &mut random)?;
-        durable = acknowledged - found.lost;
-        dirty.push(found);
+    let inserts = match journal {
+        // And more, minutes.
+        None | Some(Journal::Each) => BEFORE_THE_KILL,
+        Some(Journal::Every(_) | Journal::OnRequest) => BEFORE_THE_KILL.max(plan.n / BEFORE_THE_CUT),
+    };
+    for is_cut in [false, true].into_iter().take(1 + usize::from(journal.is_some())) {
+        for _ in 0..plan.repeat {
+            (process.job.from, process.job.to) = (durable, u64::MAX);
+            let acknowledged = process.start()?.kill_at(durable + inserts)?;
+            if is_cut {
+                cut(&process.subject.path)?;
+            }
+            let reopen = reopened(&process, acknowledged, &mut random)?;
+            if reopen.lost > 0 && contestant.is_ours() && (!is_cut || journal == Some(Journal::Each)) {
+                return Err(format!("LOST: {} of {acknowledged} keys", reopen.lost).into());
+            }
+            durable = acknowledged - reopen.lost;
+            if is_cut { &mut found.power } else { &mut found.dirty }.push(reopen);
+        }
     }
-    Ok((clean, dirty))
+    Ok(found)
+}
+
+/// Removes the ring that a killed process has left: so what is not in the log is lost, as in a loss of power.
+fn cut(pool: &Path) -> Outcome<()> {
+    let mut log = pool.to_owned().into_os_string();
+    log.push(".log");
+    match &*scratch::rings(Path::new(&log)) {
+        [] => Err("the killed process has left no ring".into()),
+        rings => Ok(rings.iter().try_for_each(std::fs::remove_file)?),
+    }
 }
 
 fn ms(t: Duration) -> f64 {
     t.as_secs_f64() * 1000.0
 }
 
-fn print(plan: &Plan, contestant: Contestant, clean: &[Reopen], dirty: &[Reopen]) -> Outcome<()> {
+fn print(plan: &Plan, contestant: Contestant, found: &Found) -> Outcome<()> {
+    let Found { clean, dirty, power } = found;
+    let dirty_limit = DIRTY_LIMITS[usize::from(plan.site.journal.is_some())];
     let part = |of: &[Reopen], part: fn(Reopen) -> Duration| {
         clock::median(&of.iter().map(|&reopen| ms(part(reopen))).collect::<Vec<_>>())
     };
@@ -152,14 +195,17 @@ fn print(plan: &Plan, contestant: Contestant, clean: &[Reopen], dirty: &[Reopen]
             "seed": plan.seed,
             "clean_ms": object(clean),
             "dirty_ms": object(dirty),
+            "power_ms": (!power.is_empty()).then(|| object(power)),
             "lost": lost(dirty),
-            "limit_ms": { "clean": ms(CLEAN_LIMIT), "dirty": ms(DIRTY_LIMIT) },
+            "lost_power": (!power.is_empty()).then(|| lost(power)),
+            "limit_ms": { "clean": ms(CLEAN_LIMIT), "dirty": ms(dirty_limit), "power": ms(POWER_LIMIT) },
         });
         plan.describe(contestant, &mut row);
         out::json(&row)?;
         return Ok(());
     }
-    for (after, of, limit) in [("clean", clean, CLEAN_LIMIT), ("dirty", dirty, DIRTY_LIMIT)] {
+    let tables = [("clean", clean, CLEAN_LIMIT), ("dirty", dirty, dirty_limit), ("power", power, POWER_LIMIT)];
+    for (after, of, limit) in tables.into_iter().filter(|(_, of, _)| !of.is_empty()) {
         let verdict = match contestant {
             Contestant::Tree(_) if part(of, Reopen::total) <= ms(limit) => "kept",
             Contestant::Tree(_) => "BROKEN",

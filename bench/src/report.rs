@@ -96,6 +96,7 @@ fn setting(plan: &Plan) -> String {
 fn header(plan: &Plan, results: &[Result], width: usize) -> String {
     let flushes = match results.iter().find_map(|result| result.domain) {
         Some(Domain::Process) => "nothing flushed",
+        Some(Domain::Journal) => "flushed to a journal",
         Some(_) => "flushed and fenced",
         None => "no pool",
     };

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn fill<E: Held>(entry: E, args: &Args) -> Outcome {
     let Subject { path, capacity, .. } = &args.subject;
-    let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity))?;
+    let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity), None)?;
     let before = memory();
     let keys = Keys::new(args.seed);
     let (mut key, mut value) = (E::KeyBuffer::default(), E::ValueBuffer::default());

@@ -43,6 +43,11 @@ impl<N: WordNode, M: Medium> OrderedMap for Tree<N, M> {
         self.fault.note(self.tree.remove(key));
     }
 
+    fn insert_durably(&self, entries: &[(u64, u64)]) {
+        self.insert_batch(entries);
+        self.fault.note(self.tree.pool().sync());
+    }
+
     fn fault(&self) -> Outcome<()> {
         self.fault.get()?;
         self.tree.fault().map_or(Ok(()), |error| Err(error.into()))

@@ -3,8 +3,10 @@
 use crate::entry::{KeyArg, Kind, with_entry};
 use crate::media::{self, Held};
 use crate::out::Outcome;
+use crate::parse;
 use crate::pipe::{Job, Worker};
 use crate::plan::Contestant;
+use bristlecone::Journal;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +27,9 @@ pub(crate) struct Subject {
     /// Capacity of the pool
     #[arg(long)]
     pub(crate) capacity: u64,
+    /// The journal of the pool, if it has one
+    #[arg(long, value_parser = parse::journal)]
+    pub(crate) journal: Option<Journal>,
 }
 
 impl Subject {
@@ -37,14 +42,15 @@ impl Subject {
     }
 
     /// The arguments that make this of them.
-    pub(crate) fn arguments(&self) -> [OsString; 8] {
-        let option = |name: &str, value: String| [name.into(), value.into()];
-        let [[key, its], [value, bytes], [capacity, most]] = [
-            option("--key", self.kind().key().to_owned()),
-            option("--value", self.value.to_string()),
-            option("--capacity", self.capacity.to_string()),
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let options = [
+            ("--key", Some(self.kind().key().to_owned())),
+            ("--value", Some(self.value.to_string())),
+            ("--capacity", Some(self.capacity.to_string())),
+            ("--journal", self.journal.map(parse::journal_name)),
         ];
-        [self.label.clone().into(), self.path.clone().into(), key, its, value, bytes, capacity, most]
+        let given = options.into_iter().filter_map(|(name, value)| Some([name.into(), value?.into()]));
+        [self.label.clone().into(), self.path.clone().into()].into_iter().chain(given.flatten()).collect()
     }
 }
 
@@ -69,8 +75,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn fill<E: Held>(entry: E, args: &Args) -> Outcome {
-    let Subject { path, capacity, .. } = &args.subject;
-    let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity))?;
+    let Subject { path, capacity, journal, .. } = &args.subject;
+    let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity), *journal)?;
     args.job.fill(|number, word, _| {
         let (mut key, mut value) = (E::KeyBuffer::default(), E::ValueBuffer::default());
         subject.insert(entry.key(number, &mut key), entry.value(word, &mut value));

@@ -32,12 +32,14 @@ fn number(value: f64) -> String {
 /// What a row of a table is about: keys, bytes of a value, the number of keys, and who took part.
 fn subject(line: &Value) -> [String; 4] {
     let text = |key: &str| line[key].as_str().map_or_else(|| line[key].to_string(), str::to_owned);
-    let layout = line["layout"].as_str().or(line["peer"].as_str()).unwrap_or_default();
+    let names = ["layout", "peer", "reference"];
+    let layout = names.into_iter().find_map(|name| line[name].as_str()).unwrap_or_default();
     let n = line["n"].as_u64().unwrap_or_default();
     let n = if n.is_multiple_of(1_000_000) { format!("{} M", n / 1_000_000) } else { n.to_string() };
     let name = match line["mix"].as_str() {
         Some("transaction") => inserts(line),
         Some("snapshot") => text("operation"),
+        Some("journal") => with_journal(line),
         _ if layout == "bytes" => "**`Map`**".to_owned(),
         _ => layout.to_owned(),
     };
@@ -51,6 +53,16 @@ fn inserts(line: &Value) -> String {
     let plural = if number("inserts") == 1 { "" } else { "s" };
     let how = if line["how"] == "plain" { "" } else { ", a transaction" };
     format!("{} insert{plural}{trees}{how}", number("inserts"))
+}
+
+/// What was done, and with which journal.
+fn with_journal(line: &Value) -> String {
+    let operation = line["operation"].as_str().unwrap_or_default();
+    match line["journal"].as_str() {
+        None | Some("none") => operation.to_owned(),
+        Some("request") => format!("{operation}, a journal"),
+        Some(time) => format!("{operation}, a journal, {time}"),
+    }
 }
 
 /// The figures of a line at these paths, where there are any.
@@ -69,7 +81,7 @@ fn figures(line: &Value) -> Vec<(String, f64)> {
                 let figure = |(name, part)| Some((format!("{after}: {name}"), line[key][part].as_f64()?));
                 parts.into_iter().filter_map(figure).collect::<Vec<_>>()
             };
-            [of("closed", "clean_ms"), of("killed", "dirty_ms")].concat()
+            [of("closed", "clean_ms"), of("killed", "dirty_ms"), of("power lost", "power_ms")].concat()
         }
         "space" => {
             let parts = [("of the pool", "pool"), ("of files", "files"), ("of memory", "memory")];
@@ -117,6 +129,36 @@ fn figures(line: &Value) -> Vec<(String, f64)> {
                 ("speed kept", "/kept"),
                 ("speed kept: goal", "/goal/kept"),
                 ("kept beside copying", "/kept_beside_copying"),
+            ],
+        ),
+        "journal" => at(
+            line,
+            [
+                ("ns", "/own_ns_per_op/median"),
+                ("of all threads", "/ns_per_op/cpu"),
+                ("by the clock", "/ns_per_op/run"),
+                ("p99.9", "/single_ns/p999"),
+                ("of without", "/ratio"),
+                ("goal", "/goal"),
+                ("bytes to the log", "/written/log_bytes_per_op"),
+                ("bytes to the pool", "/written/pool_bytes_per_op"),
+            ],
+        ),
+        "durable" => at(
+            line,
+            [
+                ("batch: ns per key", "/batch/ns_per_key/run"),
+                ("times as long", "/batch/ratio_to_ours"),
+                ("times as long: goal", "/batch/goal"),
+                ("bytes to the disk", "/batch/disk_bytes_per_key"),
+                ("of them to the log", "/batch/log_bytes_per_key"),
+                ("ns per get", "/get/ns_per_op/run"),
+                ("single: ns", "/single/ns_per_op/run"),
+                ("of an overwrite", "/single/ratio_to_overwrite"),
+                ("single: goal", "/single/goal"),
+                ("16 threads: ns", "/each/ns_per_op/run"),
+                ("times the throughput", "/each/ratio"),
+                ("16 threads: goal", "/each/goal"),
             ],
         ),
         _ if line["lines_per_op"].is_number() => [("lines", "lines_per_op"), ("fences", "fences_per_op")]

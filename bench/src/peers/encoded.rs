@@ -6,6 +6,8 @@ use crate::out::Outcome;
 /// Entries that are byte strings, or can be made such.
 pub(crate) trait Encoded: Entry {
     type Encoding<'e>: AsRef<[u8]>;
+    /// The bytes of all keys and of all values, if these are as many for all.
+    const LEN: Option<usize>;
 
     fn encode_key<'e>(key: &'e Self::Key<'_>) -> Self::Encoding<'e>;
     fn encode_value<'e>(value: &'e Self::Value<'_>) -> Self::Encoding<'e>;
@@ -22,6 +24,7 @@ pub(crate) trait Encoded: Entry {
 /// Numbers, most significant byte first: so they sort like the numbers.
 impl Encoded for Words {
     type Encoding<'e> = [u8; 8];
+    const LEN: Option<usize> = Some(Bytes::WORD);
 
     fn encode_key(&key: &u64) -> [u8; 8] {
         key.to_be_bytes()
@@ -42,6 +45,7 @@ impl Encoded for Words {
 
 impl Encoded for Bytes {
     type Encoding<'e> = &'e [u8];
+    const LEN: Option<usize> = None;
 
     fn encode_key<'e>(key: &'e &[u8]) -> &'e [u8] {
         key

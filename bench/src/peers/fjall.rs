@@ -11,6 +11,16 @@ pub(crate) struct Fjall {
     entries: PartitionHandle,
 }
 
+impl Fjall {
+    fn write<E: Encoded>(&self, entries: &[(E::Key<'_>, E::Value<'_>)], wait: Option<PersistMode>) -> Outcome<()> {
+        let mut batch = self.keyspace.batch().durability(wait);
+        for (key, value) in entries {
+            batch.insert(&self.entries, E::encode_key(key).as_ref(), E::encode_value(value).as_ref());
+        }
+        Ok(batch.commit()?)
+    }
+}
+
 impl<E: Encoded> Store<E> for Fjall {
     fn open(directory: &Path) -> Outcome<Self> {
         let keyspace = Config::new(directory.join("fjall")).open()?;
@@ -41,11 +51,11 @@ impl<E: Encoded> Store<E> for Fjall {
     }
 
     fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
-        let mut batch = self.keyspace.batch();
-        for (key, value) in entries {
-            batch.insert(&self.entries, E::encode_key(key).as_ref(), E::encode_value(value).as_ref());
-        }
-        Ok(batch.commit()?)
+        self.write::<E>(entries, None)
+    }
+
+    fn put_all_durably(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        self.write::<E>(entries, Some(PersistMode::SyncData))
     }
 
     fn sync(&self) -> Outcome<()> {

@@ -2,6 +2,7 @@
 //!
 //! They differ in what they promise, and in what they can do; for the stores see [`store`].
 
+mod canopydb;
 mod encoded;
 mod fjall;
 mod lmdb;
@@ -24,7 +25,7 @@ use crate::out::Outcome;
 use crate::parse::Usage;
 use crate::phases::{Phases, Trial, Workload};
 use std::path::Path;
-use store::{Store, Stored};
+use store::{Store, Stored, Wait};
 
 /// A peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +45,8 @@ enum PeerKind {
     Masstree,
     TreeIndex,
     SkipMap,
-    /// A store, and whether it syncs once in a while.
-    Store(Engine, bool),
+    /// A store, and when it waits for the disk.
+    Store(Engine, Wait),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,7 @@ enum Engine {
     Redb,
     Lmdb,
     LmdbTxn,
+    Canopydb,
     Fjall,
     Sled,
     Sqlite,
@@ -70,21 +72,23 @@ const PEERS: &[Peer] = &[
     Peer { name: "masstree", kind: PeerKind::Masstree },
     Peer { name: "scc-treeindex", kind: PeerKind::TreeIndex },
     Peer { name: "crossbeam-skiplist", kind: PeerKind::SkipMap },
-    Peer { name: "redb", kind: PeerKind::Store(Engine::Redb, false) },
-    Peer { name: "lmdb", kind: PeerKind::Store(Engine::Lmdb, false) },
-    Peer { name: "lmdb-txn", kind: PeerKind::Store(Engine::LmdbTxn, false) },
-    Peer { name: "fjall", kind: PeerKind::Store(Engine::Fjall, false) },
-    Peer { name: "sled", kind: PeerKind::Store(Engine::Sled, false) },
-    Peer { name: "sqlite", kind: PeerKind::Store(Engine::Sqlite, false) },
+    Peer { name: "redb", kind: PeerKind::Store(Engine::Redb, Wait::Never) },
+    Peer { name: "lmdb", kind: PeerKind::Store(Engine::Lmdb, Wait::Never) },
+    Peer { name: "lmdb-txn", kind: PeerKind::Store(Engine::LmdbTxn, Wait::Never) },
+    Peer { name: "canopydb", kind: PeerKind::Store(Engine::Canopydb, Wait::Never) },
+    Peer { name: "fjall", kind: PeerKind::Store(Engine::Fjall, Wait::Never) },
+    Peer { name: "sled", kind: PeerKind::Store(Engine::Sled, Wait::Never) },
+    Peer { name: "sqlite", kind: PeerKind::Store(Engine::Sqlite, Wait::Never) },
     #[cfg(feature = "peers-rocksdb")]
-    Peer { name: "rocksdb", kind: PeerKind::Store(Engine::RocksDb, false) },
-    Peer { name: "redb-sync", kind: PeerKind::Store(Engine::Redb, true) },
-    Peer { name: "lmdb-sync", kind: PeerKind::Store(Engine::Lmdb, true) },
-    Peer { name: "fjall-sync", kind: PeerKind::Store(Engine::Fjall, true) },
-    Peer { name: "sled-sync", kind: PeerKind::Store(Engine::Sled, true) },
-    Peer { name: "sqlite-sync", kind: PeerKind::Store(Engine::Sqlite, true) },
+    Peer { name: "rocksdb", kind: PeerKind::Store(Engine::RocksDb, Wait::Never) },
+    Peer { name: "redb-sync", kind: PeerKind::Store(Engine::Redb, Wait::Often) },
+    Peer { name: "lmdb-sync", kind: PeerKind::Store(Engine::Lmdb, Wait::Often) },
+    Peer { name: "canopydb-sync", kind: PeerKind::Store(Engine::Canopydb, Wait::Often) },
+    Peer { name: "fjall-sync", kind: PeerKind::Store(Engine::Fjall, Wait::Often) },
+    Peer { name: "sled-sync", kind: PeerKind::Store(Engine::Sled, Wait::Often) },
+    Peer { name: "sqlite-sync", kind: PeerKind::Store(Engine::Sqlite, Wait::Often) },
     #[cfg(feature = "peers-rocksdb")]
-    Peer { name: "rocksdb-sync", kind: PeerKind::Store(Engine::RocksDb, true) },
+    Peer { name: "rocksdb-sync", kind: PeerKind::Store(Engine::RocksDb, Wait::Often) },
 ];
 
 impl Peer {
@@ -97,9 +101,22 @@ impl Peer {
         matches!(self.kind, PeerKind::Store(..))
     }
 
+    /// Whether it is a store that waits for the disk when it is told to. sled's flush waits until its log was handed to the disk
+    /// (`sync_file_range`), and not until it is there.
+    pub(crate) fn waits_for_disk(self) -> bool {
+        matches!(self.kind, PeerKind::Store(engine, Wait::Never) if engine != Engine::Sled)
+    }
+
+    /// Makes it a store that is told to wait for the disk at each change.
+    pub(crate) fn make_durable(&mut self) {
+        if let PeerKind::Store(_, wait) = &mut self.kind {
+            *wait = Wait::Each;
+        }
+    }
+
     /// Whether it is a store whose transactions are measured.
     pub(crate) fn has_transactions(self) -> bool {
-        matches!(self.kind, PeerKind::Store(Engine::Redb | Engine::LmdbTxn, false))
+        matches!(self.kind, PeerKind::Store(Engine::Redb | Engine::LmdbTxn, Wait::Never))
     }
 
     /// Whether several threads can use it.
@@ -126,10 +143,10 @@ pub(crate) fn chosen(names: &[String], key: KeyArg) -> Outcome<Vec<Peer>> {
     let mut chosen: Vec<Peer> = Vec::new();
     for name in names {
         let belongs = |peer: &&Peer| match name.as_str() {
-            "all" => peer.takes(key) && !matches!(peer.kind, PeerKind::Store(_, true)),
+            "all" => peer.takes(key) && !matches!(peer.kind, PeerKind::Store(_, Wait::Often)),
             "volatile" => peer.takes(key) && !matches!(peer.kind, PeerKind::Store(..)),
-            "stores" => matches!(peer.kind, PeerKind::Store(_, false)),
-            "synced" => matches!(peer.kind, PeerKind::Store(_, true)),
+            "stores" => matches!(peer.kind, PeerKind::Store(_, Wait::Never)),
+            "synced" => matches!(peer.kind, PeerKind::Store(_, Wait::Often)),
             name => peer.name == name,
         };
         let before = chosen.len();
@@ -167,24 +184,27 @@ macro_rules! with_peer {
             PeerKind::TreeIndex => with_peer!(@ $subject = volatile::Scc::<$entry>::default(), $body),
             PeerKind::SkipMap => with_peer!(@ $subject = volatile::Skip::<$entry>::default(), $body),
             $($(#[$cfg])* PeerKind::$other => with_peer!(@ $subject = <$type>::default(), $body),)*
-            PeerKind::Store(engine, synced) => {
+            PeerKind::Store(engine, wait) => {
                 let directory = $directory;
                 match engine {
-                    Engine::Redb => with_peer!(@ $subject = Stored::<redb::Redb, $entry>::open(directory, synced)?, $body),
-                    Engine::Lmdb => with_peer!(@ $subject = Stored::<lmdb::Lmdb, $entry>::open(directory, synced)?, $body),
+                    Engine::Redb => with_peer!(@ $subject = Stored::<redb::Redb, $entry>::open(directory, wait)?, $body),
+                    Engine::Lmdb => with_peer!(@ $subject = Stored::<lmdb::Lmdb, $entry>::open(directory, wait)?, $body),
                     Engine::LmdbTxn => {
-                        with_peer!(@ $subject = Stored::<lmdb::LmdbTxn, $entry>::open(directory, synced)?, $body)
+                        with_peer!(@ $subject = Stored::<lmdb::LmdbTxn, $entry>::open(directory, wait)?, $body)
+                    }
+                    Engine::Canopydb => {
+                        with_peer!(@ $subject = Stored::<canopydb::Canopydb, $entry>::open(directory, wait)?, $body)
                     }
                     Engine::Fjall => {
-                        with_peer!(@ $subject = Stored::<fjall::Fjall, $entry>::open(directory, synced)?, $body)
+                        with_peer!(@ $subject = Stored::<fjall::Fjall, $entry>::open(directory, wait)?, $body)
                     }
-                    Engine::Sled => with_peer!(@ $subject = Stored::<sled::Sled, $entry>::open(directory, synced)?, $body),
+                    Engine::Sled => with_peer!(@ $subject = Stored::<sled::Sled, $entry>::open(directory, wait)?, $body),
                     Engine::Sqlite => {
-                        with_peer!(@ $subject = Stored::<sqlite::Sqlite, $entry>::open(directory, synced)?, $body)
+                        with_peer!(@ $subject = Stored::<sqlite::Sqlite, $entry>::open(directory, wait)?, $body)
                     }
                     #[cfg(feature = "peers-rocksdb")]
                     Engine::RocksDb => {
-                        with_peer!(@ $subject = Stored::<rocksdb::RocksDb, $entry>::open(directory, synced)?, $body)
+                        with_peer!(@ $subject = Stored::<rocksdb::RocksDb, $entry>::open(directory, wait)?, $body)
                     }
                 }
             }
@@ -232,8 +252,10 @@ pub(crate) fn with_bytes(peer: Peer, directory: &Path) -> Outcome<Box<dyn Ordere
 pub(crate) fn counters(peer: Peer, directory: &Path) -> Outcome<Box<dyn Counters>> {
     std::fs::create_dir_all(directory)?;
     match peer.kind {
-        PeerKind::Store(Engine::Redb, false) => Ok(Box::new(<redb::Redb as Store<Words>>::open(directory)?)),
-        PeerKind::Store(Engine::LmdbTxn, false) => Ok(Box::new(<lmdb::LmdbTxn as Store<Words>>::open(directory)?)),
+        PeerKind::Store(Engine::Redb, Wait::Never) => Ok(Box::new(<redb::Redb as Store<Words>>::open(directory)?)),
+        PeerKind::Store(Engine::LmdbTxn, Wait::Never) => {
+            Ok(Box::new(<lmdb::LmdbTxn as Store<Words>>::open(directory)?))
+        }
         _ => Err(format!("{}: its transactions are not measured", peer.name).into()),
     }
 }

@@ -77,6 +77,15 @@ impl Redb {
         change(&mut transaction.open_table(table::<E>())?)?;
         Ok(transaction.commit()?)
     }
+
+    fn put_with<E: Column>(&self, durability: Durability, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        self.write::<E>(durability, |table| {
+            for (key, value) in entries {
+                table.insert(E::to_key(key), E::to_value(value))?;
+            }
+            Ok(())
+        })
+    }
 }
 
 impl Transacting for Redb {
@@ -126,12 +135,11 @@ impl<E: Column> Store<E> for Redb {
     }
 
     fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
-        self.write::<E>(Durability::None, |table| {
-            for (key, value) in entries {
-                table.insert(E::to_key(key), E::to_value(value))?;
-            }
-            Ok(())
-        })
+        self.put_with::<E>(Durability::None, entries)
+    }
+
+    fn put_all_durably(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        self.put_with::<E>(Durability::Immediate, entries)
     }
 
     fn sync(&self) -> Outcome<()> {

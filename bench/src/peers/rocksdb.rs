@@ -3,10 +3,18 @@
 use super::encoded::Encoded;
 use super::store::Store;
 use crate::out::Outcome;
-use rocksdb::{DB, Direction, IteratorMode, Options, WriteBatch};
+use rocksdb::{DB, Direction, IteratorMode, Options, WriteBatch, WriteOptions};
 use std::path::Path;
 
 pub(crate) struct RocksDb(DB);
+
+fn batch<E: Encoded>(entries: &[(E::Key<'_>, E::Value<'_>)]) -> WriteBatch {
+    let mut batch = WriteBatch::default();
+    for (key, value) in entries {
+        batch.put(E::encode_key(key), E::encode_value(value));
+    }
+    batch
+}
 
 impl<E: Encoded> Store<E> for RocksDb {
     fn open(directory: &Path) -> Outcome<Self> {
@@ -39,11 +47,13 @@ impl<E: Encoded> Store<E> for RocksDb {
     }
 
     fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
-        let mut batch = WriteBatch::default();
-        for (key, value) in entries {
-            batch.put(E::encode_key(key), E::encode_value(value));
-        }
-        Ok(self.0.write(batch)?)
+        Ok(self.0.write(batch::<E>(entries))?)
+    }
+
+    fn put_all_durably(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        let mut options = WriteOptions::default();
+        options.set_sync(true);
+        Ok(self.0.write_opt(batch::<E>(entries), &options)?)
     }
 
     fn sync(&self) -> Outcome<()> {

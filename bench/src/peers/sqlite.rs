@@ -106,6 +106,16 @@ fn get<E: Column>(connection: &Connection, key: E::Key<'_>) -> Outcome<Option<u6
     rows.next()?.map(|row| E::of_value(row.get_ref(0)?).map(E::read)).transpose()
 }
 
+fn put_all<E: Column>(connection: &mut Connection, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+    let transaction = connection.transaction()?;
+    let mut statement = transaction.prepare_cached(PUT)?;
+    for (key, value) in entries {
+        statement.execute(params![E::to_key(key), E::to_value(value)])?;
+    }
+    drop(statement);
+    Ok(transaction.commit()?)
+}
+
 impl<E: Column> Store<E> for Sqlite {
     fn open(directory: &Path) -> Outcome<Self> {
         let sqlite = Self { path: directory.join("sqlite"), idle: Mutex::default(), writer: Mutex::default() };
@@ -145,14 +155,14 @@ impl<E: Column> Store<E> for Sqlite {
     }
 
     fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        self.change(|connection| put_all::<E>(connection, entries))
+    }
+
+    fn put_all_durably(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
         self.change(|connection| {
-            let transaction = connection.transaction()?;
-            let mut statement = transaction.prepare_cached(PUT)?;
-            for (key, value) in entries {
-                statement.execute(params![E::to_key(key), E::to_value(value)])?;
-            }
-            drop(statement);
-            Ok(transaction.commit()?)
+            // Each commit waits for the log, and when the log is copied to the table, that is waited for, too.
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            put_all::<E>(connection, entries)
         })
     }
 

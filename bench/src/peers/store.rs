@@ -6,6 +6,8 @@
 //! twice a second. Every operation is a transaction of its own, as every operation of a tree is.
 //!
 //! A synced store waits for the disk after every batch, and after every thousandth write that is not in a batch.
+//!
+//! Where each change must survive a loss of power ([`Store::put_all_durably`]), each has the fastest of its own ways to that.
 
 use crate::conflict::Counters;
 use crate::entry::{Entry, Words};
@@ -18,10 +20,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How many writes a synced store makes between two syncs.
 const EVERY: u64 = 1000;
 
+/// When a store waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Never,
+    /// After each batch, and once in a while.
+    Often,
+    /// When it is told to: all its writes are [durable](Store::put_all_durably) ones.
+    Each,
+}
+
 /// An ordered map in files.
 pub(crate) trait Store<E: Entry>: Sync + Sized {
     /// Opens the store that has its files in this directory, or creates it.
     fn open(directory: &Path) -> Outcome<Self>;
+    /// The same, for durable writes only, if that makes a difference.
+    fn open_durable(directory: &Path) -> Outcome<Self> {
+        Self::open(directory)
+    }
     fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()>;
     /// Reads a value: see [`Entry::read`].
     fn get(&self, key: E::Key<'_>) -> Outcome<Option<u64>>;
@@ -32,6 +48,12 @@ pub(crate) trait Store<E: Entry>: Sync + Sized {
     fn put_all(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()>;
     /// Waits until everything that was written is on the disk.
     fn sync(&self) -> Outcome<()>;
+
+    /// Puts all entries in one transaction, which survives a loss of power when this returns.
+    fn put_all_durably(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) -> Outcome<()> {
+        self.put_all(entries)?;
+        self.sync()
+    }
 
     /// Gets all values, in one transaction if that makes a difference.
     fn get_all(&self, keys: &[E::Key<'_>]) -> Outcome<Vec<Option<u64>>> {
@@ -76,10 +98,11 @@ pub(crate) struct Stored<S, E> {
 
 impl<E: Entry, S: Store<E>> Stored<S, E> {
     /// Opens the store that has its files in this directory, or creates both.
-    pub(crate) fn open(directory: &Path, synced: bool) -> Outcome<Self> {
+    pub(crate) fn open(directory: &Path, wait: Wait) -> Outcome<Self> {
         std::fs::create_dir_all(directory)?;
-        let (fault, writes) = (Fault::default(), synced.then(AtomicU64::default));
-        Ok(Self { store: S::open(directory)?, fault, writes, entries: PhantomData })
+        let (fault, writes) = (Fault::default(), (wait == Wait::Often).then(AtomicU64::default));
+        let store = if wait == Wait::Each { S::open_durable(directory)? } else { S::open(directory)? };
+        Ok(Self { store, fault, writes, entries: PhantomData })
     }
 
     fn written(&self, result: Outcome<()>) {
@@ -111,6 +134,10 @@ impl<E: Entry, S: Store<E>> OrderedMap<E> for Stored<S, E> {
 
     fn scan(&self, from: E::Key<'_>, each: impl FnMut(E::Key<'_>, E::Value<'_>) -> bool) {
         self.fault.note(self.store.scan(from, each));
+    }
+
+    fn insert_durably(&self, entries: &[(E::Key<'_>, E::Value<'_>)]) {
+        self.fault.note(self.store.put_all_durably(entries));
     }
 
     fn fault(&self) -> Outcome<()> {

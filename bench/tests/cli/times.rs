@@ -301,3 +301,94 @@ fn turns_are_for_trees_with_snapshots_in_files() {
         assert!(error.contains(why), "{error}");
     }
 }
+
+#[test]
+fn a_journal_is_measured_next_to_none() {
+    for options in [&[][..], &["--key", "user"]] {
+        let rows = turns("journal", options);
+        let what = |row: &serde_json::Value| format!("{} {}", row["operation"], row["journal"]).replace('"', "");
+        let operations = ["insert", "get", "update", "get beside updates"];
+        let expected =
+            operations.map(|operation| ["none", "request", "10ms"].map(|journal| format!("{operation} {journal}")));
+        assert_eq!(rows.iter().map(what).collect::<Vec<_>>(), expected.concat());
+        for row in &rows {
+            let (has_journal, is_tail) = (row["journal"] != "none", row["operation"] == "get beside updates");
+            assert_eq!((row["ratio"].is_number(), row["goal"].is_number()), (has_journal, has_journal), "{row}");
+            let times = if is_tail { "single_ns" } else { "own_ns_per_op" };
+            assert!(row[times]["median"].as_f64().unwrap() > 0.0, "{row}");
+            assert_eq!(row["written"].is_object(), has_journal && row["operation"] == "insert", "{row}");
+            assert!(row["written"].is_null() || row["written"]["log_bytes_per_op"].as_f64().unwrap() > 16.0, "{row}");
+        }
+    }
+}
+
+#[test]
+fn durable_inserts_are_measured() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let path = dir.path().to_str().unwrap();
+    for key in ["u64", "user"] {
+        let stores: &[&str] = if cfg!(feature = "peers") { &["--peers", "stores"] } else { &[] };
+        let args = ["--mix", "durable", "--n", "2000", "--repeat", "2", "--medium", path, "--key", key];
+        let args = args.iter().chain(stores);
+        let rows = objects(run(args.clone().chain(&["--json"])));
+        for row in &rows {
+            has_keys(row, &["mix", "n", "key", "value_bytes", "threads", "repeat", "seed", "single"]);
+            assert!(row["single"]["ns_per_op"]["run"].as_f64().unwrap() > 0.0, "{row}");
+            assert!(row.get("peer").is_none_or(|peer| peer != "sled"), "it does not wait for the disk");
+        }
+        let (last, contestants) = rows.split_last().unwrap();
+        assert_eq!(last["reference"], "overwrite");
+        for row in contestants {
+            assert!(row["batch"]["ns_per_key"]["run"].as_f64().unwrap() > 0.0, "{row}");
+            assert_eq!(row["each"].is_object(), row.get("layout").is_some(), "{row}");
+        }
+        assert_eq!((&rows[0]["journal"], &rows[0]["batch"]["ratio_to_ours"]), (&"request".into(), &1.0.into()));
+        assert!(rows[0]["batch"]["log_bytes_per_key"].as_f64().unwrap() > 16.0, "{}", rows[0]);
+        let text = run(args).ok();
+        assert!(text.contains("overwrite") && !text.contains("NaN"), "{text}");
+    }
+    is_empty(dir.path());
+}
+
+#[test]
+fn pools_with_a_journal_are_timed_and_opened_again() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let path = dir.path().to_str().unwrap();
+    let bench = |journal, options: &[&str]| {
+        let args = ["--n", "2000", "--repeat", "2", "--json", "--medium", path, "--journal", journal];
+        objects(run(args.iter().chain(options)))
+    };
+    for (key, layout) in [("u64", "one_line,circular"), ("user", "one_line")] {
+        for row in bench("10ms", &["--layout", layout, "--key", key, "--mix", "insert,get,update,remove"]) {
+            assert_eq!((&row["journal"], &row["domain"]), (&"10ms".into(), &"journal".into()), "{row}");
+        }
+        for journal in ["each", "10ms", "request"] {
+            let row = &bench(journal, &["--key", key, "--mix", "reopen"])[0];
+            assert_eq!((&row["journal"], &row["lost"]), (&journal.into(), &0.into()));
+            assert!(row["power_ms"]["median"].as_f64().unwrap() > 0.0, "{row}");
+            assert!(journal != "each" || row["lost_power"] == 0, "{row}");
+        }
+    }
+    is_empty(dir.path());
+    let without = &objects(run(["--n", "2000", "--repeat", "1", "--json", "--mix", "reopen"]))[0];
+    assert!(without["power_ms"].is_null() && without["journal"].is_null(), "{without}");
+}
+
+#[test]
+fn journals_are_for_disks() {
+    for (args, why) in [
+        (&["--journal", "10ms", "--medium", "dram"][..], "a journal takes a directory"),
+        (&["--journal", "each", "--flush", "power"], "a journal takes a directory"),
+        (&["--mix", "journal", "--slow", "10"], "a journal takes a directory"),
+        (&["--mix", "space", "--journal", "each"], "--journal is not for --mix space"),
+        (&["--mix", "journal", "--journal", "each"], "--journal is not for --mix journal"),
+        (&["--mix", "durable", "--medium", "dram"], "a journal takes a directory"),
+        #[cfg(target_os = "linux")]
+        (&["--mix", "durable", "--medium", "shm"], "waits for a disk"),
+        (&["--mix", "durable", "--layout", "btreemap"], "is for trees, and for stores"),
+        (&["--mix", "journal", "--layout", "btreemap"], "is for trees"),
+    ] {
+        let error = run(["--n", "2000"].iter().chain(args)).fails(2);
+        assert!(error.contains(why), "{args:?}: {error}");
+    }
+}
