@@ -79,16 +79,16 @@ impl<'p, F: Disk> Patches<'p, F> {
         let mut rest = &self.entries[..];
         while let Some(&(first, _)) = rest.first() {
             let start = first / PAGE * PAGE;
-            let mut end = start;
+            let mut end = start + PAGE;
             // The run of adjacent pages that begins here.
             let run = rest.iter().position(|&(at, _)| {
                 let beyond = at >= end + PAGE || at >= start + RUN * PAGE;
-                end = if beyond { end } else { at / PAGE * PAGE };
+                end = if beyond { end } else { end.max(at / PAGE * PAGE + PAGE) };
                 beyond
             });
             let (these, others) = rest.split_at(run.unwrap_or(rest.len()));
             rest = others;
-            pages.resize(((end + PAGE).min(self.len) - start) as usize, 0);
+            pages.resize((end.min(self.len) - start) as usize, 0);
             self.pool.read(start, &mut pages)?;
             let before = if holds(Rule::StoreEqual) { None } else { Some(pages.clone()) };
             for &(at, words) in these {
