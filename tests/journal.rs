@@ -116,11 +116,14 @@ fn a_pool_with_a_journal_can_be_opened_as_one_that_has_lost_power() {
         tree.insert(key, key).unwrap();
     }
     copy(&path, &after);
-    let (opened, report) = Pool::options().open_after_power_loss(&after).unwrap();
+    let (opened, report) = Pool::options().journal(Journal::OnRequest).open_after_power_loss(&after).unwrap();
     assert_eq!(report.entries, 500);
     let entries = opened.journal().unwrap().entries - pool.journal().unwrap().entries;
     assert!(entries < 1000, "{entries} lines were flushed: all that is unused was cleared");
+    let syncs = opened.journal().unwrap().syncs;
     opened.tree("t").unwrap().insert(1000, 1).unwrap();
+    assert_eq!(opened.journal().unwrap().syncs, syncs, "nobody has asked for one");
+    opened.sync().unwrap();
     let last = dir.path().join("c.pool");
     copy(&after, &last);
     let last = open(&last, Journal::Each);
@@ -204,6 +207,20 @@ fn nothing_is_acknowledged_once_the_log_is_removed() {
     }
     drop(tree);
     pool.close().unwrap_err();
+    rings(&path).iter().for_each(|ring| std::fs::remove_file(ring).unwrap());
+}
+
+#[test]
+fn a_load_is_refused_once_the_journal_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, Journal::OnRequest);
+    let tree = pool.tree("t").unwrap();
+    std::fs::remove_file(with(&path, ".log")).unwrap();
+    pool.sync().unwrap_err();
+    let refused = tree.bulk_load((0..100).map(|key| (key, key))).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::Journal { .. }), "{refused}");
+    assert!(tree.is_empty());
     rings(&path).iter().for_each(|ring| std::fs::remove_file(ring).unwrap());
 }
 

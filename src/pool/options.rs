@@ -36,7 +36,7 @@ pub struct Options {
     create: bool,
     pub(crate) read_only: bool,
     domain: Option<Domain>,
-    journal: Option<Journal>,
+    pub(crate) journal: Option<Journal>,
     log: u64,
     sync: bool,
     snapshot_memory: u64,

@@ -53,7 +53,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     const FILL: usize = N::SLOTS - N::SLOTS / 16;
 
     pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Pair<N>, Fault>>) -> Result<u64, Fault> {
-        self.pool.owned()?;
+        self.pool.admit()?;
         if self.has_entry() {
             return Err(ErrorKind::NotEmpty { tree: self.name() }.into());
         }
@@ -119,7 +119,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     fn append(&self, draft: &mut Draft<'_, N, M>, fence: FenceOf<N>, pairs: Vec<Pair<N>>) -> Result<(), Fault> {
         // Checked here, because drawing the entries may run any code.
-        self.pool.owned()?;
+        self.pool.admit()?;
         let (fence, entries) = N::Keys::stored(fence, pairs);
         let block = self.leaves.take_first()?;
         let written = self.write_pending(draft, Some((&fence, block.at)));

@@ -231,8 +231,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         pool.sync()?;
     }
     let figures = pool.journal();
-    pool.close()?;
+    let closed = pool.close();
+    // What stopped the load says more than what came of it.
     let Counts { loaded, replaced, bad } = loaded?;
+    closed?;
 
     if bad > TOLD {
         let bad = out::count(bad);
