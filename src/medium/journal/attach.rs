@@ -43,8 +43,11 @@ impl Attached {
         let len = pool.metadata().map_err(Fault::io("inspect"))?.len();
         let pool = pool.try_clone().map_err(Fault::io("open"))?;
         let (ring, memory) = RingFile::open(path, &pool, owner, len)?;
-        let engine = Arc::new(open::open((pool, marker), log, memory, owner)?);
-        let keeper = Some(Keeper::new(&engine, mode).map_err(Fault::io("start a thread"))?);
+        let opened = open::open((pool, marker), log, memory, owner).map(Arc::new).and_then(|engine| {
+            let keeper = Keeper::new(&engine, mode).map_err(Fault::io("start a thread"))?;
+            Ok((engine, Some(keeper)))
+        });
+        let (engine, keeper) = opened.inspect_err(|_| ring.give_up())?;
         Ok(Self { engine, mode, keeper, ring, process: Process::this() })
     }
 

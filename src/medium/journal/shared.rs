@@ -53,6 +53,8 @@ impl Memory for SharedFile {
 /// The file of a ring, locked.
 pub(super) struct RingFile {
     path: PathBuf,
+    /// Whether this process made it.
+    is_new: bool,
     file: File,
     process: Process,
 }
@@ -64,7 +66,7 @@ impl RingFile {
         for place in places(path, owner) {
             if let Some((file, count)) = existing(&place, pool, OFlags::RDWR)? {
                 let memory = SharedFile::new(&file, count, true).map_err(Fault::io("map the ring"))?;
-                found.push((Self { path: place, file, process: Process::this() }, memory));
+                found.push((Self { path: place, is_new: false, file, process: Process::this() }, memory));
             }
         }
         if let Some((ring, memory)) = latest(found, owner, |(old, _)| old.remove()) {
@@ -104,11 +106,18 @@ impl RingFile {
             SharedFile::new(&file, count, true).inspect(|memory| memory.map.populate())
         };
         match made() {
-            Ok(memory) => Ok((Self { path, file, process: Process::this() }, memory)),
+            Ok(memory) => Ok((Self { path, is_new: true, file, process: Process::this() }, memory)),
             Err(error) => {
                 let _ = std::fs::remove_file(&path);
                 Err(error)
             }
+        }
+    }
+
+    /// Removes the file if this process made it: the pool was not opened.
+    pub(super) fn give_up(&self) {
+        if self.is_new {
+            self.remove();
         }
     }
 
