@@ -143,6 +143,13 @@ impl SimDisk {
         self.fate = Arc::clone(fate);
     }
 
+    /// Another file takes its place.
+    #[cfg(feature = "crash")]
+    pub(super) fn becomes(&self, other: &Self) {
+        let other = other.file.lock().clone();
+        *self.file.lock() = other;
+    }
+
     /// The file cannot get longer than this.
     pub(super) fn has_room_for(&mut self, bytes: u64) {
         self.room = bytes;

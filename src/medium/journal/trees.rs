@@ -211,16 +211,15 @@ impl Machine {
     fn medium(&self, each: bool) -> Result<OnDisk, Failure> {
         let marker =
             Marker::read(&self.pool).map_err(|error| error.to_string())?.ok_or_else(|| "no marker".to_owned())?;
-        let (log, ring) = if marker.settled {
-            // It needs neither.
-            let (log, ring) = (SimDisk::new(&self.fate, 0), SimMemory::new(FEW));
+        if marker.settled {
+            // It needs neither a log nor a ring. A log gets its name when it is whole.
+            let log = SimDisk::new(&Arc::new(Fate::endless()), 0);
             open::create(&log, OWNER.uuid, REGION, 78).map_err(|error| error.to_string())?;
-            (log, ring)
-        } else {
-            (self.log.clone(), self.ring.clone())
-        };
-        let engine = open::fitting(&self.pool, &log, marker)
-            .and_then(|marker| open::open((self.pool.clone(), marker), log, ring, OWNER));
+            self.log.becomes(&log);
+            super::ring::Memory::words(&self.ring).iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        }
+        let engine = open::fitting(&self.pool, &self.log, marker)
+            .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), self.ring.clone(), OWNER));
         let engine = Arc::new(engine.map_err(|fault| fault.of("the journal"))?);
         let words = self.pool.bytes().chunks_exact(8).map(super::frame::word).map(AtomicU64::new).collect();
         Ok(OnDisk { words, engine, each })
