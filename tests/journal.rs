@@ -277,6 +277,14 @@ fn options_of_a_journal_are_not_lost_on_mappings() {
     let before = pool.journal().unwrap().syncs;
     (0..100).try_for_each(|key| tree.insert(key, key).map(drop)).unwrap();
     assert_eq!(pool.journal().unwrap().syncs, before);
+    drop((tree, pool));
+    let every = Pool::options().journal(Journal::Every(Duration::from_millis(1)));
+    let pool = every.open_on(Mapped::open(&path, Mapping::Write).unwrap()).unwrap();
+    let tree = pool.tree("t").unwrap();
+    tree.insert(1, 1).unwrap();
+    while pool.journal().unwrap().pending > 0 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -447,8 +447,8 @@ impl Medium for Mapped {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.acknowledge())
     }
 
-    fn set_journal(&mut self, mode: Journal) -> io::Result<bool> {
-        self.journal.as_mut().map_or(Ok(false), |journal| journal.set_mode(mode).map(|()| true))
+    fn set_journal(&mut self, mode: Journal) -> bool {
+        self.journal.as_mut().map(|journal| journal.set_mode(mode)).is_some()
     }
 
     fn settle(&self) -> io::Result<()> {

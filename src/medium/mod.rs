@@ -194,13 +194,9 @@ pub trait Medium: Send + Sync + 'static {
     fn acknowledge(&self) -> io::Result<()>;
 
     /// Says how changes wait for the disk from now on. False if the medium has no journal.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system if it has no thread.
     #[doc(hidden)]
-    fn set_journal(&mut self, _mode: Journal) -> io::Result<bool> {
-        Ok(false)
+    fn set_journal(&mut self, _mode: Journal) -> bool {
+        false
     }
 
     /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be opened

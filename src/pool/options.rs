@@ -389,7 +389,7 @@ impl Options {
             return Err(ErrorKind::Log { found: "it is not with the pool" }.into());
         }
         if let Some(mode) = self.journal.filter(|_| !self.read_only)
-            && !medium.set_journal(mode).map_err(Fault::io("start a thread"))?
+            && !medium.set_journal(mode)
         {
             return Err(ErrorKind::JournalThere { has: false }.into());
         }

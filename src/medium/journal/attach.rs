@@ -101,11 +101,9 @@ impl Attached {
     }
 
     /// Waits for the disk as this says, from now on.
-    pub(crate) fn set_mode(&mut self, mode: Journal) -> io::Result<()> {
-        let keeper = Keeper::new(&self.engine, mode)?;
-        self.keeper.replace(keeper).into_iter().for_each(Keeper::stop);
+    pub(crate) fn set_mode(&mut self, mode: Journal) {
+        self.keeper.iter().for_each(|keeper| keeper.set_mode(mode));
         self.mode = mode;
-        Ok(())
     }
 
     /// Numbers about the journal; `None` in a forked child, which has none.

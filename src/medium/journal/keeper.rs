@@ -7,36 +7,58 @@ use super::engine::{Engine, Threads};
 use super::ring::Memory;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-#[derive(Default)]
 pub(super) struct Keeper {
     ends: Arc<AtomicBool>,
+    period: Arc<Period>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// The time between two syncs, in nanoseconds.
+struct Period(AtomicU64);
+
+impl Period {
+    /// Nothing is synced for the sake of time.
+    const NEVER: u64 = u64::MAX;
+
+    fn set(&self, mode: Journal) {
+        let nanos = match mode {
+            Journal::Every(period) => period.max(Duration::from_millis(1)).as_nanos().try_into().unwrap_or(Self::NEVER),
+            Journal::Each | Journal::OnRequest => Self::NEVER,
+        };
+        self.0.store(nanos, Ordering::Release);
+    }
+
+    fn get(&self) -> Option<Duration> {
+        let nanos = self.0.load(Ordering::Acquire);
+        (nanos != Self::NEVER).then(|| Duration::from_nanos(nanos))
+    }
 }
 
 impl Keeper {
     pub(super) fn new<F: Disk, R: Memory>(engine: &Arc<Engine<F, R>>, mode: Journal) -> io::Result<Self> {
-        let period = match mode {
-            Journal::Every(period) => Some(period.max(Duration::from_millis(1))),
-            Journal::Each | Journal::OnRequest => None,
-        };
+        let period = Arc::new(Period(AtomicU64::new(Period::NEVER)));
+        period.set(mode);
+        let mut keeper = Self { ends: Arc::default(), period, threads: Vec::new() };
         // Errors close the journal, and are reported to whoever wants to change something.
-        let sync = move |engine: &Engine<F, R>| {
-            if period.is_some() || engine.is_filling() {
-                let _ = engine.sync();
+        let (engine_of_sync, period) = (Arc::clone(engine), Arc::clone(&keeper.period));
+        let sync = move || {
+            period.get().map_or_else(thread::park, thread::park_timeout);
+            if period.get().is_some() || engine_of_sync.is_filling() {
+                let _ = engine_of_sync.sync();
             }
         };
-        let checkpoint = |engine: &Engine<F, R>| {
-            if engine.wants_checkpoint() {
-                let _ = engine.checkpoint();
+        let engine_of_checkpoint = Arc::clone(engine);
+        let checkpoint = move || {
+            thread::park();
+            if engine_of_checkpoint.wants_checkpoint() {
+                let _ = engine_of_checkpoint.checkpoint();
             }
         };
-        let mut keeper = Self::default();
-        let made = keeper.spawn("bristlecone-sync", Arc::clone(engine), period, sync);
-        let made = made.and_then(|()| keeper.spawn("bristlecone-ckpt", Arc::clone(engine), None, checkpoint));
+        let made = keeper.spawn("bristlecone-sync", sync).and_then(|()| keeper.spawn("bristlecone-ckpt", checkpoint));
         if let Err(error) = made {
             keeper.stop();
             return Err(error);
@@ -46,23 +68,22 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Starts a thread that does its work whenever it is woken, and at least that often.
-    fn spawn<F: Disk, R: Memory>(
-        &mut self,
-        name: &str,
-        engine: Arc<Engine<F, R>>,
-        period: Option<Duration>,
-        work: impl Fn(&Engine<F, R>) + Send + 'static,
-    ) -> io::Result<()> {
+    /// Starts a thread that waits, and then works, again and again.
+    fn spawn(&mut self, name: &str, work: impl Fn() + Send + 'static) -> io::Result<()> {
         let ends = Arc::clone(&self.ends);
         let all = move || {
             while !ends.load(Ordering::Acquire) {
-                period.map_or_else(thread::park, thread::park_timeout);
-                work(&engine);
+                work();
             }
         };
         self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(all)?);
         Ok(())
+    }
+
+    /// Syncs as often as this says, from now on.
+    pub(super) fn set_mode(&self, mode: Journal) {
+        self.period.set(mode);
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
     /// Ends the threads, and waits for that.

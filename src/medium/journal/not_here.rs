@@ -57,7 +57,7 @@ impl Attached {
         match *self {}
     }
 
-    pub(crate) fn set_mode(&mut self, mode: Journal) -> io::Result<()> {
+    pub(crate) fn set_mode(&mut self, mode: Journal) {
         match *self {}
     }
 
