@@ -1,6 +1,7 @@
 //! The journal of a mapped pool file: where its log and its ring are, and who looks after them.
 
 use super::Journal;
+use super::beside::{belong_to_those_of, with_ending};
 use super::engine::{Engine, JournalStat};
 use super::keeper::Keeper;
 use super::marker::Marker;
@@ -129,13 +130,6 @@ fn log_path(pool: &Path) -> PathBuf {
     with_ending(pool, ".log")
 }
 
-/// The path of the file that a path names, with an ending.
-pub(super) fn with_ending(pool: &Path, ending: &str) -> PathBuf {
-    let mut path = pool.canonicalize().unwrap_or_else(|_| pool.to_owned()).into_os_string();
-    path.push(ending);
-    path.into()
-}
-
 fn find_log(pool: &Path, write: bool) -> Result<Option<File>, Fault> {
     let mut options = File::options();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OFlags::NONBLOCK.bits() as i32);
@@ -199,21 +193,6 @@ pub(crate) fn create_log(path: &Path, pool: &File, uuid: [u64; 2], len: u64) -> 
     named?;
     crate::medium::sync_name(&log);
     Ok(())
-}
-
-/// Gives a file the owner, the group and the permissions of a pool's file, as far as this process may.
-pub(super) fn belong_to_those_of(file: &File, pool: &File) -> io::Result<()> {
-    use rustix::fs::{Gid, Uid, fchmod, fchown};
-    let (meta, own) = (pool.metadata()?, file.metadata()?);
-    let mut mode = Mode::from_raw_mode(meta.mode()) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
-    let owner = (own.uid() != meta.uid()).then(|| Uid::from_raw(meta.uid()));
-    let group = (own.gid() != meta.gid()).then(|| Gid::from_raw(meta.gid()));
-    // The pool may be somebody else's, who lets others use it.
-    let _ = fchown(file, owner, None);
-    if fchown(file, None, group).is_err() {
-        mode -= Mode::RWXG;
-    }
-    Ok(fchmod(file, mode)?)
 }
 
 /// Says in a closed pool's file that it has a journal, whose log is there and empty.

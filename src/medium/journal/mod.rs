@@ -8,6 +8,8 @@ mod attach;
 #[cfg(not(all(target_os = "linux", not(loom))))]
 #[path = "not_here.rs"]
 mod attach;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod beside;
 mod disk;
 mod engine;
 mod frame;

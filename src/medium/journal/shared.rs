@@ -1,6 +1,6 @@
 //! The memory of a ring: a file that is mapped, in memory if there is room, else beside the pool.
 
-use super::attach::{belong_to_those_of, with_ending};
+use super::beside::{belong_to_those_of, with_ending};
 use super::ring::{Memory, Owner, epoch, words};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::mapped::FileMap;
@@ -62,14 +62,10 @@ pub(super) struct RingFile {
 impl RingFile {
     /// Opens the ring that a process left, or makes one, for a pool of `len` bytes.
     pub(super) fn open(path: &Path, pool: &File, owner: Owner, len: u64) -> Result<(Self, SharedFile), Fault> {
-        let mut found = Vec::new();
-        for place in places(path, owner) {
-            if let Some((file, count)) = existing(&place, pool, OFlags::RDWR)? {
-                let memory = SharedFile::new(&file, count, true).map_err(Fault::io("map the ring"))?;
-                found.push((Self { path: place, is_new: false, file, process: Process::this() }, memory));
-            }
-        }
-        if let Some((ring, memory)) = latest(found, owner, |(old, _)| old.remove()) {
+        let mut found = left(path, pool, owner, OFlags::RDWR)?;
+        let latest = found.pop();
+        found.iter().for_each(|(older, _)| older.remove());
+        if let Some((ring, memory)) = latest {
             memory.map.populate();
             return Ok((ring, memory));
         }
@@ -86,13 +82,7 @@ impl RingFile {
 
     /// The ring that a process left, if there is one, for reading.
     pub(super) fn look(path: &Path, pool: &File, owner: Owner) -> Result<Option<SharedFile>, Fault> {
-        let mut found = Vec::new();
-        for place in places(path, owner) {
-            if let Some((file, count)) = existing(&place, pool, OFlags::RDONLY)? {
-                found.push(((), SharedFile::new(&file, count, false).map_err(Fault::io("map the ring"))?));
-            }
-        }
-        Ok(latest(found, owner, drop).map(|(_, memory)| memory))
+        Ok(left(path, pool, owner, OFlags::RDONLY)?.pop().map(|(_, memory)| memory))
     }
 
     fn create(path: PathBuf, pool: &File, count: usize) -> io::Result<(Self, SharedFile)> {
@@ -146,12 +136,18 @@ fn places(pool: &Path, owner: Owner) -> [PathBuf; 2] {
     [Path::new(IN_MEMORY).join(name), with_ending(pool, ".ring")]
 }
 
-/// The ring of the latest epoch: shared memory may have been full, or not there, when it was made. The others go to `drop`.
-fn latest<T>(mut found: Vec<(T, SharedFile)>, owner: Owner, drop: impl Fn((T, SharedFile))) -> Option<(T, SharedFile)> {
+/// The rings that processes left, in the order of their epochs. There are two if shared memory was full, or not there, when the
+/// later one was made.
+fn left(path: &Path, pool: &File, owner: Owner, access: OFlags) -> Result<Vec<(RingFile, SharedFile)>, Fault> {
+    let mut found = Vec::new();
+    for path in places(path, owner) {
+        if let Some((file, count)) = existing(&path, pool, access)? {
+            let memory = SharedFile::new(&file, count, access == OFlags::RDWR).map_err(Fault::io("map the ring"))?;
+            found.push((RingFile { path, is_new: false, file, process: Process::this() }, memory));
+        }
+    }
     found.sort_by_key(|(_, memory)| epoch(memory, owner));
-    let last = found.pop();
-    found.into_iter().for_each(drop);
-    last
+    Ok(found)
 }
 
 /// A ring's file, locked, with the number of its words. What is left of one whose creation was cut is removed.

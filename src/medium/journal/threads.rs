@@ -19,7 +19,7 @@ fn check(path: &Path, least: [u64; THREADS as usize], mode: Journal) {
     let dir = tempfile::tempdir().unwrap();
     let copied = dir.path().join("copy");
     std::fs::copy(path, &copied).unwrap();
-    let log = |path: &Path| super::attach::with_ending(path, ".log");
+    let log = |path: &Path| super::beside::with_ending(path, ".log");
     std::fs::copy(log(path), log(&copied)).unwrap();
     let pool = open(&copied, Journal::OnRequest);
     let (own, sums, batches) = (pool.tree("own").unwrap(), pool.tree("sums").unwrap(), pool.tree("batches").unwrap());

@@ -1,0 +1,28 @@
+//! The files beside a pool's file: what they are called, and who may use them.
+
+use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The path of the file that a path names, with an ending.
+pub(super) fn with_ending(pool: &Path, ending: &str) -> PathBuf {
+    let mut path = pool.canonicalize().unwrap_or_else(|_| pool.to_owned()).into_os_string();
+    path.push(ending);
+    path.into()
+}
+
+/// Gives a file the owner, the group and the permissions of a pool's file, as far as this process may.
+pub(super) fn belong_to_those_of(file: &File, pool: &File) -> io::Result<()> {
+    let (meta, own) = (pool.metadata()?, file.metadata()?);
+    let mut mode = Mode::from_raw_mode(meta.mode()) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
+    let owner = (own.uid() != meta.uid()).then(|| Uid::from_raw(meta.uid()));
+    let group = (own.gid() != meta.gid()).then(|| Gid::from_raw(meta.gid()));
+    // The pool may be somebody else's, who lets others use it.
+    let _ = fchown(file, owner, None);
+    if fchown(file, None, group).is_err() {
+        mode -= Mode::RWXG;
+    }
+    Ok(fchmod(file, mode)?)
+}
