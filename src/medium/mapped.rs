@@ -126,17 +126,12 @@ impl Mapped {
     }
 
     pub(crate) fn existing(path: &Path, mapping: Mapping) -> Result<Self, Fault> {
-        Self::with_journal(path, mapping, Journal::Each)
-    }
-
-    /// The same; a pool that has a journal waits for the disk as this says.
-    pub(crate) fn with_journal(path: &Path, mapping: Mapping, mode: Journal) -> Result<Self, Fault> {
         let file = file::open(path, mapping)?;
         let len = file.metadata().map_err(Fault::io("inspect"))?.len();
         let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
             // Before the file is mapped: the mapping shows what the journal has applied.
-            Some(marker) => Some(Box::new(Attached::open(path, &file, marker, mode, boot())?)),
+            Some(marker) => Some(Box::new(Attached::open(path, &file, marker, boot())?)),
             None => None,
         };
         let shared = mapping == Mapping::Write && journal.is_none();

@@ -135,7 +135,8 @@ fn add_to_closed(path: &Path) -> Result<(), Fault> {
 }
 
 fn remove(path: &Path) -> Result<(), Fault> {
-    let medium = Mapped::with_journal(path, Mapping::Write, Journal::OnRequest)?;
+    let mut medium = Mapped::existing(path, Mapping::Write)?;
+    medium.set_journal(Journal::OnRequest);
     let superblock = Superblock::read(&medium)?;
     superblock.0.check(&medium, false)?;
     if !superblock.0.has_journal() {

@@ -36,7 +36,7 @@ pub struct Options {
     create: bool,
     pub(crate) read_only: bool,
     domain: Option<Domain>,
-    pub(crate) journal: Option<Journal>,
+    journal: Option<Journal>,
     log: u64,
     sync: bool,
     snapshot_memory: u64,
@@ -272,8 +272,7 @@ impl Options {
         // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
         let exists = has_content(path) || (!self.create && path.exists());
         if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
-            let mode = self.journal.unwrap_or(Journal::Each);
-            let mut medium = match Mapped::with_journal(path, Mapping::Write, mode) {
+            let mut medium = match Mapped::existing(path, Mapping::Write) {
                 // A creation failed meanwhile, and took back what it had made.
                 Err(_) if self.create && !has_content(path) => return self.open_or_create(path),
                 medium => self.taken(medium?),
@@ -295,10 +294,7 @@ impl Options {
                     drop(medium);
                     return self.open_or_create(path);
                 }
-                (false, false) if self.journal.is_some() => {
-                    return Err(ErrorKind::JournalThere { has: false }.into());
-                }
-                _ => {}
+                _ => self.choose_journal(&mut medium)?,
             }
             let grown = self.grown(&medium, superblock)?;
             let asked = grown.geometry.capacity;
@@ -363,6 +359,14 @@ impl Options {
         PoolState::open(medium, superblock, self.sync, self.watch.clone(), self.snapshot_memory)
     }
 
+    /// Says how the pool on a medium waits for the disk, if that was asked for. A pool that is only read waits for nothing.
+    pub(crate) fn choose_journal<M: Medium>(&self, medium: &mut M) -> Result<(), Fault> {
+        match self.journal.filter(|_| !self.read_only) {
+            Some(mode) if !medium.set_journal(mode) => Err(ErrorKind::JournalThere { has: false }.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Sets the domain of a mapping, if one was asked for.
     pub(crate) fn taken(&self, mapped: Mapped) -> Mapped {
         match self.domain {
@@ -388,11 +392,7 @@ impl Options {
         if superblock.has_journal() && medium.facts().domain != Domain::Journal && has_marker {
             return Err(ErrorKind::Log { found: "it is not with the pool" }.into());
         }
-        if let Some(mode) = self.journal.filter(|_| !self.read_only)
-            && !medium.set_journal(mode)
-        {
-            return Err(ErrorKind::JournalThere { has: false }.into());
-        }
+        self.choose_journal(&mut medium)?;
         let grown = self.grown(&medium, superblock)?;
         let capacity = grown.geometry.capacity;
         if capacity > medium.facts().len {

@@ -10,7 +10,7 @@
 
 use super::Report;
 use crate::error::{ErrorKind, Fault, Result};
-use crate::medium::{Domain, Journal, Mapped, Mapping, Medium};
+use crate::medium::{Domain, Mapped, Mapping, Medium};
 use crate::pool::format::Superblock;
 use crate::pool::{Options, Pool, zero_from};
 use std::path::Path;
@@ -62,11 +62,8 @@ impl Options {
             if self.read_only {
                 return Err(ErrorKind::ReadOnly.into());
             }
-            let mode = self.journal.unwrap_or(Journal::Each);
-            let medium = self.taken(Mapped::with_journal(path, Mapping::Write, mode)?);
-            if self.journal.is_some() && medium.facts().domain != Domain::Journal {
-                return Err(ErrorKind::JournalThere { has: false }.into());
-            }
+            let mut medium = self.taken(Mapped::existing(path, Mapping::Write)?);
+            self.choose_journal(&mut medium)?;
             self.checked(medium, |medium, unused| {
                 // With a journal, nothing is there that was not before the crash, and the log may still fill a hole.
                 if medium.facts().domain == Domain::Journal {

@@ -30,8 +30,9 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Opens the journal of a pool file that this process has locked. The file then shows what the pool holds.
-    pub(crate) fn open(path: &Path, pool: &File, marker: Marker, mode: Journal, boot: u64) -> Result<Self, Fault> {
+    /// Opens the journal of a pool file that this process has locked. The file then shows what the pool holds. Each change waits
+    /// for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
+    pub(crate) fn open(path: &Path, pool: &File, marker: Marker, boot: u64) -> Result<Self, Fault> {
         let mut log = find_log(path, true)?;
         if log.is_none() && marker.settled {
             // It had nothing that the pool's file lacks, so another one is as good.
@@ -45,11 +46,11 @@ impl Attached {
         let pool = pool.try_clone().map_err(Fault::io("open"))?;
         let (ring, memory) = RingFile::open(path, &pool, owner, len)?;
         let opened = open::open((pool, marker), log, memory, owner).map(Arc::new).and_then(|engine| {
-            let keeper = Keeper::new(&engine, mode).map_err(Fault::io("start a thread"))?;
+            let keeper = Keeper::new(&engine).map_err(Fault::io("start a thread"))?;
             Ok((engine, Some(keeper)))
         });
         let (engine, keeper) = opened.inspect_err(|_| ring.give_up())?;
-        Ok(Self { engine, mode, keeper, ring, process: Process::this() })
+        Ok(Self { engine, mode: Journal::Each, keeper, ring, process: Process::this() })
     }
 
     /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in use.

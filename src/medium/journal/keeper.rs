@@ -39,9 +39,8 @@ impl Period {
 }
 
 impl Keeper {
-    pub(super) fn new<F: Disk, R: Memory>(engine: &Arc<Engine<F, R>>, mode: Journal) -> io::Result<Self> {
+    pub(super) fn new<F: Disk, R: Memory>(engine: &Arc<Engine<F, R>>) -> io::Result<Self> {
         let period = Arc::new(Period(AtomicU64::new(Period::NEVER)));
-        period.set(mode);
         let mut keeper = Self { ends: Arc::default(), period, threads: Vec::new() };
         // Errors close the journal, and are reported to whoever wants to change something.
         let (engine_of_sync, period) = (Arc::clone(engine), Arc::clone(&keeper.period));

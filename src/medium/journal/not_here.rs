@@ -19,7 +19,7 @@ fn unsupported() -> Fault {
 
 #[allow(unused_variables, reason = "the methods have the signatures of those on Linux")]
 impl Attached {
-    pub(crate) fn open(path: &Path, pool: &File, marker: Marker, mode: Journal, boot: u64) -> Result<Self, Fault> {
+    pub(crate) fn open(path: &Path, pool: &File, marker: Marker, boot: u64) -> Result<Self, Fault> {
         Err(unsupported())
     }
 
