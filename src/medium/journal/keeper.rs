@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) struct Keeper {
     ends: Arc<AtomicBool>,
@@ -45,8 +45,10 @@ impl Keeper {
         // Errors close the journal, and are reported to whoever wants to change something.
         let (engine_of_sync, period) = (Arc::clone(engine), Arc::clone(&keeper.period));
         let sync = move || {
-            period.get().map_or_else(thread::park, thread::park_timeout);
-            if period.get().is_some() || engine_of_sync.is_filling() {
+            let (period, began) = (period.get(), Instant::now());
+            period.map_or_else(thread::park, thread::park_timeout);
+            // Whoever sets the mode wakes this thread, too: nothing is due then.
+            if period.is_some_and(|period| began.elapsed() >= period) || engine_of_sync.is_filling() {
                 let _ = engine_of_sync.sync();
             }
         };
