@@ -54,13 +54,15 @@ impl<N: Node, M: Medium> Links<N, M> {
     /// Accepts an offset that was read from the medium as one of this chain's blocks.
     #[inline]
     pub(crate) fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
+        self.has(at).then_some(at).ok_or_else(|| Broken::new(read_from, "N1: a link to no node of this tree"))
+    }
+
+    /// Whether an offset that was read from the medium is that of one of this chain's blocks.
+    #[inline]
+    pub(crate) fn has(&self, at: u64) -> bool {
         // The unit equals the class's anyway. As a constant, it lets the compiler optimise the division.
         let of_class = |class| SegmentEntry { unit: (N::BYTES as u32) << class, ..self.class };
-        if (0..Self::CLASSES).any(|class| self.pool.segments.is_block(at, of_class(class))) {
-            Ok(at)
-        } else {
-            Err(Broken::new(read_from, "N1: a link to no node of this tree"))
-        }
+        (0..Self::CLASSES).any(|class| self.pool.segments.is_block(at, of_class(class)))
     }
 
     /// The right neighbour, [accepted](Self::accept); `None` at the end of the chain.

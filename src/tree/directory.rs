@@ -1,6 +1,7 @@
 //! The index of a tree.
 
 use super::TreeNode;
+use crate::chain::Links;
 use crate::error::Fault;
 use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Top, VolatileIndex, image_of};
 use crate::medium::Medium;
@@ -22,7 +23,7 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// A leaf from which to start the search for a key; `None` means to start at the head.
     fn floor(&self, key: RefOf<'_, N>) -> Option<u64>;
 
-    /// The same, but only if an index in memory finds it on the first try.
+    /// The same, but an index in memory tries only once.
     fn floor_at_once(&self, key: RefOf<'_, N>) -> Option<Self::Hint<'_>>;
 
     /// The same for up to [`GROUP`] keys.
@@ -81,7 +82,8 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
 #[expect(clippy::large_enum_variant, reason = "there is one per tree, on the heap with it")]
 pub enum WordDirectory<N: WordNode, M: Medium> {
     Volatile(VolatileIndex),
-    Persistent(PersistentIndex<N::Inner, M>),
+    /// With the links of the leaves: what is read from the pool may name anything.
+    Persistent(PersistentIndex<N::Inner, M>, Links<N, M>),
     Flat(FlatIndex),
 }
 
@@ -96,8 +98,8 @@ impl<N: WordNode, M: Medium> WordDirectory<N, M> {
         FlatIndex::new(leaves, adaptive).map(Self::Flat)
     }
 
-    pub(crate) fn persistent(upper: PersistentIndex<N::Inner, M>) -> Self {
-        Self::Persistent(upper)
+    pub(crate) fn persistent(upper: PersistentIndex<N::Inner, M>, leaves: Links<N, M>) -> Self {
+        Self::Persistent(upper, leaves)
     }
 
     /// Replaces the leaf of `low` by another one, durably, before that leaf replaces it in the chain. Returns true if
@@ -115,7 +117,7 @@ impl<N: WordNode, M: Medium> WordDirectory<N, M> {
         match self {
             Self::Volatile(separators) => in_memory(separators),
             Self::Flat(separators) => in_memory(separators),
-            Self::Persistent(upper) => return in_pool(upper),
+            Self::Persistent(upper, _) => return in_pool(upper),
         }
         Ok(R::default())
     }
@@ -123,7 +125,7 @@ impl<N: WordNode, M: Medium> WordDirectory<N, M> {
     /// What a flat index has spent on rebuilds.
     pub(crate) fn rebuilds(&self) -> Rebuilds {
         match self {
-            Self::Volatile(_) | Self::Persistent(_) => Rebuilds::default(),
+            Self::Volatile(_) | Self::Persistent(..) => Rebuilds::default(),
             Self::Flat(separators) => separators.rebuilds(),
         }
     }
@@ -132,7 +134,7 @@ impl<N: WordNode, M: Medium> WordDirectory<N, M> {
     pub(crate) fn upper(&self) -> Option<&PersistentIndex<N::Inner, M>> {
         match self {
             Self::Volatile(_) | Self::Flat(_) => None,
-            Self::Persistent(upper) => Some(upper),
+            Self::Persistent(upper, _) => Some(upper),
         }
     }
 }
@@ -144,7 +146,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     fn kind(&self) -> IndexKind {
         match self {
             Self::Volatile(_) => IndexKind::Volatile,
-            Self::Persistent(_) => IndexKind::Persistent,
+            Self::Persistent(..) => IndexKind::Persistent,
             Self::Flat(separators) if separators.is_adaptive() => IndexKind::Flat,
             Self::Flat(_) => IndexKind::FlatFixed,
         }
@@ -154,7 +156,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     fn floor(&self, key: u64) -> Option<u64> {
         match self {
             Self::Volatile(separators) => separators.floor(key),
-            Self::Persistent(upper) => upper.floor(key),
+            Self::Persistent(upper, leaves) => upper.floor(key).filter(|&at| leaves.has(at)),
             Self::Flat(separators) => separators.floor(key),
         }
     }
@@ -163,7 +165,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     fn floor_at_once(&self, key: u64) -> Option<u64> {
         match self {
             Self::Volatile(separators) => separators.floor_at_once(key),
-            Self::Persistent(_) => None,
+            Self::Persistent(..) => self.floor(key),
             Self::Flat(separators) => separators.floor_at_once(key),
         }
     }
@@ -172,7 +174,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     fn floors_at_once(&self, keys: &[u64]) -> [Option<u64>; GROUP] {
         match self {
             Self::Volatile(separators) => separators.floors_at_once(keys),
-            Self::Persistent(_) => [None; GROUP],
+            Self::Persistent(..) => core::array::from_fn(|i| self.floor(*keys.get(i)?)),
             Self::Flat(separators) => separators.floors_at_once(keys),
         }
     }
@@ -191,7 +193,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     fn run_at_once(&self, key: u64) -> Option<[u64; RUN]> {
         match self {
             Self::Volatile(separators) => separators.run_at_once(key),
-            Self::Persistent(_) => None,
+            Self::Persistent(..) => None,
             Self::Flat(separators) => separators.run_at_once(key),
         }
     }
@@ -224,7 +226,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
         let whole = match self {
             Self::Volatile(separators) => separators.for_each(|low, leaf| leaves.push((low, leaf))),
             Self::Flat(separators) => separators.for_each(|low, leaf| leaves.push((low, leaf))),
-            Self::Persistent(_) => true,
+            Self::Persistent(..) => true,
         };
         if !whole {
             leaves.clear();
@@ -235,7 +237,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     fn restore(&self, top: Top, source: Source) -> bool {
         match self {
             Self::Volatile(separators) => separators.restore(top, source),
-            Self::Persistent(_) => true,
+            Self::Persistent(..) => true,
             Self::Flat(separators) => separators.restore(top, source),
         }
     }
@@ -248,14 +250,14 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
         match self {
             Self::Volatile(separators) => separators.is_lost(),
             Self::Flat(separators) => separators.is_lost(),
-            Self::Persistent(_) => false,
+            Self::Persistent(..) => false,
         }
     }
 
     fn memory(&self) -> u64 {
         match self {
             Self::Volatile(separators) => separators.bytes(),
-            Self::Persistent(upper) => upper.chain().memory(),
+            Self::Persistent(upper, _) => upper.chain().memory(),
             Self::Flat(separators) => separators.bytes(),
         }
     }

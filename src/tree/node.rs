@@ -4,7 +4,7 @@ use super::TreeState;
 use super::directory::{Directory, WordDirectory};
 use super::values::MapKeys;
 use super::walk::Leaves;
-use crate::chain::Locked;
+use crate::chain::{Links, Locked};
 use crate::error::{Broken, Fault};
 use crate::index::{PersistentIndex, built_volatile, check_persistent};
 use crate::medium::Medium;
@@ -12,6 +12,7 @@ use crate::node::{InNode, IndexKind, Node, RefOf, WordNode, Words};
 use crate::papers::built_flat;
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
+use crate::pool::segments::SegmentKind;
 use std::sync::Arc;
 
 /// A layout of leaves of which a tree can be made.
@@ -64,7 +65,10 @@ impl<N: WordNode> TreeNode for N {
             IndexKind::Volatile => WordDirectory::volatile(leaves).map_err(Fault::address_space)?,
             IndexKind::Flat => WordDirectory::flat(leaves, true).map_err(Fault::address_space)?,
             IndexKind::FlatFixed => WordDirectory::flat(leaves, false).map_err(Fault::address_space)?,
-            IndexKind::Persistent => WordDirectory::persistent(PersistentIndex::open(Arc::clone(pool), root)?),
+            IndexKind::Persistent => WordDirectory::persistent(
+                PersistentIndex::open(Arc::clone(pool), root)?,
+                Links::new(Arc::clone(pool), root.slot, SegmentKind::Leaf),
+            ),
         })
     }
 

@@ -32,21 +32,16 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The leaf from which to start the search for a key.
     #[inline]
     fn start(&self, key: RefOf<'_, N>) -> u64 {
-        // A persistent index is read from the medium, and its nodes may have become other nodes meanwhile. What it
-        // returns is a hint, which is usable if it is a leaf at all.
-        let from_medium = self.directory.is_in_pool();
         let hint = self.directory.floor(key);
         if hint.is_none() && self.directory.is_lost() {
             self.relearn();
         }
-        let good = hint.filter(|&at| !from_medium || self.leaves.accept(at, self.root.index_at()).is_ok());
-        good.unwrap_or_else(|| self.head())
+        hint.unwrap_or_else(|| self.head())
     }
 
     /// The same for a thread that has locked leaves, and therefore must not wait for what others do to the index.
     pub(super) fn start_in_hand(&self, key: RefOf<'_, N>) -> u64 {
-        let good = |&at: &u64| self.leaves.accept(at, self.root.index_at()).is_ok();
-        self.directory.floor(key).filter(good).unwrap_or_else(|| self.head())
+        self.directory.floor(key).unwrap_or_else(|| self.head())
     }
 
     /// How the key lies to a node that the search has come to. `least` is the smallest fence key that this node may
