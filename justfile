@@ -100,6 +100,10 @@ fuzz-seeds:
 measure *NAMES:
     scripts/measure.sh {{NAMES}}
 
+# The papers' FIGURES, or all, in less than two hours, and what docs/papers.md shows of them
+papers *FIGURES:
+    scripts/papers.sh {{FIGURES}}
+
 # The benchmarks
 bench *ARGS:
     scripts/check bench {{ARGS}}

@@ -110,6 +110,9 @@ pub(crate) struct Args {
     /// Figures with as many keys as in the paper
     #[arg(long, requires = "figure")]
     full: bool,
+    /// Figures in which no tree requests memory before it reads it, as the papers' trees do not
+    #[arg(long, requires = "figure")]
+    no_prefetch: bool,
 }
 
 /// Kinds of contestants.
@@ -265,6 +268,7 @@ impl Args {
             n: self.n,
             full: self.full,
             slow: self.slow.unwrap_or(figure::SLOW),
+            no_prefetch: self.no_prefetch,
             repeat: self.repeat,
             seed: self.seed.unwrap_or_else(numbers::seed),
             directory,

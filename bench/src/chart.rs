@@ -19,12 +19,27 @@ const ENTRY: f64 = 190.0;
 const COLOURS: [&str; 9] =
     ["#332288", "#88ccee", "#44aa99", "#117733", "#999933", "#ddcc77", "#cc6677", "#882255", "#aa4499"];
 
-/// The bars of one contestant: a value for each group in which it has a bar.
-pub(crate) type Series = (String, Vec<Option<f64>>);
+/// The bars of one contestant: for each group in which it has a bar, its value, and perhaps what somebody else found.
+pub(crate) type Series = (String, Vec<Option<Bar>>);
 
-/// Draws one bar per series in each group; `unit` is the unit of the values.
-pub(crate) fn draw(title: &str, unit: &str, groups: &[String], series: &[Series]) -> String {
-    let values = || series.iter().flat_map(|(_, bars)| bars.iter().flatten().copied()).filter(|value| *value > 0.0);
+/// A bar, and where a mark stands beside it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bar {
+    pub(crate) value: f64,
+    pub(crate) mark: Option<f64>,
+}
+
+impl From<f64> for Bar {
+    fn from(value: f64) -> Self {
+        Self { value, mark: None }
+    }
+}
+
+/// Draws one bar per series in each group; `unit` is the unit of the values, and `marks` says what marks are.
+pub(crate) fn draw(title: &str, unit: &str, marks: &str, groups: &[String], series: &[Series]) -> String {
+    let bars = || series.iter().flat_map(|(_, bars)| bars.iter().flatten());
+    let values = || bars().flat_map(|bar| [Some(bar.value), bar.mark]).flatten().filter(|value| *value > 0.0);
+    let has_marks = bars().any(|bar| bar.mark.is_some());
     let bottom = values().fold(f64::INFINITY, f64::min).log10().floor();
     let decades = (values().fold(0.0, f64::max).log10().ceil() - bottom).max(1.0);
     let bottom = if bottom.is_finite() { bottom } else { 0.0 };
@@ -64,8 +79,10 @@ pub(crate) fn draw(title: &str, unit: &str, groups: &[String], series: &[Series]
         let middle = LEFT + (i as f64 + 0.5) * group;
         let left = middle - bars / 2.0;
         for (j, (name, values)) in series.iter().enumerate() {
-            let Some(value) = values.get(i).copied().flatten().filter(|value| *value > 0.0) else { continue };
-            let (x, y) = (left + j as f64 * BAR, y(value));
+            let Some(bar) = values.get(i).copied().flatten().filter(|bar| bar.value > 0.0) else { continue };
+            let value = bar.value;
+            let place = y;
+            let (x, y) = (left + j as f64 * BAR, place(value));
             let _ = writeln!(
                 svg,
                 r##"<rect x="{x:.1}" y="{y:.1}" width="{}" height="{:.1}" fill="{}" opacity="{}"><title>{}, {}: {value:.1} {unit}</title></rect>
@@ -80,6 +97,15 @@ pub(crate) fn draw(title: &str, unit: &str, groups: &[String], series: &[Series]
                 y - 3.0,
                 figure(value),
             );
+            if let Some(mark) = bar.mark.filter(|mark| *mark > 0.0) {
+                let (y, end) = (place(mark), x + BAR);
+                let _ = writeln!(
+                    svg,
+                    r##"<path d="M{:.1} {y:.1}H{end:.1}" stroke="#c00" stroke-width="3"><title>{}: {mark:.1} {unit}</title></path>"##,
+                    x - 2.0,
+                    escaped(marks),
+                );
+            }
         }
         let (below, label) = (floor + 18.0, escaped(label));
         let _ = writeln!(svg, r##"<text x="{middle:.1}" y="{below}" text-anchor="middle">{label}</text>"##);
@@ -94,6 +120,15 @@ pub(crate) fn draw(title: &str, unit: &str, groups: &[String], series: &[Series]
             opacity(j),
             x + 18.0,
             escaped(name)
+        );
+    }
+    if has_marks {
+        let _ = writeln!(
+            svg,
+            r##"<path d="M{} 38h16" stroke="#c00" stroke-width="3"/><text x="{}" y="42">{}</text>"##,
+            LEFT,
+            LEFT + 22.0,
+            escaped(marks)
         );
     }
     svg.push_str("</svg>\n");
@@ -121,14 +156,16 @@ mod tests {
     fn every_figure_has_a_bar() {
         let groups = ["insert", "get"].map(str::to_owned);
         let series = vec![
-            ("circular 512".to_owned(), vec![Some(150.0), Some(90.0)]),
-            ("a<b".to_owned(), vec![None, Some(12_345.6)]),
+            ("circular 512".to_owned(), vec![Some(150.0.into()), Some(Bar { value: 90.0, mark: Some(4e5) })]),
+            ("a<b".to_owned(), vec![None, Some(12_345.6.into())]),
         ];
-        let svg = draw("Keys & values", "ns", &groups, &series);
-        assert_eq!(svg.matches("<title>").count(), 3);
+        let svg = draw("Keys & values", "ns", "elsewhere", &groups, &series);
+        assert_eq!(svg.matches("<title>").count(), 4);
+        // A mark above all bars is in the picture.
+        assert!(svg.contains("elsewhere: 400000.0 ns") && !svg.contains("y=\"-"), "{svg}");
         assert!(svg.contains("Keys &amp; values") && svg.contains("a&lt;b, get: 12345.6 ns"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        let nothing = draw("", "ns", &[], &[]);
+        let nothing = draw("", "ns", "", &[], &[]);
         assert!(!nothing.contains("NaN") && !nothing.contains("inf"), "{nothing}");
     }
 }

@@ -141,14 +141,26 @@ pub(crate) struct Tick {
     start: Instant,
     last: Instant,
     batches: Vec<f32>,
+    samples: Samples,
 }
+
+/// The times of single operations.
+#[derive(Debug, Clone, Copy, Default)]
+struct Samples {
+    /// The sum of their logarithms.
+    logarithms: f64,
+    count: u64,
+}
+
+/// One operation in so many is timed by itself.
+const SAMPLED: u64 = 32;
 
 impl Tick {
     /// Starts the clock, which is read after every `batch` operations.
     fn start(batch: u64) -> Self {
         let batches = Vec::with_capacity(1 << 12);
         let start = Instant::now();
-        Self { batch, done: 0, before: 0, start, last: start, batches }
+        Self { batch, done: 0, before: 0, start, last: start, batches, samples: Samples::default() }
     }
 
     /// A tick that never reads the clock.
@@ -173,6 +185,27 @@ impl Tick {
         self.before += std::mem::take(&mut self.done);
     }
 
+    /// Runs one operation, and times some of those that are run.
+    #[inline]
+    pub(crate) fn time(&mut self, operation: impl FnOnce()) {
+        if self.operations() % SAMPLED == SAMPLED / 2 {
+            self.sample(operation)
+        } else {
+            operation()
+        }
+        self.done(1);
+    }
+
+    fn sample(&mut self, operation: impl FnOnce()) {
+        // Reading the clock takes about as long as a search. What it takes by itself is measured right before.
+        let start = Instant::now();
+        let read = Instant::now();
+        operation();
+        let took = read.elapsed().saturating_sub(read - start);
+        self.samples.logarithms += (took.as_nanos().max(1) as f64).ln();
+        self.samples.count += 1;
+    }
+
     /// The number of all operations.
     pub(crate) fn operations(&self) -> u64 {
         self.before + self.done
@@ -191,6 +224,8 @@ pub(crate) struct Spent {
     pub(crate) cpu: Option<f64>,
     /// The same of the threads that do the work.
     own: Option<f64>,
+    /// The geometric mean of the nanoseconds of single operations, by the clock, if some were timed.
+    pub(crate) geometric: Option<f64>,
     /// Nanoseconds per operation, for each batch.
     batches: Vec<f32>,
 }
@@ -203,6 +238,7 @@ impl Spent {
             run: rounds.iter().map(|round| round.run).sum::<f64>() / count,
             cpu: rounds.iter().map(|round| round.cpu).sum::<Option<f64>>().map(|cpu| cpu / count),
             own: rounds.iter().map(|round| round.own).sum::<Option<f64>>().map(|own| own / count),
+            geometric: None,
             batches: rounds.into_iter().flat_map(|round| round.batches).collect(),
         }
     }
@@ -240,12 +276,17 @@ pub(crate) fn spend_and(batch: u64, work: Vec<Work<'_>>, rest: impl FnOnce()) ->
     rest();
     let cpu_end = cpu_time();
     let operations = ticks.iter().map(|(tick, ..)| tick.operations()).sum::<u64>() as f64;
+    let samples = ticks.iter().fold(Samples::default(), |all, (tick, ..)| Samples {
+        logarithms: all.logarithms + tick.samples.logarithms,
+        count: all.count + tick.samples.count,
+    });
     let start = ticks.iter().map(|(tick, ..)| tick.start).min();
     let end = ticks.iter().map(|(_, end, _)| *end).max();
     Spent {
         run: start.zip(end).map_or(f64::NAN, |(start, end)| (end - start).as_nanos() as f64 / operations),
         cpu: cpu_start.zip(cpu_end).map(|(start, end)| (end - start) / operations),
         own: ticks.iter().map(|(.., own)| *own).sum::<Option<f64>>().map(|own| own / operations),
+        geometric: (samples.count > 0).then(|| (samples.logarithms / samples.count as f64).exp()),
         batches: ticks.into_iter().flat_map(|(tick, ..)| tick.batches).collect(),
     }
 }

@@ -53,6 +53,7 @@ mod worker;
 
 use clap::{Parser, Subcommand};
 use common::{numbers, out, parse, pipe, scratch};
+pub use figure::{Page, pictures};
 pub use maps::{Map, maps};
 pub use mix::Mix;
 use out::Outcome;

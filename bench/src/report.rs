@@ -48,11 +48,11 @@ pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
         }
     }
     if let Some(path) = &plan.svg {
-        let bar = |result: &Result, mix| result.times.get(mix).map(|times| clock::median(&times.runs));
+        let bar = |result: &Result, mix| result.times.get(mix).map(|times| clock::median(&times.runs).into());
         let bars = |result: &Result| (result.contestant.label(), mixes.iter().map(|mix| bar(result, mix)).collect());
         let series: Vec<chart::Series> = results.iter().map(bars).collect();
         let groups: Vec<String> = mixes.iter().map(|mix| mix.name().to_owned()).collect();
-        let svg = chart::draw(&format!("Nanoseconds per operation: {}", setting(plan)), "ns", &groups, &series);
+        let svg = chart::draw(&format!("Nanoseconds per operation: {}", setting(plan)), "ns", "", &groups, &series);
         std::fs::write(path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     print(plan, &results)

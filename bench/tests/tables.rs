@@ -1,18 +1,12 @@
 //! The tables of `docs/benchmarks.md` that stand between markers are generated from `docs/benchmarks/*.jsonl`, which
 //! `scripts/measure.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1` writes them.
 
+mod marked;
+
 use bristlecone_bench::Mix;
 use clap::ValueEnum;
+use marked::docs;
 use serde_json::Value;
-use std::fs;
-use std::path::PathBuf;
-
-const BEGIN: &str = "<!-- measured ";
-const END: &str = "<!-- end -->";
-
-fn docs(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
-}
 
 /// A number with three digits that count, in groups.
 fn number(value: f64) -> String {
@@ -220,33 +214,16 @@ fn table(lines: &[Value]) -> String {
 
 /// The page with every table as the results give it.
 fn written(page: &str, results: impl Fn(&str) -> Vec<Value>) -> String {
-    let mut parts = page.split(BEGIN);
-    let mut written = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (names, rest) = part.split_once(" -->").expect("a marker is closed");
-        let (_, rest) = rest.split_once(END).expect("a table ends");
-        let lines: Vec<Value> = names.split(' ').flat_map(&results).collect();
-        written.push_str(&format!("{BEGIN}{names} -->\n{}{END}{rest}", table(&lines)));
-    }
-    written
+    marked::written(page, "measured", |names| table(&names.split(' ').flat_map(&results).collect::<Vec<_>>()))
 }
 
 fn read(name: &str) -> Vec<Value> {
-    let path = docs(&format!("benchmarks/{name}.jsonl"));
-    let lines = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    lines.lines().map(|line| serde_json::from_str(line).expect("a result is an object")).collect()
+    marked::rows(&docs(&format!("benchmarks/{name}.jsonl")))
 }
 
 #[test]
 fn the_tables_are_those_of_the_results() {
-    let page = docs("benchmarks.md");
-    let text = fs::read_to_string(&page).unwrap();
-    let right = written(&text, read);
-    if std::env::var_os("BRISTLECONE_WRITE").is_some() {
-        fs::write(page, right).unwrap();
-        return;
-    }
-    assert!(text == right, "docs/benchmarks.md is not what the results say: BRISTLECONE_WRITE=1 writes it");
+    marked::keep(&docs("benchmarks.md"), |page| written(page, read));
 }
 
 /// The negative control: a figure that was edited by hand is found.
@@ -258,7 +235,7 @@ fn a_figure_that_was_typed_is_found() {
         serde_json::from_str(&line).unwrap()
     };
     let results = |_: &str| vec![line("bytes", "get", 500.0), line("bytes", "scan", 9.5), line("tree", "get", 1250.0)];
-    let page = format!("a\n{BEGIN}maps -->\nold\n{END}\nb\n");
+    let page = "a\n<!-- measured maps -->\nold\n<!-- end -->\nb\n".to_owned();
     let right = written(&page, results);
     assert!(right.contains("| **`Map`** | 500 | 9.50 |\n| tree | 1,250 (2.50) |  |\n"), "{right}");
     assert_eq!(written(&right, results), right);

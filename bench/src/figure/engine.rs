@@ -5,7 +5,7 @@ use super::figures::{Figure, Show};
 use super::medium::Switches;
 use super::micro;
 use super::plan::Plan;
-use super::row::{Row, Setting, Sink, compare, inner};
+use super::row::{Row, Setting, Sink, compare, inner, sorting};
 use super::stage::Stage;
 use super::tree::{self, Contestant};
 use super::work::{Crew, Step};
@@ -46,6 +46,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, sink: &mut Sink) -> Outcome<Vec<
             }
         }
     }
+    sink.judged(figure, &all)?;
     Ok(all)
 }
 
@@ -62,6 +63,7 @@ struct Bench<'f> {
 struct Took {
     cpu: f64,
     run: f64,
+    geometric: Option<f64>,
     /// How often inner nodes were rebuilt, and how long that took.
     rebuilds: Option<(u64, Duration)>,
 }
@@ -70,6 +72,10 @@ struct Took {
 #[derive(Clone, Copy)]
 struct Tally {
     all: PerOp,
+    /// Bytes that flushes named, per operation.
+    requested: f64,
+    /// The share of the lines that were those of shifted entries, or of a log of them, in percent.
+    sorting: f64,
     /// The shares of the operations that flushed lines together, in percent: of lines, fences and operations.
     copies: [f64; 3],
 }
@@ -117,7 +123,10 @@ impl Bench<'_> {
                 let seed = self.plan.seed.wrapping_add(repeat.into());
                 for (contestant, rows) in contestants.iter().zip(&mut rows) {
                     if self.figure.show == Show::Opening {
-                        rows.iter_mut().zip(self.reopened(contestant, seed)?).for_each(|(row, ms)| row.series.push(ms));
+                        for (row, ms) in rows.iter_mut().zip(self.reopened(contestant, seed)?) {
+                            row.series.push(ms);
+                            row.more = vec![("us_per_key", clock::median(&row.series) * 1000.0 / self.n as f64)];
+                        }
                     } else {
                         let took = self.timed(contestant, slow, seed)?;
                         rows.iter_mut().zip(took).for_each(|(row, took)| self.put(row, &took));
@@ -125,8 +134,10 @@ impl Bench<'_> {
                 }
             }
             let mut rows: Vec<Row> = rows.into_iter().flatten().collect();
-            if let Show::Inner(pairs) = self.figure.show {
-                inner(&mut rows, pairs);
+            match self.figure.show {
+                Show::Inner(pairs) => inner(&mut rows, pairs),
+                Show::Sorting(pairs) => sorting(&mut rows, pairs),
+                _ => {}
             }
             compare(&mut rows, self.figure.subject);
             settings.push(rows);
@@ -148,11 +159,15 @@ impl Bench<'_> {
         let mut rows: Vec<Row> = steps.iter().map(|step| new(step.name(), step.percent())).collect();
         for (i, row) in rows.iter_mut().enumerate() {
             row.part = repeated.then_some(i + 1);
-            let Some(Tally { all, copies }) = tallies.get(i).copied() else { continue };
+            let Some(Tally { all, requested, sorting, copies }) = tallies.get(i).copied() else { continue };
             row.counts = Some(all);
             match self.figure.show {
                 Show::Lines => row.series.push(all.lines),
-                Show::Flushed => row.series.push(all.lines * LINE as f64),
+                Show::Flushed => {
+                    row.series.push(all.lines * LINE as f64);
+                    row.more.push(("requested_bytes_per_op", requested));
+                }
+                Show::Sorting(_) => row.series.push(all.lines * sorting / 100.0),
                 Show::Barriers => row.series.push(all.fences + all.orders),
                 Show::Copies => {
                     row.series.push(copies[0]);
@@ -167,6 +182,7 @@ impl Bench<'_> {
     /// Adds one repeat to a row.
     fn put(&self, row: &mut Row, took: &Took) {
         row.wall.push(took.run);
+        row.geometric.extend(took.geometric);
         if self.figure.show == Show::Time {
             row.series.push(took.cpu);
         } else if let Some((count, time)) = took.rebuilds {
@@ -223,13 +239,15 @@ impl Bench<'_> {
     }
 
     fn timed(&self, contestant: &Contestant, slow: u64, seed: u64) -> Outcome<Vec<Took>> {
-        let slow = Duration::from_nanos(if contestant.durable { slow } else { 0 });
-        self.each(contestant, Switches { slow, ..Switches::default() }, seed, |scene| {
+        let waits = contestant.durable || self.figure.volatile_waits;
+        let slow = Duration::from_nanos(if waits { slow } else { 0 });
+        let switches = Switches { slow, no_prefetch: self.plan.no_prefetch, ..Switches::default() };
+        self.each(contestant, switches, seed, |scene| {
             let tree = &scene.stage.tree;
             let before = tree.rebuilds().unwrap_or_default();
             let spent = clock::spend(u64::MAX, scene.work());
             let rebuilds = tree.rebuilds().map(|(count, time)| (count - before.0, time - before.1));
-            Took { cpu: spent.cpu.unwrap_or(spent.run), run: spent.run, rebuilds }
+            Took { cpu: spent.cpu.unwrap_or(spent.run), run: spent.run, geometric: spent.geometric, rebuilds }
         })
     }
 
@@ -237,13 +255,18 @@ impl Bench<'_> {
         let switches = Switches { count: true, ..Switches::default() };
         self.each(contestant, switches, self.plan.seed, |scene| {
             let medium = scene.stage.pool.medium();
-            let before = medium.counts();
+            let before = (medium.counts(), medium.requested(), medium.sorting());
             scene.copies.start();
             let mut tick = Tick::idle();
             scene.work().into_iter().for_each(|work| work(&mut tick));
-            let counts = medium.counts() - before;
+            let counts = medium.counts() - before.0;
             let operations = tick.operations();
-            Tally { all: PerOp::new(counts, operations), copies: scene.copies.shares(counts, operations) }
+            Tally {
+                all: PerOp::new(counts, operations),
+                requested: (medium.requested() - before.1) as f64 / operations as f64,
+                sorting: (medium.sorting() - before.2) as f64 * 100.0 / (counts.lines as f64).max(1.0),
+                copies: scene.copies.shares(counts, operations),
+            }
         })
     }
 }
@@ -257,8 +280,8 @@ mod tests {
     fn rows(figure: Figure, n: u64) -> Vec<Row> {
         let figure = Figure { id: "test:1", title: "test", trees: &["fast-fair", "circ"], subject: "circ", ..figure };
         let (figures, slow, repeat, seed) = (Vec::new(), 50, 1, 7);
-        let (full, directory, svg, json) = (false, None, None, Some("-".into()));
-        let plan = Plan { figures, n, full, slow, repeat, seed, directory, svg, json };
+        let (full, no_prefetch, directory, svg, json) = (false, false, None, None, Some("-".into()));
+        let plan = Plan { figures, n, full, slow, no_prefetch, repeat, seed, directory, svg, json };
         let bench = Bench { figure: &figure, plan: &plan, bytes: 1024, n, threads: figure.threads[0] };
         let there: Vec<_> = figure.trees.iter().filter_map(|name| tree::find(name)).collect();
         bench.run(&there).unwrap().concat()

@@ -1,5 +1,6 @@
 //! A figure of a paper, as data.
 
+use super::claims::Claim;
 use super::work::Step;
 
 /// A figure, or a table, of a paper.
@@ -10,6 +11,16 @@ pub(crate) struct Figure {
     pub(crate) title: &'static str,
     /// What the paper found.
     pub(crate) claim: &'static str,
+    /// The same in numbers.
+    pub(crate) claims: &'static [Claim],
+    /// What the paper means by the time of an operation.
+    pub(crate) metric: Metric,
+    /// The extra nanoseconds for a flushed line in the paper.
+    pub(crate) papers_slow: u64,
+    /// The instruction that wrote lines back in the paper, or the one nearest to it.
+    pub(crate) papers_flush: &'static str,
+    /// Whether a tree that flushes nothing waits for the lines all the same.
+    pub(crate) volatile_waits: bool,
     /// Contestants by name, available or not.
     pub(crate) trees: &'static [&'static str],
     /// The one of them that the others are compared with.
@@ -31,6 +42,38 @@ pub(crate) struct Figure {
     pub(crate) show: Show,
 }
 
+/// The time of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metric {
+    /// The arithmetic mean of CPU time.
+    Cpu,
+    /// The arithmetic mean by the clock.
+    Clock,
+    /// The geometric mean by the clock, of a sample of the operations.
+    Geometric,
+}
+
+impl Metric {
+    pub(crate) const ALL: [Self; 3] = [Self::Cpu, Self::Clock, Self::Geometric];
+
+    /// The JSON key.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Cpu => "ns_per_op",
+            Self::Clock => "wall_ns_per_op",
+            Self::Geometric => "geometric_ns_per_op",
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU time",
+            Self::Clock => "by the clock",
+            Self::Geometric => "geometric mean",
+        }
+    }
+}
+
 /// What a figure shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
@@ -43,6 +86,9 @@ pub(crate) enum Show {
     /// The share of lines that a persistent index costs: the lines that the first of a pair flushes beyond those of the
     /// second, which has the same leaves and its index in memory.
     Inner(&'static [(&'static str, &'static str)]),
+    /// The share of lines that hold shifted entries, or a log of them, in leaves: the lines of the second of a pair, whose
+    /// index is in memory, in those of the first, which has the same leaves.
+    Sorting(&'static [(&'static str, &'static str)]),
     /// The share of lines that are flushed by inserts that copy a leaf (or split it).
     Copies,
     /// The time until a pool answers again: after a kill, and after an orderly close.
@@ -63,6 +109,7 @@ impl Show {
             Self::Flushed => "flushed_bytes_per_op",
             Self::Barriers => "barriers_per_op",
             Self::Inner(_) => "inner_percent",
+            Self::Sorting(_) => "sorting_percent",
             Self::Copies => "copied_lines_percent",
             Self::Opening => "ms",
             Self::Rebuilds => "rebuild_ms",
@@ -75,7 +122,7 @@ impl Show {
             Self::Lines => "lines/op",
             Self::Flushed => "bytes/op",
             Self::Barriers => "barriers",
-            Self::Inner(_) | Self::Copies => "percent",
+            Self::Inner(_) | Self::Sorting(_) | Self::Copies => "percent",
             Self::Opening | Self::Rebuilds => "ms",
         }
     }
@@ -93,6 +140,11 @@ pub(crate) const USUAL: Figure = Figure {
     id: "",
     title: "",
     claim: "",
+    claims: &[],
+    metric: Metric::Cpu,
+    papers_slow: 0,
+    papers_flush: "clwb",
+    volatile_waits: false,
     trees: &[],
     subject: "",
     bytes: SIZES,
@@ -130,7 +182,7 @@ impl Figure {
         self.id == word || self.paper() == word || lettered(self.id, word) || lettered(word, self.id)
     }
 
-    fn paper(&self) -> &'static str {
+    pub(crate) fn paper(&self) -> &'static str {
         self.id.split(':').next().unwrap_or_default()
     }
 }

@@ -4,7 +4,7 @@
 //! straight to the mapping, so a search costs the same as without switches. A store and a flush cost one more branch,
 //! for every contestant.
 
-use bristlecone::medium::{Costs, Counts, Domain, LINE, Layer, Mapped, Medium, Step};
+use bristlecone::medium::{Costs, Counts, Domain, Hint, LINE, Layer, Mapped, Medium, Step};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,8 +16,10 @@ pub(crate) struct Switches {
     pub(crate) durable: bool,
     /// Count. Not used while it is timed.
     pub(crate) count: bool,
-    /// Wait this long for each flushed line.
+    /// Wait this long for each line that is flushed, or would be.
     pub(crate) slow: Duration,
+    /// Request no memory before it is read.
+    pub(crate) no_prefetch: bool,
 }
 
 /// See the [module](self).
@@ -30,7 +32,12 @@ pub(crate) struct Switched {
     fences: AtomicU64,
     orders: AtomicU64,
     bytes: AtomicU64,
+    requested: AtomicU64,
+    sorting: AtomicU64,
 }
+
+/// The steps that write entries of a node that is there: those that are shifted, and logs of them.
+const SORTING: &[&str] = &["Shift", "Log", "VersionedStart", "VersionedEntry", "VersionedBegin", "VersionedEnd"];
 
 impl Switched {
     pub(crate) fn new(mapped: Mapped, switches: Switches) -> Self {
@@ -45,7 +52,19 @@ impl Switched {
             fences: zero(),
             orders: zero(),
             bytes: zero(),
+            requested: zero(),
+            sorting: zero(),
         }
+    }
+
+    /// The bytes that flushes named. A line is written back for each of them all the same.
+    pub(crate) fn requested(&self) -> u64 {
+        self.requested.load(Ordering::Relaxed)
+    }
+
+    /// How many of the lines were those of entries that were shifted, or of a log of them.
+    pub(crate) fn sorting(&self) -> u64 {
+        self.sorting.load(Ordering::Relaxed)
     }
 
     /// The counts so far.
@@ -105,13 +124,16 @@ impl Layer for Switched {
     #[inline]
     fn flush(&self, at: u64, len: u64, step: Step) {
         self.mapped.flush(at, len, step);
-        if !self.switches.durable || len == 0 {
+        if len == 0 || (!self.switches.durable && self.switches.slow.is_zero()) {
             return;
         }
         let lines = (at + len - 1) / LINE - at / LINE + 1;
-        self.count(&self.lines, lines);
-        if lines > 1 {
-            self.count(&self.batched, lines);
+        if self.switches.count {
+            self.count(&self.lines, lines);
+            self.count(&self.requested, len);
+            self.count(&self.batched, if lines > 1 { lines } else { 0 });
+            let sorts = SORTING.iter().any(|name| step.name().starts_with(name));
+            self.count(&self.sorting, if sorts { lines } else { 0 });
         }
         if !self.switches.slow.is_zero() {
             wait(self.switches.slow * lines as u32);
@@ -124,6 +146,13 @@ impl Layer for Switched {
             self.count(&self.fences, 1);
         }
         self.mapped.fence(step);
+    }
+
+    #[inline]
+    fn hint(&self, at: u64, len: u64, hint: Hint) {
+        if !self.switches.no_prefetch {
+            self.mapped.hint(at, len, hint);
+        }
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan) -> Outcome<Vec<Row>> {
         };
         let mut rows: Vec<Row> = WAYS.iter().map(row).collect();
         for (&(mix, _, durable, way), row) in WAYS.iter().zip(&mut rows) {
-            let switches = Switches { durable, count: true, slow: Duration::ZERO };
+            let switches = Switches { durable, count: true, ..Switches::default() };
             on_medium(plan, switches, |m| {
                 way(m, times(mix));
                 row.counts = Some(PerOp::new(m.counts(), times(mix)));
@@ -107,7 +107,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan) -> Outcome<Vec<Row>> {
         for _ in 0..plan.repeat {
             for (&(mix, _, durable, way), row) in WAYS.iter().zip(&mut rows) {
                 let slow = Duration::from_nanos(if durable { slow } else { 0 });
-                on_medium(plan, Switches { durable, count: false, slow }, |m| {
+                on_medium(plan, Switches { durable, slow, ..Switches::default() }, |m| {
                     let work = Box::new(|tick: &mut Tick| {
                         way(m, times(mix));
                         tick.done(times(mix));

@@ -4,10 +4,13 @@
 //! [`tree`] by name, on a [`medium`] with switches, and a [`work`] step says what it does. The [`engine`] lets the
 //! contestants take turns, and [`row`] prints. [`micro`] is for the one figure that has no tree.
 //!
-//! Two things differ from the papers throughout. The figures report CPU time per operation, which other processes
-//! affect less; the papers report time. And a volatile tree does not wait for lines, because it flushes none.
+//! What the papers found is there as numbers, too ([`claims`]), and [`page`] compares them with what is found here.
+//!
+//! The figures report the arithmetic mean of CPU time, which other processes affect less, and beside it the means by the
+//! clock that the papers report, the arithmetic one and the geometric one.
 
 mod circ;
+mod claims;
 mod copies;
 mod crab;
 mod engine;
@@ -15,6 +18,7 @@ mod figures;
 mod medium;
 mod micro;
 mod nv;
+mod page;
 mod plan;
 mod row;
 mod sentinel;
@@ -25,6 +29,7 @@ mod work;
 use crate::out::Outcome;
 use crate::parse::Usage;
 use figures::Figure;
+pub use page::{Page, pictures};
 pub(crate) use plan::{Plan, SLOW};
 use row::Sink;
 use std::process::ExitCode;
@@ -58,7 +63,8 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
         sink.head(figure)?;
         let rows = engine::run(figure, plan, &mut sink)?;
         if let Some(path) = &plan.svg {
-            let picture = row::picture(figure, &rows);
+            let rows: Vec<_> = rows.iter().map(|row| row.json(figure, plan)).collect();
+            let picture = page::picture(figure, &rows);
             std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
         }
     }
@@ -79,6 +85,9 @@ mod tests {
             assert!(!figure.title.is_empty() && !figure.claim.is_empty(), "{}", figure.id);
             let measures_trees = !matches!(figure.show, Show::Micro | Show::Nothing(_));
             assert!(!measures_trees || figure.trees.contains(&figure.subject), "{}", figure.id);
+            for tree in figure.claims.iter().flat_map(claims::Claim::trees) {
+                assert!(!measures_trees || figure.trees.contains(&tree), "{}: {tree}", figure.id);
+            }
             let names: HashSet<_> = figure.trees.iter().collect();
             assert_eq!(names.len(), figure.trees.len(), "{}", figure.id);
         }
@@ -97,7 +106,7 @@ mod tests {
         assert_eq!(meant("circ:7b"), ["circ:7b"]);
         assert_eq!(meant("circ:7"), ["circ:7a", "circ:7b", "circ:7c", "circ:7d"]);
         assert_eq!(meant("nv:11c"), ["nv:11"]);
-        assert_eq!(meant("nv:1"), [""; 0]);
+        assert_eq!(meant("nv:1"), ["nv:1a", "nv:1b", "nv:1c", "nv:1d"]);
         assert!(meant("crab").len() > 5 && meant("circ:7e") == [""; 0]);
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) full: bool,
     /// The extra nanoseconds per flushed line, unless the figure has its own.
     pub(crate) slow: u64,
+    /// Whether no tree requests memory before it reads it.
+    pub(crate) no_prefetch: bool,
     pub(crate) repeat: u32,
     pub(crate) seed: u64,
     /// Where the pools are.

@@ -1,15 +1,15 @@
 //! The results of a figure: rows, as a table, as JSON and as a picture.
 
 use super::figures::{Figure, Show};
+use super::page;
 use super::plan::Plan;
 use super::tree;
-use crate::chart;
 use crate::clock;
 use crate::counts::PerOp;
 use crate::out::{self, Outcome};
+use bristlecone::arch::Flush;
 use bristlecone::medium::LINE;
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -38,6 +38,8 @@ pub(crate) struct Row {
     pub(crate) series: Vec<f64>,
     /// Nanoseconds per operation, from start to end, for each repeat.
     pub(crate) wall: Vec<f64>,
+    /// The geometric mean of single operations, for each repeat.
+    pub(crate) geometric: Vec<f64>,
     pub(crate) counts: Option<PerOp>,
     /// Further numbers, by their JSON keys.
     pub(crate) more: Vec<(&'static str, f64)>,
@@ -52,8 +54,8 @@ impl Row {
         mix: &'static str,
         percent: Option<(&'static str, f64)>,
     ) -> Self {
-        let (series, wall, more) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tree, setting, mix, percent, part: None, series, wall, counts: None, more, ratio: None }
+        let (series, wall, geometric, more) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { tree, setting, mix, percent, part: None, series, wall, geometric, counts: None, more, ratio: None }
     }
 
     /// Whether both rows measure the same, apart from the contestant.
@@ -68,14 +70,7 @@ impl Row {
         format!("{}{percent}{part}", self.mix)
     }
 
-    /// The place on each axis.
-    fn axes(&self) -> [String; 5] {
-        let Setting { bytes, n, threads, slow } = self.setting;
-        let slow = slow.map_or_else(String::new, |slow| format!("+{slow} ns"));
-        [format!("{bytes} B"), out::count(n), format!("{threads} thr"), slow, self.mix()]
-    }
-
-    fn json(&self, figure: &Figure, plan: &Plan) -> Value {
+    pub(crate) fn json(&self, figure: &Figure, plan: &Plan) -> Value {
         let mut object = Map::new();
         let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
         put("figure", figure.id.into());
@@ -84,6 +79,10 @@ impl Row {
         put("n", self.setting.n.into());
         put("threads", self.setting.threads.into());
         put("mix", self.mix.into());
+        put("flush", Flush::chosen().name().into());
+        if plan.no_prefetch {
+            put("prefetch", false.into());
+        }
         put("repeat", plan.repeat.into());
         put("seed", plan.seed.into());
         if let Some(slow) = self.setting.slow {
@@ -112,6 +111,9 @@ impl Row {
         }
         if !self.wall.is_empty() {
             put("wall_ns_per_op", json!(out::rounded(clock::median(&self.wall), 2)));
+        }
+        if !self.geometric.is_empty() {
+            put("geometric_ns_per_op", json!(out::rounded(clock::median(&self.geometric), 2)));
         }
         for (key, value) in &self.more {
             put(key, json!(out::rounded(*value, 4)));
@@ -167,31 +169,16 @@ pub(crate) fn inner(rows: &mut [Row], pairs: &[(&str, &str)]) {
     }
 }
 
-/// Draws the rows as bars. Rows at the same place form a group. Groups are named by the axes on which the figure has
-/// more than one place.
-pub(crate) fn picture(figure: &Figure, rows: &[Row]) -> String {
-    let mut of_groups: Vec<&Row> = Vec::new();
-    let mut trees: Vec<&str> = Vec::new();
+/// Computes what shifted entries cost: see [`Show::Sorting`]. Until then, each row has its own lines of them.
+pub(crate) fn sorting(rows: &mut [Row], pairs: &[(&str, &str)]) {
+    let known = rows.to_vec();
     for row in rows {
-        if !of_groups.iter().any(|other| other.is_beside(row)) {
-            of_groups.push(row);
-        }
-        if !trees.contains(&row.tree) {
-            trees.push(row.tree);
-        }
+        row.series.clear();
+        let Some((_, leaves)) = pairs.iter().find(|(whole, _)| *whole == row.tree) else { continue };
+        let beside = known.iter().find(|other| other.tree == *leaves && other.is_beside(row));
+        let share = beside.zip(row.counts).map(|(leaves, all)| leaves.series[0] / all.lines * 100.0);
+        row.series.extend(share.filter(|share| share.is_finite()));
     }
-    let varies = |axis: usize| of_groups.iter().map(|row| row.axes()[axis].clone()).collect::<HashSet<_>>().len() > 1;
-    let varying: Vec<usize> = (0..5).filter(|&axis| varies(axis)).collect();
-    let label = |row: &&Row| varying.iter().map(|&axis| row.axes()[axis].clone()).collect::<Vec<_>>().join(", ");
-    let bar = |tree: &str, group: &Row| {
-        let row = rows.iter().find(|row| row.tree == tree && row.is_beside(group))?;
-        (!row.series.is_empty()).then(|| clock::median(&row.series))
-    };
-    let bars = |tree: &&str| ((*tree).to_owned(), of_groups.iter().map(|group| bar(tree, group)).collect());
-    let groups: Vec<String> = of_groups.iter().map(label).collect();
-    let series: Vec<chart::Series> = trees.iter().map(bars).collect();
-    let unit = figure.show.unit();
-    chart::draw(&format!("{}, {}, {unit}", figure.id, figure.title), unit, &groups, &series)
 }
 
 /// Where the rows are printed.
@@ -280,6 +267,16 @@ impl<'p> Sink<'p> {
             "(least greatest)",
             "ratio",
         ))
+    }
+
+    /// Compares the claims with what was found, where it was.
+    pub(crate) fn judged(&self, figure: &Figure, rows: &[Row]) -> Outcome<()> {
+        let rows: Vec<Value> = rows.iter().map(|row| row.json(figure, self.plan)).collect();
+        let judged = page::judged(figure, &rows);
+        for line in &judged {
+            self.text(&line.text())?;
+        }
+        if judged.is_empty() { Ok(()) } else { self.text("") }
     }
 
     pub(crate) fn rows(&mut self, figure: &Figure, rows: &[Row]) -> Outcome<()> {

@@ -2,12 +2,27 @@
 //!
 //! The paper's Circle-Tree searches linearly from the base; `-f` is with fingerprints, `-s` with sentinels.
 
-use super::figures::{Figure, USUAL};
+use super::claims::{Found, ratio, versus};
+use super::figures::{Figure, Metric, USUAL};
 use super::work::Step;
 
 const SEARCHED: Figure = Figure {
-    trees: &["fast-fair", "fast-fair-f", "fast-fair-s", "circ-ls", "circ-ls-f", "circ-ls-s"],
-    subject: "circ-ls-s",
+    trees: &[
+        "fast-fair",
+        "fast-fair-f",
+        "fast-fair-f-leaves",
+        "fast-fair-s",
+        "fast-fair-s-printed",
+        "circ-ls",
+        "circ-ls-f",
+        "circ-ls-f-leaves",
+        "circ-ls-s",
+        "circ-ls-s-printed",
+    ],
+    subject: "circ-ls-s-printed",
+    metric: Metric::Geometric,
+    papers_slow: 300,
+    papers_flush: "clflushopt",
     before: &[Step::Insert],
     steps: &[Step::Get],
     ..USUAL
@@ -18,21 +33,55 @@ const THREADS: &[u32] = &[1, 2, 4, 8];
 
 pub(crate) const FIGURES: &[Figure] = &[
     Figure {
+        id: "sentinel:1",
+        title: "time of a binary and of a linear search",
+        claim: "a binary search takes longer than a linear one with nodes of up to 2 KiB",
+        claims: &[
+            versus("volatile-std", "volatile-linear", Found::More).bytes(512),
+            versus("volatile-std", "volatile-linear", Found::More).bytes(1024),
+            versus("volatile-std", "volatile-linear", Found::More).bytes(2048),
+        ],
+        trees: &["volatile-std", "volatile-linear"],
+        subject: "volatile-linear",
+        ..SEARCHED
+    },
+    Figure {
         id: "sentinel:4a",
         title: "time to search each of a million keys",
         claim: "at 4 KiB sentinels make searches 48.4 % shorter in Circle-Tree, 42.6 % in FAST-FAIR; fingerprints 3.1 %",
+        claims: &[
+            ratio("circ-ls-s-printed", "circ-ls", 0.516).bytes(4096),
+            ratio("fast-fair-s-printed", "fast-fair", 0.574).bytes(4096),
+            ratio("circ-ls-s", "circ-ls", 0.516).bytes(4096),
+            ratio("fast-fair-s", "fast-fair", 0.574).bytes(4096),
+            ratio("circ-ls-f-leaves", "circ-ls", 0.969).bytes(4096),
+            versus("circ-ls-s-printed", "circ-ls", Found::More).bytes(512),
+            versus("fast-fair-s-printed", "fast-fair", Found::More).bytes(512),
+        ],
         ..SEARCHED
     },
     Figure {
         id: "sentinel:4b",
         title: "time to insert a million keys",
         claim: "at 4 KiB sentinels make inserts 6.5 % longer in Circle-Tree and 4.0 % in FAST-FAIR",
+        claims: &[
+            ratio("circ-ls-s-printed", "circ-ls", 1.065).bytes(4096),
+            ratio("fast-fair-s-printed", "fast-fair", 1.04).bytes(4096),
+            ratio("circ-ls-s", "circ-ls", 1.065).bytes(4096),
+            ratio("fast-fair-s", "fast-fair", 1.04).bytes(4096),
+        ],
         ..INSERTED
     },
     Figure {
         id: "sentinel:4c",
         title: "time to search each of ten million keys",
         claim: "sentinels help more the larger the node, and cost time at 512 B",
+        claims: &[
+            versus("circ-ls-s-printed", "circ-ls", Found::More).bytes(512),
+            versus("fast-fair-s-printed", "fast-fair", Found::More).bytes(512),
+            versus("circ-ls-s-printed", "circ-ls", Found::Less).bytes(4096),
+            versus("fast-fair-s-printed", "fast-fair", Found::Less).bytes(4096),
+        ],
         millions: &[10],
         ..SEARCHED
     },
@@ -40,6 +89,12 @@ pub(crate) const FIGURES: &[Figure] = &[
         id: "sentinel:4d",
         title: "time to insert ten million keys",
         claim: "what sentinels cost is low",
+        claims: &[
+            ratio("circ-ls-s-printed", "circ-ls", 1.0).bytes(512),
+            ratio("fast-fair-s-printed", "fast-fair", 1.0).bytes(512),
+            ratio("circ-ls-s-printed", "circ-ls", 1.0).bytes(4096),
+            ratio("fast-fair-s-printed", "fast-fair", 1.0).bytes(4096),
+        ],
         millions: &[10],
         ..INSERTED
     },
@@ -47,6 +102,10 @@ pub(crate) const FIGURES: &[Figure] = &[
         id: "sentinel:5a",
         title: "time to search each of a hundred million keys",
         claim: "as with fewer keys",
+        claims: &[
+            versus("circ-ls-s-printed", "circ-ls", Found::Less).bytes(4096),
+            versus("fast-fair-s-printed", "fast-fair", Found::Less).bytes(4096),
+        ],
         millions: &[100],
         ..SEARCHED
     },
@@ -54,6 +113,12 @@ pub(crate) const FIGURES: &[Figure] = &[
         id: "sentinel:5b",
         title: "time to insert a hundred million keys",
         claim: "as with fewer keys",
+        claims: &[
+            ratio("circ-ls-s-printed", "circ-ls", 1.0).bytes(512),
+            ratio("fast-fair-s-printed", "fast-fair", 1.0).bytes(512),
+            ratio("circ-ls-s-printed", "circ-ls", 1.0).bytes(4096),
+            ratio("fast-fair-s-printed", "fast-fair", 1.0).bytes(4096),
+        ],
         millions: &[100],
         ..INSERTED
     },
@@ -61,6 +126,10 @@ pub(crate) const FIGURES: &[Figure] = &[
         id: "sentinel:6a",
         title: "time to search, by several threads",
         claim: "with 2 threads sentinels make searches 46.1 % shorter in FAST-FAIR and 47.6 % in Circle-Tree",
+        claims: &[
+            ratio("fast-fair-s-printed", "fast-fair", 0.539).threads(2),
+            ratio("circ-ls-s-printed", "circ-ls", 0.524).threads(2),
+        ],
         bytes: &[4096],
         threads: THREADS,
         ..SEARCHED
@@ -69,6 +138,10 @@ pub(crate) const FIGURES: &[Figure] = &[
         id: "sentinel:6b",
         title: "time to insert, by several threads",
         claim: "sentinels make no difference that counts",
+        claims: &[
+            ratio("fast-fair-s-printed", "fast-fair", 1.0).threads(2),
+            ratio("circ-ls-s-printed", "circ-ls", 1.0).threads(2),
+        ],
         bytes: &[4096],
         threads: THREADS,
         ..INSERTED

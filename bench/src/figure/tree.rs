@@ -55,6 +55,7 @@ macro_rules! contestant {
 #[cfg(feature = "figures")]
 pub(crate) const TABLE: &[Contestant] = &[
     contestant!("volatile-std", false, Persistent, S => Linear<S>, [512 1024 2048 4096 8192]),
+    contestant!("volatile-linear", false, Persistent, S => Scanned<Linear<S>>, [512 1024 2048 4096 8192]),
     contestant!("volatile-circ", false, Persistent, S => Circular<S>, [512 1024 2048 4096]),
     // Its search is linear, as in the papers.
     contestant!("fast-fair", true, Persistent, S => Scanned<Linear<S>>, [512 1024 2048 4096 8192]),
@@ -74,6 +75,8 @@ pub(crate) const TABLE: &[Contestant] = &[
     contestant!("lcb", true, Persistent, S => Logged<S>, [512 1024 2048 4096]),
     contestant!("lcb-leaves", true, Volatile, S => Logged<S>, [512 1024 2048 4096]),
     contestant!("cdds", true, Persistent, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
+    contestant!("cdds-leaves", true, Volatile, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
+    contestant!("cdds-volatile", false, Persistent, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
     contestant!("crab", true, Volatile, S => CowSip<S>, [1024 2048 4096 8192]),
     contestant!("crab-opt", true, Volatile, S => CowSip<S, { crab::OPT }>, [1024 2048 4096 8192]),
     contestant!("cow-only", true, Volatile, S => CowSip<S, { crab::COPY_ONLY }>, [1024 2048 4096 8192]),

@@ -137,11 +137,10 @@ impl<'t> Crew<'t> {
         // The step is matched outside of the loops, because what is inside them is measured.
         let mut each = |operation: &mut dyn FnMut(u64)| {
             (0..share).for_each(|i| {
-                operation(i);
+                tick.time(|| operation(i));
                 if let Some(watch) = self.watch {
                     watch();
                 }
-                tick.done(1);
             });
         };
         match step {
