@@ -49,6 +49,10 @@ both() {
 for figure in circ:7b circ:7c nv:1c nv:1d nv:6 nv:7 crab:8a crab:8b crab:8c crab:10; do
     run clwb $figure --n $((n * 3 / 2))
 done
+# Simulated; skipped where there is no valgrind.
+for figure in nv:9 nv:10; do
+    run clwb $figure --n $((n / 2))
+done
 for figure in circ:7a circ:7d circ:8b sentinel:1 sentinel:4a sentinel:4b; do
     both clflushopt $figure --n "$n" --repeat "$times"
 done

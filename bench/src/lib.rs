@@ -76,6 +76,8 @@ enum Command {
     Worker(worker::Args),
     #[command(hide = true)]
     Space(space::Args),
+    #[command(hide = true)]
+    Inserts(figure::simulated::Args),
 }
 
 /// Runs what the command line asks for.
@@ -86,6 +88,7 @@ pub fn main() -> ExitCode {
         Some(Command::Import(args)) => import::run(&args),
         Some(Command::Worker(args)) => worker::run(&args),
         Some(Command::Space(args)) => space::run(&args),
+        Some(Command::Inserts(args)) => figure::simulated::run(&args),
         None => run(args),
     })
 }

@@ -6,6 +6,7 @@ use super::medium::Switches;
 use super::micro;
 use super::plan::Plan;
 use super::row::{Row, Setting, Sink, compare, inner, sorting};
+use super::simulated;
 use super::stage::Stage;
 use super::tree::{self, Contestant};
 use super::work::{Crew, Step};
@@ -25,6 +26,10 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, sink: &mut Sink) -> Outcome<Vec<
             let rows = micro::run(figure, plan)?;
             sink.rows(figure, &rows)?;
             return Ok(rows);
+        }
+        Show::Simulated(_) if !simulated::is_there() => {
+            sink.note(&format!("{} needs valgrind, which is not here", figure.id))?;
+            return Ok(Vec::new());
         }
         _ => {}
     }
@@ -119,6 +124,13 @@ impl Bench<'_> {
             }
             let repeats =
                 if self.figure.show.is_timed() || self.figure.show == Show::Opening { self.plan.repeat } else { 0 };
+            if let Show::Simulated(_) = self.figure.show {
+                for (contestant, row) in contestants.iter().zip(rows.iter_mut().flatten()) {
+                    let lines = row.counts.map_or(0.0, |counts| counts.lines);
+                    let of = (self.bytes, self.n);
+                    row.series.push(simulated::per_insert(self.figure, self.plan, contestant, of, lines)?);
+                }
+            }
             for repeat in 0..repeats {
                 let seed = self.plan.seed.wrapping_add(repeat.into());
                 for (contestant, rows) in contestants.iter().zip(&mut rows) {

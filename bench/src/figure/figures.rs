@@ -96,8 +96,19 @@ pub(crate) enum Show {
     /// The rebuilding of inner nodes.
     Rebuilds,
     Micro,
+    /// What Cachegrind counts.
+    Simulated(Misses),
     /// Nothing can be shown, for this reason.
     Nothing(&'static str),
+}
+
+/// What is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Misses {
+    /// Loads that are executed.
+    Loads,
+    /// Misses of the last cache, and one for each line that is flushed.
+    LastCache,
 }
 
 impl Show {
@@ -108,6 +119,8 @@ impl Show {
             Self::Lines => "lines_per_op",
             Self::Flushed => "flushed_bytes_per_op",
             Self::Barriers => "barriers_per_op",
+            Self::Simulated(Misses::Loads) => "loads_per_op",
+            Self::Simulated(Misses::LastCache) => "misses_per_op",
             Self::Inner(_) => "inner_percent",
             Self::Sorting(_) => "sorting_percent",
             Self::Copies => "copied_lines_percent",
@@ -124,6 +137,8 @@ impl Show {
             Self::Barriers => "barriers",
             Self::Inner(_) | Self::Sorting(_) | Self::Copies => "percent",
             Self::Opening | Self::Rebuilds => "ms",
+            Self::Simulated(Misses::Loads) => "loads/op",
+            Self::Simulated(Misses::LastCache) => "misses/op",
         }
     }
 

@@ -22,6 +22,7 @@ mod page;
 mod plan;
 mod row;
 mod sentinel;
+pub(crate) mod simulated;
 mod stage;
 mod tree;
 mod work;
