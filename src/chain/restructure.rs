@@ -123,7 +123,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         self.cut_off(left, 0, &border, &moved, is_last)
     }
 
-    /// Merges two neighbours into one node, or evens out their sizes. The change is durable when this returns.
+    /// Merges two neighbours into one node, or moves entries between them: with `in_left`, until the left one has so many,
+    /// and without it, if they do not fit into one, until both have as many. The change is durable when this returns.
     ///
     /// The caller must have durably withdrawn the right node from the index. Returns the right node that must be posted
     /// to the index now, if there is one.
@@ -132,6 +133,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         left: &mut Locked<'c, N>,
         right: Locked<'c, N>,
         level: u16,
+        in_left: Option<usize>,
     ) -> Result<Option<u64>, Fault> {
         if N::Keys::MARKS_LAG {
             // The index has forgotten the right node. If that stays, because of an error, it lags.
@@ -143,12 +145,12 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         self.freeze(left, newest);
         self.freeze(&right, newest);
         self.stamp_both(left, &right);
-        if self.fit_in_one(left, &right) {
+        if in_left.is_none() && self.fit_in_one(left, &right) {
             self.merge(left, right)?;
             return Ok(None);
         }
         let at = right.at;
-        match self.redistribute(left, right, level) {
+        match self.redistribute(left, right, level, in_left) {
             Ok(new) => Ok(Some(new.at)),
             // There is no space to redistribute: everything stays where it was.
             Err(fault) if fault.is_out_of_space() => Ok(Some(at)),
@@ -156,9 +158,9 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         }
     }
 
-    /// Whether two neighbours fit into one node, with a quarter of its slots left free.
-    fn fit_in_one(&self, left: &Locked<'_, N>, right: &Locked<'_, N>) -> bool {
-        (self.len(left) + self.len(right)) * 4 <= N::SLOTS * 3
+    /// Whether two neighbours fit into one node, with some of its slots left free.
+    pub(crate) fn fit_in_one(&self, left: &Locked<'_, N>, right: &Locked<'_, N>) -> bool {
+        N::POLICY.merging.fit(self.len(left), self.len(right), N::SLOTS)
     }
 
     /// Moves all entries of right into left and frees right. The change is durable when this returns.
@@ -177,8 +179,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok(())
     }
 
-    /// Redistributes the entries of two neighbours evenly: right is replaced by a new node with another `low`. The
-    /// change is durable when this returns.
+    /// Redistributes the entries of two neighbours, so that left has `in_left` of them, or half: right is replaced by a new
+    /// node with another `low`. The change is durable when this returns.
     ///
     /// # Complexity
     ///
@@ -188,12 +190,13 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         left: &mut Locked<'c, N>,
         right: Locked<'c, N>,
         level: u16,
+        in_left: Option<usize>,
     ) -> Result<Locked<'c, N>, Fault> {
         let (pool, range) = (self.access(), left.range());
         let mut all = self.entries(left);
-        let in_left = all.len();
+        let before = all.len();
         all.extend(self.entries(&right));
-        let share = all.len() / 2;
+        let share = in_left.unwrap_or(all.len() / 2);
         let next = self.next(right.at)?;
         let border = N::Keys::border::<M>(pool, left.at, range, true, &mut all, share);
         let narrower = N::Keys::below::<M>(pool, left.at, range, &border);
@@ -211,7 +214,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         )?;
         self.stamp_like(&new, &right);
         left.change();
-        let moved = all.get(in_left..share).unwrap_or_default();
+        let moved = all.get(before..share).unwrap_or_default();
         N::Ops::prefill::<M>(pool, left.at, &left.shadow.hints, narrower, moved);
         self.medium().fence(Step::ShareFill);
         self.link(left, new.at);

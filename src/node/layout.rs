@@ -163,8 +163,8 @@ pub struct Policy {
     pub copy_pays: Option<CopyPays>,
     /// Offset of the word that says, durably, whether the block is in use. `None`: there is no such word.
     pub in_use_at: Option<u64>,
-    /// Whether a nearly empty node merges with its left neighbour first, not with its right one.
-    pub merges_left: bool,
+    /// Which nodes merge, and with which neighbour.
+    pub merging: Merging,
     /// Whether trees of the layout take part in snapshots.
     pub in_snapshots: bool,
 }
@@ -174,9 +174,48 @@ pub(crate) type CopyPays = fn(&dyn Fn() -> Costs, usize, InNode) -> bool;
 
 impl Policy {
     /// Changes are made in place, and a block is in use if the chain reaches it.
-    pub(crate) const USUAL: Self = Self { copy_pays: None, in_use_at: None, merges_left: false, in_snapshots: false };
+    pub(crate) const USUAL: Self =
+        Self { copy_pays: None, in_use_at: None, merging: Merging::RightFirst, in_snapshots: false };
     /// The same, of layouts that take part in snapshots.
     pub(crate) const IN_SNAPSHOTS: Self = Self { in_snapshots: true, ..Self::USUAL };
+}
+
+/// Which nodes merge after a removal, and with which neighbour, in layouts whose nodes are split in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merging {
+    /// A node that is a quarter full or less merges with its right neighbour. If that has another parent, it merges with
+    /// the left one. Two nodes that would be more than three quarters full share their entries evenly instead.
+    RightFirst,
+    /// The same, with the left neighbour first.
+    LeftFirst,
+    /// A node that is less than half full merges with its right neighbour if that has room, and otherwise stays as it is.
+    RightOnly,
+    /// A node that is less than half full merges with a neighbour that has room, the left one first. If neither has, it
+    /// takes entries from both until it is more than half full. (An inner node stays as it is instead.)
+    LeftOrTake,
+}
+
+impl Merging {
+    /// Whether two nodes that do not fit into one share their entries evenly.
+    pub(crate) const fn evens_out(self) -> bool {
+        matches!(self, Self::RightFirst | Self::LeftFirst)
+    }
+
+    /// Whether a node with `len` of `slots` entries should be merged.
+    #[inline(always)]
+    pub(crate) const fn is_sparse(self, len: usize, slots: usize) -> bool {
+        if self.evens_out() { len * 4 <= slots } else { len * 2 < slots }
+    }
+
+    /// Whether two nodes with so many entries fit into one. Some slots stay free, so that the next inserts do not split
+    /// what was merged. But an empty node fits into every other one.
+    pub(crate) const fn fit(self, one: usize, other: usize, slots: usize) -> bool {
+        if self.evens_out() {
+            return (one + other) * 4 <= slots * 3;
+        }
+        let free = if slots < 8 { 1 } else { slots / 8 };
+        one + other <= slots - free || one == 0 || other == 0
+    }
 }
 
 /// A change of one node.

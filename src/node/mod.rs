@@ -38,7 +38,7 @@ pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;
 pub(crate) use key_range::KeyRange;
 pub(crate) use keys::{Keys, Side, Words};
-pub(crate) use layout::{Checked, InNode, Layout, New, Policy};
+pub(crate) use layout::{Checked, InNode, Layout, Merging, New, Policy};
 pub use linear::Linear;
 pub use one_line::OneLine;
 pub(crate) use space::{Renew, Sizes, Space, SplitInPlace, Verb};

@@ -112,10 +112,9 @@ impl<L: SplitInPlace> Space<L> for InPlace {
         L::len(hints)
     }
 
-    /// A quarter full or less.
     #[inline(always)]
     fn is_sparse(hints: &L::Hints) -> bool {
-        L::len(hints) * 4 <= L::Node::SLOTS
+        L::Node::POLICY.merging.is_sparse(L::len(hints), L::Node::SLOTS)
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Crab-tree's leaves: each change is a copy of the node, or a shift in place, whichever costs less.
 
 use crate::medium::Costs;
-use crate::node::layout::Policy;
+use crate::node::layout::{Merging, Policy};
 use crate::node::linear::LinearRun;
 use crate::node::shift::Shift;
 use crate::node::sorted::{self, HEADER, Sorted};
@@ -107,7 +107,7 @@ impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
     const POLICY: Policy = Policy {
         copy_pays: if Self::has(crab::SHIFT_ONLY) { None } else { Some(Self::copy_pays) },
         in_use_at: if Self::has(crab::OWN_SPACE) { None } else { Some(MARK) },
-        merges_left: true,
+        merging: Merging::LeftFirst,
         ..Policy::USUAL
     };
 }

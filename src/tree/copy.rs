@@ -32,7 +32,7 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
         }
         let removed = matches!(change, InNode::Remove(_));
         // A nearly empty leaf merges, and that is done in place.
-        if removed && entries.len() * 4 <= N::SLOTS {
+        if removed && N::POLICY.merging.is_sparse(entries.len(), N::SLOTS) {
             return Ok(Some(leaf));
         }
         let in_two = entries.len() > N::SLOTS;

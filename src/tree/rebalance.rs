@@ -6,23 +6,41 @@ use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::node::{Keys, RefOf, SplitInPlace};
+use crate::node::{Keys, Merging, RefOf, SplitInPlace};
+use core::ops::ControlFlow;
+
+/// A sparse leaf and a neighbour, from left to right; `None`: the neighbour has another parent, or there is none.
+/// `Break`: the leaf is not sparse any more.
+type Pair<'t, N> = ControlFlow<(), Option<(Locked<'t, N>, Locked<'t, N>)>>;
 
 impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Merges the sparse leaf that owns the key with a neighbour, or shares entries with it.
     ///
     /// The right neighbour is preferred, as in Circ-Tree, or the left one, as in Crab-tree. The other neighbour is used
-    /// if the preferred one has another parent.
+    /// if the preferred one has another parent. What else a layout may do is its [policy](Merging).
     #[cold]
     pub(super) fn rebalance(&self, key: RefOf<'_, N>) -> Result<(), Fault> {
         delay();
         let _restructuring = self.restructuring.lock();
-        if N::POLICY.merges_left {
-            if !self.join_left(key)? {
+        match N::POLICY.merging {
+            Merging::RightFirst => {
+                if !self.join_right(key)? {
+                    self.join_left(key)?;
+                }
+            }
+            Merging::LeftFirst => {
+                if !self.join_left(key)? {
+                    self.join_right(key)?;
+                }
+            }
+            Merging::RightOnly => {
                 self.join_right(key)?;
             }
-        } else if !self.join_right(key)? {
-            self.join_left(key)?;
+            Merging::LeftOrTake => {
+                if !self.join_left(key)? && !self.join_right(key)? {
+                    self.take_from_both(key)?;
+                }
+            }
         }
         Ok(())
     }
@@ -30,23 +48,47 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Joins the leaf that owns the key with its right neighbour, if it is sparse. Returns true if nothing more is to
     /// be done.
     fn join_right(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
-        let leaf = self.lock_owner(key)?;
-        if !self.leaves.is_sparse(&leaf) || N::Keys::is_tail(leaf.range()) {
-            return Ok(true);
-        }
-        let Some(right) = self.lock_to_join(&leaf)? else { return Ok(false) };
-        self.join(leaf, right)?;
-        Ok(true)
+        self.join_pair(self.with_right(key)?)
     }
 
-    /// The same with the left neighbour. Leaves are locked from left to right.
+    /// The same with the left neighbour.
     fn join_left(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
+        self.join_pair(self.with_left(key)?)
+    }
+
+    fn join_pair(&self, pair: Pair<'_, N>) -> Result<bool, Fault> {
+        match pair {
+            ControlFlow::Break(()) => return Ok(true),
+            ControlFlow::Continue(Some((left, right)))
+                if N::POLICY.merging.evens_out() || self.leaves.fit_in_one(&left, &right) =>
+            {
+                self.join(left, right, None)?;
+                return Ok(true);
+            }
+            ControlFlow::Continue(_) => {}
+        }
+        Ok(false)
+    }
+
+    fn with_right(&self, key: RefOf<'_, N>) -> Result<Pair<'_, N>, Fault> {
+        let leaf = self.lock_owner(key)?;
+        if !self.leaves.is_sparse(&leaf) || N::Keys::is_tail(leaf.range()) {
+            return Ok(ControlFlow::Break(()));
+        }
+        let right = self.lock_to_join(&leaf)?;
+        Ok(ControlFlow::Continue(right.map(|right| (leaf, right))))
+    }
+
+    /// Leaves are locked from left to right.
+    fn with_left(&self, key: RefOf<'_, N>) -> Result<Pair<'_, N>, Fault> {
         let leaves = &self.leaves;
         let leaf = self.lock_owner(key)?;
         let (at, name) = (leaf.at, leaves.name(leaf.at));
-        let done = !leaves.is_sparse(&leaf) || N::Keys::is_tail(leaf.range());
-        if done || !self.may_leave(&leaf)? {
-            return Ok(done);
+        if !leaves.is_sparse(&leaf) || N::Keys::is_tail(leaf.range()) {
+            return Ok(ControlFlow::Break(()));
+        }
+        if !self.may_leave(&leaf)? {
+            return Ok(ControlFlow::Continue(None));
         }
         drop(leaf);
         // Under `restructuring` the leaf stays in the chain, and so does its fence key.
@@ -55,19 +97,50 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
             && leaves.name(right.at) == name
             && leaves.is_sparse(&right)
         {
-            self.join(left, right)?;
-            return Ok(true);
+            return Ok(ControlFlow::Continue(Some((left, right))));
         }
-        Ok(false)
+        Ok(ControlFlow::Continue(None))
     }
 
-    /// Makes one leaf of two neighbours, or two leaves of even size.
-    fn join<'t>(&'t self, mut left: Locked<'t, N>, right: Locked<'t, N>) -> Result<(), Fault> {
+    /// Moves entries from both neighbours into the sparse leaf that owns the key, until it is more than half full: half of
+    /// what it needs comes from the right one, and the rest from the left one as far as that stays half full.
+    ///
+    /// Each neighbour is a change of the chain of its own. Crash, between them: the leaf has less than it needs.
+    fn take_from_both(&self, key: RefOf<'_, N>) -> Result<(), Fault> {
+        let len = |leaf: &Locked<'_, N>| self.leaves.len(leaf);
+        let needs = |leaf: &Locked<'_, N>| N::SLOTS / 2 + 1 - len(leaf);
+        let spares = |leaf: &Locked<'_, N>| len(leaf).saturating_sub(N::SLOTS / 2);
+        if let ControlFlow::Continue(Some((leaf, right))) = self.with_right(key)? {
+            let taken = needs(&leaf).div_ceil(2).min(spares(&right));
+            if taken > 0 {
+                let in_left = len(&leaf) + taken;
+                self.join(leaf, right, Some(in_left))?;
+            }
+        }
+        if let ControlFlow::Continue(Some((left, leaf))) = self.with_left(key)? {
+            let taken = needs(&leaf).min(spares(&left));
+            if taken > 0 {
+                let in_left = len(&left) - taken;
+                self.join(left, leaf, Some(in_left))?;
+            }
+        }
+        if let ControlFlow::Continue(Some((leaf, right))) = self.with_right(key)? {
+            let taken = needs(&leaf).min(spares(&right));
+            if taken > 0 {
+                let in_left = len(&leaf) + taken;
+                self.join(leaf, right, Some(in_left))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one leaf of two neighbours, or two leaves of which the left one has `in_left` entries, or half of all.
+    fn join<'t>(&'t self, mut left: Locked<'t, N>, right: Locked<'t, N>, in_left: Option<usize>) -> Result<(), Fault> {
         // Before it leaves the chain. Crash: the index lags; a search moves right from the left neighbour.
         self.directory.withdraw(self.leaves.name(right.at))?;
         delay();
         let from = left.at;
-        let to_post = self.leaves.join(&mut left, right, 0)?;
+        let to_post = self.leaves.join(&mut left, right, 0, in_left)?;
         drop(left);
         if let Some(at) = to_post {
             self.post_now(self.leaves.name(at), at, from);
