@@ -40,6 +40,7 @@ macro_rules! steps {
                         | Self::ByteUpdate
                         | Self::ByteRemove
                         | Self::ShiftUpdate
+                        | Self::CountWord
                         | Self::RecordWrite
                         | Self::RootFill
                         | Self::RootCreate
@@ -163,6 +164,11 @@ steps! {
         ShiftLeftRemove: "One equal pair of keys at the left end.", "The first touch of the node closes the gap.";
         ShiftUpdate: "The old value or the new one.", "Nothing to repair.";
         ShiftRepair: "One equal pair of keys, nearer to the end of the run.", "The next first touch goes on from there.";
+    }
+    "Sorted layouts with a count word" {
+        CountedChange: "What the change itself leaves.", "The first touch of the node closes the gap.";
+        CountWord: "A word that is one change behind (N5).", "The first touch of the node stores it anew.";
+        CountRepair: "A word that is one change behind (N5).", "The next first touch of the node stores it anew.";
     }
     "Append" {
         AppendElements: "Elements that do not count.", "Nothing to repair: the next append overwrites them.";

@@ -6,6 +6,7 @@
 
 pub(crate) mod bytes;
 pub(crate) mod circular;
+pub(crate) mod counted;
 mod deferred;
 pub(crate) mod fingerprints;
 mod index_kind;

@@ -1,5 +1,6 @@
 //! Changes by shifting: entries move one by one, by stores that become durable in order.
 
+use super::counted;
 use super::slots::{self, key, key_at, value_at};
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
@@ -110,7 +111,7 @@ impl<N: Sorted> Changes<N> for Shift {
         let i = i as isize;
         // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one
         // is whole (N3); the next open closes the gap. Or the new key is there: then so is everything else.
-        match N::Geometry::side_of_insert(i as usize, len) {
+        let window = match N::Geometry::side_of_insert(i as usize, len) {
             Side::Right => {
                 for j in (i..len as isize).rev() {
                     in_order.store_outwards(at, slot(j + 1), read(j));
@@ -127,7 +128,9 @@ impl<N: Sorted> Changes<N> for Shift {
                 in_order.finish(Step::ShiftLeftInsert);
                 Window::new(slot(-1), len + 1)
             }
-        }
+        };
+        counted::commit::<N, M>(m, at, window);
+        window
     }
 
     #[inline]
@@ -139,16 +142,20 @@ impl<N: Sorted> Changes<N> for Shift {
 
     #[inline]
     fn remove<M: Medium>(m: &M, at: u64, range: KeyRange, window: Window, i: usize) -> Window {
-        close_gap::<N, M>(m, at, range, window, i, N::Geometry::side_of_remove(i, window.len()))
+        let window = close_gap::<N, M>(m, at, range, window, i, N::Geometry::side_of_remove(i, window.len()));
+        counted::commit::<N, M>(m, at, window);
+        window
     }
 
     fn recover<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Window, Broken> {
-        let (window, pair) = slots::inspect::<N, M>(m, at, range)?;
-        let Some(first) = pair else { return Ok(window) };
-        let side = N::Geometry::side_of_pair(first, window.len());
-        let inner = if side == Side::Left { first + 1 } else { first };
-        let window = close_gap::<N, M>(m, at, range, window, inner, side);
-        m.fence(Step::ShiftRepair);
+        let (mut window, pair) = slots::inspect::<N, M>(m, at, range)?;
+        if let Some(first) = pair {
+            let side = N::Geometry::side_of_pair(first, window.len());
+            let inner = if side == Side::Left { first + 1 } else { first };
+            window = close_gap::<N, M>(m, at, range, window, inner, side);
+            m.fence(Step::ShiftRepair);
+        }
+        counted::recover::<N, M>(m, at, window)?;
         Ok(window)
     }
 

@@ -3,8 +3,8 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::layout::{Checked, New};
-use crate::node::sorted::{Geometry, HEADER, META, Sorted, Window, meta};
-use crate::node::{Entry, KeyRange, LOW, NEXT, SLOT};
+use crate::node::sorted::{Geometry, HEADER, META, Side, Sorted, Window, meta};
+use crate::node::{Entry, KeyRange, LOW, NEXT, SLOT, counted};
 use core::hint::select_unpredictable;
 
 #[inline]
@@ -58,6 +58,19 @@ pub(crate) fn search<M: Medium>(m: &M, at: u64, first: usize, len: usize, wanted
     }
 }
 
+/// Linear search in `len` adjacent slots from `first` on.
+#[inline]
+pub(crate) fn scan<M: Medium>(m: &M, at: u64, first: usize, len: usize, wanted: u64) -> Result<usize, usize> {
+    let keys = key_at(at, first);
+    for i in 0..len {
+        let key = m.load(keys + i as u64 * SLOT);
+        if key >= wanted {
+            return if key == wanted { Ok(i) } else { Err(i) };
+        }
+    }
+    Err(len)
+}
+
 /// Writes a whole node into a block that nothing points to, and flushes it; the caller fences.
 ///
 /// `zeroed` says that the block holds zeros, durably.
@@ -72,6 +85,7 @@ pub(crate) fn fill<N: Sorted, M: Medium>(
     m.store(at + LOW, low);
     m.store(at + META, meta::<N>(level));
     let count = entries.len();
+    counted::store::<N, M>(m, at, Window::new(0, count));
     for (slot, &(key, value)) in entries.iter().enumerate() {
         m.store_pair(key_at(at, slot), [key, value]);
     }
@@ -154,6 +168,16 @@ pub(crate) fn inspect<N: Sorted, M: Medium>(
     Ok((Window::new(base, len), pair))
 }
 
+/// The window after the gap of the equal pair, if there is one, is closed.
+fn closed<N: Sorted>(window: Window, pair: Option<usize>) -> Window {
+    let (base, len) = (usize::from(window.base), window.len());
+    match pair.map(|first| N::Geometry::side_of_pair(first, len)) {
+        None => window,
+        Some(Side::Left) => Window::new(N::Geometry::slot(base, 1), len - 1),
+        Some(Side::Right) => Window::new(base, len - 1),
+    }
+}
+
 /// Reports every broken invariant of one node, without storing anything.
 pub(crate) fn check<N: Sorted, M: Medium>(
     m: &M,
@@ -172,6 +196,9 @@ pub(crate) fn check<N: Sorted, M: Medium>(
                 if range.contains(key(m, at, slot)) {
                     report(Broken::new(key_at(at, slot), "N2: an entry outside the run"));
                 }
+            }
+            if let Err(broken) = counted::check::<N, M>(m, at, closed::<N>(window, pair)) {
+                report(broken);
             }
             let entries = (0..window.len()).map(|i| entry::<N, M>(m, at, window, i)).collect();
             Some(Checked { entries, pair, beyond: Vec::new() })

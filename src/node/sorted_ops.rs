@@ -1,11 +1,11 @@
 //! The operations that all sorted layouts have in common.
 
 use crate::error::Broken;
-use crate::medium::{Hint, Medium};
+use crate::medium::{Hint, Medium, Step};
 use crate::node::layout::{Checked, Layout, New};
 use crate::node::sorted::{self, Changes, Geometry, HEADER, META, Run, Search, Side, Sorted, Window};
 use crate::node::space::SplitInPlace;
-use crate::node::{Entry, KeyRange, slots};
+use crate::node::{Entry, KeyRange, counted, slots};
 use std::marker::PhantomData;
 
 /// The operations of the sorted layout `N`: they keep its window and its search probe in step with its slots.
@@ -110,6 +110,8 @@ impl<N: Sorted> SplitInPlace for SortedOps<N> {
     fn prefill<M: Medium>(m: &M, at: u64, hints: &Self::Hints, wider: KeyRange, entries: &[Entry]) {
         let before = hints.window().len();
         hints.set_window(slots::prefill::<N, M>(m, at, wider, hints.window(), entries));
+        // Crash, until the chain changes: the word counts entries beyond the owned range.
+        counted::record::<N, M>(m, at, hints.window());
         N::Search::changed(m, at, hints.window(), &hints.probe, before..before + entries.len());
     }
 
@@ -117,5 +119,9 @@ impl<N: Sorted> SplitInPlace for SortedOps<N> {
         let window = hints.window();
         let (Ok(count) | Err(count)) = N::Search::find(m, at, window, &hints.probe, border);
         hints.set_window(Window { count: count as u16, ..window });
+        if counted::record::<N, M>(m, at, hints.window()) {
+            // Crash: the word counts entries that the new right neighbour has.
+            m.fence(Step::CountWord);
+        }
     }
 }

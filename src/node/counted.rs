@@ -1,0 +1,95 @@
+//! Count words: the window of a sorted node, stored in the pool with each change, as Circ-Tree and Crab-tree print it.
+//!
+//! ```text
+//! line 0   | next 8 | low 8 | meta 8 | (not used here) 8 | base 32, count 32 | (unused)     |
+//! ```
+//!
+//! In the papers this word commits a change of a node. Here the keys alone tell what a node holds (N2, N3), also where
+//! there is a word. So the word is what the papers pay for, and a crash leaves it behind by one change:
+//!
+//! - **N5** The word is the window, or it is what the window was before the last change of the node or of the chain.
+//!
+//! The first touch of a node after a crash stores it anew. A word that is further behind is damage.
+
+use crate::error::Broken;
+use crate::medium::{Medium, Step};
+use crate::node::sorted::{Geometry, HEADER, Sorted, Window};
+
+/// Offset of the word. Other layouts use the word before it.
+pub(crate) const COUNT: u64 = 32;
+
+const _: () = assert!(COUNT + 8 <= HEADER);
+
+fn word(window: Window) -> u64 {
+    u64::from(window.base) | u64::from(window.count) << 32
+}
+
+/// The window in a word; `None` if there cannot be such a window.
+fn window(word: u64) -> Option<Window> {
+    let half = |word: u64| u16::try_from(word as u32).ok();
+    Some(Window { base: half(word)?, count: half(word >> 32)? })
+}
+
+/// Stores the word; the caller flushes the header.
+pub(crate) fn store<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) {
+    if N::COUNTED {
+        m.store(at + COUNT, word(window));
+    }
+}
+
+/// Stores the word and flushes it, if it says something else. True if it did.
+pub(crate) fn record<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) -> bool {
+    let differs = N::COUNTED && m.load(at + COUNT) != word(window);
+    if differs {
+        m.store(at + COUNT, word(window));
+        m.flush(at + COUNT, 8, Step::CountWord);
+    }
+    differs
+}
+
+/// Ends a change of the run: makes it durable, and then stores the word. The word is flushed, not fenced.
+#[inline]
+pub(crate) fn commit<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) {
+    if N::COUNTED {
+        // Crash, before the fence: what the change itself leaves. After it: the change is done, and the word is behind.
+        m.fence(Step::CountedChange);
+        record::<N, M>(m, at, window);
+    }
+}
+
+/// Stores the window that the keys give, durably, if the word says something else.
+pub(crate) fn recover<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) -> Result<(), Broken> {
+    check::<N, M>(m, at, window)?;
+    if record::<N, M>(m, at, window) {
+        // Crash: the word is still behind, or it is not.
+        m.fence(Step::CountRepair);
+    }
+    Ok(())
+}
+
+/// Checks the word of a node whose keys give this window, once the gap of an equal pair is closed.
+pub(crate) fn check<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) -> Result<(), Broken> {
+    if !N::COUNTED {
+        return Ok(());
+    }
+    match self::window(m.load(at + COUNT)) {
+        Some(stored) if stored.len() <= N::SLOTS && is_one_behind::<N>(stored, window) => Ok(()),
+        _ => Err(Broken::new(at + COUNT, "N5: a count that is not one change behind")),
+    }
+}
+
+/// Whether the stored window is the present one, or may have been before one change.
+fn is_one_behind<N: Sorted>(stored: Window, now: Window) -> bool {
+    let slot = |i| N::Geometry::slot(now.base.into(), i) as u16;
+    let same_base = stored.base == now.base;
+    match (stored.count, now.count) {
+        // An empty run begins anywhere.
+        (_, 0) | (0, 1) => true,
+        (0, _) => false,
+        // An insert or a removal, at either end.
+        (stored_count, count) if stored_count + 1 == count => same_base || stored.base == slot(1),
+        (stored_count, count) if stored_count == count + 1 => same_base || stored.base == slot(-1),
+        // A split has taken entries away, or a merge has not yet added them.
+        (stored_count, count) => same_base && stored_count >= count,
+    }
+}
