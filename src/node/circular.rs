@@ -127,6 +127,23 @@ impl<N: WordNode> Search for CircularRun<N> {
 
     #[inline]
     fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+        Self::find_by(m, at, run, key, slots::search)
+    }
+
+    #[inline]
+    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
+}
+
+impl<N: WordNode> CircularRun<N> {
+    /// Searches the one of the run's two contiguous segments that may have the key.
+    #[inline]
+    pub(crate) fn find_by<M: Medium>(
+        m: &M,
+        at: u64,
+        run: Window,
+        key: u64,
+        search: impl FnOnce(&M, u64, usize, usize, u64) -> Result<usize, usize>,
+    ) -> Result<usize, usize> {
         let (base, len) = (usize::from(run.base), run.len());
         let before_wrap = N::SLOTS - base;
         // A run that wraps is two ascending segments, and the one from slot 0 on holds the greater keys. Which of them
@@ -136,12 +153,9 @@ impl<N: WordNode> Search for CircularRun<N> {
         let skipped = select_unpredictable(upper, before_wrap, 0);
         let first = select_unpredictable(upper, 0, base);
         let len = select_unpredictable(wraps & !upper, before_wrap, len - skipped);
-        match slots::search(m, at, first, len, key) {
+        match search(m, at, first, len, key) {
             Ok(i) => Ok(i + skipped),
             Err(i) => Err(i + skipped),
         }
     }
-
-    #[inline]
-    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
 }

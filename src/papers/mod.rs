@@ -8,6 +8,7 @@
 
 mod adaptive;
 mod append;
+mod circ_printed;
 mod cow_sip;
 mod decorated;
 mod fingerprinted;
@@ -22,6 +23,7 @@ mod versioned;
 pub use crate::node::{Circular, Linear};
 pub use adaptive::{Aggressive, Balanced, Conservative, Fixed, Strategy};
 pub use append::Append;
+pub use circ_printed::{CircularPrinted, circ};
 pub use cow_sip::{CowSip, crab};
 pub use decorated::Decorated;
 pub use fingerprinted::Fingerprinted;
@@ -39,6 +41,11 @@ pub use versioned::Versioned;
 /// Wang, Brihadiswarn, Jiang, Chattopadhyay: "Circ-Tree: A B+-Tree Variant with Circular Design for Persistent Memory",
 /// IEEE Transactions on Computers.
 pub type CircTree = Circular<64>;
+
+/// Circ-Tree as the paper prints it, with the base and the count of each node flushed by each change.
+///
+/// Source: as [`CircTree`]. What differs from the print: see [`CircularPrinted`].
+pub type CircTreePrinted = CircularPrinted<64>;
 
 /// Circ-Tree with a linear search from the base of a node (`Circ-Tree_ls` in its section 6.1).
 pub type CircTreeLs = Scanned<Circular<64>>;

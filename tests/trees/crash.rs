@@ -2,7 +2,9 @@
 
 use bristlecone::crash::{Campaign, Checkable, History, KeyShape, Outcome, Two, Values};
 use bristlecone::medium::Model;
-use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
+use bristlecone::papers::{
+    Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab,
+};
 use bristlecone::{ByteLeaf, IndexKind, OneLine, WordNode};
 
 /// States per crash point, for kinds with very many states: a record of twenty lines may be torn in a million ways.
@@ -139,6 +141,8 @@ fn random_histories_weak() {
 
 #[test]
 fn random_histories_of_the_papers_trees() {
+    random::<CircularPrinted<8>>(IndexKind::Volatile, Model::Weak, 25);
+    random::<CircularPrinted<8>>(IndexKind::Persistent, Model::Weak, 25);
     random::<CowSip<8, { crab::COPY_ONLY }>>(IndexKind::Volatile, Model::Weak, 25);
     random::<CowSip<8, { crab::COPY_ONLY }>>(IndexKind::Persistent, Model::Weak, 25);
     random::<CowSip<8, { crab::OPT }>>(IndexKind::Volatile, Model::Weak, 25);

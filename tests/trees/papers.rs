@@ -76,6 +76,7 @@ macro_rules! systems {
 
 systems! {
     circ_tree: CircTree, "circular", not CircTreeLs;
+    circ_tree_printed: CircTreePrinted, "circ_printed", not CircTree;
     circ_tree_ls: CircTreeLs, "scanned_circular", not CircTree;
     fast_fair: FastFair, "linear", not CircTree;
     circ_tree_sentinel: CircTreeSentinel, "sentinel_circular", not CircTree;

@@ -7,7 +7,9 @@
 use crate::crash::clean;
 use bristlecone::crash::{Campaign, Checkable, Control, ControlKind, History, Two, Values};
 use bristlecone::medium::{Model, Step};
-use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab};
+use bristlecone::papers::{
+    Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab,
+};
 use bristlecone::{ByteLeaf, IndexKind, OneLine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -156,6 +158,7 @@ const NO_WALK: &str = "a segment that stays its tree's is lost after an orderly 
 const CARRIED: &str = "for a pool that was carried to persistent memory: the close records of these histories are of the bytes that are there";
 const NO_EXTENTS: &str = "only records have extents, and only of extents a crash leaves such entries";
 const COST: &str = "for its cost alone, as in the paper: in use is what the chain reaches";
+const BEHIND: &str = "for its cost alone, as in the paper: a count that is one change behind, or ahead, is stored anew";
 const ONE_LINE: &str =
     "link and bitmap are in one line, and are written back once more when the bits of what moved are cleared";
 const OWN_FENCES: &str =
@@ -288,6 +291,10 @@ trees! {
         in_lists::<Two<OneLine<7>>>(model)
     }, &[];
     in_two_trees_of_bytes: "Bytes (two trees)", |model| in_lists::<Two<ByteLeaf<4>>>(model), &[];
+    in_circ_printed: "CircularPrinted", |model| in_layout::<CircularPrinted<8>>(model, 1), &[
+        (ControlKind::Fence, Step::CountedChange, BEHIND),
+        (ControlKind::Fence, Step::CountWord, BEHIND),
+    ];
     in_crab: "CowSip", |model| in_layout::<CowSip<8>>(model, 1), &[
         (ControlKind::Flush, Step::BlockNote, COST),
         (ControlKind::Fence, Step::BlockNote, COST),

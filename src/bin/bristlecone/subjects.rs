@@ -3,7 +3,8 @@
 use bristlecone::crash::{self, Checkable, Control, History, KeyShape, Two};
 #[cfg(feature = "papers")]
 use bristlecone::papers::{
-    Aggressive, Append, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel, Versioned, crab,
+    Aggressive, Append, CircularPrinted, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel,
+    Versioned, crab,
 };
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{ByteLeaf, IndexKind, OneLine, lin};
@@ -147,6 +148,7 @@ const OF_PAPERS: &[&[&[Subject]]] = subjects! {
         OneLine Linear<5> Linear<8> Circular<8>
         Scanned<Linear<4>> Scanned<Circular<4>> Sentinel<Linear<8>> Sentinel<Circular<8>>
         Fingerprinted<Linear<4>> Fingerprinted<Circular<4>>
+        CircularPrinted<4> CircularPrinted<8>
         CowSip<4> CowSip<4, { crab::OPT }> CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
         CowSip<8> CowSip<8, { crab::OPT }>
         Fingerprint<4> Logged<4> Versioned<4>;
