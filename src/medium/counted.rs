@@ -86,6 +86,12 @@ impl<M: Medium> Layer for Counted<M> {
     }
 
     #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        add(&self.bytes, 16);
+        self.medium.swap_pair(at, pair);
+    }
+
+    #[inline]
     fn order(&self, step: Step) {
         add(&self.orders, 1);
         self.medium.order(step);

@@ -129,6 +129,12 @@ pub trait Layer: Send + Sync + 'static {
         self.below().store_pair(at, pair);
     }
 
+    /// See [`Medium::swap_pair`]. By default it is [`store_pair`](Self::store_pair), for layers that look at stores.
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        self.store_pair(at, pair);
+    }
+
     /// See [`Medium::order`].
     #[inline]
     fn order(&self, step: Step) {
@@ -215,6 +221,11 @@ impl<L: Layer> Medium for L {
     }
 
     #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        Layer::swap_pair(self, at, pair);
+    }
+
+    #[inline]
     fn order(&self, step: Step) {
         Layer::order(self, step);
     }
@@ -295,6 +306,11 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
     #[inline]
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
         (**self).store_pair(at, pair);
+    }
+
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        (**self).swap_pair(at, pair);
     }
 
     #[inline]

@@ -383,6 +383,13 @@ impl Mapped {
         // the file cannot make atomic accesses undefined.
         unsafe { self.words.as_ref() }
     }
+
+    /// Two words in bounds of the mapping. They are 16-byte aligned, because the mapping is page-aligned.
+    #[inline]
+    fn pair_at(&self, at: u64) -> *mut [u64; 2] {
+        let index = (at >> 4) as usize * 2;
+        self.words()[index..index + 2].as_ptr().cast_mut().cast()
+    }
 }
 
 impl Drop for Mapped {
@@ -490,10 +497,18 @@ impl Medium for Mapped {
 
     #[inline]
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        let index = (at >> 4) as usize * 2;
-        let target = self.words()[index..index + 2].as_ptr();
-        // SAFETY: two words in bounds of the mapping, 16-byte aligned because the mapping is page-aligned.
-        unsafe { arch::store_pair(target.cast_mut().cast(), pair) }
+        // SAFETY: `pair_at` gives two words in bounds of the mapping, 16-byte aligned.
+        unsafe { arch::store_pair(self.pair_at(at), pair) }
+    }
+
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        let at = at & !15;
+        let mut current = [self.load(at), self.load(at + 8)];
+        // SAFETY: as above.
+        while let Err(found) = unsafe { arch::cas_pair(self.pair_at(at), current, pair) } {
+            current = found;
+        }
     }
 
     #[inline]

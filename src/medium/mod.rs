@@ -231,6 +231,13 @@ pub trait Medium: Send + Sync + 'static {
     /// Replaces the two words at `at` (16-byte aligned) in one step for other cores. May tear at a crash.
     fn store_pair(&self, at: u64, pair: [u64; 2]);
 
+    /// Does the same with the CPU's instruction that compares and swaps sixteen bytes, on a medium that tells the two
+    /// apart.
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        self.store_pair(at, pair);
+    }
+
     /// Earlier stores are not seen after later ones, and within a line they do not become durable after later ones.
     fn order(&self, step: Step);
 

@@ -34,6 +34,11 @@ impl<M: Medium> Layer for Slowed<M> {
         *self.costs.get_or_init(|| Costs::measure(self))
     }
 
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        self.medium.swap_pair(at, pair);
+    }
+
     fn flush(&self, at: u64, len: u64, step: Step) {
         self.medium.flush(at, len, step);
         let wait = self.per_line * lines(at, len).count() as u32;

@@ -20,13 +20,16 @@ struct InOrder<'m, M: Medium> {
     by_line: bool,
     /// True on a medium that keeps pairs whole: then an entry is one store.
     by_pairs: bool,
+    /// Whether this store is a compare-and-swap.
+    by_swaps: bool,
     line: Option<u64>,
 }
 
 impl<'m, M: Medium> InOrder<'m, M> {
     fn new<N: Sorted>(m: &'m M) -> Self {
         let facts = m.facts();
-        Self { m, by_line: facts.writes_back, by_pairs: N::BY_PAIRS && facts.pairs_are_whole, line: None }
+        let by_pairs = N::BY_PAIRS && facts.pairs_are_whole;
+        Self { m, by_line: facts.writes_back, by_pairs, by_swaps: N::BY_SWAPS, line: None }
     }
 
     /// Stores an entry that moves outwards: the value first. Until the key is stored, the slot is empty, or it is the
@@ -61,7 +64,7 @@ impl<'m, M: Medium> InOrder<'m, M> {
     #[inline]
     fn store_pair(&mut self, at: u64, pair: [u64; 2], step: Step) {
         self.turn_to(at, step);
-        self.m.store_pair(at, pair);
+        if self.by_swaps { self.m.swap_pair(at, pair) } else { self.m.store_pair(at, pair) }
     }
 
     /// Orders the stores that follow, to the line of `at`, after those that were made.

@@ -142,6 +142,9 @@ pub trait Sorted: WordNode {
     /// Whether a shift moves key and value by one store of 16 bytes, on a medium that keeps pairs whole.
     const BY_PAIRS: bool = false;
 
+    /// Whether it does so by an instruction that compares and swaps.
+    const BY_SWAPS: bool = false;
+
     /// Whether each change of the window is also stored in the pool, in a [count word](super::counted).
     const COUNTED: bool = false;
 }

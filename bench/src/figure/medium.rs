@@ -116,6 +116,12 @@ impl Layer for Switched {
     }
 
     #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        self.count(&self.bytes, 16);
+        self.mapped.swap_pair(at, pair);
+    }
+
+    #[inline]
     fn order(&self, step: Step) {
         self.count(&self.orders, 1);
         self.mapped.order(step);
