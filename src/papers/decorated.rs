@@ -15,6 +15,10 @@ pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
     const SENTINEL: (u16, &'static str);
     /// Tag and name with fingerprints.
     const FINGERPRINTED: (u16, &'static str);
+    /// Tag and name with sentinels, as printed, in leaves only.
+    const SENTINEL_LEAVES: (u16, &'static str);
+    /// Tag and name with fingerprints in leaves only.
+    const FINGERPRINTED_LEAVES: (u16, &'static str);
     /// Tag and name when searched linearly.
     const SCANNED: (u16, &'static str);
 
@@ -27,10 +31,10 @@ pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
     fn position_of(base: usize, slot: usize) -> usize;
 }
 
-/// The nodes of a layout that gives `N` another search, with the tag and the name of this constant; everything else is
-/// as in `N`.
+/// The nodes of a layout that gives `N` another search, with the tag and the name of this constant, and with these inner
+/// nodes; everything else is as in `N`.
 macro_rules! decorated_node {
-    ($layout:ident, $tag_and_name:ident) => {
+    ($layout:ident, $tag_and_name:ident, inner: $inner:ty) => {
         impl<N: Decorated> $crate::node::Node for $layout<N> {
             const LAYOUT: u16 = N::$tag_and_name.0;
             const NAME: &'static str = N::$tag_and_name.1;
@@ -44,7 +48,7 @@ macro_rules! decorated_node {
 
         impl<N: Decorated> $crate::node::WordNode for $layout<N> {
             const INDEX: $crate::node::IndexKind = $crate::node::IndexKind::Persistent;
-            type Inner = Self;
+            type Inner = $inner;
         }
 
         impl<N: Decorated> $crate::node::sorted::Sorted for $layout<N> {
@@ -57,14 +61,15 @@ macro_rules! decorated_node {
 pub(super) use decorated_node;
 
 macro_rules! decorated {
-    ($($layout:ident: $sentinel:expr, $fingerprinted:expr, $scanned:expr, $position_of:expr;)*) => {
-        $(decorated!(@ $layout: $sentinel, $fingerprinted, $scanned, $position_of; 4 8 16 32 64 128 256 512);)*
+    ($($layout:ident: [$($tag_and_name:ident = $value:expr),*], $position_of:expr;)*) => {
+        $(decorated!(@ $layout: [$($tag_and_name = $value),*], $position_of; 4 8 16 32 64 128 256 512);)*
     };
-    (@ $layout:ident: $sentinel:expr, $fingerprinted:expr, $scanned:expr, $position_of:expr; $($slots:literal)*) => {
-        $(impl Decorated for $layout<$slots> {
-            const SENTINEL: (u16, &'static str) = $sentinel;
-            const FINGERPRINTED: (u16, &'static str) = $fingerprinted;
-            const SCANNED: (u16, &'static str) = $scanned;
+    (@ $layout:ident: $constants:tt, $position_of:expr; $($slots:literal)*) => {
+        $(decorated!(@@ $layout $slots: $constants, $position_of);)*
+    };
+    (@@ $layout:ident $slots:literal: [$($tag_and_name:ident = $value:expr),*], $position_of:expr) => {
+        impl Decorated for $layout<$slots> {
+            $(const $tag_and_name: (u16, &'static str) = $value;)*
 
             type Sentinels = [AtomicU64; $slots / PER_LINE];
             type Prints = [Bytes; usize::div_ceil($slots, size_of::<Bytes>())];
@@ -73,12 +78,23 @@ macro_rules! decorated {
             fn position_of(base: usize, slot: usize) -> usize {
                 $position_of(base, slot, $slots)
             }
-        })*
+        }
     };
 }
 
 decorated! {
-    Linear: (4, "sentinel_linear"), (6, "fingerprinted_linear"), (8, "scanned_linear"), |_base, slot, _slots| slot;
-    Circular: (5, "sentinel_circular"), (7, "fingerprinted_circular"), (9, "scanned_circular"),
-        |base: usize, slot: usize, slots: usize| slot.wrapping_sub(base) & (slots - 1);
+    Linear: [
+        SENTINEL = (4, "sentinel_linear"),
+        FINGERPRINTED = (6, "fingerprinted_linear"),
+        SCANNED = (8, "scanned_linear"),
+        SENTINEL_LEAVES = (104, "sentinel_leaves_linear"),
+        FINGERPRINTED_LEAVES = (106, "fingerprinted_leaves_linear")
+    ], |_base, slot, _slots| slot;
+    Circular: [
+        SENTINEL = (5, "sentinel_circular"),
+        FINGERPRINTED = (7, "fingerprinted_circular"),
+        SCANNED = (9, "scanned_circular"),
+        SENTINEL_LEAVES = (105, "sentinel_leaves_circular"),
+        FINGERPRINTED_LEAVES = (107, "fingerprinted_leaves_circular")
+    ], |base: usize, slot: usize, slots: usize| slot.wrapping_sub(base) & (slots - 1);
 }

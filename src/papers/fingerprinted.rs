@@ -5,6 +5,7 @@ use crate::medium::Medium;
 use crate::node::fingerprints::{Hash, each};
 use crate::node::slots;
 use crate::node::sorted::{Geometry, Search, Window};
+use crate::papers::Scanned;
 use crate::papers::decorated::{Decorated, decorated_node};
 use crate::sync::Ordering;
 use core::ops::Range;
@@ -23,7 +24,18 @@ use std::marker::PhantomData;
 #[derive(Debug, Clone, Copy)]
 pub struct Fingerprinted<N>(PhantomData<N>);
 
-decorated_node!(Fingerprinted, FINGERPRINTED);
+decorated_node!(Fingerprinted, FINGERPRINTED, inner: Self);
+
+/// As [`Fingerprinted`], but only in leaves: inner nodes, and the search for where a new key goes, are those of
+/// [`Scanned`].
+///
+/// # Source
+///
+/// That of [`Fingerprinted`]: Ye and Wang add the fingerprints to trees that scan their nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct FingerprintedLeaves<N>(PhantomData<N>);
+
+decorated_node!(FingerprintedLeaves, FINGERPRINTED_LEAVES, inner: Scanned<N>);
 
 impl<N: Decorated> Search for Fingerprinted<N> {
     type Probe = N::Prints;
@@ -63,5 +75,28 @@ impl<N: Decorated> Search for Fingerprinted<N> {
             let print = Hash::of(slots::key(m, at, slot)).print();
             word.store(others | u64::from(print) << shift, Ordering::Relaxed);
         }
+    }
+}
+
+impl<N: Decorated> Search for FingerprintedLeaves<N> {
+    type Probe = N::Prints;
+
+    const PREFETCHED: u64 = Fingerprinted::<N>::PREFETCHED;
+
+    fn find<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Result<usize, usize> {
+        match Self::position(m, at, run, prints, key) {
+            Some(position) => Ok(position),
+            None => Scanned::<N>::find(m, at, run, &(), key),
+        }
+    }
+
+    #[inline]
+    fn position<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Option<usize> {
+        Fingerprinted::<N>::position(m, at, run, prints, key)
+    }
+
+    #[inline]
+    fn changed<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, positions: Range<usize>) {
+        Fingerprinted::<N>::changed(m, at, run, prints, positions);
     }
 }

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 #[derive(Debug, Clone, Copy)]
 pub struct Scanned<N>(PhantomData<N>);
 
-decorated_node!(Scanned, SCANNED);
+decorated_node!(Scanned, SCANNED, inner: Self);
 
 impl<N: Decorated> Search for Scanned<N> {
     type Probe = ();
