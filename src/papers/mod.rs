@@ -26,12 +26,12 @@ pub use append::Append;
 pub use circ_printed::{CircularPrinted, circ};
 pub use cow_sip::{CowSip, crab};
 pub use decorated::Decorated;
-pub use fingerprinted::Fingerprinted;
+pub use fingerprinted::{Fingerprinted, FingerprintedLeaves};
 pub(crate) use flat::{FlatIndex, Rebuilds, built as built_flat};
 pub use fptree::Fingerprint;
 pub use logged::Logged;
 pub use scanned::Scanned;
-pub use sentinel::Sentinel;
+pub use sentinel::{Sentinel, SentinelLeaves};
 pub use versioned::Versioned;
 
 /// Circ-Tree: circular nodes, which shift the shorter way.
@@ -67,6 +67,12 @@ pub type CircTreeSentinel = Sentinel<Circular<64>>;
 /// FAST+FAIR with sentinels. Source: as [`CircTreeSentinel`].
 pub type FastFairSentinel = Sentinel<Linear<64>>;
 
+/// Circ-Tree with sentinels as printed: in leaves only, and scanned. Source: as [`CircTreeSentinel`].
+pub type CircTreeSentinelPrinted = SentinelLeaves<Circular<64>>;
+
+/// FAST+FAIR with sentinels as printed: in leaves only, and scanned. Source: as [`CircTreeSentinel`].
+pub type FastFairSentinelPrinted = SentinelLeaves<Linear<64>>;
+
 /// Circ-Tree with fingerprints, the rival of sentinels. Source: as [`CircTreeSentinel`], section IV.
 pub type CircTreeFingerprinted = Fingerprinted<Circular<64>>;
 
@@ -91,6 +97,10 @@ pub type NvTreeFixed = Append<16, Fixed>;
 /// Wang, Chattopadhyay, Brihadiswarn: "Crab-tree: A Crash Recoverable B+-tree Variant for Persistent Memory with ARMv8
 /// Architecture", ACM TECS 2020.
 pub type CrabTree = CowSip<64>;
+
+/// Crab-tree's basic scheme as the paper prints it: with a count that each shift flushes, and with leaves that are at least
+/// half full. What differs from the print: see [`CowSip`].
+pub type CrabTreePrinted = CowSip<64, { crab::PRINTED }>;
 
 /// Crab-tree with the three options of its section 5 (`Crab_opt`).
 pub type CrabOpt = CowSip<64, { crab::OPT }>;

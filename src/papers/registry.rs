@@ -21,6 +21,10 @@ macro_rules! layouts {
             [Fingerprinted<Circular<4>>: Fingerprinted<Circular<64>>]
             [Scanned<Linear<4>>: Scanned<Linear<64>>]
             [Scanned<Circular<4>>: Scanned<Circular<64>>]
+            [SentinelLeaves<Linear<4>>:]
+            [SentinelLeaves<Circular<4>>: SentinelLeaves<Circular<64>>]
+            [FingerprintedLeaves<Linear<4>>:]
+            [FingerprintedLeaves<Circular<4>>:]
             [CircularPrinted<4>: CircularPrinted<64>]
             [CircularPrinted<4, { circ::COUNT }>:]
             [CircularPrinted<4, { circ::LINEAR }>:]
@@ -41,6 +45,8 @@ macro_rules! layouts {
             [CowSip<4, 6>:]
             [CowSip<4, { crab::OPT }>: CowSip<64, { crab::OPT }>]
             [CowSip<4, { crab::COPY_ONLY }>: CowSip<64, { crab::COPY_ONLY }>]
+            [CowSip<4, { crab::PRINTED }>: CowSip<64, { crab::PRINTED }>]
+            [CowSip<4, { crab::PAIRS | crab::CAS }>:]
             [CowSip<4, { crab::SHIFT_ONLY }>: CowSip<64, { crab::SHIFT_ONLY }>]
         }
     };
