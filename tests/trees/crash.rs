@@ -145,6 +145,8 @@ fn random_histories_of_the_papers_trees() {
     random::<CircularPrinted<8>>(IndexKind::Persistent, Model::Weak, 25);
     random::<CowSip<8, { crab::COPY_ONLY }>>(IndexKind::Volatile, Model::Weak, 25);
     random::<CowSip<8, { crab::COPY_ONLY }>>(IndexKind::Persistent, Model::Weak, 25);
+    random::<CowSip<8, { crab::PRINTED }>>(IndexKind::Volatile, Model::Weak, 25);
+    random::<CowSip<8, { crab::PRINTED }>>(IndexKind::Persistent, Model::Weak, 25);
     random::<CowSip<8, { crab::OPT }>>(IndexKind::Volatile, Model::Weak, 25);
     random_with_whole_pairs::<CowSip<8, { crab::OPT }>>(IndexKind::Volatile, Model::Weak, 25);
     random_with_whole_pairs::<CowSip<8, { crab::OPT }>>(IndexKind::Persistent, Model::Weak, 25);

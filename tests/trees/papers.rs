@@ -81,11 +81,13 @@ systems! {
     fast_fair: FastFair, "linear", not CircTree;
     circ_tree_sentinel: CircTreeSentinel, "sentinel_circular", not CircTree;
     fast_fair_sentinel: FastFairSentinel, "sentinel_linear", not FastFair;
+    circ_tree_sentinel_printed: CircTreeSentinelPrinted, "sentinel_leaves_circular", not CircTreeSentinel;
     circ_tree_fingerprinted: CircTreeFingerprinted, "fingerprinted_circular", not CircTreeSentinel;
     fast_fair_fingerprinted: FastFairFingerprinted, "fingerprinted_linear", not FastFairSentinel;
     nv_tree: NvTree, "append", not NvTreeFixed;
     nv_tree_fixed: NvTreeFixed, "append_fixed", not NvTree;
     crab_tree: CrabTree, "crab", not CrabOpt;
+    crab_tree_printed: CrabTreePrinted, "crab_printed", not CrabTree;
     crab_opt: CrabOpt, "crab_opt", not CrabTree;
     cow_only: CowOnly, "cow_only", not SipOnly;
     sip_only: SipOnly, "sip_only", not CowOnly;

@@ -299,6 +299,12 @@ trees! {
         (ControlKind::Flush, Step::BlockNote, COST),
         (ControlKind::Fence, Step::BlockNote, COST),
     ];
+    in_crab_printed: "CowSip (as printed)", |model| in_layout::<CowSip<8, { crab::PRINTED }>>(model, 1), &[
+        (ControlKind::Flush, Step::BlockNote, COST),
+        (ControlKind::Fence, Step::BlockNote, COST),
+        (ControlKind::Fence, Step::CountedChange, BEHIND),
+        (ControlKind::Fence, Step::CountWord, BEHIND),
+    ];
     // At this size nearly every change is a copy, so hardly any history leaves a shift to finish.
     in_crab_opt: "CowSip (all options)", |model| in_layout::<CowSip<8, { crab::OPT }>>(model, 0), &[];
     in_append: "Append", |model| in_layout::<Append<4, Fixed>>(model, 1), &[(ControlKind::Fence, Step::Link, OWN_FENCES)];

@@ -3,8 +3,8 @@
 use bristlecone::crash::{self, Checkable, Control, History, KeyShape, Two};
 #[cfg(feature = "papers")]
 use bristlecone::papers::{
-    Aggressive, Append, CircularPrinted, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Scanned, Sentinel,
-    Versioned, crab,
+    Aggressive, Append, CircularPrinted, CowSip, Fingerprint, Fingerprinted, FingerprintedLeaves, Fixed, Logged,
+    Scanned, Sentinel, SentinelLeaves, Versioned, crab,
 };
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{ByteLeaf, IndexKind, OneLine, lin};
@@ -148,9 +148,10 @@ const OF_PAPERS: &[&[&[Subject]]] = subjects! {
         OneLine Linear<5> Linear<8> Circular<8>
         Scanned<Linear<4>> Scanned<Circular<4>> Sentinel<Linear<8>> Sentinel<Circular<8>>
         Fingerprinted<Linear<4>> Fingerprinted<Circular<4>>
+        SentinelLeaves<Circular<8>> FingerprintedLeaves<Circular<4>>
         CircularPrinted<4> CircularPrinted<8>
         CowSip<4> CowSip<4, { crab::OPT }> CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
-        CowSip<8> CowSip<8, { crab::OPT }>
+        CowSip<8> CowSip<8, { crab::OPT }> CowSip<8, { crab::PRINTED }>
         Fingerprint<4> Logged<4> Versioned<4>;
     [Volatile Persistent Flat FlatFixed]: Append<3> Append<3, Fixed> Append<3, Aggressive>;
 };
