@@ -8,7 +8,8 @@ use crate::out::Outcome;
 use crate::tree::Tree;
 #[cfg(feature = "figures")]
 use bristlecone::papers::{
-    Aggressive, Append, Conservative, CowSip, Fingerprint, Fingerprinted, Fixed, Logged, Sentinel, Versioned, crab,
+    Aggressive, Append, CircularPrinted, Conservative, CowSip, Fingerprint, Fingerprinted, FingerprintedLeaves, Fixed,
+    Logged, Sentinel, SentinelLeaves, Versioned, circ, crab,
 };
 use bristlecone::papers::{Circular, Linear, Scanned};
 use bristlecone::{IndexKind, Pool, WordNode};
@@ -63,9 +64,15 @@ pub(crate) const TABLE: &[Contestant] = &[
     contestant!("fast-fair-f", true, Persistent, S => Fingerprinted<Linear<S>>, [512 1024 2048 4096]),
     contestant!("fast-fair-s", true, Persistent, S => Sentinel<Linear<S>>, [512 1024 2048 4096]),
     contestant!("circ", true, Persistent, S => Circular<S>, [512 1024 2048 4096]),
+    contestant!("circ-linear", true, Persistent, S => CircularPrinted<S, { circ::LINEAR }>, [512 1024 2048 4096]),
+    contestant!("circ-printed", true, Persistent, S => CircularPrinted<S>, [512 1024 2048 4096]),
     contestant!("circ-ls", true, Persistent, S => Scanned<Circular<S>>, [512 1024 2048 4096]),
     contestant!("circ-ls-f", true, Persistent, S => Fingerprinted<Circular<S>>, [512 1024 2048 4096]),
     contestant!("circ-ls-s", true, Persistent, S => Sentinel<Circular<S>>, [512 1024 2048 4096]),
+    contestant!("fast-fair-f-leaves", true, Persistent, S => FingerprintedLeaves<Linear<S>>, [512 1024 2048 4096]),
+    contestant!("fast-fair-s-printed", true, Persistent, S => SentinelLeaves<Linear<S>>, [512 1024 2048 4096]),
+    contestant!("circ-ls-f-leaves", true, Persistent, S => FingerprintedLeaves<Circular<S>>, [512 1024 2048 4096]),
+    contestant!("circ-ls-s-printed", true, Persistent, S => SentinelLeaves<Circular<S>>, [512 1024 2048 4096]),
     contestant!("fptree", true, Volatile, S => Fingerprint<S>, [512]),
     contestant!("nv-fixed", true, FlatFixed, S => Append<{ S / 4 }, Fixed>, [512 1024 2048 4096 8192]),
     contestant!("nv-conservative", true, Flat, S => Append<{ S / 4 }, Conservative>, [1024 4096]),
@@ -78,12 +85,14 @@ pub(crate) const TABLE: &[Contestant] = &[
     contestant!("cdds-leaves", true, Volatile, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
     contestant!("cdds-volatile", false, Persistent, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
     contestant!("crab", true, Volatile, S => CowSip<S>, [1024 2048 4096 8192]),
+    contestant!("crab-printed", true, Volatile, S => CowSip<S, { crab::PRINTED }>, [1024 2048 4096 8192]),
     contestant!("crab-opt", true, Volatile, S => CowSip<S, { crab::OPT }>, [1024 2048 4096 8192]),
     contestant!("cow-only", true, Volatile, S => CowSip<S, { crab::COPY_ONLY }>, [1024 2048 4096 8192]),
     contestant!("sip-only", true, Volatile, S => CowSip<S, { crab::SHIFT_ONLY }>, [1024 2048 4096 8192]),
     contestant!("crab-space", true, Volatile, S => CowSip<S, { crab::OWN_SPACE }>, [1024]),
     contestant!("crab-probe", true, Volatile, S => CowSip<S, { crab::PROBE }>, [1024]),
     contestant!("crab-16b", true, Volatile, S => CowSip<S, { crab::PAIRS }>, [1024]),
+    contestant!("crab-16b-cas", true, Volatile, S => CowSip<S, { crab::PAIRS | crab::CAS }>, [1024]),
     contestant!("crab-space-probe", true, Volatile, S => CowSip<S, { crab::OWN_SPACE | crab::PROBE }>, [1024]),
     contestant!("crab-space-16b", true, Volatile, S => CowSip<S, { crab::OWN_SPACE | crab::PAIRS }>, [1024]),
     contestant!("crab-probe-16b", true, Volatile, S => CowSip<S, { crab::PROBE | crab::PAIRS }>, [1024]),
