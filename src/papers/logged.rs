@@ -1,10 +1,11 @@
-//! LCB+-Tree's nodes: the whole run is logged, then changed.
+//! LCB+-Tree's nodes: they are logged, then changed.
 //!
 //! ```text
 //! line 0   | next 8 | low 8 | meta 8 | log 8 | (unused)     |     log: 0, or entries in the log + 1
 //! line 1   | slot 0 | slot 1 | slot 2 | slot 3 |
 //!   ...
 //! line n   | log of slot 0 | ...
+//! line 2n-1| log of line 0, if whole nodes are logged
 //! ```
 //!
 //! While `log` is not 0, the log holds the content of the node, and the slots mean nothing.
@@ -27,44 +28,62 @@ use core::ops::Range;
 ///
 /// LCB+-Tree, the log-based baseline of NV-Tree (Yang et al., IEEE Transactions on Computers 2015, section 3.1):
 /// "before modifying a node, its original copy is logged and flushed. The modified part of it is then flushed."
+///
+/// # As printed
+///
+/// With `WHOLE`, the copy is that of the node: its header and all its slots, whether they are in use or not. Without
+/// it, only the entries are copied.
+///
+/// # What differs
+///
+/// The paper does not say how a restart knows that a log counts. Here a word in the header says so: it is set once the
+/// copy is durable, and cleared once the change is. These are two more lines and two more fences for each change. A
+/// restart puts back the entries only, because a change of entries leaves the rest of the header as it was.
 #[derive(Debug, Clone, Copy)]
-pub struct Logged<const SLOTS: usize>;
+pub struct Logged<const SLOTS: usize, const WHOLE: bool = false>;
 
 /// Offset of the word that says whether the log counts.
 const LOG: u64 = 24;
 
-impl<const SLOTS: usize> Node for Logged<SLOTS> {
-    const LAYOUT: u16 = 10;
-    const NAME: &'static str = "logged";
+impl<const SLOTS: usize, const WHOLE: bool> Node for Logged<SLOTS, WHOLE> {
+    const LAYOUT: u16 = if WHOLE { 19 } else { 10 };
+    const NAME: &'static str = if WHOLE { "logged_whole" } else { "logged" };
     const SLOTS: usize = {
         assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 2048, "a node has 4 to 2048 slots");
         SLOTS
     };
-    const BYTES: u64 = sorted::bytes(2 * SLOTS);
+    const BYTES: u64 = sorted::bytes(2 * SLOTS) + if WHOLE { HEADER } else { 0 };
 
     type Keys = Words;
     type Ops = SortedOps<Self>;
     type Space = InPlace;
 }
 
-impl<const SLOTS: usize> WordNode for Logged<SLOTS> {
+impl<const SLOTS: usize, const WHOLE: bool> WordNode for Logged<SLOTS, WHOLE> {
     const INDEX: IndexKind = IndexKind::Persistent;
     type Inner = Self;
 }
 
-impl<const SLOTS: usize> Logged<SLOTS> {
+impl<const SLOTS: usize, const WHOLE: bool> Logged<SLOTS, WHOLE> {
     /// Offset of the log entry for slot `i`.
     fn log_at(at: u64, i: usize) -> u64 {
         key_at(at, SLOTS + i)
     }
 
-    /// Copies the run to the log, makes the change, and clears the log. The last line is flushed, not fenced.
+    /// Copies the run, or the whole node, to the log, makes the change, and clears the log. The last line is flushed, not
+    /// fenced.
     fn logged<M: Medium>(m: &M, at: u64, run: Window, changed: Range<usize>, change: impl FnOnce()) {
-        for i in 0..run.len() {
+        let copied = if WHOLE { SLOTS } else { run.len() };
+        for i in 0..copied {
             m.store_pair(Self::log_at(at, i), [slots::key(m, at, i), m.load(value_at(at, i))]);
         }
-        if run.len() > 0 {
-            m.flush(Self::log_at(at, 0), run.len() as u64 * SLOT, Step::LogCopy);
+        if WHOLE {
+            let header = Self::BYTES - HEADER;
+            (0..HEADER).step_by(8).for_each(|word| m.store(at + header + word, m.load(at + word)));
+            m.flush(at + header, HEADER, Step::LogCopy);
+        }
+        if copied > 0 {
+            m.flush(Self::log_at(at, 0), copied as u64 * SLOT, Step::LogCopy);
             m.fence(Step::LogCopy);
         }
         m.store(at + LOG, run.len() as u64 + 1);
@@ -88,13 +107,13 @@ impl<const SLOTS: usize> Logged<SLOTS> {
     }
 }
 
-impl<const SLOTS: usize> Sorted for Logged<SLOTS> {
+impl<const SLOTS: usize, const WHOLE: bool> Sorted for Logged<SLOTS, WHOLE> {
     type Geometry = LinearRun;
     type Search = LinearRun;
     type Changes = Self;
 }
 
-impl<const SLOTS: usize> Changes<Self> for Logged<SLOTS> {
+impl<const SLOTS: usize, const WHOLE: bool> Changes<Self> for Logged<SLOTS, WHOLE> {
     /// A block that was used for something else may have any word where the log word is. The word is flushed with the
     /// header.
     fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window {

@@ -119,7 +119,10 @@ pub type SipOnly = CowSip<64, { crab::SHIFT_ONLY }>;
 /// Class Memory", SIGMOD 2016.
 pub type FpTree = Fingerprint<32>;
 
-/// LCB+-Tree: before every change, a node is copied to a log.
+/// FPTree with three flushes for each insert, as printed. Source: as [`FpTree`].
+pub type FpTreePrinted = Fingerprint<32, true>;
+
+/// LCB+-Tree: before every change, the entries of a node are copied to a log.
 ///
 /// # Source
 ///
@@ -130,6 +133,9 @@ pub type LcbTree = Logged<64>;
 ///
 /// # Source
 ///
+/// LCB+-Tree that logs whole nodes, as printed. Source: as [`LcbTree`].
+pub type LcbTreeWhole = Logged<64, true>;
+
 /// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile
 /// Byte-Addressable Memory", FAST 2011, as in NV-Tree's section 3.1.
 pub type CddsTree = Versioned<32>;
