@@ -46,13 +46,24 @@ impl<const SLOTS: usize> Sorted for Linear<SLOTS> {
     type Changes = Shift;
 }
 
-/// The linear nodes of an index over leaves `N`, which have another layout.
+/// A size of leaves, by which the size of the inner nodes over them is chosen.
+pub trait LeafSize: Send + Sync + 'static {
+    /// In bytes.
+    const LEAF: u64;
+}
+
+impl<N: Node> LeafSize for N {
+    const LEAF: u64 = N::BYTES;
+}
+
+/// The linear nodes of an index over leaves of the size `N`, which have another layout.
+#[derive(Debug)]
 pub struct LinearOver<N>(PhantomData<N>);
 
-impl<N: WordNode> Node for LinearOver<N> {
+impl<N: LeafSize> Node for LinearOver<N> {
     const LAYOUT: u16 = Linear::<4>::LAYOUT;
     const NAME: &'static str = Linear::<4>::NAME;
-    const SLOTS: usize = sorted::slots_over(N::BYTES);
+    const SLOTS: usize = sorted::slots_over(N::LEAF);
     const BYTES: u64 = sorted::bytes(Self::SLOTS);
 
     type Keys = Words;
@@ -60,12 +71,12 @@ impl<N: WordNode> Node for LinearOver<N> {
     type Space = InPlace;
 }
 
-impl<N: WordNode> WordNode for LinearOver<N> {
+impl<N: LeafSize> WordNode for LinearOver<N> {
     const INDEX: IndexKind = IndexKind::Persistent;
     type Inner = Self;
 }
 
-impl<N: WordNode> Sorted for LinearOver<N> {
+impl<N: LeafSize> Sorted for LinearOver<N> {
     type Geometry = LinearRun;
     type Search = LinearRun;
     type Changes = Shift;

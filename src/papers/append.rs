@@ -17,22 +17,36 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::memory::{Halves, Zero};
 use crate::node::layout::{Checked, Layout, New, sound};
-use crate::node::linear::LinearOver;
+use crate::node::linear::{LeafSize, LinearOver};
 use crate::node::space::{Renew, Renewal, Sizes, Takes};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, WordNode, Words, last_of_each};
+use crate::node::{Entry, IndexKind, InnerOps, KeyRange, LOW, Linear, NEXT, Node, WordNode, Words, last_of_each};
+use crate::papers::Logged;
 use crate::papers::adaptive::{self, Balanced, Strategy, Workload};
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
 /// An append-only leaf, with `LINES` lines at first (8, 16, 32, 64 or 128): two lines flushed and two fences per
-/// change.
+/// change. `S` decides how large the leaves are that replace it, and `I` are the inner nodes of a persistent index.
 ///
 /// # Source
 ///
 /// Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile
 /// Memory", IEEE Transactions on Computers 2015: sections 4.3 and 4.4; `S` is section 5.
+///
+/// # As printed
+///
+/// The paper's NV-Tree with consistent inner nodes (its Figure 7) has those of LCB+-Tree: `Append<16, Fixed,
+/// Logged<64>>`.
 #[derive(Debug, Clone, Copy)]
-pub struct Append<const LINES: usize = 16, S = Balanced>(PhantomData<S>);
+pub struct Append<const LINES: usize = 16, S = Balanced, I = LinearOver<Lines<LINES>>>(PhantomData<(S, I)>);
+
+/// The size of a leaf of so many lines. The leaf itself cannot stand for it where its inner nodes are named.
+#[derive(Debug, Clone, Copy)]
+pub struct Lines<const LINES: usize>;
+
+impl<const LINES: usize> LeafSize for Lines<LINES> {
+    const LEAF: u64 = LINES as u64 * LINE;
+}
 
 const SIZE: u64 = 16;
 const COUNT: u64 = 24;
@@ -41,9 +55,15 @@ const PER_LINE: usize = 3;
 /// A leaf never shrinks below this many lines.
 const LEAST: u64 = 3;
 
-impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
-    const LAYOUT: u16 = S::TAG;
-    const NAME: &'static str = S::NAME;
+impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Node for Append<LINES, S, I> {
+    // The tag of the inner nodes is in the upper byte if it is not the usual one.
+    const LAYOUT: u16 = if Self::IS_USUAL { S::TAG } else { S::TAG | I::LAYOUT << 8 };
+    const NAME: &'static str = match I::LAYOUT {
+        _ if Self::IS_USUAL => S::NAME,
+        Logged::<4>::LAYOUT => "append_over_logged",
+        Logged::<4, true>::LAYOUT => "append_over_logged_whole",
+        _ => "append_over_other",
+    };
     const SLOTS: usize = (LINES - 1) * PER_LINE;
     const BYTES: u64 = LINES as u64 * LINE;
 
@@ -52,9 +72,9 @@ impl<const LINES: usize, S: Strategy> Node for Append<LINES, S> {
     type Space = Renewal;
 }
 
-impl<const LINES: usize, S: Strategy> WordNode for Append<LINES, S> {
+impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> WordNode for Append<LINES, S, I> {
     const INDEX: IndexKind = if S::COUNTS { IndexKind::Flat } else { IndexKind::FlatFixed };
-    type Inner = LinearOver<Self>;
+    type Inner = I;
 }
 
 // Existing pools have inner nodes of these sizes.
@@ -103,7 +123,10 @@ fn write<M: Medium>(m: &M, at: u64, i: usize, (key, value): Entry, negative: boo
     m.store_pair(key_at(at, i), [key, value]);
 }
 
-impl<const LINES: usize, S: Strategy> Append<LINES, S> {
+impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Append<LINES, S, I> {
+    /// Whether the inner nodes are those of most trees.
+    const IS_USUAL: bool = I::LAYOUT == Linear::<4>::LAYOUT;
+
     /// Appends elements; the last line is flushed, not fenced.
     fn append<M: Medium>(m: &M, at: u64, log: &Log, elements: &[(Entry, bool)], there: usize) {
         let first = log.census.get().1;
@@ -138,7 +161,7 @@ impl<const LINES: usize, S: Strategy> Append<LINES, S> {
 }
 
 /// A place is an element number.
-impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
+impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Layout for Append<LINES, S, I> {
     type Node = Self;
     type Hints = Log;
 
@@ -223,7 +246,7 @@ impl<const LINES: usize, S: Strategy> Layout for Append<LINES, S> {
     }
 }
 
-impl<const LINES: usize, S: Strategy> Renew for Append<LINES, S> {
+impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Renew for Append<LINES, S, I> {
     type Sizes = Self;
 
     const TAKES: Takes = Takes { update: 2, remove: 1 };
@@ -234,7 +257,7 @@ impl<const LINES: usize, S: Strategy> Renew for Append<LINES, S> {
     }
 }
 
-impl<const LINES: usize, S: Strategy> Sizes<Self> for Append<LINES, S> {
+impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> for Append<LINES, S, I> {
     type Shared = Workload;
 
     /// The largest class is 32 times as large as the smallest.

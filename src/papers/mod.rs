@@ -90,6 +90,10 @@ pub type NvTree = Append<16>;
 /// NV-Tree without the workload-adaptive scheme (`NV-Tree'` in its section 6).
 pub type NvTreeFixed = Append<16, Fixed>;
 
+/// NV-Tree of one node size, with a persistent index whose inner nodes are LCB+-Tree's (the NV-Tree with consistent inner
+/// nodes of its Figure 7). Source: as [`NvTree`]. It is opened with [`IndexKind::Persistent`](crate::IndexKind).
+pub type NvTreeConsistent = Append<16, Fixed, Logged<64>>;
+
 /// Crab-tree: copy on write, or shifting in place, whichever costs less.
 ///
 /// # Source
@@ -129,13 +133,13 @@ pub type FpTreePrinted = Fingerprint<32, true>;
 /// NV-Tree's section 3.1.
 pub type LcbTree = Logged<64>;
 
+/// LCB+-Tree that logs whole nodes, as printed. Source: as [`LcbTree`].
+pub type LcbTreeWhole = Logged<64, true>;
+
 /// CDDS-Tree: versioned entries, flushed one by one.
 ///
 /// # Source
 ///
-/// LCB+-Tree that logs whole nodes, as printed. Source: as [`LcbTree`].
-pub type LcbTreeWhole = Logged<64, true>;
-
 /// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile
 /// Byte-Addressable Memory", FAST 2011, as in NV-Tree's section 3.1.
 pub type CddsTree = Versioned<32>;

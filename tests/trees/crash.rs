@@ -156,6 +156,7 @@ fn random_histories_of_the_papers_trees() {
     random::<Fingerprint<8>>(IndexKind::Persistent, Model::Weak, 25);
     random::<Logged<4>>(IndexKind::Volatile, Model::Weak, 25);
     random::<Logged<4>>(IndexKind::Persistent, Model::Tso, 25);
+    random::<Append<4, Fixed, Logged<4>>>(IndexKind::Persistent, Model::Weak, 10);
     random::<Versioned<4>>(IndexKind::Volatile, Model::Weak, 25);
     random::<Versioned<4>>(IndexKind::Persistent, Model::Tso, 25);
 }
