@@ -131,6 +131,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let entry = N::Keys::entry::<M>(self.access(), node.at, node.range(), key, value);
         N::Ops::insert::<M>(self.access(), node.at, &node.shadow.hints, place, entry);
         self.medium().fence(Step::Insert);
+        self.count_write(node, 1);
     }
 
     #[inline]
@@ -138,6 +139,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         node.change();
         N::Ops::update::<M>(self.access(), node.at, &node.shadow.hints, place, value);
         self.medium().fence(Step::Update);
+        self.count_write(node, N::Space::TAKES.update);
     }
 
     #[inline]
@@ -145,6 +147,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
         node.change();
         N::Ops::remove::<M>(self.access(), node.at, &node.shadow.hints, node.range(), place);
         self.medium().fence(Step::Remove);
+        self.count_write(node, N::Space::TAKES.remove);
+    }
+
+    /// Counts a change of a node that takes this many slots, in layouts whose sizes follow what happens to them.
+    #[inline(always)]
+    pub(crate) fn count_write(&self, node: &Locked<'_, N>, slots: usize) {
+        SizesOf::<N>::written(&node.shadow.hints, &self.shared, slots);
     }
 
     /// Makes another node the right neighbour, which commits what was prepared. Flushed, but not fenced.

@@ -172,6 +172,9 @@ pub trait Sizes<L: Layout> {
 
     /// Notes that the node was searched.
     fn searched(hints: &L::Hints, shared: &Self::Shared);
+
+    /// Notes a change of the node that takes this many slots.
+    fn written(hints: &L::Hints, shared: &Self::Shared, slots: usize);
 }
 
 /// All nodes have the size of the layout.
@@ -203,4 +206,7 @@ impl<L: Layout> Sizes<L> for OneSize {
 
     #[inline(always)]
     fn searched(_hints: &L::Hints, _shared: &()) {}
+
+    #[inline(always)]
+    fn written(_hints: &L::Hints, _shared: &(), _slots: usize) {}
 }

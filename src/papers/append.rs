@@ -140,9 +140,6 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Append<LINES, 
         m.store(at + COUNT, count as u64);
         m.flush(at + COUNT, 8, Step::AppendCount);
         log.census.set(there, count);
-        if S::COUNTS {
-            log.tally.add(0, elements.len());
-        }
     }
 
     /// The last element of each key, in ascending order of keys.
@@ -291,6 +288,13 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
     fn searched(hints: &Log, _shared: &Workload) {
         if S::COUNTS {
             hints.tally.add(1, 0);
+        }
+    }
+
+    #[inline]
+    fn written(hints: &Log, _shared: &Workload, slots: usize) {
+        if S::COUNTS {
+            hints.tally.add(0, slots);
         }
     }
 }

@@ -6,14 +6,29 @@ use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{Renew, WordNode};
+use crate::node::{Entry, Renew, WordNode};
 
 /// A leaf, and what points to it.
 type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);
 
+/// What a change makes of the entries of a leaf.
+struct Changed {
+    /// The value that the key had.
+    found: Option<u64>,
+    is_removal: bool,
+    /// All entries, with the change made.
+    entries: Vec<Entry>,
+}
+
 impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
-    /// Makes room for `takes` slots in the leaf that owns the key. If there is no space for that, makes the change
-    /// itself, and then returns the value that the key had.
+    /// Makes a change that takes `takes` slots, for which the leaf that owns the key has no room: in the new leaves that
+    /// replace it, so that the store that links them also commits the change. Returns the value that the key had.
+    /// `None`: there is room by now, and nothing was changed.
+    ///
+    /// # Errors
+    ///
+    /// If there is no space for new leaves, one of the same size, of which a block is in reserve, takes the place of the
+    /// old one. So only an insert into a leaf that is full of entries can fail for want of space.
     #[cold]
     pub(super) fn rewrite_leaf(
         &self,
@@ -22,70 +37,104 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         decide: &mut dyn FnMut(&Locked<'_, N>, Option<u64>) -> Change,
     ) -> Result<Option<Option<u64>>, Fault> {
         for resized in [true, false] {
-            match self.make_room(key, takes, resized) {
+            match self.change_with_room(key, takes, resized, decide) {
                 Err(fault) if fault.is_out_of_space() => {}
-                made => return made.map(|()| None),
+                done => return done,
             }
         }
-        self.change_by_rewriting(key, decide).map(Some)
+        self.change_in_reserve(key, decide).map(Some)
     }
 
-    /// Changes the entry of a key by copying its leaf into a block of the same size, of which one is in reserve. Only
-    /// an insert into a leaf that is full of entries can fail for want of space.
-    fn change_by_rewriting(
+    /// The entries of a leaf, changed as `decide` says. As an error, the value that the key has: nothing is to change.
+    fn changed(
+        &self,
+        old: &Locked<'_, N>,
+        key: u64,
+        decide: &mut dyn FnMut(&Locked<'_, N>, Option<u64>) -> Change,
+    ) -> Result<Changed, Option<u64>> {
+        let leaves = &self.leaves;
+        let found = leaves.search(old, key).ok().map(|place| leaves.value(old, place));
+        let mut entries = leaves.entries(old);
+        let i = entries.partition_point(|entry| entry.0 < key);
+        let mut is_removal = false;
+        match (decide(old, found), found) {
+            (Change::Keep, _) | (Change::Remove, None) => return Err(found),
+            (Change::Remove, Some(_)) => {
+                entries.remove(i);
+                is_removal = true;
+            }
+            (Change::Put(value), Some(_)) => entries[i].1 = value,
+            (Change::Put(value), None) => entries.insert(i, (key, value)),
+        }
+        Ok(Changed { found, is_removal, entries })
+    }
+
+    /// Replaces a leaf by leaves in which a change is made.
+    fn commit_changed<'t>(
+        &'t self,
+        left: Left<'t, N>,
+        old: Locked<'t, N>,
+        beyond: Option<Locked<'t, N>>,
+        (changed, in_two): (&Changed, bool),
+        lines: u32,
+    ) -> Result<(), Fault> {
+        let count = || match changed.found {
+            Some(_) if changed.is_removal => self.leaves.count.sub_one(),
+            Some(_) => {}
+            None => self.leaves.count.add(1),
+        };
+        self.replace_leaf(left, old, beyond, parts(&changed.entries, in_two), lines, count).map_err(|(_, fault)| fault)
+    }
+
+    /// Follows up on a change, when no lock is held: a removal may leave little.
+    fn tidy(&self, key: u64, changed: Changed) -> Option<u64> {
+        if changed.is_removal {
+            self.lag(self.gather(key));
+        }
+        changed.found
+    }
+
+    /// Changes the entry of a key by copying its leaf into a block of the same size, of which one is in reserve.
+    fn change_in_reserve(
         &self,
         key: u64,
         decide: &mut dyn FnMut(&Locked<'_, N>, Option<u64>) -> Change,
     ) -> Result<Option<u64>, Fault> {
-        let leaves = &self.leaves;
         let restructuring = self.restructuring.lock();
         let (left, old) = self.lock_with_left(key)?;
-        let found = leaves.search(&old, key).ok().map(|place| leaves.value(&old, place));
-        let mut entries = leaves.entries(&old);
-        let i = entries.partition_point(|entry| entry.0 < key);
-        let is_removal = match (decide(&old, found), found) {
-            (Change::Keep, _) | (Change::Remove, None) => return Ok(found),
-            (Change::Remove, Some(_)) => {
-                entries.remove(i);
-                true
-            }
-            (Change::Put(value), Some(_)) => {
-                entries[i].1 = value;
-                false
-            }
-            (Change::Put(value), None) => {
-                entries.insert(i, (key, value));
-                false
-            }
+        let changed = match self.changed(&old, key, decide) {
+            Ok(changed) => changed,
+            Err(found) => return Ok(found),
         };
-        let count = || match found {
-            Some(_) if is_removal => leaves.count.sub_one(),
-            Some(_) => {}
-            None => leaves.count.add(1),
-        };
-        let lines = leaves.lines(&old);
+        let lines = self.leaves.lines(&old);
         // Entries that do not fit need another block.
-        let in_two = entries.len() > leaves.slots(&old);
-        self.replace_leaf(left, old, None, parts(&entries, in_two), lines, count).map_err(|(_, fault)| fault)?;
+        let in_two = changed.entries.len() > self.leaves.slots(&old);
+        self.commit_changed(left, old, None, (&changed, in_two), lines)?;
         drop(restructuring);
-        if is_removal {
-            self.lag(self.gather(key));
-        }
-        Ok(found)
+        Ok(self.tidy(key, changed))
     }
 
-    /// Makes room with new leaves that hold the live entries of the old one: two leaves if the entries take half of it
-    /// or more, otherwise one. That one also takes the entries of the right neighbour, if it has few. The new leaves
-    /// may have another size than the old one.
-    fn make_room(&self, key: u64, takes: usize, resized: bool) -> Result<(), Fault> {
-        let _restructuring = self.restructuring.lock();
+    /// Changes the entry of a key in new leaves that hold the live entries of the old one: two leaves if these take half
+    /// of it or more, otherwise one. That one also takes the entries of the right neighbour, if it has few. The new
+    /// leaves may have another size than the old one.
+    fn change_with_room(
+        &self,
+        key: u64,
+        takes: usize,
+        resized: bool,
+        decide: &mut dyn FnMut(&Locked<'_, N>, Option<u64>) -> Change,
+    ) -> Result<Option<Option<u64>>, Fault> {
+        let restructuring = self.restructuring.lock();
         let (left, old) = self.lock_with_left(key)?;
         if self.leaves.has_room(&old, takes) {
-            return Ok(());
+            return Ok(None);
         }
-        let mut entries = self.leaves.entries(&old);
-        let slots = self.leaves.slots(&old);
-        let in_two = entries.len() * 2 >= slots && entries.len() > 1;
+        let mut changed = match self.changed(&old, key, decide) {
+            Ok(changed) => changed,
+            Err(found) => return Ok(Some(found)),
+        };
+        let (entries, slots) = (&mut changed.entries, self.leaves.slots(&old));
+        let in_two = self.leaves.len(&old) * 2 >= slots && entries.len() > 1;
         let mut beyond = None;
         if !in_two {
             let has_little = |right: &Locked<'_, N>| {
@@ -95,8 +144,15 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
             beyond = self.lock_to_join(&old)?.filter(has_little);
             entries.extend(beyond.iter().flat_map(|right| self.leaves.entries(right)));
         }
-        let lines = if resized { self.leaves.resize(&old) } else { self.leaves.lines(&old) };
-        self.replace_leaf(left, old, beyond, parts(&entries, in_two), lines, || ()).map_err(|(_, fault)| fault)
+        let lines = if resized {
+            self.leaves.count_write(&old, takes);
+            self.leaves.resize(&old)
+        } else {
+            self.leaves.lines(&old)
+        };
+        self.commit_changed(left, old, beyond, (&changed, in_two), lines)?;
+        drop(restructuring);
+        Ok(Some(self.tidy(key, changed)))
     }
 
     /// Merges the sparse leaf that owns the key with a neighbour, in a layout that renews its leaves. If neither

@@ -131,7 +131,7 @@ struct WithoutRoom<'t, 'd, 'k, N: TreeNode, M: Medium, D> {
 impl<N: TreeNode, M: Medium, D: FnMut(&Locked<'_, N>, Option<u64>) -> Change> Verb<N::Ops>
     for WithoutRoom<'_, '_, '_, N, M, D>
 {
-    /// `Break`: the change is durable, and the key had this value. `Continue`: the leaf that owns the key has room now.
+    /// `Break`: the change is durable, and the key had this value. `Continue`: another thread has made room for it.
     type Output = Result<ControlFlow<Option<u64>>, Fault>;
 
     #[inline(always)]

@@ -163,8 +163,6 @@ const ONE_LINE: &str =
     "link and bitmap are in one line, and are written back once more when the bits of what moved are cleared";
 const PRINTED: &str = "for its cost alone, as in the paper: the bit is in the same line, and comes later";
 const NEXT_FENCE: &str = "as printed, another fence comes before the bit";
-const OWN_FENCES: &str =
-    "for other threads, which may reuse the old leaves' blocks: the change that wanted room has its own fences";
 
 /// Those of every kind of tree.
 const OF_ALL: &[Needless] = &[
@@ -325,8 +323,8 @@ trees! {
     ];
     // At this size nearly every change is a copy, so hardly any history leaves a shift to finish.
     in_crab_opt: "CowSip (all options)", |model| in_layout::<CowSip<8, { crab::OPT }>>(model, 0), &[];
-    in_append: "Append", |model| in_layout::<Append<4, Fixed>>(model, 1), &[(ControlKind::Fence, Step::Link, OWN_FENCES)];
-    in_versioned: "Versioned", |model| in_layout::<Versioned<4>>(model, 1), &[(ControlKind::Fence, Step::Link, OWN_FENCES)];
+    in_append: "Append", |model| in_layout::<Append<4, Fixed>>(model, 1), &[];
+    in_versioned: "Versioned", |model| in_layout::<Versioned<4>>(model, 1), &[];
     in_logged: "Logged", |model| in_layout::<Logged<4>>(model, 1), &[];
     in_logged_whole: "Logged (whole)", |model| in_layout::<Logged<4, true>>(model, 1), &[];
     in_fingerprint: "Fingerprint", |model| in_layout::<Fingerprint<8>>(model, 1), OF_BITMAPS;
