@@ -112,7 +112,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn resize(&self, node: &Locked<'_, N>) -> u32 {
         // Limited by the largest block that fits into a segment.
         let most = (N::BYTES << (self.pool.segments.size() / N::BYTES).ilog2()) / LINE;
-        SizesOf::<N>::resize::<M>(self.access(), &node.shadow.hints, &self.shared, most as u32)
+        SizesOf::<N>::resize::<M>(self.access(), &node.shadow.hints, &self.shared, most as u32, || self.in_use())
+    }
+
+    /// How many slots of the node at `at` were written, which need not be the offset of a node.
+    pub(crate) fn writes(&self, at: u64) -> u64 {
+        self.accept(at, at).map_or(0, |at| SizesOf::<N>::writes(&self.shadow(at).hints))
     }
 
     #[inline]

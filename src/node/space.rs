@@ -164,8 +164,15 @@ pub trait Sizes<L: Layout> {
     /// The number of lines that a node has.
     fn lines(hints: &L::Hints) -> u32;
 
-    /// The number of lines that the new nodes get which replace this one: at most `most`.
-    fn resize<M: Medium>(m: Access<'_, L, M>, hints: &L::Hints, shared: &Self::Shared, most: u32) -> u32;
+    /// The number of lines that the new nodes get which replace this one: at most `most`. `nodes` tells how many nodes there
+    /// are.
+    fn resize<M: Medium>(
+        m: Access<'_, L, M>,
+        hints: &L::Hints,
+        shared: &Self::Shared,
+        most: u32,
+        nodes: impl Fn() -> u64,
+    ) -> u32;
 
     /// Prepares the hints of a new node, which is one of `heirs` nodes that replace `of`.
     fn inherit(hints: &L::Hints, of: &L::Hints, heirs: usize);
@@ -175,6 +182,14 @@ pub trait Sizes<L: Layout> {
 
     /// Notes a change of the node that takes this many slots.
     fn written(hints: &L::Hints, shared: &Self::Shared, slots: usize);
+
+    /// Whether a flat index enlarges the parents whose leaves were written most, not those that were given most leaves.
+    const HEAT_IS_WRITES: bool = false;
+
+    /// How many slots were written, if that is counted.
+    fn writes(_hints: &L::Hints) -> u64 {
+        0
+    }
 }
 
 /// All nodes have the size of the layout.
@@ -198,7 +213,13 @@ impl<L: Layout> Sizes<L> for OneSize {
         (L::Node::BYTES / LINE) as u32
     }
 
-    fn resize<M: Medium>(_m: Access<'_, L, M>, _hints: &L::Hints, _shared: &(), _most: u32) -> u32 {
+    fn resize<M: Medium>(
+        _m: Access<'_, L, M>,
+        _hints: &L::Hints,
+        _shared: &(),
+        _most: u32,
+        _nodes: impl Fn() -> u64,
+    ) -> u32 {
         (L::Node::BYTES / LINE) as u32
     }
 

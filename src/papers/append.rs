@@ -273,10 +273,10 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
         Self::capacity(hints.lines.load(Ordering::Relaxed))
     }
 
-    fn resize<M: Medium>(m: &M, hints: &Log, shared: &Workload, most: u32) -> u32 {
+    fn resize<M: Medium>(m: &M, hints: &Log, shared: &Workload, most: u32, leaves: impl Fn() -> u64) -> u32 {
         let most = ((Self::BYTES << (Self::CLASSES - 1)) / LINE).min(most.into());
         let old = hints.lines.load(Ordering::Relaxed);
-        adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, m.costs(), &hints.tally, shared) as u32
+        adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, m.costs(), &hints.tally, shared, leaves) as u32
     }
 
     fn inherit(hints: &Log, of: &Log, heirs: usize) {
@@ -285,16 +285,28 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
     }
 
     #[inline]
-    fn searched(hints: &Log, _shared: &Workload) {
+    fn searched(hints: &Log, shared: &Workload) {
         if S::COUNTS {
             hints.tally.add(1, 0);
+        }
+        if S::PRINTED {
+            shared.count(1, 0);
         }
     }
 
     #[inline]
-    fn written(hints: &Log, _shared: &Workload, slots: usize) {
+    fn written(hints: &Log, shared: &Workload, slots: usize) {
         if S::COUNTS {
             hints.tally.add(0, slots);
         }
+        if S::PRINTED {
+            shared.count(0, slots as u64);
+        }
+    }
+
+    const HEAT_IS_WRITES: bool = S::PRINTED;
+
+    fn writes(hints: &Log) -> u64 {
+        hints.tally.get().1 as u64
     }
 }

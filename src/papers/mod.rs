@@ -21,13 +21,13 @@ mod sentinel;
 mod versioned;
 
 pub use crate::node::{Circular, Linear};
-pub use adaptive::{Aggressive, Balanced, Conservative, Fixed, Strategy};
+pub use adaptive::{Aggressive, AsPrinted, Balanced, Conservative, Fixed, Strategy};
 pub use append::Append;
 pub use circ_printed::{CircularPrinted, circ};
 pub use cow_sip::{CowSip, crab};
 pub use decorated::Decorated;
 pub use fingerprinted::{Fingerprinted, FingerprintedLeaves};
-pub(crate) use flat::{FlatIndex, Rebuilds, built as built_flat};
+pub(crate) use flat::{FlatIndex, Heat, Rebuilds, built as built_flat};
 pub use fptree::Fingerprint;
 pub use logged::Logged;
 pub use scanned::Scanned;
@@ -89,6 +89,9 @@ pub type NvTree = Append<16>;
 
 /// NV-Tree without the workload-adaptive scheme (`NV-Tree'` in its section 6).
 pub type NvTreeFixed = Append<16, Fixed>;
+
+/// NV-Tree with the counters and equations of its paper. Source: as [`NvTree`].
+pub type NvTreePrinted = Append<16, AsPrinted>;
 
 /// NV-Tree of one node size, with a persistent index whose inner nodes are LCB+-Tree's (the NV-Tree with consistent inner
 /// nodes of its Figure 7). Source: as [`NvTree`]. It is opened with [`IndexKind::Persistent`](crate::IndexKind).

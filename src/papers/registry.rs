@@ -38,6 +38,7 @@ macro_rules! layouts {
             [Append<3, Conservative>: Append<16, Conservative>]
             [Append<3, Aggressive>: Append<16, Aggressive>]
             [Append<3>: Append<16>]
+            [Append<3, AsPrinted>:]
             [Append<3, Fixed, Logged<4>>:]
             [Append<3, Fixed, Logged<4, true>>:]
             [CowSip<4>: CowSip<64>]

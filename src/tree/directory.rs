@@ -6,7 +6,7 @@ use crate::error::Fault;
 use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Top, VolatileIndex, image_of};
 use crate::medium::Medium;
 use crate::node::{IndexKind, KeyRange, RangeOf, RefOf, WordNode};
-use crate::papers::{FlatIndex, Rebuilds};
+use crate::papers::{FlatIndex, Heat, Rebuilds};
 use crate::pool::blocks::Blocks;
 
 /// The index of a tree with leaves of the layout `N`. The tree ensures that only one thread changes it at a time. A leaf
@@ -106,6 +106,17 @@ impl<N: WordNode, M: Medium> WordDirectory<N, M> {
     /// this took a fence, which also makes everything flushed before it durable.
     pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool, Fault> {
         self.change(|memory| memory.post(low, leaf), |upper| upper.repoint(low, leaf))
+    }
+
+    /// Adds a leaf, as [`post`](Directory::post) does. `heat` tells which parents a rebuild of a flat index enlarges.
+    pub(crate) fn post_with(&self, low: u64, leaf: u64, heat: Heat<'_>) -> Result<(), Fault> {
+        match self {
+            Self::Flat(separators) => {
+                separators.post_with(low, leaf, heat);
+                Ok(())
+            }
+            Self::Volatile(_) | Self::Persistent(_) => self.post(low, leaf),
+        }
     }
 
     /// Changes the index, of whichever kind it is.

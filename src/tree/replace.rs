@@ -14,7 +14,8 @@ use crate::chain::{Draft, For, Locked};
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, KeyRange, WordNode};
+use crate::node::{Entry, KeyRange, Sizes, SizesOf, WordNode};
+use crate::papers::Heat;
 use crate::sync::Ordering;
 
 /// What points to a leaf of the chain.
@@ -86,7 +87,9 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
         let to_post = right.as_ref().map(|right| (right.range().low(), right.at));
         drop((left, new, right));
         if let Some((low, at)) = to_post {
-            self.lag(self.directory.post(low, at));
+            let writes = |leaf| leaves.writes(leaf);
+            let heat = if SizesOf::<N>::HEAT_IS_WRITES { Heat::Writes(&writes) } else { Heat::Posts };
+            self.lag(self.directory.post_with(low, at, heat));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! Memory".
 //!
 //! The paper's NV-Tree adapts the sizes of nodes, by the balanced strategy unless it names another one; NV-Tree' does
-//! not (`nv-fixed`).
+//! not (`nv-fixed`). `nv-printed` has the paper's own equations, where the others have terms that pay here.
 
 use super::claims::{Found, number, ratio, versus};
 use super::figures::{Figure, Misses, Show, USUAL};

@@ -3,8 +3,8 @@
 use bristlecone::crash::{self, Checkable, Control, History, KeyShape, Two};
 #[cfg(feature = "papers")]
 use bristlecone::papers::{
-    Aggressive, Append, CircularPrinted, CowSip, Fingerprint, Fingerprinted, FingerprintedLeaves, Fixed, Logged,
-    Scanned, Sentinel, SentinelLeaves, Versioned, crab,
+    Aggressive, Append, AsPrinted, CircularPrinted, CowSip, Fingerprint, Fingerprinted, FingerprintedLeaves, Fixed,
+    Logged, Scanned, Sentinel, SentinelLeaves, Versioned, crab,
 };
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{ByteLeaf, IndexKind, OneLine, lin};
@@ -153,7 +153,7 @@ const OF_PAPERS: &[&[&[Subject]]] = subjects! {
         CowSip<4> CowSip<4, { crab::OPT }> CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
         CowSip<8> CowSip<8, { crab::OPT }> CowSip<8, { crab::PRINTED }>
         Fingerprint<4> Fingerprint<4, true> Logged<4> Logged<4, true> Versioned<4> Append<3, Fixed, Logged<4>>;
-    [Volatile Persistent Flat FlatFixed]: Append<3> Append<3, Fixed> Append<3, Aggressive>;
+    [Volatile Persistent Flat FlatFixed]: Append<3> Append<3, Fixed> Append<3, Aggressive> Append<3, AsPrinted>;
 };
 
 #[cfg(not(feature = "papers"))]

@@ -51,6 +51,24 @@ impl Writer {
     }
 }
 
+/// What makes a parent hot, so that a rebuild enlarges it.
+#[derive(Clone, Copy)]
+pub(crate) enum Heat<'h> {
+    /// The leaves that were posted to it.
+    Posts,
+    /// The writes of its leaves, of which this tells, by their offsets.
+    Writes(&'h dyn Fn(u64) -> u64),
+}
+
+impl Heat<'_> {
+    fn of(self, parent: Parent<'_>) -> u64 {
+        match self {
+            Self::Posts => parent.posts(),
+            Self::Writes(of_leaf) => parent.entries().map(|(_, leaf)| of_leaf(leaf)).sum(),
+        }
+    }
+}
+
 impl FlatIndex {
     /// All parents, in order; all of them must be made.
     pub(super) fn parents<'s>(&'s self, writer: &Writer) -> impl Iterator<Item = Parent<'s>> + use<'s> {
@@ -69,7 +87,7 @@ impl FlatIndex {
 
     /// Inserts `low`. True if it is new; false if only its leaf was replaced, or if there is no room; `None` if the
     /// image is damaged.
-    pub(super) fn post_locked(&self, writer: &mut Writer, low: u64, leaf: u64) -> Option<bool> {
+    pub(super) fn post_locked(&self, writer: &mut Writer, low: u64, leaf: u64, heat: Heat<'_>) -> Option<bool> {
         let Some(root) = self.root.get() else {
             return Some(low == 0 && self.learn_locked(writer, std::iter::once((low, leaf))) == 1);
         };
@@ -77,7 +95,7 @@ impl FlatIndex {
         let (_, parent, slot) = self.owner(root, low);
         let new = parent.low(slot) != low;
         if new && parent.len() == parent.room() {
-            return if self.spread(writer)? { self.post_locked(writer, low, leaf) } else { Some(false) };
+            return if self.spread(writer, heat)? { self.post_locked(writer, low, leaf, heat) } else { Some(false) };
         }
         parent.version().open();
         parent.post(slot + usize::from(new), (low, leaf), new);
@@ -157,22 +175,20 @@ impl FlatIndex {
     }
 
     /// Spreads all leaves over new parents. False if there is no room for that; `None` if the image is damaged.
-    fn spread(&self, writer: &mut Writer) -> Option<bool> {
+    fn spread(&self, writer: &mut Writer, heat: Heat<'_>) -> Option<bool> {
         let start = Instant::now();
         let len = self.len();
         let Some(each) = self.halves[0].leaves_each(len) else { return Some(false) };
         self.load_all(writer)?;
-        let parents = writer.numbering.parents as u64;
-        let posts: u64 = self.parents(writer).map(Parent::posts).sum();
-        // Entries from a parent that took more than its share of posts get one unit more than that parent had.
-        let units = |parent: Parent<'_>| match parent.posts() * parents > posts {
-            true => parent.units() + 1,
-            false => 1,
-        };
-        let wanted = self.parents(writer).map(|parent| parent.len() * units(parent)).sum();
+        let heats: Vec<u64> = self.parents(writer).map(|parent| heat.of(parent)).collect();
+        let (parents, all) = (heats.len() as u64, heats.iter().sum::<u64>());
+        // Entries from a parent that is hotter than the average get one unit more than that parent had.
+        let units = |(parent, heat): (Parent<'_>, u64)| if heat * parents > all { parent.units() + 1 } else { 1 };
+        let with_heats = || self.parents(writer).zip(heats.iter().copied());
+        let wanted = with_heats().map(|(parent, heat)| parent.len() * units((parent, heat))).sum();
         let enlarge = self.adaptive && each == 1 && self.halves[0].has_room(wanted);
-        let entries = self.parents(writer).flat_map(|parent| {
-            let units = if enlarge { units(parent) } else { 1 };
+        let entries = self.parents(writer).zip(heats.iter().copied()).flat_map(|(parent, heat)| {
+            let units = if enlarge { units((parent, heat)) } else { 1 };
             parent.entries().map(move |entry| (entry, units))
         });
         self.build(writer, len, each, entries);

@@ -55,6 +55,7 @@ mod tests;
 
 use crate::index::{GROUP, Moved, RUN, Root, RootWord, Source, Top, again};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+pub(crate) use edit::Heat;
 use edit::Writer;
 use half::Half;
 use parent::Parent;
@@ -237,12 +238,18 @@ impl FlatIndex {
     /// Posts the leaf of `low`, in place of the old one if there is one. An empty index takes only the low 0. If there
     /// is no room, nothing happens: then the index lags.
     pub(crate) fn post(&self, low: u64, leaf: u64) {
+        self.post_with(low, leaf, Heat::Posts);
+    }
+
+    /// The same; `heat` tells which parents a rebuild enlarges. It is asked under the writer's lock, so it must not call
+    /// back.
+    pub(crate) fn post_with(&self, low: u64, leaf: u64, heat: Heat<'_>) {
         let mut writer = self.writer.lock();
         // A forgotten index must learn all leaves, so a single one is not posted.
         if self.is_lost() {
             return;
         }
-        if self.unless_damaged(&mut writer, |writer| self.post_locked(writer, low, leaf)) {
+        if self.unless_damaged(&mut writer, |writer| self.post_locked(writer, low, leaf, heat)) {
             self.len.store(self.len() + 1, Ordering::Relaxed);
         }
     }
