@@ -73,7 +73,11 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Node for Appen
 }
 
 impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> WordNode for Append<LINES, S, I> {
-    const INDEX: IndexKind = if S::COUNTS { IndexKind::Flat } else { IndexKind::FlatFixed };
+    const INDEX: IndexKind = match S::COUNTS {
+        _ if !Self::IS_USUAL => IndexKind::Persistent,
+        true => IndexKind::Flat,
+        false => IndexKind::FlatFixed,
+    };
     type Inner = I;
 }
 

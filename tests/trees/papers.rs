@@ -78,7 +78,7 @@ systems! {
     circ_tree: CircTree, "circular", not CircTreeLs;
     circ_tree_printed: CircTreePrinted, "circ_printed", not CircTree;
     circ_tree_ls: CircTreeLs, "scanned_circular", not CircTree;
-    fast_fair: FastFair, "linear", not CircTree;
+    fast_fair: FastFair, "scanned_linear", not FastFairBinary;
     circ_tree_sentinel: CircTreeSentinel, "sentinel_circular", not CircTree;
     fast_fair_sentinel: FastFairSentinel, "sentinel_linear", not FastFair;
     circ_tree_sentinel_printed: CircTreeSentinelPrinted, "sentinel_leaves_circular", not CircTreeSentinel;
@@ -99,6 +99,14 @@ systems! {
 /// The volatile baselines, whose index is in memory.
 #[test]
 fn in_memory() {
-    is_no_other::<papers::CircTree>(IndexKind::Volatile, &holds::<papers::FastFair>(IndexKind::Volatile), "linear");
-    is_no_other::<papers::FastFair>(IndexKind::Volatile, &holds::<papers::CircTree>(IndexKind::Volatile), "circular");
+    is_no_other::<papers::CircTree>(
+        IndexKind::Volatile,
+        &holds::<papers::FastFairBinary>(IndexKind::Volatile),
+        "linear",
+    );
+    is_no_other::<papers::FastFairBinary>(
+        IndexKind::Volatile,
+        &holds::<papers::CircTree>(IndexKind::Volatile),
+        "circular",
+    );
 }

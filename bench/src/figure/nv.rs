@@ -137,6 +137,8 @@ pub(crate) const FIGURES: &[Figure] = &[
             "lcb-leaves",
             "lcb-whole",
             "lcb-whole-leaves",
+            "cdds",
+            "cdds-leaves",
             "nvt-a",
             "nvt-a-lcb",
             "nv-fixed",
@@ -147,6 +149,7 @@ pub(crate) const FIGURES: &[Figure] = &[
         show: Show::Inner(&[
             ("lcb", "lcb-leaves"),
             ("lcb-whole", "lcb-whole-leaves"),
+            ("cdds", "cdds-leaves"),
             ("nvt-a", "nv-fixed"),
             ("nvt-a-lcb", "nv-fixed"),
             ("fast-fair", "fast-fair-leaves"),
