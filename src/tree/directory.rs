@@ -115,7 +115,7 @@ impl<N: WordNode, M: Medium> WordDirectory<N, M> {
                 separators.post_with(low, leaf, heat);
                 Ok(())
             }
-            Self::Volatile(_) | Self::Persistent(_) => self.post(low, leaf),
+            Self::Volatile(_) | Self::Persistent(..) => self.post(low, leaf),
         }
     }
 

@@ -2,7 +2,7 @@
 //! Memory".
 //!
 //! The paper's NV-Tree adapts the sizes of nodes, by the balanced strategy unless it names another one; NV-Tree' does
-//! not (`nv-fixed`). `nv-printed` has the paper's own equations, where the others have terms that pay here.
+//! not (`nv-fixed`). `nv-printed` has the paper's own equations, where the others have terms that pay here. `nv-printed` has the paper's own equations, where the others have terms that pay here.
 
 use super::claims::{Found, number, ratio, versus};
 use super::figures::{Figure, Misses, Show, USUAL};
@@ -130,6 +130,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             number("nvt-a-lcb", Found::AtLeast(20.0)).bytes(1024),
             number("nvt-a-lcb", Found::AtLeast(20.0)).bytes(2048),
             number("nvt-a-lcb", Found::AtLeast(20.0)).bytes(4096),
+            number("nvt-a-lcb-whole", Found::AtLeast(20.0)).bytes(512),
             number("nvt-a", Found::AtLeast(20.0)).bytes(512),
         ],
         trees: &[
@@ -139,8 +140,11 @@ pub(crate) const FIGURES: &[Figure] = &[
             "lcb-whole-leaves",
             "cdds",
             "cdds-leaves",
+            "cdds",
+            "cdds-leaves",
             "nvt-a",
             "nvt-a-lcb",
+            "nvt-a-lcb-whole",
             "nv-fixed",
             "fast-fair",
             "fast-fair-leaves",
@@ -152,6 +156,8 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("cdds", "cdds-leaves"),
             ("nvt-a", "nv-fixed"),
             ("nvt-a-lcb", "nv-fixed"),
+            ("nvt-a-lcb-whole", "nv-fixed"),
+            ("cdds", "cdds-leaves"),
             ("fast-fair", "fast-fair-leaves"),
         ]),
         ..USUAL

@@ -1,6 +1,7 @@
 //! Ye, Wang: "Boosting the Search Performance of B+-tree for Non-volatile Memory with Sentinels".
 //!
-//! The paper's Circle-Tree searches linearly from the base; `-f` is with fingerprints, `-s` with sentinels.
+//! The paper's Circle-Tree searches linearly from the base; `-f` is with fingerprints, `-s` with sentinels, in
+//! all nodes; `-f-leaves` and `-s-printed` have them in leaves only, as in the paper.
 
 use super::claims::{Found, ratio, versus};
 use super::figures::{Figure, Metric, USUAL};

@@ -8,8 +8,8 @@ use crate::out::Outcome;
 use crate::tree::Tree;
 #[cfg(feature = "figures")]
 use bristlecone::papers::{
-    Aggressive, Append, CircularPrinted, Conservative, CowSip, Fingerprint, Fingerprinted, FingerprintedLeaves, Fixed,
-    Logged, Sentinel, SentinelLeaves, Versioned, circ, crab,
+    Aggressive, Append, AsPrinted, CircularPrinted, Conservative, CowSip, Fingerprint, Fingerprinted,
+    FingerprintedLeaves, Fixed, Logged, Sentinel, SentinelLeaves, Versioned, circ, crab,
 };
 use bristlecone::papers::{Circular, Linear, Scanned};
 use bristlecone::{IndexKind, Pool, WordNode};
@@ -58,7 +58,7 @@ pub(crate) const TABLE: &[Contestant] = &[
     contestant!("volatile-std", false, Persistent, S => Linear<S>, [512 1024 2048 4096 8192]),
     contestant!("volatile-linear", false, Persistent, S => Scanned<Linear<S>>, [512 1024 2048 4096 8192]),
     contestant!("volatile-circ", false, Persistent, S => Circular<S>, [512 1024 2048 4096]),
-    // Its search is linear, as in the papers.
+    // Its search is linear, as in its paper.
     contestant!("fast-fair", true, Persistent, S => Scanned<Linear<S>>, [512 1024 2048 4096 8192]),
     contestant!("fast-fair-leaves", true, Volatile, S => Scanned<Linear<S>>, [512 1024 2048 4096 8192]),
     contestant!("fast-fair-f", true, Persistent, S => Fingerprinted<Linear<S>>, [512 1024 2048 4096]),
@@ -74,13 +74,19 @@ pub(crate) const TABLE: &[Contestant] = &[
     contestant!("circ-ls-f-leaves", true, Persistent, S => FingerprintedLeaves<Circular<S>>, [512 1024 2048 4096]),
     contestant!("circ-ls-s-printed", true, Persistent, S => SentinelLeaves<Circular<S>>, [512 1024 2048 4096]),
     contestant!("fptree", true, Volatile, S => Fingerprint<S>, [512]),
+    contestant!("fptree-printed", true, Volatile, S => Fingerprint<S, true>, [512]),
     contestant!("nv-fixed", true, FlatFixed, S => Append<{ S / 4 }, Fixed>, [512 1024 2048 4096 8192]),
     contestant!("nv-conservative", true, Flat, S => Append<{ S / 4 }, Conservative>, [1024 4096]),
     contestant!("nv-aggressive", true, Flat, S => Append<{ S / 4 }, Aggressive>, [1024 4096]),
     contestant!("nv-balanced", true, Flat, S => Append<{ S / 4 }>, [512 1024 2048 4096]),
+    contestant!("nv-printed", true, Flat, S => Append<{ S / 4 }, AsPrinted>, [1024 4096]),
     contestant!("nvt-a", true, Persistent, S => Append<{ S / 4 }, Fixed>, [512 1024 2048 4096]),
+    contestant!("nvt-a-lcb", true, Persistent, S => Append<{ S / 4 }, Fixed, Logged<S>>, [512 1024 2048 4096]),
+    contestant!("nvt-a-lcb-whole", true, Persistent, S => Append<{ S / 4 }, Fixed, Logged<S, true>>, [512 1024 2048 4096]),
     contestant!("lcb", true, Persistent, S => Logged<S>, [512 1024 2048 4096]),
     contestant!("lcb-leaves", true, Volatile, S => Logged<S>, [512 1024 2048 4096]),
+    contestant!("lcb-whole", true, Persistent, S => Logged<S, true>, [512 1024 2048 4096]),
+    contestant!("lcb-whole-leaves", true, Volatile, S => Logged<S, true>, [512 1024 2048 4096]),
     contestant!("cdds", true, Persistent, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
     contestant!("cdds-leaves", true, Volatile, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
     contestant!("cdds-volatile", false, Persistent, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
