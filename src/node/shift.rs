@@ -6,7 +6,7 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::layout::{Checked, New};
 use crate::node::sorted::{Changes, Geometry, Side, Sorted, Window};
-use crate::node::{Entry, KeyRange};
+use crate::node::{Entry, KeyRange, SLOT};
 
 /// Stores that become durable in the order they are made.
 ///
@@ -89,10 +89,11 @@ impl<'m, M: Medium> InOrder<'m, M> {
         self.m.store(at, value);
     }
 
+    /// Flushes the line of the last stores, which were `len` bytes at `at`.
     #[inline]
-    fn finish(self, step: Step) {
-        if let Some(line) = self.line.filter(|_| self.by_line) {
-            self.m.flush(line, LINE, step);
+    fn finish(self, at: u64, len: u64, step: Step) {
+        if self.by_line {
+            self.m.flush(at, len, step);
         }
     }
 }
@@ -120,7 +121,7 @@ impl<N: Sorted> Changes<N> for Shift {
                     in_order.store_outwards(at, slot(j + 1), read(j));
                 }
                 in_order.store_outwards(at, slot(i), new);
-                in_order.finish(Step::ShiftRightInsert);
+                in_order.finish(key_at(at, slot(i)), SLOT, Step::ShiftRightInsert);
                 Window::new(base, len + 1)
             }
             Side::Left => {
@@ -128,7 +129,7 @@ impl<N: Sorted> Changes<N> for Shift {
                     in_order.store_outwards(at, slot(j - 1), read(j));
                 }
                 in_order.store_outwards(at, slot(i - 1), new);
-                in_order.finish(Step::ShiftLeftInsert);
+                in_order.finish(key_at(at, slot(i - 1)), SLOT, Step::ShiftLeftInsert);
                 Window::new(slot(-1), len + 1)
             }
         };
@@ -183,7 +184,7 @@ fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, range: KeyRange, window: Wind
                 in_order.store_inwards(at, slot(j), read(j + 1));
             }
             in_order.store(key_at(at, slot(last)), range.marker(), Step::ShiftRightMarker);
-            in_order.finish(Step::ShiftRightRemove);
+            in_order.finish(key_at(at, slot(last)), 8, Step::ShiftRightRemove);
             Window::new(base, len - 1)
         }
         Side::Left => {
@@ -191,7 +192,7 @@ fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, range: KeyRange, window: Wind
                 in_order.store_inwards(at, slot(j), read(j - 1));
             }
             in_order.store(key_at(at, slot(0)), range.marker(), Step::ShiftLeftMarker);
-            in_order.finish(Step::ShiftLeftRemove);
+            in_order.finish(key_at(at, slot(0)), 8, Step::ShiftLeftRemove);
             Window::new(slot(1), len - 1)
         }
     }
