@@ -6,8 +6,12 @@ use std::time::Instant;
 /// Where costs are measured: lines that a pool keeps for this purpose (see the diagram in `pool/format.rs`).
 pub(crate) const MEASURED: std::ops::Range<u64> = 2048..2048 + LINES * LINE;
 
+/// Bytes of a slot: a key and a value.
+const SLOT: u64 = 16;
+const PER_LINE: u64 = LINE / SLOT;
+
 /// How many lines there are for measuring.
-const LINES: u64 = 8;
+const LINES: u64 = 32;
 
 /// Costs, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +21,9 @@ pub struct Costs {
     pub round: u32,
     /// Each further line in the same round.
     pub line: u32,
+    /// The same for a line of a node that is copied, beyond what its slots take. The original was flushed some time ago:
+    /// where that takes a line out of the caches, the copy must read it from memory.
+    pub copied: u32,
     /// An order point.
     pub order: u32,
     /// A slot read or written.
@@ -26,33 +33,41 @@ pub struct Costs {
 impl Costs {
     /// Nominal costs, close to those of persistent memory, for media on which time does not pass as it does on the
     /// machine.
-    pub const NOMINAL: Self = Self { round: 300, line: 30, order: 1, slot: 1 };
+    pub const NOMINAL: Self = Self { round: 300, line: 30, copied: 30, order: 1, slot: 1 };
 
     /// The costs of a journal, into which each line that is flushed is copied, and where nothing is waited for.
-    pub(super) const JOURNAL: Self = Self { round: 25, line: 25, order: 1, slot: 1 };
+    pub(super) const JOURNAL: Self = Self { round: 25, line: 25, copied: 25, order: 1, slot: 1 };
 
     /// Measures the costs, in about 100 microseconds, on lines in which a pool keeps nothing.
     ///
+    /// Rounds and copies are measured as shifts and copies of large nodes make them: one after the other. A processor takes
+    /// some flushes at once, and writes them back later, so the first rounds after a pause cost a fraction of those that
+    /// follow.
+    ///
     /// Words are replaced by themselves, so nothing changes. Nothing else stores to these lines.
     pub fn measure<M: Medium>(m: &M) -> Self {
-        const REPEATS: u32 = 8;
+        const REPEATS: usize = 9;
+        /// Lines that are flushed in one round.
+        const BATCH: u64 = 8;
+        const HALF: u64 = LINES / 2;
+        const SLOTS: u64 = HALF * PER_LINE;
         let facts = m.facts();
         if facts.len < MEASURED.end || facts.read_only {
             return Self::NOMINAL;
         }
         let at = |line: u64| MEASURED.start + line * LINE;
         let touch = |line: u64| m.store(at(line), m.load(at(line)));
-        // The shortest of several times counts, because every disturbance makes a measurement longer.
+        // The median: the shortest time would be that after a pause, and the longest one that of a disturbance.
         let time = |work: &dyn Fn()| {
-            let once = |_| {
+            let mut times = [(); REPEATS].map(|()| {
                 let start = Instant::now();
                 work();
                 start.elapsed().as_nanos() as u32
-            };
-            (0..REPEATS).map(once).min().unwrap_or(0)
+            });
+            times.sort_unstable();
+            times[REPEATS / 2]
         };
-        let lines = LINES as u32;
-        let touching = time(&|| (0..LINES).for_each(touch));
+        let touching = time(&|| (0..LINES).for_each(touch)) / LINES as u32;
         let rounds = time(&|| {
             (0..LINES).for_each(|line| {
                 touch(line);
@@ -61,19 +76,34 @@ impl Costs {
             })
         });
         let batch = time(&|| {
-            (0..LINES).for_each(touch);
-            m.flush(at(0), LINES * LINE, Step::Measure);
+            (0..BATCH).for_each(touch);
+            m.flush(at(0), BATCH * LINE, Step::Measure);
             m.fence(Step::Measure);
+        });
+        // What a copy does: one half is read, and all of the other one is stored and flushed. The next copy reads what this
+        // one has flushed.
+        let copy = |from: u64, to: u64| {
+            let pair = |at: u64| [m.load(at), m.load(at + 8)];
+            std::hint::black_box((0..SLOTS).map(|i| pair(at(from) + i * SLOT)).collect::<Vec<_>>());
+            (0..SLOTS).map(|i| at(to) + i * SLOT).for_each(|at| m.store_pair(at, pair(at)));
+            m.flush(at(to), HALF * LINE, Step::Measure);
+            m.fence(Step::Measure);
+        };
+        let copies = time(&|| {
+            copy(0, HALF);
+            copy(HALF, 0);
         });
         let orders = time(&|| (0..1000).for_each(|_| m.order(Step::Measure)));
         let loads = time(&|| {
             let sum = (0..1000).fold(0, |sum, i| sum ^ m.load(at(0) + i % (LINES * LINE)));
             std::hint::black_box(sum);
         });
-        let round = rounds.saturating_sub(touching) / lines;
-        let line = batch.saturating_sub(touching).saturating_sub(round) / (lines - 1);
+        let round = (rounds / LINES as u32).saturating_sub(touching);
+        let line = batch.saturating_sub(touching * BATCH as u32).saturating_sub(round) / (BATCH as u32 - 1);
         // A slot is two words, each loaded and stored.
-        Self { round, line, order: orders / 1000, slot: (loads * 4).div_ceil(1000).max(1) }
+        let slot = (loads * 4).div_ceil(1000).max(1);
+        let copied = (copies / 2).saturating_sub(round) / HALF as u32;
+        Self { round, line, copied: copied.saturating_sub(slot * PER_LINE as u32), order: orders / 1000, slot }
     }
 }
 
@@ -89,7 +119,7 @@ mod tests {
         let m = Slowed::new(Dram::zeroed(4096), Duration::from_micros(20));
         Medium::store(&m, MEASURED.start + 64, 7);
         let costs = Costs::measure(&m);
-        assert!(costs.round >= 20_000 && costs.line >= 15_000, "{costs:?}");
+        assert!(costs.round >= 20_000 && costs.line >= 15_000 && costs.copied >= 15_000, "{costs:?}");
         assert!(costs.order < 1000 && costs.slot < 1000, "{costs:?}");
         assert_eq!(Medium::load(&m, MEASURED.start + 64), 7);
     }

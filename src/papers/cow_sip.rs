@@ -101,13 +101,13 @@ impl<const SLOTS: usize, const OPTIONS: u8> CowSip<SLOTS, OPTIONS> {
             return true;
         }
         let costs = costs();
-        let [round, line, order, slot] = [costs.round, costs.line, costs.order, costs.slot].map(|ns| ns as usize);
+        let [round, copied, order, slot] = [costs.round, costs.copied, costs.order, costs.slot].map(|ns| ns as usize);
         let lines = written.end.div_ceil(PER_LINE) - written.start / PER_LINE;
         let orders = if Self::has(crab::PAIRS) { 1 } else { 2 };
         let counted = if Self::has(crab::COUNT) { round } else { 0 };
         let shift = lines * round + counted + written.len() * (slot + orders * order);
         let noted = if Self::has(crab::OWN_SPACE) { 0 } else { 2 * round };
-        let copy = 2 * round + after.div_ceil(PER_LINE) * line + after * slot + COPYING + noted;
+        let copy = 2 * round + after.div_ceil(PER_LINE) * copied + after * slot + COPYING + noted;
         copy < shift
     }
 }
