@@ -93,3 +93,36 @@ fn is_one_behind<N: Sorted>(stored: Window, now: Window) -> bool {
         (stored_count, count) => same_base && stored_count >= count,
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::node::Circular;
+
+    fn behind(stored: (usize, usize), now: (usize, usize)) -> bool {
+        let [stored, now] = [stored, now].map(|(base, count)| Window::new(base, count));
+        is_one_behind::<Circular<8>>(stored, now)
+    }
+
+    #[test]
+    fn a_word_may_be_one_change_behind() {
+        assert!(behind((2, 3), (2, 3)), "no change");
+        assert!(behind((2, 3), (2, 4)) && behind((0, 3), (7, 4)), "an insert");
+        assert!(behind((2, 4), (2, 3)) && behind((7, 4), (0, 3)), "a removal");
+        assert!(behind((2, 8), (2, 4)), "a split, or a merge that is not linked");
+        assert!(behind((5, 1), (0, 0)) && behind((5, 0), (0, 1)) && behind((5, 8), (0, 0)), "an empty run");
+    }
+
+    #[test]
+    fn a_word_is_not_two_changes_behind() {
+        assert!(!behind((2, 3), (2, 5)) && !behind((2, 3), (1, 5)), "two inserts");
+        assert!(!behind((2, 3), (1, 3)) && !behind((2, 5), (4, 3)), "one at each end, and two removals");
+        assert!(!behind((5, 0), (5, 2)), "two inserts into an empty node");
+    }
+
+    #[test]
+    fn a_word_that_no_window_has() {
+        assert_eq!(window(word(Window::new(7, 8))), Some(Window::new(7, 8)));
+        assert_eq!(window(1 << 16), None);
+    }
+}

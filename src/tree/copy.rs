@@ -31,8 +31,9 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
             InNode::Remove(_) => drop(entries.remove(i)),
         }
         let removed = matches!(change, InNode::Remove(_));
-        // A nearly empty leaf merges, and that is done in place.
-        if removed && N::POLICY.merging.is_sparse(entries.len(), N::SLOTS) {
+        // A nearly empty leaf merges, and that is done in place. By other rules it may stay as it is for long.
+        let merging = N::POLICY.merging;
+        if removed && merging.evens_out() && merging.is_sparse(entries.len(), N::SLOTS) {
             return Ok(Some(leaf));
         }
         let in_two = entries.len() > N::SLOTS;

@@ -9,8 +9,8 @@ use crate::medium::Medium;
 use crate::node::{Keys, Merging, RefOf, SplitInPlace};
 use core::ops::ControlFlow;
 
-/// A sparse leaf and a neighbour, from left to right; `None`: the neighbour has another parent, or there is none.
-/// `Break`: the leaf is not sparse any more.
+/// A leaf and a neighbour, from left to right; `None`: the neighbour has another parent, or there is none. `Break`: the
+/// leaf does not want a neighbour any more.
 type Pair<'t, N> = ControlFlow<(), Option<(Locked<'t, N>, Locked<'t, N>)>>;
 
 impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
@@ -48,12 +48,12 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Joins the leaf that owns the key with its right neighbour, if it is sparse. Returns true if nothing more is to
     /// be done.
     fn join_right(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
-        self.join_pair(self.with_right(key)?)
+        self.join_pair(self.with_right(key, |leaf| self.leaves.is_sparse(leaf))?)
     }
 
     /// The same with the left neighbour.
     fn join_left(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
-        self.join_pair(self.with_left(key)?)
+        self.join_pair(self.with_left(key, |leaf| self.leaves.is_sparse(leaf))?)
     }
 
     fn join_pair(&self, pair: Pair<'_, N>) -> Result<bool, Fault> {
@@ -70,21 +70,22 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         Ok(false)
     }
 
-    fn with_right(&self, key: RefOf<'_, N>) -> Result<Pair<'_, N>, Fault> {
+    /// Locks the leaf that owns the key, and its right neighbour.
+    fn with_right(&self, key: RefOf<'_, N>, wants: impl Fn(&Locked<'_, N>) -> bool) -> Result<Pair<'_, N>, Fault> {
         let leaf = self.lock_owner(key)?;
-        if !self.leaves.is_sparse(&leaf) || N::Keys::is_tail(leaf.range()) {
+        if !wants(&leaf) || N::Keys::is_tail(leaf.range()) {
             return Ok(ControlFlow::Break(()));
         }
         let right = self.lock_to_join(&leaf)?;
         Ok(ControlFlow::Continue(right.map(|right| (leaf, right))))
     }
 
-    /// Leaves are locked from left to right.
-    fn with_left(&self, key: RefOf<'_, N>) -> Result<Pair<'_, N>, Fault> {
+    /// The same with the left neighbour. Leaves are locked from left to right.
+    fn with_left(&self, key: RefOf<'_, N>, wants: impl Fn(&Locked<'_, N>) -> bool) -> Result<Pair<'_, N>, Fault> {
         let leaves = &self.leaves;
         let leaf = self.lock_owner(key)?;
         let (at, name) = (leaf.at, leaves.name(leaf.at));
-        if !leaves.is_sparse(&leaf) || N::Keys::is_tail(leaf.range()) {
+        if !wants(&leaf) || N::Keys::is_tail(leaf.range()) {
             return Ok(ControlFlow::Break(()));
         }
         if !self.may_leave(&leaf)? {
@@ -95,43 +96,42 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         let left = N::Keys::with_key_before::<M, _>(leaves.access(), at, |before| self.lock_owner(before))?;
         if let Some(right) = leaves.lock_next(&left)?
             && leaves.name(right.at) == name
-            && leaves.is_sparse(&right)
+            && wants(&right)
         {
             return Ok(ControlFlow::Continue(Some((left, right))));
         }
         Ok(ControlFlow::Continue(None))
     }
 
-    /// Moves entries from both neighbours into the sparse leaf that owns the key, until it is more than half full: half of
-    /// what it needs comes from the right one, and the rest from the left one as far as that stays half full.
+    /// Moves entries from both neighbours into the leaf that owns the key, until it is more than half full: half of what it
+    /// needs comes from the right one, and the rest from the left one, and then from the right one again, as far as these
+    /// stay half full.
     ///
-    /// Each neighbour is a change of the chain of its own. Crash, between them: the leaf has less than it needs.
+    /// Each is a change of the chain of its own. Crash, between them: the leaf has less than it needs.
     fn take_from_both(&self, key: RefOf<'_, N>) -> Result<(), Fault> {
         let len = |leaf: &Locked<'_, N>| self.leaves.len(leaf);
-        let needs = |leaf: &Locked<'_, N>| N::SLOTS / 2 + 1 - len(leaf);
-        let spares = |leaf: &Locked<'_, N>| len(leaf).saturating_sub(N::SLOTS / 2);
-        if let ControlFlow::Continue(Some((leaf, right))) = self.with_right(key)? {
-            let taken = needs(&leaf).div_ceil(2).min(spares(&right));
-            if taken > 0 {
-                let in_left = len(&leaf) + taken;
-                self.join(leaf, right, Some(in_left))?;
+        let needed = |leaf: &Locked<'_, N>| (N::SLOTS / 2 + 1).saturating_sub(len(leaf));
+        let spare = |leaf: &Locked<'_, N>| len(leaf).saturating_sub(N::SLOTS / 2);
+        let takes = |leaf: &Locked<'_, N>| needed(leaf) > 0;
+        let from_right = |parts: usize| {
+            if let ControlFlow::Continue(Some((leaf, right))) = self.with_right(key, takes)? {
+                let taken = needed(&leaf).div_ceil(parts).min(spare(&right));
+                if taken > 0 {
+                    let in_left = len(&leaf) + taken;
+                    self.join(leaf, right, Some(in_left))?;
+                }
             }
-        }
-        if let ControlFlow::Continue(Some((left, leaf))) = self.with_left(key)? {
-            let taken = needs(&leaf).min(spares(&left));
+            Ok(())
+        };
+        from_right(2)?;
+        if let ControlFlow::Continue(Some((left, leaf))) = self.with_left(key, takes)? {
+            let taken = needed(&leaf).min(spare(&left));
             if taken > 0 {
                 let in_left = len(&left) - taken;
                 self.join(left, leaf, Some(in_left))?;
             }
         }
-        if let ControlFlow::Continue(Some((leaf, right))) = self.with_right(key)? {
-            let taken = needs(&leaf).min(spares(&right));
-            if taken > 0 {
-                let in_left = len(&leaf) + taken;
-                self.join(leaf, right, Some(in_left))?;
-            }
-        }
-        Ok(())
+        from_right(1)
     }
 
     /// Makes one leaf of two neighbours, or two leaves of which the left one has `in_left` entries, or half of all.

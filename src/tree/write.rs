@@ -106,7 +106,13 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     #[inline(always)]
     fn remove_old(&self, leaf: Locked<'_, N>, place: usize, key: RefOf<'_, N>) -> Result<(), Fault> {
         let leaves = &self.leaves;
-        let Some(mut leaf) = N::by_copy(self, leaf, InNode::Remove(place), (key, 0))? else { return Ok(()) };
+        let Some(mut leaf) = N::by_copy(self, leaf, InNode::Remove(place), (key, 0))? else {
+            // A copy that leaves a sparse leaf is made only if the leaf does not have to merge.
+            if !N::POLICY.merging.evens_out() {
+                self.lag(N::Space::run(Gather { tree: self, key }));
+            }
+            return Ok(());
+        };
         leaves.remove(&mut leaf, place);
         leaves.count.sub_one();
         if leaves.is_sparse(&leaf) {

@@ -3,11 +3,11 @@
 //! The node is that of Figures 1, 2 and 4, with room for eight entries. The paper's text has the keys 8, 15, 22, 32, 57
 //! and 96; the others are ours. A line holds four slots here, not two.
 
-use super::{Scene, inserts, put, removals};
+use super::{Scene, inserts, put, removals, three_full_leaves};
 use crate::crash::history::Op;
 use crate::medium::Model;
 use crate::node::IndexKind;
-use crate::papers::Circular;
+use crate::papers::{Circular, CircularPrinted};
 
 type Ring = Circular<8>;
 
@@ -312,4 +312,15 @@ fn case_3_of_a_merge_and_the_parent() {
             assert_eq!(made, format!("{listed}{leaves}"), "{seen}");
         }
     }
+}
+
+/// Merging as printed: a node that is less than half full merges with its right neighbour. The last one has none, and stays.
+#[test]
+fn merging_with_the_right_neighbour_only() {
+    let scene = Scene::new(three_full_leaves().chain(removals(21..=26)).chain(removals(11..=14)), Op::Remove(15));
+    scene.leads_through::<CircularPrinted<8>>(&[
+        "1 2 3 4 5 6 7 8 | 15 16 17 18 | 27 28",
+        "1 2 3 4 5 6 7 8 | 16 17 18 | 27 28",
+        "1 2 3 4 5 6 7 8 | 16 17 18 27 28",
+    ]);
 }

@@ -8,7 +8,7 @@
 //! is done when its last key is there, and there is nothing to count. The other two (a duplicate, with a count that
 //! fits or does not) become one: the run is closed to the left, which undoes an insertion and finishes a deletion.
 
-use super::{Scene, inserts, put, removals};
+use super::{Scene, inserts, put, removals, three_full_leaves};
 use crate::crash::history::Op;
 use crate::node::{IndexKind, WordNode};
 use crate::papers::{CowSip, crab};
@@ -272,4 +272,17 @@ fn redistribution_from_the_right() {
             "1 2 12a 17f 21b - - - | 37c 45d 61e 73g 80h - - -",
         ],
     );
+}
+
+/// Merge and redistribution as printed: a leaf that is less than half full, and whose neighbours have no room, takes
+/// entries from both, in two changes of the chain.
+#[test]
+fn taking_from_both_neighbours() {
+    let scene = Scene::new(three_full_leaves().chain(removals(11..=14)), Op::Remove(15));
+    scene.leads_through::<CowSip<8, { crab::PRINTED }>>(&[
+        "1 2 3 4 5 6 7 8 | 15 16 17 18 | 21 22 23 24 25 26 27 28",
+        "1 2 3 4 5 6 7 8 | 16 17 18 | 21 22 23 24 25 26 27 28",
+        "1 2 3 4 5 6 7 8 | 16 17 18 21 | 22 23 24 25 26 27 28",
+        "1 2 3 4 5 6 7 | 8 16 17 18 21 | 22 23 24 25 26 27 28",
+    ]);
 }

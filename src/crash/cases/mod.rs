@@ -32,7 +32,7 @@ use super::tree_type::{Checkable, TreeType, Values};
 use super::verify::{self, Allowed, Run};
 use crate::medium::{Choice, Event, LINE, LineOptions, Medium, Model, Sim};
 use crate::node::{IndexKind, KeyRange, LOW, NEXT, SLOT, WordNode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Offsets in the entry of the first tree: the leftmost leaf, and the topmost node of an index in the pool.
 const HEAD: u64 = 8192 + 24;
@@ -76,6 +76,11 @@ fn inserts(text: &str) -> impl Iterator<Item = Op> {
 
 fn removals(keys: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Op> {
     keys.into_iter().map(Op::Remove)
+}
+
+/// Ascending inserts leave full leaves of eight entries.
+fn three_full_leaves() -> impl Iterator<Item = Op> {
+    (1..=8).chain(11..=18).chain(21..=28).map(|key| Op::Insert(key, 0))
 }
 
 impl Scene {
@@ -207,6 +212,21 @@ impl Scene {
             assert!(told.rows.iter().all(|(seen, made)| seen == made), "{told:#?}");
         }
     }
+
+    /// A change of the chain leaves these entries, and no others, in whatever slots; recovery leaves them as they are.
+    fn leads_through<N: WordNode>(&self, chains: &[&str]) {
+        for model in [Model::Tso, Model::Weak] {
+            let told = self.tell::<N>(IndexKind::Volatile, model);
+            let found: BTreeSet<String> = told.rows.iter().map(|(_, made)| in_use(made)).collect();
+            assert_eq!(found, chains.iter().map(|chain| (*chain).to_owned()).collect(), "{model:?}");
+        }
+    }
+}
+
+/// Leaves without their empty slots.
+fn in_use(leaves: &str) -> String {
+    let is_used = |word: &&str| !word.starts_with(['-', '(']);
+    leaves.split_whitespace().filter(is_used).collect::<Vec<_>>().join(" ")
 }
 
 /// The points at which a run is cut, with what may be found there. `pending` is the state where the trace begins.
