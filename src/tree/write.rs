@@ -107,7 +107,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn remove_old(&self, leaf: Locked<'_, N>, place: usize, key: RefOf<'_, N>) -> Result<(), Fault> {
         let leaves = &self.leaves;
         let Some(mut leaf) = N::by_copy(self, leaf, InNode::Remove(place), (key, 0))? else {
-            // A copy that leaves a sparse leaf is made only if the leaf does not have to merge.
+            // By these rules a copy may leave a sparse leaf. It merges only now, because a copy waits for no other thread.
             if !N::POLICY.merging.evens_out() {
                 self.lag(N::Space::run(Gather { tree: self, key }));
             }
