@@ -318,6 +318,7 @@ trees! {
     in_crab_printed: "CowSip (as printed)", |model| in_layout::<CowSip<8, { crab::PRINTED }>>(model, 1), &[
         (ControlKind::Flush, Step::BlockNote, COST),
         (ControlKind::Fence, Step::BlockNote, COST),
+        (ControlKind::Fence, Step::Remove, BEHIND),
         (ControlKind::Fence, Step::CountedChange, BEHIND),
         (ControlKind::Fence, Step::CountWord, BEHIND),
     ];
