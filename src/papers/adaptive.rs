@@ -348,8 +348,8 @@ mod tests {
         assert_eq!((lines(4, &hot), lines(256, &hot), lines(512, &hot)), (8, 512, 512));
         // A whole split is saved by one more line.
         assert_eq!((lines(256, &cold), lines(511, &cold)), (257, 512));
-        assert_eq!((lines(4, &both), lines(64, &both)), (4, 64));
+        assert_eq!((lines(4, &both), lines(64, &both)), (8, 64));
         let slow = Costs { round: 3000, line: 3000, ..COSTS };
-        assert_eq!(super::lines::<AsPrinted>((4, 4, 512), 3, slow, &both, &workload, leaves), 8);
+        assert_eq!(super::lines::<AsPrinted>((64, 4, 512), 3, slow, &both, &workload, leaves), 128);
     }
 }

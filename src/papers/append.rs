@@ -38,6 +38,11 @@ use std::marker::PhantomData;
 /// The paper's NV-Tree with consistent inner nodes (its Figure 7) has those of LCB+-Tree: `Append<16, Fixed,
 /// Logged<64>>`.
 #[derive(Debug, Clone, Copy)]
+///
+/// # What differs
+///
+/// Algorithm 2 appends without looking through the leaf. An insert here says what the key had before, and a tree counts
+/// its entries, so each change looks for the key first.
 pub struct Append<const LINES: usize = 16, S = Balanced, I = LinearOver<Lines<LINES>>>(PhantomData<(S, I)>);
 
 /// The size of a leaf of so many lines. The leaf itself cannot stand for it where its inner nodes are named.

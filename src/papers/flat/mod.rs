@@ -42,6 +42,10 @@
 //! Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-Adaptive Tree Structure for Non-Volatile
 //! Memory", IEEE Transactions on Computers 65 (2016). The paper does not say how parents lose leaves; rising separators
 //! are this crate's own.
+//!
+//! # What differs
+//!
+//! In the paper, inner nodes are as large as leaves. Here they have 1 KiB, whatever the size of the leaves.
 
 mod edit;
 mod half;
