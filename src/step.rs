@@ -197,6 +197,11 @@ steps! {
         VersionedEnd: "An entry that ends with a version that was not committed.", "The first touch of the node takes it back.";
         VersionedCommit: "The change has not happened, or has.", "Nothing to repair.";
     }
+    "VersionedInner" {
+        VersionedReplace: "The old child or the new one.", "Nothing to repair.";
+        VersionedClose: "An entry that has ended, or a gap in its place.", "The first touch of the node closes the gap.";
+        VersionedTruncate: "Entries that are not owned any more.", "The first touch of the node forgets them.";
+    }
 }
 
 #[cfg(test)]

@@ -219,10 +219,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> Chain<N, M> {
     /// The child of the greatest separator that is not above the key.
     pub(crate) fn child(&self, view: &View<'_, N>, key: u64) -> Option<u64> {
         let (m, hints) = (self.medium(), &view.shadow.hints);
-        let place = match N::Ops::search(m, view.at, hints, key) {
-            Ok(place) => place,
-            Err(place) => place.checked_sub(1)?,
-        };
+        let place = N::Ops::floor(m, view.at, hints, key)?;
         Some(N::Ops::value(m, view.at, hints, place))
     }
 }

@@ -4,12 +4,21 @@ use super::WordNode;
 use super::sorted::Sorted;
 use super::sorted_ops::SortedOps;
 use super::space::SplitInPlace;
+use crate::medium::Medium;
 
-/// The operations of nodes that can be inner nodes. Their places are positions in ascending order of keys, and their
-/// level is stored in the pool.
+/// The operations of nodes that can be inner nodes. Their level is stored in the pool.
 pub trait InnerOps: SplitInPlace<Node: WordNode> {
     /// Levels above the leaves, according to the hints.
     fn level_of(hints: &Self::Hints) -> u16;
+
+    /// The place of the greatest entry whose key is not above this one.
+    #[inline]
+    fn floor<M: Medium>(m: &M, at: u64, hints: &Self::Hints, key: u64) -> Option<usize> {
+        match Self::search(m, at, hints, key) {
+            Ok(place) => Some(place),
+            Err(place) => place.checked_sub(1),
+        }
+    }
 }
 
 impl<N: Sorted> InnerOps for SortedOps<N> {

@@ -19,9 +19,10 @@ use crate::memory::{Halves, Zero};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::linear::{LeafSize, LinearOver};
 use crate::node::space::{Renew, Renewal, Sizes, Takes};
-use crate::node::{Entry, IndexKind, InnerOps, KeyRange, LOW, Linear, NEXT, Node, WordNode, Words, last_of_each};
+use crate::node::{Entry, IndexKind, InnerOps, KeyRange, LOW, NEXT, Node, WordNode, Words, last_of_each};
 use crate::papers::Logged;
 use crate::papers::adaptive::{self, Balanced, Strategy, Workload};
+use crate::papers::registry::tag_over;
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
@@ -37,12 +38,12 @@ use std::marker::PhantomData;
 ///
 /// The paper's NV-Tree with consistent inner nodes (its Figure 7) has those of LCB+-Tree: `Append<16, Fixed,
 /// Logged<64>>`.
-#[derive(Debug, Clone, Copy)]
 ///
 /// # What differs
 ///
 /// Algorithm 2 appends without looking through the leaf. An insert here says what the key had before, and a tree counts
 /// its entries, so each change looks for the key first.
+#[derive(Debug, Clone, Copy)]
 pub struct Append<const LINES: usize = 16, S = Balanced, I = LinearOver<Lines<LINES>>>(PhantomData<(S, I)>);
 
 /// The size of a leaf of so many lines. The leaf itself cannot stand for it where its inner nodes are named.
@@ -61,8 +62,7 @@ const PER_LINE: usize = 3;
 const LEAST: u64 = 3;
 
 impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Node for Append<LINES, S, I> {
-    // The tag of the inner nodes is in the upper byte if it is not the usual one.
-    const LAYOUT: u16 = if Self::IS_USUAL { S::TAG } else { S::TAG | I::LAYOUT << 8 };
+    const LAYOUT: u16 = tag_over::<I>(S::TAG);
     const NAME: &'static str = match I::LAYOUT {
         _ if Self::IS_USUAL => S::NAME,
         Logged::<4>::LAYOUT => "append_over_logged",
@@ -134,7 +134,7 @@ fn write<M: Medium>(m: &M, at: u64, i: usize, (key, value): Entry, negative: boo
 
 impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Append<LINES, S, I> {
     /// Whether the inner nodes are those of most trees.
-    const IS_USUAL: bool = I::LAYOUT == Linear::<4>::LAYOUT;
+    const IS_USUAL: bool = Self::LAYOUT == S::TAG;
 
     /// Appends elements; the last line is flushed, not fenced.
     fn append<M: Medium>(m: &M, at: u64, log: &Log, elements: &[(Entry, bool)], there: usize) {

@@ -22,6 +22,7 @@ pub(crate) mod registry;
 mod scanned;
 mod sentinel;
 mod versioned;
+mod versioned_inner;
 
 pub use crate::node::{Circular, Linear};
 pub use adaptive::{Aggressive, AsPrinted, Balanced, Conservative, Fixed, Strategy};
@@ -36,6 +37,7 @@ pub use logged::Logged;
 pub use scanned::Scanned;
 pub use sentinel::{Sentinel, SentinelLeaves};
 pub use versioned::Versioned;
+pub use versioned_inner::VersionedInner;
 
 /// Circ-Tree: circular nodes, which shift the shorter way.
 ///
@@ -208,3 +210,8 @@ pub type LcbTreeWhole = Logged<64, true>;
 ///
 /// Contestant: `cdds`; `cdds-leaves` has its index in memory.
 pub type CddsTree = Versioned<32>;
+
+/// CDDS-Tree with inner nodes of versioned entries, as in its paper. Source: as [`CddsTree`].
+///
+/// Contestant: `cdds-inner`.
+pub type CddsTreeInner = Versioned<32, VersionedInner<32>>;

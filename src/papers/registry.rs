@@ -34,6 +34,8 @@ macro_rules! layouts {
             [Fingerprint<4>: Fingerprint<32>]
             [Fingerprint<4, true>:]
             [Versioned<4>: Versioned<32>]
+            [VersionedInner<4>:]
+            [Versioned<4, VersionedInner<4>>:]
             [Append<3, Fixed>: Append<16, Fixed>]
             [Append<3, Conservative>: Append<16, Conservative>]
             [Append<3, Aggressive>: Append<16, Aggressive>]
@@ -107,6 +109,12 @@ const _: () = {
         i += 1;
     }
 };
+
+/// The tag of leaves over which the inner nodes are `I`: that of the leaves, below the tag of the inner nodes if these are
+/// not linear. No other tag has an upper byte.
+pub(crate) const fn tag_over<I: Node>(leaf: u16) -> u16 {
+    if I::LAYOUT == Linear::<4>::LAYOUT { leaf } else { leaf | I::LAYOUT << 8 }
+}
 
 /// The name of a layout's tag.
 pub(crate) fn layout_name(layout: u16) -> &'static str {

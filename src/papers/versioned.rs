@@ -1,7 +1,7 @@
 //! CDDS-Tree's leaves: sorted entries that store from which version to which version they are valid.
 //!
 //! ```text
-//! line 0   | next 8 | low 8 | commit 8 | (unused)          |     commit: count 32, version 32
+//! line 0   | next 8 | low 8 | commit 8 | (unused)          |     commit: version 32, count 32
 //! line 1   | key 8 | value 8 | start 8 | end 8 | entry 1   |
 //! line 2   | entry 2 | entry 3 | ...
 //! ```
@@ -19,8 +19,10 @@ use crate::memory::Halves;
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::sorted::HEADER;
 use crate::node::space::{OneSize, Renew, Renewal, Takes};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, WordNode, Words};
+use crate::node::{Entry, IndexKind, InnerOps, KeyRange, LOW, Linear, NEXT, Node, WordNode, Words};
+use crate::papers::registry::tag_over;
 use crate::search::partition;
+use std::marker::PhantomData;
 
 /// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.
 ///
@@ -30,18 +32,22 @@ use crate::search::partition;
 ///
 /// Venkataraman, Tolia, Ranganathan, Campbell: "Consistent and Durable Data Structures for Non-Volatile
 /// Byte-Addressable Memory", FAST 2011, as the baseline of NV-Tree (Yang et al., 2015, section 3.1).
+///
+/// # As printed
+///
+/// CDDS-Tree's inner nodes are versioned, too: `Versioned<32, VersionedInner<32>>`. By default they are linear.
 #[derive(Debug, Clone, Copy)]
-pub struct Versioned<const SLOTS: usize = 32>;
+pub struct Versioned<const SLOTS: usize = 32, I = Linear<SLOTS>>(PhantomData<I>);
 
 const COMMIT: u64 = 16;
 /// Bytes of an entry.
 const ENTRY: u64 = 32;
 /// The end of an entry that is valid, and the start of one that is not whole yet.
-const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: u64 = u64::MAX;
 
-impl<const SLOTS: usize> Node for Versioned<SLOTS> {
-    const LAYOUT: u16 = 12;
-    const NAME: &'static str = "versioned";
+impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Node for Versioned<SLOTS, I> {
+    const LAYOUT: u16 = tag_over::<I>(12);
+    const NAME: &'static str = if Self::LAYOUT == 12 { "versioned" } else { "versioned_over_versioned" };
     const SLOTS: usize = {
         assert!(SLOTS >= 4 && SLOTS <= 2048, "a node has 4 to 2048 entries");
         SLOTS
@@ -53,46 +59,66 @@ impl<const SLOTS: usize> Node for Versioned<SLOTS> {
     type Space = Renewal;
 }
 
-impl<const SLOTS: usize> WordNode for Versioned<SLOTS> {
+impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> WordNode for Versioned<SLOTS, I> {
     const INDEX: IndexKind = IndexKind::Persistent;
-    type Inner = Linear<SLOTS>;
+    type Inner = I;
 }
 
 /// The word that commits a change.
 #[derive(Debug, Clone, Copy)]
-struct Commit {
-    version: u64,
-    count: usize,
+pub(super) struct Commit {
+    pub(super) version: u64,
+    pub(super) count: usize,
+    /// Entries are moved to the left, over one that has ended. Never in a leaf.
+    pub(super) closing: bool,
 }
 
 impl Commit {
-    fn load<M: Medium>(m: &M, at: u64) -> Self {
+    const CLOSING: u32 = 1 << 31;
+
+    pub(super) fn load<M: Medium>(m: &M, at: u64) -> Self {
         let word = m.load(at + COMMIT);
-        Self { version: word >> 32, count: word as u32 as usize }
+        let count = word as u32;
+        Self { version: word >> 32, count: (count & !Self::CLOSING) as usize, closing: count & Self::CLOSING != 0 }
+    }
+
+    pub(super) fn store_unflushed<M: Medium>(self, m: &M, at: u64) {
+        m.store(at + COMMIT, self.version << 32 | u64::from(self.closing) << 31 | self.count as u64);
     }
 
     /// Flushed; the caller fences.
     fn store<M: Medium>(self, m: &M, at: u64) {
-        m.store(at + COMMIT, self.version << 32 | self.count as u64);
+        self.store_unflushed(m, at);
         m.flush(at + COMMIT, 8, Step::VersionedCommit);
     }
 
+    pub(super) fn store_durably<M: Medium>(self, m: &M, at: u64, step: Step) {
+        self.store_unflushed(m, at);
+        m.flush(at + COMMIT, 8, step);
+        m.fence(step);
+    }
+
     fn next(self, count: usize) -> Self {
-        Self { version: self.version + 1, count }
+        Self { version: self.version + 1, count, closing: false }
+    }
+
+    /// The entries that may be read: also the one behind those that count, if a shift may have begun.
+    fn behind(self) -> usize {
+        self.count + usize::from(!self.closing)
     }
 }
 
 /// An entry as it lies in the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Versions {
-    key: u64,
-    value: u64,
-    start: u64,
-    end: u64,
+pub(super) struct Versions {
+    pub(super) key: u64,
+    pub(super) value: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
 }
 
 impl Versions {
-    fn load<M: Medium>(m: &M, at: u64, i: usize) -> Self {
+    pub(super) fn load<M: Medium>(m: &M, at: u64, i: usize) -> Self {
         let mut words = [0; 4];
         m.load_words(entry_at(at, i), &mut words);
         let [key, value, start, end] = words;
@@ -100,7 +126,7 @@ impl Versions {
     }
 
     /// Durable when it returns: CDDS-Tree flushes each entry.
-    fn store<M: Medium>(self, m: &M, at: u64, i: usize) {
+    pub(super) fn store<M: Medium>(self, m: &M, at: u64, i: usize) {
         let to = entry_at(at, i);
         m.store(to + 16, NEVER);
         m.order(Step::VersionedBegin);
@@ -113,13 +139,13 @@ impl Versions {
         m.fence(Step::VersionedEntry);
     }
 
-    fn is_there(self, version: u64) -> bool {
+    pub(super) fn is_there(self, version: u64) -> bool {
         self.start <= version && version < self.end
     }
 }
 
 #[inline]
-fn entry_at(at: u64, i: usize) -> u64 {
+pub(super) fn entry_at(at: u64, i: usize) -> u64 {
     at + HEADER + i as u64 * ENTRY
 }
 
@@ -130,19 +156,20 @@ fn end<M: Medium>(m: &M, at: u64, i: usize, version: u64) {
     m.fence(Step::VersionedEnd);
 }
 
-impl<const SLOTS: usize> Versioned<SLOTS> {
+impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
     /// The first entry that is not whole, or that equals the next one: the place where a shift was interrupted.
-    fn gap<M: Medium>(m: &M, at: u64, Commit { version, count }: Commit) -> Option<usize> {
-        (0..count).find(|&i| {
+    fn gap<M: Medium>(m: &M, at: u64, commit: Commit) -> Option<usize> {
+        let behind = SLOTS.min(commit.behind());
+        (0..commit.count).find(|&i| {
             let entry = Versions::load(m, at, i);
-            entry.start > version || (i + 1 < SLOTS && entry == Versions::load(m, at, i + 1))
+            entry.start > commit.version || (i + 1 < behind && entry == Versions::load(m, at, i + 1))
         })
     }
 
     /// Valid and ended entries, in order, without the entry at the gap.
     fn all<M: Medium>(m: &M, at: u64, commit: Commit) -> impl Iterator<Item = Versions> {
         let gap = Self::gap(m, at, commit).unwrap_or(commit.count);
-        let positions = (0..=commit.count).filter(move |&i| i != gap).take(commit.count);
+        let positions = (0..commit.behind()).filter(move |&i| i != gap).take(commit.count);
         let ended = move |entry: Versions| {
             // An end that was not committed does not count.
             Versions { end: if entry.end > commit.version { NEVER } else { entry.end }, ..entry }
@@ -159,10 +186,62 @@ impl<const SLOTS: usize> Versioned<SLOTS> {
         }
         new.store(m, at, i);
     }
+
+    /// Takes back ends that were not committed, and closes the gap that an interrupted shift left. Durable when it
+    /// returns.
+    pub(super) fn repair<M: Medium>(m: &M, at: u64, commit: Commit) -> Commit {
+        let behind = SLOTS.min(commit.behind());
+        // Ends first, where the entries lie now, because an entry that is rewritten is not whole for a moment.
+        for i in 0..behind {
+            let entry = Versions::load(m, at, i);
+            if entry.start <= commit.version && entry.end > commit.version && entry.end != NEVER {
+                end(m, at, i, NEVER);
+            }
+        }
+        let gap = Self::gap(m, at, commit);
+        // Crash: the gap is one position further on.
+        for i in (gap.unwrap_or(behind)..commit.count).take_while(|&i| i + 1 < behind) {
+            Versions::load(m, at, i + 1).store(m, at, i);
+        }
+        if !commit.closing {
+            return commit;
+        }
+        let closed = Commit { count: commit.count - usize::from(gap.is_some()), closing: false, ..commit };
+        closed.store_durably(m, at, Step::VersionedClose);
+        closed
+    }
+
+    /// As [`check`](Layout::check), of the entries whose keys `count`.
+    pub(super) fn check_those<M: Medium>(
+        m: &M,
+        at: u64,
+        range: KeyRange,
+        counts: impl Fn(u64) -> bool,
+        report: &mut dyn FnMut(Broken),
+    ) -> Option<Checked> {
+        let commit = Commit::load(m, at);
+        if commit.count > SLOTS {
+            report(Broken::new(at + COMMIT, "N3: more entries than slots"));
+            return None;
+        }
+        let all: Vec<Versions> = Self::all(m, at, commit).filter(|entry| counts(entry.key)).collect();
+        let is_wrong = |i: usize| {
+            let entry = all[i];
+            let follows =
+                i == 0 || all[i - 1].key < entry.key || (all[i - 1].key == entry.key && all[i - 1].end != NEVER);
+            entry.start > commit.version || !range.contains(entry.key) || !follows
+        };
+        if let Some(i) = (0..all.len()).find(|&i| is_wrong(i)) {
+            report(Broken::new(entry_at(at, i), "N3: keys ascend, and of one key the last entry is there"));
+            return None;
+        }
+        let there = all.iter().filter(|entry| entry.is_there(commit.version));
+        Some(Checked { entries: there.map(|entry| (entry.key, entry.value)).collect(), ..Checked::default() })
+    }
 }
 
 /// A place is a position among valid and ended entries.
-impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
+impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Layout for Versioned<SLOTS, I> {
     type Node = Self;
     /// The number of valid entries; and the number of all entries, ended ones included.
     type Hints = Halves;
@@ -235,47 +314,17 @@ impl<const SLOTS: usize> Layout for Versioned<SLOTS> {
 
     fn recover<M: Medium>(m: &M, at: u64, hints: &Halves, range: KeyRange) -> Result<(), Broken> {
         let there = sound::<Self, M>(m, at, range)?.entries.len();
-        let commit = Commit::load(m, at);
-        // Ends first, where the entries lie now, because an entry that is rewritten is not whole for a moment.
-        for i in 0..SLOTS.min(commit.count + 1) {
-            let entry = Versions::load(m, at, i);
-            if entry.start <= commit.version && entry.end > commit.version && entry.end != NEVER {
-                end(m, at, i, NEVER);
-            }
-        }
-        if let Some(gap) = Self::gap(m, at, commit) {
-            // Crash: the gap is one position further on.
-            for i in (gap..commit.count).take_while(|&i| i + 1 < SLOTS) {
-                Versions::load(m, at, i + 1).store(m, at, i);
-            }
-        }
+        let commit = Self::repair(m, at, Commit::load(m, at));
         hints.set(there, commit.count);
         Ok(())
     }
 
     fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let commit = Commit::load(m, at);
-        if commit.count > SLOTS {
-            report(Broken::new(at + COMMIT, "N3: more entries than slots"));
-            return None;
-        }
-        let all: Vec<Versions> = Self::all(m, at, commit).collect();
-        let is_wrong = |i: usize| {
-            let entry = all[i];
-            let follows =
-                i == 0 || all[i - 1].key < entry.key || (all[i - 1].key == entry.key && all[i - 1].end != NEVER);
-            entry.start > commit.version || !range.contains(entry.key) || !follows
-        };
-        if let Some(i) = (0..all.len()).find(|&i| is_wrong(i)) {
-            report(Broken::new(entry_at(at, i), "N3: keys ascend, and of one key the last entry is there"));
-            return None;
-        }
-        let there = all.iter().filter(|entry| entry.is_there(commit.version));
-        Some(Checked { entries: there.map(|entry| (entry.key, entry.value)).collect(), ..Checked::default() })
+        Self::check_those(m, at, range, |_| true, report)
     }
 }
 
-impl<const SLOTS: usize> Renew for Versioned<SLOTS> {
+impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Renew for Versioned<SLOTS, I> {
     type Sizes = OneSize;
 
     const TAKES: Takes = Takes { update: 1, remove: 0 };

@@ -3,7 +3,7 @@
 use bristlecone::crash::{Campaign, Checkable, History, KeyShape, Outcome, Two, Values};
 use bristlecone::medium::Model;
 use bristlecone::papers::{
-    Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab,
+    Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, VersionedInner, crab,
 };
 use bristlecone::{ByteLeaf, IndexKind, OneLine, WordNode};
 
@@ -159,4 +159,5 @@ fn random_histories_of_the_papers_trees() {
     random::<Append<4, Fixed, Logged<4>>>(IndexKind::Persistent, Model::Weak, 10);
     random::<Versioned<4>>(IndexKind::Volatile, Model::Weak, 25);
     random::<Versioned<4>>(IndexKind::Persistent, Model::Tso, 25);
+    random::<Versioned<4, VersionedInner<4>>>(IndexKind::Persistent, Model::Weak, 6);
 }

@@ -8,7 +8,7 @@ use crate::crash::clean;
 use bristlecone::crash::{Campaign, Checkable, Control, ControlKind, History, Two, Values};
 use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{
-    Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, crab,
+    Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, VersionedInner, crab,
 };
 use bristlecone::{ByteLeaf, IndexKind, OneLine};
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,6 +162,7 @@ const BEHIND: &str = "for its cost alone, as in the paper: a count that is one c
 const ONE_LINE: &str =
     "link and bitmap are in one line, and are written back once more when the bits of what moved are cleared";
 const PRINTED: &str = "for its cost alone, as in the paper: the bit is in the same line, and comes later";
+const REPOINTED: &str = "an open after a crash repoints each entry of the index that does not name the leaf of its key";
 const NEXT_FENCE: &str = "as printed, another fence comes before the bit";
 
 /// Those of every kind of tree.
@@ -214,6 +215,14 @@ fn everywhere<N: Checkable>(index: IndexKind, model: Model, values: Values, hist
 /// pass. The other steps are common to all layouts, and their bugs are found with other trees.
 fn in_layout<N: Checkable>(model: Model, depth: u32) -> Vec<Control> {
     in_layout_after::<N>(model, depth, &brief_histories())
+}
+
+/// Plants bugs in the steps of inner nodes of versioned entries.
+fn in_versioned_inner_nodes(model: Model) -> Vec<Control> {
+    let mut campaign = Campaign::new(model);
+    (campaign.index, campaign.depth) = (IndexKind::Persistent, 0);
+    campaign.steps = Step::ALL.iter().copied().filter(|step| step.protocol().starts_with("Versioned")).collect();
+    planted::<Versioned<4, VersionedInner<4>>>(campaign, &brief_histories())
 }
 
 fn in_layout_after<N: Checkable>(model: Model, depth: u32, histories: &[String]) -> Vec<Control> {
@@ -326,6 +335,9 @@ trees! {
     in_crab_opt: "CowSip (all options)", |model| in_layout::<CowSip<8, { crab::OPT }>>(model, 0), &[];
     in_append: "Append", |model| in_layout::<Append<4, Fixed>>(model, 1), &[];
     in_versioned: "Versioned", |model| in_layout::<Versioned<4>>(model, 1), &[];
+    in_versioned_inner: "VersionedInner", in_versioned_inner_nodes, &[
+        (ControlKind::Flush, Step::VersionedReplace, REPOINTED),
+    ];
     in_logged: "Logged", |model| in_layout::<Logged<4>>(model, 1), &[];
     in_logged_whole: "Logged (whole)", |model| in_layout::<Logged<4, true>>(model, 1), &[];
     in_fingerprint: "Fingerprint", |model| in_layout::<Fingerprint<8>>(model, 1), OF_BITMAPS;

@@ -9,7 +9,7 @@ use crate::tree::Tree;
 #[cfg(feature = "figures")]
 use bristlecone::papers::{
     Aggressive, Append, AsPrinted, CircularPrinted, Conservative, CowSip, Fingerprint, Fingerprinted,
-    FingerprintedLeaves, Fixed, Logged, Sentinel, SentinelLeaves, Versioned, circ, crab,
+    FingerprintedLeaves, Fixed, Logged, Sentinel, SentinelLeaves, Versioned, VersionedInner, circ, crab,
 };
 use bristlecone::papers::{Circular, Linear, Scanned};
 use bristlecone::{IndexKind, Pool, WordNode};
@@ -88,6 +88,7 @@ pub(crate) const TABLE: &[Contestant] = &[
     contestant!("lcb-whole", true, Persistent, S => Logged<S, true>, [512 1024 2048 4096]),
     contestant!("lcb-whole-leaves", true, Volatile, S => Logged<S, true>, [512 1024 2048 4096]),
     contestant!("cdds", true, Persistent, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
+    contestant!("cdds-inner", true, Persistent, S => Versioned<{ S / 2 }, VersionedInner<{ S / 2 }>>, [512 1024 2048 4096]),
     contestant!("cdds-leaves", true, Volatile, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
     contestant!("cdds-volatile", false, Persistent, S => Versioned<{ S / 2 }>, [512 1024 2048 4096]),
     contestant!("crab", true, Volatile, S => CowSip<S>, [1024 2048 4096 8192]),

@@ -4,7 +4,7 @@ use bristlecone::crash::{self, Checkable, Control, History, KeyShape, Two};
 #[cfg(feature = "papers")]
 use bristlecone::papers::{
     Aggressive, Append, AsPrinted, CircularPrinted, CowSip, Fingerprint, Fingerprinted, FingerprintedLeaves, Fixed,
-    Logged, Scanned, Sentinel, SentinelLeaves, Versioned, crab,
+    Logged, Scanned, Sentinel, SentinelLeaves, Versioned, VersionedInner, crab,
 };
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{ByteLeaf, IndexKind, OneLine, lin};
@@ -152,7 +152,7 @@ const OF_PAPERS: &[&[&[Subject]]] = subjects! {
         CircularPrinted<4> CircularPrinted<8>
         CowSip<4> CowSip<4, { crab::OPT }> CowSip<4, { crab::COPY_ONLY }> CowSip<4, { crab::SHIFT_ONLY }>
         CowSip<8> CowSip<8, { crab::OPT }> CowSip<8, { crab::PRINTED }>
-        Fingerprint<4> Fingerprint<4, true> Logged<4> Logged<4, true> Versioned<4> Append<3, Fixed, Logged<4>>;
+        Fingerprint<4> Fingerprint<4, true> Logged<4> Logged<4, true> Versioned<4> Versioned<4, VersionedInner<4>> Append<3, Fixed, Logged<4>>;
     [Volatile Persistent Flat FlatFixed]: Append<3> Append<3, Fixed> Append<3, Aggressive> Append<3, AsPrinted>;
 };
 

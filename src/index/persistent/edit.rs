@@ -70,8 +70,9 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     }
 
     pub(super) fn may_withdraw_at(&self, level: u16, low: u64) -> Result<bool, Fault> {
-        // A leaf that is not listed may leave, too: the index lags, so there is nothing to withdraw.
-        Ok(self.lock(level, low)?.is_none_or(|node| self.chain.search(&node, low) != Ok(0)))
+        // By I1, the first entry has the node's low. A leaf that is not listed may leave, too: the index lags, so there is
+        // nothing to withdraw.
+        Ok(self.lock(level, low)?.is_none_or(|node| node.range().low() != low))
     }
 
     /// Removes the entry of a leaf, if it has one. True if it had one.
@@ -107,7 +108,9 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         if self.chain.len(&node) != 1 || self.chain.next(top.at)?.is_some() {
             return Ok(false);
         }
-        let child = self.chain.value(&node, 0);
+        // By I1, the topmost node's single entry has the key 0.
+        let Ok(first) = self.chain.search(&node, 0) else { return Ok(false) };
+        let child = self.chain.value(&node, first);
         let below = match top.level - 1 {
             0 => None,
             level => Some(Top { at: self.chain.accept(child, top.at)?, level }),
