@@ -9,7 +9,7 @@ use super::figures::{Figure, Misses, Show, USUAL};
 use super::work::{Step, Zone};
 
 const THREE: Figure = Figure {
-    trees: &["lcb", "lcb-whole", "cdds", "nv-balanced"],
+    trees: &["lcb", "lcb-whole", "cdds", "cdds-inner", "nv-balanced"],
     subject: "nv-balanced",
     papers_flush: "clflush",
     ..USUAL
@@ -70,8 +70,10 @@ pub(crate) const FIGURES: &[Figure] = &[
             number("cdds", Found::Number(19.0)).bytes(1024),
             number("cdds", Found::Number(34.2)).bytes(2048),
             number("cdds", Found::Number(64.7)).bytes(4096),
+            number("cdds-inner", Found::Number(12.1)).bytes(512),
+            number("cdds-inner", Found::Number(64.7)).bytes(4096),
         ],
-        trees: &["lcb", "lcb-whole", "cdds"],
+        trees: &["lcb", "lcb-whole", "cdds", "cdds-inner"],
         subject: "lcb-whole",
         show: Show::Lines,
         ..THREE
@@ -101,6 +103,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             ratio("lcb-whole", "nv-balanced", 7.0).bytes(4096),
             ratio("lcb", "nv-balanced", 7.0).bytes(4096),
             ratio("cdds", "nv-balanced", 12.0).bytes(4096),
+            ratio("cdds-inner", "nv-balanced", 12.0).bytes(4096),
         ],
         ..THREE
     },
@@ -115,6 +118,8 @@ pub(crate) const FIGURES: &[Figure] = &[
             ratio("nv-balanced", "lcb", 0.03).bytes(4096),
             ratio("nv-balanced", "cdds", 0.24).bytes(512),
             ratio("nv-balanced", "cdds", 0.04).bytes(4096),
+            ratio("nv-balanced", "cdds-inner", 0.24).bytes(512),
+            ratio("nv-balanced", "cdds-inner", 0.04).bytes(4096),
         ],
         show: Show::Lines,
         ..THREE
@@ -141,8 +146,6 @@ pub(crate) const FIGURES: &[Figure] = &[
             "cdds",
             "cdds-inner",
             "cdds-leaves",
-            "cdds",
-            "cdds-leaves",
             "nvt-a",
             "nvt-a-lcb",
             "nvt-a-lcb-whole",
@@ -159,7 +162,6 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("nvt-a", "nv-fixed"),
             ("nvt-a-lcb", "nv-fixed"),
             ("nvt-a-lcb-whole", "nv-fixed"),
-            ("cdds", "cdds-leaves"),
             ("fast-fair", "fast-fair-leaves"),
         ]),
         ..USUAL
