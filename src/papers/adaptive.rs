@@ -78,7 +78,8 @@ pub struct Balanced;
 /// - A leaf is hot if it was written, or read, more than the average of all leaves since the tree was opened. (The other
 ///   strategies compare with leaves that were replaced lately.)
 /// - Equations 1 and 3 credit a leaf that changes by one line with a whole split, and Equations 2 and 4 count the searches
-///   of readers only. If a new size does not pay, the size stays: Algorithm 3 has no smaller step to fall back to.
+///   of readers only. If doubling does not pay, a leaf grows by one line as long as that pays (section 6.4.2;
+///   Algorithm 3 does not have this step). Otherwise the size stays.
 /// - A parent of leaves is hot if the writes of its leaves are more than the average of all parents. (The other strategies
 ///   count the leaves that were added.)
 ///
@@ -271,6 +272,7 @@ pub(crate) fn lines<S: Strategy>(
         Resize::Shrink if old > least && model.shrinking_pays(old, old - 1, tally) => old - 1,
         Resize::Grow if old < most && model.growing_pays(old, old + 1, tally) => old + 1,
         Resize::Double if old * 2 <= most && model.growing_pays(old, old * 2, tally) => old * 2,
+        Resize::Double if S::PRINTED && old < most && model.growing_pays(old, old + 1, tally) => old + 1,
         Resize::Shrink | Resize::Grow | Resize::Double => old,
     }
 }
@@ -334,6 +336,7 @@ mod tests {
         assert_eq!(lines::<Aggressive>((128, 4, 512), 3, slow, &both, &workload, leaves), 128);
         assert_eq!(lines::<Aggressive>((128, 4, 512), 3, slow, &written, &workload, leaves), 256);
     }
+
     /// What is only written doubles as far as it can; what is read as well grows until a search of the larger part costs
     /// more than a split.
     #[test]
@@ -348,7 +351,7 @@ mod tests {
         assert_eq!((lines(4, &hot), lines(256, &hot), lines(512, &hot)), (8, 512, 512));
         // A whole split is saved by one more line.
         assert_eq!((lines(256, &cold), lines(511, &cold)), (257, 512));
-        assert_eq!((lines(4, &both), lines(64, &both)), (8, 64));
+        assert_eq!((lines(4, &both), lines(64, &both)), (8, 65));
         let slow = Costs { round: 3000, line: 3000, ..COSTS };
         assert_eq!(super::lines::<AsPrinted>((64, 4, 512), 3, slow, &both, &workload, leaves), 128);
     }

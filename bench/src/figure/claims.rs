@@ -211,7 +211,7 @@ impl Claim {
     pub(crate) fn mark(&self, figure: &Figure, rows: &[Value], row: &Value) -> Option<f64> {
         let (Found::Number(number), None) = (self.paper, self.of.key) else { return None };
         let slow = row["slow_ns"].as_u64();
-        if !std::ptr::eq(self.of.find(figure, rows, slow)?, row) {
+        if row["tree"] != self.of.tree || !std::ptr::eq(self.of.find(figure, rows, slow)?, row) {
             return None;
         }
         match self.to {
@@ -263,11 +263,6 @@ impl Claim {
 
 impl Pick {
     fn find<'r>(&self, figure: &Figure, rows: &'r [Value], slow: Option<u64>) -> Option<&'r Value> {
-        let mut keys: Vec<u64> = rows.iter().filter_map(|row| row["n"].as_u64()).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        // Of a figure in which every thread has keys of its own, the number follows from the threads.
-        let n = if figure.each { None } else { keys.iter().rev().nth(self.smaller).copied() };
         let is = |row: &Value, key: &str, wanted: Option<u64>| wanted.is_none() || row[key].as_u64() == wanted;
         let share = |row: &Value| {
             let is = |key: &str| {
@@ -275,16 +270,20 @@ impl Pick {
             };
             self.share.is_none() || is("updates_percent") || is("locality_percent")
         };
-        let mut found = rows.iter().filter(|row| {
+        let is_meant = |row: &&Value| {
             row["tree"] == self.tree
                 && self.mix.is_none_or(|mix| row["mix"] == mix)
                 && share(row)
                 && is(row, "node_bytes", self.bytes.map(u64::from))
-                && is(row, "n", n)
                 && is(row, "threads", self.threads.map(u64::from))
                 && is(row, "part", self.part.map(u64::from))
                 && (row["slow_ns"].is_null() || is(row, "slow_ns", self.slow.or(slow)))
-        });
+        };
+        let mut keys: Vec<u64> = rows.iter().filter(is_meant).filter_map(|row| row["n"].as_u64()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let n = keys.iter().rev().nth(self.smaller).copied()?;
+        let mut found = rows.iter().filter(is_meant).filter(|row| row["n"] == n);
         let first = found.next();
         assert!(found.next().is_none(), "{}: {self:?} is more than one row", figure.id);
         first

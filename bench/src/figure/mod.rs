@@ -53,7 +53,12 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
             return Err(Usage(format!("no figure is named '{name}'; --figure list names them")).into());
         }
     }
-    let asked: Vec<_> = all().filter(|figure| plan.figures.iter().any(|name| figure.is_meant(name))).collect();
+    // A name in full means that figure only.
+    let is_full = |name: &str| all().any(|figure| figure.id == name);
+    let is_asked = |figure: &&Figure| {
+        plan.figures.iter().any(|name| if is_full(name) { figure.id == name } else { figure.is_meant(name) })
+    };
+    let asked: Vec<_> = all().filter(is_asked).collect();
     if plan.svg.is_some() && asked.len() > 1 {
         return Err(Usage(format!("--svg draws one figure, not {}", asked.len())).into());
     }
