@@ -2,7 +2,7 @@
 
 use super::{Desk, Ran, command, has_keys, run};
 use bristlecone::Pool;
-use bristlecone::papers::{CircTree, FastFair, Linear};
+use bristlecone::papers::{CircTree, FastFairBinary, Linear};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Write;
@@ -172,7 +172,7 @@ fn trees_made_by_the_library_are_read() {
     let desk = Desk::new();
     let pool = Pool::options().capacity(64 << 20).open(desk.pool()).unwrap();
     let numbers = pool.tree_of::<CircTree>("numbers").unwrap();
-    let other = pool.tree_of::<FastFair>("other").unwrap();
+    let other = pool.tree_of::<FastFairBinary>("other").unwrap();
     let signed: bristlecone::Map<i64, u64> = pool.map("signed").unwrap();
     for i in 0..1000 {
         numbers.insert(i, i * i).unwrap();
