@@ -71,9 +71,6 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// Bytes of memory that the index takes.
     fn memory(&self) -> u64;
 
-    /// Whether the index lies in the pool, where other threads may write to what is read.
-    fn is_in_pool(&self) -> bool;
-
     /// The blocks of an index that lies in the pool.
     fn blocks(&self) -> &[Blocks];
 }
@@ -254,7 +251,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     }
 
     fn keeps_image(&self) -> bool {
-        !self.is_in_pool()
+        self.upper().is_none()
     }
 
     fn is_lost(&self) -> bool {
@@ -271,10 +268,6 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
             Self::Persistent(upper, _) => upper.chain().memory(),
             Self::Flat(separators) => separators.bytes(),
         }
-    }
-
-    fn is_in_pool(&self) -> bool {
-        self.upper().is_some()
     }
 
     fn blocks(&self) -> &[Blocks] {

@@ -133,10 +133,6 @@ impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory
         self.0.bytes()
     }
 
-    fn is_in_pool(&self) -> bool {
-        false
-    }
-
     fn blocks(&self) -> &[Blocks] {
         &[]
     }
