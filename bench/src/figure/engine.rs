@@ -5,7 +5,7 @@ use super::figures::{Figure, Show};
 use super::medium::Switches;
 use super::micro;
 use super::plan::Plan;
-use super::row::{Row, Setting, Sink, compare, inner, sorting};
+use super::row::{Row, Setting, Sink, compare, shares};
 use super::simulated;
 use super::stage::Stage;
 use super::tree::{self, Contestant};
@@ -51,7 +51,6 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, sink: &mut Sink) -> Outcome<Vec<
             }
         }
     }
-    sink.judged(figure, &all)?;
     Ok(all)
 }
 
@@ -124,11 +123,11 @@ impl Bench<'_> {
             }
             let repeats =
                 if self.figure.show.is_timed() || self.figure.show == Show::Opening { self.plan.repeat } else { 0 };
-            if let Show::Simulated(_) = self.figure.show {
+            if let Show::Simulated(misses) = self.figure.show {
                 for (contestant, row) in contestants.iter().zip(rows.iter_mut().flatten()) {
                     let lines = row.counts.map_or(0.0, |counts| counts.lines);
                     let of = (self.bytes, self.n);
-                    row.series.push(simulated::per_insert(self.figure, self.plan, contestant, of, lines)?);
+                    row.series.push(simulated::per_insert(misses, self.plan, contestant, of, lines)?);
                 }
             }
             for repeat in 0..repeats {
@@ -147,8 +146,9 @@ impl Bench<'_> {
             }
             let mut rows: Vec<Row> = rows.into_iter().flatten().collect();
             match self.figure.show {
-                Show::Inner(pairs) => inner(&mut rows, pairs),
-                Show::Sorting(pairs) => sorting(&mut rows, pairs),
+                Show::Inner(pairs) => shares(&mut rows, pairs, |whole, leaves| whole.lines() - leaves.lines()),
+                // Each row has its own lines of shifted entries.
+                Show::Sorting(pairs) => shares(&mut rows, pairs, |_, leaves| clock::median(&leaves.series)),
                 _ => {}
             }
             compare(&mut rows, self.figure.subject);

@@ -67,9 +67,9 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
     }
     for figure in asked {
         sink.head(figure)?;
-        let rows = engine::run(figure, plan, &mut sink)?;
+        let rows: Vec<_> = engine::run(figure, plan, &mut sink)?.iter().map(|row| row.json(figure, plan)).collect();
+        sink.judged(figure, &rows)?;
         if let Some(path) = &plan.svg {
-            let rows: Vec<_> = rows.iter().map(|row| row.json(figure, plan)).collect();
             let picture = page::picture(figure, &rows);
             std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
         }

@@ -58,6 +58,11 @@ impl Row {
         Self { tree, setting, mix, percent, part: None, series, wall, geometric, counts: None, more, ratio: None }
     }
 
+    /// The lines per operation.
+    pub(crate) fn lines(&self) -> f64 {
+        self.counts.map_or(f64::NAN, |counts| counts.lines)
+    }
+
     /// Whether both rows measure the same, apart from the contestant.
     fn is_beside(&self, other: &Self) -> bool {
         (self.setting, self.mix, self.percent, self.part) == (other.setting, other.mix, other.percent, other.part)
@@ -157,26 +162,15 @@ pub(crate) fn compare(rows: &mut [Row], subject: &str) {
     }
 }
 
-/// Computes what the inner nodes cost: see [`Show::Inner`].
-pub(crate) fn inner(rows: &mut [Row], pairs: &[(&str, &str)]) {
-    let lines = |row: &Row| row.counts.map_or(f64::NAN, |counts| counts.lines);
-    let known = rows.to_vec();
-    for row in rows {
-        let Some((_, leaves)) = pairs.iter().find(|(whole, _)| *whole == row.tree) else { continue };
-        let beside = known.iter().find(|other| other.tree == *leaves && other.is_beside(row));
-        let share = beside.map(|leaves| (1.0 - lines(leaves) / lines(row)) * 100.0);
-        row.series.extend(share.filter(|share| share.is_finite()));
-    }
-}
-
-/// Computes what shifted entries cost: see [`Show::Sorting`]. Until then, each row has its own lines of them.
-pub(crate) fn sorting(rows: &mut [Row], pairs: &[(&str, &str)]) {
+/// Computes the share of a part in the lines of the first of each pair, in percent, with the help of the second: see
+/// [`Show::Inner`] and [`Show::Sorting`].
+pub(crate) fn shares(rows: &mut [Row], pairs: &[(&str, &str)], part: impl Fn(&Row, &Row) -> f64) {
     let known = rows.to_vec();
     for row in rows {
         row.series.clear();
         let Some((_, leaves)) = pairs.iter().find(|(whole, _)| *whole == row.tree) else { continue };
         let beside = known.iter().find(|other| other.tree == *leaves && other.is_beside(row));
-        let share = beside.zip(row.counts).map(|(leaves, all)| leaves.series[0] / all.lines * 100.0);
+        let share = beside.map(|leaves| part(row, leaves) / row.lines() * 100.0);
         row.series.extend(share.filter(|share| share.is_finite()));
     }
 }
@@ -270,9 +264,8 @@ impl<'p> Sink<'p> {
     }
 
     /// Compares the claims with what was found, where it was.
-    pub(crate) fn judged(&self, figure: &Figure, rows: &[Row]) -> Outcome<()> {
-        let rows: Vec<Value> = rows.iter().map(|row| row.json(figure, self.plan)).collect();
-        let judged = page::judged(figure, &rows);
+    pub(crate) fn judged(&self, figure: &Figure, rows: &[Value]) -> Outcome<()> {
+        let judged = page::judged(figure, rows);
         for line in &judged {
             self.text(&line.text())?;
         }

@@ -4,7 +4,7 @@
 //! take. The last cache is as large as the paper's in proportion to the keys. Nothing is flushed there, because a simulated
 //! flush evicts nothing; each line that is flushed is counted as one more miss, which is what an evicting flush leads to.
 
-use super::figures::{Figure, Misses};
+use super::figures::Misses;
 use super::medium::Switches;
 use super::plan::Plan;
 use super::stage::Stage;
@@ -63,13 +63,12 @@ pub(crate) fn is_there() -> bool {
 
 /// What an insert takes, given the lines that it flushes.
 pub(crate) fn per_insert(
-    figure: &Figure,
+    misses: Misses,
     plan: &Plan,
     contestant: &Contestant,
     (bytes, n): (u32, u64),
     lines: f64,
 ) -> Outcome<f64> {
-    let super::figures::Show::Simulated(misses) = figure.show else { unreachable!("a figure that is simulated") };
     let events = |inserts| simulate(plan, contestant, (bytes, n), inserts);
     let (all, none) = (events(true)?, events(false)?);
     let count = |names: &[&str]| {
