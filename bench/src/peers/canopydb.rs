@@ -1,7 +1,7 @@
 //! canopydb: a copy-on-write B+-tree with a log, which it hands to the system after each commit.
 
 use super::encoded::Encoded;
-use super::store::Store;
+use super::store::{Store, Wait};
 use crate::out::Outcome;
 use canopydb::{Database, Tree, TreeOptions};
 use std::path::Path;
@@ -33,7 +33,7 @@ fn put_all<E: Encoded>(tree: &mut Tree<'_>, entries: &[(E::Key<'_>, E::Value<'_>
 }
 
 impl<E: Encoded> Store<E> for Canopydb {
-    fn open(directory: &Path) -> Outcome<Self> {
+    fn open(directory: &Path, _wait: Wait) -> Outcome<Self> {
         let directory = directory.join("canopydb");
         std::fs::create_dir_all(&directory)?;
         let database = Database::new(directory)?;

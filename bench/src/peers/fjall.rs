@@ -1,7 +1,7 @@
 //! fjall: a log-structured merge tree. By default, it hands its log to the system after each write.
 
 use super::encoded::Encoded;
-use super::store::Store;
+use super::store::{Store, Wait};
 use crate::out::Outcome;
 use fjall::{Config, Keyspace, PartitionCreateOptions, PartitionHandle, PersistMode};
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Fjall {
 }
 
 impl<E: Encoded> Store<E> for Fjall {
-    fn open(directory: &Path) -> Outcome<Self> {
+    fn open(directory: &Path, _wait: Wait) -> Outcome<Self> {
         let keyspace = Config::new(directory.join("fjall")).open()?;
         let entries = keyspace.open_partition("bench", PartitionCreateOptions::default())?;
         Ok(Self { keyspace, entries })

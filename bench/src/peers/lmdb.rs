@@ -2,7 +2,7 @@
 //! with one that is kept.
 
 use super::encoded::Encoded;
-use super::store::{Store, Transacting};
+use super::store::{Store, Transacting, Wait};
 use crate::conflict::plus_one;
 use crate::entry::Words;
 use crate::out::Outcome;
@@ -83,14 +83,11 @@ impl Transacting for LmdbTxn {
 }
 
 impl<E: Encoded> Store<E> for LmdbTxn {
-    fn open(directory: &Path) -> Outcome<Self> {
-        Self::with(directory, EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP)
-    }
-
-    /// Commits sync themselves: with `NO_SYNC`, a sync after them could write the page that says so before what it says. Without
-    /// `WRITE_MAP` they take two thirds of the time.
-    fn open_durable(directory: &Path) -> Outcome<Self> {
-        Self::with(directory, EnvFlags::empty())
+    /// Commits that wait for the disk sync themselves: with `NO_SYNC`, a sync after them could write the page that says so before
+    /// what it says. Without `WRITE_MAP` they take two thirds of the time.
+    fn open(directory: &Path, wait: Wait) -> Outcome<Self> {
+        let flags = if wait == Wait::Each { EnvFlags::empty() } else { EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP };
+        Self::with(directory, flags)
     }
 
     fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()> {
@@ -192,12 +189,8 @@ impl Drop for Lmdb {
 }
 
 impl<E: Encoded> Store<E> for Lmdb {
-    fn open(directory: &Path) -> Outcome<Self> {
-        Ok(Self::of(Store::<E>::open(directory)?))
-    }
-
-    fn open_durable(directory: &Path) -> Outcome<Self> {
-        Ok(Self::of(Store::<E>::open_durable(directory)?))
+    fn open(directory: &Path, wait: Wait) -> Outcome<Self> {
+        Ok(Self::of(Store::<E>::open(directory, wait)?))
     }
 
     fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()> {

@@ -10,6 +10,7 @@ mod lmdb;
 mod masstree;
 mod radix;
 mod redb;
+mod redis;
 #[cfg(feature = "peers-rocksdb")]
 mod rocksdb;
 mod sled;
@@ -58,6 +59,7 @@ enum Engine {
     Fjall,
     Sled,
     Sqlite,
+    Redis,
     #[cfg(feature = "peers-rocksdb")]
     RocksDb,
 }
@@ -79,6 +81,7 @@ const PEERS: &[Peer] = &[
     Peer { name: "fjall", kind: PeerKind::Store(Engine::Fjall, Wait::Never) },
     Peer { name: "sled", kind: PeerKind::Store(Engine::Sled, Wait::Never) },
     Peer { name: "sqlite", kind: PeerKind::Store(Engine::Sqlite, Wait::Never) },
+    Peer { name: "redis", kind: PeerKind::Store(Engine::Redis, Wait::Never) },
     #[cfg(feature = "peers-rocksdb")]
     Peer { name: "rocksdb", kind: PeerKind::Store(Engine::RocksDb, Wait::Never) },
     Peer { name: "redb-sync", kind: PeerKind::Store(Engine::Redb, Wait::Often) },
@@ -87,6 +90,7 @@ const PEERS: &[Peer] = &[
     Peer { name: "fjall-sync", kind: PeerKind::Store(Engine::Fjall, Wait::Often) },
     Peer { name: "sled-sync", kind: PeerKind::Store(Engine::Sled, Wait::Often) },
     Peer { name: "sqlite-sync", kind: PeerKind::Store(Engine::Sqlite, Wait::Often) },
+    Peer { name: "redis-sync", kind: PeerKind::Store(Engine::Redis, Wait::Often) },
     #[cfg(feature = "peers-rocksdb")]
     Peer { name: "rocksdb-sync", kind: PeerKind::Store(Engine::RocksDb, Wait::Often) },
 ];
@@ -98,7 +102,7 @@ impl Peer {
 
     /// Whether its content outlives the process.
     pub(crate) fn is_store(self) -> bool {
-        matches!(self.kind, PeerKind::Store(..))
+        matches!(self.kind, PeerKind::Store(engine, _) if engine != Engine::Redis)
     }
 
     /// Whether it is a store that waits for the disk when it is told to. sled's flush waits until its log was handed to the disk
@@ -202,6 +206,7 @@ macro_rules! with_peer {
                     Engine::Sqlite => {
                         with_peer!(@ $subject = Stored::<sqlite::Sqlite, $entry>::open(directory, wait)?, $body)
                     }
+                    Engine::Redis => with_peer!(@ $subject = Stored::<redis::Redis, $entry>::open(directory, wait)?, $body),
                     #[cfg(feature = "peers-rocksdb")]
                     Engine::RocksDb => {
                         with_peer!(@ $subject = Stored::<rocksdb::RocksDb, $entry>::open(directory, wait)?, $body)
@@ -252,9 +257,11 @@ pub(crate) fn with_bytes(peer: Peer, directory: &Path) -> Outcome<Box<dyn Ordere
 pub(crate) fn counters(peer: Peer, directory: &Path) -> Outcome<Box<dyn Counters>> {
     std::fs::create_dir_all(directory)?;
     match peer.kind {
-        PeerKind::Store(Engine::Redb, Wait::Never) => Ok(Box::new(<redb::Redb as Store<Words>>::open(directory)?)),
+        PeerKind::Store(Engine::Redb, Wait::Never) => {
+            Ok(Box::new(<redb::Redb as Store<Words>>::open(directory, Wait::Never)?))
+        }
         PeerKind::Store(Engine::LmdbTxn, Wait::Never) => {
-            Ok(Box::new(<lmdb::LmdbTxn as Store<Words>>::open(directory)?))
+            Ok(Box::new(<lmdb::LmdbTxn as Store<Words>>::open(directory, Wait::Never)?))
         }
         _ => Err(format!("{}: its transactions are not measured", peer.name).into()),
     }
@@ -359,6 +366,9 @@ mod tests {
     fn every_peer_is_an_ordered_map() -> Outcome<()> {
         for peer in PEERS {
             println!("{}", peer.name);
+            if matches!(peer.kind, PeerKind::Store(Engine::Redis, _)) && !redis::is_there() {
+                continue;
+            }
             if peer.takes(KeyArg::U64) {
                 let directory = tempfile::tempdir()?;
                 with_words!(peer, directory.path(), subject => {

@@ -1,6 +1,6 @@
 //! redb: a copy-on-write B+-tree.
 
-use super::store::{Store, Transacting};
+use super::store::{Store, Transacting, Wait};
 use crate::conflict::plus_one;
 use crate::entry::{Bytes, Entry, Words};
 use crate::out::Outcome;
@@ -101,7 +101,7 @@ impl Transacting for Redb {
 }
 
 impl<E: Column> Store<E> for Redb {
-    fn open(directory: &Path) -> Outcome<Self> {
+    fn open(directory: &Path, _wait: Wait) -> Outcome<Self> {
         let redb = Self(Database::create(directory.join("redb"))?);
         // Readers expect the table to exist.
         Store::<E>::sync(&redb)?;

@@ -1,7 +1,7 @@
 //! RocksDB: a log-structured merge tree. By default, it hands its log to the system after each write.
 
 use super::encoded::Encoded;
-use super::store::Store;
+use super::store::{Store, Wait};
 use crate::out::Outcome;
 use rocksdb::{DB, Direction, IteratorMode, Options, WriteBatch, WriteOptions};
 use std::path::Path;
@@ -17,7 +17,7 @@ fn batch<E: Encoded>(entries: &[(E::Key<'_>, E::Value<'_>)]) -> WriteBatch {
 }
 
 impl<E: Encoded> Store<E> for RocksDb {
-    fn open(directory: &Path) -> Outcome<Self> {
+    fn open(directory: &Path, _wait: Wait) -> Outcome<Self> {
         let mut options = Options::default();
         options.create_if_missing(true);
         Ok(Self(DB::open(&options, directory.join("rocksdb"))?))

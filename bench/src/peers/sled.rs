@@ -1,7 +1,7 @@
 //! sled: a Bw-tree over a log.
 
 use super::encoded::Encoded;
-use super::store::Store;
+use super::store::{Store, Wait};
 use crate::out::Outcome;
 use sled::{Batch, Db};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) struct Sled(Db);
 
 impl<E: Encoded> Store<E> for Sled {
-    fn open(directory: &Path) -> Outcome<Self> {
+    fn open(directory: &Path, _wait: Wait) -> Outcome<Self> {
         Ok(Self(sled::open(directory.join("sled"))?))
     }
 

@@ -1,6 +1,6 @@
 //! SQLite, through rusqlite: a B+-tree in a table, with a write-ahead log.
 
-use super::store::Store;
+use super::store::{Store, Wait};
 use crate::entry::{Bytes, Entry, Words};
 use crate::out::Outcome;
 use parking_lot::Mutex;
@@ -117,7 +117,7 @@ fn put_all<E: Column>(connection: &mut Connection, entries: &[(E::Key<'_>, E::Va
 }
 
 impl<E: Column> Store<E> for Sqlite {
-    fn open(directory: &Path) -> Outcome<Self> {
+    fn open(directory: &Path, _wait: Wait) -> Outcome<Self> {
         let sqlite = Self { path: directory.join("sqlite"), idle: Mutex::default(), writer: Mutex::default() };
         sqlite.change(|connection| Ok(connection.execute_batch(E::TABLE)?))?;
         Ok(sqlite)

@@ -1,11 +1,12 @@
 //! What the stores have in common.
 //!
 //! They are set up for what a pool on an ordinary file system survives, which is a crash of the process and no more: no
-//! write waits for the disk. Two of them give less by default, and are measured that way: redb's commits without
+//! write waits for the disk. Three of them give less by default, and are measured that way: redb's commits without
 //! durability are lost with the process until a commit with durability follows, and sled hands its log to the system
-//! twice a second. Every operation is a transaction of its own, as every operation of a tree is.
+//! twice a second. Redis loses everything. Every operation is a transaction of its own, as every operation of a tree is.
 //!
-//! A synced store waits for the disk after every batch, and after every thousandth write that is not in a batch.
+//! A synced store waits for the disk after every batch, and after every thousandth write that is not in a batch; Redis, which
+//! cannot be asked, brings its log there each second.
 //!
 //! Where each change must survive a loss of power ([`Store::put_all_durably`]), each has the fastest of its own ways to that.
 
@@ -33,12 +34,12 @@ pub(crate) enum Wait {
 /// An ordered map in files.
 pub(crate) trait Store<E: Entry>: Sync + Sized {
     /// Opens the store that has its files in this directory, or creates it.
-    fn open(directory: &Path) -> Outcome<Self>;
-    /// The same, for durable writes only, if that makes a difference.
-    fn open_durable(directory: &Path) -> Outcome<Self> {
-        Self::open(directory)
-    }
+    fn open(directory: &Path, wait: Wait) -> Outcome<Self>;
     fn put(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()>;
+    /// Stores a new value for a key that is there.
+    fn update(&self, key: E::Key<'_>, value: E::Value<'_>) -> Outcome<()> {
+        self.put(key, value)
+    }
     /// Reads a value: see [`Entry::read`].
     fn get(&self, key: E::Key<'_>) -> Outcome<Option<u64>>;
     fn remove(&self, key: E::Key<'_>) -> Outcome<()>;
@@ -101,8 +102,7 @@ impl<E: Entry, S: Store<E>> Stored<S, E> {
     pub(crate) fn open(directory: &Path, wait: Wait) -> Outcome<Self> {
         std::fs::create_dir_all(directory)?;
         let (fault, writes) = (Fault::default(), (wait == Wait::Often).then(AtomicU64::default));
-        let store = if wait == Wait::Each { S::open_durable(directory)? } else { S::open(directory)? };
-        Ok(Self { store, fault, writes, entries: PhantomData })
+        Ok(Self { store: S::open(directory, wait)?, fault, writes, entries: PhantomData })
     }
 
     fn written(&self, result: Outcome<()>) {
@@ -125,7 +125,7 @@ impl<E: Entry, S: Store<E>> OrderedMap<E> for Stored<S, E> {
     }
 
     fn update(&self, key: E::Key<'_>, value: E::Value<'_>) {
-        self.written(self.store.put(key, value));
+        self.written(self.store.update(key, value));
     }
 
     fn remove(&self, key: E::Key<'_>) {
