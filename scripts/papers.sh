@@ -59,6 +59,14 @@ done
 for figure in circ:9a circ:9b sentinel:6a sentinel:6b; do
     run clflushopt $figure --n $((n / 4)) --repeat "$times"
 done
+# The stores: records of a thousand bytes, each with a wait for every line.
+for figure in circ:10 circ:11 sentinel:8; do
+    run clflushopt $figure --n $((n / 10)) --repeat "$times"
+done
+run clflushopt sentinel:7 --n $((n / 2)) --repeat "$times"
+for figure in nv:18 nv:19; do
+    run clflush $figure --n "$n" --repeat "$times" --slow 0
+done
 run clflushopt circ:8a --n $((n * 5)) --repeat 1
 run clflushopt circ:table1 --n $((n * 5)) --repeat "$times"
 for figure in sentinel:4c sentinel:4d; do

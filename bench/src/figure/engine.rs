@@ -8,6 +8,8 @@ use super::plan::Plan;
 use super::row::{Row, Setting, Sink, compare, shares};
 use super::simulated;
 use super::stage::Stage;
+use super::store::clients;
+use super::store::tail::Tail;
 use super::tree::{self, Contestant};
 use super::work::{Crew, Step};
 use crate::clock::{self, Tick, Work};
@@ -27,6 +29,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, sink: &mut Sink) -> Outcome<Vec<
             sink.rows(figure, &rows)?;
             return Ok(rows);
         }
+        Show::Throughput(mix) => return clients::run(figure, plan, mix, sink),
         Show::Simulated(_) if !simulated::is_there() => {
             sink.note(&format!("{} needs valgrind, which is not here", figure.id))?;
             return Ok(Vec::new());
@@ -103,7 +106,8 @@ impl Bench<'_> {
     /// The rows for each slowness.
     fn run(&self, contestants: &[&'static Contestant]) -> Outcome<Vec<Vec<Row>>> {
         let mut settings = Vec::new();
-        let tallies = if self.threads == 1 && self.figure.show != Show::Opening {
+        let is_counted = !matches!(self.figure.show, Show::Opening | Show::Tail);
+        let tallies = if self.threads == 1 && is_counted {
             contestants.iter().map(|contestant| self.counted(contestant)).collect::<Outcome<Vec<_>>>()?
         } else {
             // Threads do not run in the same order each time, so the counts would differ each time, too.
@@ -117,6 +121,13 @@ impl Bench<'_> {
             slows => slows,
         };
         for &slow in slows {
+            if self.figure.show == Show::Tail {
+                let Self { figure: _, plan, bytes, n, threads } = *self;
+                let mut rows = Tail { plan, bytes, n, threads, slow }.run(contestants)?;
+                compare(&mut rows, self.figure.subject);
+                settings.push(rows);
+                continue;
+            }
             let mut rows: Vec<Vec<Row>> = Vec::new();
             for (contestant, tallies) in contestants.iter().zip(&tallies) {
                 rows.push(self.rows(contestant, slow, tallies));

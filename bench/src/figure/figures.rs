@@ -2,6 +2,7 @@
 
 use super::claims::Claim;
 use super::work::Step;
+use crate::mix::Mix;
 
 /// A figure, or a table, of a paper.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +96,10 @@ pub(crate) enum Show {
     Opening,
     /// The rebuilding of inner nodes.
     Rebuilds,
+    /// The 99th percentile of the latencies of a key-value store behind the trees.
+    Tail,
+    /// The throughput of key-value stores in this mix.
+    Throughput(Mix),
     Micro,
     /// What Cachegrind counts.
     Simulated(Misses),
@@ -126,6 +131,8 @@ impl Show {
             Self::Copies => "copied_lines_percent",
             Self::Opening => "ms",
             Self::Rebuilds => "rebuild_ms",
+            Self::Tail => "p99_us",
+            Self::Throughput(_) => "kops",
         }
     }
 
@@ -137,6 +144,8 @@ impl Show {
             Self::Barriers => "barriers",
             Self::Inner(_) | Self::Sorting(_) | Self::Copies => "percent",
             Self::Opening | Self::Rebuilds => "ms",
+            Self::Tail => "us",
+            Self::Throughput(_) => "kop/s",
             Self::Simulated(Misses::Loads) => "loads/op",
             Self::Simulated(Misses::LastCache) => "misses/op",
         }
@@ -144,7 +153,7 @@ impl Show {
 
     /// Whether the clock is needed. Other figures only count, and run once.
     pub(crate) fn is_timed(self) -> bool {
-        matches!(self, Self::Time | Self::Rebuilds)
+        matches!(self, Self::Time | Self::Rebuilds | Self::Tail | Self::Throughput(_))
     }
 }
 

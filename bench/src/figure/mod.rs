@@ -24,6 +24,7 @@ mod row;
 mod sentinel;
 pub(crate) mod simulated;
 mod stage;
+mod store;
 mod tree;
 mod work;
 

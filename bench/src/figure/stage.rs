@@ -88,6 +88,11 @@ impl Stage {
         Ok([after_kill, timed(&path)?])
     }
 
+    /// The path of a further file, which is removed with the stage.
+    pub(crate) fn file(&mut self, name: &str) -> PathBuf {
+        self.scratch.file(name)
+    }
+
     /// Closes tree and pool orderly.
     pub(crate) fn close(self) -> Outcome<()> {
         let Self { tree, pool, path: _, scratch: _scratch } = self;
