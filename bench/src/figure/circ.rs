@@ -3,6 +3,7 @@
 use super::claims::{Claim, Found, number, ratio, versus};
 use super::figures::{Figure, Metric, Show, USUAL};
 use super::work::Step;
+use crate::mix::Mix;
 
 const SEVEN: &[&str] = &[
     "volatile-std",
@@ -165,6 +166,17 @@ pub(crate) const FIGURES: &[Figure] = &[
         before: &[Step::Insert],
         steps: &[Step::Get],
         ..AT_2K
+    },
+    Figure {
+        id: "circ:keys",
+        title: "throughput with keys of 23 bytes: as hashes of 8 bytes, and as they are",
+        claim: "a key that is long is hashed to 8 or 16 bytes, and lies in a record with its value",
+        trees: &["circ-hashed", "bytes"],
+        subject: "bytes",
+        bytes: &[1024],
+        show: Show::Throughput(&[Mix::Insert, Mix::Get, Mix::Update]),
+        papers_slow: 0,
+        ..CIRC
     },
     Figure {
         id: "circ:10",

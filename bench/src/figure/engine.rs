@@ -29,7 +29,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, sink: &mut Sink) -> Outcome<Vec<
             sink.rows(figure, &rows)?;
             return Ok(rows);
         }
-        Show::Throughput(mix) => return clients::run(figure, plan, mix, sink),
+        Show::Throughput(mixes) => return clients::run(figure, plan, mixes, sink),
         Show::Simulated(_) if !simulated::is_there() => {
             sink.note(&format!("{} needs valgrind, which is not here", figure.id))?;
             return Ok(Vec::new());
@@ -302,9 +302,7 @@ mod tests {
 
     fn rows(figure: Figure, n: u64) -> Vec<Row> {
         let figure = Figure { id: "test:1", title: "test", trees: &["fast-fair", "circ"], subject: "circ", ..figure };
-        let (figures, slow, repeat, seed) = (Vec::new(), 50, 1, 7);
-        let (full, no_prefetch, directory, svg, json) = (false, false, None, None, Some("-".into()));
-        let plan = Plan { figures, n, full, slow, no_prefetch, repeat, seed, directory, svg, json };
+        let plan = Plan::of_tests(n, 50, 1);
         let bench = Bench { figure: &figure, plan: &plan, bytes: 1024, n, threads: figure.threads[0] };
         let there: Vec<_> = figure.trees.iter().filter_map(|name| tree::find(name)).collect();
         bench.run(&there).unwrap().concat()

@@ -98,8 +98,8 @@ pub(crate) enum Show {
     Rebuilds,
     /// The 99th percentile of the latencies of a key-value store behind the trees.
     Tail,
-    /// The throughput of key-value stores in this mix.
-    Throughput(Mix),
+    /// The throughput of key-value stores in these mixes.
+    Throughput(&'static [Mix]),
     Micro,
     /// What Cachegrind counts.
     Simulated(Misses),

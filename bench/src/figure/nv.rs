@@ -345,7 +345,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             ratio("nv-store", "redis-always", 4.7).threads(32),
             ratio("nv-store", "nv-store-fixed", 1.09).threads(32),
         ],
-        show: Show::Throughput(Mix::YcsbD),
+        show: Show::Throughput(&[Mix::YcsbD]),
         ..SERVED
     },
     Figure {
@@ -357,7 +357,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             ratio("nv-store", "redis-always", 7.3).threads(32),
             ratio("nv-store", "nv-store-fixed", 1.3).threads(32),
         ],
-        show: Show::Throughput(Mix::YcsbA),
+        show: Show::Throughput(&[Mix::YcsbA]),
         ..SERVED
     },
     Figure {

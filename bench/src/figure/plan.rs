@@ -25,3 +25,13 @@ pub(crate) struct Plan {
     /// Where JSON goes, if it is wanted. With `-` it goes to the standard output, and there are no tables.
     pub(crate) json: Option<PathBuf>,
 }
+
+#[cfg(test)]
+impl Plan {
+    /// A plan for few keys, whose JSON replaces the tables.
+    pub(crate) fn of_tests(n: u64, slow: u64, repeat: u32) -> Self {
+        let (figures, seed) = (Vec::new(), 7);
+        let (full, no_prefetch, directory, svg, json) = (false, false, None, None, Some("-".into()));
+        Self { figures, n, full, slow, no_prefetch, repeat, seed, directory, svg, json }
+    }
+}

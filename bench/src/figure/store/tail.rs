@@ -143,18 +143,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_operation_is_timed() {
-        let plan = Plan {
-            figures: Vec::new(),
-            n: 2000,
-            full: false,
-            slow: 100,
-            no_prefetch: false,
-            repeat: 2,
-            seed: 3,
-            directory: None,
-            svg: None,
-            json: None,
-        };
+        let plan = Plan::of_tests(2000, 100, 2);
         for threads in [1, 3] {
             let tail = Tail { plan: &plan, bytes: 1024, n: plan.n, threads, slow: plan.slow };
             let rows = tail.run(&[tree::find("fast-fair").unwrap(), tree::find("circ").unwrap()]).unwrap();
