@@ -30,9 +30,17 @@ run user-8-10m --key user --layout one_line,btreemap --n 10M --mix ${all/scan,/}
 run user-100-10m --key user --value 100 --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
 run uuid-8-10m --key uuid --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
 run stores --key user --peers lmdb,lmdb-txn,redb,fjall,sled --n 1M --mix insert,get,update,scan100 --repeat 1 --no-counts
-run ycsb --key user --peers lmdb-txn,redb,fjall --n 1M --keys zipfian --mix ${ycsb/ycsb-e,/} --repeat 1 --no-counts
-# A short scan takes fjall half a millisecond.
-run ycsb-e --key user --peers lmdb-txn,redb --n 1M --keys zipfian --mix ycsb-e --repeat 1 --no-counts
+# Every store there is. A scan takes some of them half a millisecond.
+served=redis,redb,lmdb-txn,fjall,sled,sqlite
+[[ ${FEATURES:-} != *rocksdb* ]] || served+=,rocksdb
+command -v redis-server >/dev/null || served=${served#redis,}
+some=${ycsb/ycsb-e,/}
+run ycsb --key user --value 1000 --peers $served --n 1M --keys zipfian --mix $some --repeat 1 --no-counts
+run ycsb-e --key user --value 1000 --peers $served --n 1M --operations 50K --keys zipfian --mix ycsb-e --repeat 1 --no-counts
+run ycsb-10m --key user --value 100 --peers $served --n 10M --operations 1M --keys zipfian --mix $some --repeat 1 --no-counts
+run ycsb-10m-e --key user --value 100 --peers $served --n 10M --operations 50K --keys zipfian --mix ycsb-e --repeat 1 --no-counts
+[[ $served != redis* ]] ||
+    run redis --key user --value 100 --peers redis --n 1M --mix insert,batch,get,multi-get --repeat 3 --no-counts
 run reopen --key user --n 1M --mix reopen
 run reopen-10m --key user --n 10M --mix reopen
 run space --key user --peers lmdb,redb,fjall,sled --n 1M --mix space
@@ -47,6 +55,7 @@ run journal --n 1M --mix journal --repeat 9
 run journal-user --key user --n 1M --mix journal --repeat 5
 # On a disk: the temporary directory, or the current one. All that is written to that disk meanwhile is counted.
 durable=canopydb,fjall,lmdb,redb,sqlite
+[[ $served != redis* ]] || durable+=,redis
 [[ ${FEATURES:-} != *rocksdb* ]] || durable+=,rocksdb
 run durable --peers $durable --n 1M --mix durable --repeat 3
 run durable-user --key user --peers $durable --n 1M --mix durable --repeat 3

@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Keys, as in 1000000 or 1M
     #[arg(long, default_value = "1M", value_parser = parse::number)]
     n: u64,
+    /// Operations of a phase that neither inserts nor removes all keys [default: as many as there are keys]
+    #[arg(long, value_name = "N", value_parser = parse::number)]
+    operations: Option<u64>,
     /// The order of inserts, and which keys are accessed; reopen, space, counts and transaction are always uniform
     #[arg(long, value_name = "PATTERN", default_value = "uniform")]
     keys: Pattern,
@@ -103,7 +106,7 @@ pub(crate) struct Args {
         value_name = "PAPER:FIGURE",
         value_delimiter = ',',
         conflicts_with_all = [
-            "layout", "node_bytes", "index", "key", "value", "keys", "mix", "threads", "vs_btreemap", "peers", "flush",
+            "layout", "node_bytes", "index", "key", "value", "operations", "keys", "mix", "threads", "vs_btreemap", "peers", "flush",
             "batch", "no_counts", "journal",
         ]
     )]
@@ -229,6 +232,11 @@ impl Args {
                 return Err(Usage(format!("--mix {} is for one_line", mix.name())).into());
             }
         }
+        if self.operations.is_some()
+            && let Some(mix) = mixes.iter().find(|mix| !mix.is_timed())
+        {
+            return Err(Usage(format!("--operations is not for --mix {}", mix.name())).into());
+        }
         if self.n / u64::from(self.threads) < self.batch {
             return Err(Usage(format!("--n {} is less than a batch of {} per thread", self.n, self.batch)).into());
         }
@@ -241,6 +249,7 @@ impl Args {
             key: self.key,
             value: self.value as usize,
             n: self.n,
+            operations: self.operations,
             pattern: self.keys,
             threads: self.threads,
             mixes,

@@ -35,7 +35,7 @@ impl Map {
     ///
     /// If there is no such map, or no place for its pool.
     pub fn empty(name: &str, n: u64) -> Result<Self, Box<dyn Error>> {
-        let load = Workload { kind: Kind::Words, n, pattern: Pattern::Uniform, threads: 1, seed: 1 };
+        let load = Workload { kind: Kind::Words, n, operations: None, pattern: Pattern::Uniform, threads: 1, seed: 1 };
         Ok(Self(media::timed(&Site::default(), Contestant::named(name, KeyArg::U64)?, &load)?))
     }
 

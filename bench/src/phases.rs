@@ -22,6 +22,8 @@ const GROUP: usize = 16;
 pub(crate) struct Workload {
     pub(crate) kind: Kind,
     pub(crate) n: u64,
+    /// The operations of a phase that neither inserts nor removes all keys; `None`: as many as there are keys.
+    pub(crate) operations: Option<u64>,
     pub(crate) pattern: Pattern,
     pub(crate) threads: u32,
     pub(crate) seed: u64,
@@ -93,7 +95,10 @@ impl<E: Entry, S: OrderedMap<E>> Trial for Phases<S, E> {
     }
 
     fn divide(&mut self, rounds: u64) {
-        self.workers.iter_mut().for_each(|worker| worker.share = (worker.share / rounds).max(1));
+        for worker in &mut self.workers {
+            worker.share = (worker.share / rounds).max(1);
+            worker.inserts = (worker.inserts / rounds).max(1);
+        }
     }
 
     fn fault(&self) -> Outcome<()> {
@@ -117,8 +122,10 @@ struct Worker<E: Entry> {
     /// The numbers of its keys are `first`, `first + step`, `first + 2 * step`, ...
     first: u64,
     step: u64,
-    /// How many operations a phase has, and how many keys it starts with.
+    /// How many operations a phase has.
     share: u64,
+    /// How many operations a phase has that inserts all keys.
+    inserts: u64,
     /// The first of its keys that is in the subject; those from there up to, but not including, `end` are.
     start: u64,
     end: u64,
@@ -140,7 +147,8 @@ pub(crate) fn wrong_bits(found: Option<u64>, key: u64) -> u64 {
 impl<E: Entry> Worker<E> {
     fn new(entry: E, load: &Workload, first: u64) -> Self {
         let step = u64::from(load.threads);
-        let share = (load.n + step - 1 - first) / step;
+        let share_of = |all: u64| (all + step - 1 - first) / step;
+        let (inserts, share) = (share_of(load.n), share_of(load.operations.unwrap_or(load.n)));
         let random = Random::new(!load.seed.wrapping_add(first << 32));
         Self {
             entry,
@@ -151,6 +159,7 @@ impl<E: Entry> Worker<E> {
             first,
             step,
             share,
+            inserts,
             start: 0,
             end: 0,
             n: load.n,
@@ -248,7 +257,7 @@ impl<E: Entry> Worker<E> {
     /// Does one phase.
     fn work(&mut self, subject: &impl OrderedMap<E>, mix: Mix, tick: &mut Tick) {
         match mix {
-            Mix::Insert => self.repeat(self.share, tick, |worker| worker.insert(subject)),
+            Mix::Insert => self.repeat(self.inserts, tick, |worker| worker.insert(subject)),
             Mix::Batch => self.batches(subject, tick),
             Mix::Get | Mix::YcsbC => self.repeat(self.share, tick, |worker| worker.get(subject)),
             Mix::Miss => self.repeat(self.share, tick, |worker| {
@@ -294,7 +303,7 @@ impl<E: Entry> Worker<E> {
 
     fn batches(&mut self, subject: &impl OrderedMap<E>, tick: &mut Tick) {
         let mut buffers: Vec<(E::KeyBuffer, E::ValueBuffer)> = (0..BATCH).map(|_| Default::default()).collect();
-        let mut left = self.share;
+        let mut left = self.inserts;
         while left > 0 {
             let size = left.min(BATCH as u64);
             let mut entries = Vec::with_capacity(BATCH);
@@ -398,7 +407,7 @@ mod tests {
 
     /// Does everything in `mixes` to a map; returns how many operations each had, and how many entries are left.
     fn done(mixes: &[Mix], pattern: Pattern) -> (Vec<(Mix, u64)>, u64) {
-        let load = Workload { kind: Kind::Words, n: 1000, pattern, threads: 1, seed: 1 };
+        let load = Workload { kind: Kind::Words, n: 1000, operations: None, pattern, threads: 1, seed: 1 };
         let mut phases = Phases::new(Ordinary::default(), Words, &load);
         let mut operations = Vec::new();
         let measure = |mix, work: Vec<Work<'_>>| {
@@ -427,7 +436,8 @@ mod tests {
 
     #[test]
     fn what_is_not_found_is_told() {
-        let load = Workload { kind: Kind::Words, n: 1000, pattern: Pattern::Uniform, threads: 1, seed: 1 };
+        let load =
+            Workload { kind: Kind::Words, n: 1000, operations: None, pattern: Pattern::Uniform, threads: 1, seed: 1 };
         let mut phases = Phases::new(Ordinary::default(), Words, &load);
         assert!(
             run(&mut phases, &[Mix::Insert, Mix::Get], |mix, mut work| {

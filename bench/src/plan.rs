@@ -133,6 +133,8 @@ pub(crate) struct Plan {
     /// Bytes of a value.
     pub(crate) value: usize,
     pub(crate) n: u64,
+    /// The operations of a phase, if they are not as many as there are keys.
+    pub(crate) operations: Option<u64>,
     pub(crate) pattern: Pattern,
     pub(crate) threads: u32,
     /// In the order in which they are run.
@@ -177,6 +179,13 @@ impl Plan {
     /// The workload of one repeat.
     pub(crate) fn workload(&self, repeat: u32) -> Workload {
         let seed = self.seed.wrapping_add(repeat.into());
-        Workload { kind: self.kind(), n: self.n, pattern: self.pattern, threads: self.threads, seed }
+        Workload {
+            kind: self.kind(),
+            n: self.n,
+            operations: self.operations,
+            pattern: self.pattern,
+            threads: self.threads,
+            seed,
+        }
     }
 }

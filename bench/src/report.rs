@@ -190,6 +190,7 @@ fn json_lines(plan: &Plan, result: &Result, baseline: Option<&BTreeMap<Mix, Time
             "slow_ns": plan.site.slow.as_nanos() as u64,
             "repeat": plan.repeat,
             "batch": plan.batch,
+            "operations": plan.operations,
             "seed": plan.seed,
             "ns_per_op": ns(times),
             "lines_per_op": per_op(|c| c.lines),

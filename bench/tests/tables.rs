@@ -65,8 +65,31 @@ fn at<const N: usize>(line: &Value, columns: [(&str, &str); N]) -> Vec<(String, 
     columns.into_iter().filter_map(figure).collect()
 }
 
+/// A clock that measures times of operations: one of the JSON keys.
+#[derive(Clone, Copy)]
+enum Clock {
+    /// What the processors spent. Of stores, other threads work, too: what the machine spent is what counts.
+    Cpu,
+    /// From the start to the end.
+    Wall,
+}
+
+impl Clock {
+    /// A store in another process lets that process work.
+    fn of(lines: &[Value]) -> Self {
+        if lines.iter().any(|line| line["peer"] == "redis") { Self::Wall } else { Self::Cpu }
+    }
+
+    fn key(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Wall => "run",
+        }
+    }
+}
+
 /// What a line of results says: the names of columns, and figures for them.
-fn figures(line: &Value) -> Vec<(String, f64)> {
+fn figures(line: &Value, clock: Clock) -> Vec<(String, f64)> {
     let mix = line["mix"].as_str().unwrap_or_default();
     match mix {
         "reopen" => {
@@ -158,8 +181,7 @@ fn figures(line: &Value) -> Vec<(String, f64)> {
         _ if line["lines_per_op"].is_number() => [("lines", "lines_per_op"), ("fences", "fences_per_op")]
             .map(|(name, key)| (format!("{mix}: {name}"), line[key].as_f64().unwrap_or_default()))
             .into(),
-        // Of stores, other threads work, too: what the machine spent is what counts.
-        _ => line["ns_per_op"]["cpu"].as_f64().into_iter().map(|ns| (mix.to_owned(), ns)).collect(),
+        _ => line["ns_per_op"][clock.key()].as_f64().into_iter().map(|ns| (mix.to_owned(), ns)).collect(),
     }
 }
 
@@ -172,12 +194,12 @@ fn is_compared(column: &str) -> bool {
 type Row = ([String; 4], Vec<(String, f64)>);
 
 fn rows(lines: &[Value]) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+    let (mut rows, clock): (Vec<Row>, _) = (Vec::new(), Clock::of(lines));
     for line in lines {
-        let subject = subject(line);
+        let (subject, figures) = (subject(line), figures(line, clock));
         match rows.iter_mut().find(|row| row.0 == subject) {
-            Some(row) => row.1.extend(figures(line)),
-            None => rows.push((subject, figures(line))),
+            Some(row) => row.1.extend(figures),
+            None => rows.push((subject, figures)),
         }
     }
     rows
@@ -224,6 +246,16 @@ fn read(name: &str) -> Vec<Value> {
 #[test]
 fn the_tables_are_those_of_the_results() {
     marked::keep(&docs("benchmarks.md"), |page| written(page, read));
+}
+
+#[test]
+fn a_table_with_another_process_is_by_the_clock() {
+    let line = |who: &str, name: &str| {
+        let line = r#"{"key":"user","value_bytes":8,"n":5,"W":"L","mix":"get","ns_per_op":{"cpu":1,"run":4}}"#;
+        serde_json::from_str(&line.replace('W', who).replace('L', name)).unwrap()
+    };
+    assert!(table(&[line("layout", "bytes")]).contains("| 1.00 |"));
+    assert!(table(&[line("layout", "bytes"), line("peer", "redis")]).contains("| redis | 4.00 (1.00) |"));
 }
 
 /// The negative control: a figure that was edited by hand is found.

@@ -72,7 +72,8 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, mixes: &[Mix], sink: &mut Sink) 
             there.iter().map(|&name| mixes.iter().map(|mix| row(name, mix)).collect()).collect();
         for repeat in 0..plan.repeat {
             let seed = plan.seed.wrapping_add(repeat.into());
-            let load = Workload { kind: Kind::Bytes(CONTENT), n, pattern: Pattern::Zipfian, threads, seed };
+            let (kind, pattern, operations) = (Kind::Bytes(CONTENT), Pattern::Zipfian, None);
+            let load = Workload { kind, n, operations, pattern, threads, seed };
             for (name, rows) in there.iter().zip(&mut rows) {
                 let Some(store) = find(name) else { continue };
                 let mut staged = store.open(&site, &load)?;
