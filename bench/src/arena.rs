@@ -27,7 +27,7 @@ pub(crate) struct Arena<M: Medium> {
 }
 
 /// So many threads take and give blocks without waiting for each other.
-const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 
 /// Free blocks of each class.
 struct Shard([Mutex<Vec<u64>>; CLASSES]);
@@ -47,7 +47,7 @@ impl Shard {
 }
 
 /// The shard of this thread.
-fn home() -> usize {
+pub(crate) fn home() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static HOME: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
