@@ -6,9 +6,8 @@
 //! measures how long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an
 //! entry takes. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
 //! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return. A `figure`
-//! is what a paper measured. `import` is for those who have one of these stores, and want a pool.
+//! is what a paper measured; `nv_store` is a store of a paper, on an `arena`. `import` is for those who have one of these stores, and want a pool.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "no contestant is wired to it yet"))]
 mod arena;
 mod args;
 mod backup;
@@ -32,6 +31,8 @@ mod keys;
 mod maps;
 mod media;
 mod mix;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "no contestant is wired to it yet"))]
+mod nv_store;
 mod ordered_map;
 mod other;
 mod owned;

@@ -1,0 +1,86 @@
+//! The time of changes, and who is making one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Changes that may be in flight at the same time. More wait.
+pub(super) const SLOTS: usize = 64;
+
+/// Nobody is in the slot: no time is later.
+const IDLE: u64 = u64::MAX;
+
+/// Counts changes.
+pub(super) struct Clock {
+    now: AtomicU64,
+    /// In each, a time that is before the one of the change in flight.
+    slots: [Slot; SLOTS],
+}
+
+/// A slot with lines of its own: each change stores to one.
+#[repr(align(64))]
+struct Slot(AtomicU64);
+
+/// A change that has its time and is not published everywhere.
+pub(super) struct InFlight<'c> {
+    /// Later than all times that were taken before.
+    pub(super) time: u64,
+    /// From 1.
+    pub(super) slot: usize,
+    clock: &'c Clock,
+}
+
+impl Clock {
+    /// A clock after the time `now`.
+    pub(super) fn new(now: u64) -> Self {
+        Self { now: AtomicU64::new(now), slots: [const { Slot(AtomicU64::new(IDLE)) }; SLOTS] }
+    }
+
+    /// The time of the last change that has one.
+    pub(super) fn now(&self) -> u64 {
+        self.now.load(Ordering::SeqCst)
+    }
+
+    /// Takes a time for a change. The caller holds the locks of all its leaves, so it waits for nobody from now on.
+    ///
+    /// It says that it will do so before it does: whoever then sees that time on the clock finds it in its slot.
+    pub(super) fn start(&self) -> InFlight<'_> {
+        let slot = self.enter(self.now());
+        let before = self.now.fetch_add(1, Ordering::SeqCst);
+        self.slots[slot - 1].0.store(before, Ordering::Release);
+        InFlight { time: before + 1, slot, clock: self }
+    }
+
+    /// Enters a slot that nobody is in, where this thread was last if possible.
+    fn enter(&self, before: u64) -> usize {
+        let home = crate::arena::home();
+        let mut tries = (home..).map(|i| i % SLOTS);
+        let entered = tries.find(|&i| {
+            let slot = &self.slots[i].0;
+            slot.load(Ordering::Relaxed) == IDLE
+                && slot.compare_exchange(IDLE, before, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        });
+        entered.expect("there is always a next try") + 1
+    }
+
+    /// Waits until all changes up to a time that the clock has shown are published.
+    pub(super) fn wait(&self, time: u64) {
+        for slot in &self.slots {
+            let mut spins = 0;
+            while slot.0.load(Ordering::SeqCst) < time {
+                spins += 1;
+                if spins % 64 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
+        }
+    }
+
+    /// Whether a change with this time is in flight, in this slot.
+    pub(super) fn is_in_flight(&self, slot: usize, time: u64) -> bool {
+        self.slots[slot - 1].0.load(Ordering::Acquire) == time - 1
+    }
+}
+
+/// The change is published, or has not changed anything.
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.clock.slots[self.slot - 1].0.store(IDLE, Ordering::Release);
+    }
+}

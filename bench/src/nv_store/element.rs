@@ -1,0 +1,120 @@
+//! The element of a leaf: one version of a key, or its removal.
+
+use super::clock::SLOTS;
+
+/// Words of an element.
+pub(super) const WORDS: usize = 4;
+pub(super) const BYTES: u64 = WORDS as u64 * 8;
+
+/// One version of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Element {
+    /// [`head`] of the key.
+    pub(super) head: u64,
+    pub(super) record: u64,
+    pub(super) stamp: Stamp,
+    pub(super) key_len: u32,
+    /// 0 of a removal.
+    pub(super) value_len: u32,
+}
+
+/// When a version was made, and what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) time: u64,
+    /// Of a transaction in several leaves: the slot that says whether it counts. Else 0.
+    pub(super) slot: usize,
+    pub(super) removed: bool,
+}
+
+impl Stamp {
+    const SLOT_BITS: u32 = 7;
+
+    fn word(self) -> u64 {
+        (self.time << Self::SLOT_BITS | self.slot as u64) << 1 | u64::from(self.removed)
+    }
+
+    fn from_word(word: u64) -> Self {
+        let slot = (word >> 1) as usize & ((1 << Self::SLOT_BITS) - 1);
+        Self { time: word >> (Self::SLOT_BITS + 1), slot, removed: word & 1 == 1 }
+    }
+}
+
+// Slots have the numbers from 1.
+const _: () = assert!(SLOTS < 1 << Stamp::SLOT_BITS);
+
+impl Element {
+    /// A version that has no time yet.
+    pub(super) fn new(key: &[u8], record: u64, value_len: usize) -> Self {
+        let stamp = Stamp { time: 0, slot: 0, removed: false };
+        Self { head: head(key), record, stamp, key_len: key.len() as u32, value_len: value_len as u32 }
+    }
+
+    /// The removal of what this version shows.
+    pub(super) fn removal(self) -> Self {
+        Self { stamp: Stamp { removed: true, ..self.stamp }, value_len: 0, ..self }
+    }
+
+    pub(super) fn at_time(self, time: u64, slot: usize) -> Self {
+        Self { stamp: Stamp { time, slot, ..self.stamp }, ..self }
+    }
+
+    pub(super) fn words(self) -> [u64; WORDS] {
+        let lengths = u64::from(self.key_len) << 32 | u64::from(self.value_len);
+        [self.head, self.record, self.stamp.word(), lengths]
+    }
+
+    pub(super) fn from_words([head, record, stamp, lengths]: [u64; WORDS]) -> Self {
+        let (key_len, value_len) = ((lengths >> 32) as u32, lengths as u32);
+        Self { head, record, stamp: Stamp::from_word(stamp), key_len, value_len }
+    }
+
+    /// Where the value is, in a record.
+    pub(super) fn value_at(self) -> u64 {
+        self.record + u64::from(self.key_len).next_multiple_of(8)
+    }
+
+    /// The bytes of the record of a version; a removal has none of its own.
+    pub(super) fn record_bytes(self) -> u64 {
+        record_bytes(u64::from(self.key_len), u64::from(self.value_len))
+    }
+}
+
+/// The bytes of a record of a key and a value with these lengths, which may be anything.
+pub(super) fn record_bytes(key: u64, value: u64) -> u64 {
+    key.div_ceil(8).saturating_mul(8).saturating_add(value)
+}
+
+/// The first eight bytes of a key, in the order of keys; zeros follow a shorter one.
+#[inline]
+pub(super) fn head(key: &[u8]) -> u64 {
+    if let Some(first) = key.first_chunk() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut first = [0; 8];
+    first[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_keep_an_element() {
+        let stamps = [(1, 0), (1 << 55, SLOTS), (77, 3)];
+        for (time, slot) in stamps {
+            let version = Element::new(b"some key", 640, 5).at_time(time, slot);
+            for element in [version, version.removal()] {
+                assert_eq!(Element::from_words(element.words()), element);
+            }
+        }
+    }
+
+    #[test]
+    fn heads_have_the_order_of_keys() {
+        let keys: [&[u8]; 7] = [b"", b"\0", b"a", b"a\0", b"abcdefgh", b"abcdefghi", b"b"];
+        assert!(keys.windows(2).all(|two| head(two[0]) <= head(two[1])));
+        assert!(head(b"") == 0 && head(b"a") < head(b"b"));
+    }
+}
