@@ -10,12 +10,13 @@ use crate::figure::row::{Row, Setting, Sink, compare};
 use crate::keys::Pattern;
 use crate::media::{self, Staged};
 use crate::mix::Mix;
+use crate::nv_store::{NvMap, Options};
 use crate::out::Outcome;
 use crate::phases::{self, Phases, Trial, Workload};
 use crate::place::{Place, Site};
 use crate::plan::Contestant;
 use crate::scratch::Scratch;
-use bristlecone::medium::Domain;
+use bristlecone::medium::{Domain, Mapped};
 use std::time::Duration;
 
 const CONTENT: Bytes = Bytes { text: Text::User, value: 1000 };
@@ -25,6 +26,7 @@ const CONTENT: Bytes = Bytes { text: Text::User, value: 1000 };
 enum Served {
     Known(Contestant),
     Hashed,
+    NvStore,
 }
 
 /// The store with this name, if it can be had. A Redis has a log that is brought to the disk each second, or before each answer.
@@ -35,6 +37,7 @@ fn find(name: &str) -> Option<Served> {
         "redis-everysec" => Served::Known(named("redis-sync")?),
         "redis-always" => Served::Known(named("redis")?.durable()),
         "circ-hashed" => Served::Hashed,
+        "nv-store" => Served::NvStore,
         _ => return None,
     })
 }
@@ -42,15 +45,19 @@ fn find(name: &str) -> Option<Served> {
 impl Served {
     /// Sets up a new store.
     fn open(self, site: &Site, load: &Workload) -> Outcome<Staged> {
-        let mut scratch = match self {
-            Self::Known(contestant) => return media::timed(site, contestant, load),
-            _ => Scratch::new(site.place.directory())?,
-        };
+        let mut scratch = Scratch::new(site.place.directory())?;
         let capacity = media::capacity(load.n, load.kind);
         let trial: Box<dyn Trial> = match self {
-            Self::Known(_) | Self::Hashed => {
+            Self::Known(contestant) => return media::timed(site, contestant, load),
+            Self::Hashed => {
                 let pool = media::pool(site, &mut scratch, capacity)?;
                 Box::new(Phases::new(Hashed::open(&pool)?, CONTENT, load))
+            }
+            Self::NvStore => {
+                // Versions that were replaced are kept until their leaf is full.
+                let mapped = Mapped::create(&scratch.file("nv"), capacity * 4, 0)?;
+                let mapped = site.domain.into_iter().fold(mapped, Mapped::with_domain);
+                Box::new(Phases::new(NvMap::open(mapped, Options::default())?, CONTENT, load))
             }
         };
         Ok(Staged { trial, domain: site.domain, pool: None, scratch: Some(scratch) })
@@ -104,14 +111,14 @@ mod tests {
         let mixes = &[Mix::Insert, Mix::YcsbA, Mix::YcsbD];
         let figure = Figure {
             id: "test:1",
-            trees: &["circ-hashed", "bytes", "unknown"],
+            trees: &["circ-hashed", "nv-store", "bytes", "unknown"],
             subject: "bytes",
             threads: &[1, 3],
             show: Show::Throughput(mixes),
             ..USUAL
         };
         let rows = run(&figure, &plan, mixes, &mut Sink::new(&plan).unwrap()).unwrap();
-        assert_eq!(rows.len(), 2 * 2 * mixes.len());
+        assert_eq!(rows.len(), 2 * 3 * mixes.len());
         assert!(rows.iter().all(|row| row.series.len() == 2 && row.series[0] > 0.0), "{rows:?}");
     }
 }
