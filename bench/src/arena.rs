@@ -10,7 +10,7 @@ use bristlecone::medium::{LINE, Medium, Step};
 use crossbeam_epoch::Guard;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The first block of a new arena.
 const FIRST: u64 = LINE;
@@ -29,20 +29,25 @@ pub(crate) struct Arena<M: Medium> {
 /// So many threads take and give blocks without waiting for each other.
 pub(crate) const SHARDS: usize = 16;
 
-/// Free blocks of each class.
-struct Shard([Mutex<Vec<u64>>; CLASSES]);
+/// Free blocks of each class, as far as there have been any.
+#[derive(Default)]
+struct Shard(Mutex<Vec<Vec<u64>>>);
 
 impl Shard {
-    fn new() -> Self {
-        Self(std::array::from_fn(|_| Mutex::default()))
+    fn classes(&self) -> MutexGuard<'_, Vec<Vec<u64>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pop(&self, class: usize) -> Option<u64> {
-        self.0[class].lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.classes().get_mut(class)?.pop()
     }
 
     fn push(&self, class: usize, at: u64) {
-        self.0[class].lock().unwrap_or_else(PoisonError::into_inner).push(at);
+        let mut classes = self.classes();
+        if classes.len() <= class {
+            classes.resize(class + 1, Vec::new());
+        }
+        classes[class].push(at);
     }
 }
 
@@ -78,7 +83,7 @@ fn block(class: usize) -> u64 {
 impl<M: Medium> Arena<M> {
     /// An arena of which nothing is in use but the root words, which are zeros on a new medium.
     pub(crate) fn new(medium: M) -> Self {
-        Self { medium, end: AtomicU64::new(FIRST), shards: std::array::from_fn(|_| Arc::new(Shard::new())) }
+        Self { medium, end: AtomicU64::new(FIRST), shards: Default::default() }
     }
 
     pub(crate) fn medium(&self) -> &M {
