@@ -6,7 +6,8 @@
 //! measures how long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an
 //! entry takes. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
 //! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return. A `figure`
-//! is what a paper measured; `nv_store` is a store of a paper, on an `arena`. `import` is for those who have one of these stores, and want a pool.
+//! is what a paper measured. `import` is for those who have one of these stores, and want a pool. `nv_store` is a paper's
+//! own store, on an `arena`.
 
 mod arena;
 mod args;
@@ -21,6 +22,8 @@ mod conflict;
 #[path = "../../src/bin/bristlecone/common/mod.rs"]
 mod common;
 mod counts;
+#[cfg(test)]
+mod cuts;
 mod durable;
 mod entry;
 mod figure;

@@ -29,6 +29,8 @@ pub(super) struct Stamp {
 
 impl Stamp {
     const SLOT_BITS: u32 = 7;
+    /// At ten million changes per second, it is reached in a hundred years.
+    pub(super) const LATEST: u64 = u64::MAX >> (Self::SLOT_BITS + 1);
 
     fn word(self) -> u64 {
         (self.time << Self::SLOT_BITS | self.slot as u64) << 1 | u64::from(self.removed)
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn words_keep_an_element() {
-        let stamps = [(1, 0), (1 << 55, SLOTS), (77, 3)];
+        let stamps = [(1, 0), (Stamp::LATEST, SLOTS), (77, 3)];
         for (time, slot) in stamps {
             let version = Element::new(b"some key", 640, 5).at_time(time, slot);
             for element in [version, version.removal()] {

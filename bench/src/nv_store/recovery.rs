@@ -2,7 +2,7 @@
 
 use super::block::{self, Header, Low};
 use super::clock::{Clock, SLOTS};
-use super::element::{Element, head, record_bytes};
+use super::element::{Element, Stamp, head, record_bytes};
 use super::flat::Index;
 use super::leaves::{Id, Leaf, Leaves, View};
 use super::live::Live;
@@ -23,7 +23,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"nv-store");
 const SLOT_BYTES: u64 = SLOTS as u64 * LINE;
 
 impl<M: Medium> NvStore<M> {
-    /// Opens the store on a medium, or creates it on a medium of zeros.
+    /// Opens the store on a medium, or creates it on one whose first line is zeros.
     ///
     /// # Errors
     ///
@@ -40,6 +40,9 @@ impl<M: Medium> NvStore<M> {
             return Err(damaged(&arena, ROOT_SLOTS * 8, "slots"));
         }
         let mut found = Found::new(&arena, slots);
+        if found.now > Stamp::LATEST {
+            return Err(damaged(&arena, slots, "the time in a slot"));
+        }
         found.chain()?;
         arena.recover(found.used.iter().copied())?;
         found.settle();

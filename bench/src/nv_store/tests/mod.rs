@@ -1,5 +1,6 @@
 //! What a store must do.
 
+mod crash;
 mod damage;
 mod model;
 mod subject;
