@@ -235,7 +235,9 @@ impl<M: Medium> Arena<M> {
         if count <= SHORT {
             let mut words = [0; SHORT];
             self.medium.load_words(at, &mut words[..count]);
-            return read(&words.map(u64::to_le_bytes).as_flattened()[..len]);
+            let mut bytes = [[0; 8]; SHORT];
+            bytes.iter_mut().zip(&words[..count]).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+            return read(&bytes.as_flattened()[..len]);
         }
         let mut words = vec![0; count];
         self.medium.load_words(at, &mut words);

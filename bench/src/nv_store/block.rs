@@ -1,7 +1,6 @@
 //! The block of a leaf, and records: what is where on the medium.
 
-use super::element::{BYTES, Element, WORDS, record_bytes};
-use super::key::Key;
+use super::element::{BYTES, Element, WORDS, hash, record_bytes};
 use super::leaves::View;
 use crate::arena::Arena;
 use crate::out::Outcome;
@@ -89,13 +88,11 @@ pub(super) fn record<M: Medium>(arena: &Arena<M>, key: &[u8], value: &[u8]) -> O
     Ok(at)
 }
 
-/// Whether an element is of a key.
+/// Whether an element is of a key that has the same hash.
 #[inline]
-fn is_of<M: Medium>(arena: &Arena<M>, element: &Element, key: Key<'_>) -> bool {
-    let bytes = key.bytes;
-    element.head == key.head
-        && element.key_len as usize == bytes.len()
-        && (bytes.len() <= 8 || arena.with(element.record, bytes.len(), |found| found == bytes))
+fn is_of<M: Medium>(arena: &Arena<M>, element: &Element, key: &[u8]) -> bool {
+    element.key_len as usize == key.len()
+        && (key.len() <= 8 || arena.with(element.record, key.len(), |found| found == key))
 }
 
 /// The last element of a key among those that a view has and `shows` lets through.
@@ -103,10 +100,10 @@ fn is_of<M: Medium>(arena: &Arena<M>, element: &Element, key: Key<'_>) -> bool {
 pub(super) fn last<M: Medium>(
     arena: &Arena<M>,
     View { at, count }: View,
-    key: Key<'_>,
+    key: &[u8],
     shows: impl Fn(&Element) -> bool,
 ) -> Option<Element> {
-    let medium = arena.medium();
-    let alike = (0..count).rev().filter(|&i| medium.load(element_at(at, i)) == key.head);
+    let (medium, hash) = (arena.medium(), hash(key));
+    let alike = (0..count).rev().filter(|&i| medium.load(element_at(at, i)) == hash);
     alike.map(|i| element(medium, at, i)).find(|element| shows(element) && is_of(arena, element, key))
 }

@@ -75,7 +75,7 @@ impl<M: Medium> NvStore<M> {
             };
             // A version that may follow any other one is appended without a look at the leaf, as printed.
             let looks = limit < u64::MAX || matches!(write, Write::Remove);
-            let before = looks.then(|| block::last(&self.arena, leaf.view, key, |_| true)).flatten();
+            let before = looks.then(|| block::last(&self.arena, leaf.view, key.bytes, |_| true)).flatten();
             if before.is_some_and(|before| before.stamp.time > limit) {
                 return Attempt::Conflict;
             }

@@ -1,6 +1,7 @@
 //! The element of a leaf: one version of a key, or its removal.
 
 use super::clock::SLOTS;
+use crate::numbers::mix;
 
 /// Words of an element.
 pub(super) const WORDS: usize = 4;
@@ -9,8 +10,8 @@ pub(super) const BYTES: u64 = WORDS as u64 * 8;
 /// One version of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Element {
-    /// [`head`] of the key.
-    pub(super) head: u64,
+    /// [`hash`] of the key.
+    pub(super) hash: u64,
     pub(super) record: u64,
     pub(super) stamp: Stamp,
     pub(super) key_len: u32,
@@ -49,7 +50,7 @@ impl Element {
     /// A version that has no time yet.
     pub(super) fn new(key: &[u8], record: u64, value_len: usize) -> Self {
         let stamp = Stamp { time: 0, slot: 0, removed: false };
-        Self { head: head(key), record, stamp, key_len: key.len() as u32, value_len: value_len as u32 }
+        Self { hash: hash(key), record, stamp, key_len: key.len() as u32, value_len: value_len as u32 }
     }
 
     /// The removal of what this version shows.
@@ -63,12 +64,12 @@ impl Element {
 
     pub(super) fn words(self) -> [u64; WORDS] {
         let lengths = u64::from(self.key_len) << 32 | u64::from(self.value_len);
-        [self.head, self.record, self.stamp.word(), lengths]
+        [self.hash, self.record, self.stamp.word(), lengths]
     }
 
-    pub(super) fn from_words([head, record, stamp, lengths]: [u64; WORDS]) -> Self {
+    pub(super) fn from_words([hash, record, stamp, lengths]: [u64; WORDS]) -> Self {
         let (key_len, value_len) = ((lengths >> 32) as u32, lengths as u32);
-        Self { head, record, stamp: Stamp::from_word(stamp), key_len, value_len }
+        Self { hash, record, stamp: Stamp::from_word(stamp), key_len, value_len }
     }
 
     /// Where the value is, in a record.
@@ -87,20 +88,20 @@ pub(super) fn record_bytes(key: u64, value: u64) -> u64 {
     key.div_ceil(8).saturating_mul(8).saturating_add(value)
 }
 
-/// The first eight bytes of a key, in the order of keys; zeros follow a shorter one.
+/// A hash of a key. Keys of up to eight bytes and of equal lengths have equal ones only if they are equal.
 #[inline]
-pub(super) fn head(key: &[u8]) -> u64 {
-    if let Some(first) = key.first_chunk() {
-        return u64::from_be_bytes(*first);
-    }
-    let mut first = [0; 8];
-    first[..key.len()].copy_from_slice(key);
-    u64::from_be_bytes(first)
+pub(super) fn hash(key: &[u8]) -> u64 {
+    let (words, rest) = key.as_chunks();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain((!rest.is_empty()).then_some(&last));
+    words.fold(mix(key.len() as u64), |hash, word| mix(hash ^ u64::from_le_bytes(*word)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn words_keep_an_element() {
@@ -114,9 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn heads_have_the_order_of_keys() {
-        let keys: [&[u8]; 7] = [b"", b"\0", b"a", b"a\0", b"abcdefgh", b"abcdefghi", b"b"];
-        assert!(keys.windows(2).all(|two| head(two[0]) <= head(two[1])));
-        assert!(head(b"") == 0 && head(b"a") < head(b"b"));
+    fn hashes_tell_short_keys_apart() {
+        let keys = (0..=255).flat_map(|byte| (0..8).map(move |len| [vec![0; len], vec![byte]].concat()));
+        let hashes: BTreeSet<u64> = keys.map(|key| hash(&key)).collect();
+        assert_eq!(hashes.len(), 256 * 8);
+        assert!(hash(b"a longer key") != hash(b"a longer kez") && hash(b"") != hash(b"\0"));
     }
 }

@@ -52,7 +52,7 @@ impl View {
 impl Leaf {
     pub(super) fn new(low: Box<[u8]>, view: View, capacity: usize) -> Self {
         Self {
-            low_head: super::element::head(&low),
+            low_head: Key::new(&low).head,
             low,
             view: AtomicU64::new(view.word()),
             next: AtomicU32::new(NONE),

@@ -7,19 +7,34 @@
 //! 6.1.1, which says that keys and values have different sizes, that each element has a timestamp, and that on these
 //! there are multi-version concurrency control and snapshot isolation. How it does that is not printed. It is as follows.
 //!
+//! # As printed
+//!
+//! Leaves are appended to, and the store of a count commits. A full leaf is split, or replaced if less than half of it is
+//! valid. Inner nodes are flat arrays in DRAM; when a parent is full, all are built anew, with one leaf in each parent.
+//!
+//! # What differs
+//!
+//! - An update appends one element, not two: with timestamps, the last version decides.
+//! - All leaves have one capacity. That is the paper's NV-Store', without the adaptive scheme.
+//! - Leaves are not merged. One whose keys are all removed stays, and is filled again.
+//! - Leaves keep their low key, so that an open need not sort their elements; and an element has a hash of its key, where
+//!   the paper's has the key.
+//! - Inner nodes are built from the chain of descriptors, not from the old parents, and nobody but splits waits meanwhile.
+//! - An open always walks the chain: there is no instant recovery after an orderly close.
+//!
 //! # On the medium
 //!
 //! ```text
 //! root     | magic 8 | head 8 | slots 8 |
 //! slot     | time 8 | (unused) 56 |                                                      a line for each of 64 slots
 //! leaf     | next 8 | count 8 | capacity 8 | low 8 | length of low 8 | (unused) 24 |     a line, then the elements:
-//! element  | head 8 | record 8 | stamp 8 | lengths 8 |                                   two per line
+//! element  | hash 8 | record 8 | stamp 8 | lengths 8 |                                   two per line
 //! record   | key, padded to words | value |
 //! ```
 //!
-//! A *stamp* is a time, the number of a slot or 0, and a bit that says that the key was removed. The *head* of a key is
-//! its first eight bytes, so that most elements are told apart without their records. Blocks are those of
-//! [`Arena`](crate::arena::Arena).
+//! A *stamp* is a time, the number of a slot or 0, and a bit that says that the key was removed. An element
+//! has a *hash* of its key, so that others are passed over without a look at their records: the keys of a leaf often begin
+//! alike. Blocks are those of [`Arena`](crate::arena::Arena).
 //!
 //! - **V1** The chain leads from `head` along `next`. Low keys ascend, and the first is empty. A leaf owns the keys from
 //!   its low key to the next leaf's.
@@ -212,7 +227,9 @@ impl<M: Medium> NvStore<M> {
             // After the view: if it has lost keys, there is a leaf for them.
             match leaf.next().filter(|&next| self.leaves.get(next).is_up_to(key)) {
                 Some(next) => id = next,
-                None => return block::last(&self.arena, view, key, shows).filter(|element| !element.stamp.removed),
+                None => {
+                    return block::last(&self.arena, view, key.bytes, shows).filter(|element| !element.stamp.removed);
+                }
             }
         }
     }

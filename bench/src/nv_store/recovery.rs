@@ -2,7 +2,7 @@
 
 use super::block::{self, Header, Low};
 use super::clock::{Clock, SLOTS};
-use super::element::{Element, Stamp, head, record_bytes};
+use super::element::{Element, Stamp, hash, record_bytes};
 use super::flat::Index;
 use super::leaves::{Id, Leaf, Leaves, View};
 use super::live::Live;
@@ -177,7 +177,7 @@ impl<'a, M: Medium> Found<'a, M> {
     fn key(&self, element: Element) -> Option<Vec<u8>> {
         let holds = self.arena.holds(element.record, element.record_bytes());
         let key = holds.then(|| self.arena.with(element.record, element.key_len as usize, <[u8]>::to_vec))?;
-        Some(key).filter(|key| head(key) == element.head)
+        Some(key).filter(|key| hash(key) == element.hash)
     }
 
     /// Whether a leaf owns a key.

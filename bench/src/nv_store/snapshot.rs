@@ -6,7 +6,7 @@ use super::element::Element;
 use super::key::Key;
 use super::leaves::{Id, View};
 use super::live::Ticket;
-use bristlecone::medium::Medium;
+use bristlecone::medium::{Hint, Medium};
 
 /// All changes up to a time, and none after it. While it lives, renewals keep what it shows.
 pub(crate) struct Snapshot<'s, M: Medium> {
@@ -87,6 +87,8 @@ struct Shown {
 
 struct Entry {
     element: Element,
+    /// Of its key.
+    head: u64,
     /// Its key, in the keys.
     start: usize,
 }
@@ -96,23 +98,27 @@ impl Shown {
     fn find<M: Medium>(&mut self, store: &NvStore<M>, view: View, time: u64, wanted: impl Fn(Key<'_>) -> bool) {
         self.entries.clear();
         self.keys.clear();
+        let medium = store.arena.medium();
+        // Each record is a miss of the cache, so that they had better wait together.
+        (0..view.count).for_each(|i| medium.hint(block::element(medium, view.at, i).record, 1, Hint::Soon));
         // From the last one: the first of several equal ones counts.
         for i in (0..view.count).rev() {
-            let element = block::element(store.arena.medium(), view.at, i);
+            let element = block::element(medium, view.at, i);
             if element.stamp.time > time {
                 continue;
             }
             store.arena.with(element.record, element.key_len as usize, |key| {
-                if wanted(Key { head: element.head, bytes: key }) {
-                    self.entries.push(Entry { element, start: self.keys.len() });
-                    self.keys.extend_from_slice(key);
+                let key = Key::new(key);
+                if wanted(key) {
+                    self.entries.push(Entry { element, head: key.head, start: self.keys.len() });
+                    self.keys.extend_from_slice(key.bytes);
                 }
             });
         }
         let key = |entry: &Entry| &self.keys[entry.start..][..entry.element.key_len as usize];
         // Stable, so that equal ones stay as they are.
-        self.entries.sort_by(|a, b| Key { head: a.element.head, bytes: key(a) }.cmp_with(b.element.head, || key(b)));
-        self.entries.dedup_by(|a, b| a.element.head == b.element.head && key(a) == key(b));
+        self.entries.sort_by(|a, b| Key { head: a.head, bytes: key(a) }.cmp_with(b.head, || key(b)));
+        self.entries.dedup_by(|a, b| key(a) == key(b));
         self.entries.retain(|entry| !entry.element.stamp.removed);
     }
 }
