@@ -48,7 +48,7 @@ run space-100 --key user --value 100 --peers lmdb,redb,fjall,sled --n 1M --mix s
 run counts --key user --n 1M --mix insert,update,remove --flush power --repeat 1
 run transaction --n 1M --mix transaction --repeat 9
 run snapshot --n 1M --mix snapshot --repeat 9
-run conflict --peers redb,lmdb-txn --n 1M --keys zipfian --threads 8 --mix conflict --repeat 1
+run conflict --layout one_line,nv_store --peers redb,lmdb-txn --n 1M --keys zipfian --threads 8 --mix conflict --repeat 1
 run backup --n 1M --mix backup --repeat 9
 run backup-10m --n 10M --mix backup --repeat 5
 run journal --n 1M --mix journal --repeat 9

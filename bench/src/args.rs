@@ -23,7 +23,7 @@ use std::time::Duration;
 /// every repeat, so that a slow minute of the machine hits all of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Contestants; with keys that are texts, `one_line` is the map of byte strings
+    /// Contestants; with keys that are texts, `one_line` is the map of byte strings; nv_store is for these, and for conflict
     #[arg(long, value_delimiter = ',', default_value = "one_line")]
     layout: Vec<LayoutArg>,
     /// Bytes of a sorted node's slots: 512, 1K, 2K or 4K
@@ -126,6 +126,9 @@ enum LayoutArg {
     OneLine,
     Linear,
     Circular,
+    /// That of NV-Tree's paper, of byte strings
+    #[value(name = "nv_store", alias = "nv-store")]
+    NvStore,
     /// std's, which outlives nothing
     #[value(name = "btreemap")]
     BTreeMap,
@@ -157,11 +160,17 @@ impl Args {
                     let layout = match kind {
                         LayoutArg::Linear => Layout::Linear,
                         LayoutArg::Circular => Layout::Circular,
-                        LayoutArg::OneLine | LayoutArg::BTreeMap => continue,
+                        LayoutArg::OneLine | LayoutArg::NvStore | LayoutArg::BTreeMap => continue,
                     };
                     contestants.push(Contestant::Tree(Shape { layout, slots, index }));
                 }
             }
+        }
+        if self.layout.contains(&LayoutArg::NvStore) {
+            if words && self.mix.iter().any(|mix| *mix != Mix::Conflict) {
+                return Err(Usage("nv_store is for keys that are texts, and for --mix conflict".to_owned()).into());
+            }
+            contestants.push(Contestant::NvStore);
         }
         let peers = if self.peers.is_empty() { Vec::new() } else { peers::chosen(&self.peers, self.key)? };
         let is_peer = peers.iter().any(|peer| peer.name() == Contestant::BTreeMap.name());

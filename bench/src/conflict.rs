@@ -3,11 +3,12 @@
 //! Each transaction reads two counters and adds one to both. So the sum of all counters tells whether one was lost.
 
 use crate::clock::{self, Spent, Tick, Times, Work};
-use crate::entry::Kind;
+use crate::entry::{KeyArg, Kind};
 use crate::keys::{Chooser, Space};
 use crate::media;
 use crate::mix::Mix;
 use crate::numbers::Random;
+use crate::nv_store::{Commit, NvStore};
 use crate::ordered_map::Fault;
 use crate::out::{self, Outcome};
 use crate::peers;
@@ -15,6 +16,7 @@ use crate::plan::{Contestant, Plan};
 use crate::report;
 use crate::scratch::Scratch;
 use crate::turns::{self, ROUNDS};
+use bristlecone::medium::Medium;
 use bristlecone::{IndexKind, OneLine, PTree, Pool};
 use serde_json::{Value, json};
 
@@ -72,6 +74,44 @@ impl Counters for Ours {
     fn sum(&self) -> Outcome<u64> {
         Ok(self.tree.iter().map(|(_, counter)| counter).sum())
     }
+}
+
+/// Bytes of a counter, and of its key, where these are byte strings.
+const COUNTER: usize = 8;
+
+/// Counters of byte strings. Both of a transaction are written, so those of others that it does not see are conflicts.
+impl<M: Medium> Counters for NvStore<M> {
+    fn create(&self, keys: &[u64]) -> Outcome<()> {
+        keys.iter().try_for_each(|key| self.put(&key.to_be_bytes(), &[0; COUNTER]))
+    }
+
+    fn add(&self, keys: [u64; 2]) -> Outcome<u64> {
+        let keys = keys.map(u64::to_be_bytes);
+        for tries in 1.. {
+            let mut transaction = self.begin();
+            for key in keys {
+                let counter = plus_one(transaction.get(&key, of_bytes));
+                transaction.put(&key, &counter.to_le_bytes());
+            }
+            if transaction.commit()? == Commit::Done {
+                return Ok(tries);
+            }
+        }
+        Err("conflicts without an end".into())
+    }
+
+    fn sum(&self) -> Outcome<u64> {
+        let mut sum = 0;
+        self.begin().scan(&[], |_, counter| {
+            sum += of_bytes(counter);
+            true
+        });
+        Ok(sum)
+    }
+}
+
+fn of_bytes(counter: &[u8]) -> u64 {
+    counter.try_into().map_or(0, u64::from_le_bytes)
 }
 
 /// How often transactions were repeated: the number of those that were repeated 0 times, once, twice, ...
@@ -179,6 +219,7 @@ impl Side {
         match contestant {
             Contestant::Tree(_) => contestant.has_snapshots(),
             Contestant::Peer(peer) => peer.has_transactions(),
+            Contestant::NvStore => true,
             Contestant::ByteMap | Contestant::BTreeMap => false,
         }
     }
@@ -190,6 +231,11 @@ impl Side {
             Contestant::Tree(shape) => {
                 let pool = media::pool(&plan.site, &mut scratch, media::capacity(plan.n, Kind::Words))?;
                 Box::new(Ours::new(pool, shape.index.kind())?)
+            }
+            Contestant::NvStore => {
+                let (path, capacity) =
+                    (scratch.file("store"), media::capacity(plan.n, Kind::new(KeyArg::User, COUNTER)));
+                Box::new(media::nv_store(&path, Some(capacity), plan.site.domain, NvStore::open)?)
             }
             Contestant::Peer(peer) => peers::counters(peer, &scratch.file("store"))?,
             other => return Err(format!("{} has no transactions", other.name()).into()),

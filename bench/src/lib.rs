@@ -34,7 +34,6 @@ mod keys;
 mod maps;
 mod media;
 mod mix;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "no contestant is wired to it yet"))]
 mod nv_store;
 mod ordered_map;
 mod other;

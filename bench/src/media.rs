@@ -3,6 +3,7 @@
 use crate::btreemap::Ordinary;
 use crate::byte_map::ByteMap;
 use crate::entry::{Bytes, Entry, Kind, Words, with_entry};
+use crate::nv_store::{self, NvMap};
 use crate::ordered_map::OrderedMap;
 use crate::other::Other;
 use crate::out::Outcome;
@@ -13,7 +14,7 @@ use crate::plan::Contestant;
 use crate::scratch::Scratch;
 use crate::shape::{Shape, with_measured};
 use crate::tree::Tree;
-use bristlecone::medium::{Counted, Domain, Dram, Mapped, Medium, Slowed};
+use bristlecone::medium::{Counted, Domain, Dram, Mapped, Mapping, Medium, Slowed};
 use bristlecone::{Journal, Options, Pool};
 use std::path::Path;
 use std::time::Instant;
@@ -84,6 +85,21 @@ fn with(options: Options, capacity: Option<u64>, journal: Option<Journal>) -> Op
     journal.into_iter().fold(options, Options::journal)
 }
 
+/// Opens NV-Store in this file, which is created if there is a `capacity`. It has four times as much space as a pool: versions
+/// that were replaced stay until their leaf is full.
+pub(crate) fn nv_store<T>(
+    path: &Path,
+    capacity: Option<u64>,
+    domain: Option<Domain>,
+    open: impl FnOnce(Mapped, nv_store::Options) -> Outcome<T>,
+) -> Outcome<T> {
+    let mapped = match capacity {
+        Some(capacity) if !path.exists() => Mapped::create(path, capacity * 4, 0)?,
+        _ => Mapped::open(path, Mapping::Write)?,
+    };
+    open(domain.into_iter().fold(mapped, Mapped::with_domain), nv_store::Options::default())
+}
+
 /// A new pool that counts.
 pub(crate) fn counted_pool(capacity: u64) -> Outcome<Pool<Other>> {
     Ok(Pool::options().create_on(Other::Counted(Counted::new(Dram::zeroed(capacity))))?)
@@ -94,6 +110,14 @@ pub(crate) fn timed(site: &Site, contestant: Contestant, load: &Workload) -> Out
     let directory = site.place.directory();
     match contestant {
         Contestant::Tree(_) | Contestant::ByteMap => {}
+        Contestant::NvStore => {
+            let Kind::Bytes(bytes) = load.kind else { return wrong_kind(contestant, load.kind) };
+            let mut scratch = Scratch::new(directory)?;
+            let capacity = capacity(load.n, load.kind);
+            let store = nv_store(&scratch.file(POOL), Some(capacity), site.domain, NvMap::open)?;
+            let trial = Box::new(Phases::new(store, bytes, load));
+            return Ok(Staged { trial, domain: site.domain, pool: None, scratch: Some(scratch) });
+        }
         Contestant::BTreeMap => {
             let trial: Box<dyn Trial> =
                 with_entry!(load.kind, entry => Box::new(Phases::new(Ordinary::default(), entry, load)));
@@ -140,6 +164,9 @@ pub(crate) trait Held: Entry {
     /// An empty peer, or the store that has its files in this directory.
     fn peer(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap<Self>>>;
 
+    /// NV-Store in this file, which is created if there is a `capacity`.
+    fn nv_store(path: &Path, capacity: Option<u64>) -> Outcome<Box<dyn OrderedMap<Self>>>;
+
     /// std's map.
     fn btreemap() -> Box<dyn OrderedMap<Self>>;
 }
@@ -160,6 +187,10 @@ impl Held for Words {
         peers::with_words(peer, directory)
     }
 
+    fn nv_store(_: &Path, _: Option<u64>) -> Outcome<Box<dyn OrderedMap>> {
+        wrong_kind(Contestant::NvStore, Kind::Words)
+    }
+
     fn btreemap() -> Box<dyn OrderedMap> {
         Box::new(Ordinary::<Self>::default())
     }
@@ -175,6 +206,10 @@ impl Held for Bytes {
 
     fn peer(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap<Self>>> {
         peers::with_bytes(peer, directory)
+    }
+
+    fn nv_store(path: &Path, capacity: Option<u64>) -> Outcome<Box<dyn OrderedMap<Self>>> {
+        Ok(Box::new(nv_store(path, capacity, None, NvMap::open)?))
     }
 
     fn btreemap() -> Box<dyn OrderedMap<Self>> {
@@ -197,6 +232,7 @@ pub(crate) fn open<E: Held>(
 ) -> Outcome<(Box<dyn OrderedMap<E>>, Instant)> {
     match contestant {
         Contestant::Tree(_) | Contestant::ByteMap => {}
+        Contestant::NvStore => return Ok((E::nv_store(path, capacity)?, Instant::now())),
         Contestant::BTreeMap => return Ok((E::btreemap(), Instant::now())),
         Contestant::Peer(peer) => return Ok((E::peer(peer, path)?, Instant::now())),
     }

@@ -5,6 +5,7 @@ use crate::entry::{KeyArg, Kind};
 use crate::keys::Pattern;
 use crate::media;
 use crate::mix::Mix;
+use crate::nv_store::NvMap;
 use crate::parse::{self, Layout};
 use crate::peers::{self, Peer};
 use crate::phases::Workload;
@@ -22,6 +23,8 @@ pub(crate) enum Contestant {
     Tree(Shape),
     /// The map of byte strings.
     ByteMap,
+    /// The store of NV-Tree's paper.
+    NvStore,
     BTreeMap,
     Peer(Peer),
 }
@@ -32,6 +35,7 @@ impl Contestant {
         match self {
             Self::Tree(shape) => shape.layout.name(),
             Self::ByteMap => ByteMap::<Mapped>::NAME,
+            Self::NvStore => NvMap::<Mapped>::NAME,
             Self::BTreeMap => "btreemap",
             Self::Peer(peer) => peer.name(),
         }
@@ -41,7 +45,7 @@ impl Contestant {
     pub(crate) fn label(self) -> String {
         match self {
             Self::Tree(shape) => shape.label(),
-            Self::ByteMap | Self::BTreeMap | Self::Peer(_) => self.name().to_owned(),
+            Self::ByteMap | Self::NvStore | Self::BTreeMap | Self::Peer(_) => self.name().to_owned(),
         }
     }
 
@@ -60,14 +64,14 @@ impl Contestant {
         match self {
             Self::Tree(shape) => shape.layout == Layout::OneLine,
             Self::ByteMap => true,
-            Self::BTreeMap | Self::Peer(_) => false,
+            Self::NvStore | Self::BTreeMap | Self::Peer(_) => false,
         }
     }
 
     /// Whether its content outlives the process.
     pub(crate) fn outlives(self) -> bool {
         match self {
-            Self::Tree(_) | Self::ByteMap => true,
+            Self::Tree(_) | Self::ByteMap | Self::NvStore => true,
             Self::BTreeMap => false,
             Self::Peer(peer) => peer.is_store(),
         }
@@ -77,7 +81,7 @@ impl Contestant {
     pub(crate) fn waits_for_disk(self) -> bool {
         match self {
             Self::Tree(_) | Self::ByteMap => true,
-            Self::BTreeMap => false,
+            Self::NvStore | Self::BTreeMap => false,
             Self::Peer(peer) => peer.waits_for_disk(),
         }
     }
@@ -95,14 +99,14 @@ impl Contestant {
         match self {
             Self::Tree(shape) => (Some(shape.node_bytes()), Some(shape.index.name())),
             Self::ByteMap => (Some(ByteMap::<Mapped>::NODE_BYTES), Some(IndexKind::Volatile.name())),
-            Self::BTreeMap | Self::Peer(_) => (None, None),
+            Self::NvStore | Self::BTreeMap | Self::Peer(_) => (None, None),
         }
     }
 
     /// Whether several threads can use it.
     pub(crate) fn is_shared(self) -> bool {
         match self {
-            Self::Tree(_) | Self::ByteMap => true,
+            Self::Tree(_) | Self::ByteMap | Self::NvStore => true,
             Self::BTreeMap => false,
             Self::Peer(peer) => peer.is_shared(),
         }
@@ -115,7 +119,9 @@ impl Contestant {
         if let Some(shape) = Shape::from_label(label) {
             return Ok(Self::Tree(shape));
         }
-        if let Some(found) = [Self::ByteMap, Self::BTreeMap].into_iter().find(|known| label == known.label()) {
+        if let Some(found) =
+            [Self::ByteMap, Self::NvStore, Self::BTreeMap].into_iter().find(|known| label == known.label())
+        {
             return Ok(found);
         }
         let peers = peers::chosen(&[label.to_owned()], key).map_err(|error| error.to_string())?;

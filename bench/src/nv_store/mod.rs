@@ -131,10 +131,9 @@ use flat::Index;
 use key::Key;
 use leaves::Leaves;
 use live::Live;
-pub(crate) use snapshot::Snapshot;
 use std::time::Duration;
 pub(crate) use subject::NvMap;
-pub(crate) use transaction::{Commit, Transaction};
+pub(crate) use transaction::Commit;
 
 /// A map from byte strings to byte strings, with versions.
 pub(crate) struct NvStore<M: Medium> {

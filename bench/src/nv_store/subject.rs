@@ -21,11 +21,6 @@ impl<M: Medium> NvMap<M> {
     pub(crate) fn open(medium: M, options: Options) -> Outcome<Self> {
         Ok(Self { store: NvStore::open(medium, options)?, fault: Fault::default() })
     }
-
-    /// What transactions and snapshots are of.
-    pub(crate) fn store(&self) -> &NvStore<M> {
-        &self.store
-    }
 }
 
 impl<M: Medium> OrderedMap<Bytes> for NvMap<M> {

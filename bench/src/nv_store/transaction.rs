@@ -44,6 +44,7 @@ impl<M: Medium> Transaction<'_, M> {
         self.writes.insert(key.to_vec(), Some(value.to_vec()));
     }
 
+    #[cfg_attr(not(test), expect(dead_code, reason = "no measurement removes in a transaction"))]
     pub(crate) fn remove(&mut self, key: &[u8]) {
         self.writes.insert(key.to_vec(), None);
     }

@@ -261,11 +261,36 @@ fn operations_are_measured_beside_a_snapshot() {
 
 #[test]
 fn conflicts_are_counted() {
-    let rows = turns("conflict", &["--threads", "4", "--keys", "zipfian", "--vs-btreemap"]);
-    assert_eq!(rows.len(), 1);
-    has_keys(&rows[0], &["ns_per_op", "per_second", "ratio_to_first", "transactions", "keys"]);
-    has_keys(&rows[0]["retries"], &["mean", "p999", "max"]);
-    assert_eq!((&rows[0]["transactions"], &rows[0]["threads"]), (&8000.into(), &4.into()));
+    let layouts = ["--layout", "one_line,nv_store", "--threads", "4", "--keys", "zipfian", "--vs-btreemap"];
+    let rows = turns("conflict", &layouts);
+    assert_eq!(rows.iter().map(|row| &row["layout"]).collect::<Vec<_>>(), ["one_line", "nv_store"]);
+    for row in &rows {
+        has_keys(row, &["ns_per_op", "per_second", "ratio_to_first", "transactions", "keys"]);
+        has_keys(&row["retries"], &["mean", "p999", "max"]);
+        assert_eq!((&row["transactions"], &row["threads"]), (&8000.into(), &4.into()));
+    }
+}
+
+/// What is timed of 2,000 keys.
+fn timed(options: &[&str]) -> Vec<serde_json::Value> {
+    objects(run(["--n", "2000", "--repeat", "1", "--json"].iter().chain(options)))
+}
+
+#[test]
+fn nv_store_is_a_map_of_texts() {
+    let mixes = "insert,get,ycsb-a,scan,remove";
+    let rows = timed(&["--layout", "one_line,nv_store", "--key", "user", "--value", "100", "--mix", mixes]);
+    assert!(rows.iter().filter(|row| row["layout"] == "nv_store").count() == 5, "{rows:?}");
+    let error = run(["--n", "2000", "--layout", "nv_store"]).fails(2);
+    assert!(error.contains("nv_store is for keys that are texts"), "{error}");
+}
+
+#[test]
+fn a_phase_has_as_many_operations_as_are_asked_for() {
+    let rows = timed(&["--operations", "500", "--mix", "get,ycsb-c,remove", "--batch", "100"]);
+    assert!(rows.len() == 3 && rows.iter().all(|row| row["operations"] == 500), "{rows:?}");
+    let error = run(["--n", "2000", "--operations", "5", "--mix", "reopen"]).fails(2);
+    assert!(error.contains("--operations is not for --mix reopen"), "{error}");
 }
 
 #[test]

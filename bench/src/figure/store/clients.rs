@@ -10,13 +10,12 @@ use crate::figure::row::{Row, Setting, Sink, compare};
 use crate::keys::Pattern;
 use crate::media::{self, Staged};
 use crate::mix::Mix;
-use crate::nv_store::{NvMap, Options};
 use crate::out::Outcome;
 use crate::phases::{self, Phases, Trial, Workload};
 use crate::place::{Place, Site};
 use crate::plan::Contestant;
 use crate::scratch::Scratch;
-use bristlecone::medium::{Domain, Mapped};
+use bristlecone::medium::Domain;
 use std::time::Duration;
 
 const CONTENT: Bytes = Bytes { text: Text::User, value: 1000 };
@@ -26,7 +25,6 @@ const CONTENT: Bytes = Bytes { text: Text::User, value: 1000 };
 enum Served {
     Known(Contestant),
     Hashed,
-    NvStore,
 }
 
 /// The store with this name, if it can be had. A Redis has a log that is brought to the disk each second, or before each answer.
@@ -37,7 +35,7 @@ fn find(name: &str) -> Option<Served> {
         "redis-everysec" => Served::Known(named("redis-sync")?),
         "redis-always" => Served::Known(named("redis")?.durable()),
         "circ-hashed" => Served::Hashed,
-        "nv-store" => Served::NvStore,
+        "nv-store" => Served::Known(Contestant::NvStore),
         _ => return None,
     })
 }
@@ -45,22 +43,15 @@ fn find(name: &str) -> Option<Served> {
 impl Served {
     /// Sets up a new store.
     fn open(self, site: &Site, load: &Workload) -> Outcome<Staged> {
-        let mut scratch = Scratch::new(site.place.directory())?;
-        let capacity = media::capacity(load.n, load.kind);
-        let trial: Box<dyn Trial> = match self {
-            Self::Known(contestant) => return media::timed(site, contestant, load),
+        match self {
+            Self::Known(contestant) => media::timed(site, contestant, load),
             Self::Hashed => {
-                let pool = media::pool(site, &mut scratch, capacity)?;
-                Box::new(Phases::new(Hashed::open(&pool)?, CONTENT, load))
+                let mut scratch = Scratch::new(site.place.directory())?;
+                let pool = media::pool(site, &mut scratch, media::capacity(load.n, load.kind))?;
+                let trial: Box<dyn Trial> = Box::new(Phases::new(Hashed::open(&pool)?, CONTENT, load));
+                Ok(Staged { trial, domain: site.domain, pool: None, scratch: Some(scratch) })
             }
-            Self::NvStore => {
-                // Versions that were replaced are kept until their leaf is full.
-                let mapped = Mapped::create(&scratch.file("nv"), capacity * 4, 0)?;
-                let mapped = site.domain.into_iter().fold(mapped, Mapped::with_domain);
-                Box::new(Phases::new(NvMap::open(mapped, Options::default())?, CONTENT, load))
-            }
-        };
-        Ok(Staged { trial, domain: site.domain, pool: None, scratch: Some(scratch) })
+        }
     }
 }
 

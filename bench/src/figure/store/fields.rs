@@ -118,6 +118,7 @@ impl<'t, M: Medium> Fields<'t, M> {
 mod tests {
     use super::*;
     use crate::btreemap::Ordinary;
+    use crate::cuts::{Bug, Recorder};
     use crate::numbers::Random;
     use bristlecone::medium::Dram;
     use std::collections::BTreeMap;
@@ -153,5 +154,60 @@ mod tests {
         (0..2).for_each(|key| store.insert(key, 7, &mut buffer));
         assert_eq!([store.read(0).is_some(), store.read(1).is_some()], [true, false]);
         assert!(store.fault().unwrap_err().to_string().contains("no room"));
+    }
+
+    /// The fields of each value.
+    type Model = BTreeMap<u64, [u64; FIELDS as usize]>;
+
+    /// How many states of a crash show something else than what had returned, with what was under way whole or not at all.
+    fn violations(bug: Option<Bug>) -> usize {
+        let (tree, recorder) = (Ordinary::default(), Recorder::new(vec![0; 4 * BYTES as usize / 8], bug));
+        let store = Fields::new(&tree, recorder.clone());
+        let (mut models, mut buffer) = (vec![Model::new()], Buffer::default());
+        let updates = [(1, 3, 31), (1, 3, 32), (2, 9, 33), (1, 0, 34)];
+        for (key, field, word) in
+            [(1, None, 11), (2, None, 12)].into_iter().chain(updates.map(|(key, field, word)| (key, Some(field), word)))
+        {
+            let mut model = models.last().cloned().unwrap_or_default();
+            match field {
+                None => {
+                    store.insert(key, word, &mut buffer);
+                    model.insert(key, [word; FIELDS as usize]);
+                }
+                Some(field) => {
+                    store.update(key, field, word, &mut buffer);
+                    model.entry(key).and_modify(|words| words[field as usize] = word);
+                }
+            }
+            recorder.returned();
+            models.push(model);
+        }
+        store.fault().unwrap();
+        let mut violations = 0;
+        recorder.states(200, |state| {
+            // A key is in the tree when its insert has returned: before the fence of its value, it is not.
+            let found = Fields::new(&tree, Dram::from_words(state.words.iter().copied()));
+            let before = &models[state.returned];
+            let after = if state.is_within { models.get(state.returned + 1) } else { None }.unwrap_or(before);
+            let is_right = |key: &u64| {
+                let words = found.read(*key);
+                words == before.get(key).copied() || words == after.get(key).copied()
+            };
+            violations += usize::from(!before.keys().all(is_right));
+        });
+        violations
+    }
+
+    #[test]
+    fn a_crash_leaves_every_field_whole() {
+        assert_eq!(violations(None), 0);
+    }
+
+    #[test]
+    fn what_is_left_out_is_found() {
+        for step in [Step::RecordWrite, Step::ShiftUpdate] {
+            assert!(violations(Some(Bug::Flush(step))) > 0, "{step:?}");
+            assert!(violations(Some(Bug::Fence(step))) > 0, "{step:?}");
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use super::{Entries, entries, in_memory};
 use crate::numbers::Random;
-use crate::nv_store::{Commit, NvStore, Options, Snapshot, Transaction};
+use crate::nv_store::snapshot::Snapshot;
+use crate::nv_store::transaction::Transaction;
+use crate::nv_store::{Commit, NvStore, Options};
 use bristlecone::medium::Dram;
 use std::collections::HashMap;
 

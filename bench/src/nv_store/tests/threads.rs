@@ -2,7 +2,8 @@
 
 use super::{TINY, in_memory};
 use crate::numbers::Random;
-use crate::nv_store::{Commit, NvStore, Snapshot};
+use crate::nv_store::snapshot::Snapshot;
+use crate::nv_store::{Commit, NvStore};
 use bristlecone::medium::Dram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
