@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs the papers' figures again, all of them in less than two hours, and writes what docs/papers.md shows of them:
-# `scripts/papers.sh [FIGURE...]`, where a figure is circ:7a, or circ for all of a paper. N=200000 keys; TIMES=3 repeats.
+# `scripts/papers.sh [FIGURE...]`, where a figure is circ:7a, or circ for all of a paper. N=100000 keys; TIMES=3 repeats.
+# Two of them have clients of redis-server, if it is there.
 #
 # A machine that does other things meanwhile is measured with them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-n=${N:-200000} times=${TIMES:-3}
-cargo build --release -p bristlecone-bench --features figures
+n=${N:-100000} times=${TIMES:-3}
+cargo build --release -p bristlecone-bench --features "figures,${FEATURES:-peers}"
 bench=${CARGO_TARGET_DIR:-target}/release/bristlecone-bench
 mkdir -p docs/papers docs/figures
 wanted=("$@")
@@ -64,6 +65,7 @@ for figure in circ:10 circ:11 sentinel:8; do
     run clflushopt $figure --n $((n / 10)) --repeat "$times"
 done
 run clflushopt sentinel:7 --n $((n / 2)) --repeat "$times"
+run clflushopt circ:keys --n "$n" --repeat "$times" --slow 0
 for figure in nv:18 nv:19; do
     run clflush $figure --n "$n" --repeat "$times" --slow 0
 done
