@@ -102,9 +102,9 @@ impl Commit {
         Self { version: self.version + 1, count, closing: false }
     }
 
-    /// The entries that may be read: also the one behind those that count, if a shift may have begun.
-    fn behind(self) -> usize {
-        self.count + usize::from(!self.closing)
+    /// The entries that may be read, of `slots`: also the one behind those that count, if a shift may have begun.
+    fn behind(self, slots: usize) -> usize {
+        slots.min(self.count + usize::from(!self.closing))
     }
 }
 
@@ -159,7 +159,7 @@ fn end<M: Medium>(m: &M, at: u64, i: usize, version: u64) {
 impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
     /// The first entry that is not whole, or that equals the next one: the place where a shift was interrupted.
     fn gap<M: Medium>(m: &M, at: u64, commit: Commit) -> Option<usize> {
-        let behind = SLOTS.min(commit.behind());
+        let behind = commit.behind(SLOTS);
         (0..commit.count).find(|&i| {
             let entry = Versions::load(m, at, i);
             entry.start > commit.version || (i + 1 < behind && entry == Versions::load(m, at, i + 1))
@@ -169,12 +169,12 @@ impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
     /// Valid and ended entries, in order, without the entry at the gap.
     fn all<M: Medium>(m: &M, at: u64, commit: Commit) -> impl Iterator<Item = Versions> {
         let gap = Self::gap(m, at, commit).unwrap_or(commit.count);
-        let positions = (0..commit.behind()).filter(move |&i| i != gap).take(commit.count);
+        let positions = (0..commit.behind(SLOTS)).filter(move |&i| i != gap).take(commit.count);
         let ended = move |entry: Versions| {
             // An end that was not committed does not count.
             Versions { end: if entry.end > commit.version { NEVER } else { entry.end }, ..entry }
         };
-        positions.map(move |i| ended(Versions::load(m, at, i.min(SLOTS - 1))))
+        positions.map(move |i| ended(Versions::load(m, at, i)))
     }
 
     /// Makes room at position `i` and stores the entry there, line by line.
@@ -190,7 +190,7 @@ impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
     /// Takes back ends that were not committed, and closes the gap that an interrupted shift left. Durable when it
     /// returns.
     pub(super) fn repair<M: Medium>(m: &M, at: u64, commit: Commit) -> Commit {
-        let behind = SLOTS.min(commit.behind());
+        let behind = commit.behind(SLOTS);
         // Ends first, where the entries lie now, because an entry that is rewritten is not whole for a moment.
         for i in 0..behind {
             let entry = Versions::load(m, at, i);
@@ -222,6 +222,11 @@ impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
         let commit = Commit::load(m, at);
         if commit.count > SLOTS {
             report(Broken::new(at + COMMIT, "N3: more entries than slots"));
+            return None;
+        }
+        // A shift begins only where there is room for its end.
+        if commit.count == SLOTS && !commit.closing && Self::gap(m, at, commit).is_some() {
+            report(Broken::new(at + COMMIT, "N3: a gap in a full node"));
             return None;
         }
         let all: Vec<Versions> = Self::all(m, at, commit).filter(|entry| counts(entry.key)).collect();

@@ -183,8 +183,8 @@ impl<const SLOTS: usize> SplitInPlace for VersionedInner<SLOTS> {
     }
 
     fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Hints, &border: &u64, _moved: &[Entry]) {
-        // Crash: entries that are not owned. They must not count when a shift begins: recovery takes what lies behind
-        // those that count for the end of the shift.
+        // Crash: entries that are not owned. They must not count when a shift begins: it would end in the last one, and
+        // recovery would find a gap in a full node.
         let stays = partition(hints.probe.get().1, |i| m.load(entry_at(at, i)) < border);
         Self::truncate(m, at, hints, stays);
     }
