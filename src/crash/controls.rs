@@ -5,7 +5,7 @@ use super::explore::Known;
 use super::history::History;
 use super::omission::{ControlKind, Omission};
 use super::tree_type::{Checkable, TreeType};
-use crate::medium::{Model, Sim, Step};
+use crate::medium::{Model, Step};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -63,7 +63,7 @@ impl Campaign {
     /// a bug: for each history, what was examined with one bug is known with the next.
     fn planted_in_histories(
         &self,
-        tree: TreeType<Sim>,
+        tree: TreeType,
         histories: &[History],
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> BTreeMap<Omission, Option<String>> {

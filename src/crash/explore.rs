@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Where a crash happens: how the state was reached, for messages and for continuing from it.
 pub(super) struct Cut<'a> {
     pub(super) campaign: &'a Campaign,
-    pub(super) tree_type: TreeType<Sim>,
+    pub(super) tree_type: TreeType,
     pub(super) known: &'a Known,
     pub(super) history: &'a History,
     pub(super) cuts: Vec<usize>,

@@ -46,7 +46,7 @@ impl Left {
 
 impl Campaign {
     /// Runs a history with crashes in it. Stops at the first wrong state.
-    pub(super) fn row(&self, tree_type: TreeType<Sim>, history: &History) -> Outcome {
+    pub(super) fn row(&self, tree_type: TreeType, history: &History) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let nothing = vec![0; verify::POOL as usize / 8];
         let (before, kept) = (Entries::new(), Vec::new());
@@ -73,10 +73,10 @@ impl Campaign {
     }
 
     /// Opens what a crash left, checks it, continues the history, and then crashes again, or closes and opens orderly.
-    fn life(&self, tree_type: TreeType<Sim>, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
+    fn life(&self, tree_type: TreeType, left: &Left, ops: &[Op], crash: Option<Op>) -> Result<Left, Failure> {
         let sim = Sim::crashed(&left.image, LineOptions::default(), Vec::new(), 0).with_whole_pairs(self.whole_pairs);
-        let mut pool = match options().open_on(sim.clone()) {
-            Err(error) if may_be_refused(&error, left.may_miss) => options().create_on(sim.clone())?,
+        let mut pool = match options().open_on(sim.handle()) {
+            Err(error) if may_be_refused(&error, left.may_miss) => options().create_on(sim.handle())?,
             other => other?,
         };
         if left.may_miss < Missing::Tree && pool.trees()?.is_empty() {
@@ -123,7 +123,7 @@ impl Campaign {
             same("at the end", &*tree, &model)?;
             drop(tree);
             drop(pool);
-            pool = options().open_on(sim.clone())?;
+            pool = options().open_on(sim.handle())?;
             tree = tree_type.open(&pool)?;
             same("after closing and opening", &*tree, &model)?;
             return Ok(Left {

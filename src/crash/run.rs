@@ -15,8 +15,8 @@ use std::time::Instant;
 
 impl Campaign {
     /// The kind of tree that the campaign is about.
-    pub(super) fn tree_type<N: Checkable>(&self) -> TreeType<Sim> {
-        N::tree_type::<Repeated, Sim>(self.index, self.values, self.keys)
+    pub(super) fn tree_type<N: Checkable>(&self) -> TreeType {
+        N::tree_type::<Repeated>(self.index, self.values, self.keys)
     }
 
     /// All short histories.
@@ -46,7 +46,7 @@ impl Campaign {
 
     pub(super) fn all_of(
         &self,
-        tree_type: TreeType<Sim>,
+        tree_type: TreeType,
         histories: &[History],
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Outcome {
@@ -87,7 +87,7 @@ impl Campaign {
         self.one_of(self.tree_type::<N>(), history)
     }
 
-    pub(super) fn one_of(&self, tree_type: TreeType<Sim>, history: &History) -> Outcome {
+    pub(super) fn one_of(&self, tree_type: TreeType, history: &History) -> Outcome {
         let has = |wanted: fn(&Op) -> bool| history.0.iter().any(wanted);
         let (crashes, kills) = (has(|op| matches!(op, Op::Crash(_))), has(|op| matches!(op, Op::Kill(_))));
         let run = match (crashes, kills) {
@@ -107,12 +107,12 @@ impl Campaign {
         }
     }
 
-    pub(super) fn run(&self, tree_type: TreeType<Sim>, history: &History) -> Result<Run, String> {
+    pub(super) fn run(&self, tree_type: TreeType, history: &History) -> Result<Run, String> {
         verify::run(tree_type, history, Sim::zeroed(verify::POOL).with_whole_pairs(self.whole_pairs))
     }
 
     /// Cuts the last operation of a history that was run before.
-    pub(super) fn cut(&self, tree_type: TreeType<Sim>, history: &History, run: &Run, known: &Known) -> Outcome {
+    pub(super) fn cut(&self, tree_type: TreeType, history: &History, run: &Run, known: &Known) -> Outcome {
         let mut outcome = Outcome { histories: 1, complete: true, ..Outcome::default() };
         let Run { trace, from, in_flight, returned } = run;
         let mut pending = Pending::new(vec![0; verify::POOL as usize / 8]);

@@ -6,7 +6,7 @@ use super::key_shape::KeyShape;
 use super::two_trees::TwoTrees;
 use crate::error::Result;
 use crate::map::KeysOf;
-use crate::medium::Medium;
+use crate::medium::any::Any;
 use crate::node::{ByteLeaf, Defer, IndexKind, Node, OneLine, WordNode};
 use crate::pool::Pool;
 use crate::tree::TreeNode;
@@ -24,10 +24,11 @@ pub enum Values {
     Records,
 }
 
-type Open<M> = fn(&Pool<M>, &TreeType<M>) -> Result<Box<dyn AnyTree>>;
+type Open = fn(&Pool<Any>, &TreeType) -> Result<Box<dyn AnyTree>>;
 
 /// A kind of tree. The rest of a checker does not know its types, so it is compiled once.
-pub struct TreeType<M: Medium> {
+#[derive(Clone, Copy)]
+pub struct TreeType {
     /// The size of a leaf in bytes.
     pub(crate) bytes: u64,
     /// How many entries fit into a leaf.
@@ -36,21 +37,13 @@ pub struct TreeType<M: Medium> {
     pub(crate) is_map: bool,
     /// Whether it consists of [two trees](Two).
     pub(crate) is_two: bool,
-    open: Open<M>,
+    open: Open,
     index: IndexKind,
     keys: KeyShape,
 }
 
-impl<M: Medium> Clone for TreeType<M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Medium> Copy for TreeType<M> {}
-
-impl<M: Medium> TreeType<M> {
-    fn of<N: Node>(index: IndexKind, keys: KeyShape, is_map: bool, open: Open<M>) -> Self {
+impl TreeType {
+    fn of<N: Node>(index: IndexKind, keys: KeyShape, is_map: bool, open: Open) -> Self {
         Self { bytes: N::BYTES, slots: N::SLOTS as u64, is_map, is_two: false, open, index, keys }
     }
 
@@ -66,7 +59,7 @@ impl<M: Medium> TreeType<M> {
     }
 
     /// Opens the tree, or creates it.
-    pub(crate) fn open(&self, pool: &Pool<M>) -> Result<Box<dyn AnyTree>> {
+    pub(crate) fn open(&self, pool: &Pool<Any>) -> Result<Box<dyn AnyTree>> {
         (self.open)(pool, self)
     }
 }
@@ -81,19 +74,19 @@ pub trait Checkable {
     /// The kind of tree with these leaves, this index, these values (as records like `R`) and, if they are byte strings,
     /// these keys.
     #[doc(hidden)]
-    fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M>;
+    fn tree_type<R: Records>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType;
 }
 
 impl<N: WordNode> Checkable for N {
     const NAME: &'static str = <N as Node>::NAME;
     const SLOTS: usize = <N as Node>::SLOTS;
 
-    fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M> {
-        let open: Open<M> = match values {
+    fn tree_type<R: Records>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType {
+        let open: Open = match values {
             Values::Numbers => |pool, tree| Ok(Box::new(pool.tree_with::<N>(TREE, tree.index)?)),
             Values::Records => |pool, tree| {
                 let map = pool.map_with::<u64, Vec<u8>, N>(TREE, tree.index)?;
-                Ok(Box::new(OfNumbers::<Numbers, R, N, M>::new(map, Numbers)))
+                Ok(Box::new(OfNumbers::<Numbers, R, N, Any>::new(map, Numbers)))
             },
         };
         TreeType::of::<N>(index, keys, values == Values::Records, open)
@@ -104,15 +97,15 @@ impl<const SLOTS: usize> Checkable for ByteLeaf<SLOTS> {
     const NAME: &'static str = <Self as Node>::NAME;
     const SLOTS: usize = SLOTS;
 
-    fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M> {
-        let open: Open<M> = match values {
+    fn tree_type<R: Records>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType {
+        let open: Open = match values {
             Values::Numbers => |pool, tree| {
                 let map = pool.map_with(TREE, tree.index)?;
-                Ok(Box::new(OfNumbers::<KeyShape, Numbers, Self, M>::new(map, tree.keys)))
+                Ok(Box::new(OfNumbers::<KeyShape, Numbers, Self, Any>::new(map, tree.keys)))
             },
             Values::Records => |pool, tree| {
                 let map = pool.map_with(TREE, tree.index)?;
-                Ok(Box::new(OfNumbers::<KeyShape, R, Self, M>::new(map, tree.keys)))
+                Ok(Box::new(OfNumbers::<KeyShape, R, Self, Any>::new(map, tree.keys)))
             },
         };
         TreeType::of::<Self>(index, keys, true, open)
@@ -126,12 +119,12 @@ pub struct Two<N>(PhantomData<N>);
 /// The name of the second one.
 const OTHER: &str = "u";
 
-fn two<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Medium>(
-    pool: &Pool<M>,
+fn two<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>>(
+    pool: &Pool<Any>,
     index: IndexKind,
     keys: K,
 ) -> Result<Box<dyn AnyTree>> {
-    let tree = |name| Ok(OfNumbers::<K, V, N, M>::new(pool.map_with(name, index)?, keys));
+    let tree = |name| Ok(OfNumbers::<K, V, N, Any>::new(pool.map_with(name, index)?, keys));
     Ok(Box::new(TwoTrees::new(pool, [tree(TREE)?, tree(OTHER)?])))
 }
 
@@ -139,10 +132,10 @@ impl<const SLOTS: usize> Checkable for Two<OneLine<SLOTS>> {
     const NAME: &'static str = "two_one_line";
     const SLOTS: usize = SLOTS;
 
-    fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M> {
-        let open: Open<M> = match values {
-            Values::Numbers => |pool, tree| two::<Numbers, Numbers, OneLine<SLOTS>, M>(pool, tree.index, Numbers),
-            Values::Records => |pool, tree| two::<Numbers, R, OneLine<SLOTS>, M>(pool, tree.index, Numbers),
+    fn tree_type<R: Records>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType {
+        let open: Open = match values {
+            Values::Numbers => |pool, tree| two::<Numbers, Numbers, OneLine<SLOTS>>(pool, tree.index, Numbers),
+            Values::Records => |pool, tree| two::<Numbers, R, OneLine<SLOTS>>(pool, tree.index, Numbers),
         };
         TreeType { is_two: true, ..TreeType::of::<OneLine<SLOTS>>(index, keys, true, open) }
     }
@@ -152,10 +145,10 @@ impl<const SLOTS: usize> Checkable for Two<ByteLeaf<SLOTS>> {
     const NAME: &'static str = "two_bytes";
     const SLOTS: usize = SLOTS;
 
-    fn tree_type<R: Records, M: Medium>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType<M> {
-        let open: Open<M> = match values {
-            Values::Numbers => |pool, tree| two::<KeyShape, Numbers, ByteLeaf<SLOTS>, M>(pool, tree.index, tree.keys),
-            Values::Records => |pool, tree| two::<KeyShape, R, ByteLeaf<SLOTS>, M>(pool, tree.index, tree.keys),
+    fn tree_type<R: Records>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType {
+        let open: Open = match values {
+            Values::Numbers => |pool, tree| two::<KeyShape, Numbers, ByteLeaf<SLOTS>>(pool, tree.index, tree.keys),
+            Values::Records => |pool, tree| two::<KeyShape, R, ByteLeaf<SLOTS>>(pool, tree.index, tree.keys),
         };
         TreeType { is_two: true, ..TreeType::of::<ByteLeaf<SLOTS>>(index, keys, true, open) }
     }

@@ -4,6 +4,7 @@ use super::any_tree::{ALL, AnyTree};
 use super::history::{History, Missing, Op, batch, bulk, together};
 use super::tree_type::{TREE, TreeType};
 use crate::error::{Error, ErrorKind, Result};
+use crate::medium::any::Any;
 use crate::medium::{Choice, Event, Sim};
 use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
@@ -57,13 +58,13 @@ pub(crate) fn options() -> Options {
 }
 
 /// Runs a history on an empty medium; errors and panics are reported in words.
-pub(super) fn run(tree_type: TreeType<Sim>, history: &History, sim: Sim) -> Result<Run, String> {
+pub(super) fn run(tree_type: TreeType, history: &History, sim: Sim) -> Result<Run, String> {
     guarded(|| {
         let mut model = Entries::new();
         // The creation of pool and tree.
         let mut in_flight = Allowed { contents: vec![Entries::new()], may_miss: Missing::Pool };
         let mut from = 0;
-        let mut pool = options().create_on(sim.clone())?;
+        let mut pool = options().create_on(sim.handle())?;
         let mut tree = tree_type.open(&pool)?;
         let mut ops = history.0.iter().copied().peekable();
         while let Some(op) = ops.next() {
@@ -86,8 +87,8 @@ pub(super) fn run(tree_type: TreeType<Sim>, history: &History, sim: Sim) -> Resu
                     (from, in_flight) = (sim.now(), left.clone());
                 }
                 sim.restart();
-                pool = match options().open_on(sim.clone()) {
-                    Err(error) if may_be_refused(&error, left.may_miss) => options().create_on(sim.clone())?,
+                pool = match options().open_on(sim.handle()) {
+                    Err(error) if may_be_refused(&error, left.may_miss) => options().create_on(sim.handle())?,
                     opened => opened?,
                 };
                 tree = tree_type.open(&pool)?;
@@ -133,19 +134,19 @@ pub(crate) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
 }
 
 /// Applies the operation to a pool whose tree was closed in order. The tree must be opened, or created, again.
-pub(super) fn of_pool(op: Op, pool: Pool<Sim>, sim: &Sim) -> Result<Pool<Sim>> {
+pub(super) fn of_pool(op: Op, pool: Pool<Any>, sim: &Sim) -> Result<Pool<Any>> {
     if op == Op::Drop {
         return pool.drop_tree(TREE).map(|()| pool);
     }
     drop(pool);
     match op {
-        Op::Anew => options().create_on(sim.clone()),
-        Op::AfterPowerLoss => options().open_on_after_power_loss(sim.clone()).map(|(pool, _)| pool),
+        Op::Anew => options().create_on(sim.handle()),
+        Op::AfterPowerLoss => options().open_on_after_power_loss(sim.handle()).map(|(pool, _)| pool),
         Op::CutExtent => {
             crate::pool::cut_extent(sim).expect("it was closed in order");
-            options().open_on(sim.clone())
+            options().open_on(sim.handle())
         }
-        _ => options().open_on(sim.clone()),
+        _ => options().open_on(sim.handle()),
     }
 }
 
@@ -162,7 +163,7 @@ pub(super) fn may_be_refused(error: &Error, may_miss: Missing) -> bool {
 /// nothing more to do, either because there is no pool and need not be one, or because the state is `known`, as far as
 /// it was read and decided until then.
 pub(super) fn state(
-    tree_type: TreeType<Sim>,
+    tree_type: TreeType,
     sim: &Sim,
     allowed: &Allowed,
     seed: u64,
@@ -170,7 +171,7 @@ pub(super) fn state(
     known: impl FnOnce(&[Choice]) -> bool,
 ) -> Result<Option<Recovery>, String> {
     guarded(|| {
-        let pool = match options().open_on(sim.clone()) {
+        let pool = match options().open_on(sim.handle()) {
             Err(error) if may_be_refused(&error, allowed.may_miss) => return Ok(None),
             other => other?,
         };
@@ -211,7 +212,7 @@ pub(super) fn state(
         same("after further use", &*tree, &model)?;
         drop(tree);
         drop(pool);
-        let pool = options().open_on(sim.clone())?;
+        let pool = options().open_on(sim.handle())?;
         let tree = tree_type.open(&pool)?;
         same("after closing and opening", &*tree, &model)?;
         Ok(Some(Recovery { trace, then, returned }))

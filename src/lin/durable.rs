@@ -33,11 +33,11 @@ fn segment(bytes: u64) -> u64 {
 
 /// Runs the round of a seed, and checks what crashes leave of it. Returns how many operations were checked, or what was
 /// wrong. `left_out` plants a bug: the fences of these steps do nothing.
-pub(super) fn run(tree_type: TreeType<Sim>, seed: u64, threads: usize, left_out: &[Step]) -> Result<u64, String> {
+pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize, left_out: &[Step]) -> Result<u64, String> {
     let plan = Plan::short(seed, threads.min(THREADS - 1), tree_type);
     let failed = |error: Error| error.to_string();
     let sim = Sim::zeroed(270 * segment(tree_type.bytes)).of_threads();
-    let pool = options(tree_type.bytes).create_on(sim.clone()).map_err(failed)?;
+    let pool = options(tree_type.bytes).create_on(sim.handle()).map_err(failed)?;
     let tree = filled(tree_type, &pool, &plan).map_err(failed)?;
     let from = sim.now();
     let clock = Clock::of(sim.clone());
@@ -77,15 +77,9 @@ fn until(cut: usize, call: &Call, clock: &Clock) -> Option<Call> {
 }
 
 /// Opens what a crash left, and checks it.
-fn state(
-    tree_type: TreeType<Sim>,
-    plan: &Plan,
-    sim: Sim,
-    mut calls: Vec<Call>,
-    random: &mut Random,
-) -> Result<(), String> {
+fn state(tree_type: TreeType, plan: &Plan, sim: Sim, mut calls: Vec<Call>, random: &mut Random) -> Result<(), String> {
     let failed = |error: Error| error.to_string();
-    let pool = options(tree_type.bytes).open_on(sim).map_err(failed)?;
+    let pool = options(tree_type.bytes).open_on(sim.handle()).map_err(failed)?;
     let tree = tree_type.open(&pool).map_err(failed)?;
     let last = calls.iter().map(|call| call.returned.as_ref().map_or(call.called, |(at, _)| *at)).max();
     let clock = Clock::after(last.unwrap_or_default());

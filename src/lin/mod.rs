@@ -36,11 +36,10 @@ mod tests;
 
 use crate::crash::tree_type::TreeType;
 use crate::crash::{Checkable, KeyShape, Values};
-use crate::medium::{Medium, Sim, Step};
+use crate::medium::Step;
 use crate::node::IndexKind;
 use parking_lot::Mutex;
 use record::Signed;
-use round::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -145,21 +144,21 @@ impl Campaign {
     /// Runs rounds until one goes wrong, or time is up. `progress` is called after each round with what was found so
     /// far.
     pub fn run<N: Checkable>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let tree_type = self.tree_type::<N, Any>();
+        let tree_type = self.tree_type::<N>();
         self.rounds_of(progress, &|seed| round::run(tree_type, seed, self.threads))
     }
 
     /// As [`run`](Self::run) on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found
     /// after recovery must be explained by the operations that had returned, and by any of those under way.
     pub fn durable<N: Checkable>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let tree_type = self.tree_type::<N, Sim>();
+        let tree_type = self.tree_type::<N>();
         self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, &[]))
     }
 
     /// As [`durable`](Self::durable) with a planted bug: writers unlock before their writes are durable. A violation
     /// must be found.
     pub fn durable_control<N: Checkable>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        let tree_type = self.tree_type::<N, Sim>();
+        let tree_type = self.tree_type::<N>();
         self.rounds_of(progress, &|seed| durable::run(tree_type, seed, self.threads, OF_CHANGES))
     }
 
@@ -179,8 +178,8 @@ impl Campaign {
         outcome
     }
 
-    fn tree_type<N: Checkable, M: Medium>(&self) -> TreeType<M> {
-        N::tree_type::<Signed, M>(self.index, self.values, self.keys)
+    fn tree_type<N: Checkable>(&self) -> TreeType {
+        N::tree_type::<Signed>(self.index, self.values, self.keys)
     }
 
     fn rounds_of(

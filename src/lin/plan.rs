@@ -3,7 +3,6 @@
 
 use super::op::{Named, Op, Scan, Transaction, Way};
 use crate::crash::tree_type::TreeType;
-use crate::medium::Medium;
 use std::collections::BTreeMap;
 
 /// Pseudo-random numbers (splitmix64).
@@ -81,7 +80,7 @@ const BEFORE: usize = 99;
 
 impl Plan {
     /// A plan for leaves of `slots` slots; with 0 `threads`, there are two to eight.
-    pub(super) fn new<M: Medium>(seed: u64, threads: usize, of: TreeType<M>) -> Self {
+    pub(super) fn new(seed: u64, threads: usize, of: TreeType) -> Self {
         let TreeType { slots, is_map, is_two, .. } = of;
         let mut random = Random::new(seed, 0);
         let atomic = random.one_in(if is_two { 2 } else { 6 });
@@ -132,7 +131,7 @@ impl Plan {
     }
 
     /// A short round of few threads, after which crashes are simulated.
-    pub(super) fn short<M: Medium>(seed: u64, threads: usize, of: TreeType<M>) -> Self {
+    pub(super) fn short(seed: u64, threads: usize, of: TreeType) -> Self {
         let mut plan = Self::new(seed, threads, of);
         let mut random = Random::new(seed, 1);
         plan.threads = if threads > 0 { threads } else { 2 + random.below(3) as usize };

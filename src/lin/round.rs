@@ -9,14 +9,12 @@ use crate::crash::any_tree::{ALL, AnyTree};
 use crate::crash::tree_type::TreeType;
 use crate::delay;
 use crate::error::Error;
+use crate::medium::any::{Any, words_of};
 use crate::medium::{Domain, Dram, Facts, Layer, Medium, Step, load_each};
 use crate::pool::{Options, Pool};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Barrier};
 use std::thread;
-
-/// The medium of all trees here: one type, so that each tree is compiled once.
-pub(super) type Any = Arc<dyn Medium>;
 
 /// Memory that sometimes lets other threads go first, before an access.
 struct Jittery {
@@ -65,12 +63,6 @@ fn holding(words: impl IntoIterator<Item = u64>, plan: &Plan) -> Any {
     Arc::new(Jittery { words: Dram::from_words(words), domain })
 }
 
-fn words_of(pool: &Pool<Any>) -> Vec<u64> {
-    let mut words = vec![0; pool.medium().facts().len as usize / 8];
-    pool.medium().load_words(0, &mut words);
-    words
-}
-
 /// The options of a pool for some leaves of this many bytes, with records between them.
 fn options(bytes: u64) -> Options {
     let segment = (bytes * 16).next_power_of_two().max(4096);
@@ -83,11 +75,7 @@ fn capacity(bytes: u64) -> u64 {
 }
 
 /// A tree with the initial entries of the plan.
-pub(super) fn filled<M: Medium>(
-    tree_type: TreeType<M>,
-    pool: &Pool<M>,
-    plan: &Plan,
-) -> Result<Box<dyn AnyTree>, Error> {
+pub(super) fn filled(tree_type: TreeType, pool: &Pool<Any>, plan: &Plan) -> Result<Box<dyn AnyTree>, Error> {
     let tree = tree_type.open(pool)?;
     let clock = Clock::default();
     for (&key, &value) in &plan.before {
@@ -178,7 +166,7 @@ pub(super) fn is_sound(tree: &dyn AnyTree, entries: &Entries) -> Result<(), Stri
 }
 
 /// Runs the round of a seed. Returns how many operations it had, or what was wrong.
-pub(super) fn run(tree_type: TreeType<Any>, seed: u64, threads: usize) -> Result<u64, String> {
+pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize) -> Result<u64, String> {
     let plan = Plan::new(seed, threads, tree_type);
     let failed = |error: Error| error.to_string();
     let (pool, tree) = opened(tree_type, &plan).map_err(failed)?;
@@ -192,9 +180,9 @@ pub(super) fn run(tree_type: TreeType<Any>, seed: u64, threads: usize) -> Result
     }
     is_sound(&*tree, &entries)?;
     // The current entries are still there after a crash, and after closing and opening.
-    let crashed = words_of(&pool);
+    let crashed = words_of(pool.medium());
     drop(tree);
-    let closed = words_of(&pool);
+    let closed = words_of(pool.medium());
     for (words, when) in [(crashed, "after a crash"), (closed, "after closing")] {
         let pool = options(tree_type.bytes).open_on(holding(words, &plan)).map_err(failed)?;
         let tree = tree_type.open(&pool).map_err(failed)?;
@@ -207,7 +195,7 @@ pub(super) fn run(tree_type: TreeType<Any>, seed: u64, threads: usize) -> Result
     Ok(calls.len() as u64)
 }
 
-fn opened(tree_type: TreeType<Any>, plan: &Plan) -> Result<(Pool<Any>, Box<dyn AnyTree>), Error> {
+fn opened(tree_type: TreeType, plan: &Plan) -> Result<(Pool<Any>, Box<dyn AnyTree>), Error> {
     let zeros = std::iter::repeat_n(0, capacity(tree_type.bytes) as usize / 8);
     let pool = options(tree_type.bytes).create_on(holding(zeros, plan))?;
     let tree = filled(tree_type, &pool, plan)?;
@@ -221,7 +209,7 @@ fn opened(tree_type: TreeType<Any>, plan: &Plan) -> Result<(Pool<Any>, Box<dyn A
             closed.load_words(0, &mut words);
             words
         }
-        Opened::Crashed => words_of(&pool),
+        Opened::Crashed => words_of(pool.medium()),
     };
     let pool = options(tree_type.bytes).open_on(holding(words, plan))?;
     let tree = tree_type.open(&pool)?;

@@ -1,7 +1,7 @@
 //! What must hold with every way to sort and to search, and so is tested where all of them are.
 
 use crate::map::Map;
-use crate::medium::Dram;
+use crate::medium::any::{Any, zeroed};
 use crate::node::{ByteLeaf, IndexKind};
 use crate::pool::Pool;
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ const POOL: u64 = 4 << 20;
 
 /// Inserts and removes keys whose heads are equal, in leaves of the usual size.
 fn ties(key: fn(u64) -> Vec<u8>) {
-    let pool = Pool::options().segment_size(16 << 10).max_capacity(POOL).create_on(Dram::zeroed(POOL)).unwrap();
-    let map: Map<Vec<u8>, u64, ByteLeaf, Dram> = pool.map_with("m", IndexKind::Volatile).unwrap();
+    let pool = Pool::options().segment_size(16 << 10).max_capacity(POOL).create_on(zeroed(POOL)).unwrap();
+    let map: Map<Vec<u8>, u64, ByteLeaf, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
     let mut model = BTreeMap::new();
     let same = |map: &Map<_, u64, _, _>, model: &BTreeMap<Vec<u8>, u64>| {
         assert!(map.iter().map(Result::unwrap).eq(model.iter().map(|(key, &value)| (key.clone(), value))));

@@ -11,6 +11,8 @@
 //! 5. A store is durable once a [`flush`](Medium::flush) of its line followed the store and a
 //!    [`fence`](Medium::fence) followed the flush, all on one thread.
 
+#[cfg(any(all(test, not(loom)), feature = "crash"))]
+pub(crate) mod any;
 mod costs;
 mod counted;
 mod dram;

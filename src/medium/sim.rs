@@ -12,6 +12,7 @@
 //! If a line could have one of several contents, the content is chosen when the line is first accessed. So a run of
 //! recovery branches only on what it reads, and all states that differ elsewhere count as one.
 
+use super::any::Any;
 use super::{Domain, Dram, Facts, LINE, Layer, Medium, Step, lines, load_each};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -118,6 +119,11 @@ pub(crate) fn number_thread(number: u8) {
 }
 
 impl Sim {
+    /// The same medium, for trees.
+    pub(crate) fn handle(&self) -> Any {
+        Arc::new(self.clone())
+    }
+
     /// `len` zero bytes, durable.
     pub fn zeroed(len: u64) -> Self {
         Self::crashed(&vec![0; len as usize / 8], Options::default(), Vec::new(), 0)

@@ -372,24 +372,23 @@ impl<M: Medium> Drop for Room<'_, M> {
 mod tests {
     use super::*;
     use crate::error::Result;
-    use crate::medium::Dram;
+    use crate::medium::any::{Any, holding, words_of, zeroed};
     use crate::pool::Pool;
 
     /// A pool that was killed, with a segment in use whose words are as `numbers`; and where they are.
-    fn killed(change: impl FnOnce(&Dram, u64)) -> Dram {
-        let pool =
-            Pool::options().segment_size(4096).max_capacity(256 << 10).create_on(Dram::zeroed(256 << 10)).unwrap();
+    fn killed(change: impl FnOnce(&Any, u64)) -> Any {
+        let pool = Pool::options().segment_size(4096).max_capacity(256 << 10).create_on(zeroed(256 << 10)).unwrap();
         pool.tree("t").unwrap().insert(1, 1).unwrap();
-        let m = Dram::from_words(pool.medium().words());
+        let m = holding(words_of(pool.medium()));
         change(&m, pool.state.segments.start(0) + 2048);
         m
     }
 
-    fn open(m: Dram) -> Result<Pool<Dram>> {
+    fn open(m: Any) -> Result<Pool<Any>> {
         Pool::options().segment_size(4096).open_on(m)
     }
 
-    fn write(m: &Dram, list: usize, words: &[Word]) {
+    fn write(m: &Any, list: usize, words: &[Word]) {
         let place = Place::default();
         Taken { place: &place, at: list_at(list) }.write(m, words.len() as u64, words, words);
     }
@@ -405,7 +404,7 @@ mod tests {
             let pool = open(m).unwrap();
             assert!((0..count).all(|i| pool.medium().load(place + 8 * i) == i + 7));
             pool.medium().store(place, 0);
-            let again = open(Dram::from_words(pool.medium().words())).unwrap();
+            let again = open(holding(words_of(pool.medium()))).unwrap();
             assert_eq!(again.medium().load(place), 0);
         }
     }
@@ -433,17 +432,17 @@ mod tests {
 
     #[test]
     fn damage_is_named_and_nothing_is_stored() {
-        let refused = |change: &dyn Fn(&Dram, u64), what: &str| {
+        let refused = |change: &dyn Fn(&Any, u64), what: &str| {
             let m = killed(change);
-            let before = m.words();
+            let before = words_of(&m);
             let error = open(m).unwrap_err();
             assert!(error.to_string().contains(what), "{error}");
             let m = killed(change);
-            let again = Pool::options().read_only(true).open_on(m).map(|pool| pool.medium().words());
+            let again = Pool::options().read_only(true).open_on(m).map(|pool| words_of(pool.medium()));
             assert!(again.is_err() || again.is_ok_and(|words| words == before));
         };
         for offset in 1..8 {
-            let flipped = move |m: &Dram, at: u64| {
+            let flipped = move |m: &Any, at: u64| {
                 write(m, 1, &[(at, 1), (at + 8, 2), (at + 16, 3)]);
                 m.store(list_at(1) + 8 * offset, m.load(list_at(1) + 8 * offset) ^ 1 << 40);
             };
@@ -454,12 +453,12 @@ mod tests {
         refused(&|m, _| write(m, 0, &[(1 << 40, 1)]), "L1: a redo list of words");
         refused(&|m, _| m.store(list_at(0), Tag::new(5, 25).live().0), "L1: a redo list of an impossible length");
         refused(&|m, _| m.store(list_at(0), Tag::new(LAST + 1, 1).live().0), "L1: a redo list of an impossible length");
-        let in_extent = |m: &Dram, at: u64| {
+        let in_extent = |m: &Any, at: u64| {
             let place = Place::default();
             Taken { place: &place, at: list_at(0) }.write(m, IN_EXTENT, &[(at & !4095, 30)], &[]);
         };
         refused(&in_extent, "L1: a redo list whose extent is not there");
-        let twice = |m: &Dram, at: u64| (0..2).for_each(|list| write(m, list, &[(at, list as u64)]));
+        let twice = |m: &Any, at: u64| (0..2).for_each(|list| write(m, list, &[(at, list as u64)]));
         refused(&twice, "L3: a word that two redo lists change");
     }
 
@@ -471,8 +470,8 @@ mod tests {
         (0..100).for_each(|i| batch.insert(&tree, i, i).unwrap());
         batch.commit().unwrap();
         drop(tree);
-        let words = pool.medium().words();
-        let m = Dram::from_words(words);
+        let words = words_of(pool.medium());
+        let m = holding(words);
         assert!((0..COUNT).all(|list| !tag_at(&m, list_at(list)).is_live()));
         // A build that does not know lists refuses the pool until it is closed.
         assert_eq!(m.load(32), 1);
@@ -481,7 +480,7 @@ mod tests {
         let mut state = std::sync::Arc::into_inner(state).unwrap();
         state.close().unwrap();
         assert_eq!((state.medium.load(32), state.medium.load(4096 + 32)), (0, 0));
-        let m = Dram::from_words(state.medium.words());
+        let m = holding(words_of(&state.medium));
         write(&m, 0, &[(state.segments.start(0), 1)]);
         assert!(open(m).unwrap_err().to_string().contains("L3: a live redo list in a pool that was closed"));
     }

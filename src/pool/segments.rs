@@ -382,6 +382,7 @@ fn run(descending: &[u32], count: u32) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::medium::any::zeroed;
     use crate::medium::{Counted, Dram};
     use crate::pool::{Pool, PoolState};
 
@@ -479,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_span_has_no_more_than_the_segments_that_follow_it() {
-        let pool = Pool::options().segment_size(4096).max_capacity(1 << 20).create_on(Dram::zeroed(1 << 20)).unwrap();
+        let pool = Pool::options().segment_size(4096).max_capacity(1 << 20).create_on(zeroed(1 << 20)).unwrap();
         let PoolState { segments, medium, .. } = &*pool.state;
         let (head, _) = segments.assign(medium, SegmentEntry::new(SegmentKind::Extent, 0, 2), 2).unwrap();
         let words = |words| pool.state.read_extent(0, segments.start(head), words).map(|words| words.len());

@@ -4,12 +4,12 @@ use super::Transaction;
 use super::commit::{MANY, PASSES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::Map;
-use crate::medium::Dram;
+use crate::medium::any::{Any, zeroed};
 use crate::node::OneLine;
 use crate::pool::{Options, Pool};
 use crate::tree::PTree;
 
-type Tree = PTree<OneLine, Dram>;
+type Tree = PTree<OneLine, Any>;
 
 const KEYS: u64 = 1000;
 
@@ -18,8 +18,8 @@ fn options() -> Options {
 }
 
 /// A pool, and a tree with every tenth key.
-fn filled(options: Options) -> (Pool<Dram>, Tree) {
-    let pool = options.create_on(Dram::zeroed(16 << 20)).unwrap();
+fn filled(options: Options) -> (Pool<Any>, Tree) {
+    let pool = options.create_on(zeroed(16 << 20)).unwrap();
     let tree = pool.tree("t").unwrap();
     (0..KEYS).for_each(|i| assert_eq!(tree.insert(10 * i, i).unwrap(), None));
     (pool, tree)
@@ -30,7 +30,7 @@ fn is_conflict<T>(result: Result<T>) -> bool {
 }
 
 /// Reads some keys, and writes next to each of them: so every pass finds a leaf that has changed.
-fn read_beside_a_writer<'t>(tx: &mut Transaction<'t, Dram>, tree: &'t Tree, keys: std::ops::Range<u64>) {
+fn read_beside_a_writer<'t>(tx: &mut Transaction<'t, Any>, tree: &'t Tree, keys: std::ops::Range<u64>) {
     for i in keys {
         assert_eq!(tx.get(tree, 10 * i).unwrap(), Some(i));
         tree.insert(10 * i + 1, 0).unwrap();
@@ -38,14 +38,14 @@ fn read_beside_a_writer<'t>(tx: &mut Transaction<'t, Dram>, tree: &'t Tree, keys
 }
 
 /// A transaction that compares what it reads with a snapshot.
-fn standing<'t>(pool: &'t Pool<Dram>, tree: &'t Tree) -> Transaction<'t, Dram> {
+fn standing<'t>(pool: &'t Pool<Any>, tree: &'t Tree) -> Transaction<'t, Any> {
     let mut tx = pool.begin();
     read_beside_a_writer(&mut tx, tree, 0..2 * u64::from(PASSES));
     assert!(tx.moment.is_some());
     tx
 }
 
-fn instant(tx: &Transaction<'_, Dram>) -> u64 {
+fn instant(tx: &Transaction<'_, Any>) -> u64 {
     tx.moment.as_ref().unwrap().instant
 }
 
@@ -53,7 +53,7 @@ fn instant(tx: &Transaction<'_, Dram>) -> u64 {
 #[test]
 fn others_who_write_all_the_time_cost_few_passes() {
     let (pool, tree) = filled(options());
-    let map: Map<u64, String, _, Dram> = pool.map("m").unwrap();
+    let map: Map<u64, String, _, Any> = pool.map("m").unwrap();
     (0..KEYS).for_each(|i| assert!(!map.insert(10 * i, &i.to_string()).unwrap()));
     for writes in 0..3 {
         let mut tx = pool.begin();

@@ -4,7 +4,8 @@ use super::directory::Directory;
 use super::{PTree, TreeState};
 use crate::chain::{Draft, View};
 use crate::error::{Error, ErrorKind};
-use crate::medium::{Dram, Medium};
+use crate::medium::Medium;
+use crate::medium::any::{Any, holding, words_of, zeroed};
 use crate::node::IndexKind;
 use crate::node::{Circular, NEXT, OneLine, SplitInPlace, WordNode};
 use crate::papers::Append;
@@ -21,15 +22,15 @@ fn options() -> Options {
 }
 
 /// A tree of the keys 0, 10, 20, ...
-fn filled<N: WordNode>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
-    let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
-    let tree: PTree<N, Dram> = pool.tree_with("t", index).unwrap();
+fn filled<N: WordNode>(index: IndexKind, keys: u64) -> PTree<N, Any> {
+    let pool = options().create_on(zeroed(POOL)).unwrap();
+    let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
     (0..keys).for_each(|i| assert!(tree.insert(i * 10, i).is_ok()));
     tree
 }
 
 /// The views that readers have of all leaves.
-fn views<N: WordNode>(state: &TreeState<N, Dram>) -> Vec<View<'_, N>> {
+fn views<N: WordNode>(state: &TreeState<N, Any>) -> Vec<View<'_, N>> {
     let listed = state.find_leaves(state.head()).unwrap().listed;
     listed.iter().map(|&(_, at)| state.leaves.view(at).unwrap().unwrap()).collect()
 }
@@ -97,7 +98,7 @@ fn a_lock_taken_for_a_moment_is_no_damage() {
 }
 
 /// Makes a leaf in the middle of the chain look as if it had left it, while `meanwhile` runs.
-fn without_a_leaf<N: WordNode>(tree: &PTree<N, Dram>, meanwhile: impl FnOnce(u64)) {
+fn without_a_leaf<N: WordNode>(tree: &PTree<N, Any>, meanwhile: impl FnOnce(u64)) {
     let leaves = &tree.state.leaves;
     let (low, at) = tree.state.find_leaves(tree.state.head()).unwrap().listed[5];
     let leaf = leaves.lock(at).unwrap().unwrap();
@@ -176,8 +177,8 @@ fn two_leaves_that_own_a_key_are_an_error() {
 /// further and further to the left.
 #[test]
 fn a_tree_that_never_was_empty_is_not() {
-    let pool = options().create_on(Dram::zeroed(POOL)).unwrap();
-    let tree: PTree<OneLine<7>, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
+    let pool = options().create_on(zeroed(POOL)).unwrap();
+    let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
     // Some leaves, all empty except for the key between the last two.
     (0..60).for_each(|key| assert!(tree.insert(key * 10, key).is_ok()));
     (0..60).filter(|key| key % 6 > 0).for_each(|key| assert!(tree.remove(key * 10).is_ok()));
@@ -214,8 +215,8 @@ fn a_tree_that_never_was_empty_is_not() {
 }
 
 /// The tree as a crash leaves it.
-fn crashed<N: WordNode>(tree: &PTree<N, Dram>) -> PTree<N, Dram> {
-    options().open_on(Dram::from_words(tree.pool().medium().words())).unwrap().tree_with("t", tree.index()).unwrap()
+fn crashed<N: WordNode>(tree: &PTree<N, Any>) -> PTree<N, Any> {
+    options().open_on(holding(words_of(tree.pool().medium()))).unwrap().tree_with("t", tree.index()).unwrap()
 }
 
 /// After a crash, threads count while other threads insert, remove, split and merge.

@@ -3,7 +3,7 @@
 use super::PTree;
 use super::directory::Directory;
 use crate::error::ErrorKind;
-use crate::medium::Dram;
+use crate::medium::any::{Any, holding, words_of, zeroed};
 use crate::node::IndexKind;
 use crate::node::{Circular, OneLine, WordNode};
 use crate::pool::segments::SegmentKind;
@@ -16,32 +16,32 @@ fn options() -> Options {
     Pool::options().segment_size(4096).max_capacity(POOL)
 }
 
-fn created() -> Pool<Dram> {
-    options().create_on(Dram::zeroed(POOL)).unwrap()
+fn created() -> Pool<Any> {
+    options().create_on(zeroed(POOL)).unwrap()
 }
 
-fn opened(words: Vec<u64>) -> Pool<Dram> {
-    options().open_on(Dram::from_words(words)).unwrap()
+fn opened(words: Vec<u64>) -> Pool<Any> {
+    options().open_on(holding(words)).unwrap()
 }
 
 /// Closes the tree in order and returns the pool's words.
-fn closed<N: WordNode>(tree: PTree<N, Dram>) -> Vec<u64> {
+fn closed<N: WordNode>(tree: PTree<N, Any>) -> Vec<u64> {
     let pool = tree.pool();
     drop(tree);
-    pool.medium().words()
+    words_of(pool.medium())
 }
 
 fn scattered(i: u64) -> u64 {
     i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn filled<N: WordNode>(index: IndexKind, keys: u64) -> PTree<N, Dram> {
+fn filled<N: WordNode>(index: IndexKind, keys: u64) -> PTree<N, Any> {
     let tree = created().tree_with("t", index).unwrap();
     (0..keys).for_each(|i| assert!(tree.insert(scattered(i), i).is_ok()));
     tree
 }
 
-fn same<N: WordNode>(tree: &PTree<N, Dram>, model: &BTreeMap<u64, u64>) {
+fn same<N: WordNode>(tree: &PTree<N, Any>, model: &BTreeMap<u64, u64>) {
     assert!(tree.iter().eq(model.iter().map(|(&key, &value)| (key, value))));
     let keys: Vec<u64> = model.keys().copied().take(100).collect();
     assert!(tree.multi_get(&keys).into_iter().eq(keys.iter().map(|key| model.get(key).copied())));
@@ -56,7 +56,7 @@ fn follows_the_model<N: WordNode>(index: IndexKind, seed: u64) {
         random = scattered(random ^ (random >> 29)) + 1;
         (random >> 20) % end
     };
-    let mut tree: PTree<N, Dram> = created().tree_with("t", index).unwrap();
+    let mut tree: PTree<N, Any> = created().tree_with("t", index).unwrap();
     let mut model = BTreeMap::new();
     let mut rebuilds = 0;
     // (first key, keys, inserts in ten changes): fills, thins out, goes on in one place, and is emptied.
@@ -75,7 +75,7 @@ fn follows_the_model<N: WordNode>(index: IndexKind, seed: u64) {
         }
         same(&tree, &model);
         rebuilds += tree.index_rebuilds().0;
-        let words = if round % 2 == 0 { closed(tree) } else { tree.pool().medium().words() };
+        let words = if round % 2 == 0 { closed(tree) } else { words_of(tree.pool().medium()) };
         tree = opened(words).tree_with("t", index).unwrap();
         same(&tree, &model);
     }
@@ -99,7 +99,7 @@ fn a_flat_index_is_restored_from_its_image() {
         let tree = filled::<N>(index, 4000);
         let known = tree.state.directory.image();
         assert!(known.1.len > 500);
-        let tree: PTree<N, Dram> = opened(closed(tree)).tree_with("t", index).unwrap();
+        let tree: PTree<N, Any> = opened(closed(tree)).tree_with("t", index).unwrap();
         assert_eq!(tree.state.directory.image(), known);
         // The record, with what was not read of it, stays until the next close.
         assert!(!tree.state.pool.segments.owned(tree.state.root.slot, SegmentKind::Extent, 0).is_empty());
@@ -117,12 +117,12 @@ fn the_leaves_are_found_if_the_image_is_damaged() {
     let tree = filled::<OneLine<7>>(IndexKind::Flat, 2000);
     let (known, root) = (tree.state.directory.image(), tree.state.root);
     let words = closed(tree);
-    let record = root.closed(&Dram::from_words(words.clone())).unwrap();
+    let record = root.closed(&holding(words.clone())).unwrap();
     let image = record.at + 8 * words[(record.at / 8) as usize];
     for at in [image, image + 8 * 3, image + 8 * 57 * 4 + 16] {
         let mut words = words.clone();
         words[(at / 8) as usize] ^= 1 << 9;
-        let tree: PTree<OneLine<7>, Dram> = opened(words).tree_with("t", IndexKind::Flat).unwrap();
+        let tree: PTree<OneLine<7>, Any> = opened(words).tree_with("t", IndexKind::Flat).unwrap();
         assert!((0..2000).all(|i| tree.get(scattered(i)) == Some(i)));
         assert_eq!(tree.state.directory.image(), known);
         assert!(tree.check().is_clean());

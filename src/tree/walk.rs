@@ -193,16 +193,17 @@ fn on_threads_of(builder: &dyn Fn() -> thread::Builder, threads: usize, work: &(
 #[cfg(test)]
 mod tests {
     use crate::error::ErrorKind;
-    use crate::medium::{Dram, Medium};
+    use crate::medium::Medium;
+    use crate::medium::any::{Any, holding, words_of, zeroed};
     use crate::node::IndexKind;
     use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine, WordNode};
     use crate::pool::Pool;
     use crate::tree::directory::Directory;
     use crate::tree::{PTree, TreeState};
 
-    fn with_leaves<N: WordNode>(test: impl Fn(&TreeState<N, Dram>)) {
-        let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(Dram::zeroed(2 << 20)).unwrap();
-        let tree: PTree<N, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
+    fn with_leaves<N: WordNode>(test: impl Fn(&TreeState<N, Any>)) {
+        let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(zeroed(2 << 20)).unwrap();
+        let tree: PTree<N, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         for key in 0..4000u64 {
             tree.insert(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key).unwrap();
         }
@@ -221,12 +222,12 @@ mod tests {
         let options = Pool::options().segment_size(4096).max_capacity(2 << 20);
         let options =
             options.progress(move |told| ear.lock().unwrap().push((told.tree.to_owned(), told.done, told.of)));
-        let pool = options.create_on(Dram::zeroed(2 << 20)).unwrap();
-        let tree: PTree<OneLine<7>, Dram> = pool.tree_with("far", IndexKind::Volatile).unwrap();
+        let pool = options.create_on(zeroed(2 << 20)).unwrap();
+        let tree: PTree<OneLine<7>, Any> = pool.tree_with("far", IndexKind::Volatile).unwrap();
         (0..8000).for_each(|key| assert!(tree.insert(key, key).is_ok()));
         assert!(heard.lock().unwrap().is_empty());
-        let crashed = options.open_on(Dram::from_words(pool.medium().words())).unwrap();
-        let tree: PTree<OneLine<7>, Dram> = crashed.tree_with("far", IndexKind::Volatile).unwrap();
+        let crashed = options.open_on(holding(words_of(pool.medium()))).unwrap();
+        let tree: PTree<OneLine<7>, Any> = crashed.tree_with("far", IndexKind::Volatile).unwrap();
         let mut heard = heard.lock().unwrap().clone();
         heard.sort();
         let last = heard.last().unwrap();
@@ -244,17 +245,17 @@ mod tests {
         let told = Arc::clone(&swept);
         let options = Pool::options().segment_size(4096).max_capacity(2 << 20);
         let options = options.progress(move |_| told.store(true, Ordering::Relaxed));
-        let pool = options.create_on(Dram::zeroed(2 << 20)).unwrap();
-        let tree: PTree<OneLine<7>, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
+        let pool = options.create_on(zeroed(2 << 20)).unwrap();
+        let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         (0..8000).for_each(|key| assert!(tree.insert(key, key).is_ok()));
         drop(tree);
-        let mut words = pool.medium().words();
+        let mut words = words_of(pool.medium());
         // The close record: its head tells how long it is, and is followed by the image.
         let at = words[8192 / 8 + 5] as usize / 8;
         let image = at + words[at] as usize;
         words[image + 1..image + 1000].iter_mut().for_each(|word| *word ^= 1);
-        let pool = options.open_on(Dram::from_words(words)).unwrap();
-        let tree: PTree<OneLine<7>, Dram> = pool.tree_with("t", IndexKind::Volatile).unwrap();
+        let pool = options.open_on(holding(words)).unwrap();
+        let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         assert!(!tree.state.directory.is_lost());
         assert_eq!(tree.get(7), Some(7));
         assert!(tree.state.directory.floor(7).is_some() && !tree.state.directory.is_lost());
@@ -297,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_sweep_says_what_is_broken() {
-        fn is_corrupt<N: WordNode>(damage: impl Fn(&TreeState<N, Dram>, u64)) {
+        fn is_corrupt<N: WordNode>(damage: impl Fn(&TreeState<N, Any>, u64)) {
             with_leaves::<N>(|state| {
                 let at = state.find_leaves(state.head()).unwrap().listed[200].1;
                 let m = state.medium();

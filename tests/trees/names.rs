@@ -1,13 +1,15 @@
 //! Changes of names in transactions.
 
 use crate::ending::Ending;
+use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Counted, Dram};
 use bristlecone::papers::CircTree;
 use bristlecone::{Error, ErrorKind, Map, PTree, Pool, Result};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-fn pool() -> Pool<Dram> {
-    Pool::options().segment_size(64 << 10).max_capacity(16 << 20).create_on(Dram::zeroed(16 << 20)).unwrap()
+fn pool() -> Pool<Any> {
+    Pool::options().segment_size(64 << 10).max_capacity(16 << 20).create_on(zeroed(16 << 20)).unwrap()
 }
 
 fn names<M: bristlecone::medium::Medium>(pool: &Pool<M>) -> Vec<String> {
@@ -26,7 +28,7 @@ fn fails_with(result: Result<()>, text: &str) {
 fn trees_of_all_kinds_change_names_together_with_entries() {
     let pool = pool();
     let log = pool.tree("log").unwrap();
-    let map: Map<String, u64, _, Dram> = pool.map("map").unwrap();
+    let map: Map<String, u64, _, Any> = pool.map("map").unwrap();
     let ring = pool.tree_of::<CircTree>("ring").unwrap();
     map.insert("of", 1).unwrap();
     ring.insert(1, 10).unwrap();
@@ -53,7 +55,7 @@ fn trees_of_all_kinds_change_names_together_with_entries() {
     })
     .unwrap();
     assert_eq!(names(&pool), ["map", "ring"]);
-    let again = Pool::options().segment_size(64 << 10).open_on(Dram::from_words(pool.medium().words())).unwrap();
+    let again = Pool::options().segment_size(64 << 10).open_on(holding(words_of(pool.medium()))).unwrap();
     assert_eq!(names(&again), ["map", "ring"]);
     assert_eq!(again.tree("map").unwrap().get(1), Some(1));
     assert_eq!(again.tree_of::<CircTree>("ring").unwrap().get(1), Some(10));
@@ -64,12 +66,12 @@ fn trees_of_all_kinds_change_names_together_with_entries() {
 fn names_that_cannot_be_are_refused_and_nothing_is_half_done() {
     let pool = pool();
     let (one, other) = (pool.tree("one").unwrap(), pool.tree("other").unwrap());
-    let fails = |change: &dyn Fn(&mut bristlecone::Transaction<'_, Dram>) -> Result<()>, text: &str| {
-        let before = pool.medium().words();
+    let fails = |change: &dyn Fn(&mut bristlecone::Transaction<'_, Any>) -> Result<()>, text: &str| {
+        let before = words_of(pool.medium());
         let mut tx = pool.begin();
         change(&mut tx).unwrap();
         fails_with(tx.commit(), text);
-        assert!(before == pool.medium().words());
+        assert!(before == words_of(pool.medium()));
     };
     fails(&|tx| tx.rename_tree("none", "new"), "tree 'none': not found");
     fails(&|tx| tx.rename_tree("one", "other"), "there is already a tree 'other'");
@@ -142,14 +144,15 @@ fn names_that_follow_from_what_was_read_are_there() {
 #[test]
 fn lines_and_fences() {
     let options = Pool::options().segment_size(64 << 10).max_capacity(16 << 20);
-    let pool = options.create_on(Counted::new(Dram::zeroed(16 << 20))).unwrap();
+    let counted = Arc::new(Counted::new(Dram::zeroed(16 << 20)));
+    let pool = options.create_on(Arc::clone(&counted) as Any).unwrap();
     ["a", "b"].iter().for_each(|name| drop(pool.tree(name).unwrap()));
     let tree = pool.tree("c").unwrap();
     pool.transaction(|tx| tx.swap_trees("a", "b")).unwrap();
     let spent = |change: &dyn Fn()| {
-        let before = pool.medium().counts();
+        let before = counted.counts();
         change();
-        let now = pool.medium().counts();
+        let now = counted.counts();
         (now.lines - before.lines, now.fences - before.fences)
     };
     // Of each tree, its state and one word of its name, in two lines: a list of two lines, four lines, and the end of the list.

@@ -1,7 +1,7 @@
 //! Snapshots, against copies of what trees held.
 
 use crate::ending::Ending;
-use bristlecone::medium::Dram;
+use crate::medium::{Any, zeroed};
 use bristlecone::{ByteLeaf, Error, ErrorKind, IndexKind, Map, OneLine, Options, PTree, Pool, Result, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -11,13 +11,13 @@ fn options() -> Options {
     Pool::options().segment_size(16 << 10).max_capacity(16 << 20)
 }
 
-fn pool() -> Pool<Dram> {
-    options().create_on(Dram::zeroed(16 << 20)).unwrap()
+fn pool() -> Pool<Any> {
+    options().create_on(zeroed(16 << 20)).unwrap()
 }
 
-type Numbers = PTree<OneLine<7>, Dram>;
-type Blobs = Map<u64, Vec<u8>, OneLine<7>, Dram>;
-type Names = Map<String, String, ByteLeaf<4>, Dram>;
+type Numbers = PTree<OneLine<7>, Any>;
+type Blobs = Map<u64, Vec<u8>, OneLine<7>, Any>;
+type Names = Map<String, String, ByteLeaf<4>, Any>;
 
 /// Random numbers.
 struct Random(u64);
@@ -40,14 +40,14 @@ struct Content {
 }
 
 struct Trees {
-    pool: Pool<Dram>,
+    pool: Pool<Any>,
     numbers: Numbers,
     blobs: Blobs,
     names: Names,
 }
 
 impl Trees {
-    fn open(pool: &Pool<Dram>) -> Self {
+    fn open(pool: &Pool<Any>) -> Self {
         Self {
             numbers: pool.tree_of("numbers").unwrap(),
             blobs: pool.map_of("blobs").unwrap(),
@@ -56,7 +56,7 @@ impl Trees {
         }
     }
 
-    fn read(&self, snapshot: &Snapshot<Dram>) -> Result<Content> {
+    fn read(&self, snapshot: &Snapshot<Any>) -> Result<Content> {
         Ok(Content {
             numbers: snapshot.iter(&self.numbers)?.collect::<Result<_>>()?,
             blobs: snapshot.iter(&self.blobs)?.rev().collect::<Result<_>>()?,
@@ -134,7 +134,7 @@ impl Trees {
     }
 
     /// Compares a snapshot with what there was.
-    fn compare(&self, random: &mut Random, snapshot: &Snapshot<Dram>, was: &Content) {
+    fn compare(&self, random: &mut Random, snapshot: &Snapshot<Any>, was: &Content) {
         assert_eq!(self.read(snapshot).unwrap(), *was);
         assert_eq!(snapshot.len(&self.numbers).unwrap(), was.numbers.len() as u64);
         assert_eq!(snapshot.len(&self.names).unwrap(), was.names.len() as u64);
@@ -183,7 +183,7 @@ fn history(seed: u64, steps: u64, most: u64) {
     let pool = pool();
     let trees = Trees::open(&pool);
     let mut now = Content::default();
-    let mut snapshots: Vec<(Snapshot<Dram>, Content)> = Vec::new();
+    let mut snapshots: Vec<(Snapshot<Any>, Content)> = Vec::new();
     for step in 0..steps {
         match random.below(24) {
             0 if (snapshots.len() as u64) < most => snapshots.push((pool.snapshot(), now.clone())),
@@ -222,19 +222,19 @@ fn random_histories_are_what_copies_of_the_trees_are() {
 #[test]
 fn a_tree_that_is_created_later_is_empty_and_one_that_is_closed_stays() {
     let pool = pool();
-    let first: PTree<OneLine, Dram> = pool.tree("first").unwrap();
+    let first: PTree<OneLine, Any> = pool.tree("first").unwrap();
     first.insert(1, 10).unwrap();
     drop(first);
     let before = pool.snapshot();
     // Opened, changed and closed: the snapshot keeps it open.
-    let first: PTree<OneLine, Dram> = pool.tree("first").unwrap();
+    let first: PTree<OneLine, Any> = pool.tree("first").unwrap();
     first.insert(1, 11).unwrap();
     drop(first);
-    let second: PTree<OneLine, Dram> = pool.tree("second").unwrap();
+    let second: PTree<OneLine, Any> = pool.tree("second").unwrap();
     second.insert(2, 20).unwrap();
     drop(second);
     assert!(matches!(pool.drop_tree("first"), Err(Error { kind: ErrorKind::StillOpen { .. }, .. })));
-    let (first, second): (PTree<OneLine, Dram>, PTree<OneLine, Dram>) =
+    let (first, second): (PTree<OneLine, Any>, PTree<OneLine, Any>) =
         (pool.tree("first").unwrap(), pool.tree("second").unwrap());
     assert_eq!((before.get(&first, 1).unwrap(), before.get(&second, 2).unwrap()), (Some(10), None));
     assert!(before.is_empty(&second).unwrap() && before.len(&second).unwrap() == 0);
@@ -245,7 +245,7 @@ fn a_tree_that_is_created_later_is_empty_and_one_that_is_closed_stays() {
     let middle = pool.snapshot();
     drop(after);
     pool.drop_tree("second").unwrap();
-    let second: PTree<OneLine, Dram> = pool.tree("second").unwrap();
+    let second: PTree<OneLine, Any> = pool.tree("second").unwrap();
     second.insert(2, 21).unwrap();
     assert_eq!(middle.get(&second, 2).unwrap(), None);
     drop((second, middle));
@@ -255,9 +255,9 @@ fn a_tree_that_is_created_later_is_empty_and_one_that_is_closed_stays() {
 
 #[test]
 fn what_takes_too_much_memory_expires_and_the_oldest_first() {
-    let pool = options().snapshot_memory(20_000).create_on(Dram::zeroed(16 << 20)).unwrap();
-    let tree: PTree<OneLine, Dram> = pool.tree("t").unwrap();
-    let map: Map<u64, String, OneLine, Dram> = pool.map("m").unwrap();
+    let pool = options().snapshot_memory(20_000).create_on(zeroed(16 << 20)).unwrap();
+    let tree: PTree<OneLine, Any> = pool.tree("t").unwrap();
+    let map: Map<u64, String, OneLine, Any> = pool.map("m").unwrap();
     for key in 0..500 {
         tree.insert(key, key).unwrap();
         map.insert(key, "first").unwrap();
@@ -301,23 +301,23 @@ fn what_takes_too_much_memory_expires_and_the_oldest_first() {
 #[test]
 fn trees_of_another_pool_are_refused() {
     let (one, other) = (pool(), pool());
-    let tree: PTree<OneLine, Dram> = other.tree("t").unwrap();
+    let tree: PTree<OneLine, Any> = other.tree("t").unwrap();
     let refused = |error: Error| matches!(error.kind, ErrorKind::OtherPool { .. });
     let snapshot = one.snapshot();
     assert!(refused(snapshot.get(&tree, 1).unwrap_err()) && refused(snapshot.range(&tree, ..).unwrap_err()));
 }
 
 /// A snapshot, and what it showed first.
-type Kept = (Snapshot<Dram>, Vec<(u64, u64)>);
+type Kept = (Snapshot<Any>, Vec<(u64, u64)>);
 
 /// While threads move amounts between keys of two trees, all snapshots have the same sum.
 #[test]
 fn every_snapshot_is_of_one_instant() {
     const KEYS: u64 = 60;
     let pool = pool();
-    let accounts: PTree<OneLine<7>, Dram> = pool.tree_of("accounts").unwrap();
-    let names: Map<String, u64, ByteLeaf<4>, Dram> = pool.map_with("names", IndexKind::Volatile).unwrap();
-    let log: Map<u64, String, OneLine<7>, Dram> = pool.map_of("log").unwrap();
+    let accounts: PTree<OneLine<7>, Any> = pool.tree_of("accounts").unwrap();
+    let names: Map<String, u64, ByteLeaf<4>, Any> = pool.map_with("names", IndexKind::Volatile).unwrap();
+    let log: Map<u64, String, OneLine<7>, Any> = pool.map_of("log").unwrap();
     for key in 0..KEYS {
         accounts.insert(key, 100).unwrap();
         names.insert(&key.to_string(), 100).unwrap();
@@ -523,7 +523,7 @@ fn a_backup_that_fails_leaves_nothing_and_touches_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let pool = pool();
-    let tree: PTree<OneLine, Dram> = pool.tree("t").unwrap();
+    let tree: PTree<OneLine, Any> = pool.tree("t").unwrap();
     tree.insert(1, 10).unwrap();
     let exists = |error: &Error| match &error.kind {
         ErrorKind::Io { source, .. } => source.kind() == std::io::ErrorKind::AlreadyExists,
@@ -536,7 +536,7 @@ fn a_backup_that_fails_leaves_nothing_and_touches_nothing() {
         assert_eq!(std::fs::read_to_string(path(there)).unwrap(), "precious");
     }
     assert!(matches!(pool.backup(path("no/such")).unwrap_err().kind, ErrorKind::Io { .. }));
-    let other: PTree<OneLine<7>, Dram> = pool.tree_of("small").unwrap();
+    let other: PTree<OneLine<7>, Any> = pool.tree_of("small").unwrap();
     let error = pool.backup(path("c")).unwrap_err();
     assert!(
         matches!(&error.kind, ErrorKind::NotInSnapshots { tree, layout } if tree == "small" && layout == "one_line/7")

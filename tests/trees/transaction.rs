@@ -1,15 +1,17 @@
 //! Transactions and batches of writes.
 
+use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Counted, Dram};
 use bristlecone::{ByteLeaf, Error, ErrorKind, IndexKind, Map, OneLine, PTree, Pool, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-fn pool() -> Pool<Dram> {
-    Pool::options().segment_size(64 << 10).max_capacity(16 << 20).create_on(Dram::zeroed(16 << 20)).unwrap()
+fn pool() -> Pool<Any> {
+    Pool::options().segment_size(64 << 10).max_capacity(16 << 20).create_on(zeroed(16 << 20)).unwrap()
 }
 
-type Tree = PTree<OneLine, Dram>;
+type Tree = PTree<OneLine, Any>;
 
 fn is_conflict<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error { kind: ErrorKind::Conflict, .. }))
@@ -128,7 +130,7 @@ fn writes_are_not_skewed() {
     let (a, b) = (pool.tree("a").unwrap(), pool.tree("b").unwrap());
     a.insert(1, 1).unwrap();
     b.insert(1, 1).unwrap();
-    let take = |pool: &Pool<Dram>, from: &Tree| {
+    let take = |pool: &Pool<Any>, from: &Tree| {
         pool.transaction(|tx| {
             let sum = tx.get(&a, 1)?.unwrap() + tx.get(&b, 1)?.unwrap();
             if sum == 2 { tx.insert(if from.name() == "a" { &a } else { &b }, 1, 0) } else { Ok(()) }
@@ -274,11 +276,9 @@ fn ranges_show_what_was_written() {
 /// Three rounds, whatever the number of keys and trees; one more with records; and a single write as without a transaction.
 #[test]
 fn lines_and_fences() {
-    let pool = Pool::options()
-        .segment_size(64 << 10)
-        .max_capacity(16 << 20)
-        .create_on(Counted::new(Dram::zeroed(16 << 20)))
-        .unwrap();
+    let counted = Arc::new(Counted::new(Dram::zeroed(16 << 20)));
+    let options = Pool::options().segment_size(64 << 10).max_capacity(16 << 20);
+    let pool = options.create_on(Arc::clone(&counted) as Any).unwrap();
     let (a, b) = (pool.tree("a").unwrap(), pool.tree("b").unwrap());
     let map = pool.map::<u64, String>("m").unwrap();
     for i in 0..1000 {
@@ -292,34 +292,34 @@ fn lines_and_fences() {
     batch.insert(&b, 0, 1).unwrap();
     batch.commit().unwrap();
     for (updates, list) in [(2u64, 1), (3, 1), (10, 4), (24, 8)] {
-        let before = pool.medium().counts();
+        let before = counted.counts();
         let mut batch = pool.batch();
         for i in 0..updates {
             // One leaf each.
             batch.insert(if i % 2 == 0 { &a } else { &b }, i * 400, i + 7).unwrap();
         }
         batch.commit().unwrap();
-        let counts = pool.medium().counts() - before;
+        let counts = counted.counts() - before;
         assert_eq!((counts.fences, counts.lines), (3, updates + list + 1), "{updates} updates");
     }
     // Five for 25 words: the list is in an extent, for which the segment table changes twice.
-    let before = pool.medium().counts();
+    let before = counted.counts();
     let mut batch = pool.batch();
     (0..25).for_each(|i| batch.insert(&a, i * 400, i + 7).unwrap());
     batch.commit().unwrap();
-    assert_eq!((pool.medium().counts() - before).fences, 6);
-    let before = pool.medium().counts();
+    assert_eq!((counted.counts() - before).fences, 6);
+    let before = counted.counts();
     let mut batch = pool.batch();
     batch.insert(&map, 1, "y").unwrap();
     batch.insert(&map, 900, "z").unwrap();
     batch.commit().unwrap();
-    assert_eq!((pool.medium().counts() - before).fences, 4);
-    let before = pool.medium().counts();
+    assert_eq!((counted.counts() - before).fences, 4);
+    let before = counted.counts();
     let mut tx = pool.begin();
     let value = tx.get(&a, 50).unwrap().unwrap();
     tx.insert(&a, 50, value + 1).unwrap();
     tx.commit().unwrap();
-    let counts = pool.medium().counts() - before;
+    let counts = counted.counts() - before;
     assert_eq!((counts.fences, counts.lines), (1, 1));
 }
 
@@ -365,7 +365,7 @@ fn what_cannot_be_is_refused_and_nothing_is_half_done() {
 fn a_transaction_left_open_locks_nothing() {
     let pool = pool();
     let tree = pool.tree("t").unwrap();
-    let map: Map<u64, Vec<u8>, OneLine, Dram> = pool.map("m").unwrap();
+    let map: Map<u64, Vec<u8>, OneLine, Any> = pool.map("m").unwrap();
     map.insert(1, b"one").unwrap();
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -451,12 +451,12 @@ fn more_threads_commit_than_there_are_lists() {
 /// Any batches on two trees of small leaves in a pool that is full now and then: each is done whole, or not at all.
 #[test]
 fn batches_in_small_pools() {
-    type Texts = Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Dram>;
+    type Texts = Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>;
     let mut refused = 0;
     for seed in 1..40u64 {
         let len = (26 + seed) << 10;
         let options = Pool::options().segment_size(1024).max_capacity(1 << 20).max_trees(2);
-        let mut pool = options.create_on(Dram::zeroed(len)).unwrap();
+        let mut pool = options.create_on(zeroed(len)).unwrap();
         let mut model = BTreeMap::new();
         let mut random = seed;
         let mut next = move |below: u64| {
@@ -466,7 +466,7 @@ fn batches_in_small_pools() {
         // A few bytes that most keys share, so that some fence keys are records.
         let key_of = |key: u64| [&b"x".repeat(60 * (seed as usize % 2))[..], &key.to_be_bytes()].concat();
         for round in 0..60 {
-            let tree: PTree<OneLine<7>, Dram> = pool.tree_of("t").unwrap();
+            let tree: PTree<OneLine<7>, Any> = pool.tree_of("t").unwrap();
             let map: Texts = pool.map_with("m", IndexKind::Volatile).unwrap();
             let mut batch = pool.batch();
             let mut after = model.clone();
@@ -503,9 +503,9 @@ fn batches_in_small_pools() {
             assert_eq!(pool.check().unwrap().violations, []);
             if round % 5 == 4 {
                 // As after a crash of the process.
-                let words = pool.medium().words();
+                let words = words_of(pool.medium());
                 drop((tree, map));
-                pool = options.open_on(Dram::from_words(words)).unwrap();
+                pool = options.open_on(holding(words)).unwrap();
             }
         }
     }

@@ -61,8 +61,8 @@ fn entries(text: &str) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-fn numbers<N: WordNode>(index: IndexKind) -> TreeType<Sim> {
-    N::tree_type::<Repeated, Sim>(index, Values::Numbers, KeyShape::Bytes)
+fn numbers<N: WordNode>(index: IndexKind) -> TreeType {
+    N::tree_type::<Repeated>(index, Values::Numbers, KeyShape::Bytes)
 }
 
 /// The insertion of one entry.
@@ -171,7 +171,7 @@ impl Scene {
         op: Op,
     ) -> (String, Run) {
         let sim = self.medium(Some(image));
-        let pool = verify::options().open_on(sim.clone()).unwrap();
+        let pool = verify::options().open_on(sim.handle()).unwrap();
         let tree = numbers::<N>(index).open(&pool).unwrap();
         // A leaf is repaired when it is first touched.
         tree.entries().unwrap();

@@ -15,6 +15,7 @@ use crate::crash::record::Repeated;
 use crate::crash::tree_type::{Checkable, TREE, TreeType};
 use crate::crash::verify::{Entries, Failure, POOL, guarded, of_tree, options, same};
 use crate::crash::{KeyShape, Two, Values};
+use crate::medium::any::Any;
 use crate::medium::{Costs, Domain, Dram, Facts, Hint, Medium, Step, load_each};
 use crate::node::{ByteLeaf, Circular, IndexKind, OneLine};
 use crate::sync::{AtomicU64, Ordering};
@@ -208,7 +209,7 @@ impl Machine {
         Self { ring: SimMemory::new(FEW), ..copy }
     }
 
-    fn medium(&self, each: bool) -> Result<OnDisk, Failure> {
+    fn medium(&self, each: bool) -> Result<Arc<OnDisk>, Failure> {
         let marker =
             Marker::read(&self.pool).map_err(|error| error.to_string())?.ok_or_else(|| "no marker".to_owned())?;
         if marker.settled {
@@ -222,7 +223,7 @@ impl Machine {
             .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), self.ring.clone(), OWNER));
         let engine = Arc::new(engine.map_err(|fault| fault.of("the journal"))?);
         let words = self.pool.bytes().chunks_exact(8).map(super::frame::word).map(AtomicU64::new).collect();
-        Ok(OnDisk { words, engine, each })
+        Ok(Arc::new(OnDisk { words, engine, each }))
     }
 }
 
@@ -278,7 +279,7 @@ struct Count {
 }
 
 struct Checker {
-    tree_type: TreeType<OnDisk>,
+    tree_type: TreeType,
     count: Rc<RefCell<Count>>,
     /// What was checked, with what was allowed then.
     known: Rc<RefCell<HashSet<u64>>>,
@@ -289,7 +290,7 @@ struct Checker {
 impl Checker {
     fn of<N: Checkable>(values: Values, losses: u32) -> Rc<Self> {
         alone();
-        let tree_type = N::tree_type::<Repeated, OnDisk>(IndexKind::Volatile, values, KeyShape::Bytes);
+        let tree_type = N::tree_type::<Repeated>(IndexKind::Volatile, values, KeyShape::Bytes);
         Rc::new(Self { tree_type, count: Rc::default(), known: Rc::default(), losses })
     }
 
@@ -346,7 +347,7 @@ impl Checker {
         }
         let opened = guarded(|| {
             let medium = machine.medium(false)?;
-            let pool = options().open_on(medium.clone())?;
+            let pool = options().open_on(Arc::clone(&medium) as Any)?;
             let trees = pool.trees()?.len();
             let is_there = trees == 1 + usize::from(self.tree_type.is_two);
             let tree = self.tree_type.open(&pool)?;
@@ -413,7 +414,7 @@ impl Checker {
         let ran = guarded(|| {
             let open = |each| {
                 let medium = machine.borrow().medium(each)?;
-                Ok::<_, Failure>((options().open_on(medium.clone())?, medium))
+                Ok::<_, Failure>((options().open_on(Arc::clone(&medium) as Any)?, medium))
             };
             let from = (history.0.len() + 1).saturating_sub(cut);
             let cutting = |number: usize| {
@@ -501,17 +502,14 @@ fn is_for_disks(op: &Op) -> bool {
 }
 
 /// All short histories, or every so many of them: the last operation is cut everywhere.
-fn short(tree_type: &TreeType<OnDisk>, every: usize) -> impl Iterator<Item = (History, usize, bool, u64, u64)> {
+fn short(tree_type: &TreeType, every: usize) -> impl Iterator<Item = (History, usize, bool, u64, u64)> {
     let all = tree_type.histories().into_iter().filter(|history| history.0.iter().all(is_for_disks));
     let cases = all.step_by(every).enumerate();
     cases.map(|(seed, history)| (history, 1, seed % 3 == 0, seed as u64, (seed as u64 % 4).saturating_sub(1)))
 }
 
 /// Random histories, of which the last few operations are cut.
-fn random(
-    tree_type: &TreeType<OnDisk>,
-    seeds: std::ops::Range<u64>,
-) -> impl Iterator<Item = (History, usize, bool, u64, u64)> {
+fn random(tree_type: &TreeType, seeds: std::ops::Range<u64>) -> impl Iterator<Item = (History, usize, bool, u64, u64)> {
     let tree_type = *tree_type;
     seeds.map(move |seed| {
         let mut history = tree_type.random(seed, 24);
@@ -560,7 +558,7 @@ fn stalled(op: Op, words: u32) -> Result<(), String> {
     let (mut before, changed) = (Entries::new(), Rc::new(Cell::new(false)));
     let check = |machine: Machine, allowed: [&[Entries]; 2], when: &str| {
         guarded(|| {
-            let pool = options().open_on(machine.medium(false)?)?;
+            let pool = options().open_on(machine.medium(false)? as Any)?;
             for (name, allowed) in [TREE, "u"].iter().zip(allowed) {
                 let found: Entries = pool.tree_with::<OneLine<3>>(name, IndexKind::Volatile)?.iter().collect();
                 if !allowed.contains(&found) {
@@ -578,7 +576,7 @@ fn stalled(op: Op, words: u32) -> Result<(), String> {
     let at_the_stall = Rc::new(RefCell::new(None));
     guarded(|| {
         let medium = machine.medium(false)?;
-        let pool = options().open_on(medium.clone())?;
+        let pool = options().open_on(Arc::clone(&medium) as Any)?;
         let tree = pool.tree_with::<OneLine<3>>(TREE, IndexKind::Volatile)?;
         let others = pool.tree_with::<OneLine<3>>("u", IndexKind::Volatile)?;
         others.insert(1, 1)?;

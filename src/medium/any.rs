@@ -1,0 +1,27 @@
+//! The medium of all trees that are checked or tested: one type, so that a tree is compiled once.
+
+#[cfg(all(test, not(loom)))]
+use super::Dram;
+use super::Medium;
+use std::sync::Arc;
+
+pub(crate) type Any = Arc<dyn Medium>;
+
+/// Memory that holds zeros.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn zeroed(len: u64) -> Any {
+    Arc::new(Dram::zeroed(len))
+}
+
+/// Memory that holds these words.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn holding(words: impl IntoIterator<Item = u64>) -> Any {
+    Arc::new(Dram::from_words(words))
+}
+
+/// The current words of the medium.
+pub(crate) fn words_of(medium: &Any) -> Vec<u64> {
+    let mut words = vec![0; medium.facts().len as usize / 8];
+    medium.load_words(0, &mut words);
+    words
+}
