@@ -40,6 +40,10 @@ crash:
 audit:
     scripts/check audit
 
+# The systems of the papers under their names
+papers:
+    scripts/check papers
+
 # Histories of many threads, with delays, for LIN_SECONDS (30)
 lin:
     scripts/check lin

@@ -1,6 +1,7 @@
 //! Every crash state, at the smallest node sizes.
 
-use bristlecone::crash::{Campaign, Checkable, History, KeyShape, Outcome, Two, Values};
+use crate::clean::clean;
+use bristlecone::crash::{Campaign, Checkable, History, KeyShape, Two, Values};
 use bristlecone::medium::Model;
 use bristlecone::papers::{
     Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, VersionedInner, crab,
@@ -9,18 +10,6 @@ use bristlecone::{ByteLeaf, IndexKind, OneLine, WordNode};
 
 /// States per crash point, for kinds with very many states: a record of twenty lines may be torn in a million ways.
 const LIMIT: usize = 500;
-
-pub(crate) fn clean(outcome: &Outcome) {
-    for violation in &outcome.violations {
-        println!("{violation}");
-    }
-    println!(
-        "{} histories, {} points, {} states, {} distinct, {} in recovery, {} sampled",
-        outcome.histories, outcome.points, outcome.states, outcome.distinct, outcome.in_recovery, outcome.sampled
-    );
-    assert!(outcome.violations.is_empty());
-    assert!(outcome.complete);
-}
 
 fn random<N: WordNode>(index: IndexKind, model: Model, count: usize) {
     let mut campaign = Campaign::new(model);
@@ -131,7 +120,7 @@ fn random_histories_tso() {
 
 #[test]
 fn random_histories_weak() {
-    random::<Linear<8>>(IndexKind::Volatile, Model::Weak, 60);
+    random::<Linear<5>>(IndexKind::Volatile, Model::Weak, 60);
     random::<Linear<5>>(IndexKind::Persistent, Model::Weak, 60);
     random::<Circular<8>>(IndexKind::Volatile, Model::Weak, 60);
     random::<Circular<4>>(IndexKind::Persistent, Model::Weak, 60);
@@ -143,17 +132,17 @@ fn random_histories_weak() {
 fn random_histories_of_the_papers_trees() {
     random::<CircularPrinted<8>>(IndexKind::Volatile, Model::Weak, 25);
     random::<CircularPrinted<8>>(IndexKind::Persistent, Model::Weak, 25);
-    random::<CowSip<8, { crab::COPY_ONLY }>>(IndexKind::Volatile, Model::Weak, 25);
-    random::<CowSip<8, { crab::COPY_ONLY }>>(IndexKind::Persistent, Model::Weak, 25);
+    random::<CowSip<4, { crab::COPY_ONLY }>>(IndexKind::Volatile, Model::Weak, 25);
+    random::<CowSip<4, { crab::COPY_ONLY }>>(IndexKind::Persistent, Model::Weak, 25);
     random::<CowSip<8, { crab::PRINTED }>>(IndexKind::Volatile, Model::Weak, 25);
     random::<CowSip<8, { crab::PRINTED }>>(IndexKind::Persistent, Model::Weak, 25);
-    random::<CowSip<8, { crab::OPT }>>(IndexKind::Volatile, Model::Weak, 25);
-    random_with_whole_pairs::<CowSip<8, { crab::OPT }>>(IndexKind::Volatile, Model::Weak, 25);
-    random_with_whole_pairs::<CowSip<8, { crab::OPT }>>(IndexKind::Persistent, Model::Weak, 25);
+    random::<CowSip<4, { crab::OPT }>>(IndexKind::Volatile, Model::Weak, 25);
+    random_with_whole_pairs::<CowSip<4, { crab::OPT }>>(IndexKind::Volatile, Model::Weak, 25);
+    random_with_whole_pairs::<CowSip<4, { crab::OPT }>>(IndexKind::Persistent, Model::Weak, 25);
     random::<Append<4, Fixed>>(IndexKind::Flat, Model::Weak, 25);
     random::<Append<4, Fixed>>(IndexKind::Persistent, Model::Weak, 25);
-    random::<Fingerprint<8>>(IndexKind::Volatile, Model::Weak, 25);
-    random::<Fingerprint<8>>(IndexKind::Persistent, Model::Weak, 25);
+    random::<Fingerprint<4>>(IndexKind::Volatile, Model::Weak, 25);
+    random::<Fingerprint<4>>(IndexKind::Persistent, Model::Weak, 25);
     random::<Logged<4>>(IndexKind::Volatile, Model::Weak, 25);
     random::<Logged<4>>(IndexKind::Persistent, Model::Tso, 25);
     random::<Append<4, Fixed, Logged<4>>>(IndexKind::Persistent, Model::Weak, 10);

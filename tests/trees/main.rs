@@ -2,6 +2,8 @@
 
 mod bytes;
 mod catalog;
+#[cfg(feature = "crash")]
+mod clean;
 mod crafted_bytes;
 #[cfg(feature = "crash")]
 mod crash;
@@ -14,10 +16,7 @@ mod map;
 mod medium;
 mod model;
 mod names;
-mod papers;
 mod persists;
-#[cfg(feature = "crash")]
-mod planted;
 mod power_loss;
 mod records;
 mod snapshot;

@@ -1,9 +1,12 @@
 //! The systems of the papers under their names: each one keeps what it was given, has it after reopening, and cannot be
 //! opened as another one.
 
-use crate::medium::{Any, holding, words_of, zeroed};
+#[path = "../trees/medium.rs"]
+mod medium;
+
 use bristlecone::medium::Medium;
 use bristlecone::*;
+use medium::{Any, holding, words_of, zeroed};
 
 const POOL: u64 = 8 << 20;
 const KEYS: u64 = 3000;
