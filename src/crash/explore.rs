@@ -73,7 +73,7 @@ pub(super) struct Decided {
 }
 
 /// The next path in depth-first order; false if there is none.
-pub(super) fn next_path(path: &mut Vec<Choice>) -> bool {
+pub(crate) fn next_path(path: &mut Vec<Choice>) -> bool {
     while let Some(last) = path.last_mut() {
         last.taken += 1;
         if last.taken < last.of {

@@ -27,7 +27,7 @@ mod campaign;
 #[cfg(all(test, not(loom)))]
 mod cases;
 mod controls;
-mod explore;
+pub(crate) mod explore;
 pub(crate) mod history;
 mod key_shape;
 mod omission;

@@ -39,7 +39,7 @@ impl Pending {
     }
 
     /// Applies an event of the only thread.
-    pub(super) fn apply(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &Event) {
         self.apply_of(event, 0);
     }
 
@@ -150,12 +150,12 @@ impl Pending {
     }
 
     /// The same image with nothing pending: what a crash left is durable.
-    pub(super) fn after_crash(&self) -> Self {
+    pub(crate) fn after_crash(&self) -> Self {
         Self { image: self.image.clone(), logs: BTreeMap::new(), hash: self.hash }
     }
 
     /// Sets the durable content of a line.
-    pub(super) fn set(&mut self, line: u64, content: Line) {
+    pub(crate) fn set(&mut self, line: u64, content: Line) {
         self.hash ^= hash_line(line, &self.line(line)) ^ hash_line(line, &content);
         let first = line as usize / 8;
         self.image[first..first + 8].copy_from_slice(&content);

@@ -18,6 +18,8 @@ mod fingerprinted;
 mod flat;
 mod fptree;
 mod logged;
+#[cfg(all(test, feature = "crash", not(loom)))]
+mod nodes;
 pub(crate) mod registry;
 mod scanned;
 mod sentinel;

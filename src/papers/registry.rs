@@ -87,7 +87,7 @@ macro_rules! names {
 }
 use names;
 
-const NAMES: &[(u16, &str)] = layouts!(names!());
+pub(super) const NAMES: &[(u16, &str)] = layouts!(names!());
 
 /// Asserts that each type has the tag of its line.
 macro_rules! in_line {
