@@ -65,7 +65,7 @@ impl<N: WordNode> AnyNode for Of<N> {
     }
 
     fn recover(&mut self, m: &Any) -> Result<(), Broken> {
-        self.0 = Box::new(Shadow::zero());
+        *self.0 = Shadow::zero();
         // As the chain does.
         if SizesOf::<N>::bytes::<Any>(m, AT) > N::BYTES {
             return Err(Broken::new(AT, "N1: a node longer than its block"));
@@ -409,6 +409,27 @@ fn damaged_words_of_one_node() {
         assert!(taken > 0 || wrong.last().is_some_and(|(of, _)| *of == name), "{name}: every node is refused");
     }
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// A version that cannot be followed by another one is refused; one that 32 bits do not hold is as good as any.
+#[test]
+fn versions_do_not_run_out() {
+    for make in [of::<Versioned<4>>, of::<VersionedInner<4>>] {
+        for (version, is_taken) in
+            [(1 << 33, true), ((1 << 47) - 2, true), ((1 << 47) + 1, false), ((1 << 48) - 1, false)]
+        {
+            let mut node = make();
+            let sim = Sim::zeroed(SIZE);
+            let m = sim.handle();
+            node.fill(&m, &[(11, 1), (12, 2)]);
+            m.store(AT + 16, version << 16 | 2);
+            assert_eq!(node.recover(&m).is_ok(), is_taken, "{version}");
+            if is_taken {
+                assert!(node.put(&m, 13, Some(3)) && node.put(&m, 11, None));
+                same("after more changes", &*node, &m, &Entries::from([(12, 2), (13, 3)]));
+            }
+        }
+    }
 }
 
 /// A reader may find words that do not belong to its hints: others, of a node that was changed or of another one in the same

@@ -1,7 +1,7 @@
 //! CDDS-Tree's leaves: sorted entries that store from which version to which version they are valid.
 //!
 //! ```text
-//! line 0   | next 8 | low 8 | commit 8 | (unused)          |     commit: version 32, count 32
+//! line 0   | next 8 | low 8 | commit 8 | (unused)          |     commit: version 48, count 16
 //! line 1   | key 8 | value 8 | start 8 | end 8 | entry 1   |
 //! line 2   | entry 2 | entry 3 | ...
 //! ```
@@ -74,16 +74,22 @@ pub(super) struct Commit {
 }
 
 impl Commit {
-    const CLOSING: u32 = 1 << 31;
+    const CLOSING: u64 = 1 << 15;
+    /// The bits below the version.
+    const VERSION: u32 = 16;
+
+    /// No node changes as often as this: a version above it is damage, and below it the next version fits.
+    const NEWEST: u64 = 1 << 47;
 
     pub(super) fn load<M: Medium>(m: &M, at: u64) -> Self {
         let word = m.load(at + COMMIT);
-        let count = word as u32;
-        Self { version: word >> 32, count: (count & !Self::CLOSING) as usize, closing: count & Self::CLOSING != 0 }
+        let count = word & (Self::CLOSING - 1);
+        Self { version: word >> Self::VERSION, count: count as usize, closing: word & Self::CLOSING != 0 }
     }
 
     pub(super) fn store_unflushed<M: Medium>(self, m: &M, at: u64) {
-        m.store(at + COMMIT, self.version << 32 | u64::from(self.closing) << 31 | self.count as u64);
+        let closing = if self.closing { Self::CLOSING } else { 0 };
+        m.store(at + COMMIT, self.version << Self::VERSION | closing | self.count as u64);
     }
 
     /// Flushed; the caller fences.
@@ -222,6 +228,10 @@ impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
         let commit = Commit::load(m, at);
         if commit.count > SLOTS {
             report(Broken::new(at + COMMIT, "N3: more entries than slots"));
+            return None;
+        }
+        if commit.version > Commit::NEWEST {
+            report(Broken::new(at + COMMIT, "N3: a version that no change reaches"));
             return None;
         }
         // A shift begins only where there is room for its end.

@@ -1,7 +1,7 @@
 //! CDDS-Tree's inner nodes: the entries of its [leaves](super::versioned), in nodes that are split and merged in place.
 //!
 //! ```text
-//! line 0   | next 8 | low 8 | commit 8 | meta 8 | (unused)  |     commit: version 32, closing 1, count 31
+//! line 0   | next 8 | low 8 | commit 8 | meta 8 | (unused)  |     commit: version 48, closing 1, count 15
 //! line 1   | key 8 | value 8 | start 8 | end 8 | entry 1   |
 //! line 2   | entry 2 | entry 3 | ...
 //! ```
