@@ -88,6 +88,8 @@ pub mod papers;
 mod pool;
 mod search;
 mod shards;
+#[cfg(all(feature = "crash", debug_assertions, not(test), not(loom)))]
+mod shared;
 mod snapshot;
 mod step;
 mod stored;
