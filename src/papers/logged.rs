@@ -96,14 +96,19 @@ impl<const SLOTS: usize, const WHOLE: bool> Logged<SLOTS, WHOLE> {
         m.flush(at + LOG, 8, Step::LogForget);
     }
 
-    /// The entries of the log, if the log counts.
-    fn in_log<M: Medium>(m: &M, at: u64) -> Result<Option<Vec<Entry>>, Broken> {
+    /// The entries of the log, if the log counts. They were a run of the node.
+    fn in_log<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Option<Vec<Entry>>, Broken> {
         let Some(count) = m.load(at + LOG).checked_sub(1) else { return Ok(None) };
         if count > SLOTS as u64 {
             return Err(Broken::new(at + LOG, "N3: a log longer than the node"));
         }
         let entry = |i| (m.load(Self::log_at(at, i)), m.load(Self::log_at(at, i) + 8));
-        Ok(Some((0..count as usize).map(entry).collect()))
+        let entries: Vec<Entry> = (0..count as usize).map(entry).collect();
+        let ascend = entries.is_sorted_by(|one, next| one.0 < next.0);
+        if !ascend || !entries.iter().all(|&(key, _)| range.contains(key)) {
+            return Err(Broken::new(Self::log_at(at, 0), "N3: a log of what was no run"));
+        }
+        Ok(Some(entries))
     }
 }
 
@@ -148,7 +153,7 @@ impl<const SLOTS: usize, const WHOLE: bool> Changes<Self> for Logged<SLOTS, WHOL
     }
 
     fn recover<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Window, Broken> {
-        if let Some(entries) = Self::in_log(m, at)? {
+        if let Some(entries) = Self::in_log(m, at, range)? {
             for (i, &(key, value)) in entries.iter().enumerate() {
                 m.store_pair(key_at(at, i), [key, value]);
             }
@@ -167,7 +172,7 @@ impl<const SLOTS: usize, const WHOLE: bool> Changes<Self> for Logged<SLOTS, WHOL
     }
 
     fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        match Self::in_log(m, at) {
+        match Self::in_log(m, at, range) {
             Ok(None) => slots::check::<Self, M>(m, at, range, report),
             Ok(Some(entries)) => Some(Checked { entries, ..Checked::default() }),
             Err(broken) => {

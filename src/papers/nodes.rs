@@ -35,6 +35,14 @@ fn owned() -> KeyRange {
 /// A node with its hints.
 struct Of<N: WordNode>(Box<Shadow<Hints<N>>>);
 
+impl<N: WordNode> Of<N> {
+    /// What the chain asks of a node before anything else.
+    fn fits(m: &Any) -> Result<(), Broken> {
+        let fits = SizesOf::<N>::bytes::<Any>(m, AT) <= N::BYTES;
+        fits.then_some(()).ok_or(Broken::new(AT, "N1: a node longer than its block"))
+    }
+}
+
 /// The same, whatever its layout: the tests are compiled once.
 trait AnyNode {
     fn bytes(&self) -> u64;
@@ -66,14 +74,13 @@ impl<N: WordNode> AnyNode for Of<N> {
 
     fn recover(&mut self, m: &Any) -> Result<(), Broken> {
         *self.0 = Shadow::zero();
-        // As the chain does.
-        if SizesOf::<N>::bytes::<Any>(m, AT) > N::BYTES {
-            return Err(Broken::new(AT, "N1: a node longer than its block"));
-        }
+        Self::fits(m)?;
         N::Ops::recover(m, AT, &self.0.hints, owned())
     }
 
     fn check(&self, m: &Any) -> Result<Vec<Entry>, Broken> {
+        N::Ops::level(m, AT)?;
+        Self::fits(m)?;
         sound::<N::Ops, Any>(m, AT, owned()).map(|checked| checked.entries)
     }
 
@@ -389,7 +396,9 @@ fn damaged_words_of_one_node() {
             let m = holding(words);
             let done = catch_unwind(AssertUnwindSafe(|| {
                 let when = format!("{name}, seed {seed}");
+                let checked = node.check(&m);
                 if node.recover(&m).is_err() {
+                    assert!(checked.is_err(), "{when}: refused, but not by a check");
                     return 0;
                 }
                 let found: Entries = node.entries(&m, (0, u64::MAX)).into_iter().collect();
