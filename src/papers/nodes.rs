@@ -17,7 +17,7 @@ use crate::memory::Zero;
 use crate::node::layout::{Layout, New, sound};
 use crate::node::shadow::Shadow;
 use crate::node::{ByteLeaf, Circular, Entry, Hints, KeyRange, Linear, Node, OneLine, Sizes, SizesOf, Space, WordNode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Entries = BTreeMap<u64, u64>;
@@ -402,6 +402,11 @@ fn damaged_words_of_one_node() {
                     return 0;
                 }
                 let found: Entries = node.entries(&m, (0, u64::MAX)).into_iter().collect();
+                if let Ok(entries) = checked {
+                    // An equal pair is one key.
+                    let keys: BTreeSet<u64> = entries.iter().map(|entry| entry.0).collect();
+                    assert!(keys.iter().eq(found.keys()), "{when}: a check saw {keys:?}, recovered is {found:?}");
+                }
                 // Only a check looks at what lies behind the entries.
                 reads_the_same(&when, &*node, &m, &found);
                 use_it(&when, &*node, &m, found, &mut random, reads_the_same);

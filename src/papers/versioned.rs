@@ -239,7 +239,13 @@ impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
             report(Broken::new(at + COMMIT, "N3: a gap in a full node"));
             return None;
         }
-        let all: Vec<Versions> = Self::all(m, at, commit).filter(|entry| counts(entry.key)).collect();
+        let mut all: Vec<Versions> = Self::all(m, at, commit).collect();
+        let counting = all.iter().take_while(|entry| counts(entry.key)).count();
+        if all[counting..].iter().any(|entry| counts(entry.key)) {
+            report(Broken::new(at + COMMIT, "N3: those that are not owned are the last ones"));
+            return None;
+        }
+        all.truncate(counting);
         let is_wrong = |i: usize| {
             let entry = all[i];
             let follows =
