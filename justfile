@@ -41,8 +41,8 @@ audit:
     scripts/check audit
 
 # The systems of the papers under their names
-papers:
-    scripts/check papers
+systems:
+    scripts/check systems
 
 # Histories of many threads, with delays, for LIN_SECONDS (30)
 lin:
