@@ -32,6 +32,8 @@ impl Stamp {
     const SLOT_BITS: u32 = 7;
     /// At ten million changes per second, it is reached in a hundred years.
     pub(super) const LATEST: u64 = u64::MAX >> (Self::SLOT_BITS + 1);
+    /// No store has come so far: a later time on the medium is damage. What follows it would not fit into a stamp.
+    pub(super) const LIKELY: u64 = Self::LATEST / 2;
 
     fn word(self) -> u64 {
         (self.time << Self::SLOT_BITS | self.slot as u64) << 1 | u64::from(self.removed)

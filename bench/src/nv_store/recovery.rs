@@ -40,7 +40,7 @@ impl<M: Medium> NvStore<M> {
             return Err(damaged(&arena, ROOT_SLOTS * 8, "slots"));
         }
         let mut found = Found::new(&arena, slots);
-        if found.now > Stamp::LATEST {
+        if found.now > Stamp::LIKELY {
             return Err(damaged(&arena, slots, "the time in a slot"));
         }
         found.chain()?;
@@ -161,7 +161,7 @@ impl<'a, M: Medium> Found<'a, M> {
             let Element { record, stamp, .. } = element;
             let is_later = stamp.time > before.map_or(0, |(before, _)| before.stamp.time);
             let owner = if stamp.removed { before.map_or(0, |&(_, owner)| owner) } else { record };
-            if !is_later || owner != record || stamp.slot > SLOTS {
+            if !is_later || stamp.time > Stamp::LIKELY || owner != record || stamp.slot > SLOTS {
                 return Err(damaged(self.arena, at, "an element out of order"));
             }
             if !stamp.removed {

@@ -2,8 +2,9 @@
 
 use super::{TINY, entries};
 use crate::numbers::Random;
+use crate::nv_store::leaves::FIRST;
 use crate::nv_store::{NvStore, Options};
-use bristlecone::medium::{Dram, Medium};
+use bristlecone::medium::{Dram, LINE, Medium};
 
 #[test]
 fn a_damaged_word_is_an_error_or_harms_nothing_else() {
@@ -40,4 +41,18 @@ fn what_is_not_a_store_is_not_opened() {
     let other = |words: [u64; 3]| Dram::from_words(words.into_iter().chain([0; 1000]));
     assert!(NvStore::open(other([7, 64, 64]), TINY).is_err());
     assert!(NvStore::open(Dram::zeroed(1024), Options::default()).is_err());
+}
+
+/// The next change would have a time that no stamp can hold, and the next open would find what it appended out of order.
+#[test]
+fn a_time_that_leaves_no_room_for_others_is_damage() {
+    let store = NvStore::open(Dram::zeroed(1 << 15), TINY).unwrap();
+    store.put(b"k", b"v").unwrap();
+    let words = store.medium().words();
+    let (slot, stamp) = (store.slot_at(1), store.leaves.get(FIRST).view().at + LINE + 16);
+    for (at, word) in [(slot, u64::MAX >> 8), (slot, (u64::MAX >> 8) - 1), (stamp, u64::MAX << 8)] {
+        let medium = Dram::from_words(words.iter().copied());
+        medium.store(at, word);
+        assert!(NvStore::open(medium, TINY).is_err(), "{at} {word:x}");
+    }
 }
