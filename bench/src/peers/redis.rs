@@ -92,6 +92,8 @@ impl<E: Encoded> Store<E> for Redis {
             Wait::Often => ("yes", "everysec"),
             Wait::Each => ("yes", "always"),
         };
+        // Before there is a server, which would be left running by an error.
+        let client = Client::open(format!("redis+unix://{}", socket.display()))?;
         let server = Command::new(PROGRAM)
             .args(["--port", "0", "--save", "", "--loglevel", "warning", "--appendonly", append, "--appendfsync", sync])
             .arg("--unixsocket")
@@ -102,7 +104,6 @@ impl<E: Encoded> Store<E> for Redis {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| format!("{PROGRAM}: {error}"))?;
-        let client = Client::open(format!("redis+unix://{}", socket.display()))?;
         let redis = Self { server, client, idle: Mutex::new(Vec::new()) };
         redis.wait()?;
         Ok(redis)
