@@ -128,6 +128,11 @@ impl Peer {
         !matches!(self.kind, PeerKind::BTreeMap | PeerKind::Brie | PeerKind::Blart)
     }
 
+    /// Whether this machine has it.
+    fn is_there(self) -> bool {
+        !matches!(self.kind, PeerKind::Store(Engine::Redis, _)) || redis::is_there()
+    }
+
     /// Whether it takes such keys.
     fn takes(self, key: KeyArg) -> bool {
         match self.kind {
@@ -142,7 +147,7 @@ impl Peer {
     }
 }
 
-/// The peers with these names, each once. A name of many stands for those that take such keys.
+/// The peers with these names, each once. A name of many stands for those that take such keys, and that this machine has.
 pub(crate) fn chosen(names: &[String], key: KeyArg) -> Outcome<Vec<Peer>> {
     let mut chosen: Vec<Peer> = Vec::new();
     for name in names {
@@ -159,6 +164,12 @@ pub(crate) fn chosen(names: &[String], key: KeyArg) -> Outcome<Vec<Peer>> {
             found = true;
             if !peer.takes(key) {
                 return Err(Usage(format!("{name} is not for keys of this kind")).into());
+            }
+            if !peer.is_there() {
+                if peer.name == name.as_str() {
+                    return Err(Usage(format!("{name} needs {}", redis::PROGRAM)).into());
+                }
+                continue;
             }
             if !chosen[..before].contains(peer) {
                 chosen.push(*peer);
@@ -366,7 +377,7 @@ mod tests {
     fn every_peer_is_an_ordered_map() -> Outcome<()> {
         for peer in PEERS {
             println!("{}", peer.name);
-            if matches!(peer.kind, PeerKind::Store(Engine::Redis, _)) && !redis::is_there() {
+            if !peer.is_there() {
                 continue;
             }
             if peer.takes(KeyArg::U64) {

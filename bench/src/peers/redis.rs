@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = "redis-server";
+pub(super) const PROGRAM: &str = "redis-server";
 /// The sorted set. No key has this name: keys have eight bytes or more.
 const ORDER: &str = "order";
 /// The keys that a scan asks for at a time.
@@ -23,8 +23,7 @@ const CHUNK: usize = 100;
 const PIPELINE: usize = 1000;
 
 /// Whether there is a server to be run.
-#[cfg(test)]
-pub(crate) fn is_there() -> bool {
+pub(super) fn is_there() -> bool {
     let run = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     run.is_ok_and(|status| status.success())
 }
