@@ -115,7 +115,10 @@ impl<M: Medium> Arena<M> {
         }
         let (class, home) = (class(bytes), home());
         let own = self.shards[home].pop(class);
-        own.or_else(|| self.fresh(block(class))).or_else(|| self.steal(home, class)).ok_or_else(|| self.full(bytes))
+        own.or_else(|| self.fresh(block(class)))
+            .or_else(|| self.steal(home, class))
+            .or_else(|| self.reclaim(home, class))
+            .ok_or_else(|| self.full(bytes))
     }
 
     /// A block that was never in use.
@@ -133,6 +136,16 @@ impl<M: Medium> Arena<M> {
             (class..CLASSES).find_map(|class| shards().find_map(|shard| shard.pop(class)).map(|at| (class, at)))?;
         self.scatter(at + block(class), at + block(larger));
         Some(at)
+    }
+
+    /// A block that was [retired](Self::retire), if its readers have let go. What this thread has retired waits for more of
+    /// it, which a full medium would never give; and then for two more epochs.
+    #[cold]
+    fn reclaim(&self, home: usize, class: usize) -> Option<u64> {
+        (0..3).find_map(|_| {
+            crossbeam_epoch::pin().flush();
+            self.steal(home, class)
+        })
     }
 
     #[cold]
@@ -304,6 +317,19 @@ mod tests {
         drop(guard);
         let mut tries = std::iter::repeat_with(|| {
             arena.pin().flush();
+            arena.take(64).ok()
+        });
+        assert_eq!(tries.find_map(|block| block), Some(at));
+    }
+
+    #[test]
+    fn a_full_medium_has_what_was_retired() {
+        let arena = arena(2);
+        let at = arena.take(64).unwrap();
+        arena.retire(at, 64);
+        // Other tests may have pinned.
+        let mut tries = (0..1000).map(|_| {
+            std::thread::yield_now();
             arena.take(64).ok()
         });
         assert_eq!(tries.find_map(|block| block), Some(at));
