@@ -213,6 +213,10 @@ impl<M: Medium> NvStore<M> {
 
     /// A version of a key that is not in a leaf yet.
     fn version(&self, key: &[u8], value: &[u8]) -> Outcome<Element> {
+        // An element has 32 bits for each length.
+        if let Some(len) = [key, value].map(<[u8]>::len).into_iter().find(|&len| len > u32::MAX as usize) {
+            return Err(format!("no element has a key or a value of {len} bytes").into());
+        }
         Ok(Element::new(key, block::record(&self.arena, key, value)?, value.len()))
     }
 

@@ -83,6 +83,8 @@ struct Found<'a, M: Medium> {
     last: Option<Id>,
     /// Blocks: offsets and bytes.
     used: Vec<(u64, u64)>,
+    /// The bytes of all low keys.
+    lows: u64,
     /// The latest time.
     now: u64,
 }
@@ -93,7 +95,7 @@ impl<'a, M: Medium> Found<'a, M> {
         let cut: HashSet<u64> = times.filter(|&time| time != 0).collect();
         let now = cut.iter().copied().max().unwrap_or(0);
         let used = vec![(slots, SLOT_BYTES)];
-        Self { arena, slots, cut, shortened: Vec::new(), leaves: Leaves::new(), last: None, used, now }
+        Self { arena, slots, cut, shortened: Vec::new(), leaves: Leaves::new(), last: None, used, lows: 0, now }
     }
 
     /// Finds all leaves. Low keys ascend, so there is an end.
@@ -116,6 +118,11 @@ impl<'a, M: Medium> Found<'a, M> {
         let count = self.arena.medium().load(at + block::COUNT);
         if capacity > View::MOST || count > capacity as u64 || !self.arena.holds(at, block::bytes(capacity)) {
             return damaged("a leaf of this size");
+        }
+        // They do not overlap, so there are not more than the medium has. Each is copied before that is checked.
+        self.lows = self.lows.saturating_add(low.len);
+        if self.lows > self.arena.medium().facts().len {
+            return damaged("low keys of this size");
         }
         let key = match (self.last, low.len) {
             (None, 0) => Vec::new(),
