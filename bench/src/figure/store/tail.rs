@@ -14,7 +14,7 @@ use crate::keys::{Chooser, Pattern, Space};
 use crate::numbers::{Keys, Random};
 use crate::out::Outcome;
 use crate::phases::CHANGING;
-use bristlecone::medium::Mapped;
+use bristlecone::medium::{Hint, Mapped, Medium};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -86,6 +86,9 @@ impl Tail<'_> {
         // As many fields may be replaced as there are accesses, and readers keep blocks for a while.
         let len = (1 << 20) + self.n * 2 * fields::BYTES;
         let mapped = Mapped::create(&stage.file("values"), len, 0)?;
+        // Each third insert would wait for a page otherwise, whatever its tree.
+        mapped.reserve(0, len / 2)?;
+        mapped.hint(0, len / 2, Hint::Fresh);
         let values = Switched::new(mapped, Switches { durable: contestant.durable, ..switches });
         let store = Fields::new(&*stage.tree, values);
         let seed = self.plan.seed.wrapping_add(repeat.into());
