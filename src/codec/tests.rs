@@ -156,8 +156,11 @@ fn tuples_keep_their_order_and_come_back() {
     plain(both(&[None, Some([0; 16]), Some([1; 16])], &INTEGERS));
     keys(both(&strings(), &[0u64, 1, u64::MAX]), |(a, b)| (a, *b));
     keys(both(&[0u64, 1, u64::MAX], &strings()), |(a, b)| (*a, b));
-    keys(both(&strings(), &strings()), |(a, b)| (a, b));
-    keys(both(&byte_strings(), &byte_strings()), |(a, b)| (a, b));
+    // All pairs are compared with all: every second string makes a sixteenth of that.
+    let texts: Vec<_> = strings().into_iter().step_by(2).collect();
+    keys(both(&texts, &texts), |(a, b)| (a, b));
+    let bytes: Vec<_> = byte_strings().into_iter().step_by(2).collect();
+    keys(both(&bytes, &bytes), |(a, b)| (a, b));
     let few = &byte_strings()[..20];
     let threes: Vec<_> = both(&both(few, &[None, Some(0u8), Some(1)]), few);
     keys(threes.iter().cloned().map(|((a, b), c)| (a, b, c)).collect(), |(a, b, c)| (a, *b, c));

@@ -18,11 +18,11 @@ mod fingerprinted;
 mod flat;
 mod fptree;
 mod logged;
-#[cfg(all(test, feature = "crash", not(loom)))]
-mod nodes;
 pub(crate) mod registry;
 mod scanned;
 mod sentinel;
+#[cfg(all(test, feature = "crash", not(loom)))]
+mod tests;
 mod versioned;
 mod versioned_inner;
 
