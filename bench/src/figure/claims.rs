@@ -6,6 +6,7 @@
 //! less without a number holds if the difference is 5 % at least.
 
 use super::figures::{Figure, Metric, Show};
+use crate::out;
 use serde_json::Value;
 
 /// The factor within which a claim holds.
@@ -179,7 +180,7 @@ impl Claim {
                     format!("{}{share}", mix.replace('-', " "))
                 }),
                 pick.part.map(|part| format!("step {part}")),
-                pick.threads.map(|threads| format!("{threads} threads")),
+                pick.threads.map(|threads| out::counted(threads.into(), "thread", "threads")),
                 pick.slow.map(|slow| format!("+{slow} ns")),
                 pick.key.map(|key| key.trim_end_matches("_per_op").replace('_', " ")),
             ]
