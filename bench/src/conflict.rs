@@ -87,7 +87,9 @@ impl<M: Medium> Counters for NvStore<M> {
 
     fn add(&self, keys: [u64; 2]) -> Outcome<u64> {
         let keys = keys.map(u64::to_be_bytes);
-        for tries in 1.. {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             let mut transaction = self.begin();
             for key in keys {
                 let counter = plus_one(transaction.get(&key, of_bytes));
@@ -97,7 +99,6 @@ impl<M: Medium> Counters for NvStore<M> {
                 return Ok(tries);
             }
         }
-        Err("conflicts without an end".into())
     }
 
     fn sum(&self) -> Outcome<u64> {

@@ -57,7 +57,13 @@ impl Served {
 
 /// Measures a figure.
 pub(crate) fn run(figure: &Figure, plan: &Plan, mixes: &[Mix], sink: &mut Sink) -> Outcome<Vec<Row>> {
-    let (there, absent): (Vec<&'static str>, Vec<_>) = figure.trees.iter().partition(|name| find(name).is_some());
+    let (mut served, mut absent) = (Vec::new(), Vec::new());
+    for &name in figure.trees {
+        match find(name) {
+            Some(store) => served.push((name, store)),
+            None => absent.push(name),
+        }
+    }
     sink.absent(&absent, None)?;
     let place = Place::Directory(plan.directory.clone());
     let site = Site { place, domain: Some(Domain::Power), journal: None, slow: Duration::ZERO };
@@ -67,13 +73,12 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, mixes: &[Mix], sink: &mut Sink) 
         let setting = Setting { bytes: figure.bytes[0], n, threads, slow: Some(0) };
         let row = |name, mix: &Mix| Row::new(name, setting, mix.name(), None);
         let mut rows: Vec<Vec<Row>> =
-            there.iter().map(|&name| mixes.iter().map(|mix| row(name, mix)).collect()).collect();
+            served.iter().map(|&(name, _)| mixes.iter().map(|mix| row(name, mix)).collect()).collect();
         for repeat in 0..plan.repeat {
             let seed = plan.seed.wrapping_add(repeat.into());
             let (kind, pattern, operations) = (Kind::Bytes(CONTENT), Pattern::Zipfian, None);
             let load = Workload { kind, n, operations, pattern, threads, seed };
-            for (name, rows) in there.iter().zip(&mut rows) {
-                let Some(store) = find(name) else { continue };
+            for ((name, store), rows) in served.iter().zip(&mut rows) {
                 let mut staged = store.open(&site, &load)?;
                 let mut rows = rows.iter_mut();
                 phases::run(&mut *staged.trial, mixes, |_, work| {
