@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub use file::Mapping;
 use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub(super) use pages::FileMap;
 #[cfg(target_os = "linux")]
 use pages::{HUGE_PAGE, MADV_COLLAPSE, PAGE};

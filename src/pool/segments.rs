@@ -379,7 +379,7 @@ fn run(descending: &[u32], count: u32) -> Option<usize> {
     descending.windows(count as usize).rposition(|window| window[0] - window[window.len() - 1] == count - 1)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::medium::any::zeroed;

@@ -190,7 +190,7 @@ fn on_threads_of(builder: &dyn Fn() -> thread::Builder, threads: usize, work: &(
     });
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use crate::error::ErrorKind;
     use crate::medium::Medium;
