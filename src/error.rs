@@ -72,7 +72,8 @@ pub enum ErrorKind {
     /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
     /// would have needed one. The pool is the other process's: exec, or open pools of one's own.
     Forked,
-    /// The pool was written by another version of the format. Use a build that knows it.
+    /// The pool was written by another version of the format. Use a build that knows it; to carry the data over, let that build
+    /// print them (`bristlecone dump`), and let this one read them (`bristlecone load`).
     Version {
         /// Its version.
         found: u64,
@@ -203,7 +204,7 @@ pub enum ErrorKind {
         /// The broken invariant, as numbered in `docs/design.md`.
         invariant: &'static str,
     },
-    /// The directory of named trees is full. Drop a tree, or create a pool with [more](crate::Options::max_trees).
+    /// A pool has no more trees than this. Drop a tree.
     TooManyTrees {
         /// The limit.
         limit: usize,
@@ -353,7 +354,12 @@ impl fmt::Display for ErrorKind {
             Self::InUse => write!(f, "already open, here or in another process"),
             Self::ReadOnly => write!(f, "read-only"),
             Self::Forked => write!(f, "opened by the process that this one was forked from"),
-            Self::Version { found, supported } => write!(f, "format version {found}, this build reads {supported}"),
+            Self::Version { found, supported } => {
+                write!(
+                    f,
+                    "format version {found}, this build reads {supported}; a build of that version can `dump` what this one can `load`"
+                )
+            }
             Self::Features { unknown } => {
                 write!(f, "unknown incompatible features {unknown:#x}; a newer build is needed")
             }
@@ -464,9 +470,11 @@ impl Fault {
     pub(crate) fn space(wanted: u64, capacity: u64) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
             // A file that may not be so long has no room either: the answer to all of them is a smaller pool, or another disk.
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                ErrorKind::OutOfSpace { wanted, capacity, source: Some(source) }.into()
-            }
+            // So have addresses.
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge
+            | io::ErrorKind::OutOfMemory => ErrorKind::OutOfSpace { wanted, capacity, source: Some(source) }.into(),
             _ => Self::io("reserve space")(source),
         }
     }

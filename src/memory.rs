@@ -1,12 +1,23 @@
 //! Volatile memory that holds zeros until it is written to. It is requested once and backed by pages as it is touched,
 //! in huge pages where the system provides them.
 //!
-//! An array for everything that may ever be needed only costs address space, and its elements are found with one
-//! multiplication. It starts at a line boundary.
+//! [`Zeroed`] is one array, which starts at a line boundary. What is needed bit by bit, without a limit that is known
+//! before, is a [`Growing`] array or [`Rows`]: a limit far away would take address space, which systems may count.
+
+mod growing;
+mod rows;
+mod slabs;
 
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 use std::ops::Deref;
+use std::sync::atomic::AtomicPtr;
+
+pub(crate) use growing::Growing;
+pub(crate) use rows::Rows;
+
+/// The size and the alignment of a huge page.
+const HUGE: usize = 2 << 20;
 
 /// Types that have a value consisting of zero bytes only.
 ///
@@ -28,6 +39,13 @@ unsafe impl Zero for () {
 unsafe impl Zero for AtomicU64 {
     fn zero() -> Self {
         Self::new(0)
+    }
+}
+
+// SAFETY: zero bytes are the null pointer, and a pointer has no destructor.
+unsafe impl<T> Zero for AtomicPtr<T> {
+    fn zero() -> Self {
+        Self::new(std::ptr::null_mut())
     }
 }
 
@@ -90,7 +108,106 @@ mod imp {
     enum Owner {
         Nobody,
         Heap(Layout),
-        Map { _map: memmap2::MmapRaw },
+        Map { _map: Map },
+    }
+
+    #[cfg(target_os = "linux")]
+    use linux::Map;
+    #[cfg(not(target_os = "linux"))]
+    use portable::Map;
+
+    #[cfg(target_os = "linux")]
+    mod linux {
+        use crate::memory::HUGE;
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+        use std::io;
+        use std::ptr::NonNull;
+
+        /// Zeroed pages of this process. If they have the size of a huge page, they begin at one: the kernel makes huge
+        /// pages only of what is aligned.
+        pub(super) struct Map {
+            start: NonNull<u8>,
+            len: usize,
+        }
+
+        impl Map {
+            pub(super) fn new(len: usize) -> io::Result<Self> {
+                let pages = |len| {
+                    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+                    // SAFETY: the kernel chooses where they lie, so they replace nothing.
+                    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, flags) }?;
+                    let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+                    Ok::<_, io::Error>(Self { start, len })
+                };
+                if len < HUGE {
+                    return pages(len);
+                }
+                let len = len.checked_next_multiple_of(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
+                let map = pages(len.checked_add(HUGE).ok_or(io::ErrorKind::OutOfMemory)?)?.cut(len);
+                // SAFETY: these are the pages of the map, and the advice does not change what they hold.
+                let advised = unsafe { madvise(map.start.as_ptr().cast(), map.len, Advice::LinuxHugepage) };
+                // It is only a hint.
+                let _ = advised;
+                Ok(map)
+            }
+
+            /// Keeps `len` bytes from the first huge page on, of a map that is longer by a huge page.
+            fn cut(mut self, len: usize) -> Self {
+                let before = self.start.as_ptr().align_offset(HUGE);
+                // SAFETY: `before` is less than a huge page, so this lies in the map.
+                let start = unsafe { self.start.add(before) };
+                // SAFETY: `before + len` is less than the length of the map.
+                let end = unsafe { start.add(len) };
+                for (start, len) in [(self.start, before), (end, self.len - before - len)] {
+                    if len > 0 {
+                        // SAFETY: these are whole pages of the map, outside of what is kept, and nothing refers to them.
+                        let unmapped = unsafe { munmap(start.as_ptr().cast(), len) };
+                        // If the system keeps them, they are only lost.
+                        let _ = unmapped;
+                    }
+                }
+                (self.start, self.len) = (start, len);
+                self
+            }
+
+            pub(super) fn start(&self) -> NonNull<u8> {
+                self.start
+            }
+        }
+
+        impl Drop for Map {
+            fn drop(&mut self) {
+                // SAFETY: these are the pages of the map. What borrowed them from it is gone.
+                let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+                // If the system keeps them, they are only lost.
+                let _ = unmapped;
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    mod portable {
+        use std::io;
+        use std::ptr::NonNull;
+
+        /// Zeroed pages of this process.
+        pub(super) struct Map {
+            start: NonNull<u8>,
+            _map: memmap2::MmapRaw,
+        }
+
+        impl Map {
+            pub(super) fn new(len: usize) -> io::Result<Self> {
+                let map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
+                let map = memmap2::MmapRaw::from(map);
+                let start = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
+                Ok(Self { start, _map: map })
+            }
+
+            pub(super) fn start(&self) -> NonNull<u8> {
+                self.start
+            }
+        }
     }
 
     pub(super) struct Array<T> {
@@ -116,12 +233,8 @@ mod imp {
                     (NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?.cast(), Owner::Heap(layout))
                 }
                 bytes => {
-                    let map = memmap2::MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
-                    let map = memmap2::MmapRaw::from(map);
-                    // This is only a hint.
-                    #[cfg(target_os = "linux")]
-                    let _ = map.advise(memmap2::Advice::HugePage);
-                    (NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?.cast(), Owner::Map { _map: map })
+                    let map = Map::new(bytes)?;
+                    (map.start().cast(), Owner::Map { _map: map })
                 }
             };
             Ok(Self { start, len, owner })
@@ -176,7 +289,7 @@ impl<T: Zero> Zeroed<T> {
     ///
     /// # Errors
     ///
-    /// The system does not have that much address space for the process.
+    /// The system does not have that much memory for the process.
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         imp::Array::new(len).map(Self)
     }

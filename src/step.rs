@@ -92,7 +92,7 @@ steps! {
     "Segments" {
         SegmentAssign: "Segments of a tree that nothing in it reaches.", "The tree's next walk frees or releases them.";
         SegmentRelease: "Segments that are still the tree's, and that nothing reaches.", "The tree's next walk releases them.";
-        SegmentForget: "Entries of an extent that a crash cut short.", "The next open for writing clears them.";
+        RootsClear: "Zeros behind the root entries that there are.", "Nothing to repair: the table does not say that they are root entries.";
     }
     "Redo lists" {
         ListTag: "Lines of a list that does not count: the tag of a line comes after the rest of it (L1).", "Nothing to repair.";

@@ -71,7 +71,8 @@ fn the_remains_of_a_creation_are_created_anew_whatever_their_size() {
             continue;
         }
         let pool = Pool::options().capacity(16 << 20).open(&path).unwrap();
-        assert_eq!((pool.stat().capacity, fs::metadata(&path).unwrap().len()), (16 << 20, 16 << 20));
+        assert_eq!(pool.stat().capacity, 16 << 20);
+        assert!(fs::metadata(&path).unwrap().len() <= 16 << 20);
     }
 }
 
@@ -124,11 +125,11 @@ fn a_link_to_no_file_names_the_pool_to_create() {
     let of = link.clone();
     std::thread::spawn(move || {
         // A creation that fails leaves the link, and no pool.
-        Pool::options().capacity(TOO_LARGE).open(&of).expect_err("no room");
+        Pool::options().capacity(1).open(&of).expect_err("no room");
         done.send(Pool::options().capacity(16 << 20).open(&of).and_then(Pool::close))
     });
     wait.recv_timeout(std::time::Duration::from_secs(20)).expect("it tries for ever").unwrap();
-    assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && fs::metadata(&target).unwrap().len() == 16 << 20);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && fs::metadata(&target).unwrap().len() > 0);
     // A link to a place where no file can be; and a link that leads to itself.
     let astray = scratch.path("astray");
     std::os::unix::fs::symlink("no/target", &astray).unwrap();
@@ -164,6 +165,7 @@ fn has_huge_pages(scratch: &Scratch) -> bool {
 
 #[test]
 fn a_pool_in_memory_has_huge_pages_and_keeps_them() {
+    const KEYS: u64 = 200_000;
     let scratch = Scratch::new();
     if !has_huge_pages(&scratch) {
         eprintln!("skipped: no huge pages for files in memory here");
@@ -172,12 +174,13 @@ fn a_pool_in_memory_has_huge_pages_and_keeps_them() {
     let path = scratch.path("a.pool");
     let pool = Pool::options().capacity(64 << 20).open(&path).unwrap();
     let tree: PTree = pool.tree("t").unwrap();
-    (0..1000).for_each(|i| assert_eq!(tree.insert(i, i).unwrap(), None));
+    // Enough for a segment that is whole.
+    (0..KEYS).for_each(|i| assert_eq!(tree.insert(i, i).unwrap(), None));
     assert!(mapped(&path, "ShmemPmdMapped") >= 2048);
     drop((tree, pool));
     let pool = Pool::options().open(&path).unwrap();
     let tree: PTree = pool.tree("t").unwrap();
-    assert_eq!(tree.iter().count(), 1000);
+    assert_eq!(tree.iter().count() as u64, KEYS);
     assert!(mapped(&path, "ShmemPmdMapped") >= 2048);
 }
 
@@ -191,13 +194,7 @@ fn errors_say_what_was_not_allowed() {
     let large = on_disk.path().join("large.pool");
     let too_large = || Pool::options().capacity(TOO_LARGE).open(&large).err().unwrap();
     let created = too_large();
-    Pool::options()
-        .capacity(16 << 20)
-        .max_capacity(TOO_LARGE)
-        .segment_size(1 << 30)
-        .capacity(4 << 30)
-        .open(&large)
-        .unwrap();
+    Pool::options().capacity(16 << 20).segment_size(1 << 30).capacity(4 << 30).open(&large).unwrap();
     let len = fs::metadata(&large).unwrap().len();
     let grown = too_large();
     // A growth that fails leaves the file as it was, and so does that of a damaged pool.
@@ -261,10 +258,11 @@ const LEFT: &str = "BRISTLECONE_TEST_LEFT";
 #[test]
 fn leaves_a_pool_in_use() {
     let Some(path) = std::env::var_os(LEFT) else { return };
-    // Its segment table has many pages.
-    let pool = Pool::options().capacity(1 << 30).segment_size(16 << 10).max_trees(4).open(path).unwrap();
+    let pool = Pool::options().capacity(1 << 30).segment_size(16 << 10).open(path).unwrap();
     let tree: PTree = pool.tree("t").unwrap();
     tree.insert(1, 2).unwrap();
+    // A value of zeros, for which a copy may leave out space.
+    pool.map::<u64, Vec<u8>>("zeros").unwrap().insert(1, &vec![0; 12_000]).unwrap();
     std::process::exit(0);
 }
 

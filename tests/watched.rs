@@ -17,7 +17,7 @@ const KEYS: u64 = if cfg!(miri) { 24 } else { 400 };
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 50 };
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).max_capacity(CAPACITY).max_trees(4)
+    Pool::options().segment_size(4096)
 }
 
 fn pool() -> Pool<Any> {
@@ -26,7 +26,7 @@ fn pool() -> Pool<Any> {
 
 /// A pool with the current content of this one, as a crash leaves it.
 fn copied(pool: &Pool<Any>) -> Pool<Any> {
-    let mut words = vec![0; pool.medium().facts().len as usize / 8];
+    let mut words = vec![0; pool.medium().accessible() as usize / 8];
     pool.medium().load_words(0, &mut words);
     options().open_on(Arc::new(Dram::from_words(words)) as Any).unwrap()
 }

@@ -110,7 +110,7 @@ impl<M: Medium> Arena<M> {
     ///
     /// If the medium is full.
     pub(crate) fn take(&self, bytes: u64) -> Outcome<u64> {
-        if bytes > self.medium.facts().len {
+        if bytes > self.medium.accessible() {
             return Err(self.full(bytes));
         }
         let (class, home) = (class(bytes), home());
@@ -123,7 +123,7 @@ impl<M: Medium> Arena<M> {
 
     /// A block that was never in use.
     fn fresh(&self, bytes: u64) -> Option<u64> {
-        let len = self.medium.facts().len;
+        let len = self.medium.accessible();
         let grow = |end: u64| end.checked_add(bytes).filter(|&end| end <= len);
         self.end.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grow).ok()
     }
@@ -194,7 +194,7 @@ impl<M: Medium> Arena<M> {
 
     /// Whether a block of so many bytes can be at this offset, which may be anything.
     pub(crate) fn holds(&self, at: u64, bytes: u64) -> bool {
-        let len = self.medium.facts().len;
+        let len = self.medium.accessible();
         at >= FIRST && at.is_multiple_of(LINE) && bytes <= len && len.checked_sub(block(class(bytes))) >= Some(at)
     }
 

@@ -40,6 +40,11 @@ impl Medium for Other {
         forward!(self, medium => medium.facts())
     }
 
+    #[inline]
+    fn accessible(&self) -> u64 {
+        forward!(self, medium => medium.accessible())
+    }
+
     fn costs(&self) -> Costs {
         forward!(self, medium => medium.costs())
     }
@@ -69,6 +74,14 @@ impl Medium for Other {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         forward!(self, medium => medium.reserve(at, len))
+    }
+
+    fn release(&self, at: u64, len: u64) -> io::Result<()> {
+        forward!(self, medium => medium.release(at, len))
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        forward!(self, medium => medium.truncate(len))
     }
 
     fn space(&self) -> u64 {

@@ -67,7 +67,7 @@ fn whole(kind: u8, what: u8) -> Vec<u64> {
 }
 
 fn fill(kind: u8, what: u8) -> Vec<u64> {
-    let pool = options().max_capacity(CAPACITY).create_on(zeroed(CAPACITY)).unwrap();
+    let pool = options().create_on(zeroed(CAPACITY)).unwrap();
     let records = what & RECORDS != 0;
     let tree = trees::kind(kind).open(&pool, "t", records, &strings(what)).unwrap();
     // Fewer entries where there is no room.
@@ -82,7 +82,7 @@ fn fill(kind: u8, what: u8) -> Vec<u64> {
     }
     let medium = pool.medium().clone();
     drop(pool);
-    let mut words = vec![0; medium.facts().len as usize / 8];
+    let mut words = vec![0; medium.accessible() as usize / 8];
     medium.load_words(0, &mut words);
     words
 }

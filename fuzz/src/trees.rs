@@ -18,12 +18,12 @@ pub(crate) type Any = Arc<dyn Medium>;
 pub(crate) const HEADER: u64 = 12288;
 
 pub(crate) fn options() -> Options {
-    Pool::options().segment_size(1024).max_capacity(HEADER + (64 << 10)).max_trees(3)
+    Pool::options().segment_size(1024)
 }
 
 /// A pool with room for the longest keys.
 pub(crate) fn options_of_long_keys() -> Options {
-    options().max_capacity(1 << 20)
+    options()
 }
 
 /// Memory that holds zeros.
@@ -38,7 +38,7 @@ pub(crate) fn holding(words: Vec<u64>) -> Any {
 
 /// The current words of the pool's memory.
 pub(crate) fn words_of(pool: &Pool<Any>) -> Vec<u64> {
-    let mut words = vec![0; pool.medium().facts().len as usize / 8];
+    let mut words = vec![0; pool.medium().accessible() as usize / 8];
     pool.medium().load_words(0, &mut words);
     words
 }

@@ -62,7 +62,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Gives back a block that was taken and not filled.
     pub(crate) fn give_back(&self, block: Taken) {
-        self.blocks[self.class_of(block.at)].give(block.at);
+        self.blocks[self.class_of(block.at)].give(self.medium(), &self.pool.segments, block.at);
     }
 
     /// As [`create`](Self::create), in a block that was taken before.
@@ -72,10 +72,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     fn take(&self, lines: u32, purpose: For) -> Result<Taken, Fault> {
         let (blocks, segments) = (&self.blocks[Self::class_for(lines)], &self.pool.segments);
-        match purpose {
+        let taken = match purpose {
             For::Growth => blocks.take(self.medium(), segments),
             For::Exchange => blocks.take_in_exchange(self.medium(), segments),
-        }
+        }?;
+        self.make_shadow(taken.at).inspect_err(|_| self.give_back(taken))?;
+        Ok(taken)
     }
 
     fn fill(&self, block: Taken, lines: u32, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
@@ -121,7 +123,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn discard(&self, at: u64) {
         N::Keys::free_fence::<M>(self.access(), self.records.as_ref(), at);
         self.note_use(at, false);
-        self.blocks[self.class_of(at)].give(at);
+        self.blocks[self.class_of(at)].give(self.medium(), &self.pool.segments, at);
     }
 
     /// Notes in a block, durably, whether it is in use, for layouts that ask for it.

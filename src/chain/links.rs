@@ -37,7 +37,8 @@ impl<N: Node, M: Medium> Links<N, M> {
         }
         let segments = &self.pool.segments;
         let unit = segments.of(at).and_then(|segment| segments.entry(segment)).map_or(self.class.unit, |e| e.unit);
-        (unit / self.class.unit).trailing_zeros() as usize
+        // The entry may be another owner's by now, if nobody holds the block.
+        ((unit / self.class.unit).trailing_zeros() as usize).min(Self::CLASSES - 1)
     }
 
     #[inline]

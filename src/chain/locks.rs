@@ -31,6 +31,39 @@ impl<N: Node> View<'_, N> {
     }
 }
 
+/// A node whose shadow was found. It may have left the chain.
+///
+/// To find it takes three loads, which the compiler repeats wherever it is looked for again.
+pub(crate) struct Met<'c, N: Node> {
+    pub(super) shadow: &'c Shadow<Hints<N>>,
+    pub(super) at: u64,
+}
+
+impl<N: Node> Clone for Met<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N: Node> Copy for Met<'_, N> {}
+
+impl<'c, N: Node> Met<'c, N> {
+    /// A view of the node, if it is ready and nobody writes to it.
+    #[inline(always)]
+    pub(crate) fn view(self) -> Option<View<'c, N>> {
+        let Self { shadow, at } = self;
+        let version = shadow.lock.peek();
+        version.is_quiet().then(|| View { shadow, version, at, range: shadow.range::<N::Keys>() })
+    }
+
+    /// Locks the node, if it is ready and nobody else writes to it.
+    #[inline(always)]
+    pub(crate) fn lock(self) -> Option<Locked<'c, N>> {
+        let Self { shadow, at } = self;
+        shadow.lock.lock_at_once().map(|was| Locked { shadow, was, leave: Leave::Unchanged, at })
+    }
+}
+
 /// A node locked by a writer. Dropping it publishes the changes and unlocks the node.
 ///
 /// A verb that changes the node says so itself ([`change`](Self::change)). A node that was not changed keeps its old
@@ -99,19 +132,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
-    /// A view of a node, if it is ready and nobody writes to it.
+    /// The node at `at`, for what is tried at once; `None` if no node of its segment was touched since the open.
     #[inline(always)]
-    pub(crate) fn view_at_once(&self, at: u64) -> Option<View<'_, N>> {
-        let shadow = self.shadow(at);
-        let version = shadow.lock.peek();
-        version.is_quiet().then(|| View { shadow, version, at, range: shadow.range::<N::Keys>() })
-    }
-
-    /// Locks a node, if it is ready and nobody else writes to it.
-    #[inline(always)]
-    pub(crate) fn lock_at_once(&self, at: u64) -> Option<Locked<'_, N>> {
-        let shadow = self.shadow(at);
-        shadow.lock.lock_at_once().map(|was| Locked { shadow, was, leave: Leave::Unchanged, at })
+    pub(crate) fn meet(&self, at: u64) -> Option<Met<'_, N>> {
+        Some(Met { shadow: self.shadow_at_once(at)?, at })
     }
 
     /// Recovers a node that was not touched since the open; `was` is the version that says so. If another thread is
@@ -151,7 +175,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline]
     #[must_use]
     pub(crate) fn still(&self, at: u64, version: Version) -> bool {
-        self.shadow(at).lock.validate(version)
+        self.shadow_at_once(at).is_some_and(|shadow| shadow.lock.validate(version))
     }
 
     #[cold]

@@ -25,7 +25,7 @@ mod verbs;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::shadow::Shadow;
-use crate::node::{Hints, Keys, Node, Shared};
+use crate::node::{Hints, Node, Shared};
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
@@ -35,8 +35,9 @@ pub(crate) use allocation::{Draft, For};
 use count::Count;
 use frozen::Frozen;
 pub(crate) use links::Links;
-pub(crate) use locks::{Locked, View};
+pub(crate) use locks::{Locked, Met, View};
 use shadows::Shadows;
+use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -70,7 +71,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ///
     /// # Errors
     ///
-    /// [`Io`](crate::ErrorKind::Io): there is no address space for the shadows.
+    /// [`Io`](crate::ErrorKind::Io): there is no memory for the shadows.
     pub(crate) fn new(
         pool: Arc<PoolState<M>>,
         tree: u16,
@@ -79,8 +80,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ) -> Result<Self, Fault> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
-        let blocks = (segments.size() / N::BYTES) as usize;
-        let shadows = Shadows::new(segments.count(), blocks, N::Keys::HAS_RECORDS, N::POLICY.in_snapshots);
+        let blocks = segments.size().div_ceil(N::BYTES) as usize;
+        let shadows = Shadows::new(segments.count(), blocks, N::POLICY.in_snapshots);
         Ok(Self {
             shadows: shadows.map_err(Fault::address_space)?,
             blocks: links.classes().map(Blocks::new).collect(),
@@ -97,13 +98,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Bytes of memory that the shadows of all blocks take.
     pub(crate) fn memory(&self) -> u64 {
-        self.blocks.iter().map(|blocks| blocks.total(&self.pool.segments)).sum::<u64>() * Self::SHADOW
+        self.blocks.iter().map(Blocks::total).sum::<u64>() * Self::SHADOW
     }
 
-    /// How many blocks are in use. In a damaged pool, more may be free than there are.
+    /// How many blocks are in use.
     pub(crate) fn in_use(&self) -> u64 {
-        let of_class = |blocks: &Blocks| blocks.total(&self.pool.segments).saturating_sub(blocks.free().len() as u64);
-        self.blocks.iter().map(of_class).sum()
+        self.blocks.iter().map(Blocks::in_use).sum()
     }
 
     /// The blocks of the chain, one class for each size.
@@ -112,16 +112,48 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// The shadow of a block of this chain. `at` must have been accepted.
+    ///
+    /// The first look at a segment that was in use before the open makes its shadows. If there is no memory for them, the
+    /// process is aborted, as wherever else memory is missing: the tree is not damaged, and a reader has no other answer.
+    /// (For blocks that are taken, [`take`](Self::take) made them, or failed.)
     #[inline(always)]
     fn shadow(&self, at: u64) -> &Shadow<Hints<N>> {
-        let (segment, index) = self.place(at);
-        self.shadows.get(segment, index, N::Keys::HAS_RECORDS)
+        match self.shadow_at_once(at) {
+            Some(shadow) => shadow,
+            None => self.first_shadow(at),
+        }
     }
 
-    /// The stamp of a block of this chain.
+    /// The same, if a block of its segment was looked at before.
+    #[inline(always)]
+    fn shadow_at_once(&self, at: u64) -> Option<&Shadow<Hints<N>>> {
+        let (segment, index) = self.place(at);
+        self.shadows.get(segment, index)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_shadow(&self, at: u64) -> &Shadow<Hints<N>> {
+        let (segment, index) = self.place(at);
+        if self.shadows.make(segment).is_err() {
+            let row = Layout::array::<Shadow<Hints<N>>>((self.pool.segments.size() / N::BYTES) as usize);
+            handle_alloc_error(row.unwrap_or(Layout::new::<Shadow<Hints<N>>>()));
+        }
+        self.shadows.get(segment, index).expect("a segment has this many blocks")
+    }
+
+    /// Makes the shadow of a block, unless there is one.
+    fn make_shadow(&self, at: u64) -> Result<(), Fault> {
+        if self.shadow_at_once(at).is_some() {
+            return Ok(());
+        }
+        self.shadows.make(self.place(at).0).map_err(Fault::address_space)
+    }
+
+    /// The stamp of a block of this chain that was viewed or locked.
     fn stamp(&self, at: u64) -> &AtomicU64 {
         let (segment, index) = self.place(at);
-        self.shadows.stamp(segment, index, N::Keys::HAS_RECORDS)
+        self.shadows.stamp(segment, index).expect("a segment that has shadows has stamps")
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! The verbs on one node, as seen by a reader or as locked by a writer.
 
-use super::{Chain, Locked, View};
+use super::{Chain, Locked, Met, View};
 use crate::arch;
 use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::{
@@ -13,20 +13,31 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Prefetches the parts of a node that a search for `key` will read.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64, key: RefOf<'_, N>) {
-        arch::prefetch_of(self.shadow(at));
-        N::Ops::prefetch::<M>(self.access(), at, key);
+        match self.meet(at) {
+            Some(node) => self.prefetch_met(node, key),
+            None => N::Ops::prefetch::<M>(self.access(), at, key),
+        }
+    }
+
+    /// The same, if its shadow was found.
+    #[inline(always)]
+    pub(crate) fn prefetch_met(&self, node: Met<'_, N>, key: RefOf<'_, N>) {
+        arch::prefetch_of(node.shadow);
+        N::Ops::prefetch::<M>(self.access(), node.at, key);
     }
 
     /// Prefetches what the value of `key` points to, in a node that was prefetched for it.
     #[inline(always)]
     pub(crate) fn prefetch_value(&self, at: u64, key: RefOf<'_, N>) {
-        N::Ops::prefetch_value::<M>(self.access(), at, &self.shadow(at).hints, key);
+        if let Some(shadow) = self.shadow_at_once(at) {
+            N::Ops::prefetch_value::<M>(self.access(), at, &shadow.hints, key);
+        }
     }
 
     /// Prefetches all of a node that is about to be read. `at` need not be the offset of a node.
     pub(crate) fn prefetch_all(&self, at: u64) {
         if self.accept(at, at).is_ok() {
-            arch::prefetch_of(self.shadow(at));
+            self.shadow_at_once(at).into_iter().for_each(arch::prefetch_of);
             self.medium().hint(at, N::BYTES.min(PREFETCHED), Hint::Soon);
         }
     }
@@ -117,7 +128,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// How many slots of the node at `at` were written, which need not be the offset of a node.
     pub(crate) fn writes(&self, at: u64) -> u64 {
-        self.accept(at, at).map_or(0, |at| SizesOf::<N>::writes(&self.shadow(at).hints))
+        let shadow = self.accept(at, at).ok().and_then(|at| self.shadow_at_once(at));
+        shadow.map_or(0, |shadow| SizesOf::<N>::writes(&shadow.hints))
     }
 
     #[inline]

@@ -29,11 +29,10 @@ pub enum Op {
     Drop,
     /// Create a new pool over this one.
     Anew,
+    /// Close the tree orderly, and create this many others, which stay empty.
+    Others(u64),
     /// Close the pool orderly, and open it as a pool that was in use when the machine went down.
     AfterPowerLoss,
-    /// Close the tree orderly, and open the pool as if its process had died while it gave an extent its segments: the
-    /// segment table has entries of the extent, but not those before them.
-    CutExtent,
     /// Kill the process after this many of the events (stores, orders, flushes and fences) of the operation before, and open the
     /// pool in another one. The machine does not go down: everything that was stored is there, durable or not.
     Kill(u64),
@@ -65,7 +64,7 @@ impl Op {
                     None => model.remove(&key),
                 };
             }),
-            Self::Swap | Self::Reopen | Self::AfterPowerLoss | Self::CutExtent | Self::Kill(_) | Self::Crash(_) => {}
+            Self::Swap | Self::Reopen | Self::Others(_) | Self::AfterPowerLoss | Self::Kill(_) | Self::Crash(_) => {}
         }
     }
 
@@ -137,8 +136,8 @@ impl fmt::Display for Op {
             Self::Reopen => write!(f, "reopen"),
             Self::Drop => write!(f, "drop"),
             Self::Anew => write!(f, "anew"),
+            Self::Others(n) => write!(f, "others{n}"),
             Self::AfterPowerLoss => write!(f, "powerloss"),
-            Self::CutExtent => write!(f, "cutextent"),
             Self::Kill(n) => write!(f, "kill{n}"),
             Self::Crash(n) => write!(f, "crash{n}"),
         }
@@ -171,8 +170,8 @@ impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, togetherN, swap, reopen, drop, anew, powerloss, cutextent, \
-             killN or crashN",
+            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, togetherN, swap, reopen, drop, anew, othersN, \
+             powerloss, killN or crashN",
             self.0
         )
     }
@@ -193,7 +192,6 @@ impl FromStr for History {
                 "drop" => Some(Op::Drop),
                 "anew" => Some(Op::Anew),
                 "powerloss" => Some(Op::AfterPowerLoss),
-                "cutextent" => Some(Op::CutExtent),
                 _ => {
                     if let Some(n) = word.strip_prefix("load") {
                         number(n).map(Op::BulkLoad)
@@ -201,6 +199,8 @@ impl FromStr for History {
                         number(n).map(Op::Batch)
                     } else if let Some(n) = word.strip_prefix("together") {
                         number(n).map(Op::Together)
+                    } else if let Some(n) = word.strip_prefix("others") {
+                        number(n).map(Op::Others)
                     } else if let Some(n) = word.strip_prefix("kill") {
                         number(n).map(Op::Kill)
                     } else if let Some(n) = word.strip_prefix("crash") {
@@ -258,7 +258,7 @@ pub(crate) fn of_two(slots: u64) -> Vec<History> {
 /// A random history for two trees.
 pub(crate) fn random_of_two(seed: u64, len: usize, slots: u64) -> History {
     let replaced = |(i, op): (usize, Op)| match op {
-        Op::Clear | Op::Drop | Op::CutExtent | Op::Batch(_) => Op::Together(1 + (seed + i as u64) % 6),
+        Op::Clear | Op::Drop | Op::Batch(_) => Op::Together(1 + (seed + i as u64) % 6),
         op => op,
     };
     let at_once = |(i, op): (usize, Op)| match i % 10 {
@@ -278,8 +278,6 @@ pub(crate) fn all(slots: u64) -> Vec<History> {
         for fill in fills(n) {
             histories.extend(every_op(n).map(|last| append(&fill, [last])));
         }
-        let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
-        histories.push(append(&fill, [Op::CutExtent]));
     }
     // Sparse leaves: a few entries remain of several full leaves, so that removals merge and share.
     for kept in 1..=4 {
@@ -381,8 +379,7 @@ pub(crate) fn random(seed: u64, len: usize, slots: u64) -> History {
         }
         match next(100) {
             0 => Op::Reopen,
-            5 if next(2) == 0 => Op::Drop,
-            5 => Op::CutExtent,
+            5 => Op::Drop,
             1 => Op::Clear,
             4 => Op::Batch(1 + next(6)),
             2 => Op::Insert(u64::MAX, next(3)),
@@ -406,7 +403,7 @@ mod tests {
         for history in of_two(4).into_iter().chain((0..100).map(|seed| random_of_two(seed, 40, 4))) {
             assert_eq!(history.to_string().parse::<History>().unwrap(), history);
         }
-        for rest in ["i5=1 crash7 crash0 r5", "drop anew powerloss cutextent kill3"] {
+        for rest in ["i5=1 crash7 crash0 r5", "drop anew powerloss kill3"] {
             assert_eq!(rest.parse::<History>().unwrap().to_string(), rest);
         }
         assert!("i5".parse::<History>().is_err());

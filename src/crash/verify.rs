@@ -6,15 +6,16 @@ use super::tree_type::{TREE, TreeType};
 use crate::error::{Error, ErrorKind, Result};
 use crate::medium::any::Any;
 use crate::medium::{Choice, Event, Sim};
+use crate::node::{IndexKind, OneLine};
 use crate::pool::{Options, Pool};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Size of what lies before the segments, in bytes.
-const HEADER: u64 = 12 << 10;
+const HEADER: u64 = 16 << 10;
 
-/// Size of the simulated pool in bytes: the header and 32 segments of 1 KiB.
-pub(crate) const POOL: u64 = HEADER + (32 << 10);
+/// Size of the simulated pool in bytes: the header and 40 segments of 1 KiB.
+pub(crate) const POOL: u64 = HEADER + (40 << 10);
 
 pub(crate) type Entries = BTreeMap<u64, u64>;
 
@@ -54,7 +55,7 @@ pub(super) struct Recovery {
 }
 
 pub(crate) fn options() -> Options {
-    Pool::options().segment_size(1024).max_capacity(POOL - HEADER).max_trees(2)
+    Pool::options().segment_size(1024)
 }
 
 /// Runs a history on an empty medium; errors and panics are reported in words.
@@ -129,23 +130,25 @@ pub(crate) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
         Op::Together(n) => tree.transaction(&[], false, &together(n).collect::<Vec<_>>()).map(drop),
         Op::Swap => tree.swap(),
         Op::Kill(_) | Op::Crash(_) => Ok(()),
-        Op::Reopen | Op::Drop | Op::Anew | Op::AfterPowerLoss | Op::CutExtent => return None,
+        Op::Reopen | Op::Drop | Op::Anew | Op::Others(_) | Op::AfterPowerLoss => return None,
     })
 }
 
 /// Applies the operation to a pool whose tree was closed in order. The tree must be opened, or created, again.
 pub(super) fn of_pool(op: Op, pool: Pool<Any>, sim: &Sim) -> Result<Pool<Any>> {
-    if op == Op::Drop {
-        return pool.drop_tree(TREE).map(|()| pool);
+    match op {
+        Op::Drop => return pool.drop_tree(TREE).map(|()| pool),
+        Op::Others(n) => {
+            for i in 0..n {
+                pool.tree_with::<OneLine<7>>(&format!("other {i}"), IndexKind::Volatile)?;
+            }
+            return Ok(pool);
+        }
+        _ => drop(pool),
     }
-    drop(pool);
     match op {
         Op::Anew => options().create_on(sim.handle()),
         Op::AfterPowerLoss => options().open_on_after_power_loss(sim.handle()).map(|(pool, _)| pool),
-        Op::CutExtent => {
-            crate::pool::cut_extent(sim).expect("it was closed in order");
-            options().open_on(sim.handle())
-        }
         _ => options().open_on(sim.handle()),
     }
 }

@@ -6,7 +6,6 @@ use super::volatile::{GROUP, RUN, Source, Top};
 use crate::node::Words;
 use crate::sync::{AtomicU64, Ordering};
 use crate::version;
-use std::io;
 use std::sync::Mutex;
 
 /// The names of separators and their leaves, in the order of the separators.
@@ -24,14 +23,14 @@ pub struct VolatileIndex<S: Separators = Words> {
 super::in_memory! { VolatileIndex<S>, S: Separators }
 
 impl VolatileIndex {
-    pub(crate) fn new(most: u64) -> io::Result<Self> {
-        Self::of(Words, most)
+    pub(crate) fn new() -> Self {
+        Self::of(Words)
     }
 }
 
 impl<S: Separators> VolatileIndex<S> {
-    pub(crate) fn of(separators: S, _most: u64) -> io::Result<Self> {
-        Ok(Self { separators, leaves: Mutex::default(), step: AtomicU64::new(0) })
+    pub(crate) fn of(separators: S) -> Self {
+        Self { separators, leaves: Mutex::default(), step: AtomicU64::new(0) }
     }
 
     /// Acquire: a reader that sees a posted leaf also sees everything that was done before it was posted.

@@ -40,10 +40,9 @@ use crate::arch::simd::{self, Compare, Search};
 use crate::node::Words;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use arena::{Arena, Id};
-use edit::{Damaged, Edit, Writer};
+use edit::{Edit, Gone, Writer};
 pub(crate) use image::{Bottom, Source, Top, image_of};
-use node::{NOT_LOADED, Slots, WIDTH};
-use std::io;
+use node::{NOT_LOADED, Slots};
 pub(super) use {node::IndexNode, node_of_strings::NodeOfStrings, node_of_words::NodeOfWords};
 
 /// The number of levels of an index that [learns](VolatileIndex::learn) this many separators, and its bytes.
@@ -78,28 +77,17 @@ impl<S: Separators> core::fmt::Debug for VolatileIndex<S> {
 super::in_memory! { VolatileIndex<S>, S: Separators }
 
 impl VolatileIndex {
-    /// An index of words without separators, with room for `most`.
-    ///
-    /// # Errors
-    ///
-    /// There is not enough address space.
-    pub(crate) fn new(most: u64) -> io::Result<Self> {
-        Self::of(Words, most)
+    /// An index of words without separators.
+    pub(crate) fn new() -> Self {
+        Self::of(Words)
     }
 }
 
 impl<S: Separators> VolatileIndex<S> {
-    /// An index without separators, with room for `most`.
-    ///
-    /// # Errors
-    ///
-    /// There is not enough address space.
-    pub(crate) fn of(separators: S, most: u64) -> io::Result<Self> {
-        // Twice the bound of invariant 2: for the levels above, and for the second tree that exists during a rebuild.
-        let nodes = usize::try_from(most / (WIDTH as u64).div_ceil(8)).unwrap_or(usize::MAX);
-        let nodes = nodes.saturating_add(if cfg!(loom) { 10 } else { 64 });
+    /// An index without separators.
+    pub(crate) fn of(separators: S) -> Self {
         let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
-        Ok(Self { separators, root, len, arena: Arena::new(nodes)?, writer, lost: AtomicBool::new(false) })
+        Self { separators, root, len, arena: Arena::new(), writer, lost: AtomicBool::new(false) }
     }
 
     /// Bytes of memory in use.
@@ -138,10 +126,11 @@ impl<S: Separators> VolatileIndex<S> {
         self.try_floor(key).expect("nothing moves under the writer's lock")
     }
 
-    /// Changes the tree. If the tree turns out to be damaged in the pool, forgets it.
-    fn edit<R: Default>(&self, writer: &mut Writer, change: impl FnOnce(&mut Edit<'_, S>) -> Result<R, Damaged>) -> R {
+    /// Changes the tree. If the tree turns out to be damaged in the pool, forgets it; likewise if there is no memory for
+    /// another node, since most of what was in the nodes then fits into fewer of them.
+    fn edit<R: Default>(&self, writer: &mut Writer, change: impl FnOnce(&mut Edit<'_, S>) -> Result<R, Gone>) -> R {
         let mut edit = Edit::new(&self.separators, &self.arena, &self.root, writer);
-        change(&mut edit).unwrap_or_else(|Damaged| {
+        edit.reserve().and_then(|()| change(&mut edit)).unwrap_or_else(|Gone| {
             edit.lose();
             self.len.store(0, Ordering::Relaxed);
             self.lost.store(true, Ordering::Release);
@@ -149,7 +138,8 @@ impl<S: Separators> VolatileIndex<S> {
         })
     }
 
-    /// Whether the tree was damaged in the pool and was forgotten: then all leaves must be learned anew.
+    /// Whether the tree was forgotten, because it was damaged in the pool or there was no memory: then all leaves must be
+    /// learned anew.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
@@ -216,14 +206,14 @@ impl<S: Separators> VolatileIndex<S> {
     }
 
     /// Replaces everything by `pairs` of name and leaf, whose separators ascend strictly from the one named 0. Readers
-    /// see the old tree or the new one.
+    /// see the old tree or the new one. If there is no memory for the new one, the index is [lost](Self::is_lost).
     ///
     /// `pairs` is iterated under the writer's lock, so it must not call back.
     pub(crate) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {
         let mut writer = self.writer.lock();
-        let len = Edit::new(&self.separators, &self.arena, &self.root, &mut writer).learn(pairs);
-        self.len.store(len, Ordering::Relaxed);
-        self.lost.store(false, Ordering::Release);
+        let learned = Edit::new(&self.separators, &self.arena, &self.root, &mut writer).learn(pairs);
+        self.len.store(learned.unwrap_or(0), Ordering::Relaxed);
+        self.lost.store(learned.is_none(), Ordering::Release);
     }
 
     /// Passes the name of every separator and its leaf to `f`, in order; false if a node that is still in the pool is damaged.

@@ -24,7 +24,7 @@ const CUTS: usize = 6;
 
 /// Small segments, so that images are small.
 fn options(bytes: u64) -> Options {
-    Pool::options().segment_size(segment(bytes)).max_capacity(256 * segment(bytes)).max_trees(2)
+    Pool::options().segment_size(segment(bytes))
 }
 
 fn segment(bytes: u64) -> u64 {

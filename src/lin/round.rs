@@ -66,7 +66,7 @@ fn holding(words: impl IntoIterator<Item = u64>, plan: &Plan) -> Any {
 /// The options of a pool for some leaves of this many bytes, with records between them.
 fn options(bytes: u64) -> Options {
     let segment = (bytes * 16).next_power_of_two().max(4096);
-    Pool::options().segment_size(segment).max_capacity(256 * segment).max_trees(2)
+    Pool::options().segment_size(segment)
 }
 
 /// The size of such a pool in bytes.
@@ -205,7 +205,7 @@ fn opened(tree_type: TreeType, plan: &Plan) -> Result<(Pool<Any>, Box<dyn AnyTre
             drop(tree);
             let closed = Arc::clone(pool.medium());
             drop(pool);
-            let mut words = vec![0; closed.facts().len as usize / 8];
+            let mut words = vec![0; closed.accessible() as usize / 8];
             closed.load_words(0, &mut words);
             words
         }

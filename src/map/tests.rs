@@ -10,7 +10,7 @@ const POOL: u64 = 4 << 20;
 
 /// Inserts and removes keys whose heads are equal, in leaves of the usual size.
 fn ties(key: fn(u64) -> Vec<u8>) {
-    let pool = Pool::options().segment_size(16 << 10).max_capacity(POOL).create_on(zeroed(POOL)).unwrap();
+    let pool = Pool::options().segment_size(16 << 10).create_on(zeroed(POOL)).unwrap();
     let map: Map<Vec<u8>, u64, ByteLeaf, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
     let mut model = BTreeMap::new();
     let same = |map: &Map<_, u64, _, _>, model: &BTreeMap<Vec<u8>, u64>| {

@@ -21,7 +21,7 @@ pub(crate) fn holding(words: impl IntoIterator<Item = u64>) -> Any {
 
 /// The current words of the medium.
 pub(crate) fn words_of(medium: &Any) -> Vec<u64> {
-    let mut words = vec![0; medium.facts().len as usize / 8];
+    let mut words = vec![0; medium.accessible() as usize / 8];
     medium.load_words(0, &mut words);
     words
 }

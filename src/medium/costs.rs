@@ -52,7 +52,7 @@ impl Costs {
         const HALF: u64 = LINES / 2;
         const SLOTS: u64 = HALF * PER_LINE;
         let facts = m.facts();
-        if facts.len < MEASURED.end || facts.read_only {
+        if m.accessible() < MEASURED.end || facts.read_only {
             return Self::NOMINAL;
         }
         let at = |line: u64| MEASURED.start + line * LINE;

@@ -1,10 +1,10 @@
 //! Ordinary memory: for volatile baselines, for tests, and for inspecting an image of a pool.
 
-use super::{Costs, Facts, Hint, Medium, Step, load_each};
+use super::{Costs, Facts, Hint, Medium, Step, end_within, load_each};
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 
-/// A medium in ordinary memory. Nothing survives; nothing is flushed.
+/// A medium in ordinary memory, which always has the same length. Nothing survives; nothing is flushed.
 pub struct Dram {
     words: Box<[AtomicU64]>,
 }
@@ -41,6 +41,11 @@ impl Medium for Dram {
         Facts::of_memory("memory", self.words.len() as u64 * 8)
     }
 
+    #[inline]
+    fn accessible(&self) -> u64 {
+        self.facts().len
+    }
+
     fn costs(&self) -> Costs {
         Costs::NOMINAL
     }
@@ -68,8 +73,16 @@ impl Medium for Dram {
         Ok(())
     }
 
-    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        end_within(at, len, self.facts().len).map(drop)
+    }
+
+    fn release(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        if len < self.accessible() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
     }
 
     fn space(&self) -> u64 {

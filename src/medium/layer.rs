@@ -42,6 +42,12 @@ pub trait Layer: Send + Sync + 'static {
         self.below().facts()
     }
 
+    /// See [`Medium::accessible`].
+    #[inline]
+    fn accessible(&self) -> u64 {
+        self.below().accessible()
+    }
+
     /// See [`Medium::costs`].
     fn costs(&self) -> Costs {
         self.below().costs()
@@ -98,6 +104,24 @@ pub trait Layer: Send + Sync + 'static {
     /// As for [`Medium::reserve`].
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         self.below().reserve(at, len)
+    }
+
+    /// See [`Medium::release`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Medium::release`].
+    fn release(&self, at: u64, len: u64) -> io::Result<()> {
+        self.below().release(at, len)
+    }
+
+    /// See [`Medium::truncate`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Medium::truncate`].
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.below().truncate(len)
     }
 
     /// See [`Medium::space`].
@@ -165,6 +189,11 @@ impl<L: Layer> Medium for L {
         Layer::facts(self)
     }
 
+    #[inline]
+    fn accessible(&self) -> u64 {
+        Layer::accessible(self)
+    }
+
     fn costs(&self) -> Costs {
         Layer::costs(self)
     }
@@ -194,6 +223,14 @@ impl<L: Layer> Medium for L {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         Layer::reserve(self, at, len)
+    }
+
+    fn release(&self, at: u64, len: u64) -> io::Result<()> {
+        Layer::release(self, at, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        Layer::truncate(self, len)
     }
 
     fn space(&self) -> u64 {
@@ -253,6 +290,11 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
         (**self).facts()
     }
 
+    #[inline]
+    fn accessible(&self) -> u64 {
+        (**self).accessible()
+    }
+
     fn costs(&self) -> Costs {
         (**self).costs()
     }
@@ -282,6 +324,14 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         (**self).reserve(at, len)
+    }
+
+    fn release(&self, at: u64, len: u64) -> io::Result<()> {
+        (**self).release(at, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        (**self).truncate(len)
     }
 
     fn space(&self) -> u64 {

@@ -4,9 +4,13 @@
 //! system call, and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
 //! outlives the process but not the machine. There flush and fence cost nothing, because they would achieve nothing.
 
+#[cfg(target_os = "linux")]
+mod covered;
 mod file;
 #[cfg(target_os = "linux")]
 mod pages;
+#[cfg(all(test, target_os = "linux", not(any(loom, miri))))]
+mod tests;
 
 use super::journal::{self, Attached, Journal, JournalStat, Marker};
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
@@ -14,14 +18,20 @@ use crate::arch::{self, Flush};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(target_os = "linux")]
+use covered::Covered;
 pub use file::Mapping;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub(super) use file::punch;
 use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(super) use pages::FileMap;
 #[cfg(target_os = "linux")]
-use pages::{HUGE_PAGE, MADV_COLLAPSE, PAGE};
+use pages::{HUGE_PAGE, How, MADV_COLLAPSE, PAGE};
+#[cfg(target_os = "linux")]
+use parking_lot::Mutex;
 #[cfg(target_os = "linux")]
 use rustix::mm::{Advice, madvise};
 use std::fs::File;
@@ -43,11 +53,36 @@ type Map = pages::FileMap;
 #[cfg(not(target_os = "linux"))]
 type Map = memmap2::MmapRaw;
 
+/// How far a mapping may grow if nobody says how far it should.
+#[cfg(target_os = "linux")]
+const REACH: u64 = 64 << 30;
+/// Elsewhere a file has its final length when it is mapped.
+#[cfg(not(target_os = "linux"))]
+const REACH: u64 = 0;
+
+/// The unit in which a file grows.
+#[cfg(target_os = "linux")]
+const STEP: u64 = 2 << 20;
+/// The most by which a file grows at once if nobody needs more. With a journal, each growth waits for the disk.
+#[cfg(target_os = "linux")]
+const STRIDE: u64 = 64 << 20;
+
 /// A mapped pool file, locked against other openers.
 pub struct Mapped {
-    // `words` points into `map`, which therefore never changes without it.
-    words: NonNull<[AtomicU64]>,
+    /// The first word of the mapping.
+    base: NonNull<AtomicU64>,
+    /// How many words may be accessed. They are mapped as long as `map` is there.
+    words: AtomicUsize,
     map: Map,
+    /// The greatest length, in bytes.
+    reach: u64,
+    /// Held by whoever changes the length. No other lock is taken meanwhile, but for those of the journal, whose holders wait for
+    /// no lock of a pool.
+    #[cfg(target_os = "linux")]
+    growing: Mutex<()>,
+    /// What was given back of a file in memory.
+    #[cfg(target_os = "linux")]
+    covered: Covered,
     file: Locked,
     /// Whether the file is in memory only (tmpfs).
     #[cfg(target_os = "linux")]
@@ -70,13 +105,14 @@ pub struct Mapped {
     remains: Option<Remains>,
 }
 
-// SAFETY: `words` is a shared mapping that lives as long as `self`; it is only accessed atomically.
+// SAFETY: `base` points to a mapping that lives as long as `self`; it is only accessed atomically.
 unsafe impl Send for Mapped {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Creates the file with `len` bytes (sparse), or takes an existing empty one, and maps it.
+    /// Creates the file with `len` bytes (sparse), or takes an existing empty one, and maps it. As with
+    /// [`open`](Self::open), it may grow.
     ///
     /// `birth` is written to the first word before the file gets its length, so that a file left over from an
     /// interrupted creation can be told from a foreign one. If the creation fails, there is no file, or an empty one,
@@ -87,7 +123,7 @@ impl Mapped {
     /// [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`], [`ErrorKind::NotAPool`] (the file has
     /// content), [`ErrorKind::OutOfSpace`], [`ErrorKind::Io`].
     pub fn create(path: &Path, len: u64, birth: u64) -> Result<Self> {
-        let created = Self::conceive(path, len, birth, |_| false).map_err(|fault| fault.of(named(path)))?;
+        let created = Self::conceive(path, (len, REACH), birth, |_| false).map_err(|fault| fault.of(named(path)))?;
         created.is_born();
         Ok(created)
     }
@@ -95,9 +131,19 @@ impl Mapped {
     /// As [`create`](Self::create), but also takes a file that is left over from an interrupted creation, which
     /// `unborn` decides from its first bytes. Until [`is_born`](Self::is_born) is called, dropping the result removes
     /// what was made.
-    pub(crate) fn conceive(path: &Path, len: u64, birth: u64, unborn: impl Fn(&[u8]) -> bool) -> Result<Self, Fault> {
+    ///
+    /// The file has `len` bytes, and may grow up to `reach` bytes, if the system has so many addresses.
+    pub(crate) fn conceive(
+        path: &Path,
+        (len, reach): (u64, u64),
+        birth: u64,
+        unborn: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, Fault> {
+        // Elsewhere a file has its final length when it is mapped.
+        let len = if cfg!(target_os = "linux") { len } else { len.max(reach) };
         let (file, remains) = file::create(path, len, birth, unborn)?;
-        let map = map_file(&file, len, true).map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
+        let map = Mapping::Write.map(&file, len, reach, false);
+        let map = map.map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
         let mut made = Self::of(named(path), file, map, Mapping::Write);
         made.remains = Some(remains);
         Ok(made)
@@ -117,25 +163,34 @@ impl Mapped {
 
     /// Opens and maps an existing file.
     ///
+    /// On Linux, its mapping may [grow](Medium::reserve) up to 64 GiB, if the system has so many addresses; for
+    /// [`Mapping::Copy`] in memory, and for [`Mapping::Read`] not at all.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`], [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`],
     /// [`ErrorKind::NotAPool`] (empty), [`ErrorKind::Io`].
     pub fn open(path: &Path, mapping: Mapping) -> Result<Self> {
-        Self::existing(path, mapping).map_err(|fault| fault.of(named(path)))
+        Self::existing(path, mapping, REACH).map_err(|fault| fault.of(named(path)))
     }
 
-    pub(crate) fn existing(path: &Path, mapping: Mapping) -> Result<Self, Fault> {
+    /// As [`open`](Self::open), with a mapping that may grow up to `reach` bytes, if the system has so many addresses.
+    pub(crate) fn existing(path: &Path, mapping: Mapping, reach: u64) -> Result<Self, Fault> {
         let file = file::open(path, mapping)?;
-        let len = file.metadata().map_err(Fault::io("inspect"))?.len();
+        #[allow(unused_mut, reason = "elsewhere a file has its final length when it is mapped")]
+        let mut len = file.metadata().map_err(Fault::io("inspect"))?.len();
+        #[cfg(not(target_os = "linux"))]
+        if mapping == Mapping::Write && reach > len {
+            file.set_len(reach).map_err(Fault::space(reach - len, reach))?;
+            len = reach;
+        }
         let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
             // Before the file is mapped: the mapping shows what the journal has applied.
             Some(marker) => Some(Box::new(Attached::open(path, &file, marker, boot())?)),
             None => None,
         };
-        let shared = mapping == Mapping::Write && journal.is_none();
-        let map = map_file(&file, len, shared).map_err(Fault::io("map"))?;
+        let map = mapping.map(&file, len, reach, journal.is_some()).map_err(Fault::io("map"))?;
         let mut made = Self::of(named(path), file, map, mapping);
         if marker.is_some() {
             (made.domain, made.detected) = (Domain::Journal, Domain::Journal);
@@ -143,7 +198,7 @@ impl Mapped {
         if let Some(marker) = marker.filter(|_| journal.is_none()) {
             // The mapping is private: what the file lacks is stored to the memory of this process only.
             let found = Attached::look(path, &made.file, marker, made.boot, |at, word| {
-                made.words()[(at >> 3) as usize].store(word, Ordering::Relaxed);
+                made.word(at).store(word, Ordering::Relaxed);
             })?;
             made.looked_at = Some(Box::new(found));
         }
@@ -174,12 +229,18 @@ impl Mapped {
     fn of(
         name: String,
         file: Locked,
-        (map, words, detected): (Map, NonNull<[AtomicU64]>, Domain),
+        Made { map, base, len, reach, domain: detected }: Made,
         mapping: Mapping,
     ) -> Self {
         Self {
-            words,
+            base,
+            words: AtomicUsize::new((len / 8) as usize),
             map,
+            reach: reach & !7,
+            #[cfg(target_os = "linux")]
+            growing: Mutex::new(()),
+            #[cfg(target_os = "linux")]
+            covered: Covered::default(),
             #[cfg(target_os = "linux")]
             in_memory: rustix::fs::fstatfs(&*file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
             file,
@@ -226,9 +287,12 @@ impl Mapped {
     #[inline(never)]
     fn flush_out(&self, at: u64, len: u64, step: Step) {
         if let Some(journal) = &self.journal {
+            // What this thread has stored to lies in a length that the journal knows: it was told first.
+            fence(Ordering::Acquire);
             journal.flush(at, len, !step.names_words(), |at| self.load(at));
         } else if self.domain == Domain::Power {
-            let range = &self.words()[(at >> 3) as usize..((at + len).div_ceil(8)) as usize];
+            let first = (at >> 3) as usize;
+            let range = self.range(first, (at + len).div_ceil(8) as usize - first);
             // SAFETY: the range lies in the mapping, and the instruction was found available at start.
             unsafe { self.flush.lines(range.as_ptr().cast(), range.len() * 8) }
         }
@@ -237,15 +301,10 @@ impl Mapped {
     /// Makes a hole of everything from an offset on, which then reads as zeros. False where files cannot have holes.
     pub(crate) fn punch_from(&self, at: u64) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
-        if at < self.len() {
-            use rustix::fs::{FallocateFlags, fallocate};
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            return match rustix::io::retry_on_intr(|| fallocate(&*self.file, flags, at, self.len() - at)) {
-                Err(rustix::io::Errno::OPNOTSUPP) => Ok(false),
-                other => Ok(other.map(|()| true)?),
-            };
+        if at < self.accessible() {
+            return file::punch(&self.file, at, self.accessible() - at);
         }
-        Ok(at >= self.len())
+        Ok(at >= self.accessible())
     }
 
     /// Maps the whole pages of a range at once, for writing or only for reading: one fault per page would take longer
@@ -276,27 +335,46 @@ impl Mapped {
             end <= at + len && !seek(&*self.file, SeekFrom::Data(*start)).is_ok_and(|data| data < end)
         });
         for start in holes {
-            let Some(words) = self.within(start..start + HUGE_PAGE) else { break };
+            let Some(part) = self.map.part(&(start..start + HUGE_PAGE)) else { break };
             if self.populate_pages(start..start + PAGE, Advice::LinuxPopulateWrite).is_err() {
                 break;
             }
             // SAFETY: whole pages of the mapping; collapsing changes no content.
-            let result = unsafe { libc::madvise(words.as_ptr().cast_mut().cast(), words.len() * 8, MADV_COLLAPSE) };
+            let result = unsafe { libc::madvise(part, HUGE_PAGE as usize, MADV_COLLAPSE) };
             if result != 0 {
                 break;
             }
         }
     }
 
-    /// Gives a part of a private mapping that nobody has stored to, and for which the file has nothing but zeros, memory of
-    /// its own.
+    /// Puts huge pages into a part of a file in memory that has all of its space. A hint.
+    #[cfg(target_os = "linux")]
+    fn collapse(&self, at: u64, len: u64) {
+        if self.in_memory && self.journal.is_none() && self.mapping == Mapping::Write {
+            for start in
+                (at.next_multiple_of(HUGE_PAGE)..(at + len) / HUGE_PAGE * HUGE_PAGE).step_by(HUGE_PAGE as usize)
+            {
+                let Some(part) = self.map.part(&(start..start + HUGE_PAGE)) else { break };
+                // SAFETY: whole pages of the mapping; collapsing changes no content.
+                let _ = unsafe { libc::madvise(part, HUGE_PAGE as usize, MADV_COLLAPSE) };
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn collapse(&self, _at: u64, _len: u64) {}
+
+    /// Prefers huge pages in a part of the file that nobody has stored to. In a private mapping, it gets memory of its own, if the
+    /// file has nothing but zeros there.
     #[cfg(target_os = "linux")]
     fn detach(&self, at: u64, len: u64) {
         let whole = at.next_multiple_of(HUGE_PAGE)..(at + len) / HUGE_PAGE * HUGE_PAGE;
-        if self.journal.is_some()
-            && whole.start < whole.end
-            && file::is_zero(&self.file, whole.clone()).unwrap_or(false)
-        {
+        if whole.start >= whole.end || whole.end > self.accessible() {
+            return;
+        }
+        if self.journal.is_none() {
+            self.map.prefer_huge(&whole);
+        } else if file::is_zero(&self.file, whole.clone()).unwrap_or(false) {
             let _ = self.map.detach(whole);
         }
     }
@@ -315,7 +393,7 @@ impl Mapped {
             && hole < end
         {
             let data = seek(&*self.file, SeekFrom::Data(hole)).unwrap_or(end).min(end);
-            let pages = hole / PAGE * PAGE..data.next_multiple_of(PAGE).min(self.len());
+            let pages = hole / PAGE * PAGE..data.next_multiple_of(PAGE);
             if self.populate_pages(pages, Advice::LinuxPopulateRead) == Err(rustix::io::Errno::FAULT) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -324,71 +402,162 @@ impl Mapped {
         Ok(())
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn readable(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// The words of a range, if it is wholly in the mapping.
-    #[cfg(target_os = "linux")]
-    fn within(&self, range: Range<u64>) -> Option<&[AtomicU64]> {
-        self.words().get((range.start / 8) as usize..(range.end / 8) as usize)
-    }
-
-    /// Maps the pages of a range that begins at a page boundary, and ends at one or at the end of the mapping. Does
-    /// nothing if the range is not wholly in the mapping.
+    /// Maps the pages of a range that begins at a page boundary, and ends at one. Does nothing if the range is not wholly in the
+    /// mapping.
     #[cfg(target_os = "linux")]
     fn populate_pages(&self, pages: Range<u64>, advice: Advice) -> rustix::io::Result<()> {
-        match self.within(pages) {
-            // SAFETY: whole pages of the mapping, up to its end; populating changes no content.
-            Some(words) => unsafe { madvise(words.as_ptr().cast_mut().cast(), words.len() * 8, advice) },
+        match self.map.part(&pages) {
+            // SAFETY: whole pages of the mapping; populating changes no content.
+            Some(part) => unsafe { madvise(part, (pages.end - pages.start) as usize, advice) },
             None => Ok(()),
         }
     }
 
-    /// Extends the file to `len` bytes and maps it anew. If that fails, the file is as it was.
-    pub(crate) fn grow(&mut self, len: u64) -> Result<(), Fault> {
-        let before = self.file.metadata().map_err(Fault::io("inspect"))?.len();
-        self.file.set_len(len).map_err(Fault::space(len - before, len))?;
-        let shared = self.mapping == Mapping::Write && self.journal.is_none();
-        let mapped = map_file(&self.file, len, shared).and_then(|(map, words, domain)| {
-            if let Some(journal) = &self.journal {
-                // The length must be on the disk before a superblock that says so.
-                self.file.sync_all()?;
-                journal.grown(len);
-            } else if self.domain != Domain::Process && self.detected != domain {
-                return Err(io::Error::other("the longer file cannot be mapped as the shorter one was"));
-            }
-            Ok((map, words))
-        });
-        match mapped {
-            Ok((map, words)) => (self.map, self.words) = (map, words),
-            Err(source) => {
-                // If even this fails, the file is longer than it need be.
-                let _ = self.file.set_len(before);
-                return Err(Fault::io("map")(source));
-            }
+    /// Makes the mapping longer, such that `len` bytes from `at` are in it, and makes sure that there is space for these.
+    #[cfg(target_os = "linux")]
+    #[cold]
+    fn extend(&self, at: u64, len: u64) -> io::Result<()> {
+        let growing = self.growing.lock();
+        let (end, before) = (at + len, self.accessible());
+        if end <= before {
+            drop(growing);
+            return self.reserve(at, len);
         }
+        let hole = if self.mapping == Mapping::Write {
+            self.lengthen(at, len)?
+        } else {
+            // The file stays as it is.
+            let grown = end.next_multiple_of(STEP).min(self.reach);
+            self.readable(at, before.saturating_sub(at))?;
+            self.map.extend_in_memory(grown as usize)?;
+            self.publish(grown);
+            None
+        };
+        drop(growing);
+        self.populate_hole(hole);
         Ok(())
     }
 
-    #[inline]
-    fn len(&self) -> u64 {
-        self.words.len() as u64 * 8
+    /// Makes the file longer. Returns what has become space without being mapped.
+    #[cfg(target_os = "linux")]
+    fn lengthen(&self, at: u64, len: u64) -> io::Result<Option<Range<u64>>> {
+        let (end, before) = (at + len, self.accessible());
+        let least = match &self.journal {
+            Some(_) => end.max(before + (before / 8).min(STRIDE)),
+            None => end,
+        };
+        let grown = least.next_multiple_of(STEP).min(self.reach);
+        let file_before = self.file.metadata()?.len();
+        if file_before < grown {
+            rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&*self.file, grown))?;
+        }
+        let made = self.map.extend(&self.file, grown as usize).and_then(|()| self.claim(at, len, grown));
+        let made = made.and_then(|hole| {
+            if let Some(journal) = &self.journal {
+                // The length is on the disk before anything refers to what is in it.
+                journal.resize(grown, || self.file.sync_all())?;
+            }
+            Ok(hole)
+        });
+        match made {
+            Ok(hole) => {
+                self.publish(grown);
+                Ok(hole)
+            }
+            Err(error) => {
+                // Nobody has accessed what was mapped. If the file cannot become shorter, it is longer than it need be.
+                self.map.cut(before as usize);
+                let _ = self.file.set_len(file_before);
+                Err(error)
+            }
+        }
     }
 
+    /// Makes sure that there is space for a range of a file of `behind` bytes. Returns what has become space without being mapped.
+    #[cfg(target_os = "linux")]
+    fn claim(&self, at: u64, len: u64, behind: u64) -> io::Result<Option<Range<u64>>> {
+        if let Some(journal) = &self.journal {
+            // Not its memory: private pages that are there without need only take space. A checkpoint writes whole pages.
+            let (from, to) = (at / PAGE * PAGE, (at + len).next_multiple_of(PAGE).min(behind));
+            journal.retain(from..to);
+            return file::reserve(&self.file, from, to - from).map(|_| None);
+        }
+        if self.mapping != Mapping::Write {
+            return self.readable(at, len).map(|()| None);
+        }
+        if self.in_memory {
+            let pages = at / PAGE * PAGE..(at + len).next_multiple_of(PAGE).min(behind);
+            if self.covered.overlap(&pages) {
+                // The space first: late readers may look there at any time.
+                let _ = file::reserve(&self.file, pages.start, pages.end - pages.start)?;
+                self.covered.remove(&pages, |part| self.map.uncover(&self.file, &part))?;
+                self.collapse(at, len);
+                return Ok(None);
+            }
+            self.fill_with_huge_pages(at, len);
+        }
+        Ok(file::reserve(&self.file, at, len)?.map(|hole| hole..at + len))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn populate_hole(&self, hole: Option<Range<u64>>) {
+        if let Some(hole) = hole {
+            self.populate(hole.start, hole.end - hole.start, Mapping::Write);
+        }
+    }
+
+    /// Says that so many bytes may be accessed from now on.
+    #[cfg(target_os = "linux")]
+    fn publish(&self, len: u64) {
+        self.words.store((len / 8) as usize, Ordering::Release);
+    }
+
+    /// The word at an offset.
     #[inline]
-    fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `words` covers the mapping in `self.map`, page-aligned, alive as long as `self`; other mappings of
-        // the file cannot make atomic accesses undefined.
-        unsafe { self.words.as_ref() }
+    fn word(&self, at: u64) -> &AtomicU64 {
+        &self.range((at >> 3) as usize, 1)[0]
+    }
+
+    /// So many words.
+    ///
+    /// # Panics
+    ///
+    /// If they are not all in the mapping.
+    #[inline]
+    fn range(&self, first: usize, count: usize) -> &[AtomicU64] {
+        let words = self.words.load(Ordering::Relaxed);
+        if first >= words || count > words - first {
+            // Where loads are made in their order, the length is no older than what was read before.
+            #[cfg(target_arch = "x86_64")]
+            out_of_bounds(words, first, count);
+            #[cfg(not(target_arch = "x86_64"))]
+            self.look_again(first, count);
+        }
+        // SAFETY: these words are in the mapping in `self.map`, page-aligned, which lives as long as `self`; other mappings of the
+        // file cannot make atomic accesses undefined.
+        unsafe { core::slice::from_raw_parts(self.base.as_ptr().wrapping_add(first), count) }
+    }
+
+    /// Panics if words are not in the mapping.
+    ///
+    /// Whoever has read of words that another thread has just made accessible may have read an old length: loads are not ordered
+    /// on all processors.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[cold]
+    #[inline(never)]
+    fn look_again(&self, first: usize, count: usize) {
+        fence(Ordering::Acquire);
+        let words = self.words.load(Ordering::Relaxed);
+        if first.checked_add(count).is_none_or(|end| end > words) {
+            out_of_bounds(words, first, count);
+        }
     }
 
     /// Two words in bounds of the mapping. They are 16-byte aligned, because the mapping is page-aligned.
     #[inline]
     fn pair_at(&self, at: u64) -> *mut [u64; 2] {
         let index = (at >> 4) as usize * 2;
-        self.words()[index..index + 2].as_ptr().cast_mut().cast()
+        self.range(index, 2).as_ptr().cast_mut().cast()
     }
 }
 
@@ -405,7 +574,7 @@ impl Medium for Mapped {
     fn facts(&self) -> Facts<'_> {
         Facts {
             name: &self.name,
-            len: self.len(),
+            len: self.reach,
             domain: self.domain,
             writes_back: matches!(self.domain, Domain::Power | Domain::Journal),
             leaves_unflushed: self.domain == Domain::Power,
@@ -457,22 +626,86 @@ impl Medium for Mapped {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.settle())
     }
 
+    #[inline]
+    fn accessible(&self) -> u64 {
+        self.words.load(Ordering::Acquire) as u64 * 8
+    }
+
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        if self.journal.is_some() {
-            // Not its memory: private pages that are there without need only take space. A checkpoint writes whole pages.
-            let (from, to) = (at / PAGE * PAGE, (at + len).next_multiple_of(PAGE).min(self.len()));
-            return file::reserve(&self.file, from, to - from).map(drop);
-        }
-        if self.mapping != Mapping::Write {
-            return self.readable(at, len);
-        }
+        super::end_within(at, len, self.reach)?;
+        // Elsewhere there is no portable way to reserve: a full disk may end the process with a signal (see README, limits).
         #[cfg(target_os = "linux")]
-        if self.in_memory {
-            self.fill_with_huge_pages(at, len);
+        {
+            let behind = self.accessible();
+            if at + len > behind {
+                return self.extend(at, len);
+            }
+            let hole = self.claim(at, len, behind)?;
+            self.populate_hole(hole);
         }
-        let Some(hole) = file::reserve(&self.file, at, len)? else { return Ok(()) };
-        self.populate(hole, at + len - hole, Mapping::Write);
         Ok(())
+    }
+
+    fn release(&self, at: u64, len: u64) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if self.mapping == Mapping::Write {
+            let end = at.saturating_add(len).min(self.accessible());
+            let pages = at.next_multiple_of(PAGE)..end / PAGE * PAGE;
+            if pages.start < pages.end {
+                match &self.journal {
+                    Some(journal) => journal.release(pages),
+                    None if self.in_memory => {
+                        if self.covered.add(pages.clone(), || self.map.cover(&pages))? {
+                            file::punch(&self.file, pages.start, pages.end - pages.start)?;
+                        }
+                    }
+                    None => file::punch(&self.file, pages.start, pages.end - pages.start).map(drop)?,
+                }
+            }
+        }
+        let _ = (at, len);
+        Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        if self.mapping != Mapping::Write {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let _growing = self.growing.lock();
+        let (before, len) = (self.accessible(), len.next_multiple_of(8));
+        if len >= before {
+            return Ok(());
+        }
+        if let Some(journal) = &self.journal {
+            // The log must not name what the file does not have.
+            journal.empty()?;
+            journal.retain(len..before);
+        }
+        let end = before.min(len.next_multiple_of(PAGE));
+        self.publish(len);
+        if let Err(error) = rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&*self.file, len)) {
+            self.publish(before);
+            return Err(error.into());
+        }
+        self.map.cut(len as usize);
+        self.covered.remove::<()>(&(end..before), |_| Ok(())).expect("nothing is done");
+        // The last page is still mapped, and private if there is a journal. Its end must be zeros when the file grows again.
+        for index in (len / 8) as usize..(end / 8) as usize {
+            // SAFETY: a word of the page in which the file ends, or of the pages before: these are mapped, as `cut` leaves them.
+            let word = unsafe { &*self.base.as_ptr().wrapping_add(index) };
+            word.store(0, Ordering::Relaxed);
+        }
+        match &self.journal {
+            Some(journal) => journal.resize(len, || self.file.sync_all()),
+            None => self.file.sync_all(),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        // A file that is mapped cannot be cut on all of these systems.
+        if len < self.accessible() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
     }
 
     fn space(&self) -> u64 {
@@ -481,18 +714,18 @@ impl Medium for Mapped {
 
     #[inline]
     fn load(&self, at: u64) -> u64 {
-        self.words()[(at >> 3) as usize].load(Ordering::Relaxed)
+        self.word(at).load(Ordering::Relaxed)
     }
 
     #[inline]
     fn load_words(&self, at: u64, words: &mut [u64]) {
-        let from = &self.words()[(at >> 3) as usize..][..words.len()];
+        let from = self.range((at >> 3) as usize, words.len());
         words.iter_mut().zip(from).for_each(|(word, from)| *word = from.load(Ordering::Relaxed));
     }
 
     #[inline]
     fn store(&self, at: u64, value: u64) {
-        self.words()[(at >> 3) as usize].store(value, Ordering::Relaxed);
+        self.word(at).store(value, Ordering::Relaxed);
     }
 
     #[inline]
@@ -545,11 +778,14 @@ impl Medium for Mapped {
         match hint {
             Hint::InOrder => return self.populate(at, len, Mapping::Read),
             Hint::Fresh => return self.detach(at, len),
+            Hint::Whole => return self.collapse(at, len),
             Hint::Soon => {}
         }
-        let first = (at >> 3) as usize;
-        let words = self.words().get(first..first + len.div_ceil(LINE) as usize * PER_LINE).unwrap_or_default();
-        words.as_chunks::<PER_LINE>().0.iter().for_each(arch::prefetch_of);
+        let (first, count) = ((at >> 3) as usize, len.div_ceil(LINE) as usize * PER_LINE);
+        if first + count > self.words.load(Ordering::Relaxed) {
+            return;
+        }
+        self.range(first, count).as_chunks::<PER_LINE>().0.iter().for_each(arch::prefetch_of);
     }
 }
 
@@ -578,7 +814,7 @@ pub(super) fn forced() -> Option<Domain> {
 /// The domain of a mapping of this file; the file is not read, and may be empty.
 pub(super) fn detect(file: &File, writable: bool) -> Domain {
     #[cfg(target_os = "linux")]
-    if pages::FileMap::synchronous(file, LINE as usize, writable).is_ok() {
+    if How::synchronous(writable).check(file, 0, LINE as usize).is_ok() {
         return pages::domain();
     }
     let _ = (file, writable);
@@ -590,32 +826,59 @@ fn named(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn map_file(file: &File, len: u64, writable: bool) -> io::Result<(Map, NonNull<[AtomicU64]>, Domain)> {
-    let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-    let cover = |start: *mut u8| {
-        let words = std::ptr::slice_from_raw_parts_mut(start.cast::<AtomicU64>(), len / 8);
-        NonNull::new(words).ok_or_else(|| io::Error::other("mapped at address zero"))
-    };
-    #[cfg(target_os = "linux")]
-    {
-        let synchronous = pages::FileMap::synchronous(file, len, writable).ok();
-        let domain = if synchronous.is_some() { pages::domain() } else { Domain::Process };
-        let map = synchronous.filter(|_| writable).map_or_else(|| pages::FileMap::new(file, len, writable), Ok)?;
-        let words = cover(map.start())?;
-        Ok((map, words, domain))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let mut options = memmap2::MmapOptions::new();
-        options.len(len).no_reserve_swap();
-        let map = if writable {
-            options.map_raw(file)?
-        } else {
-            // Private pages: even a store to them would not reach the file.
-            // SAFETY: only atomic accesses are made to the mapping, so no change of the file makes them undefined.
-            unsafe { options.map_copy(file) }?.into()
-        };
-        let words = cover(map.as_mut_ptr())?;
-        Ok((map, words, Domain::Process))
+#[cold]
+#[inline(never)]
+fn out_of_bounds(words: usize, first: usize, count: usize) -> ! {
+    panic!("index out of bounds: the len is {words} but the words are {count} from {first}");
+}
+
+/// A mapping that was made.
+struct Made {
+    map: Map,
+    base: NonNull<AtomicU64>,
+    /// Bytes of the file.
+    len: u64,
+    /// Bytes that may be mapped.
+    reach: u64,
+    domain: Domain,
+}
+
+impl Mapping {
+    /// Maps a file of `len` bytes such that it may grow up to `reach` bytes, if the system has so many addresses.
+    fn map(self, file: &File, len: u64, reach: u64, has_journal: bool) -> io::Result<Made> {
+        let bytes = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        let writable = self == Self::Write && !has_journal;
+        let at_zero = || io::Error::other("mapped at address zero");
+        #[cfg(target_os = "linux")]
+        {
+            let is_direct = How::synchronous(writable).check(file, 0, bytes).is_ok();
+            let domain = if is_direct { pages::domain() } else { Domain::Process };
+            let how = match (writable, is_direct) {
+                (true, true) => How::Synchronous,
+                (true, false) => How::Shared,
+                (false, _) => How::Private,
+            };
+            let reach = if self == Self::Read { len } else { reach.max(len) };
+            let map = pages::FileMap::growing(file, bytes, reach, how)?;
+            let base = NonNull::new(map.start().cast()).ok_or_else(at_zero)?;
+            // Words behind the end of the file may be reserved, with the rest of its last page.
+            let reach = reach.min(map.reach()).max(len);
+            Ok(Made { map, base, len, reach, domain })
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = reach;
+            let mut options = memmap2::MmapOptions::new();
+            options.len(bytes).no_reserve_swap();
+            let map = if writable {
+                options.map_raw(file)?
+            } else {
+                // Private pages: even a store to them would not reach the file.
+                // SAFETY: only atomic accesses are made to the mapping, so no change of the file makes them undefined.
+                unsafe { options.map_copy(file) }?.into()
+            };
+            let base = NonNull::new(map.as_mut_ptr().cast()).ok_or_else(at_zero)?;
+            Ok(Made { map, base, len, reach: len, domain: Domain::Process })
+        }
     }
 }

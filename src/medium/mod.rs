@@ -98,7 +98,8 @@ impl Domain {
 pub struct Facts<'m> {
     /// The path, or another name, for messages.
     pub name: &'m str,
-    /// The size in bytes.
+    /// The greatest size in bytes: no offset is ever beyond. How much of it may be [accessed](Medium::accessible) grows by
+    /// [`reserve`](Medium::reserve).
     pub len: u64,
     /// What survives a crash.
     pub domain: Domain,
@@ -140,8 +141,10 @@ pub enum Hint {
     Soon,
     /// All of the bytes will be read once, from the first to the last.
     InOrder,
-    /// The bytes are zeros, nobody has stored to them, and they will be used from now on.
+    /// The bytes are zeros, nobody has stored to them, and all of them will be used from now on.
     Fresh,
+    /// All of the bytes are reserved, and will be used from now on. They were reserved one part after the other.
+    Whole,
 }
 
 /// Persistent words, reached by offset from the start of the pool.
@@ -157,10 +160,14 @@ pub enum Hint {
 ///
 /// # Panics
 ///
-/// An access beyond [`Facts::len`] panics, as indexing a slice does. The crate never makes one.
+/// An access beyond what is [accessible](Self::accessible) panics, as indexing a slice does. The crate never makes one.
 pub trait Medium: Send + Sync + 'static {
     /// The properties of the medium.
     fn facts(&self) -> Facts<'_>;
+
+    /// How many bytes may be accessed now. It grows only by [`reserve`](Self::reserve), up to [`Facts::len`], and shrinks
+    /// only by [`truncate`](Self::truncate). What it grows by holds zeros.
+    fn accessible(&self) -> u64;
 
     /// What persisting costs here; [`Costs::NOMINAL`] where time does not pass as it does on the machine.
     fn costs(&self) -> Costs;
@@ -209,12 +216,42 @@ pub trait Medium: Send + Sync + 'static {
     /// As for [`sync`](Self::sync); then the medium is left as if the process had been killed.
     fn settle(&self) -> io::Result<()>;
 
-    /// Makes sure that stores to `len` bytes from `at` will not run out of space later.
+    /// Makes sure that `len` bytes from `at` are [accessible](Self::accessible), and that stores to them will not run out of
+    /// space later. If `len` is 0, all bytes up to `at` become accessible, and nothing else happens.
+    ///
+    /// Any thread may call it, also with locks held: it waits for the system, and for no lock that a caller of the medium
+    /// could hold.
     ///
     /// # Errors
     ///
-    /// The error of the system if it has no space; then nothing has changed.
+    /// [`io::ErrorKind::OutOfMemory`] if the range ends beyond [`Facts::len`], or if the system has no addresses for it; the
+    /// error of the system if it has no space, or if the file may not be so long. Then nothing has changed.
     fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
+
+    /// Gives the space of whole pages in `len` bytes from `at` back to the system, sooner or later. Until they are
+    /// [reserved](Self::reserve) again, nobody stores to them or flushes them, and they read as zeros, or as what they were,
+    /// also after a crash. That nobody uses them must be durable before this is called: flushed and fenced, by this thread,
+    /// or by one of which it knows.
+    ///
+    /// Where space cannot be given back, this does nothing.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system.
+    fn release(&self, at: u64, len: u64) -> io::Result<()>;
+
+    /// Cuts off everything from `len` on, rounded up to whole words, durably. It may be reserved again, and holds zeros then.
+    /// Does nothing if no more is [accessible](Self::accessible).
+    ///
+    /// Nobody accesses what is cut off: the caller alone uses the medium. An access at the same time could end the process
+    /// with a signal.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::Unsupported`] if the medium has always the same length, [`io::ErrorKind::PermissionDenied`] if what is
+    /// below it is only read; the error of the system. The medium has the old length then, or the new one, which may not be
+    /// durable.
+    fn truncate(&self, len: u64) -> io::Result<()>;
 
     /// A number that changes when [reserved](Self::reserve) space may no longer be reserved, because the bytes have
     /// become a copy, or have holes. 0: not known.
@@ -257,6 +294,16 @@ pub trait Medium: Send + Sync + 'static {
 #[inline]
 pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
     words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = medium.load(at));
+}
+
+/// Where a range ends that a medium is to [reserve](Medium::reserve), of which `most` bytes can ever be accessed.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::OutOfMemory`] if the range ends beyond.
+pub fn end_within(at: u64, len: u64, most: u64) -> io::Result<u64> {
+    let end = at.checked_add(len).filter(|&end| end <= most);
+    end.ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "the medium cannot become so long while it is open"))
 }
 
 /// The lines that overlap `len` bytes from `at`, as offsets of their starts.

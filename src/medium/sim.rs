@@ -133,7 +133,7 @@ impl Sim {
     /// `seed` the others, if it is not 0.
     pub(crate) fn crashed(image: &[u64], undecided: Options, path: Vec<Choice>, seed: u64) -> Self {
         let image = Dram::from_words(image.iter().copied());
-        let mut flags = vec![false; image.facts().len.div_ceil(LINE) as usize];
+        let mut flags = vec![false; image.accessible().div_ceil(LINE) as usize];
         undecided.0.iter().for_each(|&(line, _)| flags[(line / LINE) as usize] = true);
         let flags = flags.into_iter().map(AtomicBool::new).collect();
         let state = State {

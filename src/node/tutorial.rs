@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_plain_tree_does_what_a_map_does() {
-        let pool = Pool::options().segment_size(4096).max_capacity(1 << 20).create_on(zeroed(1 << 20)).unwrap();
+        let pool = Pool::options().segment_size(4096).create_on(zeroed(1 << 20)).unwrap();
         let tree = pool.tree_of::<Plain>("plain").unwrap();
         let mut model = BTreeMap::new();
         for i in 0..4000u64 {

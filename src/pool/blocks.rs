@@ -2,6 +2,9 @@
 //!
 //! After a crash, the blocks that a tree reaches are in use and all others are free. Nothing can leak.
 //!
+//! A class has a bitmap for each of its segments, and remembers a few blocks that were given back last: these are likely
+//! to be in a cache. A segment all of whose blocks are free leaves the class (P5).
+//!
 //! A class of nodes keeps one free block back, from its first segment on, for a node that replaces another one. A
 //! removal or an update may have to replace a node even when the disk is full. It replaces one node at a time, because
 //! it holds the tree's mutex, and the block of the replaced node refills the reserve. So a class never needs more than
@@ -10,8 +13,8 @@
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::pool::segments::{Places, SegmentEntry, SegmentKind, Segments};
-use crate::sync::Mutex;
+use crate::pool::segments::{Grown, SegmentEntry, SegmentKind, Segments};
+use crate::sync::{Mutex, MutexGuard};
 
 /// A block that was just taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,27 +31,150 @@ pub(crate) struct Blocks {
     state: Mutex<State>,
 }
 
+/// The blocks of one segment.
+#[derive(Default)]
+struct Part {
+    segment: u32,
+    /// The number of blocks in the part of the segment that is in use.
+    blocks: u32,
+    /// The number of bits that are set.
+    free: u32,
+    /// Whether it is among [`State::open`].
+    is_open: bool,
+    /// If present: what lies from this block on was never handed out, and holds zeros.
+    fresh: Option<u32>,
+    /// No word before this one has a bit that is set.
+    first: u32,
+    /// One for each block: set if it is free.
+    bits: Vec<u64>,
+}
+
 #[derive(Default)]
 struct State {
-    /// Blocks that were given back, or found unused at open.
-    free: Vec<u64>,
-    /// Blocks from `next` to `end`, in the newest segment, have not been handed out yet.
-    next: u64,
-    end: u64,
-    zeroed: bool,
-    /// A block left over from the previous segment, which is handed out last.
-    left: Option<u64>,
+    parts: Vec<Part>,
+    /// Segments that may have free blocks. The last one is used first.
+    open: Vec<u32>,
+    /// Blocks that were given back last. They may be taken by now, or their segment may have left the class.
+    at_hand: Vec<u64>,
+    /// The number of all blocks, and of those that are free.
+    total: u64,
+    free: u64,
+}
+
+/// How many blocks are remembered.
+const AT_HAND: usize = 64;
+
+impl Part {
+    fn new(segment: u32, fresh: bool) -> Self {
+        Self { segment, fresh: fresh.then_some(0), ..Self::default() }
+    }
+
+    /// Takes the first free block, of which there is one. Also tells whether it was never handed out.
+    fn take(&mut self) -> (u32, bool) {
+        let is_free = |word: &u64| *word != 0;
+        let first = self.first as usize;
+        let place = first + self.bits[first..].iter().position(is_free).expect("as many bits are set as are counted");
+        let block = place as u32 * 64 + self.bits[place].trailing_zeros();
+        self.bits[place] &= self.bits[place] - 1;
+        self.first = place as u32;
+        self.free -= 1;
+        let is_fresh = self.fresh.is_some_and(|fresh| block >= fresh);
+        if is_fresh {
+            self.fresh = Some(block + 1);
+        }
+        (block, is_fresh)
+    }
+
+    /// Takes this block, if it is free.
+    fn take_this(&mut self, block: u32) -> bool {
+        let (word, bit) = (&mut self.bits[block as usize / 64], 1 << (block % 64));
+        let is_free = *word & bit != 0;
+        *word &= !bit;
+        self.free -= u32::from(is_free);
+        is_free
+    }
+
+    /// Gives a block back. False if it was free.
+    fn give(&mut self, block: u32) -> bool {
+        let (place, bit) = (block / 64, 1 << (block % 64));
+        let word = &mut self.bits[place as usize];
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        self.first = self.first.min(place);
+        self.free += u32::from(is_new);
+        is_new
+    }
+
+    /// Adds blocks, which are free, until there are so many.
+    fn lengthen(&mut self, blocks: u32) {
+        self.bits.resize(blocks.div_ceil(64) as usize, 0);
+        let whole = self.blocks.next_multiple_of(64).min(blocks)..blocks / 64 * 64;
+        let single = (self.blocks..whole.start).chain(whole.end.max(whole.start)..blocks);
+        for block in single {
+            self.give(block);
+        }
+        if whole.start < whole.end {
+            self.bits[whole.start as usize / 64..whole.end as usize / 64].fill(u64::MAX);
+            self.free += whole.end - whole.start;
+            self.first = self.first.min(whole.start / 64);
+        }
+        self.blocks = blocks;
+    }
 }
 
 impl State {
-    /// The number of blocks of the newest segment that have not been handed out yet.
-    fn fresh(&self, unit: u64) -> usize {
-        ((self.end - self.next) / unit) as usize
+    /// The part in which a block lies, and the number of the block there; `None` if it is not one of the class.
+    fn find(&mut self, segments: &Segments, at: u64, unit: u32) -> Option<(&mut Part, u32)> {
+        let segment = segments.of(at)?;
+        let part = self.parts.get_mut(segments.position(segment)).filter(|part| part.segment == segment)?;
+        // Offsets in a segment are 32 bits wide, and those are divided faster.
+        let within = segments.within(at) as u32;
+        let block = within / unit;
+        (within.is_multiple_of(unit) && block < part.blocks).then_some((part, block))
     }
 
-    /// The number of blocks that can be taken without another segment.
-    fn available(&self, unit: u64) -> usize {
-        self.free.len() + self.fresh(unit) + usize::from(self.left.is_some())
+    /// A free block, if there is one.
+    fn take(&mut self, segments: &Segments, unit: u32) -> Option<Taken> {
+        while let Some(at) = self.at_hand.pop() {
+            if self.find(segments, at, unit).is_some_and(|(part, block)| part.take_this(block)) {
+                self.free -= 1;
+                return Some(Taken { at, zeroed: false });
+            }
+        }
+        while let Some(&segment) = self.open.last() {
+            match self.parts.get_mut(segments.position(segment)).filter(|part| part.segment == segment) {
+                Some(part) if part.free > 0 => {
+                    self.free -= 1;
+                    let (block, zeroed) = part.take();
+                    return Some(Taken { at: segments.start(segment) + u64::from(block) * u64::from(unit), zeroed });
+                }
+                Some(part) => part.is_open = false,
+                // The segment has left the class.
+                None => {}
+            }
+            self.open.pop();
+        }
+        None
+    }
+
+    fn add(&mut self, segments: &Segments, mut part: Part) {
+        segments.set_position(part.segment, self.parts.len());
+        part.is_open = true;
+        self.open.push(part.segment);
+        self.total += u64::from(part.blocks);
+        self.free += u64::from(part.free);
+        self.parts.push(part);
+    }
+
+    /// Takes a part out of the class.
+    fn remove(&mut self, segments: &Segments, position: usize) -> Part {
+        let part = self.parts.swap_remove(position);
+        if let Some(moved) = self.parts.get(position) {
+            segments.set_position(moved.segment, position);
+        }
+        self.total -= u64::from(part.blocks);
+        self.free -= u64::from(part.free);
+        part
     }
 }
 
@@ -62,55 +188,99 @@ impl Blocks {
     pub(crate) fn recover(&self, segments: &Segments, mut used: impl FnMut(u64) -> bool) {
         let mut state = self.state.lock();
         *state = State::default();
-        for segment in segments.owned(self.class.tree, self.class.kind, self.class.unit) {
-            state.free.extend(self.blocks_of(segments, segment).filter(|&at| !used(at)));
+        // The first segment is used first.
+        for segment in segments.owned(self.class.tree, self.class.kind, self.class.unit).into_iter().rev() {
+            let mut part = Part::new(segment, false);
+            part.blocks = self.blocks_in(segments.len(segment));
+            part.bits = vec![0; part.blocks.div_ceil(64) as usize];
+            for block in (0..part.blocks).filter(|&block| !used(self.at(segments, segment, block))) {
+                part.give(block);
+            }
+            state.add(segments, part);
         }
-        // Blocks are popped from the end, so the lowest offset comes last.
-        state.free.reverse();
     }
 
     /// Finds the class's blocks from its segments. The free ones are all that are not in `used`.
     pub(crate) fn recover_except(&self, segments: &Segments, used: impl Iterator<Item = u64>) {
-        let per_segment = (segments.size() / u64::from(self.class.unit)) as usize;
-        let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
-        let place = Places::new(&owned);
-        // Numbered within the class's own segments, because the segments of all other classes may be many.
-        let number = |at: u64| {
-            let place = segments.of(at).and_then(|segment| place.of(segment)).expect("a block lies in a segment");
-            place * per_segment + (segments.within(at) / u64::from(self.class.unit)) as usize
-        };
-        let mut is_used = vec![false; owned.len() * per_segment];
-        // `used` may also contain blocks of other sizes.
-        used.filter(|&at| segments.is_block(at, self.class)).for_each(|at| is_used[number(at)] = true);
-        self.recover(segments, |at| is_used[number(at)]);
+        self.recover(segments, |_| false);
+        let mut state = self.state.lock();
+        for at in used {
+            // There may also be blocks of other sizes.
+            if state.find(segments, at, self.class.unit).is_some_and(|(part, block)| part.take_this(block)) {
+                state.free -= 1;
+            }
+        }
     }
 
-    /// Sets the class's free blocks. Returns false if the list cannot be right: an offset that is no block, or that is
-    /// free twice, would end up in two nodes.
+    /// Appends what an orderly close knows of the class: its segments, and which of their blocks are free.
+    pub(crate) fn record(&self, words: &mut Vec<u64>) {
+        let state = self.state.lock();
+        words.extend([class_word(self.class), state.parts.len() as u64]);
+        for part in &state.parts {
+            words.push(u64::from(part.segment) << 32 | u64::from(part.free));
+            if part.is_partly_free() {
+                words.extend(&part.bits);
+            }
+        }
+    }
+
+    /// Takes over what a [record](Self::record) says. Returns false if it cannot be right: a segment that is not the
+    /// class's, or that is missing, or bits that do not fit.
     #[must_use]
-    pub(crate) fn restore(&self, segments: &Segments, free: impl Iterator<Item = u64>) -> bool {
-        let free: Vec<u64> = free.collect();
-        let mut sorted = free.clone();
-        sorted.sort_unstable();
-        let is_sound =
-            sorted.is_sorted_by(|one, next| one < next) && sorted.iter().all(|&at| segments.is_block(at, self.class));
-        *self.state.lock() = State { free, ..State::default() };
-        is_sound
+    pub(crate) fn restore(&self, segments: &Segments, words: &mut impl Iterator<Item = u64>) -> bool {
+        let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
+        let mut state = self.state.lock();
+        *state = State::default();
+        if words.next() != Some(class_word(self.class)) || words.next() != Some(owned.len() as u64) {
+            return false;
+        }
+        let mut listed = Vec::with_capacity(owned.len());
+        for _ in 0..owned.len() {
+            let Some(word) = words.next() else { return false };
+            let (segment, free) = ((word >> 32) as u32, word as u32);
+            if owned.binary_search(&segment).is_err() {
+                return false;
+            }
+            let mut part = Part::new(segment, false);
+            part.blocks = self.blocks_in(segments.len(segment));
+            part.free = free;
+            let len = part.blocks.div_ceil(64) as usize;
+            part.bits = if part.is_partly_free() { words.by_ref().take(len).collect() } else { vec![0; len] };
+            if free == part.blocks {
+                let blocks = std::mem::take(&mut part.blocks);
+                part.free = 0;
+                part.lengthen(blocks);
+            }
+            let set: u32 = part.bits.iter().map(|word| word.count_ones()).sum();
+            let beyond = part.bits.last().map_or(0, |&last| last.checked_shr(part.blocks % 64).unwrap_or(0));
+            if part.bits.len() != len || set != free || !part.blocks.is_multiple_of(64) && beyond != 0 {
+                return false;
+            }
+            listed.push(segment);
+            state.add(segments, part);
+        }
+        listed.sort_unstable();
+        listed == owned
     }
 
-    fn blocks_of(&self, segments: &Segments, segment: u32) -> impl DoubleEndedIterator<Item = u64> + use<> {
-        let (start, unit) = (segments.start(segment), u64::from(self.class.unit));
-        (0..segments.size() / unit).map(move |i| start + i * unit)
+    /// The number of blocks in so many bytes from the start of a segment.
+    fn blocks_in(&self, bytes: u64) -> u32 {
+        (bytes / u64::from(self.class.unit)) as u32
     }
 
-    pub(crate) fn class(&self) -> SegmentEntry {
-        self.class
+    /// The offset of a block.
+    fn at(&self, segments: &Segments, segment: u32, block: u32) -> u64 {
+        segments.start(segment) + u64::from(block) * u64::from(self.class.unit)
+    }
+
+    /// The number of free blocks that a class keeps back.
+    fn reserve(&self) -> u64 {
+        u64::from(self.class.kind != SegmentKind::Record)
     }
 
     /// A block for the caller alone. In a class of nodes, it never takes the last free one.
     pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
-        let reserve = if self.class.kind == SegmentKind::Record { 0 } else { 1 };
-        self.take_but(reserve, m, segments)
+        self.take_but(self.reserve(), m, segments)
     }
 
     /// A block for the caller alone. The caller must hold the tree's mutex until it has given back another block of the
@@ -120,72 +290,142 @@ impl Blocks {
     }
 
     /// The same, but leaves `reserve` blocks free.
-    fn take_but<M: Medium>(&self, reserve: usize, m: &M, segments: &Segments) -> Result<Taken, Fault> {
+    fn take_but<M: Medium>(&self, reserve: u64, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         delay();
         let mut state = self.state.lock();
+        while state.free <= reserve {
+            self.grow(&mut state, m, segments)?;
+        }
+        Ok(state.take(segments, self.class.unit).expect("as many blocks are free as are counted"))
+    }
+
+    /// Gets more blocks: an eighth of what the class has, so that little of it is unused; a whole segment, once it has two,
+    /// because these are filled in huge pages.
+    #[cold]
+    fn grow<M: Medium>(&self, state: &mut MutexGuard<'_, State>, m: &M, segments: &Segments) -> Result<(), Fault> {
         let unit = u64::from(self.class.unit);
-        while state.available(unit) <= reserve {
-            let (segment, zeroed) = segments.assign(m, self.class, 1)?;
-            let start = segments.start(segment);
-            if state.fresh(unit) > 0 {
-                state.left = Some(state.next);
+        let bytes = state.total * unit;
+        let more = if bytes < segments.size() * 2 { bytes / 8 } else { segments.size() };
+        let end = |part: &Part| (u64::from(part.blocks) + 1) * unit;
+        let is_short = |part: &&Part| segments.len(part.segment) < segments.size() && end(part) <= segments.size();
+        let own = state.parts.iter().rev().find(is_short);
+        let (from, least) = own.map_or((0, unit), |part| (segments.len(part.segment), end(part)));
+        let own = own.map(|part| part.segment);
+        let Grown { segment, from, to, fresh } = segments.grow(m, self.class, own, (least, least.max(from + more)))?;
+        let blocks = self.blocks_in(to);
+        if from == 0 {
+            let mut part = Part::new(segment, fresh);
+            part.lengthen(blocks);
+            state.add(segments, part);
+            return Ok(());
+        }
+        let state = &mut **state;
+        let part = &mut state.parts[segments.position(segment)];
+        let more = blocks - part.blocks;
+        part.lengthen(blocks);
+        if !part.is_open {
+            part.is_open = true;
+            state.open.push(segment);
+        }
+        state.total += u64::from(more);
+        state.free += u64::from(more);
+        Ok(())
+    }
+
+    /// A block for the caller alone, if one can be had without more space.
+    pub(crate) fn take_at_hand(&self, segments: &Segments) -> Option<Taken> {
+        delay();
+        self.state.lock().take(segments, self.class.unit)
+    }
+
+    /// Gives a block back. No durable word names it.
+    pub(crate) fn give<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
+        self.give_all(m, segments, std::iter::once(at));
+    }
+
+    /// Gives blocks back. No durable word names them.
+    pub(crate) fn give_all<M: Medium>(&self, m: &M, segments: &Segments, blocks: impl Iterator<Item = u64>) {
+        delay();
+        let mut state = self.state.lock();
+        for at in blocks {
+            self.give_one(&mut state, m, segments, at);
+        }
+    }
+
+    fn give_one<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments, at: u64) {
+        // In a damaged pool, two slots may name one block. By the second time, it may even be another tree's.
+        let Some((part, block)) = state.find(segments, at, self.class.unit) else { return };
+        if !part.give(block) {
+            return;
+        }
+        let (segment, free, is_empty) = (part.segment, u64::from(part.free), part.free == part.blocks);
+        if !std::mem::replace(&mut part.is_open, true) {
+            state.open.push(segment);
+        }
+        state.free += 1;
+        if is_empty && state.free - free >= self.reserve() {
+            self.withdraw(state, m, segments, segments.position(segment));
+            return;
+        }
+        if state.at_hand.len() == AT_HAND {
+            state.at_hand.drain(..AT_HAND / 2);
+        }
+        state.at_hand.push(at);
+    }
+
+    /// Takes a part all of whose blocks are free out of the class (P5).
+    #[cold]
+    fn withdraw<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments, position: usize) {
+        let part = state.remove(segments, position);
+        segments.retire(m, part.segment);
+    }
+
+    /// Gives the segments that hold nothing back to the pool: after a recovery, some of them were never taken.
+    pub(crate) fn release<M: Medium>(&self, m: &M, segments: &Segments) {
+        let mut state = self.state.lock();
+        let mut position = 0;
+        while let Some(part) = state.parts.get(position) {
+            let others = state.free - u64::from(part.free);
+            if part.free == part.blocks && others >= self.reserve() {
+                self.withdraw(&mut state, m, segments, position);
+            } else {
+                position += 1;
             }
-            state.next = start;
-            state.end = start + segments.size();
-            state.zeroed = zeroed;
         }
-        if let Some(at) = state.free.pop() {
-            return Ok(Taken { at, zeroed: false });
-        }
-        if state.fresh(unit) == 0
-            && let Some(at) = state.left.take()
-        {
-            return Ok(Taken { at, zeroed: false });
-        }
-        let at = state.next;
-        state.next += unit;
-        Ok(Taken { at, zeroed: state.zeroed })
-    }
-
-    /// A block for the caller alone, if one can be had without taking another segment.
-    pub(crate) fn take_at_hand(&self) -> Option<Taken> {
-        delay();
-        let mut state = self.state.lock();
-        if let Some(at) = state.free.pop() {
-            return Some(Taken { at, zeroed: false });
-        }
-        let unit = u64::from(self.class.unit);
-        let at = state.next;
-        (state.fresh(unit) > 0).then(|| {
-            state.next += unit;
-            Taken { at, zeroed: state.zeroed }
-        })
-    }
-
-    /// Gives a block back.
-    pub(crate) fn give(&self, at: u64) {
-        self.give_all(std::iter::once(at));
-    }
-
-    /// Gives blocks back.
-    pub(crate) fn give_all(&self, blocks: impl Iterator<Item = u64>) {
-        delay();
-        self.state.lock().free.extend(blocks);
     }
 
     /// All blocks that are currently free.
-    pub(crate) fn free(&self) -> Vec<u64> {
+    pub(crate) fn free(&self, segments: &Segments) -> Vec<u64> {
         let state = self.state.lock();
-        let unit = u64::from(self.class.unit);
-        let fresh = 0..state.fresh(unit) as u64;
-        state.free.iter().copied().chain(state.left).chain(fresh.map(|i| state.next + i * unit)).collect()
+        let mut free = Vec::new();
+        for part in &state.parts {
+            let is_free = |block: &u32| part.bits[*block as usize / 64] >> (block % 64) & 1 == 1;
+            free.extend((0..part.blocks).filter(is_free).map(|block| self.at(segments, part.segment, block)));
+        }
+        free
+    }
+
+    /// The number of blocks in use.
+    pub(crate) fn in_use(&self) -> u64 {
+        let state = self.state.lock();
+        state.total - state.free
     }
 
     /// The number of all blocks, including free ones.
-    pub(crate) fn total(&self, segments: &Segments) -> u64 {
-        let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit).len() as u64;
-        owned * (segments.size() / u64::from(self.class.unit))
+    pub(crate) fn total(&self) -> u64 {
+        self.state.lock().total
     }
+}
+
+impl Part {
+    fn is_partly_free(&self) -> bool {
+        self.free > 0 && self.free < self.blocks
+    }
+}
+
+/// The word that names a class in a close record.
+fn class_word(class: SegmentEntry) -> u64 {
+    u64::from(class.unit) << 32 | class.kind as u64
 }
 
 #[cfg(test)]
@@ -195,16 +435,32 @@ mod tests {
     use crate::pool::format::Geometry;
 
     #[test]
-    fn what_is_free_twice_or_no_block_is_not_believed() {
-        let geometry = Geometry { segment: 4096, limit: 8, trees: 4, capacity: 64 << 10 };
+    fn a_record_that_does_not_fit_the_table_is_not_believed() {
+        let geometry = Geometry { segment: 4096, capacity: 64 << 10 };
         let m = Dram::zeroed(geometry.capacity);
         let segments = Segments::open(&m, geometry).unwrap();
-        let blocks = Blocks::new(SegmentEntry::new(SegmentKind::Leaf, 1, 256));
-        let at = blocks.take(&m, &segments).unwrap().at;
-        let restored = |free: &[u64]| blocks.restore(&segments, free.iter().copied());
-        assert!(restored(&[]) && restored(&[at]) && restored(&[at + 256, at, at + 512]));
-        for wrong in [&[at, at][..], &[at, at + 256, at], &[at + 8], &[at, 0], &[u64::MAX], &[at + 4096]] {
-            assert!(!restored(wrong), "{wrong:?}");
+        let class = SegmentEntry::new(SegmentKind::Leaf, 1, 256);
+        let blocks = Blocks::new(class);
+        let taken: Vec<u64> = (0..20).map(|_| blocks.take(&m, &segments).unwrap().at).collect();
+        blocks.give(&m, &segments, taken[3]);
+        let mut words = Vec::new();
+        blocks.record(&mut words);
+        let restored = |words: &[u64]| Blocks::new(class).restore(&segments, &mut words.iter().copied());
+        assert!(restored(&words));
+        let again = Blocks::new(class);
+        assert!(again.restore(&segments, &mut words.iter().copied()));
+        let sorted = |mut free: Vec<u64>| {
+            free.sort_unstable();
+            free
+        };
+        assert_eq!(sorted(again.free(&segments)), sorted(blocks.free(&segments)));
+        for i in 0..words.len() {
+            for bit in [0, 7, 33, 63] {
+                let mut wrong = words.clone();
+                wrong[i] ^= 1 << bit;
+                assert!(!restored(&wrong), "word {i}, bit {bit}");
+            }
+            assert!(!restored(&words[..i]));
         }
     }
 }

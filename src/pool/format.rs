@@ -10,7 +10,7 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"BRISTLEC");
 /// It stands in the magic's place while a pool is being created.
 pub(crate) const BIRTH: u64 = u64::from_le_bytes(*b"BRISTLE?");
 /// The format version that this crate writes, and the newest one that it reads.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 const COMPAT: u64 = 0;
 const RO_COMPAT: u64 = 0;
@@ -31,52 +31,75 @@ pub(crate) const LISTS: std::ops::Range<u64> = TWINS[1] + 512..ROOTS;
 const _: () = assert!(LISTS.start >= TWINS[1] + BYTES);
 /// Bytes of one tree's root entry.
 pub(crate) const ROOT_BYTES: u64 = 256;
+/// The number of root entries in the header. Further ones lie in segments.
+pub(crate) const ROOTS_AT_HAND: u16 = if cfg!(loom) { 2 } else { 16 };
+/// The number of segments whose entries lie in the header.
+const FIRST_GROUP: u32 = if cfg!(loom) { 64 } else { 512 };
+/// Where these entries lie.
+const TABLE: u64 = ROOTS + ROOTS_AT_HAND as u64 * ROOT_BYTES;
+/// Bytes of the header.
+pub(crate) const HEADER: u64 = TABLE + FIRST_GROUP as u64 * 8;
 
 /// The sizes that are chosen when a pool is created. They never change, except for the capacity, which only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// Bytes in a segment: a power of two.
     pub(crate) segment: u64,
-    /// The number of segments that the table has room for.
-    pub(crate) limit: u32,
-    /// The number of trees that the directory has room for.
-    pub(crate) trees: u32,
-    /// Bytes in the pool: the header, and the segments that may be used.
+    /// The most bytes that the header and the segments in use may take.
     pub(crate) capacity: u64,
 }
 
 impl Geometry {
     /// The range of segment sizes.
     pub(crate) const SEGMENTS: std::ops::RangeInclusive<u64> = 1024..=1 << 30;
+    /// No pool has more bytes: offsets must fit into the references of byte leaves.
+    pub(crate) const MOST: u64 = 1 << 47;
+    /// A segment consists of so many equal parts, in which its length is stored.
+    pub(crate) const PARTS: u64 = 512;
 
-    /// Offset of the root entry of tree `slot`.
+    /// The offset of a root entry in the header. The one behind the last is its end.
     pub(crate) fn root(&self, slot: u16) -> u64 {
         ROOTS + u64::from(slot) * ROOT_BYTES
     }
 
-    /// Offset of the segment table.
-    pub(crate) fn table(&self) -> u64 {
-        ROOTS + u64::from(self.trees) * ROOT_BYTES
+    /// The first segment of the group whose entries lie together. Groups double in length, so that runs of any length fit
+    /// into one.
+    fn group(segment: u32) -> u32 {
+        if segment < FIRST_GROUP { 0 } else { 1 << segment.ilog2() }
     }
 
-    /// Offset of segment 0.
-    pub(crate) fn first(&self) -> u64 {
-        (self.table() + u64::from(self.limit) * 8).next_multiple_of(self.segment.max(4096))
+    /// The offset of the table's entry of a segment.
+    pub(crate) fn entry(&self, segment: u32) -> u64 {
+        let first = Self::group(segment);
+        let table = if first == 0 { TABLE } else { u64::from(first) * self.segment };
+        table + u64::from(segment - first) * 8
     }
 
-    /// The number of segments that the capacity has room for.
-    pub(crate) fn segments(&self) -> u32 {
-        (self.capacity.saturating_sub(self.first()) / self.segment).min(u64::from(self.limit)) as u32
+    /// Where the table has entries behind the header, up to that of the segment `last`.
+    pub(crate) fn table(&self, last: u32) -> impl Iterator<Item = std::ops::Range<u64>> + use<> {
+        let geometry = *self;
+        let groups = std::iter::successors(Some(FIRST_GROUP), |first| first.checked_mul(2));
+        groups.take_while(move |&first| first <= last).map(move |first| {
+            let end = last.min(first - 1 + first);
+            geometry.entry(first)..geometry.entry(end) + 8
+        })
     }
 
-    /// The least useful capacity: three segments.
+    /// Whether the header or a part of the table lies in a segment, which then holds nothing else.
+    pub(crate) fn is_header(&self, segment: u32) -> bool {
+        let first = Self::group(segment);
+        let header = if first == 0 { HEADER } else { u64::from(first) * 8 };
+        u64::from(segment - first) * self.segment < header
+    }
+
+    /// The least by which the part of a segment that is in use grows: a page, where segments are not smaller.
+    pub(crate) fn step(&self) -> u64 {
+        (self.segment / Self::PARTS).max(self.segment.min(8192) / 2)
+    }
+
+    /// The least useful capacity: room for the header, and for a few small segments.
     pub(crate) fn least(&self) -> u64 {
-        self.first() + 3 * self.segment
-    }
-
-    /// The capacity at which the table is full.
-    pub(crate) fn greatest(&self) -> u64 {
-        self.first() + u64::from(self.limit) * self.segment
+        HEADER.next_multiple_of(self.segment.min(4096)) + 3 * self.segment.min(16 << 10)
     }
 
     /// Checks the sizes that the caller, or a file, asks for.
@@ -88,24 +111,8 @@ impl Geometry {
             }
             .into());
         }
-        if self.trees == 0 || self.trees > 0xffff {
-            return Err(ErrorKind::InvalidOption {
-                what: "a pool has room for 1 to 65535 trees",
-                given: self.trees.into(),
-            }
-            .into());
-        }
-        if self.limit < 3 {
-            return Err(ErrorKind::InvalidOption {
-                what: "a pool has room for at least 3 segments",
-                given: self.limit.into(),
-            }
-            .into());
-        }
-        if self.capacity < self.least() || self.capacity > self.greatest() {
-            return Err(
-                ErrorKind::Capacity { asked: self.capacity, least: self.least(), greatest: self.greatest() }.into()
-            );
+        if self.capacity < self.least() || self.capacity > Self::MOST {
+            return Err(ErrorKind::Capacity { asked: self.capacity, least: self.least(), greatest: Self::MOST }.into());
         }
         Ok(())
     }
@@ -223,8 +230,9 @@ impl Superblock {
         if !read_only && unknown != 0 {
             return Err(ErrorKind::Features { unknown }.into());
         }
-        if self.geometry.capacity > m.facts().len {
-            return Err(ErrorKind::Truncated { expected: self.geometry.capacity, found: m.facts().len }.into());
+        let found = m.accessible();
+        if found < HEADER {
+            return Err(ErrorKind::Truncated { expected: HEADER, found }.into());
         }
         Ok(())
     }
@@ -241,7 +249,7 @@ impl Superblock {
             self.uuid[0],
             self.uuid[1],
             g.segment,
-            u64::from(g.limit) | u64::from(g.trees) << 32,
+            0,
             g.capacity,
             self.session,
             self.space,
@@ -272,12 +280,7 @@ impl Superblock {
             return Err(Bad::Features(words[4] & !INCOMPAT));
         }
         Ok(Self {
-            geometry: Geometry {
-                segment: words[7],
-                limit: words[8] as u32,
-                trees: (words[8] >> 32) as u32,
-                capacity: words[9],
-            },
+            geometry: Geometry { segment: words[7], capacity: words[9] },
             uuid: [words[5], words[6]],
             session: words[10],
             space: words[11],
@@ -306,13 +309,11 @@ impl Superblock {
 
     /// Reads both twins and returns the newer valid one, with its number.
     pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize), Fault> {
-        let len = m.facts().len;
+        let len = m.accessible();
         let twin = |at: u64| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8)));
         if len < TWINS[1] + BYTES {
-            if len >= BYTES
-                && let Ok(Self { geometry, .. }) = twin(TWINS[0])
-            {
-                return Err(ErrorKind::Truncated { expected: geometry.capacity, found: len }.into());
+            if len >= BYTES && twin(TWINS[0]).is_ok() {
+                return Err(ErrorKind::Truncated { expected: HEADER, found: len }.into());
             }
             return Err(ErrorKind::NotAPool { found: "a file too short for a superblock" }.into());
         }
@@ -321,9 +322,7 @@ impl Superblock {
             (Ok(a), Ok(b)) if a.session >= b.session => return Ok((a, 0)),
             (_, Ok(b)) => return Ok((b, 1)),
             (Ok(a), Err(_)) => return Ok((a, 0)),
-            (Err(Bad::Unborn), Err(_))
-                if Self::is_blank(m.facts().len.min(ROOTS + (0xffff * ROOT_BYTES)), |at| m.load(at)) =>
-            {
+            (Err(Bad::Unborn), Err(_)) if Self::is_blank(m.accessible().min(HEADER), |at| m.load(at)) => {
                 return Err(ErrorKind::NotAPool { found: "the remains of an interrupted creation" }.into());
             }
             (Err(a), Err(b)) => [a, b],
@@ -411,7 +410,7 @@ mod tests {
     use crate::medium::Dram;
 
     fn geometry() -> Geometry {
-        Geometry { segment: 4096, limit: 8, trees: 4, capacity: 64 << 10 }
+        Geometry { segment: 4096, capacity: 64 << 10 }
     }
 
     #[test]
@@ -445,7 +444,7 @@ mod tests {
             matches!(Superblock::read(&Dram::zeroed(100)), Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. }))
         );
         let sb = Superblock::new(geometry());
-        for (word, value, expected) in [(1, 2, "version"), (4, 1 << 9, "features")] {
+        for (word, value, expected) in [(1, 9, "version"), (4, 1 << 9, "features")] {
             sb.write(&m, 0);
             for at in TWINS {
                 m.store(at + word * 8, value);

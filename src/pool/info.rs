@@ -13,11 +13,13 @@ pub struct Stat {
     pub uuid: [u64; 2],
     /// The on-media format.
     pub format: u64,
-    /// The greatest size of the pool, in bytes.
+    /// The most bytes that the pool may take; 2^47 if it has no limit.
     pub capacity: u64,
     /// Bytes in a segment.
     pub segment: u64,
-    /// Bytes not yet assigned to a tree.
+    /// Bytes that it takes: the header, and what its trees have.
+    pub used: u64,
+    /// Bytes that it may take beside these.
     pub available: u64,
     /// The number of times that the pool was opened for writing.
     pub boots: u64,

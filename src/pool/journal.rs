@@ -117,14 +117,14 @@ fn declare(medium: &Mapped, has: bool) -> Result<(), Fault> {
 
 /// Whether a pool must be opened, and closed in order, before it can be given a journal.
 fn is_open(path: &Path) -> Result<bool, Fault> {
-    let medium = Mapped::existing(path, Mapping::Read)?;
+    let medium = Mapped::existing(path, Mapping::Read, 0)?;
     let (superblock, _) = Superblock::read(&medium)?;
     Ok(!superblock.is_clean() || superblock.has_journal() || medium.facts().domain == Domain::Journal)
 }
 
 /// Adds a journal to a pool that has none, and is closed.
 fn add_to_closed(path: &Path) -> Result<(), Fault> {
-    let medium = Mapped::existing(path, Mapping::Write)?;
+    let medium = Mapped::existing(path, Mapping::Write, 0)?;
     let (superblock, _) = Superblock::read(&medium)?;
     superblock.check(&medium, false)?;
     if !superblock.is_clean() || medium.facts().domain == Domain::Journal {
@@ -135,7 +135,7 @@ fn add_to_closed(path: &Path) -> Result<(), Fault> {
 }
 
 fn remove(path: &Path) -> Result<(), Fault> {
-    let mut medium = Mapped::existing(path, Mapping::Write)?;
+    let mut medium = Mapped::existing(path, Mapping::Write, 0)?;
     medium.set_journal(Journal::OnRequest);
     let superblock = Superblock::read(&medium)?;
     superblock.0.check(&medium, false)?;
@@ -148,7 +148,7 @@ fn remove(path: &Path) -> Result<(), Fault> {
     // Cut, from here on: the superblock still says that there is a journal, so the next open makes the marker again.
     state.medium.drop_journal()?;
     drop(state);
-    let medium = Mapped::existing(path, Mapping::Write)?;
+    let medium = Mapped::existing(path, Mapping::Write, 0)?;
     if medium.facts().domain == Domain::Journal {
         return Err(ErrorKind::InUse.into());
     }

@@ -3,11 +3,11 @@
 //! The lines of a list, the invariants L1 to L3 and what a cut leaves are in `docs/design.md`, section 2.
 
 use super::PoolState;
-use super::format::{Geometry, LISTS, crc_of_few};
-use super::records::extent;
-use super::segments::{SegmentEntry, SegmentKind, Segments};
+use super::format::{LISTS, crc_of_few};
+use super::roots::NO_TREE;
+use super::segments::{SegmentKind, Segments};
 use crate::delay::delay;
-use crate::error::{Broken, ErrorKind, Fault};
+use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::shards::{Shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, spin_loop, yield_now};
@@ -23,7 +23,7 @@ const MOST: usize = PER_LINE * LINES as usize;
 /// Stands for a number of words that an extent holds.
 const IN_EXTENT: u64 = 255;
 /// The tree to which the extents of lists belong: none has this number.
-const NOBODY: u16 = u16::MAX;
+const NOBODY: u16 = NO_TREE;
 /// How often a thread looks for a free list before it yields.
 const SPINS: usize = 100;
 
@@ -106,7 +106,7 @@ fn checksum(tag: Tag, words: &[Word]) -> u64 {
 }
 
 /// Reads the list at `at`; `None` if it does not count (L1).
-fn read<M: Medium>(m: &M, segments: &Segments, geometry: Geometry, at: u64) -> Result<Option<Live>, Broken> {
+fn read<M: Medium>(m: &M, segments: &Segments, at: u64) -> Result<Option<Live>, Broken> {
     let tag = tag_at(m, at);
     if !tag.is_live() {
         return Ok(None);
@@ -125,7 +125,7 @@ fn read<M: Medium>(m: &M, segments: &Segments, geometry: Geometry, at: u64) -> R
         let (from, number) = words[0];
         let segment = segments.of(from).filter(|_| segments.within(from) == 0);
         let held = segment.filter(|&segment| segments.unit(segment, SegmentKind::Extent, NOBODY).is_some());
-        let room = held.map_or(0, |segment| extent(segments, segment).len() as u64 * segments.size() / 16);
+        let room = held.map_or(0, |segment| segments.extent_bytes(segment) / 16);
         if number > room {
             return Err(Broken::new(at, "L1: a redo list whose extent is not there"));
         }
@@ -134,9 +134,7 @@ fn read<M: Medium>(m: &M, segments: &Segments, geometry: Geometry, at: u64) -> R
     if m.load(at + 8) != checksum(tag, &words) {
         return Err(Broken::new(at, "L1: the checksum of a redo list"));
     }
-    let roots = geometry.root(0)..geometry.table();
-    let used = geometry.first()..segments.high_water();
-    let may_change = |at: u64| at.is_multiple_of(8) && (roots.contains(&at) || used.contains(&at));
+    let may_change = |at: u64| at.is_multiple_of(8) && (segments.is_in_roots(at) || segments.holds(at));
     if words.iter().any(|&(at, _)| !may_change(at)) {
         return Err(Broken::new(at, "L1: a redo list of words that no list changes"));
     }
@@ -144,8 +142,8 @@ fn read<M: Medium>(m: &M, segments: &Segments, geometry: Geometry, at: u64) -> R
 }
 
 /// The lists that a crash left live, and that count.
-pub(crate) fn live<M: Medium>(m: &M, segments: &Segments, geometry: Geometry) -> Result<Vec<Live>, Fault> {
-    let lists = (0..COUNT).filter_map(|list| read(m, segments, geometry, list_at(list)).transpose());
+pub(crate) fn live<M: Medium>(m: &M, segments: &Segments) -> Result<Vec<Live>, Fault> {
+    let lists = (0..COUNT).filter_map(|list| read(m, segments, list_at(list)).transpose());
     let live: Vec<Live> = lists.collect::<Result<_, _>>()?;
     let mut changed: Vec<u64> = live.iter().flat_map(|list| &list.words).map(|&(at, _)| at).collect();
     changed.sort_unstable();
@@ -160,12 +158,12 @@ pub(crate) fn forget<M: Medium>(m: &M) {
     (0..COUNT).map(list_at).filter(|&at| tag_at(m, at).is_live()).for_each(|at| retire(m, at));
 }
 
-/// Stores words, durably. Those before `first` are words of roots.
-fn apply<M: Medium>(m: &M, words: &[Word], first: u64) {
+/// Stores words, durably. Of some of them, the lines may have words that other locks guard.
+fn apply<M: Medium>(m: &M, words: &[Word], is_alone: impl Fn(u64) -> bool) {
     words.iter().for_each(|&(at, word)| m.store(at, word));
     // The line of a leaf is locked, and flushed at once. Words of a root are alone: others of their line are changed under
     // other locks.
-    let alike = |&(one, _): &Word, &(other, _): &Word| one >= first && one / LINE == other / LINE;
+    let alike = |&(one, _): &Word, &(other, _): &Word| one / LINE == other / LINE && !is_alone(one);
     for alike in words.chunk_by(alike) {
         let at = alike.iter().map(|&(at, _)| at);
         let (from, to) = (at.clone().min().expect("a chunk has words"), at.max().expect("a chunk has words") + 8);
@@ -191,7 +189,7 @@ impl Live {
     /// Finishes what a crash interrupted. The words are durable, and the list is not live any more, when this returns.
     pub(crate) fn replay<M: Medium>(&self, m: &M) {
         // Nobody else is here yet.
-        apply(m, &self.words, 0);
+        apply(m, &self.words, |_| false);
         retire(m, self.at);
     }
 }
@@ -294,17 +292,8 @@ impl<M: Medium> PoolState<M> {
         if words <= MOST {
             return Ok(Room { pool: self, extent: None, words: Vec::with_capacity(words) });
         }
-        let size = self.segments.size();
-        let count = u32::try_from((words as u64 * 16).div_ceil(size)).map_err(|_| self.too_many(words))?;
-        let entry = SegmentEntry::new(SegmentKind::Extent, NOBODY, count);
-        let (segment, _) = self.segments.assign(&self.medium, entry, count)?;
+        let segment = self.segments.assign_extent(&self.medium, NOBODY, words as u64 * 16)?;
         Ok(Room { pool: self, extent: Some(segment), words: Vec::with_capacity(words) })
-    }
-
-    #[cold]
-    fn too_many(&self, words: usize) -> Fault {
-        let capacity = self.superblock.lock().0.geometry.capacity;
-        ErrorKind::OutOfSpace { wanted: words as u64 * 16, capacity, source: None }.into()
     }
 
     /// Says in the superblock that there may be lists, which a build that does not know them must not ignore.
@@ -322,7 +311,7 @@ impl<M: Medium> Room<'_, M> {
     /// # Complexity
     ///
     /// Three fences, and the lines of the list, of the words, and one more. If there are more than 24 words, four fences,
-    /// and twice those of the segment table.
+    /// and mostly one for the segment table.
     pub(crate) fn commit(mut self) {
         let PoolState { medium: m, segments, lists, .. } = self.pool;
         if self.words.is_empty() {
@@ -351,7 +340,7 @@ impl<M: Medium> Room<'_, M> {
             _ => list.write(m, words.len() as u64, words, words),
         }
         delay();
-        apply(m, words, segments.start(0));
+        apply(m, words, |at| segments.is_in_roots(at));
         retire(m, list.at);
         std::mem::forget(or_die);
     }
@@ -363,7 +352,7 @@ impl<M: Medium> Drop for Room<'_, M> {
         if let Some(segment) = self.extent
             && self.pool.owned().is_ok()
         {
-            segments.release(medium, extent(segments, segment), |entry| entry.tree == NOBODY);
+            segments.retire_extent(medium, segment, NOBODY);
         }
     }
 }
@@ -375,12 +364,15 @@ mod tests {
     use crate::medium::any::{Any, holding, words_of, zeroed};
     use crate::pool::Pool;
 
-    /// A pool that was killed, with a segment in use whose words are as `numbers`; and where they are.
+    /// The offset of the first segment behind the header.
+    const FIRST: u64 = crate::pool::format::HEADER;
+
+    /// A pool that was killed, and that `change` has changed, which gets the offset of a block that is free.
     fn killed(change: impl FnOnce(&Any, u64)) -> Any {
-        let pool = Pool::options().segment_size(4096).max_capacity(256 << 10).create_on(zeroed(256 << 10)).unwrap();
+        let pool = Pool::options().segment_size(4096).create_on(zeroed(256 << 10)).unwrap();
         pool.tree("t").unwrap().insert(1, 1).unwrap();
         let m = holding(words_of(pool.medium()));
-        change(&m, pool.state.segments.start(0) + 2048);
+        change(&m, FIRST + 1280);
         m
     }
 
@@ -481,7 +473,7 @@ mod tests {
         state.close().unwrap();
         assert_eq!((state.medium.load(32), state.medium.load(4096 + 32)), (0, 0));
         let m = holding(words_of(&state.medium));
-        write(&m, 0, &[(state.segments.start(0), 1)]);
+        write(&m, 0, &[(FIRST, 1)]);
         assert!(open(m).unwrap_err().to_string().contains("L3: a live redo list in a pool that was closed"));
     }
 }

@@ -33,8 +33,7 @@ use instants::Instants;
 use lists::Lists;
 use naming::NameChange;
 use progress::Watch;
-use records::extent;
-use roots::{Root, Signature};
+use roots::{NO_TREE, Root, Signature};
 use segments::{SegmentKind, Segments};
 use std::any::Any;
 use std::fmt;
@@ -117,6 +116,9 @@ pub(crate) trait AnyTree: Any {
 
     /// Notes the name that the tree has now.
     fn rename(&self, name: String);
+
+    /// Gives back the space of records that readers can no longer know.
+    fn collect(&self);
 }
 
 impl Pool {
@@ -155,6 +157,7 @@ impl<M: Medium> Pool<M> {
             format: format::VERSION,
             capacity: superblock.geometry.capacity,
             segment: superblock.geometry.segment,
+            used: self.state.segments.in_use(),
             available: self.state.segments.available(),
             boots: superblock.boots(),
             was_clean: self.state.was_clean,
@@ -306,20 +309,19 @@ impl<M: Medium> PoolState<M> {
     /// Checks the segment table and the roots, before anything is changed.
     pub(crate) fn check_header(m: &M, geometry: Geometry) -> Result<(), Fault> {
         let segments = Segments::open(m, geometry)?;
-        if !lists::live(m, &segments, geometry)?.is_empty() {
+        if !lists::live(m, &segments)?.is_empty() {
             // A list may change roots.
             return Ok(());
         }
-        (0..geometry.trees as u16).try_for_each(|slot| Root::new(&geometry, slot).is_live(m).map(drop))?;
+        Root::all(&segments).try_for_each(|root| root.is_live(m).map(drop))?;
         Ok(())
     }
 
     /// Takes possession of a pool by marking it as in use.
     pub(crate) fn take(&mut self) -> Result<(), Fault> {
         let superblock = self.superblock.lock().0;
-        let geometry = superblock.geometry;
         // Read before anything changes, because they may be damaged. So may be roots, unless a list changes them.
-        let live_lists = lists::live(&self.medium, &self.segments, geometry)?;
+        let live_lists = lists::live(&self.medium, &self.segments)?;
         match live_lists.first() {
             None => drop(self.live_roots()?),
             Some(list) if self.was_clean => {
@@ -327,12 +329,9 @@ impl<M: Medium> PoolState<M> {
             }
             Some(_) => {}
         }
-        // Where the pool is in use, holes in the file could fault when the disk is full.
+        // Where the pool is in use, holes in the file could fault when the disk is full. What is free is not reserved.
         if !superblock.has_its_space(self.medium.space()) {
-            let (table, first) = (geometry.table(), geometry.first());
-            let used = (self.segments.high_water() - first) / geometry.segment;
-            self.reserve(0, table + (used + 1).min(geometry.limit.into()) * 8)?;
-            self.reserve(first, self.segments.high_water() - first)?;
+            self.segments.each_part(|at, len| self.reserve(at, len))?;
         }
         if !self.was_clean {
             self.take_over();
@@ -355,12 +354,14 @@ impl<M: Medium> PoolState<M> {
         lists::forget(&self.medium);
         let live: Vec<u16> = self.live_roots()?.into_iter().map(|root| root.slot).collect();
         if !self.was_clean {
-            self.segments.clear_unused(&self.medium)?;
+            self.segments.punch_free(&self.medium);
         }
         // From here on, an orderly close may record that all is well.
         *self.in_use.get_mut() = true;
         // These segments are left by a crash during the creation or the dropping of a tree.
-        let dead = |entry: &segments::SegmentEntry| live.binary_search(&entry.tree).is_err();
+        let dead = |entry: &segments::SegmentEntry| {
+            entry.kind != SegmentKind::Roots && live.binary_search(&entry.tree).is_err()
+        };
         let ownerless: Vec<u32> = self.segments.used().filter(|(_, e)| dead(e)).map(|(segment, _)| segment).collect();
         self.segments.release(&self.medium, ownerless, dead);
         Ok(())
@@ -371,10 +372,11 @@ impl<M: Medium> PoolState<M> {
     fn take_over(&self) {
         let m = &self.medium;
         if m.facts().leaves_unflushed {
-            let geometry = self.superblock.lock().0.geometry;
-            let (table, first, end) = (geometry.table(), geometry.first(), self.segments.high_water());
-            m.flush(0, table + (end - first) / geometry.segment * 8, Step::TakeOver);
-            m.flush(first, end - first, Step::TakeOver);
+            let flushed = self.segments.each_part(|at, len| {
+                m.flush(at, len, Step::TakeOver);
+                Ok(())
+            });
+            flushed.expect("flushing does not fail");
             // The twin that is read may be one that the process has stored, and that is not durable: it must be, before the
             // other one is written (S1). Crash: as after the kill.
             m.fence(Step::TakeOver);
@@ -506,8 +508,7 @@ impl<M: Medium> PoolState<M> {
     }
 
     fn roots(&self) -> impl Iterator<Item = Root> {
-        let geometry = self.superblock.lock().0.geometry;
-        (0..geometry.trees as u16).map(move |slot| Root::new(&geometry, slot))
+        Root::all(&self.segments)
     }
 
     /// While the result is held, no root is created or deleted.
@@ -532,6 +533,26 @@ impl<M: Medium> PoolState<M> {
         let slots = self.catalog.lock();
         let is_open = |root: &Root| matches!(slots.get(&root.slot), Some(Slot::Open(tree)) if tree.strong_count() > 0);
         self.roots().filter(is_open).map(|root| root.name(&self.medium)).collect()
+    }
+
+    /// Retries what failed with `fault`, if it was for want of space: with what open trees only keep because nobody has looked
+    /// whether their readers have left. A few records that are retired can keep as many segments. The caller holds no lock.
+    #[cold]
+    pub(crate) fn with_collected<T>(
+        &self,
+        fault: Fault,
+        attempt: impl FnOnce() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        if !fault.is_out_of_space() {
+            return Err(fault);
+        }
+        let slots = self.catalog.lock();
+        let open: Vec<Arc<OpenTree>> = catalog::open(&slots).map(|(_, tree)| tree).collect();
+        drop(slots);
+        open.iter().for_each(|tree| tree.collect());
+        // This may close trees.
+        drop(open);
+        attempt()
     }
 
     /// The root of the tree with this name.
@@ -565,18 +586,20 @@ impl<M: Medium> PoolState<M> {
         Ok(self.live()?.into_iter().find(|root| root.name(&self.medium) == name))
     }
 
-    /// A free root for a new tree. `None` means that another thread may just be freeing one.
-    fn free_root(&self, slots: &Slots<OpenTree>) -> Result<Option<Root>, Fault> {
-        let mut limit = 0;
-        let mut unsettled = false;
-        for root in self.roots() {
-            limit += 1;
-            match (root.is_live(&self.medium)?, slots.contains_key(&root.slot)) {
-                (false, false) => return Ok(Some(root)),
-                (is_live, claimed) => unsettled |= claimed && !is_live,
+    /// A free root for a new tree. There is none, only if there are as many trees as there can be, or if there is no space
+    /// for more roots.
+    fn free_root(&self, slots: &Slots<OpenTree>) -> Result<Root, Fault> {
+        loop {
+            for root in self.roots() {
+                if !slots.contains_key(&root.slot) && !root.is_live(&self.medium)? {
+                    return Ok(root);
+                }
             }
+            if self.roots().count() >= usize::from(NO_TREE) {
+                return Err(ErrorKind::TooManyTrees { limit: NO_TREE.into() }.into());
+            }
+            self.segments.grow_roots(&self.medium)?;
         }
-        if unsettled { Ok(None) } else { Err(ErrorKind::TooManyTrees { limit }.into()) }
     }
 
     /// Opens the tree with this name, creates it if necessary, or returns it if it is already open. A caller only waits
@@ -612,11 +635,7 @@ impl<M: Medium> PoolState<M> {
                     }
                 }
                 None if catalog::is_creating(&slots, name) => {}
-                None => {
-                    if let Some(root) = self.free_root(&slots)? {
-                        break (root, true);
-                    }
-                }
+                None => break (self.free_root(&slots)?, true),
             }
             slots = self.catalog.wait(slots);
         };
@@ -650,9 +669,7 @@ impl<M: Medium> PoolState<M> {
     /// Stores words as an extent of the given tree. Durable when it returns.
     pub(crate) fn write_extent(&self, tree: u16, words: &[u64]) -> Result<u64, Fault> {
         let bytes = words.len() as u64 * 8;
-        let count = bytes.div_ceil(self.segments.size()).max(1) as u32;
-        let (segment, _) =
-            self.segments.assign(&self.medium, segments::SegmentEntry::new(SegmentKind::Extent, tree, count), count)?;
+        let segment = self.segments.assign_extent(&self.medium, tree, bytes)?;
         let at = self.segments.start(segment);
         for (i, &word) in words.iter().enumerate() {
             self.medium.store(at + i as u64 * 8, word);
@@ -674,26 +691,14 @@ impl<M: Medium> PoolState<M> {
         let segment = self.segments.of(at).filter(|_| self.segments.within(at) == 0)?;
         let entry = self.segments.entry(segment)?;
         // Only segments that the table really has for it count, so space is reserved for everything that is read.
-        let there = || extent(&self.segments, segment).len() as u64;
         if entry.kind != SegmentKind::Extent
             || entry.tree != tree
-            || u64::from(words) * 8 > there() * self.segments.size()
+            || u64::from(words) * 8 > self.segments.extent_bytes(segment)
         {
             return None;
         }
         Some((0..words).map(move |i| self.medium.load(at + u64::from(i) * 8)))
     }
-}
-
-/// Leaves in a pool that was closed in order what a crash may leave while an extent is assigned its segments: a later
-/// entry of the segment table without the first.
-#[cfg(feature = "crash")]
-pub(crate) fn cut_extent<M: Medium>(m: &M) -> Result<(), Fault> {
-    let (mut superblock, twin) = Superblock::read(m)?;
-    superblock.distrust();
-    superblock.write(m, twin);
-    Segments::open(m, superblock.geometry)?.cut_extent(m);
-    Ok(())
 }
 
 #[cold]

@@ -5,7 +5,7 @@
 //! epoch, and with a last reader that does not collect.
 
 use super::epochs::Epochs;
-use super::format::Geometry;
+use super::format::{Geometry, HEADER};
 use super::records::Records;
 use super::segments::Segments;
 use crate::medium::{Dram, Medium, Step};
@@ -38,7 +38,7 @@ fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
     builder.check(check);
 }
 
-/// A pool with one class of records of 32 bytes, four to a segment, and a leaf of one slot.
+/// A pool with one class of records of 32 bytes, in one segment, and a leaf of one slot.
 struct Leaf {
     m: Dram,
     segments: Segments,
@@ -53,8 +53,8 @@ const OTHER: [u8; 8] = [3; 8];
 
 impl Leaf {
     fn new() -> Self {
-        let geometry = Geometry { segment: 128, limit: 1, trees: 1, capacity: 0 };
-        let geometry = Geometry { capacity: geometry.first() + geometry.segment, ..geometry };
+        let segment = *Geometry::SEGMENTS.start();
+        let geometry = Geometry { segment, capacity: HEADER.next_multiple_of(segment) + segment };
         let m = Dram::zeroed(geometry.capacity);
         let segments = Segments::open(&m, geometry).unwrap();
         let records = Records::new(&segments, 0);

@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{self, Domain, Journal, LINE, Mapped, Mapping, Medium, Step, lines};
-use crate::pool::format::{BIRTH, Geometry, Superblock};
+use crate::pool::format::{BIRTH, Geometry, HEADER, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
 use crate::pool::segments::Segments;
@@ -30,9 +30,7 @@ use std::sync::Arc;
 #[must_use]
 pub struct Options {
     capacity: Option<u64>,
-    greatest: Option<u64>,
     segment: u64,
-    trees: u32,
     create: bool,
     pub(crate) read_only: bool,
     domain: Option<Domain>,
@@ -43,16 +41,11 @@ pub struct Options {
     watch: Option<Watch>,
 }
 
-/// The default for the greatest capacity, and the greatest number of segments that the default allows.
-const GREATEST: (u64, u64) = (1 << 40, 1 << 19);
-
 impl Default for Options {
     fn default() -> Self {
         Self {
             capacity: None,
-            greatest: None,
             segment: 2 << 20,
-            trees: 64,
             create: true,
             read_only: false,
             domain: None,
@@ -69,39 +62,24 @@ impl Options {
     /// The greatest length of a tree's name, in bytes.
     pub const MAX_TREE_NAME: usize = NAME_MAX;
 
-    /// The size that the pool may reach, in bytes. The file is sparse: only what is used takes space.
+    /// The most bytes that the pool may take. Most pools need no limit, and by default there is none but what the disk has.
     ///
-    /// For an existing pool, a larger capacity makes it grow; a smaller one changes nothing. The default for a new pool
-    /// is 1 GiB, or the [greatest capacity](Self::max_capacity) if that is less. The least is what lies in front of the
-    /// first segment, and three segments: 12 MiB by default, of which 4 MiB are the [segment table](Self::max_capacity).
+    /// What counts are the bytes that hold something: the pool's file is sparse and grows as it is used, and space that is not
+    /// used any more goes back to the file system. For an existing pool, a larger capacity is its capacity from now on; a
+    /// smaller one changes nothing. The least is 64 KiB with segments of 16 KiB and more.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
         self
     }
 
-    /// For a new pool: the greatest size that it may ever be grown to, in bytes.
+    /// For a new pool: the size of a segment in bytes, a power of two from 1 KiB to 1 GiB. Default: 2 MiB.
     ///
-    /// The segment table has an entry of 8 bytes for each segment and lies in front of the first one. It takes
-    /// `max_capacity / segment_size * 8` bytes of the capacity, of which only the used part takes space. The default is
-    /// 524,288 segments, whose table is 4 MiB, but at most 1 TiB. That is 1 TiB for segments of 2 MiB and more, and 32
-    /// GiB for segments of 64 KiB.
-    pub fn max_capacity(mut self, bytes: u64) -> Self {
-        self.greatest = Some(bytes);
-        self
-    }
-
-    /// For a new pool: the size of a segment in bytes, a power of two from 1 KiB to 1 GiB. A tree takes space in whole
-    /// segments: at least one for its leaves, and one for each class of sizes of its records. (There are four classes from
-    /// one power of two to the next, up to a quarter of a segment. Longer records take whole segments.) So smaller segments
-    /// suit many small trees. Default: 2 MiB.
+    /// A segment holds the leaves of one tree, or its records of one class of sizes. (There are four classes from one power of
+    /// two to the next, up to a quarter of a segment; longer records have segments of their own.) A segment takes space in steps of a page, so
+    /// that what is small takes little. A segment that holds nothing any more is given back as a whole: so smaller ones suit
+    /// small pools that are emptied and filled often.
     pub fn segment_size(mut self, bytes: u64) -> Self {
         self.segment = bytes;
-        self
-    }
-
-    /// For a new pool: the number of trees that it has room for. Default: 64.
-    pub fn max_trees(mut self, trees: u32) -> Self {
-        self.trees = trees;
         self
     }
 
@@ -207,26 +185,22 @@ impl Options {
 
     /// Options for a new pool of this geometry.
     pub(crate) fn like(geometry: Geometry) -> Self {
-        let options = Self::default().capacity(geometry.capacity).segment_size(geometry.segment);
-        options.max_capacity(u64::from(geometry.limit) * geometry.segment).max_trees(geometry.trees)
+        Self::default().capacity(geometry.capacity).segment_size(geometry.segment)
     }
 
     fn geometry(&self) -> Result<Geometry, Fault> {
-        let mut geometry = Geometry { segment: self.segment, limit: 0, trees: self.trees, capacity: 0 };
-        let (most, segments) = GREATEST;
-        let greatest = self.greatest.unwrap_or(self.segment.saturating_mul(segments).min(most));
-        if self.segment != 0 {
-            // If more than the limit is asked for, that is what the caller wants.
-            let greatest = greatest.max(self.capacity.unwrap_or(0));
-            geometry.limit = u32::try_from(greatest.div_ceil(self.segment)).unwrap_or(u32::MAX).max(3);
-        }
-        geometry.capacity = self.capacity.unwrap_or(greatest.clamp(1, 1 << 30));
-        if self.capacity.is_none() && geometry.capacity < geometry.least() {
-            let what = "the greatest capacity must have room for the header and three segments";
-            return Err(ErrorKind::InvalidOption { what, given: greatest }.into());
-        }
+        let geometry = Geometry { segment: self.segment, capacity: self.capacity.unwrap_or(Geometry::MOST) };
         geometry.check()?;
         Ok(geometry)
+    }
+
+    /// How far the offsets of the pool at `path` may go, as long as it is open. There may be segments that are free, or not
+    /// whole, so this is more than the capacity. It only takes addresses.
+    pub(crate) fn reach(&self, path: &Path) -> u64 {
+        const LEAST: u64 = 1 << 40;
+        let len = std::fs::metadata(path).map_or(0, |meta| meta.len());
+        let capacity = self.capacity.unwrap_or(0).min(Geometry::MOST);
+        capacity.max(len).saturating_mul(2).clamp(LEAST, Geometry::MOST)
     }
 
     /// Opens the pool at `path`, creating it if allowed.
@@ -272,7 +246,7 @@ impl Options {
         // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
         let exists = has_content(path) || (!self.create && path.exists());
         if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
-            let mut medium = match Mapped::existing(path, Mapping::Write) {
+            let mut medium = match Mapped::existing(path, Mapping::Write, self.reach(path)) {
                 // A creation failed meanwhile, and took back what it had made.
                 Err(_) if self.create && !has_content(path) => return self.open_or_create(path),
                 medium => self.taken(medium?),
@@ -297,19 +271,17 @@ impl Options {
                 _ => self.choose_journal(&mut medium)?,
             }
             let grown = self.grown(&medium, superblock)?;
-            let asked = grown.geometry.capacity;
-            if asked > medium.facts().len {
+            if grown.geometry.capacity > superblock.geometry.capacity {
                 // A damaged pool is left as it is.
                 PoolState::check_header(&medium, superblock.geometry)?;
-                medium.grow(asked)?;
             }
             return self.pool(medium, (grown, twin), false);
         }
         if !exists && !self.create {
             return Err(ErrorKind::NotFound.into());
         }
-        let geometry = self.geometry()?;
-        match Mapped::conceive(path, geometry.capacity, BIRTH, Superblock::is_unborn) {
+        self.geometry()?;
+        match Mapped::conceive(path, (HEADER, self.reach(path)), BIRTH, Superblock::is_unborn) {
             Ok(medium) => {
                 let pool = self.create_in(self.taken(medium), true)?;
                 if self.journal.is_some() {
@@ -331,14 +303,14 @@ impl Options {
 
     /// A mapping for reading only. What a crash left half done is finished in a copy in memory.
     fn to_read(&self, path: &Path) -> Result<Mapped, Fault> {
-        let medium = Mapped::existing(path, Mapping::Read)?;
+        let medium = Mapped::existing(path, Mapping::Read, 0)?;
         let (superblock, _) = Superblock::read(&medium)?;
         superblock.check(&medium, true)?;
         if live_lists(&medium, &superblock)?.is_empty() {
             return Ok(medium);
         }
         drop(medium);
-        let copy = Mapped::existing(path, Mapping::Copy)?;
+        let copy = Mapped::existing(path, Mapping::Copy, self.reach(path))?;
         live_lists(&copy, &superblock)?.iter().for_each(|list| list.replay(&copy));
         Ok(copy)
     }
@@ -388,21 +360,21 @@ impl Options {
     fn existing<M: Medium>(&self, mut medium: M) -> Result<Pool<M>, Fault> {
         let (superblock, twin) = Superblock::read(&medium)?;
         // Without the marker, the pool's file has everything: the journal is just being added, or removed.
-        let has_marker = medium.facts().len <= medium::MARKER || medium.load(medium::MARKER) != 0;
+        let has_marker = medium.accessible() <= medium::MARKER || medium.load(medium::MARKER) != 0;
         if superblock.has_journal() && medium.facts().domain != Domain::Journal && has_marker {
             return Err(ErrorKind::Log { found: "it is not with the pool" }.into());
         }
         self.choose_journal(&mut medium)?;
         let grown = self.grown(&medium, superblock)?;
         let capacity = grown.geometry.capacity;
-        if capacity > medium.facts().len {
+        if capacity > superblock.geometry.capacity && capacity > medium.facts().len {
             let (least, greatest) = (superblock.geometry.capacity, medium.facts().len);
             return Err(ErrorKind::Capacity { asked: capacity, least, greatest }.into());
         }
         self.pool(medium, (grown, twin), self.read_only)
     }
 
-    /// Creates a pool on a medium, whatever the medium held. The pool's capacity is the medium's length.
+    /// Creates a pool on a medium, whatever the medium held. The pool's capacity is at most the medium's length.
     ///
     /// # Errors
     ///
@@ -421,10 +393,13 @@ impl Options {
         if self.read_only || medium.facts().read_only {
             return Err(ErrorKind::ReadOnly.into());
         }
-        let options = self.clone().capacity(medium.facts().len);
+        let mut options = self.clone();
+        if !fresh {
+            let len = medium.facts().len;
+            options.capacity = Some(self.capacity.map_or(len, |bytes| bytes.min(len)));
+        }
         let geometry = options.geometry()?;
-        let wanted = geometry.table() + 8;
-        medium.reserve(0, wanted).map_err(Fault::space(wanted, geometry.capacity))?;
+        medium.reserve(0, HEADER).map_err(Fault::space(HEADER, geometry.capacity))?;
         Superblock::conceive(&medium);
         if !fresh {
             zero_from(&medium, 8);
@@ -443,8 +418,7 @@ impl Options {
         if !self.read_only && !medium.facts().read_only && !has_journal && superblock.outlived(medium.facts().boot) {
             return Err(ErrorKind::PowerLoss.into());
         }
-        // A medium consists of whole words.
-        let asked = self.capacity.map_or(0, |asked| asked & !7);
+        let asked = self.capacity.unwrap_or(0);
         if !self.read_only && asked > capacity {
             superblock.geometry.capacity = asked;
             superblock.geometry.check()?;
@@ -458,8 +432,7 @@ fn live_lists<M: Medium>(m: &M, superblock: &Superblock) -> Result<Vec<lists::Li
     if superblock.is_clean() || superblock.outlived(m.facts().boot) {
         return Ok(Vec::new());
     }
-    let geometry = superblock.geometry;
-    lists::live(m, &Segments::open(m, geometry)?, geometry)
+    lists::live(m, &Segments::open(m, superblock.geometry)?)
 }
 
 /// Whether there is a file with content. A file that cannot be inspected is taken to have some: opening it reports the reason.
@@ -472,36 +445,12 @@ fn has_content(path: &Path) -> bool {
 
 /// Zeroes the medium from an offset on, because what was never written is taken to be zero.
 pub(crate) fn zero_from<M: Medium>(m: &M, from: u64) {
-    let len = m.facts().len - from;
+    let len = m.accessible() - from;
     for line in lines(from, len) {
-        let words = (line.max(from)..(line + LINE).min(m.facts().len)).step_by(8);
+        let words = (line.max(from)..(line + LINE).min(m.accessible())).step_by(8);
         words.filter(|&at| m.load(at) != 0).for_each(|at| m.store(at, 0));
     }
     // All lines: the zeros that a killed process stored may be in caches only.
     m.flush(from, len, Step::HeaderZero);
     m.fence(Step::HeaderZero);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_greatest_capacity_follows_from_the_segment_size() {
-        let of = |options: Options| options.geometry().unwrap();
-        for (segment, greatest) in [(1 << 10, 512 << 20), (64 << 10, 32 << 30), (2 << 20, 1 << 40), (4 << 20, 1 << 40)]
-        {
-            let default = of(Pool::options().segment_size(segment));
-            assert_eq!(u64::from(default.limit) * segment, greatest, "segments of {segment} bytes");
-            assert!(default.limit <= 1 << 19);
-            assert_eq!(default.capacity, greatest.min(1 << 30));
-            // Explicit sizes take precedence.
-            let said = of(Pool::options().segment_size(segment).max_capacity(2 << 30).capacity(2 << 30));
-            assert_eq!(u64::from(said.limit) * segment, 2 << 30);
-        }
-        let small = of(Pool::options().segment_size(64 << 10).capacity(8 << 20));
-        assert_eq!((small.capacity, small.least()), (8 << 20, (4 << 20) + 4 * (64 << 10)));
-        // The pool may always be grown to a capacity that is asked for.
-        assert_eq!(of(Pool::options().segment_size(1 << 10).capacity(1 << 30)).limit, 1 << 20);
-    }
 }

@@ -55,7 +55,7 @@ pub(super) fn class_of(bytes: u32) -> Option<u16> {
 pub(crate) enum Location {
     /// A block of the class with this number, and its size in bytes.
     Block(u16, u64),
-    /// The first segment, the end of the segments, and the size in bytes.
+    /// The first segment, the end of the segments, and the most bytes that these may have.
     Extent(u32, u32, u64),
 }
 
@@ -78,20 +78,20 @@ impl<M: Medium> Copy for RecordReader<'_, M> {}
 #[inline]
 pub(crate) fn locate(segments: &Segments, tree: u16, at: u64) -> Option<Location> {
     let segment = segments.of(at)?;
-    let Some(unit) = segments.unit(segment, SegmentKind::Record, tree) else {
+    let Some((unit, len)) = segments.unit(segment, SegmentKind::Record, tree) else {
         return locate_extent(segments, tree, at, segment);
     };
     let (number, bytes) = (class_of(unit)?, u64::from(unit));
-    let (within, size) = (segments.within(at), segments.size());
+    let within = segments.within(at);
     // Offsets in a segment are 32 bits wide, and those are divided faster.
-    let whole = bytes <= size / 4 && (within as u32).is_multiple_of(unit) && within + bytes <= size;
+    let whole = bytes <= segments.size() / 4 && (within as u32).is_multiple_of(unit) && within + bytes <= len;
     whole.then_some(Location::Block(number, bytes))
 }
 
 #[cold]
 #[inline(never)]
 fn locate_extent(segments: &Segments, tree: u16, at: u64, segment: u32) -> Option<Location> {
-    let unit = segments.unit(segment, SegmentKind::Extent, tree)?;
+    let (unit, _) = segments.unit(segment, SegmentKind::Extent, tree)?;
     let whole = unit >= 1 && unit <= segments.count() - segment && segments.within(at) == 0;
     whole.then(|| Location::Extent(segment, segment + unit, u64::from(unit) * segments.size()))
 }
@@ -120,10 +120,12 @@ impl<M: Medium> RecordReader<'_, M> {
                     |segment| self.segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest);
                 if len > (bytes - HEADER).min(BYTES_MAX) {
                     Err(Broken::new(at, "V2: record longer than its block"))
-                } else if (segment + 1..end).all(is_rest) {
-                    Ok(len)
-                } else {
+                } else if !(segment + 1..end).all(is_rest) {
                     Err(Broken::new(at, "V1: a slot points to an extent that is not whole"))
+                } else if len > self.segments.extent_bytes(segment).saturating_sub(HEADER) {
+                    Err(Broken::new(at, "V2: record longer than its block"))
+                } else {
+                    Ok(len)
                 }
             }
             Some(Location::Block(..)) => Err(Broken::new(at, "V2: record longer than its block")),
@@ -135,7 +137,7 @@ impl<M: Medium> RecordReader<'_, M> {
     #[inline]
     pub(crate) fn prefetch(self, at: u64) {
         let Some(segment) = self.segments.of(at) else { return };
-        if let Some(unit) = self.segments.unit(segment, SegmentKind::Record, self.tree) {
+        if let Some((unit, _)) = self.segments.unit(segment, SegmentKind::Record, self.tree) {
             let line_of = |at: u64| self.m.hint(at / LINE * LINE, LINE, Hint::Soon);
             // The block may begin anywhere in a line. To ask for a line twice is cheaper than a branch that cannot be
             // predicted.

@@ -4,7 +4,8 @@
 //! of a record is used again.
 //!
 //! A record lies in a block of the smallest class that holds it. There are four classes per doubling, from 32 bytes up
-//! to a quarter of a segment. A longer record has adjacent segments of its own (an extent).
+//! to a quarter of a segment. A longer record has adjacent segments of its own (an extent), of which the last is as long as
+//! it needs.
 //!
 //! Retired records are in no list of free blocks and need none: after a crash they are free because no slot points to
 //! them, and before an orderly close all of them are given back.
@@ -113,15 +114,13 @@ impl Records {
 
     /// Finds adjacent segments for a record of `size` bytes.
     fn assign<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64, Fault> {
-        let count = size.div_ceil(segments.size()) as u32;
-        let entry = SegmentEntry::new(SegmentKind::Extent, self.tree, count);
-        segments.assign(m, entry, count).map(|(segment, _)| segments.start(segment))
+        segments.assign_extent(m, self.tree, size).map(|segment| segments.start(segment))
     }
 
     /// Finds space for a record of `size` bytes. Retired records are collected before the pool is asked for more.
     fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64, Fault> {
         let class = self.classes.get(class_for(size));
-        if let Some(block) = class.and_then(Blocks::take_at_hand) {
+        if let Some(block) = class.and_then(|class| class.take_at_hand(segments)) {
             return Ok(block.at);
         }
         self.collect(m, segments);
@@ -140,12 +139,12 @@ impl Records {
         }
     }
 
-    /// Takes a block that was retired, if readers leave soon. A class never gives a segment back. So while a reader is
-    /// not running, its writers would turn the pool into segments of the classes that they use.
+    /// Takes a block that was retired, if readers leave soon. While a reader is not running, nothing comes back, and its writers
+    /// would turn the pool into segments of the classes that they use.
     fn take_of_retired<M: Medium>(&self, m: &M, segments: &Segments, class: &Blocks) -> Option<u64> {
         let most = if reads_here() { 0 } else { YIELDS + SLEEPS_BEFORE_GROWTH };
         for tries in 0..most {
-            if let Some(block) = class.take_at_hand() {
+            if let Some(block) = class.take_at_hand(segments) {
                 return Some(block.at);
             }
             if !self.epochs.has_retired() {
@@ -265,25 +264,20 @@ impl Records {
     }
 
     fn give_back<M: Medium>(&self, m: &M, segments: &Segments, records: &[Retired]) {
-        let mut extents = Vec::new();
         for alike in records.chunk_by(|one, other| one.class == other.class) {
             delay();
             let offsets = alike.iter().map(|record| record.at);
             match alike[0].class {
-                Some(class) => self.classes[usize::from(class)].give_all(offsets),
-                // In a damaged pool, a record that two slots point to may have been given back before.
+                Some(class) => self.classes[usize::from(class)].give_all(m, segments, offsets),
                 None => {
-                    extents.extend(offsets.filter_map(|at| locate(segments, self.tree, at)).flat_map(
-                        |found| match found {
-                            Location::Extent(segment, ..) => extent(segments, segment),
-                            Location::Block(..) => Vec::new(),
-                        },
-                    ))
+                    for at in offsets {
+                        // In a damaged pool, a record that two slots point to may have been given back before.
+                        if let Some(Location::Extent(segment, ..)) = locate(segments, self.tree, at) {
+                            segments.retire_extent(m, segment, self.tree);
+                        }
+                    }
                 }
             }
-        }
-        if !extents.is_empty() {
-            segments.release(m, extents, |entry| entry.tree == self.tree);
         }
     }
 }
@@ -395,20 +389,12 @@ impl<M: Medium> Drop for Reading<'_, M> {
     }
 }
 
-/// The segments of an extent.
-pub(crate) fn extent(segments: &Segments, head: u32) -> Vec<u32> {
-    let count = segments.entry(head).map_or(1, |entry| entry.unit);
-    let rest = (head + 1..head.saturating_add(count))
-        .take_while(|&segment| segments.entry(segment).is_some_and(|entry| entry.kind == SegmentKind::Rest));
-    std::iter::once(head).chain(rest).collect()
-}
-
 /// Gives all segments of a tree's extents back to the pool, except for the extents in `used`.
 pub(crate) fn release_extents<M: Medium>(m: &M, segments: &Segments, tree: u16, used: impl Fn(u64) -> bool) {
     let heads = segments.owned(tree, SegmentKind::Extent, 0).into_iter();
     let (used, unused): (Vec<u32>, Vec<u32>) = heads.partition(|&head| used(segments.start(head)));
     // This includes segments that follow no head: a crash between the entries of one extent leaves them.
-    let kept: HashSet<u32> = used.into_iter().flat_map(|head| extent(segments, head)).collect();
+    let kept: HashSet<u32> = used.into_iter().flat_map(|head| segments.extent(head)).collect();
     let rest = segments.owned(tree, SegmentKind::Rest, 0).into_iter().filter(|segment| !kept.contains(segment));
     segments.release(m, unused.into_iter().chain(rest), |entry| entry.tree == tree);
 }
@@ -421,7 +407,7 @@ mod tests {
     use crate::pool::record::class_of;
 
     fn pool() -> (Dram, Segments, Records) {
-        let geometry = Geometry { segment: 4096, limit: 64, trees: 4, capacity: 256 << 10 };
+        let geometry = Geometry { segment: 4096, capacity: 256 << 10 };
         let m = Dram::zeroed(geometry.capacity);
         let segments = Segments::open(&m, geometry).unwrap();
         let records = Records::new(&segments, 2);

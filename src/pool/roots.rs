@@ -5,7 +5,8 @@
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
-use crate::pool::format::{Geometry, crc};
+use crate::pool::format::crc;
+use crate::pool::segments::Segments;
 
 const LIVE: u64 = 0x11fe;
 const STATE: u64 = 0;
@@ -17,6 +18,8 @@ const CLOSED: u64 = 40;
 const CLOSED_META: u64 = 48;
 const NAME_LEN: u64 = 56;
 const NAME: u64 = 64;
+/// The number that stands for no tree. Those of trees are less.
+pub(crate) const NO_TREE: u16 = 0xffff;
 /// The greatest length of a name, in bytes.
 pub(crate) const NAME_MAX: usize = 120;
 const NAME_WORDS: u64 = NAME_MAX as u64 / 8;
@@ -53,8 +56,9 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    pub(crate) fn new(geometry: &Geometry, slot: u16) -> Self {
-        Self { at: geometry.root(slot), slot }
+    /// All entries that there is space for.
+    pub(crate) fn all(segments: &Segments) -> impl Iterator<Item = Self> + '_ {
+        (0..segments.roots() as u16).map(|slot| Self { at: segments.root(slot), slot })
     }
 
     fn name_words<M: Medium>(&self, m: &M) -> impl Iterator<Item = u64> {

@@ -159,7 +159,7 @@ impl<M: Medium> Pool<M> {
             trees.push(tree);
         }
         drop((snapshot, trees));
-        let bytes = copy.state.segments.high_water();
+        let bytes = copy.state.segments.in_use();
         copy.close()?;
         let report = Pool::options().read_only(true).open(&part.path)?.check()?;
         if let Some(&broken) = report.violations.first() {

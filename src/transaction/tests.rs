@@ -14,7 +14,7 @@ type Tree = PTree<OneLine, Any>;
 const KEYS: u64 = 1000;
 
 fn options() -> Options {
-    Pool::options().segment_size(64 << 10).max_capacity(16 << 20)
+    Pool::options().segment_size(64 << 10)
 }
 
 /// A pool, and a tree with every tenth key.

@@ -188,6 +188,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             }
             self.leaves.free(leaf);
         }
+        if let Some(records) = &self.leaves.records {
+            // A few that stay retired could keep as many segments.
+            records.collect(m, &self.pool.segments);
+        }
         Ok(())
     }
 

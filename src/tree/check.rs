@@ -10,7 +10,7 @@ use crate::medium::Medium;
 use crate::node::{Checked, IndexKind, Keys, Layout};
 use crate::papers::registry::with_layout;
 use crate::pool::blocks::Blocks;
-use crate::pool::records::{Records, extent};
+use crate::pool::records::Records;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
 use crate::pool::{Pool, PoolState, TreeInfo};
@@ -68,16 +68,16 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         // A block that is free in memory must not be in use in the pool, and each block must be one of the two.
         let blocks = self.leaves.blocks();
-        let free: HashSet<u64> = blocks.iter().flat_map(Blocks::free).collect();
+        let segments = &self.pool.segments;
+        let free: HashSet<u64> = blocks.iter().flat_map(|blocks| blocks.free(segments)).collect();
         if let Some(&both) = free.intersection(&used).next() {
             report.add(Broken::new(both, "a leaf in use is free"));
         }
-        let total: u64 = blocks.iter().map(|blocks| blocks.total(&self.pool.segments)).sum();
+        let total: u64 = blocks.iter().map(Blocks::total).sum();
         if report.is_clean() && (free.len() + used.len()) as u64 != total {
             report.add(Broken::new(self.root.head_at(), "a block is neither in use nor free"));
         }
         self.check_free_records(&records, &mut report);
-        let segments = &self.pool.segments;
         let extents = segments.owned(self.root.slot, SegmentKind::Extent, 0);
         let retired = self.retired();
         let image = self.image_at.load(Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         if let Some(&head) = extents.iter().find(lost) {
             report.add(Broken::new(segments.start(head), "an extent that no slot points to"));
         }
-        let whole: usize = extents.iter().map(|&head| extent(segments, head).len()).sum();
+        let whole: usize = extents.iter().map(|&head| segments.extent(head).count()).sum();
         if whole != extents.len() + segments.owned(self.root.slot, SegmentKind::Rest, 0).len() {
             report.add(Broken::new(self.root.head_at(), "a part of no extent"));
         }
@@ -114,7 +114,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         };
         let mut free = HashSet::new();
         let retired = self.retired().into_iter().filter(is_block);
-        for at in records.classes().iter().flat_map(Blocks::free).chain(retired) {
+        for at in records.classes().iter().flat_map(|blocks| blocks.free(segments)).chain(retired) {
             if !free.insert(at) {
                 report.add(Broken::new(at, "V2: a record is free twice"));
             }
@@ -122,7 +122,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 report.add(Broken::new(at, "V2: a record in use is free"));
             }
         }
-        let total: u64 = records.classes().iter().map(|blocks| blocks.total(segments)).sum();
+        let total: u64 = records.classes().iter().map(Blocks::total).sum();
         let used = used.iter().filter(|at| is_block(at)).count();
         if report.is_clean() && (free.len() + used) as u64 != total {
             report.add(Broken::new(self.root.head_at(), "a block of records is neither in use nor free"));

@@ -1,8 +1,9 @@
 //! The close record: what an orderly close knows, so that the next open need not find it out again.
 //!
 //! ```text
-//! head     | words of the head | entries | classes | class 0: kind and unit, n, n free blocks | class 1 ... |
+//! head     | words of the head | entries | classes | class 0: unit 32, kind 32; n; n segments | class 1 ... |
 //!          | nodes of the image, its height, its separators |
+//! segment  | number 32, free blocks 32 | a bit for each block, if some are free and some are not |
 //! image    of an index in memory: see `index/volatile/image.rs`
 //! ```
 //!
@@ -21,7 +22,6 @@ use crate::node::Keys;
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::format::crc;
-use crate::pool::records::extent;
 use crate::pool::roots::Closed;
 use crate::pool::segments::SegmentKind;
 use crate::sync::Ordering;
@@ -43,12 +43,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let count = &self.leaves.count;
         let len = if count.is_whole() { count.sum() } else { UNCOUNTED };
         let mut words = vec![0, len, self.classes().count() as u64];
-        for class in self.classes() {
-            let free = class.free();
-            words.push(class_word(class));
-            words.push(free.len() as u64);
-            words.extend(free);
-        }
+        self.classes().for_each(|class| class.record(&mut words));
         let (image, Top { nodes, height, len }) = self.whole_image();
         words.extend([nodes, height, len]);
         let head = words.len();
@@ -68,7 +63,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn release_close_record(&self, at: u64) {
         let segments = &self.pool.segments;
         let head = segments.of(at).expect("what was read lies in a segment");
-        segments.release(self.medium(), extent(segments, head), |entry| entry.tree == self.root.slot);
+        // Durably: an open from a record looks for no other.
+        segments
+            .release(self.medium(), segments.extent(head).collect::<Vec<_>>(), |entry| entry.tree == self.root.slot);
     }
 
     /// Takes over the content of a close record. Returns false if it cannot be trusted; then the leaves must be found.
@@ -85,14 +82,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         if classes != self.classes().count() as u64 {
             return false;
         }
-        for class in self.classes() {
-            let (Some(word), Some(free)) = (words.next(), words.next()) else { return false };
-            if word != class_word(class) || free > words.len() as u64 {
-                return false;
-            }
-            if !class.restore(segments, words.by_ref().take(free as usize)) {
-                return false;
-            }
+        if !self.classes().all(|class| class.restore(segments, &mut words)) {
+            return false;
         }
         let (Some(nodes), Some(height), Some(separators)) = (words.next(), words.next(), words.next()) else {
             return false;
@@ -101,7 +92,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             UNCOUNTED => self.leaves.count.forget(),
             len => self.leaves.count.set(len),
         }
-        if separators > self.classes().map(|class| class.total(segments)).sum::<u64>() {
+        if separators > self.classes().map(|class| class.total()).sum::<u64>() {
             return false;
         }
         let top = Top { nodes, height, len: separators };
@@ -114,6 +105,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             // With this fence, the tree is open: it may differ from its record from here on (R2).
             self.medium().fence(Step::RootOpen);
         } else {
+            // The root entry no longer names the extent, durably.
+            self.medium().fence(Step::RootOpen);
             self.release_close_record(closed.at);
         }
         true
@@ -143,24 +136,25 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
     }
 
+    /// Gives segments that hold nothing back to the pool, durably. Nobody changes the tree meanwhile.
+    pub(super) fn release_unused(&self) {
+        let (m, segments) = (self.medium(), &self.pool.segments);
+        self.classes().for_each(|class| class.release(m, segments));
+        segments.release_idle(m, self.root.slot);
+    }
+
     fn close(&self) -> Result<(), Fault> {
         let (words, head) = self.close_record();
         let crc = crc(words[..head].iter().copied());
         let at = self.pool.write_extent(self.root.slot, &words)?;
         match self.image_at.load(Ordering::Relaxed) {
             0 => {}
-            // Before the new record is named, because an open from a record looks for no other. Crash: the tree is
-            // open.
+            // Before the new record is named. Crash: the tree is open.
             old => self.release_close_record(old),
         }
         self.root.set_closed(self.medium(), Some(Closed { at, words: words.len() as u32, crc }));
         Ok(())
     }
-}
-
-fn class_word(class: &Blocks) -> u64 {
-    let entry = class.class();
-    u64::from(entry.unit) << 32 | entry.kind as u64
 }
 
 impl<N: TreeNode, M: Medium> Drop for TreeState<N, M> {
@@ -175,9 +169,10 @@ impl<N: TreeNode, M: Medium> Drop for TreeState<N, M> {
         if self.head() != 0 && self.fault.get().is_none() && !std::thread::panicking() {
             debug_assert!(self.leaves.frozen.is_empty(), "snapshots keep what they have frozen open");
             if let Some(records) = &mut self.leaves.records {
-                // Retired records are in no list of free blocks yet.
+                // Retired records are not free yet.
                 records.settle(&self.pool.medium, &self.pool.segments);
             }
+            self.release_unused();
             // If there is no record because the pool is full, the next open finds the leaves.
             let _ = self.close();
         }

@@ -22,7 +22,7 @@ impl<M: Medium> Pool<M> {
 pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
     let signature = root.signature(&pool.medium);
     let (layout, index) = layout_names(signature.layout, signature.index);
-    let segments = pool.segments.used().filter(|(_, entry)| entry.tree == root.slot).count() as u64;
+    let own = pool.segments.used().filter(|(_, entry)| entry.tree == root.slot);
     TreeInfo {
         name: root.name(&pool.medium),
         layout: format!("{layout}/{}", signature.slots),
@@ -30,7 +30,7 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
         index,
         keys: kind_name(signature.keys),
         values: kind_name(signature.values),
-        bytes: segments * pool.segments.size(),
+        bytes: own.map(|(segment, _)| pool.segments.len(segment)).sum(),
         closed: root.closed(&pool.medium).is_some(),
     }
 }

@@ -8,6 +8,7 @@ use crate::medium::Medium;
 use crate::node::{IndexKind, KeyRange, RangeOf, RefOf, WordNode};
 use crate::papers::{FlatIndex, Heat, Rebuilds};
 use crate::pool::blocks::Blocks;
+use std::io;
 
 /// The index of a tree with leaves of the layout `N`. The tree ensures that only one thread changes it at a time. A leaf
 /// is known to it by its [name](crate::node::Keys::name).
@@ -85,13 +86,13 @@ pub enum WordDirectory<N: WordNode, M: Medium> {
 }
 
 impl<N: WordNode, M: Medium> WordDirectory<N, M> {
-    /// An index for at most `leaves` leaves.
-    pub(crate) fn volatile(leaves: u64) -> std::io::Result<Self> {
-        VolatileIndex::new(leaves).map(Self::Volatile)
+    /// An index that grows with the leaves.
+    pub(crate) fn volatile() -> Self {
+        Self::Volatile(VolatileIndex::new())
     }
 
     /// An index for at most `leaves` leaves.
-    pub(crate) fn flat(leaves: u64, adaptive: bool) -> std::io::Result<Self> {
+    pub(crate) fn flat(leaves: u64, adaptive: bool) -> io::Result<Self> {
         FlatIndex::new(leaves, adaptive).map(Self::Flat)
     }
 
@@ -226,7 +227,8 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     }
 
     fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
-        self.change(|memory| memory.learn(leaves), |upper| upper.repair(leaves))
+        self.change(|memory| memory.learn(leaves), |upper| upper.repair(leaves))?;
+        if self.is_lost() { Err(Fault::address_space(io::ErrorKind::OutOfMemory.into())) } else { Ok(()) }
     }
 
     fn image(&self) -> (Vec<u64>, Top) {

@@ -67,13 +67,14 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
         let units = classes.flat_map(|class| {
             segments.owned(class.tree, class.kind, class.unit).into_iter().map(move |segment| (segment, class.unit))
         });
-        let units: Vec<(u32, u64)> = units.map(|(segment, unit)| (segment, u64::from(unit))).collect();
-        let blocks: u64 = units.iter().map(|(_, unit)| segments.size() / unit).sum();
+        let blocks_in = |segment, unit: u32| segments.len(segment) / u64::from(unit);
+        let units: Vec<(u32, u32)> = units.collect();
+        let blocks: u64 = units.iter().map(|&(segment, unit)| blocks_in(segment, unit)).sum();
         let mut starts = vec![0];
         if blocks as usize >= FEW {
             for (segment, unit) in units {
-                let all = segments.size() / unit;
-                let some = (0..all).step_by(all.div_ceil(PARTS) as usize);
+                let (all, unit) = (blocks_in(segment, unit), u64::from(unit));
+                let some = (0..all).step_by(all.div_ceil(PARTS).max(1) as usize);
                 // The block may not be a leaf, or no longer, but any word will do as a key.
                 starts.extend(some.map(|i| self.medium().load(segments.start(segment) + i * unit + LOW)));
             }

@@ -62,7 +62,7 @@ impl<N: WordNode> TreeNode for N {
     ) -> Result<WordDirectory<N, M>, Fault> {
         let leaves = u64::from(pool.segments.count()) * (pool.segments.size() / N::BYTES);
         Ok(match index {
-            IndexKind::Volatile => WordDirectory::volatile(leaves).map_err(Fault::address_space)?,
+            IndexKind::Volatile => WordDirectory::volatile(),
             IndexKind::Flat => WordDirectory::flat(leaves, true).map_err(Fault::address_space)?,
             IndexKind::FlatFixed => WordDirectory::flat(leaves, false).map_err(Fault::address_space)?,
             IndexKind::Persistent => WordDirectory::persistent(

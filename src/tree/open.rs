@@ -152,9 +152,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         match self.directory.learn(&leaves.listed) {
             // The index lags.
-            Err(fault) if fault.is_out_of_space() => Ok(()),
-            other => other,
+            Err(fault) if fault.is_out_of_space() => {}
+            other => other?,
         }
+        // Only now does no durable word name a block that is free.
+        self.release_unused();
+        Ok(())
     }
 }
 

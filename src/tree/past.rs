@@ -27,6 +27,12 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
     fn rename(&self, name: String) {
         *self.name.lock() = name;
     }
+
+    fn collect(&self) {
+        if let Some(records) = &self.leaves.records {
+            records.collect(&self.pool.medium, &self.pool.segments);
+        }
+    }
 }
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {

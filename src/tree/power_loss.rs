@@ -62,7 +62,7 @@ impl Options {
             if self.read_only {
                 return Err(ErrorKind::ReadOnly.into());
             }
-            let mut medium = self.taken(Mapped::existing(path, Mapping::Write)?);
+            let mut medium = self.taken(Mapped::existing(path, Mapping::Write, self.reach(path))?);
             self.choose_journal(&mut medium)?;
             self.checked(medium, |medium, unused| {
                 // With a journal, nothing is there that was not before the crash, and the log may still fill a hole.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const POOL: u64 = 4 << 20;
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).max_capacity(POOL)
+    Pool::options().segment_size(4096)
 }
 
 /// A tree of the keys 0, 10, 20, ...

@@ -4,7 +4,7 @@ use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::{Range, TreeNode, TreeState};
-use crate::chain::{Locked, View};
+use crate::chain::{Locked, Met, View};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Fault};
 use crate::index::GROUP;
@@ -80,9 +80,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         mut read: impl FnMut(&View<'_, N>) -> R,
     ) -> Result<R, Broken> {
         // Nearly always, the index knows the leaf and nobody writes to it.
-        if let Some(hint) = self.directory.floor_at_once(key) {
-            self.leaves.prefetch(N::Directory::<M>::leaf(hint), key);
-            if let Some(result) = self.with_found_at_once(hint, key, &mut read) {
+        if let Some(hint) = self.directory.floor_at_once(key)
+            && let Some(leaf) = self.leaves.meet(N::Directory::<M>::leaf(hint))
+        {
+            self.leaves.prefetch_met(leaf, key);
+            if let Some(result) = self.with_met_at_once(leaf, hint, key, &mut read) {
                 return Ok(result);
             }
         }
@@ -91,15 +93,16 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Reads in a leaf that the index found, if it owns the key and nobody writes to it.
     #[inline(always)]
-    fn with_found_at_once<R>(
+    fn with_met_at_once<R>(
         &self,
+        leaf: Met<'_, N>,
         hint: <N::Directory<M> as Directory<N>>::Hint<'_>,
         key: RefOf<'_, N>,
         read: impl FnOnce(&View<'_, N>) -> R,
     ) -> Option<R> {
         let owns =
             |view: &View<'_, N>| N::Directory::<M>::owns(hint, view.range, key) || is_left_out(Validation::Range);
-        let view = self.leaves.view_at_once(N::Directory::<M>::leaf(hint)).filter(owns)?;
+        let view = leaf.view().filter(owns)?;
         let result = read(&view);
         view.validate().then_some(result)
     }
@@ -115,7 +118,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let owns = |view: &View<'_, N>| {
             matches!(self.leaves.side(at, view.range, key), Ok(Side::Within)) || is_left_out(Validation::Range)
         };
-        let view = self.leaves.view_at_once(at).filter(owns)?;
+        let view = self.leaves.meet(at)?.view().filter(owns)?;
         let result = read(&view);
         view.validate().then_some(result)
     }
@@ -165,9 +168,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Locks the leaf that owns the key.
     #[inline(always)]
     pub(super) fn lock_owner(&self, key: RefOf<'_, N>) -> Result<Locked<'_, N>, Fault> {
-        if let Some(hint) = self.directory.floor_at_once(key) {
-            self.leaves.prefetch(N::Directory::<M>::leaf(hint), key);
-            if let Some(leaf) = self.lock_owner_at_once(hint, key) {
+        if let Some(hint) = self.directory.floor_at_once(key)
+            && let Some(leaf) = self.leaves.meet(N::Directory::<M>::leaf(hint))
+        {
+            self.leaves.prefetch_met(leaf, key);
+            if let Some(leaf) = self.lock_met_at_once(leaf, hint, key) {
                 return Ok(leaf);
             }
         }
@@ -181,9 +186,19 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         hint: <N::Directory<M> as Directory<N>>::Hint<'_>,
         key: RefOf<'_, N>,
     ) -> Option<Locked<'_, N>> {
+        self.lock_met_at_once(self.leaves.meet(N::Directory::<M>::leaf(hint))?, hint, key)
+    }
+
+    #[inline(always)]
+    fn lock_met_at_once<'t>(
+        &self,
+        leaf: Met<'t, N>,
+        hint: <N::Directory<M> as Directory<N>>::Hint<'_>,
+        key: RefOf<'_, N>,
+    ) -> Option<Locked<'t, N>> {
         let owns =
             |leaf: &Locked<'_, N>| N::Directory::<M>::owns(hint, leaf.range(), key) || is_left_out(Validation::Owner);
-        self.leaves.lock_at_once(N::Directory::<M>::leaf(hint)).filter(owns)
+        leaf.lock().filter(owns)
     }
 
     /// Asks the index for the leaf of a key that is to be locked soon, and requests it.
@@ -306,7 +321,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             }
             for (&hint, &key) in hints.iter().zip(keys) {
                 let value = |view: &View<'_, N>| self.leaves.value_in(view, key).map(&read);
-                let at_once = hint.and_then(|hint| self.with_found_at_once(hint, key, value));
+                let met = hint.and_then(|hint| Some((self.leaves.meet(N::Directory::<M>::leaf(hint))?, hint)));
+                let at_once = met.and_then(|(leaf, hint)| self.with_met_at_once(leaf, hint, key, value));
                 out(at_once.unwrap_or_else(|| self.get_with(key, &read)));
             }
         }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const POOL: u64 = 4 << 20;
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).max_capacity(POOL)
+    Pool::options().segment_size(4096)
 }
 
 fn created() -> Pool<Any> {

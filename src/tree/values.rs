@@ -94,7 +94,8 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         value: Encoded<'_>,
         wanted: fn(Option<u64>) -> bool,
     ) -> Result<bool, Fault> {
-        let (word, written) = self.write_durably(key, value)?;
+        let write = || self.write_durably(key, value);
+        let (word, written) = write().or_else(|fault| self.pool.with_collected(fault, write))?;
         let mut is_stored = false;
         let mut change = || {
             self.change_in(key, |_, old| {
@@ -166,10 +167,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Retries what failed with `fault`, if it wanted space that is about to come back from records.
     #[cold]
     pub(crate) fn with_space<T>(&self, fault: Fault, attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
-        match &self.leaves.records {
+        let mut attempt = attempt;
+        let result = match &self.leaves.records {
             None => Err(fault),
-            Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, fault, attempt),
-        }
+            Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, fault, &mut attempt),
+        };
+        result.or_else(|fault| self.pool.with_collected(fault, attempt))
     }
 
     /// Retires the records of entries of a leaf that was replaced. `stamp` is the leaf's.
@@ -182,6 +185,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         };
         let rest = entries.into_iter().filter(|entry| self.leaves.frozen.is_empty() || !is_frozen(entry));
         let rest: Vec<u64> = rest.map(|(_, value)| N::Keys::record(value)).collect();
+        // Its pin would keep them from ripening.
+        drop(reading);
         self.retire(rest);
     }
 

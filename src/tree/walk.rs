@@ -148,9 +148,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Reads the headers of one segment.
     fn read_headers(&self, numbered: &Numbered, place: usize, names: &mut [u64], nexts: &mut [u32]) {
         let m = self.medium();
-        let start = self.pool.segments.start(numbered.segments[place]);
-        m.hint(start, self.pool.segments.size(), Hint::InOrder);
-        for ((name, next), at) in names.iter_mut().zip(nexts).zip((start..).step_by(N::BYTES as usize)) {
+        let (segments, segment) = (&self.pool.segments, numbered.segments[place]);
+        let (start, len) = (segments.start(segment), segments.len(segment));
+        m.hint(start, len, Hint::InOrder);
+        let blocks = (start..=start + len - N::BYTES).step_by(N::BYTES as usize);
+        for ((name, next), at) in names.iter_mut().zip(nexts).zip(blocks) {
             *name = self.leaves.name(at);
             *next = match (self.leaves.level(at), m.load(at + NEXT)) {
                 (Ok(0), 0) => END,
@@ -202,7 +204,7 @@ mod tests {
     use crate::tree::{PTree, TreeState};
 
     fn with_leaves<N: WordNode>(test: impl Fn(&TreeState<N, Any>)) {
-        let pool = Pool::options().segment_size(4096).max_capacity(2 << 20).create_on(zeroed(2 << 20)).unwrap();
+        let pool = Pool::options().segment_size(4096).create_on(zeroed(2 << 20)).unwrap();
         let tree: PTree<N, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         for key in 0..4000u64 {
             tree.insert(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key).unwrap();
@@ -219,7 +221,7 @@ mod tests {
 
         let heard = Arc::new(Mutex::new(Vec::new()));
         let ear = Arc::clone(&heard);
-        let options = Pool::options().segment_size(4096).max_capacity(2 << 20);
+        let options = Pool::options().segment_size(4096);
         let options =
             options.progress(move |told| ear.lock().unwrap().push((told.tree.to_owned(), told.done, told.of)));
         let pool = options.create_on(zeroed(2 << 20)).unwrap();
@@ -243,7 +245,7 @@ mod tests {
 
         let swept = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&swept);
-        let options = Pool::options().segment_size(4096).max_capacity(2 << 20);
+        let options = Pool::options().segment_size(4096);
         let options = options.progress(move |_| told.store(true, Ordering::Relaxed));
         let pool = options.create_on(zeroed(2 << 20)).unwrap();
         let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();

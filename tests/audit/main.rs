@@ -55,17 +55,11 @@ fn fill(n: u64, down: bool) -> Vec<String> {
 /// A history that opens a pool after the machine went down.
 const POWER_LOSS: &str = "i2=2 powerloss";
 
-/// Histories that use the segments up to one whose entry was left by a crash: one segment at a time, and three at a
-/// time.
-fn cut_extents() -> Vec<String> {
-    let mut histories = Vec::new();
-    for extents in 0..3 {
-        for singles in ["", " i5=3", " i5=3 i7=0"] {
-            let extents: String = (0..extents).map(|i| format!(" i{}=4", 11 + i)).collect();
-            histories.push(format!("i2=2 cutextent{extents}{singles} reopen"));
-        }
-    }
-    histories
+/// So many trees that their root entries need a segment: one that held nodes before, too. The others have an index in memory.
+fn many_trees() -> Vec<String> {
+    let full = fill(64, false).join(" ");
+    let used_before = format!("{full} others15 drop others16");
+    vec!["others16".to_owned(), format!("{used_before} reopen"), used_before]
 }
 
 /// Processes that are killed, after up to so many events, in an insert that shifts or splits a leaf of this many slots; the next
@@ -158,8 +152,8 @@ const SPEED: &str = "for speed: what is not whole is found out, and the leaves a
 const IN_TWINS: &str =
     "for a process that is killed right when it has stored the second twin, which it is not in these histories";
 const NO_WALK: &str = "a segment that stays its tree's is lost after an orderly close only, and then only an extent is";
+const BEHIND_THE_END: &str = "of an extent whose assignment was cut, a segment may be counted as its tree's until the next walk, and then it holds zeros";
 const CARRIED: &str = "for a pool that was carried to persistent memory: the close records of these histories are of the bytes that are there";
-const NO_EXTENTS: &str = "only records have extents, and only of extents a crash leaves such entries";
 const COST: &str = "for its cost alone, as in the paper: in use is what the chain reaches";
 const BEHIND: &str = "for its cost alone, as in the paper: a count that is one change behind, or ahead, is stored anew";
 const ONE_LINE: &str =
@@ -176,13 +170,18 @@ const OF_ALL: &[Needless] = &[
     (ControlKind::Fence, Step::CloseRecord, SPEED),
     (ControlKind::Flush, Step::RootClose, SPEED),
     (ControlKind::Fence, Step::DistrustCloses, CARRIED),
-    (ControlKind::Fence, Step::SegmentForget, OTHER_THREADS),
     (ControlKind::Fence, Step::TakeOver, IN_TWINS),
 ];
 
 /// Of trees whose values are numbers.
 const OF_NUMBERS: &[Needless] =
-    &[(ControlKind::Flush, Step::SegmentRelease, NO_WALK), (ControlKind::Flush, Step::SegmentForget, NO_EXTENTS)];
+    &[(ControlKind::Flush, Step::SegmentRelease, NO_WALK), (ControlKind::Fence, Step::SegmentRelease, NO_WALK)];
+
+/// Of trees whose index is persistent: their close record is given back when it was read, and that waits for a fence.
+const OF_PERSISTENT: &[Needless] = &[(ControlKind::Fence, Step::RootOpen, SPEED)];
+
+/// Of trees with records.
+const OF_RECORDS: &[Needless] = &[(ControlKind::Order, Step::SegmentAssign, BEHIND_THE_END)];
 
 /// Of trees whose leaves have bitmaps.
 const OF_BITMAPS: &[Needless] = &[
@@ -299,23 +298,22 @@ macro_rules! trees {
 
 trees! {
     in_linear: "Linear", |model| {
-        everywhere::<Linear<8>>(IndexKind::Volatile, model, Values::Numbers, &telling_histories())
+        everywhere::<Linear<8>>(IndexKind::Volatile, model, Values::Numbers, &[telling_histories(), many_trees()].concat())
     }, OF_NUMBERS;
     in_circular_persistent: "Circular (persistent index)", |model| {
         everywhere::<Circular<8>>(IndexKind::Persistent, model, Values::Numbers, &telling_histories())
-    }, OF_NUMBERS;
+    }, OF_NUMBERS, OF_PERSISTENT;
     in_one_line: "OneLine", |model| {
-        everywhere::<OneLine<7>>(IndexKind::Volatile, model, Values::Numbers, &telling_histories())
+        everywhere::<OneLine<7>>(IndexKind::Volatile, model, Values::Numbers, &[telling_histories(), many_trees()].concat())
     }, OF_NUMBERS;
     in_records: "Circular (records)", |model| {
         let mut histories = short_histories(&[1, 3, 14]);
         // The pool has no room for as many records.
         histories.retain(|history| history != "load40");
         histories.push(POWER_LOSS.to_owned());
-        histories.extend(cut_extents());
         histories.extend(kills(8, 24));
         everywhere::<Circular<8>>(IndexKind::Volatile, model, Values::Records, &histories)
-    }, &[];
+    }, OF_RECORDS;
     in_repairs: "Circular (recoveries)", |model| in_layout::<Circular<8>>(model, 1), &[];
     in_bytes: "Bytes", |model| {
         in_layout_after::<ByteLeaf<4>>(model, 1, &[brief_histories(), moved_and_removed()].concat())

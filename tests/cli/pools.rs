@@ -427,7 +427,8 @@ fn a_limit_on_the_size_of_files_is_an_error() {
     limited.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_bristlecone"), "load"]);
     let ran = Ran::new(limited.args([desk.pool(), file]).output().unwrap());
     assert!(ran.fails(1).contains("a.pool: no space for"));
-    assert!(!desk.pool().exists());
+    // An empty pool is left.
+    assert!(std::fs::metadata(desk.pool()).unwrap().len() < 64 * 512);
 }
 
 #[test]

@@ -12,7 +12,7 @@ const POOL: u64 = 8 << 20;
 const KEYS: u64 = 3000;
 
 fn options() -> Options {
-    Pool::options().segment_size(64 << 10).max_capacity(POOL).max_trees(4)
+    Pool::options().segment_size(64 << 10)
 }
 
 /// Keys from the whole range, with both ends; many values are equal.
@@ -65,7 +65,7 @@ fn is_no_other<N: WordNode>(index: IndexKind, words: &[u64], name: &str) {
         }
         other => panic!("{name} opened as {}: {other:?}", N::NAME),
     }
-    assert!(pool.medium().facts().len == POOL);
+    assert!(pool.medium().accessible() == POOL);
 }
 
 macro_rules! systems {

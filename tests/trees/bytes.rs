@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const POOL: u64 = 16 << 20;
 
 fn options() -> Options {
-    Pool::options().segment_size(16 << 10).max_capacity(POOL)
+    Pool::options().segment_size(16 << 10)
 }
 
 type Of = Map<Vec<u8>, Vec<u8>, ByteLeaf<8>, Any>;

@@ -17,7 +17,7 @@ const SIZE: u64 = 256 << 10;
 const LONG: Duration = Duration::from_secs(20);
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(4)
+    Pool::options().segment_size(4096)
 }
 
 /// What happens to a fence of one thread.
@@ -245,7 +245,7 @@ fn a_tree_is_listed_as_what_it_is_while_others_come_and_go() {
     });
     // The word of the first tree's root that holds the length of the name.
     let trap = Arc::new(Trap { on: zeroed(SIZE), word: 8192 + 56, of: Mutex::new(None), does });
-    let pool = options().max_trees(1).create_on(Arc::<Trap>::clone(&trap) as Any).unwrap();
+    let pool = options().create_on(Arc::<Trap>::clone(&trap) as Any).unwrap();
     drop(pool.tree_with::<Circular<4>>("a", IndexKind::Volatile).unwrap());
     thread::scope(|scope| {
         let other = pool.clone();
@@ -333,7 +333,7 @@ fn a_tree_is_opened_closed_and_dropped_by_all_at_once() {
 #[test]
 fn the_first_leaves_of_a_new_tree_are_as_cheap_as_later_ones() {
     let counted = Arc::new(Counted::new(Dram::zeroed(32 << 20)));
-    let pool = Pool::options().max_capacity(32 << 20).max_trees(4).create_on(Arc::clone(&counted) as Any).unwrap();
+    let pool = Pool::options().create_on(Arc::clone(&counted) as Any).unwrap();
     let tree: PTree<OneLine, Any> = pool.tree("t").unwrap();
     // Fewer leaves than a segment has.
     let (keys, before) = (39 * 1000, counted.counts());

@@ -16,7 +16,7 @@ const NODE: usize = 57;
 type Of = Map<Vec<u8>, u64, ByteLeaf<4>, Any>;
 
 fn options() -> Options {
-    Pool::options().segment_size(16 << 10).max_capacity(POOL)
+    Pool::options().segment_size(16 << 10)
 }
 
 fn key(i: u64) -> Vec<u8> {

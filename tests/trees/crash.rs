@@ -38,7 +38,7 @@ fn of_pools<N: Checkable>(slots: u64, index: IndexKind, values: Values) {
     let mut histories = Vec::new();
     for n in [0, 1, slots + 1] {
         let fill: String = (1..=n).map(|key| format!("i{}={key} ", 2 * key)).collect();
-        histories.extend(["drop", "anew", "powerloss", "cutextent"].map(|last| format!("{fill}{last}")));
+        histories.extend(["drop", "anew", "powerloss"].map(|last| format!("{fill}{last}")));
         for events in [0, 1, 2, 3, 5, 8, 13, 21] {
             for killed in ["i1=9", "r2", "clear", "reopen", "drop"] {
                 histories.push(format!("{fill}{killed} kill{events} i{}=1", 2 * n + 3));

@@ -74,7 +74,7 @@ enum Order {
 const CAPACITY: u64 = 12288 + 64 * 1024;
 
 fn options() -> Options {
-    Pool::options().segment_size(1024).max_capacity(CAPACITY).max_trees(3)
+    Pool::options().segment_size(1024)
 }
 
 /// The keys of the images: scattered, with both ends of the range.

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const SIZE: u64 = 48 << 10;
+const SIZE: u64 = 56 << 10;
 const ROUNDS: u64 = 3;
 
 /// A medium on a disk that is full, or not.
@@ -37,7 +37,7 @@ impl Layer for Disk {
 }
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2)
+    Pool::options().segment_size(4096)
 }
 
 /// Keys in an order that splits leaves everywhere.

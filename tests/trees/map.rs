@@ -18,7 +18,7 @@ use std::thread;
 type Small<K, V> = Map<K, V, Circular<4>, Any>;
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).max_capacity(1 << 20).max_trees(40)
+    Pool::options().segment_size(4096)
 }
 
 fn pool() -> Pool<Any> {
@@ -295,7 +295,7 @@ fn lengths() -> Vec<usize> {
 fn records_of_every_length_come_back() {
     let sizes = [4096, 2 << 20];
     for segment in sizes {
-        let options = Pool::options().segment_size(segment).max_capacity(96 << 20).max_trees(2);
+        let options = Pool::options().segment_size(segment);
         let pool = options.create_on(zeroed(96 << 20)).unwrap();
         let map: Map<u64, Vec<u8>, Circular<8>, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
         let lengths = lengths();
@@ -368,7 +368,7 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
         honest.insert(key, &bytes(50, key as usize)).unwrap();
     }
     // Tries the words that are offsets of records, and all others.
-    for word in (0..pool.medium().facts().len).step_by(8) {
+    for word in (0..pool.medium().accessible()).step_by(8) {
         let refused = |result: Result<bool>| {
             assert!(matches!(result, Err(Error { kind: ErrorKind::KindMismatch { .. }, .. })), "{result:?}")
         };
@@ -458,7 +458,7 @@ fn both_ways(pool: &Pool<Any>, map: Small<u64, Vec<u8>>) -> [Vec<u64>; 2] {
 
 #[test]
 fn replaced_and_removed_records_make_room() {
-    let small = options().max_capacity(160 << 10).max_trees(2);
+    let small = options();
     let pool = small.create_on(zeroed(160 << 10)).unwrap();
     let map: Small<u64, Vec<u8>> = pool.map_with("m", IndexKind::Persistent).unwrap();
     for n in 0..10_000 {

@@ -56,7 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn options() -> bristlecone::Options {
-    Pool::options().segment_size(4096).max_capacity(POOL).max_trees(4)
+    Pool::options().segment_size(4096)
 }
 
 fn follows_the_model<N: WordNode>(index: IndexKind, ops: Vec<Op>) {
@@ -218,7 +218,7 @@ fn bytes_per_entry(tree: &PTree<OneLine, Any>) -> f64 {
 #[test]
 fn keys_that_ascend_or_descend_fill_leaves() {
     let empty = || -> PTree<OneLine, Any> {
-        let pool = options().max_capacity(8 * POOL).create_on(zeroed(8 * POOL)).unwrap();
+        let pool = options().create_on(zeroed(8 * POOL)).unwrap();
         pool.tree("t").unwrap()
     };
     const KEYS: u64 = 50_000;

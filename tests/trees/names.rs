@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn pool() -> Pool<Any> {
-    Pool::options().segment_size(64 << 10).max_capacity(16 << 20).create_on(zeroed(16 << 20)).unwrap()
+    Pool::options().segment_size(64 << 10).create_on(zeroed(16 << 20)).unwrap()
 }
 
 fn names<M: bristlecone::medium::Medium>(pool: &Pool<M>) -> Vec<String> {
@@ -143,7 +143,7 @@ fn names_that_follow_from_what_was_read_are_there() {
 
 #[test]
 fn lines_and_fences() {
-    let options = Pool::options().segment_size(64 << 10).max_capacity(16 << 20);
+    let options = Pool::options().segment_size(64 << 10);
     let counted = Arc::new(Counted::new(Dram::zeroed(16 << 20)));
     let pool = options.create_on(Arc::clone(&counted) as Any).unwrap();
     ["a", "b"].iter().for_each(|name| drop(pool.tree(name).unwrap()));

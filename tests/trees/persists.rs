@@ -157,7 +157,7 @@ fn key(n: u64) -> u64 {
 fn audited<N: WordNode>(index: IndexKind) -> BTreeSet<(Finding, String, String)> {
     let on = Audited::new(SIZE);
     let mut audit = Audit { on: Arc::clone(&on), found: BTreeSet::new() };
-    let options = Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2);
+    let options = Pool::options().segment_size(4096);
     let pool = audit.verb("create a pool", || options.create_on(Arc::clone(&on) as Any).unwrap());
     let mut tree: PTree<N, Any> = audit.verb("create", || pool.tree_with("t", index).unwrap());
     let keys = 3 * N::SLOTS as u64 + 40;
@@ -212,7 +212,7 @@ fn audited<N: WordNode>(index: IndexKind) -> BTreeSet<(Finding, String, String)>
 fn of_texts_and_transactions_nothing_is_found() {
     let on = Audited::new(4 << 20);
     let mut audit = Audit { on: Arc::clone(&on), found: BTreeSet::new() };
-    let options = Pool::options().segment_size(4096).max_capacity(4 << 20).max_trees(4);
+    let options = Pool::options().segment_size(4096);
     let pool = audit.verb("create a pool", || options.create_on(Arc::clone(&on) as Any).unwrap());
     let texts: Map<String, Vec<u8>, _, Any> = audit.verb("create", || pool.map("texts").unwrap());
     let words = audit.verb("create", || pool.tree("words").unwrap());
@@ -300,7 +300,7 @@ fn lines_and_fences_are_as_documented() {
         let spent = counted.counts() - before;
         (spent.lines, spent.fences)
     };
-    let pool = Pool::options().segment_size(4096).max_capacity(SIZE).max_trees(2);
+    let pool = Pool::options().segment_size(4096);
     let pool = pool.create_on(Arc::clone(&counted) as Any).unwrap();
     let tree: PTree<OneLine, Any> = pool.tree("t").unwrap();
     // The eleven leaves of 39 entries take two segments, and all but the last one are full.

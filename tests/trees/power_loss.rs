@@ -96,7 +96,7 @@ impl Layer for Disk {
 }
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).max_capacity(192 << 10).max_trees(4)
+    Pool::options().segment_size(4096)
 }
 
 fn value(key: u64, round: usize) -> Vec<u8> {

@@ -72,7 +72,7 @@ fn few<N: WordNode>() -> u64 {
 fn slides<N: WordNode>(index: IndexKind, way: Way) {
     let when = format!("{} {:?} {way:?}", N::NAME, index);
     let size = 96 << 10;
-    let options = Pool::options().segment_size(4096).max_capacity(size).max_trees(1);
+    let options = Pool::options().segment_size(4096);
     let reads = Arc::new(Reads { on: zeroed(size), words: AtomicU64::new(0) });
     let pool = options.create_on(Arc::clone(&reads) as Any).unwrap();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
@@ -104,7 +104,7 @@ fn slides<N: WordNode>(index: IndexKind, way: Way) {
 fn pops<N: WordNode>(index: IndexKind, front: bool) {
     let when = format!("{} {:?} {front}", N::NAME, index);
     let size = 1 << 20;
-    let options = Pool::options().segment_size(4096).max_capacity(size).max_trees(1);
+    let options = Pool::options().segment_size(4096);
     let reads = Arc::new(Reads { on: zeroed(size), words: AtomicU64::new(0) });
     let pool = options.create_on(Arc::clone(&reads) as Any).unwrap();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();

@@ -121,7 +121,7 @@ impl<'a, M: Medium> Found<'a, M> {
         }
         // They do not overlap, so there are not more than the medium has. Each is copied before that is checked.
         self.lows = self.lows.saturating_add(low.len);
-        if self.lows > self.arena.medium().facts().len {
+        if self.lows > self.arena.medium().accessible() {
             return damaged("low keys of this size");
         }
         let key = match (self.last, low.len) {

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Where a new tree's index lives [default: volatile]
     #[arg(long)]
     index: Option<Index>,
-    /// Bytes the pool may come to, as in 64M or 2G; a larger one than it has makes it grow [default: 1G]
+    /// The most bytes that the pool may take, as in 64M or 2G; more than a pool has raises its limit [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     capacity: Option<u64>,
     /// Give a new pool a journal, so that it survives a loss of power, too; and when to wait for the disk: each, request, or

@@ -62,10 +62,6 @@ impl Figures {
         self.trees.iter().map(|tree| tree.found.violations.len()).sum()
     }
 
-    fn used(&self) -> u64 {
-        self.pool.capacity - self.pool.available
-    }
-
     fn bytes_per_key(&self) -> Option<f64> {
         let counted = self.trees.iter().filter(|tree| tree.found.unchecked.is_empty());
         let bytes: u64 = counted.map(|tree| tree.info.bytes).sum();
@@ -129,7 +125,7 @@ fn object(figures: &Figures) -> Value {
         "format": pool.format,
         "pool_bytes": pool.capacity,
         "segment_bytes": pool.segment,
-        "used_bytes": figures.used(),
+        "used_bytes": pool.used,
         "available_bytes": pool.available,
         "allocated_bytes": figures.on_disk,
         "boots": pool.boots,
@@ -148,6 +144,8 @@ fn object(figures: &Figures) -> Value {
 fn text(figures: &Figures) -> String {
     let pool = &figures.pool;
     let on_disk = figures.on_disk.map_or_else(String::new, |bytes| format!(", {} on disk", out::bytes(bytes)));
+    let is_limited = pool.capacity < 1 << 47;
+    let limit = if is_limited { format!(", of {} at most", out::bytes(pool.capacity)) } else { String::new() };
     let shutdown = match (pool.power_loss, pool.was_clean) {
         (true, _) => "not on the disk when the machine went down: `check --after-power-loss` tells what it is worth",
         (false, true) => "closed in order",
@@ -159,7 +157,7 @@ fn text(figures: &Figures) -> String {
     });
     let mut lines = vec![
         out::shown(&pool.name),
-        format!("  capacity   {}, {} in use{on_disk}", out::bytes(pool.capacity), out::bytes(figures.used())),
+        format!("  space      {} in use{on_disk}{limit}", out::bytes(pool.used)),
         format!("  last time  {shutdown}; opened {}", out::counted(pool.boots, "time", "times")),
         format!("  domain     {}: {}", pool.durability.name(), pool.durability.promise()),
         format!("  content    {}{per_key}", out::counted(figures.keys(), "key", "keys")),

@@ -1,33 +1,32 @@
-//! Where the nodes live: one array with room for all nodes there may ever be, of which only the touched part is backed
-//! by memory, and a list of the nodes that no tree uses.
+//! Where the nodes live: an array that grows with the tree, and a list of the nodes that no tree uses.
 //!
-//! The memory of a node is only ever used as a node. So a late reader meets a version that has changed, never foreign
-//! memory.
+//! The memory of a node is only ever used as a node, and given back only with the index. So a late reader meets a version
+//! that has changed, never foreign memory.
 
 use super::node::NOT_LOADED;
 use crate::index::version::Moved;
-use crate::memory::{Zero, Zeroed};
+use crate::memory::{Growing, Zero};
 use std::io;
 
-/// Names a node: its position in the array.
+/// Names a node of the array.
 pub(super) type Id = u64;
 
 /// The array of nodes, for readers and the writer.
 pub(super) struct Arena<N> {
-    nodes: Zeroed<N>,
+    nodes: Growing<N>,
 }
 
 impl<N: Zero> Arena<N> {
-    /// Room for `nodes` nodes.
-    pub(super) fn new(nodes: usize) -> io::Result<Self> {
-        Ok(Self { nodes: Zeroed::new(nodes)? })
+    /// An array without nodes.
+    pub(super) fn new() -> Self {
+        Self { nodes: Growing::new() }
     }
 
     /// The node with that name. A name that was read from a node that was being written may be any word, so there may
     /// be no such node.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, id: Id) -> Result<&N, Moved> {
-        self.nodes.get(id as usize).ok_or(if id & NOT_LOADED == 0 { Moved::Written } else { Moved::NotLoaded })
+        self.nodes.get(id).ok_or(if id & NOT_LOADED == 0 { Moved::Written } else { Moved::NotLoaded })
     }
 
     /// The node with a name that the one writer read, or that was read under its lock.
@@ -41,14 +40,14 @@ impl<N: Zero> Arena<N> {
 pub(super) struct Spare {
     /// Used before, and in no tree now.
     ids: Vec<Id>,
-    /// The nodes from this one on were never used.
-    unused: Id,
+    /// How many nodes were ever used.
+    touched: u64,
 }
 
 impl Spare {
     /// The number of nodes that were ever used, whether in the tree or not.
     pub(super) fn touched(&self) -> usize {
-        self.unused as usize
+        self.touched as usize
     }
 
     /// How many of these are outside the tree.
@@ -57,11 +56,20 @@ impl Spare {
         self.ids.len()
     }
 
-    /// A node with arbitrary entries, which a late reader may still be reading: open it before writing to it.
-    pub(super) fn take(&mut self) -> Id {
+    /// Makes sure that this many nodes can be [taken](Self::take).
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub(super) fn reserve<N: Zero>(&self, arena: &Arena<N>, nodes: usize) -> io::Result<()> {
+        arena.nodes.reserve(self.touched + nodes.saturating_sub(self.ids.len()) as u64)
+    }
+
+    /// A node for which there is [room](Self::reserve). It has arbitrary entries, and it is one which a late reader may still be reading: open it before writing to it.
+    pub(super) fn take<N: Zero>(&mut self, _: &Arena<N>) -> Id {
         self.ids.pop().unwrap_or_else(|| {
-            self.unused += 1;
-            self.unused - 1
+            self.touched += 1;
+            Growing::<N>::name(self.touched - 1)
         })
     }
 

@@ -19,9 +19,9 @@ pub(super) struct Writer {
     pub(super) source: Option<Source>,
 }
 
-/// A node that is still in the pool is damaged: the tree cannot be trusted.
+/// The tree must be forgotten: a node that is still in the pool is damaged, so it cannot be trusted, or there is no memory.
 #[derive(Debug)]
-pub(super) struct Damaged;
+pub(super) struct Gone;
 
 /// A change under way. It opens nodes as it meets them, and closes them all together when it is dropped, so a reader
 /// sees none or all of it.
@@ -62,9 +62,16 @@ impl<'a, S: Separators> Edit<'a, S> {
         }
     }
 
+    /// Makes room for the nodes that one change of the tree may take: for each level, one that is loaded from the pool and
+    /// one that a split makes; and a root.
+    pub(super) fn reserve(&self) -> Result<(), Gone> {
+        let levels = self.root.get().map_or(0, |root| root.height) + 1;
+        self.writer.spare.reserve(self.arena, 2 * levels + 1).map_err(|_| Gone)
+    }
+
     /// Takes a spare node, which stays open. Its content is arbitrary.
     fn take(&mut self) -> (Id, &'a S::Node) {
-        let id = self.writer.spare.take();
+        let id = self.writer.spare.take(self.arena);
         (id, self.open(id))
     }
 
@@ -84,26 +91,26 @@ impl<'a, S: Separators> Edit<'a, S> {
 
     /// The child at a slot of a node at this height; it is loaded from the pool if need be. `least` is the low of slot
     /// 0.
-    fn child(&mut self, id: Id, slot: usize, height: usize, least: u64) -> Result<Id, Damaged> {
+    fn child(&mut self, id: Id, slot: usize, height: usize, least: u64) -> Result<Id, Gone> {
         let parent = self.arena.node(id);
         let (low, child) = parent.entry(slot, least);
         if child & NOT_LOADED == 0 {
             return Ok(child);
         }
-        let source = self.writer.source.as_ref().ok_or(Damaged)?;
-        let entries = source(child & !NOT_LOADED, height as u64 - 1).ok_or(Damaged)?;
+        let source = self.writer.source.as_ref().ok_or(Gone)?;
+        let entries = source(child & !NOT_LOADED, height as u64 - 1).ok_or(Gone)?;
         if entries[0].0 != low {
-            return Err(Damaged);
+            return Err(Gone);
         }
         let child = self.make(entries.into_iter());
         self.open(id).set_child(slot, child);
         Ok(child)
     }
 
-    /// Begins a tree with the root of an image. False if the image is damaged.
+    /// Begins a tree with the root of an image. False if the image is damaged, or there is no memory.
     pub(super) fn restore(&mut self, top: Top, source: Source) -> bool {
         let Some(entries) = top.nodes.checked_sub(1).and_then(|root| source(root, top.height)) else { return false };
-        if entries[0].0 != 0 || self.root.get().is_some() {
+        if entries[0].0 != 0 || self.root.get().is_some() || self.reserve().is_err() {
             return false;
         }
         let id = self.make(entries.into_iter());
@@ -113,7 +120,7 @@ impl<'a, S: Separators> Edit<'a, S> {
     }
 
     /// Loads the nodes from the pool that a search for the key passes.
-    pub(super) fn load_nodes(&mut self, key: S::Key<'_>) -> Result<(), Damaged> {
+    pub(super) fn load_nodes(&mut self, key: S::Key<'_>) -> Result<(), Gone> {
         if let Some(root) = self.root.get() {
             self.descend(root, key)?;
         }
@@ -136,7 +143,7 @@ impl<'a, S: Separators> Edit<'a, S> {
     }
 
     /// Records the path to `key`; returns the bottom node, the slot of the greatest separator `<= key`, and its name.
-    fn descend(&mut self, root: Root, key: S::Key<'_>) -> Result<(&'a S::Node, usize, u64), Damaged> {
+    fn descend(&mut self, root: Root, key: S::Key<'_>) -> Result<(&'a S::Node, usize, u64), Gone> {
         self.writer.path.clear();
         let (mut id, mut found, mut known) = (root.id, 0, S::Known::default());
         for height in (0..=root.height).rev() {
@@ -155,7 +162,7 @@ impl<'a, S: Separators> Edit<'a, S> {
     }
 
     /// Inserts `low`. True if it is new; false if only its leaf was replaced, or if there is no tree to insert it into.
-    pub(super) fn post(&mut self, low: u64, leaf: u64) -> Result<bool, Damaged> {
+    pub(super) fn post(&mut self, low: u64, leaf: u64) -> Result<bool, Gone> {
         let Some(root) = self.root.get() else {
             if low > 0 {
                 return Ok(false);
@@ -218,7 +225,7 @@ impl<'a, S: Separators> Edit<'a, S> {
     }
 
     /// Removes `low`, unless it is the first separator of all, and returns its leaf.
-    pub(super) fn withdraw(&mut self, low: u64) -> Result<Option<u64>, Damaged> {
+    pub(super) fn withdraw(&mut self, low: u64) -> Result<Option<u64>, Gone> {
         let Some(root) = self.root.get() else { return Ok(None) };
         let (bottom, slot, found) = self.separators.with_key(low, |key| self.descend(root, key))?;
         if found != low || low == 0 {
@@ -281,7 +288,7 @@ impl<'a, S: Separators> Edit<'a, S> {
     }
 
     /// Removes roots with one child.
-    fn lower_root(&mut self) -> Result<(), Damaged> {
+    fn lower_root(&mut self) -> Result<(), Gone> {
         while let Some(Root { id, height: height @ 1.. }) = self.root.get() {
             let node = self.arena.node(id);
             if node.len() > 1 {
@@ -294,8 +301,15 @@ impl<'a, S: Separators> Edit<'a, S> {
         Ok(())
     }
 
-    /// Replaces the tree by one made of `pairs`, whose lows ascend strictly; returns their number.
-    pub(super) fn learn(&mut self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
+    /// Replaces the tree by one made of `pairs`, whose lows ascend strictly; returns their number. If there is no memory
+    /// for it, forgets the tree: `None`.
+    pub(super) fn learn(&mut self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> Option<usize> {
+        let levels =
+            std::iter::successors(Some(pairs.len().div_ceil(FILL)), |&nodes| (nodes > 1).then(|| nodes.div_ceil(FILL)));
+        if self.writer.spare.reserve(self.arena, levels.sum()).is_err() {
+            self.lose();
+            return None;
+        }
         let mut count = 0;
         let mut last = None;
         let mut level = self.level(pairs.inspect(|pair| {
@@ -309,7 +323,7 @@ impl<'a, S: Separators> Edit<'a, S> {
             height += 1;
         }
         self.replace(level.first().map(|&(_, id)| Root { id, height }));
-        count
+        Some(count)
     }
 
     /// Makes nodes of `FILL` entries each, the last one with fewer; returns their entries for the level above.

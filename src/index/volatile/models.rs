@@ -20,7 +20,7 @@ fn run(
     key: u64,
     may: &'static [u64],
 ) {
-    models::run(|| VolatileIndex::new(0).unwrap(), setup, write, Reader { floor, looks: 1, preemptions: 2 }, key, may);
+    models::run(|| VolatileIndex::new(), setup, write, Reader { floor, looks: 1, preemptions: 2 }, key, may);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn run_strings(
     key: u64,
     may: &'static [u64],
 ) {
-    let new = || OfStrings::of(Strings(Prefixed), 0).unwrap();
+    let new = || OfStrings::of(Strings(Prefixed));
     models::run(new, setup, write, Reader { floor, looks: 1, preemptions }, key, may);
 }
 

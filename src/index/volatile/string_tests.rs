@@ -50,7 +50,7 @@ impl Trial {
     /// With the first separator alone.
     fn new() -> Self {
         let kept = Arc::new(Kept::default());
-        let index = VolatileIndex::of(Strings(Arc::clone(&kept)), 1 << 16).unwrap();
+        let index = VolatileIndex::of(Strings(Arc::clone(&kept)));
         index.post(0, 77);
         Self { kept, index, model: BTreeMap::from([(Vec::new(), (0, 77))]) }
     }
@@ -121,7 +121,7 @@ impl Trial {
             return;
         }
         let (words, top) = image_of(pairs);
-        self.index = VolatileIndex::of(Strings(Arc::clone(&self.kept)), 1 << 16).unwrap();
+        self.index = VolatileIndex::of(Strings(Arc::clone(&self.kept)));
         let node = move |node, height| top.node((node, height), |i| words[i as usize], |_| true);
         assert!(self.index.restore(top, Box::new(node)));
         let mut len = 0;

@@ -58,7 +58,7 @@ fn apart(number: u64) -> Vec<u8> {
 }
 
 fn empty_of<S: Separators>(separators: S) -> VolatileIndex<S> {
-    VolatileIndex::of(separators, 1 << 20).unwrap()
+    VolatileIndex::of(separators)
 }
 
 impl<S: Checked> TestedIndex for VolatileIndex<S> {
@@ -300,7 +300,7 @@ fn check_finds_faults<S: Checked>(empty: fn() -> VolatileIndex<S>) {
             let root = index.arena.node(index.root.get().unwrap().id);
             (0..2).for_each(|slot| index.arena.node(root.child(slot)).truncate(WIDTH / 4));
         }),
-        ("spare", |index| assert!(index.writer.lock().spare.take() > 0)),
+        ("spare", |index| assert!(index.writer.lock().spare.take(&index.arena) > 0)),
     ];
     for (message, fault) in faults {
         let (index, _) = built(empty, 0..500);

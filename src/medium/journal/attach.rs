@@ -13,6 +13,7 @@ use crate::medium::process::Process;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,9 +98,24 @@ impl Attached {
         Ok(())
     }
 
-    /// Says that the pool file has another length, durably.
-    pub(crate) fn grown(&self, len: u64) {
-        self.engine.set_len(len);
+    /// Waits with `sync` until the length that the pool file has now is on the disk. From then on, flushes may name what is in it.
+    pub(crate) fn resize(&self, len: u64, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.engine.resize(len, sync)
+    }
+
+    /// Applies everything to the pool file, so that the log names nothing. Nothing is flushed meanwhile.
+    pub(crate) fn empty(&self) -> io::Result<()> {
+        self.engine.empty()
+    }
+
+    /// Gives the space of pages of the pool file back, once nothing that was flushed so far could fill them again.
+    pub(crate) fn release(&self, pages: Range<u64>) {
+        self.engine.release(pages);
+    }
+
+    /// Keeps the space of a range.
+    pub(crate) fn retain(&self, range: Range<u64>) {
+        self.engine.retain(range);
     }
 
     /// Waits for the disk as this says, from now on.

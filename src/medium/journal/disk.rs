@@ -23,22 +23,59 @@ pub(crate) trait Disk: Send + Sync + 'static {
     /// Makes the file shorter.
     fn cut(&self, len: u64) -> io::Result<()>;
 
+    /// Gives the space of whole pages back: they hold zeros. A hint.
+    fn punch(&self, at: u64, len: u64) -> io::Result<()>;
+
     /// Whether the file has no name any more.
     fn is_gone(&self) -> bool;
 }
 
-#[cfg(unix)]
+/// Fills `bytes` with what is at `at`.
+#[cfg(windows)]
+fn read_exact_at(file: &std::fs::File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => (bytes, at) = (&mut bytes[read..], at + read as u64),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Replaces what is at `at`.
+#[cfg(windows)]
+fn write_all_at(file: &std::fs::File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_write(file, bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => (bytes, at) = (&bytes[written..], at + written as u64),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(any(unix, windows))]
 impl Disk for std::fs::File {
     fn len(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
 
     fn read(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::read_exact_at(self, bytes, at)
+        #[cfg(unix)]
+        return std::os::unix::fs::FileExt::read_exact_at(self, bytes, at);
+        #[cfg(windows)]
+        read_exact_at(self, bytes, at)
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::write_all_at(self, bytes, at)
+        #[cfg(unix)]
+        return std::os::unix::fs::FileExt::write_all_at(self, bytes, at);
+        #[cfg(windows)]
+        write_all_at(self, bytes, at)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -65,6 +102,16 @@ impl Disk for std::fs::File {
         self.set_len(len)
     }
 
+    fn punch(&self, at: u64, len: u64) -> io::Result<()> {
+        #[cfg(all(target_os = "linux", not(loom)))]
+        return crate::medium::mapped::punch(self, at, len).map(drop);
+        #[cfg(not(all(target_os = "linux", not(loom))))]
+        {
+            let _ = (at, len);
+            Ok(())
+        }
+    }
+
     fn is_gone(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -74,7 +121,10 @@ impl Disk for std::fs::File {
             let found = statx(self, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK);
             found.is_ok_and(|found| found.stx_nlink == 0)
         }
-        #[cfg(not(target_os = "linux"))]
-        self.metadata().is_ok_and(|meta| std::os::unix::fs::MetadataExt::nlink(&meta) == 0)
+        #[cfg(all(unix, not(target_os = "linux")))]
+        return self.metadata().is_ok_and(|meta| std::os::unix::fs::MetadataExt::nlink(&meta) == 0);
+        // A file that is open keeps its name.
+        #[cfg(not(unix))]
+        false
     }
 }

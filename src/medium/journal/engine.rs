@@ -13,6 +13,7 @@ use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::io;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::thread::Thread;
 
@@ -51,6 +52,10 @@ pub(crate) struct Engine<F, R> {
     wanted: AtomicU64,
     /// One sync of the log at a time: the system reports an error to one of those who wait only.
     syncing: Mutex<()>,
+    /// The same for the pool file.
+    syncing_pool: Mutex<()>,
+    /// Pages of the pool file that nobody uses.
+    released: Mutex<Vec<Released>>,
     failure: OnceLock<Failure>,
     /// Why changes cannot begin at once, in bits.
     gate: AtomicU64,
@@ -81,6 +86,13 @@ pub(super) struct Applied {
     /// what is older than what this process found in it, and pages to which it has not stored yet are those of the file.
     until: Mark,
     pub(super) marker: Marker,
+}
+
+/// Pages of the pool file whose space is to be given back.
+struct Released {
+    pages: Range<u64>,
+    /// All entries that name words of them are at lower positions, and so are those that say that nobody uses them.
+    position: u64,
 }
 
 /// What a checkpoint has done.
@@ -164,6 +176,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             applied: Mutex::new(Applied { until: applied, marker }),
             wanted: AtomicU64::new(header.region.len),
             syncing: Mutex::new(()),
+            syncing_pool: Mutex::new(()),
+            released: Mutex::new(Vec::new()),
             failure: OnceLock::new(),
             threads: OnceLock::new(),
             gate: AtomicU64::new(0),
@@ -176,12 +190,56 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.len.load(Ordering::Relaxed)
+        self.len.load(Ordering::Acquire)
     }
 
-    /// Says that the pool has grown to this length, durably.
-    pub(crate) fn set_len(&self, len: u64) {
-        self.len.store(len, Ordering::Relaxed);
+    /// Waits with `sync` until the pool file's new length is on the disk. From then on entries may name words of it: an open
+    /// takes an entry of no words of the pool for damage.
+    pub(crate) fn resize(&self, len: u64, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.sync_pool_with(sync).map_err(|fault| self.fail(fault))?;
+        self.len.store(len, Ordering::Release);
+        Ok(())
+    }
+
+    /// Applies everything that was flushed to the pool file, and forgets it. Nothing is flushed meanwhile.
+    pub(crate) fn empty(&self) -> io::Result<()> {
+        self.sync()?;
+        self.apply(&mut self.applied.lock(), true).map(drop).map_err(|fault| self.fail(fault))
+    }
+
+    /// Gives the space of pages back after a checkpoint of all that was flushed so far (J17).
+    pub(crate) fn release(&self, pages: Range<u64>) {
+        self.released.lock().push(Released { pages, position: self.ring.next() });
+    }
+
+    /// Keeps the space of a range that is used again.
+    pub(crate) fn retain(&self, range: Range<u64>) {
+        let mut released = self.released.lock();
+        if released.iter().any(|Released { pages, .. }| pages.start < range.end && range.start < pages.end) {
+            let parts = |Released { pages, position }: Released| {
+                [pages.start..range.start.min(pages.end), range.end.max(pages.start)..pages.end]
+                    .into_iter()
+                    .filter(|part| part.start < part.end)
+                    .map(move |pages| Released { pages, position })
+            };
+            *released = std::mem::take(&mut *released).into_iter().flat_map(parts).collect();
+        }
+    }
+
+    /// Gives back the space of pages of which the log names nothing, if an open would not look at what came before.
+    fn punch_released(&self) {
+        let header = self.header.lock();
+        // While the header is not locked, it is on the disk, if nothing has failed.
+        let start = if self.check().is_ok() { header.start.position } else { 0 };
+        drop(header);
+        // Under the lock, so that no range is punched after it was retained.
+        self.released.lock().retain(|Released { pages, position }| {
+            let is_free = *position <= start || !holds(Rule::PunchLate);
+            if is_free {
+                let _ = self.pool.punch(pages.start, pages.end - pages.start);
+            }
+            !is_free
+        });
     }
 
     /// Says who looks after the journal from now on.
@@ -361,7 +419,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// also makes the log longer.
     pub(crate) fn checkpoint(&self) -> io::Result<()> {
         let applied = self.apply(&mut self.applied.lock(), true);
-        applied.and_then(|done| self.want_more(done)).map_err(|fault| self.fail(fault))
+        applied.and_then(|done| self.want_more(done)).map_err(|fault| self.fail(fault))?;
+        self.punch_released();
+        Ok(())
     }
 
     /// Makes the pool file all that the pool is, and says so in its marker. Nothing is flushed any more.
@@ -374,7 +434,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let mut applied = self.applied.lock();
         self.apply(&mut applied, true)?;
         applied.marker.settled = true;
-        applied.marker.write_through(&self.pool).map_err(Fault::io("write to the pool"))
+        applied.marker.write_through(&self.pool).map_err(Fault::io("write to the pool"))?;
+        self.punch_released();
+        Ok(())
     }
 
     /// Applies the part of the log that is on the disk to the pool file. `forget`: whether the pool file is synced, and the
@@ -415,7 +477,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Waits until what was written to the pool file is on the disk.
     fn sync_pool(&self) -> Result<(), Fault> {
-        let synced = self.pool.sync().map_err(Fault::io("sync the pool"));
+        self.sync_pool_with(|| self.pool.sync())
+    }
+
+    fn sync_pool_with(&self, sync: impl FnOnce() -> io::Result<()>) -> Result<(), Fault> {
+        let _alone = self.syncing_pool.lock();
+        self.check().map_err(Fault::io("go on"))?;
+        let synced = sync().map_err(Fault::io("sync the pool"));
         // Before another checkpoint asks the system, which would not mention it again.
         synced.inspect_err(|fault| {
             if holds(Rule::FailedPoolSync) {
@@ -531,7 +599,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             lead.body.clear();
             let mut position = lead.end.position;
             while position < goal.min(lead.end.position + most) {
-                if !engine.ring.take(position, engine.len(), &mut lead.body)
+                if !engine.ring.take(position, || engine.len(), &mut lead.body)
                     && holes == Holes::Wait
                     && holds(Rule::Holes)
                 {

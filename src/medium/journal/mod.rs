@@ -1,6 +1,6 @@
 //! A journal of what is flushed: pools on ordinary files that survive a crash of the machine.
 //!
-//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J15, and what a cut at each step leaves.
+//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J17, and what a cut at each step leaves.
 
 mod apply;
 #[cfg(all(target_os = "linux", not(loom)))]

@@ -96,6 +96,10 @@ impl Disk for ModelDisk {
         self.sync()
     }
 
+    fn punch(&self, at: u64, len: u64) -> io::Result<()> {
+        self.write(at, &vec![0; len as usize])
+    }
+
     fn cut(&self, len: u64) -> io::Result<()> {
         self.file.lock().unwrap().cached.truncate(len as usize);
         Ok(())

@@ -5,6 +5,7 @@ use super::{Journal, Marker};
 use crate::error::{ErrorKind, Fault};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// Bytes of a new log's region.
@@ -17,7 +18,7 @@ fn unsupported() -> Fault {
     ErrorKind::Log { found: "pools with a journal can be used on Linux only" }.into()
 }
 
-#[allow(unused_variables, reason = "the methods have the signatures of those on Linux")]
+#[allow(unused_variables, dead_code, reason = "the methods are those on Linux")]
 impl Attached {
     pub(crate) fn open(path: &Path, pool: &File, marker: Marker, boot: u64) -> Result<Self, Fault> {
         Err(unsupported())
@@ -53,7 +54,19 @@ impl Attached {
         match *self {}
     }
 
-    pub(crate) fn grown(&self, len: u64) {
+    pub(crate) fn resize(&self, len: u64, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn empty(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn release(&self, pages: Range<u64>) {
+        match *self {}
+    }
+
+    pub(crate) fn retain(&self, range: Range<u64>) {
         match *self {}
     }
 

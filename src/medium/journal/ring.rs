@@ -189,22 +189,23 @@ impl<R: Memory> Ring<R> {
         cell[0].store(position + 1, Ordering::Release);
     }
 
-    /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes; false if it does not count (yet).
-    pub(super) fn take(&self, position: u64, len: u64, body: &mut Body) -> bool {
+    /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes; false if it does not count (yet). The
+    /// length is asked for after the entry is seen, which may lie in what the pool has just grown by.
+    pub(super) fn take(&self, position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> bool {
         Self::take_from(self.cell(position), position, len, body)
     }
 
     /// The same, of a ring that is only looked at.
     pub(super) fn look(memory: &R, position: u64, len: u64, body: &mut Body) -> bool {
         let cells = (memory.words().len() - HEAD) as u64 / CELL as u64;
-        Self::take_from(cell(memory.words(), position & (cells - 1)), position, len, body)
+        Self::take_from(cell(memory.words(), position & (cells - 1)), position, || len, body)
     }
 
-    fn take_from(cell: &[AtomicU64; CELL], position: u64, len: u64, body: &mut Body) -> bool {
+    fn take_from(cell: &[AtomicU64; CELL], position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> bool {
         if cell[0].load(Ordering::Acquire) != position + 1 {
             return false;
         }
-        body.push(cell[1].load(Ordering::Relaxed), len, cell[2..].iter().map(|word| word.load(Ordering::Relaxed)));
+        body.push(cell[1].load(Ordering::Relaxed), len(), cell[2..].iter().map(|word| word.load(Ordering::Relaxed)));
         true
     }
 

@@ -44,6 +44,8 @@ pub(super) enum Rule {
     HeaderAgain,
     /// An open begins a new epoch durably.
     NewEpochSync,
+    /// J17: space is given back only when nothing could fill it again.
+    PunchLate,
     /// J16: an open takes back what the marker says of a pool that was closed.
     Unsettled,
 }

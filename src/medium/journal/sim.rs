@@ -298,6 +298,10 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn punch(&self, at: u64, len: u64) -> io::Result<()> {
+        self.write(at, &vec![0; len as usize])
+    }
+
     fn is_gone(&self) -> bool {
         false
     }

@@ -16,7 +16,7 @@ use crate::crash::tree_type::{Checkable, TREE, TreeType};
 use crate::crash::verify::{Entries, Failure, POOL, guarded, of_tree, options, same};
 use crate::crash::{KeyShape, Two, Values};
 use crate::medium::any::Any;
-use crate::medium::{Costs, Domain, Dram, Facts, Hint, Medium, Step, load_each};
+use crate::medium::{Costs, Domain, Dram, Facts, Hint, Medium, Step, end_within, load_each};
 use crate::node::{ByteLeaf, Circular, IndexKind, OneLine};
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::{Cell, RefCell};
@@ -83,6 +83,10 @@ impl Medium for OnDisk {
         }
     }
 
+    fn accessible(&self) -> u64 {
+        self.facts().len
+    }
+
     fn costs(&self) -> Costs {
         Costs::NOMINAL
     }
@@ -107,8 +111,21 @@ impl Medium for OnDisk {
         self.engine.settle()
     }
 
-    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        self.engine.retain(at..end_within(at, len, self.facts().len)?);
         Ok(())
+    }
+
+    fn release(&self, at: u64, len: u64) -> io::Result<()> {
+        let pages = at.next_multiple_of(4096)..(at + len) / 4096 * 4096;
+        if pages.start < pages.end {
+            self.engine.release(pages);
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        if len < self.accessible() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
     }
 
     fn space(&self) -> u64 {
@@ -498,7 +515,7 @@ impl Checker {
 
 /// Whether an operation can be run here.
 fn is_for_disks(op: &Op) -> bool {
-    !matches!(op, Op::Anew | Op::AfterPowerLoss | Op::CutExtent | Op::Kill(_) | Op::Crash(_))
+    !matches!(op, Op::Anew | Op::Others(_) | Op::AfterPowerLoss | Op::Kill(_) | Op::Crash(_))
 }
 
 /// All short histories, or every so many of them: the last operation is cut everywhere.

@@ -323,6 +323,18 @@ pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>>
     Ok(Some(hole))
 }
 
+/// Gives the space of a range back: it reads as zeros. False where files cannot have holes.
+#[cfg(target_os = "linux")]
+pub(in crate::medium) fn punch(file: &File, at: u64, len: u64) -> io::Result<bool> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::{Errno, retry_on_intr};
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match retry_on_intr(|| fallocate(file, flags, at, len)) {
+        Err(Errno::OPNOTSUPP) => Ok(false),
+        other => Ok(other.map(|()| true)?),
+    }
+}
+
 /// Identifies the file and its number of blocks: a copy is another file, and a hole means fewer blocks.
 #[cfg(target_os = "linux")]
 pub(super) fn space(file: &File) -> Option<u64> {
@@ -336,13 +348,6 @@ pub(super) fn space(file: &File) -> Option<u64> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn space(_file: &File) -> Option<u64> {
     None
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn reserve(_file: &File, _at: u64, _len: u64) -> io::Result<Option<u64>> {
-    // There is no portable way to reserve: on these systems a full disk may end the process with a signal (see README,
-    // limits).
-    Ok(None)
 }
 
 #[cfg(all(test, not(any(loom, miri))))]

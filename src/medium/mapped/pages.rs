@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The smallest unit that the system maps.
 pub(super) const PAGE: u64 = 4096;
@@ -17,40 +18,196 @@ pub(super) const HUGE_PAGE: u64 = 2 << 20;
 /// The advice to put huge pages into a range now. Not every C library names it.
 pub(super) const MADV_COLLAPSE: i32 = 25;
 
-/// A file that is mapped.
+/// How a file is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// All stores reach the file, and its metadata are durable without `msync`. Only where the file system has direct
+    /// access.
+    Synchronous,
+    /// The same, for reading only.
+    SynchronousToRead,
+    /// All stores reach the file.
+    Shared,
+    /// Private pages: even a store to them does not reach the file.
+    Private,
+}
+
+impl How {
+    pub(super) fn synchronous(writable: bool) -> Self {
+        if writable { Self::Synchronous } else { Self::SynchronousToRead }
+    }
+
+    fn flags(self) -> (ProtFlags, MapFlags) {
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        match self {
+            Self::Synchronous => (both, MapFlags::SHARED_VALIDATE | MapFlags::SYNC),
+            Self::SynchronousToRead => (ProtFlags::READ, MapFlags::SHARED_VALIDATE | MapFlags::SYNC),
+            Self::Shared => (both, MapFlags::SHARED | MapFlags::NORESERVE),
+            Self::Private => (both, MapFlags::PRIVATE | MapFlags::NORESERVE),
+        }
+    }
+
+    /// An error if the system does not map this part of a file so: it is mapped somewhere, and unmapped.
+    pub(super) fn check(self, file: &File, at: usize, len: usize) -> io::Result<()> {
+        let (protection, flags) = self.flags();
+        // SAFETY: a new mapping where nothing is: the kernel chooses the address.
+        let start = unsafe { mmap(null_mut(), len, protection, flags, file, at as u64) }?;
+        // SAFETY: exactly the mapping made above, which nobody uses.
+        let _ = unsafe { munmap(start, len) };
+        Ok(())
+    }
+}
+
+/// A file that is mapped at the beginning of addresses that are reserved for it, so that more of it can be mapped behind.
+///
+/// What is reserved and not mapped cannot be accessed, and takes nothing but addresses. Only what is mapped counts where the
+/// system promises no more memory than it has.
 pub(in crate::medium) struct FileMap {
     start: *mut c_void,
-    len: usize,
+    how: How,
+    /// Bytes from `start` on that are reserved or mapped, in whole pages.
+    reserved: AtomicUsize,
+    /// Bytes from `start` on that are mapped, in whole pages.
+    mapped: AtomicUsize,
 }
 
 impl FileMap {
     /// Maps the first `len` bytes of a file for reading, and for writing if that is wanted.
     pub(in crate::medium) fn new(file: &File, len: usize, writable: bool) -> io::Result<Self> {
-        // Private pages: even a store to them would not reach the file.
-        let sharing = if writable { MapFlags::SHARED } else { MapFlags::PRIVATE };
-        let map = Self::with(file, len, ProtFlags::READ | ProtFlags::WRITE, sharing | MapFlags::NORESERVE)?;
-        // Only a hint: tmpfs may follow it, and other file systems refuse.
-        // SAFETY: exactly the mapping; the advice changes no content.
-        let _ = unsafe { madvise(map.start, len, Advice::LinuxHugepage) };
+        let map = Self::growing(file, len, 0, if writable { How::Shared } else { How::Private })?;
+        map.prefer_huge(&(0..len as u64));
         Ok(map)
     }
 
-    /// Maps a file such that its metadata are durable without `msync`. It fails where the file system has no direct access.
-    pub(super) fn synchronous(file: &File, len: usize, writable: bool) -> io::Result<Self> {
-        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        Self::with(file, len, protection, MapFlags::SHARED_VALIDATE | MapFlags::SYNC)
+    /// Maps the first `len` bytes of a file, and reserves addresses up to `reach`, or as many as the system gives.
+    pub(super) fn growing(file: &File, len: usize, reach: u64, how: How) -> io::Result<Self> {
+        // First: if it failed on the reserved addresses, these might be another thread's by then.
+        how.check(file, 0, len)?;
+        let whole = len.checked_next_multiple_of(page()).ok_or(io::ErrorKind::FileTooLarge)?;
+        let (start, reserved) = reserve(whole, reach)?;
+        let map = Self { start, how, reserved: reserved.into(), mapped: 0.into() };
+        map.extend(file, len)?;
+        Ok(map)
     }
 
-    fn with(file: &File, len: usize, protection: ProtFlags, flags: MapFlags) -> io::Result<Self> {
-        // SAFETY: a new mapping where nothing is: an address is only a wish.
-        let start = unsafe { mmap(aligned(len), len, protection, flags, file, 0) }?;
-        Ok(Self { start, len })
+    /// Maps more of the file, which is as long: all pages up to `len` bytes. One thread at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::OutOfMemory`] if there are no addresses for that; any error of the system. Then what was mapped still
+    /// is, and nothing else.
+    pub(super) fn extend(&self, file: &File, len: usize) -> io::Result<()> {
+        let (protection, flags) = self.how.flags();
+        self.add(len, |start, from, len| {
+            if from > 0 {
+                self.how.check(file, from, len)?;
+            }
+            let map = || {
+                // SAFETY: addresses that are reserved for this mapping and behind what is mapped, so nobody accesses them.
+                unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, from as u64) }
+            };
+            map().inspect_err(|_| self.lose(from))?;
+            Ok(())
+        })
+    }
+
+    /// Puts memory that is no file's behind what is mapped: zeros, up to `len` bytes. Errors are those of
+    /// [`extend`](Self::extend).
+    pub(super) fn extend_in_memory(&self, len: usize) -> io::Result<()> {
+        self.add(len, |start, from, len| {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+            // SAFETY: addresses that are reserved for this mapping and behind what is mapped, so nobody accesses them.
+            let mapped = unsafe { mmap_anonymous(start, len, ProtFlags::READ | ProtFlags::WRITE, flags) };
+            mapped.inspect_err(|_| self.lose(from))?;
+            Ok(())
+        })
+    }
+
+    /// Calls `map` with the address, the offset and the length of the pages that are missing up to `len` bytes.
+    fn add(&self, len: usize, map: impl FnOnce(*mut c_void, usize, usize) -> io::Result<()>) -> io::Result<()> {
+        let from = self.mapped.load(Ordering::Relaxed);
+        let to = len.checked_next_multiple_of(page()).ok_or(io::ErrorKind::FileTooLarge)?;
+        if to > self.reserved.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        if from < to {
+            map(self.start.wrapping_byte_add(from), from, to - from)?;
+            self.mapped.store(to, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Takes everything behind the page in which `len` bytes end out of the mapping. The addresses stay reserved. Nobody accesses
+    /// the bytes that go.
+    pub(super) fn cut(&self, len: usize) {
+        let (from, to) = (len.next_multiple_of(page()), self.mapped.load(Ordering::Relaxed));
+        if from >= to {
+            return;
+        }
+        self.mapped.store(from, Ordering::Release);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        let start = self.start.wrapping_byte_add(from);
+        // SAFETY: a part of this very mapping, which nobody accesses, as the caller knows.
+        if unsafe { mmap_anonymous(start, to - from, ProtFlags::empty(), flags) }.is_err() {
+            self.lose(from);
+        }
+    }
+
+    /// Notes that addresses from an offset on may not be reserved any more: a mapping over them has failed, and the system may
+    /// have unmapped what was there before. They are another thread's by now, or nobody's, and are never used or unmapped again.
+    fn lose(&self, from: usize) {
+        self.reserved.store(from, Ordering::Relaxed);
+    }
+
+    /// The address of a range, if it is wholly mapped.
+    pub(super) fn part(&self, range: &std::ops::Range<u64>) -> Option<*mut c_void> {
+        let mapped = self.mapped.load(Ordering::Acquire) as u64;
+        (range.start <= range.end && range.end <= mapped).then(|| self.start.wrapping_byte_add(range.start as usize))
+    }
+
+    /// Shows zeros in a range of whole pages, instead of the file, to those who still read there. Nobody stores there.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system; then the mapping is as it was.
+    pub(super) fn cover(&self, range: &std::ops::Range<u64>) -> io::Result<()> {
+        let start = self.part(range).ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and loading zeros is as good as loading
+        // anything else.
+        unsafe { mmap_anonymous(start, (range.end - range.start) as usize, ProtFlags::READ, flags) }?;
+        Ok(())
+    }
+
+    /// Shows the file again in a range that is [covered](Self::cover). Errors are those of that.
+    pub(super) fn uncover(&self, file: &File, range: &std::ops::Range<u64>) -> io::Result<()> {
+        let (at, len) = (range.start as usize, (range.end - range.start) as usize);
+        let start = self.part(range).ok_or(io::ErrorKind::InvalidInput)?;
+        let (protection, flags) = self.how.flags();
+        self.how.check(file, at, len)?;
+        // SAFETY: a part of this very mapping, which nobody has a use for.
+        unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, range.start) }?;
+        Ok(())
+    }
+
+    /// Asks for huge pages in a range. A hint: some file systems follow it. They then take the space of a whole huge page where one
+    /// word of it is stored, so it is for what is used as a whole.
+    pub(super) fn prefer_huge(&self, range: &std::ops::Range<u64>) {
+        if let Some(start) = self.part(range).filter(|_| matches!(self.how, How::Shared | How::Private)) {
+            // SAFETY: exactly what is mapped; the advice changes no content.
+            let _ = unsafe { madvise(start, (range.end - range.start) as usize, Advice::LinuxHugepage) };
+        }
+    }
+
+    /// Bytes from the start on that may be mapped.
+    pub(super) fn reach(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed) as u64
     }
 
     /// Maps all pages at once: one fault per page would take longer. A hint.
     pub(in crate::medium) fn populate(&self) {
         // SAFETY: exactly the mapping; the advice changes no content.
-        let _ = unsafe { madvise(self.start, self.len, Advice::LinuxPopulateWrite) };
+        let _ = unsafe { madvise(self.start, self.mapped.load(Ordering::Relaxed), Advice::LinuxPopulateWrite) };
     }
 
     /// Replaces whole huge pages of a private mapping, whose file has no data there, by memory that is no file's: it is filled in
@@ -60,10 +217,9 @@ impl FileMap {
     ///
     /// The error of the system; then the mapping is as it was.
     pub(super) fn detach(&self, range: std::ops::Range<u64>) -> io::Result<()> {
-        let (at, len) = (range.start as usize, (range.end - range.start) as usize);
-        assert!(at.is_multiple_of(HUGE_PAGE as usize) && at + len <= self.len, "whole huge pages of the mapping");
-        // SAFETY: the mapping is at least as long.
-        let start = unsafe { self.start.cast::<u8>().add(at) }.cast();
+        let len = (range.end - range.start) as usize;
+        let start = self.part(&range).filter(|_| range.start.is_multiple_of(HUGE_PAGE));
+        let start = start.expect("whole huge pages of the mapping");
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: a part of this very mapping, which shows zeros and goes on to; words in it are only accessed atomically.
         unsafe { mmap_anonymous(start, len, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
@@ -78,24 +234,72 @@ impl FileMap {
     }
 }
 
-/// An address at which huge pages fit and where so many bytes were free just now. It is a wish and no reservation: a file
-/// that is mapped over a reservation takes the addresses even if that fails, and another thread may get them.
-fn aligned(len: usize) -> *mut c_void {
-    let huge = HUGE_PAGE as usize;
-    let Some(all) = len.checked_add(huge).filter(|_| len >= huge) else { return null_mut() };
-    // SAFETY: a new mapping at an address the kernel chooses; nothing existing is replaced.
-    let free = unsafe { mmap_anonymous(null_mut(), all, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE) };
-    let Ok(free) = free else { return null_mut() };
-    // SAFETY: exactly the mapping made above, which nobody uses.
-    let _ = unsafe { munmap(free, all) };
-    free.map_addr(|at| at.next_multiple_of(huge))
-}
-
 impl Drop for FileMap {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `with`; `Mapped` hands out no reference that outlives it.
-        let _ = unsafe { munmap(self.start, self.len) };
+        // SAFETY: what was reserved and mapped for this mapping, and nothing else; `Mapped` hands out no reference that
+        // outlives it.
+        let _ = unsafe { munmap(self.start, *self.reserved.get_mut()) };
     }
+}
+
+/// Bytes of a page of this machine.
+fn page() -> usize {
+    rustix::param::page_size()
+}
+
+/// Reserves at least `least` bytes of addresses, in whole pages, and up to `reach` bytes if the system gives them. They begin
+/// where huge pages fit, if there is room for one.
+fn reserve(least: usize, reach: u64) -> io::Result<(*mut c_void, usize)> {
+    let wanted = usize::try_from(reach).unwrap_or(usize::MAX).saturating_sub(least);
+    let mut growth = wanted.min(spare(least as u64));
+    loop {
+        // A part of a page could not be mapped.
+        growth = if growth == wanted { growth } else { growth / HUGE_PAGE as usize * HUGE_PAGE as usize };
+        let all = least.checked_add(growth).and_then(|all| all.checked_next_multiple_of(page()));
+        match all.map(reserve_aligned) {
+            Some(Ok(start)) => return Ok((start, all.unwrap_or(least))),
+            Some(Err(error)) if growth == 0 => return Err(error),
+            _ => growth /= 2,
+        }
+    }
+}
+
+/// Reserves so many bytes of addresses, which begin where huge pages fit, if the system has room for that.
+fn reserve_aligned(len: usize) -> io::Result<*mut c_void> {
+    let huge = HUGE_PAGE as usize;
+    let reserve = |len: usize| {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address the kernel chooses; nothing existing is replaced.
+        unsafe { mmap_anonymous(null_mut(), len, ProtFlags::empty(), flags) }
+    };
+    let more = len.checked_add(huge - page().min(huge)).filter(|_| len >= huge);
+    let Some((found, more)) = more.and_then(|more| Some((reserve(more).ok()?, more))) else {
+        return Ok(reserve(len)?);
+    };
+    let start = found.map_addr(|at| at.next_multiple_of(huge));
+    let before = start.addr() - found.addr();
+    let behind = more - before - len;
+    // If this fails, some addresses stay reserved for nothing.
+    if before > 0 {
+        // SAFETY: the beginning of the mapping made above, which nobody uses.
+        let _ = unsafe { munmap(found, before) };
+    }
+    if behind > 0 {
+        // SAFETY: the end of the mapping made above, which nobody uses.
+        let _ = unsafe { munmap(start.wrapping_byte_add(len), behind) };
+    }
+    Ok(start)
+}
+
+/// How many bytes of addresses a mapping may take beyond the length of its file. Where they are limited, the rest of the process
+/// needs most of those that are left.
+fn spare(len: u64) -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let Some(limit) = getrlimit(Resource::As).current else { return usize::MAX };
+    let used = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = used.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    let left = limit.saturating_sub(pages * page() as u64).saturating_sub(len);
+    usize::try_from(left / 4).unwrap_or(usize::MAX)
 }
 
 /// The domain of a synchronous mapping on this machine.

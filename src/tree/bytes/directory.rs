@@ -11,6 +11,7 @@ use crate::pool::blocks::Blocks;
 use crate::pool::roots::Root;
 use crate::pool::segments::{SegmentEntry, SegmentKind};
 use crate::tree::directory::Directory;
+use std::io;
 use std::sync::Arc;
 
 /// The fence keys of the leaves of a tree.
@@ -31,11 +32,10 @@ impl<M: Medium> Fences for LeafFences<M> {
 pub struct ByteDirectory<M: Medium>(VolatileIndex<Strings<LeafFences<M>>>);
 
 impl<M: Medium> ByteDirectory<M> {
-    pub(super) fn new<const SLOTS: usize>(pool: &Arc<PoolState<M>>, root: Root) -> std::io::Result<Self> {
+    pub(super) fn new<const SLOTS: usize>(pool: &Arc<PoolState<M>>, root: Root) -> Self {
         let bytes = <ByteLeaf<SLOTS> as Node>::BYTES;
         let class = SegmentEntry::new(SegmentKind::Leaf, root.slot, bytes as u32);
-        let most = u64::from(pool.segments.count()) * (pool.segments.size() / bytes);
-        VolatileIndex::of(Strings(LeafFences { pool: Arc::clone(pool), class }), most).map(Self)
+        Self(VolatileIndex::of(Strings(LeafFences { pool: Arc::clone(pool), class })))
     }
 }
 
@@ -106,7 +106,7 @@ impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory
 
     fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {
         self.0.learn(leaves.iter().copied());
-        Ok(())
+        if self.0.is_lost() { Err(Fault::address_space(io::ErrorKind::OutOfMemory.into())) } else { Ok(()) }
     }
 
     fn image(&self) -> (Vec<u64>, Top) {

@@ -1,6 +1,6 @@
 //! A medium for loom. Only the words of nodes are modelled, and only from the moment at which threads race.
 
-use crate::medium::{Costs, Facts, Hint, Medium, Step};
+use crate::medium::{Costs, Facts, Hint, Medium, Step, end_within};
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 use std::sync::OnceLock;
@@ -44,6 +44,10 @@ impl Medium for Few {
         Facts::of_memory("model", self.plain.len() as u64 * 8)
     }
 
+    fn accessible(&self) -> u64 {
+        self.facts().len
+    }
+
     fn costs(&self) -> Costs {
         Costs::NOMINAL
     }
@@ -70,8 +74,16 @@ impl Medium for Few {
         Ok(())
     }
 
-    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
+        end_within(at, len, self.facts().len).map(drop)
+    }
+
+    fn release(&self, _at: u64, _len: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        if len < self.accessible() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
     }
 
     fn space(&self) -> u64 {

@@ -33,6 +33,7 @@ use super::{PTree, TreeNode, TreeState};
 use crate::delay::{Validation, leave_out};
 use crate::error::Broken;
 use crate::node::{IndexKind, WordNode};
+use crate::pool::format::HEADER;
 use crate::pool::{Options, Pool};
 use crate::sync::set_sequential;
 use loom::thread;
@@ -78,13 +79,13 @@ impl<N: WordNode> Subject for Tree<N> {
     }
 }
 
-/// The offset of the first segment, behind the header's two pages and the roots.
-const FIRST: u64 = 12288;
 const SEGMENT: u64 = 1024;
+/// The offset of the first segment that is not one of the header's.
+const FIRST: u64 = HEADER.next_multiple_of(SEGMENT);
 const SEGMENTS: u64 = 3;
 
 fn options() -> Options {
-    Pool::options().segment_size(SEGMENT).max_capacity(SEGMENT).max_trees(2)
+    Pool::options().segment_size(SEGMENT)
 }
 
 type Act<T> = fn(&T);

@@ -17,7 +17,7 @@ const BOUND: u64 = 64 << 20;
 const CHILD: [&str; 2] = ["BRISTLECONE_TEST_CRAFTED", "BRISTLECONE_TEST_STEP"];
 
 fn options() -> Options {
-    Pool::options().segment_size(1024).capacity(CLAIMED).max_capacity(CLAIMED).max_trees(4)
+    Pool::options().segment_size(1024).capacity(CLAIMED)
 }
 
 /// The most bytes of memory that this process ever used, mapped files included.
@@ -96,7 +96,7 @@ fn bounded(path: &Path, step: &str) {
 fn a_record_takes_no_more_memory_than_it_has_bytes() {
     const SEGMENT: u64 = 1 << 20;
     let mut scratch = Scratch::empty();
-    let pool = Pool::options().segment_size(SEGMENT).capacity(4 << 30).max_capacity(4 << 30).max_trees(4);
+    let pool = Pool::options().segment_size(SEGMENT).capacity(4 << 30);
     let pool = pool.open(&scratch.path).unwrap();
     let map: Map<u64, Vec<u8>> = pool.map("m").unwrap();
     map.insert(1, &vec![7; 40 << 20]).unwrap();
@@ -105,18 +105,17 @@ fn a_record_takes_no_more_memory_than_it_has_bytes() {
     scratch._calm = None;
     // No more than the record itself, whose bytes are in the file.
     bounded(&scratch.path, "whole");
-    // The record now has as many segments as the pool, and a length that fills them; then a length above that of any
-    // record.
+    // The record now claims one segment more than it has; then a length above that of any record.
     let file = OpenOptions::new().read(true).write(true).open(&scratch.path).unwrap();
-    let mut table = [[0; 8]; 16];
+    let mut table = [[0; 8]; 64];
     file.read_exact_at(table.as_flattened_mut(), TABLE as u64).unwrap();
     let words = table.map(u64::from_le_bytes);
-    let head = words.iter().position(|word| (word & 0xff, word >> 32) == (5, 41)).unwrap();
-    let word = words[head] & 0xffff_00ff | 4000 << 32;
+    let head = words.iter().position(|word| (word & 0xf, word >> 37) == (5, 41)).unwrap();
+    let word = words[head] & (0xffff << 21 | 0x1fff) | 42 << 37;
     let check = (word ^ head as u64).wrapping_add(0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-    file.write_all_at(&(word | check << 8).to_le_bytes(), (TABLE + head * 8) as u64).unwrap();
-    for (len, step) in [(1 << 30, "cut"), ((1u64 << 30) + (1 << 17) + 1, "long")] {
-        file.write_all_at(&len.to_le_bytes(), SEGMENT * (1 + head as u64)).unwrap();
+    file.write_all_at(&(word | check << 13).to_le_bytes(), (TABLE + head * 8) as u64).unwrap();
+    for (len, step) in [(40 << 20, "cut"), ((1u64 << 30) + (1 << 17) + 1, "long")] {
+        file.write_all_at(&len.to_le_bytes(), SEGMENT * head as u64).unwrap();
         bounded(&scratch.path, step);
     }
 }

@@ -71,11 +71,14 @@ fn a_directory_or_device_is_not_a_file() {
 fn a_truncated_pool_is_refused() {
     let scratch = Scratch::pool();
     let whole = scratch.bytes();
-    for len in [whole.len() - 1, whole.len() - 4096, FIRST + 4096, FIRST, ROOTS, 4096 + 128, 4096, 128] {
+    for len in [FIRST + 4096, FIRST + 4095, FIRST + 1, FIRST, FIRST - 1, ROOTS, 4096 + 128, 4096, 128] {
         fs::write(&scratch.path, &whole[..len]).unwrap();
         let error = scratch.refused(&options());
         match error.kind {
-            ErrorKind::Truncated { expected, found } => assert_eq!((expected, found / 8), (CAPACITY, len as u64 / 8)),
+            ErrorKind::Truncated { expected, found } => {
+                assert!(expected > len as u64 && expected <= whole.len() as u64, "{error}");
+                assert_eq!(found / 8, len as u64 / 8);
+            }
             other => panic!("{len} bytes: {other}"),
         }
     }
@@ -193,19 +196,11 @@ fn counters_at_their_end_are_no_panic() {
 fn impossible_sizes_under_a_right_checksum_are_corrupt() {
     let scratch = Scratch::pool();
     let good = scratch.bytes();
-    for (index, value) in
-        [(7, 0), (7, 3), (7, 1 << 31), (7, u64::MAX), (8, 0), (8, 256), (8, 2 | 4 << 32), (9, 0), (9, 1)]
-    {
+    for (index, value) in [(7, 0), (7, 3), (7, 1 << 31), (7, u64::MAX), (9, 0), (9, 1), (9, 1 << 60), (9, u64::MAX)] {
         fs::write(&scratch.path, &good).unwrap();
         scratch.change(|bytes| TWINS.into_iter().for_each(|twin| forge(bytes, twin, index, value)));
         let error = scratch.refused(&options());
         assert!(matches!(error.kind, ErrorKind::Corrupt { at: 56, .. }), "{index} = {value:#x}: {error}");
-    }
-    for value in [CAPACITY + 1, 1 << 20, 1 << 60, u64::MAX] {
-        fs::write(&scratch.path, &good).unwrap();
-        scratch.change(|bytes| TWINS.into_iter().for_each(|twin| forge(bytes, twin, 9, value)));
-        let error = scratch.refused(&options());
-        assert!(matches!(error.kind, ErrorKind::Truncated { .. } | ErrorKind::Corrupt { .. }), "{value:#x}: {error}");
     }
 }
 
@@ -221,9 +216,11 @@ fn a_damaged_root_or_table_entry_is_an_error_that_changes_nothing() {
         assert!(error.to_string().contains("8192"), "{error}");
     }
     fs::write(&scratch.path, &good).unwrap();
-    scratch.change(|bytes| bytes[TABLE + 1] ^= 0x10);
+    // The entry of the first segment behind the header.
+    let entry = TABLE + FIRST / 4096 * 8;
+    scratch.change(|bytes| bytes[entry + 1] ^= 0x10);
     let error = scratch.refused(&options());
-    assert!(matches!(error.kind, ErrorKind::Corrupt { at, .. } if at == TABLE as u64), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Corrupt { at, .. } if at == entry as u64), "{error}");
     fs::write(&scratch.path, good).unwrap();
     scratch.unharmed();
 }

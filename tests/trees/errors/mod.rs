@@ -17,16 +17,16 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 const CAPACITY: u64 = 64 << 10;
 const TWINS: [usize; 2] = [0, 4096];
 const ROOTS: usize = 8192;
-/// The offset of the segment table, behind four root entries.
-const TABLE: usize = ROOTS + 4 * 256;
-/// The offset of segment 0: the size of the header, rounded up to whole segments.
-const FIRST: usize = 12288;
+/// The offset of the segment table, behind sixteen root entries.
+const TABLE: usize = ROOTS + 16 * 256;
+/// The offset of the first segment behind the header.
+const FIRST: usize = TABLE + 4096;
 const BIRTH: &[u8; 8] = b"BRISTLE?";
 
 type Small<M = Mapped> = PTree<Circular<4>, M>;
 
 fn options() -> Options {
-    Pool::options().capacity(CAPACITY).max_capacity(1 << 20).segment_size(4096).max_trees(4)
+    Pool::options().capacity(CAPACITY).segment_size(4096)
 }
 
 /// A test that opens pools holds it for reading, a test that starts a process for writing: until it has loaded its

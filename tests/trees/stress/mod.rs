@@ -23,7 +23,7 @@ const CAPACITY: u64 = 4 << 20;
 const TIME: Duration = if cfg!(miri) { Duration::from_secs(20) } else { Duration::from_millis(800) };
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).max_capacity(CAPACITY).max_trees(4)
+    Pool::options().segment_size(4096)
 }
 
 /// Memory that yields to another thread at every n-th access.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 #[cfg_attr(miri, ignore)]
 fn a_long_record_is_read_while_its_neighbours_change() {
     watched("a long record", || {
-        let pool = Pool::options().max_capacity(32 << 20).create_on(zeroed(32 << 20)).unwrap();
+        let pool = Pool::options().create_on(zeroed(32 << 20)).unwrap();
         let map: Map<u64, Vec<u8>, Circular<8>, Any> = pool.map_with("t", IndexKind::Volatile).unwrap();
         const READS: u32 = 20;
         let long = vec![7; 2 << 20];

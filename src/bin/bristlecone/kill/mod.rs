@@ -105,7 +105,7 @@ impl Args {
     }
 
     fn options(&self) -> Options {
-        let options = Pool::options().capacity(16 << 20).max_capacity(16 << 20).segment_size(SEGMENT).max_trees(128);
+        let options = Pool::options().capacity(16 << 20).segment_size(SEGMENT);
         // A short log: checkpoints are to happen.
         self.journal.into_iter().fold(options.log_size(LOG), Options::journal)
     }

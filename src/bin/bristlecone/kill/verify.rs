@@ -175,5 +175,5 @@ pub(super) fn filled(args: &Args, pool: &Path) -> Outcome<(Vec<Content>, u64)> {
     drop(trees);
     opened.close()?;
     let stat = Pool::options().read_only(true).open(pool)?.stat();
-    Ok((contents, stat.capacity - stat.available))
+    Ok((contents, stat.used))
 }

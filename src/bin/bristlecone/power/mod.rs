@@ -67,8 +67,7 @@ impl Place {
 
 /// How the pool is opened. Its capacity is the first one, until it has grown.
 fn options(capacity: u64) -> Options {
-    let greatest = CAPACITIES[CAPACITIES.len() - 1];
-    Pool::options().capacity(capacity).max_capacity(greatest).segment_size(16 << 10).max_trees(64).log_size(LOG)
+    Pool::options().capacity(capacity).segment_size(16 << 10).log_size(LOG)
 }
 
 fn open(pool: &Pool, threads: u64) -> Outcome<Box<dyn Trees>> {

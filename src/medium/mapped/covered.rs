@@ -1,0 +1,105 @@
+//! The parts of a file in memory whose space was given back, and which the mapping therefore shows as zeros that are no file's.
+//!
+//! A late reader may still look at words of a block that was given back; it finds out that they mean nothing only afterwards.
+//! On a file system in memory that look would take a page for the hole, and end the process with a signal if there is none.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// No more parts than this: each is a mapping of its own, of which a process may have some 65,000.
+const MOST: usize = 8192;
+
+/// Ranges that neither overlap nor touch.
+#[derive(Default)]
+pub(super) struct Covered(Mutex<BTreeMap<u64, u64>>);
+
+impl Covered {
+    /// Calls `cover` for a range, and remembers it if that succeeds. Does nothing, and returns false, if there are too many.
+    pub(super) fn add<E>(&self, range: Range<u64>, cover: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
+        let mut all = self.0.lock();
+        if all.len() >= MOST {
+            return Ok(false);
+        }
+        cover()?;
+        let mut whole = range;
+        while let Some((&start, &end)) = all.range(..=whole.end).next_back().filter(|&(_, &end)| end >= whole.start) {
+            all.remove(&start);
+            whole = whole.start.min(start)..whole.end.max(end);
+        }
+        all.insert(whole.start, whole.end);
+        Ok(true)
+    }
+
+    /// Whether a part of a range is covered.
+    pub(super) fn overlap(&self, range: &Range<u64>) -> bool {
+        self.0.lock().range(..range.end).next_back().is_some_and(|(_, &end)| end > range.start)
+    }
+
+    /// Calls `uncover` for each part of a range that is covered, and forgets it if that succeeds.
+    pub(super) fn remove<E>(
+        &self,
+        range: &Range<u64>,
+        mut uncover: impl FnMut(Range<u64>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut all = self.0.lock();
+        while let Some((&start, &end)) = all.range(..range.end).next_back().filter(|&(_, &end)| end > range.start) {
+            let part = start.max(range.start)..end.min(range.end);
+            uncover(part.clone())?;
+            all.remove(&start);
+            for rest in [start..part.start, part.end..end] {
+                if !rest.is_empty() {
+                    all.insert(rest.start, rest.end);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_a_set_of_pages() {
+        let covered = Covered::default();
+        let mut pages = [false; 40];
+        let mut seed = 1u64;
+        let mut next = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for _ in 0..2000 {
+            let start = next(39);
+            let range = start..start + 1 + next(40 - start);
+            let part = range.start as usize..range.end as usize;
+            assert_eq!(covered.overlap(&range), pages[part.clone()].contains(&true));
+            if next(2) == 0 {
+                assert_eq!(covered.add::<()>(range, || Ok(())), Ok(true));
+                pages[part].fill(true);
+            } else {
+                let mut removed = [false; 40];
+                let uncovered = covered.remove::<()>(&range, |part| {
+                    removed[part.start as usize..part.end as usize].fill(true);
+                    Ok(())
+                });
+                assert_eq!(uncovered, Ok(()));
+                assert!(part.clone().all(|page| removed[page] == pages[page]));
+                pages[part].fill(false);
+            }
+            let all: Vec<(u64, u64)> = covered.0.lock().iter().map(|(&start, &end)| (start, end)).collect();
+            assert!(all.windows(2).all(|pair| pair[0].1 < pair[1].0), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn what_fails_changes_nothing() {
+        let covered = Covered::default();
+        assert_eq!(covered.add(3..5, || Err(7)), Err(7));
+        assert!(!covered.overlap(&(0..9)));
+        assert_eq!(covered.add::<()>(3..5, || Ok(())), Ok(true));
+        assert_eq!(covered.remove(&(0..9), |_| Err(7)), Err(7));
+        assert!(covered.overlap(&(4..5)));
+    }
+}

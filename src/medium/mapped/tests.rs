@@ -1,0 +1,481 @@
+//! Mappings that grow, give space back, and are cut.
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::medium::LOG;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::atomic::AtomicBool;
+
+const MIB: u64 = 1 << 20;
+const REACH: u64 = 64 * MIB;
+const UUID: [u64; 2] = [3, 4];
+
+/// A file and what lies beside it.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// In memory, where the system has a place for that.
+    fn in_memory() -> Option<Self> {
+        tempfile::tempdir_in("/dev/shm").ok().map(Self)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("words")
+    }
+
+    /// A file of so many bytes, with a journal or without.
+    fn with(&self, len: u64, has_journal: bool) -> Mapped {
+        let made = Mapped::conceive(&self.path(), (len, REACH), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+        made.is_born();
+        if has_journal {
+            made.create_log(&self.path(), UUID, LOG).unwrap_or_else(|_| panic!("no log"));
+            made.adopt_journal(&self.path(), UUID).unwrap_or_else(|_| panic!("no marker"));
+        }
+        drop(made);
+        self.again(Mapping::Write)
+    }
+
+    fn again(&self, mapping: Mapping) -> Mapped {
+        existing(&self.path(), mapping)
+    }
+}
+
+fn existing(path: &Path, mapping: Mapping) -> Mapped {
+    Mapped::existing(path, mapping, REACH).unwrap_or_else(|fault| panic!("{}", fault.of("words")))
+}
+
+/// Stores a word such that it is there after a kill.
+fn put(m: &Mapped, at: u64, value: u64) {
+    m.store(at, value);
+    m.flush(at, 8, Step::Measure);
+    m.fence(Step::Measure);
+}
+
+fn file_len(m: &Mapped) -> u64 {
+    m.file.metadata().unwrap().len()
+}
+
+fn panics(access: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(access)).is_err()
+}
+
+/// Runs one of these tests in a process of its own, which finds `what` in its environment.
+fn elsewhere(test: &str, what: &Path) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let name = format!("medium::mapped::tests::{test}");
+    command.args(["--exact", &name, "--nocapture"]).env(CHILD, what).output().unwrap()
+}
+
+const CHILD: &str = "BRISTLECONE_TEST_GROWING";
+
+/// The path that a test was given by the process that started it.
+fn child() -> Option<PathBuf> {
+    std::env::var_os(CHILD).map(PathBuf::from)
+}
+
+#[test]
+fn a_file_that_has_grown_is_longer_and_keeps_what_it_had() {
+    for has_journal in [false, true] {
+        let scratch = Scratch::new();
+        // The last page is not whole.
+        let m = scratch.with(MIB + 24, has_journal);
+        assert_eq!((m.accessible(), m.facts().len), (MIB + 24, REACH), "{has_journal}");
+        put(&m, MIB, 7);
+        put(&m, MIB + 16, 8);
+        for (at, len, grown) in [(MIB + 24, 8, 2 * MIB), (2 * MIB, 1, 4 * MIB), (40 * MIB, 0, 40 * MIB)] {
+            m.reserve(at, len).unwrap();
+            assert_eq!((m.accessible(), file_len(&m)), (grown, grown), "{has_journal}");
+        }
+        assert_eq!([MIB + 24, 2 * MIB, 40 * MIB - 8].map(|at| m.load(at)), [0; 3]);
+        m.reserve(39 * MIB, MIB).unwrap();
+        put(&m, 40 * MIB - 8, 9);
+        m.reserve(REACH - 8, 8).unwrap();
+        assert_eq!((m.accessible(), file_len(&m)), (REACH, REACH));
+        put(&m, REACH - 64, 10);
+        for (at, len) in [(REACH, 1), (REACH - 8, 16), (u64::MAX, 1), (8, u64::MAX)] {
+            let error = m.reserve(at, len).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        }
+        assert_eq!(file_len(&m), REACH);
+        m.settle().unwrap();
+        drop(m);
+        for mapping in [Mapping::Read, Mapping::Copy, Mapping::Write] {
+            let m = scratch.again(mapping);
+            assert_eq!(m.accessible(), REACH);
+            let found = [MIB, MIB + 16, 40 * MIB - 8, REACH - 64, MIB + 24].map(|at| m.load(at));
+            assert_eq!(found, [7, 8, 9, 10, 0], "{has_journal} {mapping:?}");
+        }
+    }
+}
+
+#[test]
+fn a_journal_makes_a_file_grow_in_longer_steps() {
+    let scratch = Scratch::new();
+    let m = scratch.with(32 * MIB, true);
+    m.reserve(32 * MIB, 8).unwrap();
+    assert_eq!(m.accessible(), 36 * MIB);
+}
+
+#[test]
+fn a_copy_grows_in_memory() {
+    let scratch = Scratch::new();
+    put(&scratch.with(MIB + 8, false), MIB, 5);
+    let m = scratch.again(Mapping::Copy);
+    m.reserve(MIB, 2 * MIB).unwrap();
+    assert_eq!((m.accessible(), file_len(&m)), (4 * MIB, MIB + 8));
+    m.store(3 * MIB, 6);
+    m.store(MIB + 8, 7);
+    assert_eq!([MIB, MIB + 8, 3 * MIB, 4 * MIB - 8].map(|at| m.load(at)), [5, 7, 6, 0]);
+    assert_eq!(m.truncate(MIB).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    m.release(0, MIB).unwrap();
+    assert_eq!(m.load(MIB), 5);
+    // What is only read does not grow.
+    let read = scratch.again(Mapping::Read);
+    assert_eq!((read.accessible(), read.facts().len), (MIB + 8, MIB + 8));
+    assert_eq!(read.reserve(MIB, 16).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+}
+
+#[test]
+fn an_access_beyond_what_is_mapped_panics() {
+    for has_journal in [false, true] {
+        let scratch = Scratch::new();
+        let m = scratch.with(MIB, has_journal);
+        let words = &mut [0; 8];
+        for at in [MIB, MIB + 4096, 2 * MIB, REACH - 8, REACH, u64::MAX] {
+            assert!(panics(|| _ = m.load(at)), "{at:#x}");
+            assert!(panics(|| m.store(at, 1)));
+            assert!(panics(|| m.store_pair(at, [1, 2])));
+            assert!(panics(|| m.swap_pair(at, [1, 2])));
+            assert!(panics(|| m.load_words(at, words)));
+            for hint in [Hint::Soon, Hint::InOrder, Hint::Fresh] {
+                m.hint(at.min(REACH), 4 * MIB, hint);
+            }
+        }
+        assert!(panics(|| m.load_words(MIB - 56, words)));
+        assert!(!panics(|| m.load_words(MIB - 64, words)));
+        assert!(!panics(|| m.store_pair(MIB - 16, [1, 2])));
+        m.reserve(MIB, 8).unwrap();
+        assert!(!panics(|| m.store(2 * MIB - 8, 1)));
+        assert!(panics(|| m.store(2 * MIB, 1)));
+    }
+}
+
+#[test]
+fn threads_use_a_mapping_while_it_grows() {
+    const PART: u64 = MIB / 2;
+    for has_journal in [false, true] {
+        let scratch = Scratch::new();
+        let m = scratch.with(MIB, has_journal);
+        let (next, done) = (AtomicU64::new(MIB), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut looks = 0u64;
+                while !done.load(Ordering::Acquire) {
+                    let end = m.accessible();
+                    for at in (MIB..end).step_by(4096) {
+                        let found = m.load(at);
+                        assert!(found == 0 || found == at, "{found:#x} at {at:#x}");
+                    }
+                    m.hint(end - 4096, 4096, Hint::InOrder);
+                    looks += 1;
+                }
+                looks
+            });
+            let writers: Vec<_> = (0..3)
+                .map(|_| {
+                    scope.spawn(|| {
+                        loop {
+                            let from = next.fetch_add(PART, Ordering::Relaxed);
+                            if from >= REACH {
+                                return;
+                            }
+                            m.reserve(from, PART).unwrap();
+                            assert!(m.accessible() >= from + PART);
+                            m.hint(from, PART, Hint::Fresh);
+                            (from..from + PART).step_by(4096).for_each(|at| put(&m, at, at));
+                            m.admit().unwrap();
+                        }
+                    })
+                })
+                .collect();
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            done.store(true, Ordering::Release);
+            assert!(reader.join().unwrap() > 0);
+        });
+        let all = |m: &Mapped| (MIB..REACH).step_by(4096).all(|at| m.load(at) == at);
+        assert!(all(&m));
+        m.settle().unwrap();
+        drop(m);
+        assert!(all(&scratch.again(Mapping::Write)), "{has_journal}");
+    }
+}
+
+#[test]
+fn what_is_released_is_given_back_and_can_be_used_again() {
+    release_and_use(&Scratch::new());
+    Scratch::in_memory().iter().for_each(release_and_use);
+}
+
+fn release_and_use(scratch: &Scratch) {
+    let m = scratch.with(MIB, false);
+    m.reserve(0, 32 * MIB).unwrap();
+    (0..32 * MIB).step_by(4096).for_each(|at| m.store(at, at | 1));
+    m.sync().unwrap();
+    let before = m.allocated().unwrap();
+    assert!(before >= 32 * MIB);
+    // Only whole pages.
+    m.release(8 * MIB - 8, 16 * MIB + 16).unwrap();
+    m.release(0, 4095).unwrap();
+    let after = m.allocated().unwrap();
+    if after == before {
+        eprintln!("skipped: files cannot have holes here");
+        return;
+    }
+    assert!(after + 15 * MIB < before, "{after} of {before}");
+    assert_eq!((m.accessible(), file_len(&m)), (32 * MIB, 32 * MIB));
+    assert!((8 * MIB..24 * MIB).step_by(4096).all(|at| m.load(at) == 0));
+    assert_eq!([0, 8 * MIB - 4096, 24 * MIB].map(|at| m.load(at)), [1, (8 * MIB - 4096) | 1, (24 * MIB) | 1]);
+    assert_eq!(m.allocated().unwrap(), after, "to look takes space");
+    // A part of it, then the rest.
+    m.reserve(10 * MIB, 4096).unwrap();
+    m.store(10 * MIB, 3);
+    assert!(m.allocated().unwrap() < after + MIB);
+    assert_eq!([10 * MIB, 10 * MIB + 4096].map(|at| m.load(at)), [3, 0]);
+    m.reserve(8 * MIB, 16 * MIB).unwrap();
+    assert!(m.allocated().unwrap() + MIB > before);
+    m.store(16 * MIB, 5);
+    drop(m);
+    assert_eq!([10 * MIB, 16 * MIB].map(|at| scratch.again(Mapping::Read).load(at)), [3, 5]);
+}
+
+#[test]
+fn with_a_journal_space_is_given_back_when_the_log_lacks_it() {
+    let scratch = Scratch::new();
+    let m = scratch.with(MIB, true);
+    m.reserve(0, 16 * MIB).unwrap();
+    let fill = |range: Range<u64>| range.step_by(4096).for_each(|at| put(&m, at, at | 1));
+    fill(4096..16 * MIB);
+    m.sync().unwrap();
+    let before = m.allocated().unwrap();
+    m.release(2 * MIB, 12 * MIB).unwrap();
+    assert_eq!(m.allocated().unwrap(), before, "the log may still fill it");
+    // A part is used again.
+    m.reserve(4 * MIB, 2 * MIB).unwrap();
+    fill(4 * MIB..6 * MIB);
+    m.settle().unwrap();
+    let after = m.allocated().unwrap();
+    drop(m);
+    let m = scratch.again(Mapping::Write);
+    assert!((4 * MIB..6 * MIB).step_by(4096).all(|at| m.load(at) == at | 1), "what is used again is gone");
+    assert!((14 * MIB..16 * MIB).step_by(4096).all(|at| m.load(at) == at | 1));
+    if after == before {
+        eprintln!("skipped: files cannot have holes here");
+        return;
+    }
+    assert!(after + 9 * MIB < before && before < after + 11 * MIB, "{after} of {before}");
+    assert!((6 * MIB..14 * MIB).step_by(4096).all(|at| m.load(at) == 0));
+}
+
+#[test]
+fn what_is_cut_off_is_gone_and_grows_again_as_zeros() {
+    for has_journal in [false, true] {
+        let scratch = Scratch::new();
+        let m = scratch.with(MIB, has_journal);
+        m.reserve(0, 8 * MIB).unwrap();
+        (4096..8 * MIB).step_by(512).for_each(|at| put(&m, at, at));
+        let cut = 3 * MIB + 1024 + 8;
+        m.truncate(9 * MIB).unwrap();
+        assert_eq!(m.accessible(), 8 * MIB);
+        m.truncate(cut - 3).unwrap();
+        assert_eq!((m.accessible(), file_len(&m)), (cut, cut), "{has_journal}");
+        assert!(panics(|| _ = m.load(cut)));
+        assert_eq!(m.load(cut - 8), cut - 8);
+        // A kill: what was flushed and lies behind is in no log.
+        m.reserve(cut, MIB).unwrap();
+        assert_eq!(m.accessible(), 6 * MIB);
+        assert!((cut..6 * MIB).step_by(8).all(|at| m.load(at) == 0), "{has_journal}");
+        put(&m, 5 * MIB, 77);
+        m.truncate(4 * MIB).unwrap();
+        drop(m);
+        let m = scratch.again(Mapping::Write);
+        assert_eq!((m.accessible(), m.load(3 * MIB), m.load(4 * MIB - 8)), (4 * MIB, 3 * MIB, 0), "{has_journal}");
+    }
+}
+
+#[test]
+fn grows_and_is_killed() {
+    let Some(path) = child() else { return };
+    let m = existing(&path, Mapping::Write);
+    for at in (MIB..REACH).step_by(3 << 20) {
+        m.reserve(at, 16).unwrap();
+        put(&m, at, at);
+    }
+    m.sync().unwrap();
+    // Not in the log.
+    put(&m, 4096, 55);
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+}
+
+#[test]
+fn a_journal_knows_what_a_file_has_grown_by_after_a_kill() {
+    let scratch = Scratch::new();
+    drop(scratch.with(MIB, true));
+    let output = elsewhere("grows_and_is_killed", &scratch.path());
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(libc::SIGKILL), "{output:?}");
+    // What a loss of power leaves, if the disk has what was written: there is no ring.
+    let other = Scratch::new();
+    for ending in ["", ".log"] {
+        let name = |scratch: &Scratch| scratch.0.path().join(format!("words{ending}"));
+        std::fs::copy(name(&scratch), name(&other)).unwrap();
+    }
+    for (scratch, last) in [(scratch, 55), (other, 0)] {
+        for mapping in [Mapping::Copy, Mapping::Write, Mapping::Write] {
+            let m = scratch.again(mapping);
+            assert!(m.accessible() > 61 * MIB);
+            assert!((MIB..REACH).step_by(3 << 20).all(|at| m.load(at) == at), "{mapping:?}");
+            assert_eq!(m.load(4096), last);
+        }
+    }
+}
+
+fn limit(resource: rustix::process::Resource, current: Option<u64>) {
+    let maximum = rustix::process::getrlimit(resource).maximum;
+    rustix::process::setrlimit(resource, rustix::process::Rlimit { current, maximum }).unwrap();
+}
+
+/// What `/proc/self/status` says of this process, in bytes.
+fn status(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn takes_a_part_of_few_addresses() {
+    use rustix::process::Resource;
+    let Some(path) = child() else { return };
+    limit(Resource::As, Some(status("VmSize:") + 1024 * MIB));
+    let m = Mapped::open(&path, Mapping::Write).unwrap();
+    let reach = m.facts().len;
+    assert!((64 * MIB..260 * MIB).contains(&reach), "{reach}");
+    // The others need addresses, too.
+    drop(Vec::<u8>::with_capacity(600 << 20));
+    m.reserve(reach & !7, 0).unwrap();
+    m.store((reach & !7) - 8, 4);
+    let len = file_len(&m);
+    assert_eq!(m.reserve(reach, 64).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+    assert_eq!((file_len(&m), m.accessible()), (len, len));
+    drop(m);
+    // Not even the file fits.
+    limit(Resource::As, Some(status("VmSize:") + 16 * MIB));
+    let error = Mapped::open(&path, Mapping::Write).map(drop).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Io { doing: "map", .. }), "{error}");
+    println!("few addresses are enough");
+}
+
+#[test]
+fn where_addresses_are_few_a_mapping_grows_less_far() {
+    let scratch = Scratch::new();
+    drop(scratch.with(MIB, false));
+    let output = elsewhere("takes_a_part_of_few_addresses", &scratch.path());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("few addresses are enough"), "{output:?}");
+}
+
+#[test]
+fn is_refused_private_memory() {
+    use rustix::process::Resource;
+    let Some(path) = child() else { return };
+    let m = existing(&path, Mapping::Write);
+    put(&m, MIB - 8, 3);
+    // Private memory to which it may store; shared memory does not count.
+    limit(Resource::Data, Some(status("VmData:") + MIB));
+    let error = m.reserve(8 * MIB, 2 * MIB).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
+    assert_eq!((m.accessible(), file_len(&m), m.load(MIB - 8)), (MIB, MIB, 3));
+    limit(Resource::Data, None);
+    assert!(panics(|| _ = m.load(MIB)));
+    m.reserve(8 * MIB, 2 * MIB).unwrap();
+    put(&m, 8 * MIB, 4);
+    m.settle().unwrap();
+    println!("it grows once it may");
+}
+
+#[test]
+fn a_growth_that_the_system_refuses_changes_nothing() {
+    let scratch = Scratch::new();
+    drop(scratch.with(MIB, true));
+    let output = elsewhere("is_refused_private_memory", &scratch.path());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("it grows once it may"), "{output:?}");
+    let m = scratch.again(Mapping::Write);
+    assert_eq!([MIB - 8, 8 * MIB].map(|at| m.load(at)), [3, 4]);
+}
+
+/// A file system of 8 MiB in memory.
+struct Tiny(Scratch);
+
+impl Tiny {
+    fn mount() -> Option<Self> {
+        let at = Scratch::new();
+        let mut command = Command::new("mount");
+        let mounted = command.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(at.0.path()).output();
+        if !mounted.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: this process may not mount a tmpfs");
+            return None;
+        }
+        Some(Self(at))
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.0.path()).output();
+    }
+}
+
+#[test]
+fn a_growth_on_a_full_disk_changes_nothing() {
+    for has_journal in [false, true] {
+        let Some(tiny) = Tiny::mount() else { return };
+        let m = Mapped::conceive(&tiny.0.path(), (MIB, REACH), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+        m.is_born();
+        if has_journal {
+            m.create_log(&tiny.0.path(), UUID, 64 << 10).unwrap_or_else(|_| panic!("no log"));
+            m.adopt_journal(&tiny.0.path(), UUID).unwrap_or_else(|_| panic!("no marker"));
+        }
+        drop(m);
+        let m = tiny.0.again(Mapping::Write);
+        m.reserve(0, MIB).unwrap();
+        put(&m, MIB - 8, 6);
+        for (at, len) in [(4 * MIB, 16 * MIB), (MIB, 9 * MIB)] {
+            let error = m.reserve(at, len).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+            assert_eq!((m.accessible(), file_len(&m), m.load(MIB - 8)), (MIB, MIB, 6), "{has_journal}");
+            assert!(m.allocated().unwrap() <= MIB, "space is taken for nothing");
+        }
+        // There is room for less.
+        m.reserve(2 * MIB, MIB).unwrap();
+        put(&m, 3 * MIB - 8, 7);
+        m.settle().unwrap();
+        drop(m);
+        let m = tiny.0.again(Mapping::Write);
+        assert_eq!([MIB - 8, 3 * MIB - 8].map(|at| m.load(at)), [6, 7]);
+    }
+}
+
+#[test]
+fn the_addresses_of_a_mapping_are_given_back() {
+    let scratch = Scratch::new();
+    drop(scratch.with(MIB, false));
+    // Each would take 64 GiB of the 128 TiB that there are.
+    for _ in 0..4096 {
+        let m = Mapped::open(&scratch.path(), Mapping::Write).unwrap();
+        assert_eq!(m.facts().len, 64 << 30);
+        assert_eq!(m.base.as_ptr().addr() as u64 % HUGE_PAGE, 0);
+    }
+}
