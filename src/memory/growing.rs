@@ -1,44 +1,61 @@
 //! An array that grows and whose elements stay where they are, so that readers need no lock, however late they are.
 //!
-//! Each chunk is twice as long as the one before it, so few pointers lead to all there may ever be. An element is found by
-//! its name:
+//! The first elements lie in chunks, each twice as long as the one before it, so what is small takes little. Then comes one
+//! long *stretch*, of which only the touched part takes memory, and then chunks again. So nearly all elements of a large
+//! array are found with one comparison, and without a load on the way from one node to the next. Where the system has no
+//! addresses for the stretch, there are only chunks. An element is found by its name:
 //!
 //! ```text
-//! | chunk 32 | index in the chunk 32 |
+//! | 0 32               | index in the stretch 32 |
+//! | 1 + number of chunk 32 | index in the chunk 32   |
 //! ```
 //!
 //! Both parts of a name come from a shift. The chunk of a mere number would come from the position of its highest bit,
 //! which takes longer to find than all the rest, and a search finds a node on each level.
 
-use super::Zero;
 use super::slabs::Slabs;
+use super::{Zero, Zeroed};
 use crate::sync::Mutex;
 use std::io;
+use std::ptr::NonNull;
 // As in `rows`.
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// The number of elements of the first chunk.
 const FIRST: u64 = 16;
+/// The chunks before the stretch, and their elements.
+const BEFORE: usize = 4;
+const SMALL: u64 = before(BEFORE);
+/// Bytes of the stretch.
+const STRETCH: usize = if cfg!(miri) { 1 << 10 } else { 64 << 20 };
 /// The most chunks. The last one has `2^31` elements.
 const CHUNKS: usize = 28;
 
 /// See the [module](self).
 pub(crate) struct Growing<T> {
-    /// Where the chunks start. Apart from their lengths: so a chunk's number is the index of a word, and needs no shift on the
-    /// way from one node to the next.
+    /// Where the stretch starts, and its elements: 0 as long as it was not made, or if it cannot be had.
+    stretch: AtomicPtr<T>,
+    stretch_len: AtomicUsize,
+    /// Where the chunks start. Apart from their lengths: so a chunk's number is the index of a word.
     starts: [AtomicPtr<T>; CHUNKS],
     /// 0 as long as the chunk was not made.
     lens: [AtomicUsize; CHUNKS],
-    slabs: Mutex<Slabs<T>>,
+    growth: Mutex<Growth<T>>,
 }
 
-/// The chunk that holds the element with this number.
+/// What the pointers point to.
+struct Growth<T> {
+    slabs: Slabs<T>,
+    stretch: Option<Zeroed<T>>,
+}
+
+/// The chunk that holds the element with this number, of those that lie in chunks.
 fn chunk_of(number: u64) -> usize {
     (number / FIRST + 1).ilog2() as usize
 }
 
-/// The number of elements before a chunk.
-fn before(chunk: usize) -> u64 {
+/// The number of elements in chunks before a chunk.
+const fn before(chunk: usize) -> u64 {
     (FIRST << chunk) - FIRST
 }
 
@@ -46,7 +63,8 @@ impl<T: Zero> Growing<T> {
     /// An array without elements.
     pub(crate) fn new() -> Self {
         let (starts, lens) = (Default::default(), Default::default());
-        let array = Self { starts, lens, slabs: Mutex::new(Slabs::new()) };
+        let growth = Mutex::new(Growth { slabs: Slabs::new(), stretch: None });
+        let array = Self { stretch: AtomicPtr::default(), stretch_len: AtomicUsize::new(0), starts, lens, growth };
         if cfg!(loom) {
             // See `Rows`.
             array.reserve(FIRST).expect("models have memory");
@@ -54,24 +72,52 @@ impl<T: Zero> Growing<T> {
         array
     }
 
-    /// The name of the element with this number.
-    pub(crate) fn name(number: u64) -> u64 {
-        let chunk = chunk_of(number);
-        (chunk as u64) << 32 | (number - before(chunk))
+    /// The name of the element with this number, which must have been [made](Self::reserve).
+    pub(crate) fn name(&self, number: u64) -> u64 {
+        match self.place(number) {
+            Place::Stretch(index) => index,
+            Place::Chunk(chunk, index) => (chunk as u64 + 1) << 32 | index,
+        }
+    }
+
+    fn place(&self, number: u64) -> Place {
+        let stretch = self.stretch_len.load(Ordering::Acquire) as u64;
+        match number.checked_sub(SMALL) {
+            Some(index) if index < stretch => Place::Stretch(index),
+            _ => {
+                let number = if number < SMALL { number } else { number - stretch };
+                let chunk = chunk_of(number);
+                Place::Chunk(chunk, number - before(chunk))
+            }
+        }
     }
 
     /// An element; `None` if there is none with that name, which may be any word.
     #[inline(always)]
     pub(crate) fn get(&self, name: u64) -> Option<&T> {
-        let (chunk, index) = ((name >> 32) as usize, name as u32 as usize);
+        let index = name as usize;
+        let start = if index < self.stretch_len.load(Ordering::Acquire) {
+            self.stretch.load(Ordering::Relaxed)
+        } else {
+            return self.in_chunk(name);
+        };
+        // SAFETY: the stretch has more elements than `index`: its start was stored before its length was published.
+        let element = unsafe { start.add(index) };
+        // SAFETY: the stretch lives as long as `self`, its elements were zero when it was published, which is a value by
+        // `Zero`, and they are never handed out for writing.
+        Some(unsafe { &*element })
+    }
+
+    #[inline]
+    fn in_chunk(&self, name: u64) -> Option<&T> {
+        let (chunk, index) = (((name >> 32) as usize).wrapping_sub(1), name as u32 as usize);
         if index >= self.lens.get(chunk)?.load(Ordering::Acquire) {
             return None;
         }
         let start = self.starts[chunk].load(Ordering::Relaxed);
         // SAFETY: the chunk has more elements than `index`: its start was stored before its length was published.
         let element = unsafe { start.add(index) };
-        // SAFETY: the chunk lives as long as `self`, its elements were zero when it was published, which is a value by
-        // `Zero`, and they are never handed out for writing.
+        // SAFETY: as for the stretch.
         Some(unsafe { &*element })
     }
 
@@ -82,24 +128,42 @@ impl<T: Zero> Growing<T> {
     /// There is no memory for them.
     #[inline]
     pub(crate) fn reserve(&self, len: u64) -> io::Result<()> {
-        let Some(last) = len.checked_sub(1).map(chunk_of) else { return Ok(()) };
-        // Chunks are made in order.
-        let is_made = self.lens.get(last).ok_or(io::ErrorKind::OutOfMemory)?.load(Ordering::Acquire) > 0;
+        let Some(last) = len.checked_sub(1) else { return Ok(()) };
+        // Chunks are made in order, and the stretch before all that lie behind it.
+        let is_made = match self.place(last) {
+            Place::Stretch(_) => true,
+            Place::Chunk(chunk, _) => self.lens.get(chunk).ok_or(io::ErrorKind::OutOfMemory)?.load(Ordering::Acquire) > 0,
+        };
         if is_made { Ok(()) } else { self.make(last) }
     }
 
     #[cold]
-    fn make(&self, last: usize) -> io::Result<()> {
-        let mut slabs = self.slabs.lock();
-        for chunk in 0..=last {
+    fn make(&self, last: u64) -> io::Result<()> {
+        let mut growth = self.growth.lock();
+        // Once: where there are names of chunks for what could lie in the stretch, it is too late.
+        if last >= SMALL && self.lens[BEFORE].load(Ordering::Relaxed) == 0 && growth.stretch.is_none() && !cfg!(loom) {
+            growth.stretch = Zeroed::new(STRETCH / size_of::<T>()).ok();
+            if let Some(stretch) = &growth.stretch {
+                self.stretch.store(NonNull::from(&**stretch).as_ptr().cast(), Ordering::Relaxed);
+                self.stretch_len.store(stretch.len(), Ordering::Release);
+            }
+        }
+        let Place::Chunk(end, _) = self.place(last) else { return Ok(()) };
+        for chunk in 0..=end {
             if self.lens[chunk].load(Ordering::Relaxed) == 0 {
                 let len = (FIRST as usize) << chunk;
-                self.starts[chunk].store(slabs.take(len)?.as_ptr(), Ordering::Relaxed);
+                self.starts[chunk].store(growth.slabs.take(len)?.as_ptr(), Ordering::Relaxed);
                 self.lens[chunk].store(len, Ordering::Release);
             }
         }
         Ok(())
     }
+}
+
+/// Where an element lies: its index there.
+enum Place {
+    Stretch(u64),
+    Chunk(usize, u64),
 }
 
 // SAFETY: the pointers lead to what it owns, which are slices of `T`.
@@ -117,7 +181,7 @@ mod tests {
     #[test]
     fn each_number_has_an_element_of_its_own() {
         let array = Growing::<AtomicU64>::new();
-        let name = Growing::<AtomicU64>::name;
+        let name = |number| array.name(number);
         for number in 0..COUNT {
             array.reserve(number + 1).unwrap();
             assert_eq!(array.get(name(number)).unwrap().swap(number + 1, Ordering::Relaxed), 0);
@@ -141,7 +205,7 @@ mod tests {
     #[test]
     fn elements_stay_where_they_are_while_it_grows() {
         let array = Growing::<AtomicU64>::new();
-        let name = Growing::<AtomicU64>::name;
+        let name = |number| array.name(number);
         let (made, end) = (AtomicU64::new(0), AtomicBool::new(false));
         std::thread::scope(|threads| {
             let readers: Vec<_> = (0..2)

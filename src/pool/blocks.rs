@@ -54,6 +54,8 @@ struct State {
     parts: Vec<Part>,
     /// Segments that may have free blocks. The last one is used first.
     open: Vec<u32>,
+    /// The position of that one among the parts, if it is known. It is forgotten wherever either list changes.
+    current: Option<usize>,
     /// Blocks that were given back last. They may be taken by now, or their segment may have left the class.
     at_hand: Vec<u64>,
     /// The number of all blocks, and of those that are free.
@@ -70,13 +72,14 @@ impl Part {
     }
 
     /// Takes the first free block, of which there is one. Also tells whether it was never handed out.
+    #[inline]
     fn take(&mut self) -> (u32, bool) {
-        let is_free = |word: &u64| *word != 0;
-        let first = self.first as usize;
-        let place = first + self.bits[first..].iter().position(is_free).expect("as many bits are set as are counted");
-        let block = place as u32 * 64 + self.bits[place].trailing_zeros();
-        self.bits[place] &= self.bits[place] - 1;
-        self.first = place as u32;
+        while self.bits[self.first as usize] == 0 {
+            self.first += 1;
+        }
+        let word = &mut self.bits[self.first as usize];
+        let block = self.first * 64 + word.trailing_zeros();
+        *word &= *word - 1;
         self.free -= 1;
         let is_fresh = self.fresh.is_some_and(|fresh| block >= fresh);
         if is_fresh {
@@ -134,6 +137,7 @@ impl State {
     }
 
     /// A free block, if there is one.
+    #[inline]
     fn take(&mut self, segments: &Segments, unit: u32) -> Option<Taken> {
         while let Some(at) = self.at_hand.pop() {
             if self.find(segments, at, unit).is_some_and(|(part, block)| part.take_this(block)) {
@@ -141,12 +145,27 @@ impl State {
                 return Some(Taken { at, zeroed: false });
             }
         }
+        loop {
+            if let Some(part) = self.current.and_then(|current| self.parts.get_mut(current))
+                && part.free > 0
+            {
+                self.free -= 1;
+                let (block, zeroed) = part.take();
+                return Some(Taken { at: segments.start(part.segment) + u64::from(block) * u64::from(unit), zeroed });
+            }
+            self.find_current(segments)?;
+        }
+    }
+
+    /// Finds a part that has free blocks. `None` if there is none.
+    #[cold]
+    fn find_current(&mut self, segments: &Segments) -> Option<()> {
         while let Some(&segment) = self.open.last() {
-            match self.parts.get_mut(segments.position(segment)).filter(|part| part.segment == segment) {
+            let position = segments.position(segment);
+            match self.parts.get_mut(position).filter(|part| part.segment == segment) {
                 Some(part) if part.free > 0 => {
-                    self.free -= 1;
-                    let (block, zeroed) = part.take();
-                    return Some(Taken { at: segments.start(segment) + u64::from(block) * u64::from(unit), zeroed });
+                    self.current = Some(position);
+                    return Some(());
                 }
                 Some(part) => part.is_open = false,
                 // The segment has left the class.
@@ -154,20 +173,31 @@ impl State {
             }
             self.open.pop();
         }
+        self.current = None;
         None
     }
 
-    fn add(&mut self, segments: &Segments, mut part: Part) {
+    /// Notes that a part has free blocks.
+    #[inline]
+    fn open(&mut self, position: usize) {
+        let part = &mut self.parts[position];
+        if !std::mem::replace(&mut part.is_open, true) {
+            self.open.push(part.segment);
+            self.current = None;
+        }
+    }
+
+    fn add(&mut self, segments: &Segments, part: Part) {
         segments.set_position(part.segment, self.parts.len());
-        part.is_open = true;
-        self.open.push(part.segment);
         self.total += u64::from(part.blocks);
         self.free += u64::from(part.free);
         self.parts.push(part);
+        self.open(self.parts.len() - 1);
     }
 
     /// Takes a part out of the class.
     fn remove(&mut self, segments: &Segments, position: usize) -> Part {
+        self.current = None;
         let part = self.parts.swap_remove(position);
         if let Some(moved) = self.parts.get(position) {
             segments.set_position(moved.segment, position);
@@ -305,7 +335,7 @@ impl Blocks {
     fn grow<M: Medium>(&self, state: &mut MutexGuard<'_, State>, m: &M, segments: &Segments) -> Result<(), Fault> {
         let unit = u64::from(self.class.unit);
         let bytes = state.total * unit;
-        let more = if bytes < segments.size() * 2 { bytes / 8 } else { segments.size() };
+        let more = if bytes < segments.size() { bytes / 4 } else { segments.size() };
         let end = |part: &Part| (u64::from(part.blocks) + 1) * unit;
         let is_short = |part: &&Part| segments.len(part.segment) < segments.size() && end(part) <= segments.size();
         let own = state.parts.iter().rev().find(is_short);
@@ -320,13 +350,11 @@ impl Blocks {
             return Ok(());
         }
         let state = &mut **state;
-        let part = &mut state.parts[segments.position(segment)];
+        let position = segments.position(segment);
+        let part = &mut state.parts[position];
         let more = blocks - part.blocks;
         part.lengthen(blocks);
-        if !part.is_open {
-            part.is_open = true;
-            state.open.push(segment);
-        }
+        state.open(position);
         state.total += u64::from(more);
         state.free += u64::from(more);
         Ok(())
@@ -358,13 +386,12 @@ impl Blocks {
         if !part.give(block) {
             return;
         }
-        let (segment, free, is_empty) = (part.segment, u64::from(part.free), part.free == part.blocks);
-        if !std::mem::replace(&mut part.is_open, true) {
-            state.open.push(segment);
-        }
+        let (free, is_empty) = (u64::from(part.free), part.free == part.blocks);
+        let position = segments.position(part.segment);
+        state.open(position);
         state.free += 1;
         if is_empty && state.free - free >= self.reserve() {
-            self.withdraw(state, m, segments, segments.position(segment));
+            self.withdraw(state, m, segments, position);
             return;
         }
         if state.at_hand.len() == AT_HAND {

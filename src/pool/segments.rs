@@ -387,8 +387,12 @@ impl Segments {
         self.reserve(m, state, self.start(segment) + from, to - from)?;
         if own.is_none() {
             self.claim(state, segment);
-        } else if is_whole {
-            m.hint(self.start(segment), to, Hint::Whole);
+        }
+        // From here on, a page of the whole segment takes less time than those of which it is made. It takes more space, too,
+        // but the class is likely to need that.
+        let half = self.geometry.segment / 2;
+        if from < half && half <= to && !(fresh && is_whole) {
+            m.hint(self.start(segment), self.geometry.segment, Hint::Whole);
         }
         self.put(m, segment, class, to);
         m.flush(self.geometry.entry(segment), 8, Step::SegmentAssign);
