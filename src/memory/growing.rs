@@ -87,7 +87,8 @@ impl<T: Zero> Growing<T> {
             _ => {
                 let number = if number < SMALL { number } else { number - stretch };
                 let chunk = chunk_of(number);
-                Place::Chunk(chunk, number - before(chunk))
+                // Behind the last chunk, no index is needed.
+                Place::Chunk(chunk, if chunk < CHUNKS { number - before(chunk) } else { 0 })
             }
         }
     }
@@ -132,7 +133,9 @@ impl<T: Zero> Growing<T> {
         // Chunks are made in order, and the stretch before all that lie behind it.
         let is_made = match self.place(last) {
             Place::Stretch(_) => true,
-            Place::Chunk(chunk, _) => self.lens.get(chunk).ok_or(io::ErrorKind::OutOfMemory)?.load(Ordering::Acquire) > 0,
+            Place::Chunk(chunk, _) => {
+                self.lens.get(chunk).ok_or(io::ErrorKind::OutOfMemory)?.load(Ordering::Acquire) > 0
+            }
         };
         if is_made { Ok(()) } else { self.make(last) }
     }
@@ -140,16 +143,25 @@ impl<T: Zero> Growing<T> {
     #[cold]
     fn make(&self, last: u64) -> io::Result<()> {
         let mut growth = self.growth.lock();
-        // Once: where there are names of chunks for what could lie in the stretch, it is too late.
-        if last >= SMALL && self.lens[BEFORE].load(Ordering::Relaxed) == 0 && growth.stretch.is_none() && !cfg!(loom) {
-            growth.stretch = Zeroed::new(STRETCH / size_of::<T>()).ok();
+        if last >= SMALL && growth.stretch.is_none() && self.lens[BEFORE].load(Ordering::Relaxed) == 0 {
+            self.make_chunks(&mut growth, BEFORE)?;
+            // Only now: where chunks have names for what could lie in the stretch, it is too late.
+            growth.stretch =
+                Some(STRETCH / size_of::<T>()).filter(|_| !cfg!(loom)).and_then(|len| Zeroed::new(len).ok());
             if let Some(stretch) = &growth.stretch {
                 self.stretch.store(NonNull::from(&**stretch).as_ptr().cast(), Ordering::Relaxed);
                 self.stretch_len.store(stretch.len(), Ordering::Release);
             }
         }
-        let Place::Chunk(end, _) = self.place(last) else { return Ok(()) };
-        for chunk in 0..=end {
+        match self.place(last) {
+            Place::Stretch(_) => Ok(()),
+            Place::Chunk(chunk, _) => self.make_chunks(&mut growth, chunk + 1),
+        }
+    }
+
+    /// Makes the chunks below `end` that were not made.
+    fn make_chunks(&self, growth: &mut Growth<T>, end: usize) -> io::Result<()> {
+        for chunk in 0..end {
             if self.lens[chunk].load(Ordering::Relaxed) == 0 {
                 let len = (FIRST as usize) << chunk;
                 self.starts[chunk].store(growth.slabs.take(len)?.as_ptr(), Ordering::Relaxed);
@@ -192,14 +204,41 @@ mod tests {
     #[test]
     fn a_word_that_names_no_element_leads_nowhere() {
         let array = Growing::<AtomicU64>::new();
-        assert!(array.get(0).is_none());
+        assert!(array.get(0).is_none() && array.get(1 << 32).is_none());
         array.reserve(FIRST + 1).unwrap();
-        let made = |chunk: u64, index: u64| array.get(chunk << 32 | index).is_some();
+        let made = |chunk: u64, index: u64| array.get((chunk + 1) << 32 | index).is_some();
+        assert!(array.get(0).is_none(), "there is no stretch yet");
         assert!(made(0, FIRST - 1) && made(1, 0) && made(1, 2 * FIRST - 1));
         assert!(!made(0, FIRST) && !made(1, 2 * FIRST) && !made(2, 0) && !made(0, u64::from(u32::MAX)));
         assert!((0..64).all(|bit| array.get(1 << bit | 1 << 63).is_none() && array.get(!(1 << bit)).is_none()));
         assert!((2..u64::from(u32::MAX)).step_by(1 << 24).all(|chunk| !made(chunk, 0)));
         assert!(array.get(u64::MAX).is_none());
+        array.reserve(SMALL + 1).unwrap();
+        let stretch = (STRETCH / 8) as u64;
+        assert!(array.get(0).is_some() && array.get(stretch - 1).is_some() && array.get(stretch).is_none());
+        assert!(array.get(u64::MAX).is_none() && array.get(1 << 63).is_none() && !made(BEFORE as u64, 0));
+        array.reserve(SMALL + stretch + 1).unwrap();
+        assert!(made(BEFORE as u64, 0) && array.get(stretch).is_none());
+    }
+
+    /// As where the system has no addresses for the stretch.
+    #[test]
+    fn without_a_stretch_all_elements_lie_in_chunks() {
+        let array = Growing::<AtomicU64>::new();
+        {
+            let mut growth = array.growth.lock();
+            for chunk in 0..=BEFORE {
+                let len = (FIRST as usize) << chunk;
+                array.starts[chunk].store(growth.slabs.take(len).unwrap().as_ptr(), Ordering::Relaxed);
+                array.lens[chunk].store(len, Ordering::Release);
+            }
+        }
+        for number in 0..COUNT {
+            array.reserve(number + 1).unwrap();
+            assert_eq!(array.get(array.name(number)).unwrap().swap(number + 1, Ordering::Relaxed), 0);
+        }
+        assert!((0..COUNT).all(|number| array.get(array.name(number)).unwrap().load(Ordering::Relaxed) == number + 1));
+        assert!(array.growth.lock().stretch.is_none());
     }
 
     #[test]
@@ -238,6 +277,6 @@ mod tests {
     fn more_than_there_are_names_is_an_error() {
         let array = Growing::<AtomicU64>::new();
         assert!(array.reserve(u64::MAX).is_err());
-        assert!(array.reserve(1).is_ok() && array.get(0).is_some());
+        assert!(array.reserve(1).is_ok() && array.get(array.name(0)).is_some());
     }
 }

@@ -28,7 +28,30 @@ pub(crate) struct Taken {
 /// The blocks of one tree, kind and size.
 pub(crate) struct Blocks {
     class: SegmentEntry,
+    unit: Unit,
     state: Mutex<State>,
+}
+
+/// The size of the blocks, in bytes.
+#[derive(Clone, Copy)]
+struct Unit {
+    bytes: u32,
+    /// `2^64` divided by it, rounded up. A product with that takes a third of the time of a division, and is exact for
+    /// numbers of 32 bits.
+    reciprocal: u64,
+}
+
+impl Unit {
+    fn new(bytes: u32) -> Self {
+        Self { bytes, reciprocal: u64::MAX / u64::from(bytes.max(2)) + 1 }
+    }
+
+    /// The number of the block that begins at an offset in a segment; `None` if none does.
+    #[inline]
+    fn block_at(self, within: u32) -> Option<u32> {
+        let block = (u128::from(within) * u128::from(self.reciprocal) >> 64) as u32;
+        (block.wrapping_mul(self.bytes) == within).then_some(block)
+    }
 }
 
 /// The blocks of one segment.
@@ -89,6 +112,7 @@ impl Part {
     }
 
     /// Takes this block, if it is free.
+    #[inline]
     fn take_this(&mut self, block: u32) -> bool {
         let (word, bit) = (&mut self.bits[block as usize / 64], 1 << (block % 64));
         let is_free = *word & bit != 0;
@@ -98,6 +122,7 @@ impl Part {
     }
 
     /// Gives a block back. False if it was free.
+    #[inline]
     fn give(&mut self, block: u32) -> bool {
         let (place, bit) = (block / 64, 1 << (block % 64));
         let word = &mut self.bits[place as usize];
@@ -127,18 +152,18 @@ impl Part {
 
 impl State {
     /// The part in which a block lies, and the number of the block there; `None` if it is not one of the class.
-    fn find(&mut self, segments: &Segments, at: u64, unit: u32) -> Option<(&mut Part, u32)> {
+    #[inline]
+    fn find(&mut self, segments: &Segments, at: u64, unit: Unit) -> Option<(&mut Part, u32)> {
         let segment = segments.of(at)?;
         let part = self.parts.get_mut(segments.position(segment)).filter(|part| part.segment == segment)?;
-        // Offsets in a segment are 32 bits wide, and those are divided faster.
-        let within = segments.within(at) as u32;
-        let block = within / unit;
-        (within.is_multiple_of(unit) && block < part.blocks).then_some((part, block))
+        // Offsets in a segment are 32 bits wide.
+        let block = unit.block_at(segments.within(at) as u32)?;
+        (block < part.blocks).then_some((part, block))
     }
 
     /// A free block, if there is one.
     #[inline]
-    fn take(&mut self, segments: &Segments, unit: u32) -> Option<Taken> {
+    fn take(&mut self, segments: &Segments, unit: Unit) -> Option<Taken> {
         while let Some(at) = self.at_hand.pop() {
             if self.find(segments, at, unit).is_some_and(|(part, block)| part.take_this(block)) {
                 self.free -= 1;
@@ -151,7 +176,10 @@ impl State {
             {
                 self.free -= 1;
                 let (block, zeroed) = part.take();
-                return Some(Taken { at: segments.start(part.segment) + u64::from(block) * u64::from(unit), zeroed });
+                return Some(Taken {
+                    at: segments.start(part.segment) + u64::from(block) * u64::from(unit.bytes),
+                    zeroed,
+                });
             }
             self.find_current(segments)?;
         }
@@ -211,7 +239,7 @@ impl State {
 impl Blocks {
     /// A class without blocks.
     pub(crate) fn new(class: SegmentEntry) -> Self {
-        Self { class, state: Mutex::new(State::default()) }
+        Self { class, unit: Unit::new(class.unit), state: Mutex::new(State::default()) }
     }
 
     /// Finds the class's blocks from its segments. The free ones are those for which `used` returns false.
@@ -236,7 +264,7 @@ impl Blocks {
         let mut state = self.state.lock();
         for at in used {
             // There may also be blocks of other sizes.
-            if state.find(segments, at, self.class.unit).is_some_and(|(part, block)| part.take_this(block)) {
+            if state.find(segments, at, self.unit).is_some_and(|(part, block)| part.take_this(block)) {
                 state.free -= 1;
             }
         }
@@ -326,7 +354,7 @@ impl Blocks {
         while state.free <= reserve {
             self.grow(&mut state, m, segments)?;
         }
-        Ok(state.take(segments, self.class.unit).expect("as many blocks are free as are counted"))
+        Ok(state.take(segments, self.unit).expect("as many blocks are free as are counted"))
     }
 
     /// Gets more blocks: an eighth of what the class has, so that little of it is unused; a whole segment, once it has two,
@@ -363,7 +391,7 @@ impl Blocks {
     /// A block for the caller alone, if one can be had without more space.
     pub(crate) fn take_at_hand(&self, segments: &Segments) -> Option<Taken> {
         delay();
-        self.state.lock().take(segments, self.class.unit)
+        self.state.lock().take(segments, self.unit)
     }
 
     /// Gives a block back. No durable word names it.
@@ -382,7 +410,7 @@ impl Blocks {
 
     fn give_one<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments, at: u64) {
         // In a damaged pool, two slots may name one block. By the second time, it may even be another tree's.
-        let Some((part, block)) = state.find(segments, at, self.class.unit) else { return };
+        let Some((part, block)) = state.find(segments, at, self.unit) else { return };
         if !part.give(block) {
             return;
         }
@@ -460,6 +488,19 @@ mod tests {
     use super::*;
     use crate::medium::Dram;
     use crate::pool::format::Geometry;
+
+    #[test]
+    fn blocks_begin_at_multiples_of_their_size() {
+        for bytes in [8, 16, 24, 64, 192, 704, 4096, 3 << 20, u32::MAX / 2 + 1] {
+            let unit = Unit::new(bytes);
+            let last = u32::MAX / bytes;
+            for block in [0, 1, 2, 3, 7, 100, last / 2, last - 1, last].into_iter().filter(|&block| block <= last) {
+                let at = block * bytes;
+                assert_eq!(unit.block_at(at), Some(block));
+                assert!(unit.block_at(at + 1).is_none() && unit.block_at(at.wrapping_sub(1)).is_none());
+            }
+        }
+    }
 
     #[test]
     fn a_record_that_does_not_fit_the_table_is_not_believed() {
