@@ -347,7 +347,7 @@ impl Mapped {
         }
     }
 
-    /// Puts huge pages into a part of a file in memory that has all of its space. A hint.
+    /// Puts huge pages into a part of a file in memory in place of its small ones, whatever of these is missing. A hint.
     #[cfg(target_os = "linux")]
     fn collapse(&self, at: u64, len: u64) {
         if self.in_memory && self.journal.is_none() && self.mapping == Mapping::Write {

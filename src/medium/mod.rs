@@ -143,7 +143,7 @@ pub enum Hint {
     InOrder,
     /// The bytes are zeros, nobody has stored to them, and all of them will be used from now on.
     Fresh,
-    /// All of the bytes are reserved, and will be used from now on. They were reserved one part after the other.
+    /// The bytes are likely to be used before long. A part of them, from the first on, is reserved already, bit by bit.
     Whole,
 }
 

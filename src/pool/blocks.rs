@@ -357,7 +357,7 @@ impl Blocks {
         Ok(state.take(segments, self.unit).expect("as many blocks are free as are counted"))
     }
 
-    /// Gets more blocks: an eighth of what the class has, so that little of it is unused; a whole segment, once it has two,
+    /// Gets more blocks: a quarter of what the class has, so that little of it is unused; a whole segment, once it has one,
     /// because these are filled in huge pages.
     #[cold]
     fn grow<M: Medium>(&self, state: &mut MutexGuard<'_, State>, m: &M, segments: &Segments) -> Result<(), Fault> {

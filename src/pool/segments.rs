@@ -388,10 +388,10 @@ impl Segments {
         if own.is_none() {
             self.claim(state, segment);
         }
-        // From here on, a page of the whole segment takes less time than those of which it is made. It takes more space, too,
-        // but the class is likely to need that.
+        // From the half on, one page for the whole segment takes less time than the rest of the small ones. It takes more
+        // space, too, but the class is likely to need that.
         let half = self.geometry.segment / 2;
-        if from < half && half <= to && !(fresh && is_whole) {
+        if own.is_some() && (is_whole || from < half && half <= to) {
             m.hint(self.start(segment), self.geometry.segment, Hint::Whole);
         }
         self.put(m, segment, class, to);
