@@ -292,14 +292,14 @@ fn reserve_aligned(len: usize) -> io::Result<*mut c_void> {
 }
 
 /// How many bytes of addresses a mapping may take beyond the length of its file. Where they are limited, the rest of the process
-/// needs most of those that are left.
+/// gets half of those that are left.
 fn spare(len: u64) -> usize {
     use rustix::process::{Resource, getrlimit};
     let Some(limit) = getrlimit(Resource::As).current else { return usize::MAX };
     let used = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = used.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
     let left = limit.saturating_sub(pages * page() as u64).saturating_sub(len);
-    usize::try_from(left / 4).unwrap_or(usize::MAX)
+    usize::try_from(left / 2).unwrap_or(usize::MAX)
 }
 
 /// The domain of a synchronous mapping on this machine.
