@@ -94,6 +94,8 @@ pub(crate) struct PoolState<M: Medium> {
     /// The open trees by root slot. Roots are created and deleted under its lock.
     catalog: Catalog<OpenTree>,
     was_clean: bool,
+    /// How often [`collect`](PoolState::collect) has begun. Locked while it holds handles to trees.
+    collections: Mutex<u64>,
     /// Whether the pool was declared in use and must be closed. If not, it is only read.
     in_use: AtomicBool,
     /// Whether an ordinary file is synced when the pool is opened and closed.
@@ -299,6 +301,7 @@ impl<M: Medium> PoolState<M> {
             instants: Instants::new(snapshot_memory),
             catalog: Catalog::new(),
             was_clean,
+            collections: Mutex::new(0),
             in_use: AtomicBool::new(false),
             sync,
             watch,
@@ -535,24 +538,38 @@ impl<M: Medium> PoolState<M> {
         self.roots().filter(is_open).map(|root| root.name(&self.medium)).collect()
     }
 
-    /// Retries what failed with `fault`, if it was for want of space: with what open trees only keep because nobody has looked
-    /// whether their readers have left. A few records that are retired can keep as many segments. The caller holds no lock.
+    /// Retries what failed with `fault`, if it was for want of space that open trees may give back. The caller holds no lock.
     #[cold]
     pub(crate) fn with_collected<T>(
         &self,
         fault: Fault,
         attempt: impl FnOnce() -> Result<T, Fault>,
     ) -> Result<T, Fault> {
+        self.collect(fault)?;
+        attempt()
+    }
+
+    /// Gives back what open trees only keep because nobody has looked whether their readers have left: a few records that are
+    /// retired can keep as many segments. Returns `fault` if it is not for want of space. The caller holds no lock.
+    #[cold]
+    pub(crate) fn collect(&self, fault: Fault) -> Result<(), Fault> {
         if !fault.is_out_of_space() {
             return Err(fault);
         }
+        let mut collections = self.collections.lock();
+        *collections += 1;
         let slots = self.catalog.lock();
         let open: Vec<Arc<OpenTree>> = catalog::open(&slots).map(|(_, tree)| tree).collect();
         drop(slots);
         open.iter().for_each(|tree| tree.collect());
-        // This may close trees.
+        // This may close trees. Who finds one of them open may wait for the lock, and look again.
         drop(open);
-        attempt()
+        Ok(())
+    }
+
+    /// How often open trees were asked to give back what they can. None of them is open for nothing but that when this returns.
+    fn collections(&self) -> u64 {
+        *self.collections.lock()
     }
 
     /// The root of the tree with this name.

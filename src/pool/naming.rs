@@ -44,9 +44,12 @@ impl<M: Medium> PoolState<M> {
     pub(crate) fn naming(&self, changes: &[NameChange]) -> Result<Naming<'_, M>, Fault> {
         self.writable()?;
         for _ in 0..PATIENCE {
+            let collections = self.collections();
             match self.try_naming(changes) {
-                // A tree may be open for nothing but a transaction that could do without.
-                Err(fault) if matches!(fault.kind(), ErrorKind::StillOpen { .. }) && self.expire_moments() => {}
+                // A tree may be open for nothing but a transaction that could do without, or because another thread collects.
+                Err(fault)
+                    if matches!(fault.kind(), ErrorKind::StillOpen { .. })
+                        && (self.expire_moments() || self.collections() != collections) => {}
                 result => return result,
             }
         }

@@ -618,49 +618,59 @@ impl Segments {
 
     /// Takes over a segment of which nobody has a block any more, and no durable word names one (P5).
     pub(crate) fn retire<M: Medium>(&self, m: &M, segment: u32) {
-        let mut state = self.state.lock();
+        self.rest(m, &mut self.state.lock(), segment);
+    }
+
+    /// Lets a segment be idle. The one that is idle for longest goes if there are too many.
+    fn rest<M: Medium>(&self, m: &M, state: &mut State, segment: u32) {
         state.idle.push_back(segment);
         if state.idle.len() > IDLE
             && let Some(oldest) = state.idle.pop_front()
         {
-            self.free(m, &mut state, vec![oldest]);
+            self.free(m, state, vec![oldest]);
         }
     }
 
     /// Takes over the segments of an extent to which nothing refers any more, if it still is the tree's.
+    ///
+    /// In a damaged pool, two threads may give back the same extent, and by the second time it may be idle, or another
+    /// tree's. So all of this is under one lock, under which segments are assigned, too.
     pub(crate) fn retire_extent<M: Medium>(&self, m: &M, head: u32, tree: u16) {
+        let mut state = self.state.lock();
         match self.entry(head) {
             Some(SegmentEntry { kind: SegmentKind::Extent, tree: owner, unit: 1 }) if owner == tree => {
-                let is_idle = self.state.lock().idle.contains(&head);
-                if !is_idle {
-                    self.retire(m, head);
+                if !state.idle.contains(&head) {
+                    self.rest(m, &mut state, head);
                 }
             }
-            _ => {
-                let segments: Vec<u32> = self.extent(head).collect();
-                self.release(m, segments, |entry| entry.tree == tree);
-            }
+            _ => self.release_of(m, &mut state, self.extent(head), |entry| entry.tree == tree),
         }
     }
 
     /// Frees those of these segments whose entries say, according to `is_own`, that they are the caller's. Nothing may
     /// refer to them any more.
-    ///
-    /// The entries are checked under the same lock under which segments are assigned. In a damaged pool, two threads
-    /// may give back the same extent, and by the second time it may already belong to another tree.
     pub(crate) fn release<M: Medium>(
         &self,
         m: &M,
         segments: impl IntoIterator<Item = u32>,
         is_own: impl Fn(&SegmentEntry) -> bool,
     ) {
-        let mut state = self.state.lock();
+        self.release_of(m, &mut self.state.lock(), segments, is_own);
+    }
+
+    fn release_of<M: Medium>(
+        &self,
+        m: &M,
+        state: &mut State,
+        segments: impl IntoIterator<Item = u32>,
+        is_own: impl Fn(&SegmentEntry) -> bool,
+    ) {
         let own =
             |&segment: &u32| self.entry(segment).is_some_and(|entry| entry.kind != SegmentKind::Free && is_own(&entry));
         let released: Vec<u32> = segments.into_iter().filter(own).collect();
         if !released.is_empty() {
             state.idle.retain(|segment| !released.contains(segment));
-            self.free(m, &mut state, released);
+            self.free(m, state, released);
         }
     }
 
@@ -877,6 +887,22 @@ mod tests {
         segments.release_idle(&m, 3);
         assert_eq!(own.iter().filter(is_free).count(), own.len());
         assert_eq!(segments.in_use(), HEADER);
+    }
+
+    #[test]
+    fn an_extent_that_is_given_back_twice_is_idle_once() {
+        let (m, segments) = table(8);
+        let head = segments.assign_extent(&m, 1, SIZE).unwrap();
+        (0..3).for_each(|_| segments.retire_extent(&m, head, 1));
+        segments.retire_extent(&m, head, 2);
+        assert_eq!(segments.in_use(), HEADER);
+        assert_eq!(segments.assign_extent(&m, 1, SIZE).unwrap(), head);
+        assert_eq!(segments.assign_extent(&m, 1, SIZE).unwrap(), head + 1);
+        segments.retire_extent(&m, head, 1);
+        segments.release_idle(&m, 1);
+        assert_eq!(whole(&m, &segments, LEAF), head);
+        segments.retire_extent(&m, head, 1);
+        assert_eq!(segments.entry(head), Some(LEAF));
     }
 
     #[test]

@@ -121,7 +121,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         // Checked here, because drawing the entries may run any code.
         self.pool.admit()?;
         let (fence, entries) = N::Keys::stored(fence, pairs);
-        let block = self.leaves.take_first()?;
+        let take = || self.leaves.take_first();
+        let block = take().or_else(|fault| self.pool.with_collected(fault, take))?;
         let written = self.write_pending(draft, Some((&fence, block.at)));
         draft.pending = Some(Pending { fence, block, entries });
         written

@@ -59,7 +59,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         if N::Keys::MARKS_LAG && !knows_all() { image_of(Vec::new()) } else { (image, top) }
     }
 
-    /// Gives back the extent of a close record that was read and that the root entry, durably, no longer names.
+    /// Gives back the extent of a close record that was read, with a fence.
     fn release_close_record(&self, at: u64) {
         let segments = &self.pool.segments;
         let head = segments.of(at).expect("what was read lies in a segment");
@@ -105,8 +105,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             // With this fence, the tree is open: it may differ from its record from here on (R2).
             self.medium().fence(Step::RootOpen);
         } else {
-            // The root entry no longer names the extent, durably.
-            self.medium().fence(Step::RootOpen);
+            // Its fence is that of the root entry, too, and the extent is nobody else's before. Crash: the root entry names the
+            // record of a tree that has not changed, or one that is refused because its extent is free.
             self.release_close_record(closed.at);
         }
         true

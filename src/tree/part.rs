@@ -310,7 +310,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
                 // It is the word for the slot.
                 continue;
             }
-            let (word, written) = N::Keys::write(self.tree, write.key(), value)?;
+            let (word, written) = self.tree.write(write.key(), value)?;
             write.new = New::Word(word);
             if written.is_record() {
                 self.written.push(written);

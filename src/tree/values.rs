@@ -77,10 +77,17 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         self.get_many_with(keys, |word| word, |found| out(found.map(stored).transpose()));
     }
 
-    /// [Writes](MapKeys::write) a value. Its record, if it has one, is durable when this returns.
+    /// [Writes](MapKeys::write) a value. The caller holds no lock.
+    #[inline]
+    pub(super) fn write(&self, key: RefOf<'_, N>, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
+        let write = || N::Keys::write(self, key, value);
+        write().or_else(|fault| self.pool.with_collected(fault, write))
+    }
+
+    /// The same. The record, if there is one, is durable when this returns.
     #[inline]
     fn write_durably(&self, key: RefOf<'_, N>, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
-        let (word, written) = N::Keys::write(self, key, value)?;
+        let (word, written) = self.write(key, value)?;
         if written.is_record() {
             self.medium().fence(Step::RecordWrite);
         }
@@ -94,8 +101,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         value: Encoded<'_>,
         wanted: fn(Option<u64>) -> bool,
     ) -> Result<bool, Fault> {
-        let write = || self.write_durably(key, value);
-        let (word, written) = write().or_else(|fault| self.pool.with_collected(fault, write))?;
+        let (word, written) = self.write_durably(key, value)?;
         let mut is_stored = false;
         let mut change = || {
             self.change_in(key, |_, old| {

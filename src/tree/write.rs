@@ -40,7 +40,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         key: RefOf<'_, N>,
         mut decide: impl FnMut(Option<u64>) -> Change,
     ) -> Result<Option<u64>, Fault> {
-        Ok(self.change_in(key, |_, old| decide(old))?.word)
+        let mut has_collected = false;
+        loop {
+            match self.change_in(key, |_, old| decide(old)) {
+                Err(fault) if !has_collected => self.pool.collect(fault)?,
+                result => return Ok(result?.word),
+            }
+            has_collected = true;
+        }
     }
 
     /// The same; `decide` also gets to know the leaf, which is locked.

@@ -1,7 +1,8 @@
 //! Fill, empty, fill with something else: nothing may be refused that fits.
 //!
-//! What fits: records whose blocks, and 64 bytes of a leaf for each, take at most three fifths of the capacity. The rest is
-//! for the parts of segments that are not used yet, and for the segment that the last leaf of a tree keeps.
+//! What fits: records whose blocks, and 64 bytes of a leaf for each, take at most three fifths of the capacity. Of 16 MiB, a
+//! quarter may be two segments that two trees keep, because the last leaf of each lies there: a segment does not become
+//! shorter while it has the same owner. An eighth is for the parts of segments that classes have and do not use yet.
 
 use super::{MIB, Random, Scratch, Values, block_for, crash, used, value};
 use bristlecone::{Options, Pool};
@@ -166,18 +167,18 @@ fn step(ordinary: usize) -> usize {
 
 #[test]
 fn a_small_pool_is_filled_with_one_size_after_the_other() {
-    circuit(16 * MIB, &ALL.0, &ALL.1, step(4));
+    circuit(16 * MIB, &ALL.0, &ALL.1, step(13));
 }
 
 #[test]
 fn a_larger_pool_is_filled_with_one_size_after_the_other() {
-    circuit(64 * MIB, &ALL.0, &ALL.1, step(26));
+    circuit(64 * MIB, &ALL.0, &ALL.1, step(37));
 }
 
 #[test]
 fn a_new_pool_is_filled_emptied_and_filled() {
     let mut random = Random::new(5);
-    for (i, (first, second)) in pairs().into_iter().enumerate().step_by(step(5)) {
+    for (i, (first, second)) in pairs().into_iter().enumerate().step_by(step(17)) {
         let between = ALL.0[random.below(3) as usize];
         let how = ALL.1[random.below(3) as usize];
         let story = format!("{i}: {first}, {second}, {how:?}, {between:?}");
@@ -194,7 +195,7 @@ fn a_new_pool_is_filled_emptied_and_filled() {
 
 #[test]
 fn two_trees_take_turns() {
-    for (i, (first, second)) in pairs().into_iter().enumerate().skip(3).step_by(step(7)) {
+    for (i, (first, second)) in pairs().into_iter().enumerate().skip(3).step_by(step(19)) {
         let capacity = 16 * MIB;
         let mut case = Case::new(capacity);
         let (between, how) = (ALL.0[i % 3], ALL.1[i / 3 % 3]);

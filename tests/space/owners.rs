@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const TIME: Duration = Duration::from_millis(2500);
+const TIME: Duration = Duration::from_millis(1200);
 
 /// A value that says which tree and which key it belongs to, and shows whether it is whole.
 fn record(tag: u64, key: u64, version: u64) -> Vec<u8> {
@@ -144,7 +144,9 @@ fn storm(capacity: u64) {
     let words: PTree<OneLine, Dram> = pool.tree("words").unwrap();
     let stop = Instant::now() + TIME;
     let [written, removed, read, seen] = [const { AtomicU64::new(0) }; 4];
-    let count = |counter: &AtomicU64, n: u64| drop(counter.fetch_add(n, Ordering::Relaxed));
+    let count = |counter: &AtomicU64, n: u64| {
+        counter.fetch_add(n, Ordering::Relaxed);
+    };
     thread::scope(|scope| {
         for thread in 0..3 {
             let (all, words, pool, written, removed) = (&all, &words, &pool, &written, &removed);
@@ -168,7 +170,9 @@ fn storm(capacity: u64) {
                             let name = format!("short {thread}");
                             let made = may_be_full(pool.map::<u64, Vec<u8>>(&name));
                             if let Some(short) = made {
-                                (0..50).for_each(|key| drop(may_be_full(short.insert(key, &record(9, key, version)))));
+                                (0..50).for_each(|key| {
+                                    may_be_full(short.insert(key, &record(9, key, version)));
+                                });
                                 short
                                     .iter()
                                     .for_each(|entry| entry.map(|(key, bytes)| verify(9, key, &bytes)).unwrap());
@@ -185,9 +189,9 @@ fn storm(capacity: u64) {
                             (0..KEYS).filter(|_| random.below(8) > 0).for_each(|key| {
                                 count(removed, u64::from(tree.remove(key)));
                             });
-                            (0..5000)
-                                .filter(|_| random.below(8) == 0)
-                                .for_each(|key| drop(may_be_full(words.remove(key))));
+                            (0..5000).filter(|_| random.below(8) == 0).for_each(|key| {
+                                may_be_full(words.remove(key));
+                            });
                         }
                     }
                 }
@@ -210,7 +214,7 @@ fn storm(capacity: u64) {
         }
     });
     println!("{capacity}: {written:?} written, {removed:?} removed, {read:?} read, {seen:?} in snapshots");
-    assert!(written.into_inner() > 1000 && removed.into_inner() > 500 && read.into_inner() > 1000);
+    assert!(written.into_inner() > 500 && removed.into_inner() > 200 && read.into_inner() > 500);
     all.iter().for_each(|tree| tree.check());
     assert!(words.check().is_clean(), "{:?}", words.check().violations);
     let crashed = pool.medium().words();

@@ -99,8 +99,8 @@ fn what_is_given_up_goes_back_to_the_file_system() {
         let open = || Pool::options().sync(false).open(&path).unwrap();
         let fill = |pool: &Pool, name: &str| {
             let map: Values = pool.map(name).unwrap();
-            (0..40).for_each(|i| assert!(!map.insert(i, &value(i, 700_000)).unwrap()));
-            (40..25_000).for_each(|i| assert!(!map.insert(i, &value(i, 900)).unwrap()));
+            (0..20).for_each(|i| assert!(!map.insert(i, &value(i, 700_000)).unwrap()));
+            (20..12_000).for_each(|i| assert!(!map.insert(i, &value(i, 900)).unwrap()));
             map
         };
         let pool = open();
@@ -108,7 +108,7 @@ fn what_is_given_up_goes_back_to_the_file_system() {
         let before = (taken(&path), used(&pool));
         drop(fill(&pool, "dropped"));
         let full = taken(&path);
-        assert!(full >= 50 * MIB);
+        assert!(full >= 24 * MIB);
         pool.drop_tree("dropped").unwrap();
         println!("{place}: {} -> {full} -> {} (drop_tree)", before.0, taken(&path));
         assert!(taken(&path) <= before.0 + (64 << 10), "{place}: {}", taken(&path));
@@ -124,9 +124,10 @@ fn what_is_given_up_goes_back_to_the_file_system() {
         // Removals, one by one: less at once, the rest when it is closed.
         let pool = open();
         let map = fill(&pool, "removed");
-        (0..25_000).for_each(|i| assert!(map.remove(i).unwrap()));
+        (0..12_000).for_each(|i| assert!(map.remove(i).unwrap()));
         println!("{place}: {} after removals", taken(&path));
-        assert!(taken(&path) <= full / 4, "{place}: {}", taken(&path));
+        // Four idle segments, and that of the last leaf.
+        assert!(taken(&path) <= before.0 + 11 * MIB, "{place}: {}", taken(&path));
         drop(map);
         pool.close().unwrap();
         println!("{place}: {} closed", taken(&path));
