@@ -8,6 +8,7 @@ mod info;
 pub(crate) mod instants;
 mod journal;
 pub(crate) mod lists;
+mod metrics;
 #[cfg(all(test, loom))]
 mod models;
 pub(crate) mod naming;
@@ -20,6 +21,8 @@ pub(crate) mod segments;
 
 pub use info::{Stat, TreeInfo};
 pub use instants::Snapshots;
+pub(crate) use metrics::Measured;
+pub use metrics::{Metrics, TreeMetrics};
 pub use options::Options;
 pub(crate) use options::zero_from;
 pub use progress::Progress;
@@ -121,6 +124,9 @@ pub(crate) trait AnyTree: Any {
 
     /// Gives back the space of records that readers can no longer know.
     fn collect(&self);
+
+    /// Numbers about the tree.
+    fn measure(&self) -> Measured;
 }
 
 impl Pool {

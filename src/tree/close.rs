@@ -32,7 +32,7 @@ const UNCOUNTED: u64 = u64::MAX;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// All classes of blocks that the tree has, in the order of the record.
-    fn classes(&self) -> impl Iterator<Item = &Blocks> {
+    pub(super) fn classes(&self) -> impl Iterator<Item = &Blocks> {
         let inner = self.directory.blocks();
         let records = self.leaves.records.iter().flat_map(|records| records.classes());
         self.leaves.blocks().iter().chain(inner).chain(records)

@@ -108,6 +108,7 @@ fn error<T>(result: Result<T>) -> Error {
 }
 
 type Entries = BTreeMap<u64, u64>;
+type Content = Vec<(usize, u32)>;
 
 /// Trees of many kinds, and all that there is to do with them here.
 struct Trees<M: Medium = bristlecone::medium::Mapped> {
@@ -180,8 +181,8 @@ impl Trees {
         Ok(())
     }
 
-    /// All that they hold.
-    fn content(&self) -> Vec<BTreeMap<String, Vec<u8>>> {
+    /// All that they hold: of each tree, how much, and a checksum.
+    fn content(&self) -> Content {
         let of_words = |tree: &dyn Words| {
             let shown = |(key, value): (u64, u64)| (key.to_string(), value.to_le_bytes().to_vec());
             tree.all().into_iter().map(shown).collect()
@@ -201,7 +202,15 @@ impl Trees {
         }
         all.push(texts);
         all.push(values.into_iter().map(|(key, value)| (key.to_string(), value)).collect());
-        all
+        let digest = |entries: &BTreeMap<String, Vec<u8>>| {
+            let mut crc = crc32fast::Hasher::new();
+            for (key, value) in entries {
+                crc.update(key.as_bytes());
+                crc.update(value);
+            }
+            (entries.len(), crc.finalize())
+        };
+        all.iter().map(digest).collect()
     }
 }
 
@@ -210,7 +219,7 @@ fn text(key: u64) -> String {
 }
 
 /// A closed pool in which some changes were made. Returns what it holds.
-fn filled(path: &Path, changes: u64) -> Vec<BTreeMap<String, Vec<u8>>> {
+fn filled(path: &Path, changes: u64) -> Content {
     let pool = options().open(path).unwrap();
     let trees = Trees::open(&pool).unwrap();
     (0..changes).for_each(|number| trees.change(number).unwrap());

@@ -28,7 +28,7 @@ fn a_closed_pool_is_read_and_stays_as_it_is() {
     }
     // The control: a writer leaves its traces, and what it wrote is seen.
     let pool = options().open(&path).unwrap();
-    Trees::open(&pool).unwrap().change(1).unwrap();
+    Trees::open(&pool).unwrap().change(CHANGES).unwrap();
     pool.close().unwrap();
     assert_ne!(still(&path), before);
     assert_ne!(Trees::open(&reading().open(&path).unwrap()).unwrap().content(), content);
@@ -139,13 +139,10 @@ fn a_journal_is_looked_at_too() {
     assert_eq!(before.len(), 2);
     let pool = reading().open(&path).unwrap();
     assert_eq!(Trees::open(&pool).unwrap().content(), content);
-    let threads = || fs::read_dir("/proc/self/task").unwrap().count();
-    let _ = threads();
     drop(pool);
     assert_eq!(still(&path), before);
 }
 
-/// What a writer has kept of the space of other trees is no concern of a reader.
 #[test]
 fn an_index_in_the_pool_is_completed_in_memory_beyond_the_end_of_the_file() {
     let scratch = Scratch::new();
@@ -163,7 +160,6 @@ fn an_index_in_the_pool_is_completed_in_memory_beyond_the_end_of_the_file() {
     let root = (0..16).map(|slot| 8192 + slot * 256).find(|&at| bytes[at..at + 8] != [0; 8]).unwrap();
     assert_ne!(bytes[root + 32..root + 40], [0; 8]);
     bytes[root + 32..root + 40].fill(0);
-    let segments = bytes.len();
     fs::write(&left, &bytes).unwrap();
     let before = still(&left);
     let pool = options().read_only(true).open(&left).unwrap();
@@ -171,7 +167,6 @@ fn an_index_in_the_pool_is_completed_in_memory_beyond_the_end_of_the_file() {
     assert!(tree.iter().eq((0..20_000).map(|key| (key, key))));
     assert!((0..20_000).all(|key| tree.get(key) == Some(key)));
     assert!(tree.check().is_clean(), "{:?}", tree.check());
-    let _ = segments;
     drop((tree, pool));
     // A mapping that cannot grow: the index lags, which does no harm.
     let short = Mapped::open(&left, Mapping::Read).unwrap();
