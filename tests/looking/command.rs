@@ -199,6 +199,7 @@ fn a_watch_tells_what_becomes_of_a_pool() {
     assert_eq!((&killed["keys"], &killed["last_shutdown"]), (&10.into(), &"crash".into()), "{killed}");
     // Nothing changes: it holds no lock. A process could meet it only while it looks.
     std::thread::sleep(std::time::Duration::from_millis(200));
+    let calm = SPAWNING.read().unwrap_or_else(PoisonError::into_inner);
     let before = still(&path);
     for _ in 0..20 {
         let locked = fs::File::open(&path).unwrap();
@@ -212,6 +213,7 @@ fn a_watch_tells_what_becomes_of_a_pool() {
     tree.insert(10, b"more").unwrap();
     drop(tree);
     Pool::close(pool).unwrap();
+    drop(calm);
     let closed = watch.next();
     assert_eq!((&closed["keys"], &closed["last_shutdown"]), (&11.into(), &"clean".into()), "{closed}");
     // What is no pool ends it.
