@@ -132,7 +132,8 @@ fn somebody_else_looks_at_what_he_may_only_read() {
         }
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o555)).unwrap();
         let before = still(&path);
-        let other = |args: &[&str]| printed(Command::new(&program).args(args).stdin(Stdio::null()).uid(65534).gid(65534));
+        let other =
+            |args: &[&str]| printed(Command::new(&program).args(args).stdin(Stdio::null()).uid(65534).gid(65534));
         looks(&path, other);
         assert!(other(&["put", text(&path), "1", "x"]).1.contains("read-only"));
         assert_eq!(still(&path), before);
@@ -149,9 +150,17 @@ fn while_a_writer_lives_the_reason_is_told() {
     let path = scratch.path("a.pool");
     let child = writer(&path, LINES, &[]);
     let before: Vec<(PathBuf, File)> = still(&path);
-    for args in [&["get", text(&path), "1"][..], &["scan", text(&path)], &["stat", text(&path)], &["check", text(&path)], &["dump", text(&path)]] {
+    for args in [
+        &["get", text(&path), "1"][..],
+        &["scan", text(&path)],
+        &["stat", text(&path)],
+        &["check", text(&path)],
+        &["dump", text(&path)],
+    ] {
         let (code, told) = printed(&mut bristlecone(args));
-        let why = told.contains("already open") && told.contains("locks are in its own memory") && told.contains("read a backup");
+        let why = told.contains("already open")
+            && told.contains("locks are in its own memory")
+            && told.contains("read a backup");
         assert!(code == Some(1) && why, "{told}");
     }
     assert_eq!(still(&path)[0].1.len, before[0].1.len);

@@ -26,7 +26,8 @@ fn changes_until_it_is_killed() {
     for number in from.. {
         trees.change(number).unwrap();
         if number % 500 == 7 {
-            pool.transaction(|tx| (0..40).try_for_each(|key| tx.insert(&trees.texts, &format!("{key}"), b"together"))).unwrap();
+            pool.transaction(|tx| (0..40).try_for_each(|key| tx.insert(&trees.texts, &format!("{key}"), b"together")))
+                .unwrap();
         }
     }
 }

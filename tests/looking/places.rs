@@ -21,7 +21,10 @@ fn looks() {
             assert!(matches!(refused.kind, ErrorKind::ReadOnly), "{refused}");
         }
         "read-only" => {
-            assert_eq!(fs::write(path.with_extension("new"), "").unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+            assert_eq!(
+                fs::write(path.with_extension("new"), "").unwrap_err().kind(),
+                io::ErrorKind::ReadOnlyFilesystem
+            );
             let refused = error(options().create(false).open(&path));
             assert!(matches!(refused.kind, ErrorKind::ReadOnly), "{refused}");
         }
@@ -37,7 +40,11 @@ fn looks() {
             let few = pool.and_then(|pool| {
                 let (words, texts) = (pool.tree("volatile")?, pool.map::<String, Vec<u8>>("texts")?);
                 let persistent = pool.tree_with::<OneLine>("persistent", IndexKind::Persistent)?;
-                Ok((words.iter().count(), persistent.iter().count(), texts.iter().map(|entry| entry.map(drop)).collect::<Result<Vec<_>, _>>()?.len()))
+                Ok((
+                    words.iter().count(),
+                    persistent.iter().count(),
+                    texts.iter().map(|entry| entry.map(drop)).collect::<Result<Vec<_>, _>>()?.len(),
+                ))
             });
             match few {
                 Ok(few) => println!("found {few:?}"),

@@ -2,7 +2,7 @@
 
 use super::{Scratch, Trees, error, filled, options, reading, still};
 use bristlecone::medium::{Mapped, Mapping};
-use bristlecone::{Error, ErrorKind, IndexKind, Map, OneLine, Pool, PTree, Result};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, OneLine, PTree, Pool, Result};
 use std::fs;
 use std::path::Path;
 
@@ -41,14 +41,20 @@ fn everything(pool: &Pool, refused: &dyn Fn(&str, Result<()>)) {
     refused("clear texts", texts.clear());
     refused("insert a value", values.insert(1 << 40, b"new").map(drop));
     refused("remove a value", values.remove(1).map(drop));
-    refused("a transaction", pool.transaction(|tx| {
-        let old = tx.get(&words, 1)?;
-        tx.insert(&words, 1, old.unwrap_or(0) + 1)
-    }));
-    refused("a transaction of two", pool.transaction(|tx| {
-        tx.insert(&words, 1, 1)?;
-        tx.insert(&texts, "new", b"new")
-    }));
+    refused(
+        "a transaction",
+        pool.transaction(|tx| {
+            let old = tx.get(&words, 1)?;
+            tx.insert(&words, 1, old.unwrap_or(0) + 1)
+        }),
+    );
+    refused(
+        "a transaction of two",
+        pool.transaction(|tx| {
+            tx.insert(&words, 1, 1)?;
+            tx.insert(&texts, "new", b"new")
+        }),
+    );
     refused("a name", pool.transaction(|tx| tx.rename_tree("volatile", "other")));
     refused("two names", pool.transaction(|tx| tx.swap_trees("volatile", "circ")));
     let mut batch = pool.batch();
@@ -106,7 +112,10 @@ fn what_is_not_there_or_is_another_is_told() {
     let path = scratch.path("a.pool");
     filled(&path, 100);
     let pool = reading().open(&path).unwrap();
-    assert!(matches!(error(pool.tree_of::<bristlecone::papers::CircTree>("nv")).kind, ErrorKind::LayoutMismatch { .. }));
+    assert!(matches!(
+        error(pool.tree_of::<bristlecone::papers::CircTree>("nv")).kind,
+        ErrorKind::LayoutMismatch { .. }
+    ));
     assert!(matches!(error(pool.map::<u32, u64>("volatile")).kind, ErrorKind::KindMismatch { .. }));
     assert!(matches!(error(pool.tree("")).kind, ErrorKind::TreeName { .. }));
     assert!(matches!(error(pool.tree("new")).kind, ErrorKind::ReadOnly));
@@ -137,7 +146,12 @@ fn after_a_crash_of_the_machine_a_pool_is_checked_and_not_read() {
     let before = still(&path);
     let pool = reading().open(&path).unwrap();
     assert!(pool.stat().power_loss && pool.check().unwrap().is_clean());
-    for error in [error(pool.tree("volatile")), error(pool.tree("new")), error(pool.map::<String, Vec<u8>>("texts")), error(pool.backup(scratch.path("copy")))] {
+    for error in [
+        error(pool.tree("volatile")),
+        error(pool.tree("new")),
+        error(pool.map::<String, Vec<u8>>("texts")),
+        error(pool.backup(scratch.path("copy"))),
+    ] {
         assert!(matches!(error.kind, ErrorKind::PowerLoss), "{error}");
     }
     drop(pool);

@@ -33,7 +33,9 @@ pub(crate) struct Args {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
-    seconds.filter(|time| *time >= Duration::from_millis(10)).ok_or_else(|| "not a number of seconds from 0.01 on".to_owned())
+    seconds
+        .filter(|time| *time >= Duration::from_millis(10))
+        .ok_or_else(|| "not a number of seconds from 0.01 on".to_owned())
 }
 
 /// A pool's figures.
@@ -165,7 +167,11 @@ fn absent(args: &Args, error: &Error) -> Outcome<()> {
         out::json(&json!({ "pool": pool, "in_use": is_in_use, "error": error.kind.to_string() }))?;
     } else {
         let name = out::shown(&args.pool.to_string_lossy());
-        let why = if is_in_use { "in use: its figures are with the process that has it open" } else { &*error.kind.to_string() };
+        let why = if is_in_use {
+            "in use: its figures are with the process that has it open"
+        } else {
+            &*error.kind.to_string()
+        };
         out::text(&format!("{name}: {why}"))?;
     }
     Ok(())
