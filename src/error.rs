@@ -64,10 +64,14 @@ pub enum ErrorKind {
         /// What was found instead.
         found: &'static str,
     },
-    /// Another process, or another handle of this one, has the pool open. Share that handle, or wait until it is closed.
+    /// Another process, or another handle of this one, has the pool open: for writing, or for reading if this was to write. The
+    /// locks of a pool are in the memory of the process that writes to it, so there is one writer and no reader, or any number of
+    /// [readers](crate::Options::read_only). Share that handle, or wait until it is closed; a writer can make a
+    /// [backup](crate::Pool::backup), which can be read at any time.
     InUse,
-    /// A change was asked of a pool that is open, or can only be opened, for reading. Look at the file's permissions, or open
-    /// it with [`read_only`](crate::Options::read_only) or as a [copy](crate::medium::Mapping::Copy).
+    /// A change, or a tree that is not there, was asked of a pool that is open, or can only be opened, for reading. Look at the
+    /// file's permissions, or open it with [`read_only`](crate::Options::read_only); changes that are not to reach the file can be
+    /// made in a [copy](crate::medium::Mapping::Copy).
     ReadOnly,
     /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
     /// would have needed one. The pool is the other process's: exec, or open pools of one's own.
@@ -351,7 +355,11 @@ impl fmt::Display for ErrorKind {
             Self::NotFound => write!(f, "not found"),
             Self::NotAFile => write!(f, "not a regular file"),
             Self::NotAPool { found } => write!(f, "not a pool: {found}; left as it is"),
-            Self::InUse => write!(f, "already open, here or in another process"),
+            Self::InUse => write!(
+                f,
+                "already open, here or in another process: a pool has one writer, whose locks are in its own memory, or any \
+                 number of readers; wait until it is closed, or read a backup"
+            ),
             Self::ReadOnly => write!(f, "read-only"),
             Self::Forked => write!(f, "opened by the process that this one was forked from"),
             Self::Version { found, supported } => {

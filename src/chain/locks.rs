@@ -138,6 +138,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Some(Met { shadow: self.shadow_at_once(at)?, at })
     }
 
+    /// Whether a node was touched since the open, and did not leave the chain.
+    pub(crate) fn is_ready(&self, at: u64) -> bool {
+        self.shadow_at_once(at).is_some_and(|shadow| shadow.lock.peek().is_ready())
+    }
+
     /// Recovers a node that was not touched since the open; `was` is the version that says so. If another thread is
     /// faster, this one does not take the lock: a ready node is only locked by threads that may change it.
     #[cold]
@@ -157,7 +162,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline]
     pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_, N>>, Broken> {
         let shadow = self.shadow(at);
-        let was = shadow.lock.lock();
+        let was = shadow.lock.lock_counted(&self.tally.0.waits);
         let locked = Locked { shadow, was, leave: Leave::Unchanged, at };
         if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
     }

@@ -31,6 +31,7 @@ use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
 use crate::pool::segments::SegmentKind;
 use crate::sync::AtomicU64;
+use crate::tally::Tally;
 pub(crate) use allocation::{Draft, For};
 use count::Count;
 use frozen::Frozen;
@@ -54,6 +55,8 @@ pub(crate) struct Chain<N: Node, M: Medium> {
     pub(crate) frozen: Frozen<N::Keys>,
     /// The number of entries.
     pub(crate) count: Count,
+    /// What has happened to nodes.
+    pub(crate) tally: Tally,
 }
 
 /// A chain is its links, together with the state that is needed to change them.
@@ -90,6 +93,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             links,
             frozen: Frozen::default(),
             count: Count::default(),
+            tally: Tally::default(),
         })
     }
 

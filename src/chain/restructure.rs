@@ -87,6 +87,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         if is_appended {
             right.was = right.was.appended();
         }
+        self.tally.0.splits.add_one();
         Ok(right)
     }
 
@@ -285,5 +286,6 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.link(left, next.unwrap_or(0));
         left.set_range(wider);
         self.free(right);
+        self.tally.0.merges.add_one();
     }
 }

@@ -59,6 +59,12 @@ pub trait Layer: Send + Sync + 'static {
         self.below().forked()
     }
 
+    /// See [`Medium::refuses`].
+    #[inline]
+    fn refuses(&self) -> bool {
+        self.below().refuses()
+    }
+
     /// See [`Medium::sync`].
     ///
     /// # Errors
@@ -203,6 +209,11 @@ impl<L: Layer> Medium for L {
         Layer::forked(self)
     }
 
+    #[inline]
+    fn refuses(&self) -> bool {
+        Layer::refuses(self)
+    }
+
     fn sync(&self) -> io::Result<()> {
         Layer::sync(self)
     }
@@ -302,6 +313,11 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
     #[inline]
     fn forked(&self) -> bool {
         (**self).forked()
+    }
+
+    #[inline]
+    fn refuses(&self) -> bool {
+        (**self).refuses()
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -164,14 +164,16 @@ impl Mapped {
     /// Opens and maps an existing file.
     ///
     /// On Linux, its mapping may [grow](Medium::reserve) up to 64 GiB, if the system has so many addresses; for
-    /// [`Mapping::Copy`] in memory, and for [`Mapping::Read`] not at all.
+    /// [`Mapping::Copy`] in memory, and for [`Mapping::Read`] not at all. (It grows in memory if it is opened by
+    /// [`Options::read_only`](crate::Options::read_only).)
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`], [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`],
     /// [`ErrorKind::NotAPool`] (empty), [`ErrorKind::Io`].
     pub fn open(path: &Path, mapping: Mapping) -> Result<Self> {
-        Self::existing(path, mapping, REACH).map_err(|fault| fault.of(named(path)))
+        let reach = if mapping == Mapping::Read { 0 } else { REACH };
+        Self::existing(path, mapping, reach).map_err(|fault| fault.of(named(path)))
     }
 
     /// As [`open`](Self::open), with a mapping that may grow up to `reach` bytes, if the system has so many addresses.
@@ -595,6 +597,11 @@ impl Medium for Mapped {
         !self.file.is_own()
     }
 
+    #[inline]
+    fn refuses(&self) -> bool {
+        !self.file.may_change()
+    }
+
     fn sync(&self) -> io::Result<()> {
         if self.mapping != Mapping::Write {
             return Ok(());
@@ -858,7 +865,7 @@ impl Mapping {
                 (true, false) => How::Shared,
                 (false, _) => How::Private,
             };
-            let reach = if self == Self::Read { len } else { reach.max(len) };
+            let reach = reach.max(len);
             let map = pages::FileMap::growing(file, bytes, reach, how)?;
             let base = NonNull::new(map.start().cast()).ok_or_else(at_zero)?;
             // Words behind the end of the file may be reserved, with the rest of its last page.

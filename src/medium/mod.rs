@@ -111,7 +111,7 @@ pub struct Facts<'m> {
     /// Whether a crash never tears a [pair](Medium::store_pair): other cores see it in one step, and lines are written
     /// back as other cores see them.
     pub pairs_are_whole: bool,
-    /// Whether stores are forbidden.
+    /// Whether stores are forbidden, but for those of an open where changes are [refused](Medium::refuses).
     pub read_only: bool,
     /// A number that changes when the machine is restarted: a pool that is found with a different number may have lost
     /// what was stored but not [synced](Medium::sync). 0: not known.
@@ -177,6 +177,15 @@ pub trait Medium: Send + Sync + 'static {
     ///
     /// Called before each change of a tree, so it should cost about as much as a load.
     fn forked(&self) -> bool;
+
+    /// True if nobody may change trees here: in a forked process, and where trees can be opened only to be read. There, what an
+    /// open after a crash stores stays in the memory of this process.
+    ///
+    /// Called before each change of a tree, in place of [`forked`](Self::forked), so it should cost as much.
+    #[inline]
+    fn refuses(&self) -> bool {
+        self.forked()
+    }
 
     /// Makes all stores so far survive the machine, as far as the medium can, in domains in which a fence does not.
     ///

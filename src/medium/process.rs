@@ -17,6 +17,12 @@ pub(super) struct Process {
 }
 
 impl Process {
+    /// No process.
+    pub(super) fn none() -> Self {
+        static NOBODYS: AtomicU64 = AtomicU64::new(0);
+        Self { word: &NOBODYS, number: u64::MAX, id: None }
+    }
+
     /// The running process.
     pub(super) fn this() -> Self {
         static NO_PAGE: AtomicU64 = AtomicU64::new(0);
@@ -89,6 +95,7 @@ mod tests {
         let (one, other) = (Process::this(), Process::this());
         assert!(one.is_this() && other.is_this());
         assert_eq!(one.number, other.number);
+        assert!(!Process::none().is_this());
     }
 
     /// Does by hand what the kernel does to the page in a child.

@@ -5,6 +5,7 @@ use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
 use crate::node::Keys;
 use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, fence, hand_over, spin_loop};
+use crate::tally::Rare;
 use crate::version;
 
 const LOCKED: u64 = 1;
@@ -148,11 +149,18 @@ impl VersionLock {
     #[inline]
     pub(crate) fn lock(&self) -> Version {
         let was = Version(self.0.load(Ordering::Relaxed));
-        if was.0 & LOCKED == 0 && !anyone_sleeps() && self.try_lock(was) { was } else { self.lock_slowly() }
+        if was.0 & LOCKED == 0 && !anyone_sleeps() && self.try_lock(was) { was } else { self.lock_slowly(None) }
+    }
+
+    /// The same; counts if it had to wait.
+    #[inline]
+    pub(crate) fn lock_counted(&self, waits: &Rare) -> Version {
+        let was = Version(self.0.load(Ordering::Relaxed));
+        if was.0 & LOCKED == 0 && !anyone_sleeps() && self.try_lock(was) { was } else { self.lock_slowly(Some(waits)) }
     }
 
     #[cold]
-    fn lock_slowly(&self) -> Version {
+    fn lock_slowly(&self, mut waits: Option<&Rare>) -> Version {
         let mut wait = Wait::default();
         loop {
             let was = Version(self.0.load(Ordering::Relaxed));
@@ -160,6 +168,7 @@ impl VersionLock {
             if was.0 & LOCKED == 0 && self.try_lock(was) && !hand_over(self.address()) {
                 return was;
             }
+            waits.take().into_iter().for_each(Rare::add_one);
             if wait.wait(self) {
                 return self.taken_over();
             }

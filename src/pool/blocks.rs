@@ -466,6 +466,11 @@ impl Blocks {
         state.total - state.free
     }
 
+    /// Bytes of the blocks that are free.
+    pub(crate) fn spare(&self) -> u64 {
+        self.state.lock().free * u64::from(self.class.unit)
+    }
+
     /// The number of all blocks, including free ones.
     pub(crate) fn total(&self) -> u64 {
         self.state.lock().total

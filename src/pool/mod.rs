@@ -8,6 +8,7 @@ mod info;
 pub(crate) mod instants;
 mod journal;
 pub(crate) mod lists;
+mod metrics;
 #[cfg(all(test, loom))]
 mod models;
 pub(crate) mod naming;
@@ -20,6 +21,8 @@ pub(crate) mod segments;
 
 pub use info::{Stat, TreeInfo};
 pub use instants::Snapshots;
+pub(crate) use metrics::Measured;
+pub use metrics::{Metrics, TreeMetrics};
 pub use options::Options;
 pub(crate) use options::zero_from;
 pub use progress::Progress;
@@ -98,6 +101,8 @@ pub(crate) struct PoolState<M: Medium> {
     collections: Mutex<u64>,
     /// Whether the pool was declared in use and must be closed. If not, it is only read.
     in_use: AtomicBool,
+    /// Whether, in a pool that is only read, it is known that all of it can be read.
+    is_readable: AtomicBool,
     /// Whether an ordinary file is synced when the pool is opened and closed.
     sync: bool,
     /// The callback that reports the progress of opening a tree.
@@ -121,6 +126,9 @@ pub(crate) trait AnyTree: Any {
 
     /// Gives back the space of records that readers can no longer know.
     fn collect(&self);
+
+    /// Numbers about the tree.
+    fn measure(&self) -> Measured;
 }
 
 impl Pool {
@@ -303,6 +311,7 @@ impl<M: Medium> PoolState<M> {
             was_clean,
             collections: Mutex::new(0),
             in_use: AtomicBool::new(false),
+            is_readable: AtomicBool::new(false),
             sync,
             watch,
             medium,
@@ -484,8 +493,22 @@ impl<M: Medium> PoolState<M> {
     /// Waits until a change may begin. The caller holds no lock for which others wait.
     #[inline]
     pub(crate) fn admit(&self) -> Result<(), Fault> {
-        self.owned()?;
+        if self.medium.refuses() {
+            return Err(self.refusal());
+        }
         self.medium.admit().map_err(journal_failed)
+    }
+
+    /// Why nothing may be changed.
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self) -> Fault {
+        self.owned().err().unwrap_or_else(|| ErrorKind::ReadOnly.into())
+    }
+
+    /// Whether trees can be opened to be read, and not be changed: what is stored stays in the memory of this process.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        self.medium.refuses() && !self.medium.forked()
     }
 
     /// As [`named`](Self::named), for the result of a change, which is as durable as the pool's options want it when this
@@ -508,6 +531,26 @@ impl<M: Medium> PoolState<M> {
     pub(crate) fn writable(&self) -> Result<(), Fault> {
         self.admit()?;
         if self.in_use.load(Ordering::Relaxed) { Ok(()) } else { Err(ErrorKind::ReadOnly.into()) }
+    }
+
+    /// Whether trees may be opened.
+    fn openable(&self) -> Result<(), Fault> {
+        if !self.is_looked_at() {
+            return self.writable();
+        }
+        let (superblock, m) = (self.superblock.lock().0, &self.medium);
+        if m.facts().domain != Domain::Journal && superblock.outlived(m.facts().boot) {
+            return Err(ErrorKind::PowerLoss.into());
+        }
+        if !self.is_readable.load(Ordering::Relaxed) {
+            // Nothing is reserved; but a hole in a file in memory cannot even be read if there is no room for it.
+            let accessible = m.accessible();
+            if !superblock.has_its_space(m.space()) {
+                self.segments.each_part(|at, len| self.reserve(at, len.min(accessible.saturating_sub(at))))?;
+            }
+            self.is_readable.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn roots(&self) -> impl Iterator<Item = Root> {
@@ -632,7 +675,7 @@ impl<M: Medium> PoolState<M> {
         create: &dyn Fn(Root) -> Result<(Arc<OpenTree>, u64), Fault>,
         open_tree: &dyn Fn(Root) -> Result<Arc<OpenTree>, Fault>,
     ) -> Result<Arc<OpenTree>, Fault> {
-        self.writable()?;
+        self.openable()?;
         roots::check_name(name)?;
         let mut slots = self.catalog.lock();
         let (root, is_new) = loop {
@@ -651,6 +694,7 @@ impl<M: Medium> PoolState<M> {
                         Found::Unsettled => {}
                     }
                 }
+                None if self.is_looked_at() => return Err(ErrorKind::ReadOnly.into()),
                 None if catalog::is_creating(&slots, name) => {}
                 None => break (self.free_root(&slots)?, true),
             }

@@ -89,10 +89,29 @@ impl Options {
         self
     }
 
-    /// Opens for reading only: nothing is repaired. Trees can be listed and [checked](Pool::check), but not opened.
-    /// Default: false.
+    /// Opens for reading only, under a shared lock: any number of processes at once. Nothing is written: not to the file, and not to
+    /// the log or the ring of a [journal](Self::journal). Default: false.
     ///
-    /// To read the trees of a file that must not or cannot be changed, open a [copy in memory](Mapping::Copy):
+    /// Trees and maps that are there can be opened and read, also in snapshots and transactions, in a pool that was closed, in one
+    /// that a crash has left, and on a file system that cannot be written. What a crash left unfinished is finished in memory,
+    /// of which only this process knows: of each page that changes, it has a copy. Everything that would change something is refused
+    /// with [`ErrorKind::ReadOnly`], and so is a tree that is not there.
+    ///
+    /// As long as another process has the pool open for writing, it is refused with [`ErrorKind::InUse`]. The locks that keep a
+    /// reader from half a change are in the memory of the process that writes, and not in the file. For the same reason, a reader
+    /// keeps a writer from opening the pool: close it when it has been read. To look into a pool that is being written to, ask the
+    /// process that writes: [`Pool::snapshot`], [`Pool::backup`], [`Pool::metrics`].
+    ///
+    /// After a crash of the machine, a pool without a journal is opened for [checks](Pool::check) only, and opening a tree is
+    /// refused with [`ErrorKind::PowerLoss`]. So it is with a medium other than a file, whose words would be stored to: there it is
+    /// [`ErrorKind::ReadOnly`]. To try out changes that the file does not see, open a [copy in memory](Mapping::Copy).
+    ///
+    /// # Complexity
+    ///
+    /// As for an open without it, but nothing is waited for. A tree that was closed in order costs one look at its close record. After a crash,
+    /// the leaves are found again by every process, and each time that a tree is opened.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -100,12 +119,12 @@ impl Options {
     /// # let pool = bristlecone::Pool::options().capacity(16 << 20).open(&path)?;
     /// # pool.tree("t")?.insert(1, 2)?;
     /// # drop(pool);
-    /// use bristlecone::medium::{Mapped, Mapping};
-    /// use bristlecone::{PTree, Pool};
+    /// use bristlecone::{Error, ErrorKind, Pool};
     ///
-    /// let pool = Pool::options().open_on(Mapped::open(&path, Mapping::Copy)?)?;
-    /// let tree: PTree = pool.tree("t")?;
+    /// let pool = Pool::options().read_only(true).open(&path)?;
+    /// let tree = pool.tree("t")?;
     /// assert_eq!(tree.get(1), Some(2));
+    /// assert!(matches!(tree.insert(1, 3), Err(Error { kind: ErrorKind::ReadOnly, .. })));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn read_only(mut self, read_only: bool) -> Self {
@@ -241,7 +260,7 @@ impl Options {
 
     fn open_or_create(&self, path: &Path) -> Result<Pool<Mapped>, Fault> {
         if self.read_only {
-            return self.existing(self.taken(self.to_read(path)?));
+            return self.existing(self.taken(Mapped::existing(path, Mapping::Read, self.reach(path))?));
         }
         // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
         let exists = has_content(path) || (!self.create && path.exists());
@@ -301,27 +320,17 @@ impl Options {
         }
     }
 
-    /// A mapping for reading only. What a crash left half done is finished in a copy in memory.
-    fn to_read(&self, path: &Path) -> Result<Mapped, Fault> {
-        let medium = Mapped::existing(path, Mapping::Read, 0)?;
-        let (superblock, _) = Superblock::read(&medium)?;
-        superblock.check(&medium, true)?;
-        if live_lists(&medium, &superblock)?.is_empty() {
-            return Ok(medium);
-        }
-        drop(medium);
-        let copy = Mapped::existing(path, Mapping::Copy, self.reach(path))?;
-        live_lists(&copy, &superblock)?.iter().for_each(|list| list.replay(&copy));
-        Ok(copy)
-    }
-
     fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>, Fault> {
         let mut state = self.state(medium, superblock)?;
         if !read_only && !state.medium.facts().read_only {
             state.take()?;
-        } else if !live_lists(&state.medium, &superblock.0)?.is_empty() {
-            // Nothing may be stored, and a part of a change must not be seen.
-            return Err(ErrorKind::ReadOnly.into());
+        } else {
+            // A part of a change must not be seen.
+            let left = live_lists(&state.medium, &superblock.0)?;
+            if !left.is_empty() && !state.is_looked_at() {
+                return Err(ErrorKind::ReadOnly.into());
+            }
+            left.iter().for_each(|list| list.replay(&state.medium));
         }
         Ok(Pool { state: Arc::new(state) })
     }

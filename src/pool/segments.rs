@@ -330,6 +330,14 @@ impl Segments {
         self.geometry.capacity.saturating_sub(self.in_use())
     }
 
+    /// Bytes behind the last whole block of each segment that is in use, which nothing can hold.
+    pub(crate) fn slack(&self) -> u64 {
+        let idle = self.state.lock().idle.clone();
+        let is_of_blocks = |kind| matches!(kind, SegmentKind::Leaf | SegmentKind::Inner | SegmentKind::Record);
+        let of_blocks = self.used().filter(|(segment, entry)| is_of_blocks(entry.kind) && !idle.contains(segment));
+        of_blocks.map(|(segment, entry)| self.len(segment).checked_rem(entry.unit.into()).unwrap_or(0)).sum()
+    }
+
     /// The position of a segment in the list of its class.
     #[inline]
     pub(super) fn position(&self, segment: u32) -> usize {

@@ -109,8 +109,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::NotInSnapshots`] if a tree has a layout that takes no part in snapshots; [`ErrorKind::SnapshotTooOld`];
     /// [`ErrorKind::Io`] with `AlreadyExists` if there is something at `path`, or at `path` with `.part` behind it (another
-    /// backup, perhaps one that was killed; then delete it); [`ErrorKind::ReadOnly`] if the pool is open for reading only (open a
-    /// [copy](crate::medium::Mapping::Copy) instead); [`ErrorKind::Journal`] if the journal of this pool has failed (close the
+    /// backup, perhaps one that was killed; then delete it); [`ErrorKind::Journal`] if the journal of this pool has failed (close the
     /// pool and open it again); [`ErrorKind::OutOfSpace`], and others of [opening](Self::tree) trees, and
     /// [of creating](crate::Options::open) a pool. In all cases nothing is left.
     ///

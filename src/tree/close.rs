@@ -32,7 +32,7 @@ const UNCOUNTED: u64 = u64::MAX;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// All classes of blocks that the tree has, in the order of the record.
-    fn classes(&self) -> impl Iterator<Item = &Blocks> {
+    pub(super) fn classes(&self) -> impl Iterator<Item = &Blocks> {
         let inner = self.directory.blocks();
         let records = self.leaves.records.iter().flat_map(|records| records.classes());
         self.leaves.blocks().iter().chain(inner).chain(records)
@@ -100,7 +100,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         if !top.fits(u64::from(closed.words) - head) || !self.directory.restore(top, source) {
             return false;
         }
-        if self.directory.keeps_image() {
+        if self.directory.keeps_image() || self.pool.is_looked_at() {
             self.image_at.store(closed.at, Ordering::Relaxed);
             // With this fence, the tree is open: it may differ from its record from here on (R2).
             self.medium().fence(Step::RootOpen);
@@ -166,6 +166,10 @@ impl<N: TreeNode, M: Medium> Drop for TreeState<N, M> {
         }
         // Threads that wait for the tree are woken even if closing it panics.
         let _closed = Closing(&self.pool, self.root.slot);
+        if self.pool.is_looked_at() {
+            // Nothing has changed: the next open finds what this one has found.
+            return;
+        }
         if self.head() != 0 && self.fault.get().is_none() && !std::thread::panicking() {
             debug_assert!(self.leaves.frozen.is_empty(), "snapshots keep what they have frozen open");
             if let Some(records) = &mut self.leaves.records {

@@ -113,8 +113,15 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let head = self.leaves.accept(self.root.head(m), self.root.head_at())?;
         match self.root.closed(m) {
             Some(closed) => {
-                self.root.set_closed(m, None);
+                // Where nothing changes, the record stays right: the tree may be opened from it again.
+                let stays = self.pool.is_looked_at();
+                if !stays {
+                    self.root.set_closed(m, None);
+                }
                 if !self.restore(closed) {
+                    if stays {
+                        self.root.set_closed(m, None);
+                    }
                     // With this fence, the tree is open: it may differ from its record from here on (R2). The walk
                     // releases the extent as one that nothing points to. A damaged record may name another extent.
                     m.fence(Step::RootOpen);

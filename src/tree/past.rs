@@ -1,13 +1,16 @@
 //! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they have.
 
+use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::{MapKeys, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Entry, Keys};
-use crate::pool::AnyTree;
+use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
+use crate::pool::{AnyTree, Measured, TreeMetrics};
+use crate::tally::Tallies;
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
 
@@ -31,6 +34,30 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
     fn collect(&self) {
         if let Some(records) = &self.leaves.records {
             records.collect(&self.pool.medium, &self.pool.segments);
+        }
+    }
+
+    fn measure(&self) -> Measured {
+        let chain = &self.leaves;
+        let keys = chain.count.is_whole().then(|| chain.count.sum());
+        let leaves = chain.in_use();
+        // The tail of a tree of words holds at most the key MAX.
+        let filled = if N::Keys::tail_fence().is_some() { leaves.saturating_sub(1) } else { leaves };
+        let slots = (chain.blocks().len() == 1).then(|| filled.max(1) as f64 * N::SLOTS as f64);
+        let Tallies { splits, merges, retries, waits } = &chain.tally.0;
+        Measured {
+            tree: TreeMetrics {
+                name: self.name(),
+                keys,
+                leaves,
+                fill: keys.zip(slots).map(|(keys, slots)| keys as f64 / slots),
+                memory: chain.memory() + self.directory.memory(),
+                splits: splits.get(),
+                merges: merges.get(),
+                retries: retries.get(),
+                lock_waits: waits.get(),
+            },
+            reusable: self.classes().map(Blocks::spare).sum(),
         }
     }
 }

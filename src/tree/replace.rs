@@ -81,6 +81,11 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
             }
             Left::Leaf(left) => leaves.link(left, new.at),
         }
+        match (&beyond, &right) {
+            (None, Some(_)) => leaves.tally.0.splits.add_one(),
+            (Some(_), None) => leaves.tally.0.merges.add_one(),
+            _ => {}
+        }
         leaves.free(old);
         beyond.into_iter().for_each(|beyond| leaves.free(beyond));
         count();

@@ -131,15 +131,26 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         mut read: impl FnMut(&View<'_, N>) -> R,
     ) -> Result<R, Broken> {
         let mut lost = 0;
+        let retries = &self.leaves.tally.0.retries;
+        // The first look, which brought the read here, was one at its leaf, if the index knows that.
+        let mut is_disturbed = true;
         'again: while lost < PATIENCE {
+            if lost > 0 {
+                retries.add_one();
+            }
             let mut at = self.start(key);
             let mut least = Default::default();
             lost += 1;
             loop {
                 self.leaves.prefetch(at, key);
+                let was_ready = self.leaves.is_ready(at);
                 let Some(view) = self.leaves.view(at)? else { continue 'again };
                 let side = self.side(key, at, view.range, &mut least);
+                let counts = std::mem::take(&mut is_disturbed) && was_ready;
                 if let Ok(Some(Side::Within)) = side {
+                    if counts {
+                        retries.add_one();
+                    }
                     let result = read(&view);
                     if view.validate() {
                         return Ok(result);
@@ -149,6 +160,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                     if lost >= PATIENCE {
                         break 'again;
                     }
+                    retries.add_one();
                     continue;
                 }
                 let next = self.right_of(at);

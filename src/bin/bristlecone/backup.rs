@@ -1,7 +1,6 @@
 //! `backup` and `restore`: a copy of a pool, checked and compact.
 
 use crate::out::{self, Outcome};
-use bristlecone::medium::{Mapped, Mapping};
 use bristlecone::{Pool, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -21,16 +20,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    // What a crash left unfinished is finished in memory.
+    let pool = Pool::options().read_only(true).open(&args.from)?;
     // Of a damaged pool, entries may be missing without a sign.
-    let report = Pool::options().read_only(true).open(&args.from)?.check()?;
+    let report = pool.check()?;
     if let Some(broken) = report.violations.first() {
         let from = out::shown(&args.from.to_string_lossy()).to_string();
         return Err(
             format!("{from}: {broken}; 'bristlecone check' shows all that is broken, nothing was copied").into()
         );
     }
-    // What a crash left unfinished is finished in memory.
-    let pool = Pool::options().open_on(Mapped::open(&args.from, Mapping::Copy)?)?;
     let look = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %");
     let bar = ProgressBar::new(1).with_style(look.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let progress = |Progress { tree, done, of, .. }: Progress<'_>| {

@@ -5,7 +5,6 @@ use crate::keys::{Key, KeyKind};
 use crate::out::Outcome;
 use crate::parse::{self, Usage};
 use crate::trees::{self, Tree};
-use bristlecone::medium::{Mapped, Mapping};
 use bristlecone::{Error, ErrorKind, Journal, Options, Pool, TreeInfo};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -73,13 +72,9 @@ impl TreeArgs {
         parse: impl Fn(KeyKind) -> Outcome<A>,
         work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
     ) -> Outcome<T> {
-        let pool = Mapped::open(&self.pool, Mapping::Copy).and_then(|medium| Pool::options().open_on(medium));
-        let pool = pool.or_else(|error| self.unopened(error, &parse))?;
+        let pool = Pool::options().read_only(true).open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
         let (tree, keys) = self.existing(&pool)?;
-        let result = parse(keys).and_then(|args| work(&*tree, args));
-        // An orderly close would write to memory that is then discarded. The process ends anyway.
-        std::mem::forget((tree, pool));
-        result
+        parse(keys).and_then(|args| work(&*tree, args))
     }
 
     /// The error, if there is no pool. Then there is no tree either that could say how keys are written: arguments that

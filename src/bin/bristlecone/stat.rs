@@ -3,12 +3,19 @@
 use crate::journal;
 use crate::out::{self, Outcome};
 use bristlecone::medium::JournalStat;
-use bristlecone::{ByteLeaf, Node, Pool, Report, Stat, TreeInfo};
+use bristlecone::{ByteLeaf, Error, ErrorKind, Node, Pool, Report, Stat, TreeInfo};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
 
 /// Show what a pool and its trees hold, without changing anything
+///
+/// While a process has the pool open for writing, nobody else can look into it: that process's locks are in its own memory. It can
+/// tell by itself (`Pool::metrics`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
@@ -16,6 +23,19 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Look again every so many seconds, and print what has changed, until interrupted
+    ///
+    /// There is news when a process has opened the pool for writing, when it has closed it, and when it was killed. While
+    /// nothing changes, the pool is neither opened nor locked. A process that opens it for writing just while it is looked at is refused.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
+    watch: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .filter(|time| *time >= Duration::from_millis(10))
+        .ok_or_else(|| "not a number of seconds from 0.01 on".to_owned())
 }
 
 /// A pool's figures.
@@ -84,6 +104,80 @@ impl Figures {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    match args.watch {
+        None => show(&args)?,
+        Some(every) => watch(&args, every)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What tells that a pool has changed, as far as it can be seen without its lock: every open for writing and every close changes the
+/// superblock.
+fn trace(path: &Path) -> io::Result<(u64, SystemTime, Vec<u8>)> {
+    const HEADER: u64 = 8192;
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
+    let mut header = Vec::new();
+    // A pipe or a device would not end, or wait.
+    if meta.is_file() {
+        file.take(HEADER).read_to_end(&mut header)?;
+    }
+    Ok((meta.len(), meta.modified()?, header))
+}
+
+/// Shows the pool whenever it has changed.
+fn watch(args: &Args, every: Duration) -> Outcome<()> {
+    let (mut shown, mut is_refused, mut told) = (None, false, String::new());
+    loop {
+        let found = trace(&args.pool).ok();
+        // Whoever has refused may have been killed, which changes nothing in the file.
+        if is_refused || found.is_none() || found != shown {
+            match show(args) {
+                Ok(()) => {
+                    // Nobody has changed it meanwhile, unless this says so next time.
+                    (shown, is_refused) = (found, false);
+                    told.clear();
+                }
+                Err(error) => {
+                    let is_error = error.downcast_ref::<Error>();
+                    let Some(error) = is_error.filter(|error| passes(&error.kind)) else { return Err(error) };
+                    is_refused = true;
+                    // Once.
+                    if told != error.to_string() {
+                        told = error.to_string();
+                        absent(args, error)?;
+                    }
+                }
+            }
+        }
+        sleep(every);
+    }
+}
+
+/// Whether an error may pass: another process has the pool open, or has not made it yet, or is making it.
+fn passes(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InUse | ErrorKind::NotFound | ErrorKind::NotAPool { found: "an empty file" })
+}
+
+/// Says that there is nothing to be seen, and why.
+fn absent(args: &Args, error: &Error) -> Outcome<()> {
+    let is_in_use = matches!(error.kind, ErrorKind::InUse);
+    if args.json {
+        let pool = args.pool.to_string_lossy();
+        out::json(&json!({ "pool": pool, "in_use": is_in_use, "error": error.kind.to_string() }))?;
+    } else {
+        let name = out::shown(&args.pool.to_string_lossy());
+        let why = if is_in_use {
+            "in use: its figures are with the process that has it open"
+        } else {
+            &*error.kind.to_string()
+        };
+        out::text(&format!("{name}: {why}"))?;
+    }
+    Ok(())
+}
+
+fn show(args: &Args) -> Outcome<()> {
     let pool = Pool::options().read_only(true).open(&args.pool)?;
     let mut trees = Vec::new();
     for info in pool.trees()? {
@@ -98,7 +192,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     } else {
         out::text(&text(&figures))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn object(figures: &Figures) -> Value {

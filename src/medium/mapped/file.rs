@@ -17,9 +17,10 @@ use std::sync::OnceLock;
 pub enum Mapping {
     /// For reading and writing, under an exclusive lock.
     Write,
-    /// For reading only, under a shared lock.
+    /// For reading only, under a shared lock. What an open after a crash repairs stays in the memory of this process, and
+    /// changes are refused.
     Read,
-    /// For using the trees of a file that is only read, under a shared lock: all stores, and repairs after a crash,
+    /// For changing a pool whose file is only read, under a shared lock: all stores, and repairs after a crash,
     /// stay in the memory of this process, and disappear with the mapping.
     Copy,
 }
@@ -29,12 +30,21 @@ pub(super) struct Locked {
     file: File,
     /// The process that took the lock.
     process: Process,
+    /// The process that may change trees in the mapping. The words differ, so that to ask for either costs the same.
+    writer: Process,
 }
 
 impl Locked {
     fn new(file: File, mapping: Mapping) -> Result<Self, Fault> {
         lock(&file, mapping)?;
-        Ok(Self { file, process: Process::this() })
+        let writer = if mapping == Mapping::Read { Process::none() } else { Process::this() };
+        Ok(Self { file, process: Process::this(), writer })
+    }
+
+    /// Whether the running process may change trees in the mapping.
+    #[inline]
+    pub(super) fn may_change(&self) -> bool {
+        self.writer.is_this()
     }
 
     /// Whether the running process took the lock: a child that came by `fork` only shares it.

@@ -36,14 +36,19 @@ fn readers_exclude_writers_and_not_each_other() {
     let two = options().read_only(true).open(&scratch.path).unwrap();
     assert!(matches!(error(options().open(&scratch.path)).kind, ErrorKind::InUse));
     assert_eq!(one.trees().unwrap(), two.trees().unwrap());
+    holds_the_fifty(&one);
+    let tree: Small = two.tree_with("t", IndexKind::Volatile).unwrap();
     for error in [
-        error(one.tree_with::<Circular<4>>("t", IndexKind::Volatile)),
+        error(tree.insert(50, 1)),
+        error(tree.remove(1)),
+        error(tree.clear()),
         error(one.tree_with::<Circular<4>>("new", IndexKind::Volatile)),
         error(one.drop_tree("t")),
     ] {
         assert!(matches!(error.kind, ErrorKind::ReadOnly), "{error}");
         scratch.named(&error);
     }
+    drop(tree);
     assert!(one.check().unwrap().is_clean());
     drop((one, two));
     assert!(before == scratch.bytes());
@@ -91,6 +96,7 @@ fn a_read_only_file_is_named_and_can_be_read() {
     }
     let pool = options().read_only(true).open(&scratch.path).unwrap();
     assert!(pool.check().unwrap().is_clean());
+    holds_the_fifty(&pool);
     drop(pool);
     assert!(before == scratch.bytes());
     #[expect(clippy::permissions_set_readonly_false, reason = "a scratch file of this test")]

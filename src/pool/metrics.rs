@@ -1,0 +1,119 @@
+//! What an open pool does and takes, in numbers that cost little.
+
+use crate::error::Fault;
+use crate::medium::Medium;
+use crate::pool::{Pool, PoolState, catalog};
+use std::sync::Arc;
+
+/// Numbers about an open pool and its open trees. See [`Pool::metrics`].
+///
+/// Bytes are of the pool, and not of the disk: [`Mapped::allocated`](crate::medium::Mapped::allocated) tells those. All counters start
+/// at 0 when the pool, or the tree, is opened. While other threads write, numbers belong to moments that are close to each
+/// other, and not to one.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Bytes that the pool takes: the header, and the parts of segments that its trees have. As [`Stat::used`](crate::Stat::used).
+    pub used: u64,
+    /// Bytes that it may take beside these, up to its capacity. As [`Stat::available`](crate::Stat::available).
+    pub free: u64,
+    /// Bytes of `used` in blocks that open trees have and that hold nothing now: the next nodes and records of the same tree and
+    /// size go there. Of trees that are not open, it is not known, and not counted.
+    pub reusable: u64,
+    /// Bytes of `used` in which nothing can lie: what is behind the last whole block of each segment of nodes or records, of all
+    /// trees, open or not. (The rest of a block that a record does not fill is not counted.)
+    pub wasted: u64,
+    /// The trees that are open, by name.
+    pub trees: Vec<TreeMetrics>,
+}
+
+/// Numbers about an open tree. See [`Pool::metrics`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TreeMetrics {
+    /// The name that it has now.
+    pub name: String,
+    /// The number of entries, as [`PTree::len`](crate::PTree::len) tells it. `None` after a crash, as long as nobody has asked
+    /// for that: all leaves would have to be read.
+    pub keys: Option<u64>,
+    /// The number of leaves, with the empty one at the end of a tree of words.
+    pub leaves: u64,
+    /// Which part of the slots of the leaves hold entries, from 0 to 1. The last leaf of a tree of words, which holds the key
+    /// `u64::MAX` or nothing, is left out. `None` if the number of keys is not known, and if the leaves have several sizes.
+    pub fill: Option<f64>,
+    /// Bytes of memory (DRAM) that the tree takes: the shadows of its leaves, and its index.
+    pub memory: u64,
+    /// How often one leaf has become two.
+    pub splits: u64,
+    /// How often two leaves have become one, or an empty leaf has gone. (Leaves that share their entries with a neighbour are
+    /// not counted; nor are those that [`clear`](crate::PTree::clear) and [`bulk_load`](crate::PTree::bulk_load) replace.)
+    pub merges: u64,
+    /// How often a read began again because another thread wrote to its leaf, or took the leaf out of the tree. A look that
+    /// succeeds at once, as nearly all do, is never counted, nor is the first one at a leaf after an open.
+    pub retries: u64,
+    /// How often a change waited because another thread had locked its leaf.
+    pub lock_waits: u64,
+}
+
+/// What an open tree contributes.
+pub(crate) struct Measured {
+    pub(crate) tree: TreeMetrics,
+    /// Bytes of its blocks that hold nothing.
+    pub(crate) reusable: u64,
+}
+
+impl<M: Medium> Pool<M> {
+    /// Numbers about the pool and its open trees. A forked child sees no trees.
+    ///
+    /// # Complexity
+    ///
+    /// Cheap enough for every second: it waits for no change, and reads no leaf. It looks at each open tree, at the classes of
+    /// its blocks, and at one word for each segment of the pool (in memory; half a million per TiB). Nothing that is counted costs anything
+    /// where threads are not in each other's way.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use bristlecone::Pool;
+    ///
+    /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a.pool"))?;
+    /// let tree = pool.tree("t")?;
+    /// (0..1000).try_for_each(|key| tree.insert(key, key).map(drop))?;
+    /// let metrics = pool.metrics();
+    /// let of_tree = &metrics.trees[0];
+    /// assert_eq!((of_tree.keys, of_tree.leaves), (Some(1000), of_tree.splits + 2));
+    /// assert!(metrics.reusable + metrics.wasted < metrics.used);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.state.metrics()
+    }
+}
+
+impl<M: Medium> PoolState<M> {
+    fn metrics(&self) -> Metrics {
+        let open = || -> Result<Vec<_>, Fault> {
+            // In a forked child, the lock may be held by a thread that exists only in the parent.
+            self.owned()?;
+            let slots = self.catalog.lock();
+            let open = catalog::open(&slots).map(|(_, tree)| tree).collect();
+            drop(slots);
+            Ok(open)
+        };
+        let open: Vec<Arc<_>> = open().unwrap_or_default();
+        let measured: Vec<Measured> = open.iter().map(|tree| tree.measure()).collect();
+        // This may close trees.
+        drop(open);
+        let reusable = measured.iter().map(|of| of.reusable).sum();
+        let mut trees: Vec<TreeMetrics> = measured.into_iter().map(|of| of.tree).collect();
+        trees.sort_by(|one, other| one.name.cmp(&other.name));
+        Metrics {
+            used: self.segments.in_use(),
+            free: self.segments.available(),
+            reusable,
+            wasted: self.segments.slack(),
+            trees,
+        }
+    }
+}
