@@ -7,6 +7,7 @@ use std::io;
 ///
 /// The price is one more branch per access, which is well predicted: it matters at most in memory, and does not affect
 /// counts.
+#[expect(clippy::large_enum_variant, reason = "a pool has one, and another pointer would cost each access a load")]
 pub(crate) enum Other {
     Dram(Dram),
     Slowed(Slowed<Mapped>),

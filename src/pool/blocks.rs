@@ -49,7 +49,7 @@ impl Unit {
     /// The number of the block that begins at an offset in a segment; `None` if none does.
     #[inline]
     fn block_at(self, within: u32) -> Option<u32> {
-        let block = (u128::from(within) * u128::from(self.reciprocal) >> 64) as u32;
+        let block = ((u128::from(within) * u128::from(self.reciprocal)) >> 64) as u32;
         (block.wrapping_mul(self.bytes) == within).then_some(block)
     }
 }
