@@ -46,7 +46,7 @@ fn look_and_shrink(pool: &Pool<Dram>, tree: u64) {
     let name = format!("t{tree}");
     match tree % 4 {
         0 | 1 => {
-            let index = if tree % 4 == 0 { IndexKind::Volatile } else { IndexKind::Persistent };
+            let index = if tree.is_multiple_of(4) { IndexKind::Volatile } else { IndexKind::Persistent };
             let Ok(tree): Result<PTree<OneLine, Dram>, _> = pool.tree_with(&name, index) else { return };
             assert!(tree.iter().take(MANY).count() < MANY);
             tree.check();
