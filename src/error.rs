@@ -92,7 +92,7 @@ pub enum ErrorKind {
     /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool was
     /// written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there may not fit
     /// together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens; for reading
-    /// only, the pool opens as always.
+    /// only, the pool opens, and can be checked, but its trees cannot be opened.
     PowerLoss,
     /// A tree has a layout or a node size that this build cannot check without its types, so nothing is known of it. Open the
     /// pool with [`read_only`](crate::Options::read_only), or drop the tree in a build that has its types.

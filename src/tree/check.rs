@@ -223,7 +223,8 @@ impl<M: Medium> Pool<M> {
     /// It knows the layouts with the numbers of slots that the aliases have, and `Linear` and `Circular` with powers of
     /// two up to 512. Other trees are [listed](Report::unchecked).
     ///
-    /// It is meant for pools that are open for reading only, or for trees that are not being written to.
+    /// It is meant for pools that are open for reading only, or for trees that are not being written to. After a crash, it sees what
+    /// the crash left, unless a tree has been opened: then it sees what that has repaired, with `read_only` in memory.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! Places that cannot be written, and processes that have little.
 
 use super::{Content, SPAWNING, Scratch, Trees, apart, child, error, filled, options, reading, still};
+use bristlecone::medium::{Mapped, Mapping};
 use bristlecone::{ErrorKind, IndexKind, OneLine};
 use std::fs;
 use std::io;
@@ -30,6 +31,12 @@ fn looks() {
         }
         "full" => assert!(fs::write(path.with_extension("new"), [1; 8192]).is_err()),
         "alone" => {}
+        "copy" => {
+            let pool = options().open_on(Mapped::open(&path, Mapping::Copy).unwrap()).unwrap();
+            println!("\nmemory {}", of_its_own(&path));
+            drop(pool);
+            return;
+        }
         limited => {
             let (what, limit) = limited.split_once(' ').unwrap();
             let limit = limit.parse().unwrap();
@@ -60,10 +67,27 @@ fn looks() {
     let before = still(&path);
     let pool = reading().open(&path).unwrap();
     println!("found {:?}", Trees::open(&pool).unwrap().content());
+    println!("\nmemory {}", of_its_own(&path));
     // Nothing is written for those who look, by no thread.
     assert!(!journal_runs());
     drop(pool);
     assert_eq!(still(&path), before);
+}
+
+/// Bytes of a mapped file of which this process has a copy of its own.
+fn of_its_own(path: &Path) -> u64 {
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let (mut own, mut is_it, mut parts) = (0, false, 0);
+    for line in maps.lines() {
+        if let Some(kib) = line.strip_prefix("Anonymous:").filter(|_| is_it) {
+            own += kib.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
+        } else if line.split_once(' ').is_some_and(|(range, _)| range.contains('-')) {
+            is_it = line.ends_with(path.to_str().unwrap());
+            parts += u64::from(is_it);
+        }
+    }
+    assert!(parts > 0);
+    own
 }
 
 /// Whether this process has a thread of a journal.
@@ -193,4 +217,21 @@ fn a_process_with_few_addresses() {
         assert_eq!(still(&path), before);
     }
     assert!(refused >= 4, "{refused}");
+}
+
+/// What is not repaired is not copied.
+#[test]
+fn a_reader_has_no_copy_of_what_it_reads() {
+    let scratch = Scratch::for_processes();
+    let [(closed, _), (left, _)] = two(&scratch);
+    let memory = |path: &Path, step: &str| {
+        let told = ended(apart("places::looks", path, step));
+        let memory = told.lines().find_map(|line| line.strip_prefix("memory "));
+        memory.unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(memory(&closed, "alone"), 0);
+    // After a crash, what is repaired.
+    assert!(memory(&left, "alone") < fs::metadata(&left).unwrap().len() / 4);
+    // The control: each page that changes is copied.
+    assert!(memory(&closed, "copy") > 0);
 }
