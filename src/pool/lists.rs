@@ -360,8 +360,9 @@ impl<M: Medium> Drop for Room<'_, M> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::error::Result;
+    use crate::error::{ErrorKind, Result};
     use crate::medium::any::{Any, holding, words_of, zeroed};
+    use crate::medium::{Mapped, Mapping};
     use crate::pool::Pool;
 
     /// The offset of the first segment behind the header.
@@ -399,6 +400,37 @@ mod tests {
             let again = open(holding(words_of(pool.medium()))).unwrap();
             assert_eq!(again.medium().load(place), 0);
         }
+    }
+
+    /// In memory, where the pool is only read.
+    #[test]
+    #[cfg(not(miri))]
+    fn a_reader_sees_what_a_list_says_and_stores_nothing() {
+        let mut place = 0;
+        let m = killed(|m, at| {
+            place = at;
+            write(m, 2, &[(at, 7), (at + 8, 8)]);
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.pool");
+        let bytes: Vec<u8> = words_of(&m).into_iter().flat_map(u64::to_ne_bytes).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let reading = Pool::options().read_only(true);
+        let raw = || Mapped::open(&path, Mapping::Read).unwrap();
+        for pool in [reading.open(&path), reading.open(&path), Pool::options().open_on(raw())] {
+            let pool = pool.unwrap();
+            assert_eq!([place, place + 8].map(|at| pool.medium().load(at)), [7, 8]);
+            assert!((0..COUNT).all(|list| !tag_at(pool.medium(), list_at(list)).is_live()));
+            assert_eq!(pool.tree("t").unwrap().get(1), Some(1));
+        }
+        assert_ne!(raw().load(place), 7);
+        assert!(std::fs::read(&path).unwrap() == bytes);
+        // The control: a writer replays it in the file.
+        drop(Pool::open(&path).unwrap());
+        assert_eq!(raw().load(place), 7);
+        // Where words would be stored to a medium that somebody else has, nothing is to be seen.
+        let refused = reading.open_on(m).err().unwrap();
+        assert!(matches!(refused.kind, ErrorKind::ReadOnly), "{refused}");
     }
 
     /// With any line of it missing, or any of an earlier list, it does not count; and its sequence is not used again.

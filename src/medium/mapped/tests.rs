@@ -135,8 +135,15 @@ fn a_copy_grows_in_memory() {
     assert_eq!(m.truncate(MIB).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     m.release(0, MIB).unwrap();
     assert_eq!(m.load(MIB), 5);
-    // What is only read does not grow.
+    // So does what is only read, for what an open repairs. Nobody else may store to it.
     let read = scratch.again(Mapping::Read);
+    read.reserve(MIB, 16).unwrap();
+    read.store(MIB + 8, 9);
+    assert_eq!((read.accessible(), file_len(&read), read.load(MIB + 8)), (2 * MIB, MIB + 8, 9));
+    assert!(read.refuses() && !read.forked() && !m.refuses());
+    assert_eq!(read.truncate(MIB).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    // Nobody has set addresses aside for this one.
+    let read = Mapped::open(&scratch.path(), Mapping::Read).unwrap();
     assert_eq!((read.accessible(), read.facts().len), (MIB + 8, MIB + 8));
     assert_eq!(read.reserve(MIB, 16).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
 }
