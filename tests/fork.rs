@@ -70,6 +70,14 @@ fn a_child_neither_unlocks_nor_closes_nor_writes() {
     parent.kill().unwrap();
     parent.wait().unwrap();
 
+    let before = std::fs::read(&path).unwrap();
+    let mut parent = run("forks_while_it_reads", &path);
+    let error = Pool::open(&path).expect_err("the parent reads the pool");
+    assert!(matches!(error.kind, ErrorKind::InUse), "{error}");
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    assert!(std::fs::read(&path).unwrap() == before);
+
     let pool = Pool::open(&path).unwrap();
     assert!(!pool.stat().was_clean);
     let tree: PTree = pool.tree("tree").unwrap();
@@ -79,6 +87,29 @@ fn a_child_neither_unlocks_nor_closes_nor_writes() {
     assert!(map.iter().map(Result::unwrap).eq((0..KEYS).map(|key| (key, key.to_string().into_bytes()))));
     assert!(tree.check().is_clean() && map.check().is_clean());
     assert_eq!(pool.trees().unwrap().len(), 3);
+}
+
+/// What a parent only reads is not its child's either.
+#[test]
+#[ignore = "a part of a test"]
+fn forks_while_it_reads() {
+    let pool = Pool::options().read_only(true).open(pool_of_this_part()).unwrap();
+    let tree: PTree = pool.tree("tree").unwrap();
+    let all = || tree.iter().eq((0..=KEYS).map(|key| (key, key)));
+    assert!(all());
+    in_child(|| {
+        refused(tree.insert(7, 8));
+        refused(pool.tree("tree"));
+        refused(pool.tree("new"));
+        refused(pool.drop_tree("empty"));
+        assert!(all() && pool.metrics().trees.is_empty());
+        // Dropping a handle unlocks nothing.
+        drop((tree.clone(), pool.clone()));
+    });
+    let error = tree.insert(7, 8).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::ReadOnly), "{error}");
+    assert!(all() && pool.metrics().trees.len() == 1);
+    ready();
 }
 
 #[test]
