@@ -105,7 +105,7 @@ pub use kind::Kind;
 pub use map::{Entries, Map};
 pub use medium::{Journal, JournalStat};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
-pub use pool::{Options, Pool, Progress, Snapshots, Stat, TreeInfo};
+pub use pool::{Compacted, Options, Pool, Progress, Snapshots, Stat, TreeInfo};
 pub use snapshot::{Backup, Snapshot, SnapshotRange};
 pub use stored::{Encoded, Stored};
 pub use table::Table;

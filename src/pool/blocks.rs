@@ -9,6 +9,9 @@
 //! removal or an update may have to replace a node even when the disk is full. It replaces one node at a time, because
 //! it holds the tree's mutex, and the block of the replaced node refills the reserve. So a class never needs more than
 //! one reserved block. No particular block is reserved: the reserve is whichever block is left last.
+//!
+//! While a tree is compacted, some segments of a class are *closed* (K1): their free blocks count as withheld, not as free.
+//! What would fail for want of space opens them again, so that compacting takes nothing from anybody (K-D).
 
 use crate::delay::delay;
 use crate::error::Fault;
@@ -41,6 +44,8 @@ struct Part {
     free: u32,
     /// Whether it is among [`State::open`].
     is_open: bool,
+    /// Whether it is to be emptied, so that its free blocks are not handed out.
+    is_closed: bool,
     /// If present: what lies from this block on was never handed out, and holds zeros.
     fresh: Option<u32>,
     /// No word before this one has a bit that is set.
@@ -56,9 +61,12 @@ struct State {
     open: Vec<u32>,
     /// Blocks that were given back last. They may be taken by now, or their segment may have left the class.
     at_hand: Vec<u64>,
-    /// The number of all blocks, and of those that are free.
+    /// The number of all blocks, and of those that are free, but for those in closed parts.
     total: u64,
     free: u64,
+    /// The number of free blocks in closed parts, and of these parts.
+    withheld: u64,
+    closed: usize,
 }
 
 /// How many blocks are remembered.
@@ -143,7 +151,7 @@ impl State {
         }
         while let Some(&segment) = self.open.last() {
             match self.parts.get_mut(segments.position(segment)).filter(|part| part.segment == segment) {
-                Some(part) if part.free > 0 => {
+                Some(part) if part.free > 0 && !part.is_closed => {
                     self.free -= 1;
                     let (block, zeroed) = part.take();
                     return Some(Taken { at: segments.start(segment) + u64::from(block) * u64::from(unit), zeroed });
@@ -173,8 +181,79 @@ impl State {
             segments.set_position(moved.segment, position);
         }
         self.total -= u64::from(part.blocks);
-        self.free -= u64::from(part.free);
+        self.closed -= usize::from(part.is_closed);
+        *self.free_like(part.is_closed) -= u64::from(part.free);
         part
+    }
+
+    /// The count of free blocks in parts that are closed, or in those that are not.
+    fn free_like(&mut self, is_closed: bool) -> &mut u64 {
+        if is_closed { &mut self.withheld } else { &mut self.free }
+    }
+
+    /// The number of free blocks that would be left without a part of which all blocks are free.
+    fn free_without(&self, part: &Part) -> u64 {
+        if part.is_closed { self.free } else { self.free - u64::from(part.free) }
+    }
+
+    /// Closes the sparsest parts, as long as what is in use there fits into the free blocks of the others, of which
+    /// `reserve` stay free. Adds their segments to `victims`.
+    fn close_sparse(&mut self, segments: &Segments, reserve: u64, victims: &mut Vec<u32>) {
+        let used = |part: &Part| u64::from(part.blocks - part.free);
+        let mut by_use: Vec<(u64, u64, u32)> = self
+            .parts
+            .iter()
+            .filter(|part| !part.is_closed)
+            .map(|part| (used(part), u64::from(part.blocks), part.segment))
+            .collect();
+        // The least part of a segment first; of equal ones, the last of the file.
+        by_use.sort_unstable_by(|(used, blocks, segment), (other_used, other_blocks, other)| {
+            (used * other_blocks).cmp(&(other_used * blocks)).then(other.cmp(segment))
+        });
+        let (mut room, mut to_move) = (self.free, 0);
+        for (used, blocks, segment) in by_use {
+            let (left, moved) = (room - (blocks - used), to_move + used);
+            if moved + reserve > left {
+                break;
+            }
+            (room, to_move) = (left, moved);
+            let part = &mut self.parts[segments.position(segment)];
+            part.is_closed = true;
+            part.is_open = false;
+            let free = u64::from(part.free);
+            self.closed += 1;
+            self.free -= free;
+            self.withheld += free;
+            victims.push(segment);
+        }
+        if self.closed > 0 {
+            let (open, parts) = (std::mem::take(&mut self.open), &self.parts);
+            let is_listed = |&segment: &u32| {
+                parts.get(segments.position(segment)).is_some_and(|part| part.segment == segment && part.is_open)
+            };
+            self.open = open.into_iter().filter(is_listed).collect();
+            let at_hand = std::mem::take(&mut self.at_hand);
+            let is_of_open = |&at: &u64| {
+                let position = segments.of(at).map(|segment| segments.position(segment));
+                position.and_then(|position| self.parts.get(position)).is_some_and(|part| !part.is_closed)
+            };
+            self.at_hand = at_hand.into_iter().filter(is_of_open).collect();
+        }
+    }
+
+    /// Opens all parts that are closed. False if that gives no free block.
+    fn open_again(&mut self) -> bool {
+        let has_free = self.withheld > 0;
+        for part in self.parts.iter_mut().filter(|part| part.is_closed) {
+            part.is_closed = false;
+            if part.free > 0 {
+                part.is_open = true;
+                self.open.push(part.segment);
+            }
+        }
+        self.free += std::mem::take(&mut self.withheld);
+        self.closed = 0;
+        has_free
     }
 }
 
@@ -294,7 +373,11 @@ impl Blocks {
         delay();
         let mut state = self.state.lock();
         while state.free <= reserve {
-            self.grow(&mut state, m, segments)?;
+            match self.grow(&mut state, m, segments) {
+                // What is withheld may be the reserve, which another node has refilled (K-D).
+                Err(fault) if !fault.is_out_of_space() || !state.open_again() => return Err(fault),
+                _ => {}
+            }
         }
         Ok(state.take(segments, self.class.unit).expect("as many blocks are free as are counted"))
     }
@@ -307,7 +390,9 @@ impl Blocks {
         let bytes = state.total * unit;
         let more = if bytes < segments.size() * 2 { bytes / 8 } else { segments.size() };
         let end = |part: &Part| (u64::from(part.blocks) + 1) * unit;
-        let is_short = |part: &&Part| segments.len(part.segment) < segments.size() && end(part) <= segments.size();
+        let is_short = |part: &&Part| {
+            !part.is_closed && segments.len(part.segment) < segments.size() && end(part) <= segments.size()
+        };
         let own = state.parts.iter().rev().find(is_short);
         let (from, least) = own.map_or((0, unit), |part| (segments.len(part.segment), end(part)));
         let own = own.map(|part| part.segment);
@@ -338,6 +423,44 @@ impl Blocks {
         self.state.lock().take(segments, self.class.unit)
     }
 
+    /// A block for what is moved out of a closed segment, if one can be had without more space.
+    pub(crate) fn take_to_move(&self, segments: &Segments) -> Option<Taken> {
+        delay();
+        let mut state = self.state.lock();
+        if state.free > self.reserve() { state.take(segments, self.class.unit) } else { None }
+    }
+
+    /// Closes the sparsest segments (K1), and adds them to `victims`. The caller opens them [again](Self::open_again).
+    pub(crate) fn close_sparse(&self, segments: &Segments, victims: &mut Vec<u32>) {
+        delay();
+        self.state.lock().close_sparse(segments, self.reserve(), victims);
+    }
+
+    /// Whether a block lies in a closed segment.
+    pub(crate) fn is_withheld(&self, segments: &Segments, at: u64) -> bool {
+        let mut state = self.state.lock();
+        state.closed > 0 && state.find(segments, at, self.class.unit).is_some_and(|(part, _)| part.is_closed)
+    }
+
+    /// The number of closed segments.
+    pub(crate) fn closed(&self) -> usize {
+        self.state.lock().closed
+    }
+
+    /// Opens what is closed and has not become empty (K6).
+    pub(crate) fn open_again<M: Medium>(&self, m: &M, segments: &Segments) {
+        delay();
+        let closed = {
+            let mut state = self.state.lock();
+            let closed = state.closed;
+            state.open_again();
+            closed
+        };
+        if closed > 0 {
+            self.release(m, segments);
+        }
+    }
+
     /// Gives a block back. No durable word names it.
     pub(crate) fn give<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
         self.give_all(m, segments, std::iter::once(at));
@@ -358,13 +481,19 @@ impl Blocks {
         if !part.give(block) {
             return;
         }
-        let (segment, free, is_empty) = (part.segment, u64::from(part.free), part.free == part.blocks);
-        if !std::mem::replace(&mut part.is_open, true) {
+        let (segment, is_empty, is_closed) = (part.segment, part.free == part.blocks, part.is_closed);
+        if !is_closed && !std::mem::replace(&mut part.is_open, true) {
             state.open.push(segment);
         }
-        state.free += 1;
-        if is_empty && state.free - free >= self.reserve() {
-            self.withdraw(state, m, segments, segments.position(segment));
+        *state.free_like(is_closed) += 1;
+        if is_empty {
+            let position = segments.position(segment);
+            if state.free_without(&state.parts[position]) >= self.reserve() {
+                self.withdraw(state, m, segments, position);
+                return;
+            }
+        }
+        if is_closed {
             return;
         }
         if state.at_hand.len() == AT_HAND {
@@ -385,8 +514,7 @@ impl Blocks {
         let mut state = self.state.lock();
         let mut position = 0;
         while let Some(part) = state.parts.get(position) {
-            let others = state.free - u64::from(part.free);
-            if part.free == part.blocks && others >= self.reserve() {
+            if part.free == part.blocks && state.free_without(part) >= self.reserve() {
                 self.withdraw(&mut state, m, segments, position);
             } else {
                 position += 1;
@@ -408,7 +536,7 @@ impl Blocks {
     /// The number of blocks in use.
     pub(crate) fn in_use(&self) -> u64 {
         let state = self.state.lock();
-        state.total - state.free
+        state.total - state.free - state.withheld
     }
 
     /// The number of all blocks, including free ones.

@@ -694,6 +694,45 @@ impl Segments {
         state.add_free(&segments);
     }
 
+    /// Cuts off the free segments at the end of the pool (S2, S3). No tree is open, and none is opened meanwhile.
+    pub(crate) fn cut<M: Medium>(&self, m: &M) -> io::Result<()> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let idle: Vec<u32> = state.idle.drain(..).collect();
+        self.free(m, state, idle);
+        let is_used = |segment: &u32| self.entry(*segment).is_some_and(|entry| entry.kind != SegmentKind::Free);
+        let keep = (0..state.unused).rev().find(is_used).map_or(0, |last| last + 1);
+        // What stays of the table has a 0 at its end, and the page of that (T4).
+        m.truncate(self.start(self.assignable(keep)))?;
+        // Crash: entries of free segments, some of which lie beyond the end of the file.
+        let mut open: Option<u64> = None;
+        for segment in (keep..state.unused).rev().filter(|&segment| !self.geometry.is_header(segment)) {
+            self.words[segment as usize].store(0, Ordering::Release);
+            let at = self.geometry.entry(segment);
+            if at + 8 > m.accessible() {
+                // It was cut off, too.
+                continue;
+            }
+            match open {
+                Some(last) if last / LINE == at / LINE => m.order(Step::SegmentCut),
+                Some(last) => {
+                    m.flush(last, 8, Step::SegmentCut);
+                    m.fence(Step::SegmentCut);
+                }
+                None => {}
+            }
+            m.store(at, 0);
+            open = Some(at);
+        }
+        if let Some(last) = open {
+            m.flush(last, 8, Step::SegmentCut);
+            m.fence(Step::SegmentCut);
+        }
+        state.unused = keep;
+        state.free.retain(|&segment| segment < keep);
+        Ok(())
+    }
+
     /// Gives the space of free segments to the file system, which a crash may have kept (P7).
     pub(crate) fn punch_free<M: Medium>(&self, m: &M) {
         let state = self.state.lock();

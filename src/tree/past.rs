@@ -6,8 +6,8 @@ use super::{MapKeys, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Entry, Keys};
-use crate::pool::AnyTree;
 use crate::pool::records::Reading;
+use crate::pool::{AnyTree, Compacted};
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
 
@@ -32,6 +32,10 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
         if let Some(records) = &self.leaves.records {
             records.collect(&self.pool.medium, &self.pool.segments);
         }
+    }
+
+    fn compact(&self) -> Result<Compacted, Fault> {
+        self.compact()
     }
 }
 

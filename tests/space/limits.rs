@@ -92,7 +92,9 @@ fn well_done(path: &Path, step: &str) {
     let output = run_apart("limits::does_a_step", path, step);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("well done"), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said.lines().filter(|line| line.contains("stopped") || line.contains("with the pool")).for_each(|l| println!("{l}"));
+    said.lines()
+        .filter(|line| line.contains("stopped") || line.contains("with the pool"))
+        .for_each(|l| println!("{l}"));
 }
 
 #[test]

@@ -83,7 +83,11 @@ macro_rules! tree {
                 };
                 let from = $own(from);
                 let range = self.1.range($lend(&from)..);
-                if reverse { range.rev().take(most).map(verified).count() } else { range.take(most).map(verified).count() }
+                if reverse {
+                    range.rev().take(most).map(verified).count()
+                } else {
+                    range.take(most).map(verified).count()
+                }
             }
 
             fn past(&self, pool: &Pool<Dram>, from: u64) -> usize {
@@ -165,7 +169,9 @@ fn storm(capacity: u64) {
                             let made = may_be_full(pool.map::<u64, Vec<u8>>(&name));
                             if let Some(short) = made {
                                 (0..50).for_each(|key| drop(may_be_full(short.insert(key, &record(9, key, version)))));
-                                short.iter().for_each(|entry| entry.map(|(key, bytes)| verify(9, key, &bytes)).unwrap());
+                                short
+                                    .iter()
+                                    .for_each(|entry| entry.map(|(key, bytes)| verify(9, key, &bytes)).unwrap());
                                 drop(short);
                                 // A snapshot may keep it open for a while.
                                 while let Err(error) = pool.drop_tree(&name) {
@@ -179,7 +185,9 @@ fn storm(capacity: u64) {
                             (0..KEYS).filter(|_| random.below(8) > 0).for_each(|key| {
                                 count(removed, u64::from(tree.remove(key)));
                             });
-                            (0..5000).filter(|_| random.below(8) == 0).for_each(|key| drop(may_be_full(words.remove(key))));
+                            (0..5000)
+                                .filter(|_| random.below(8) == 0)
+                                .for_each(|key| drop(may_be_full(words.remove(key))));
                         }
                     }
                 }
