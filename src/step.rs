@@ -93,6 +93,7 @@ steps! {
     "Segments" {
         SegmentAssign: "Segments of a tree that nothing in it reaches.", "The tree's next walk frees or releases them.";
         SegmentRelease: "Segments that are still the tree's, and that nothing reaches.", "The tree's next walk releases them.";
+        SegmentShorten: "A segment that is longer than it need be.", "The tree's next walk counts the blocks as free.";
         SegmentCut: "Entries of free segments that lie beyond the end of the file, or none.", "Nothing to repair: they are free.";
         RootsClear: "Zeros behind the root entries that there are.", "Nothing to repair: the table does not say that they are root entries.";
     }

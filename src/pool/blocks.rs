@@ -10,8 +10,9 @@
 //! it holds the tree's mutex, and the block of the replaced node refills the reserve. So a class never needs more than
 //! one reserved block. No particular block is reserved: the reserve is whichever block is left last.
 //!
-//! While a tree is compacted, some segments of a class are *closed* (K1): their free blocks count as withheld, not as free.
-//! What would fail for want of space opens them again, so that compacting takes nothing from anybody (K-D).
+//! While a tree is compacted, some segments of a class are *closed*, or their ends are (K1): free blocks there count as
+//! withheld, not as free. What would fail for want of space opens them again, so that compacting takes nothing from anybody
+//! (K-D).
 
 use crate::delay::delay;
 use crate::error::Fault;
@@ -44,8 +45,10 @@ struct Part {
     free: u32,
     /// Whether it is among [`State::open`].
     is_open: bool,
-    /// Whether it is to be emptied, so that its free blocks are not handed out.
-    is_closed: bool,
+    /// If present: what lies from this block on is closed.
+    closed: Option<u32>,
+    /// The number of closed blocks that are free.
+    withheld: u32,
     /// If present: what lies from this block on was never handed out, and holds zeros.
     fresh: Option<u32>,
     /// No word before this one has a bit that is set.
@@ -61,12 +64,14 @@ struct State {
     open: Vec<u32>,
     /// Blocks that were given back last. They may be taken by now, or their segment may have left the class.
     at_hand: Vec<u64>,
-    /// The number of all blocks, and of those that are free, but for those in closed parts.
+    /// The number of all blocks, and of those that are free and not closed.
     total: u64,
     free: u64,
-    /// The number of free blocks in closed parts, and of these parts.
+    /// The number of closed blocks that are free, and of parts with closed blocks.
     withheld: u64,
     closed: usize,
+    /// How many closed parts have become empty.
+    emptied: u64,
 }
 
 /// How many blocks are remembered.
@@ -113,6 +118,35 @@ impl Part {
         is_new
     }
 
+    /// Whether a block is closed.
+    fn is_closed(&self, block: u32) -> bool {
+        self.closed.is_some_and(|from| block >= from)
+    }
+
+    /// The number of blocks that may be handed out.
+    fn available(&self) -> u32 {
+        self.free - self.withheld
+    }
+
+    /// How many blocks are free from this one on.
+    fn free_from(&self, block: u32) -> u32 {
+        let Some((first, rest)) = self.bits.get(block as usize / 64..).and_then(<[u64]>::split_first) else { return 0 };
+        (first >> (block % 64)).count_ones() + rest.iter().map(|word| word.count_ones()).sum::<u32>()
+    }
+
+    /// Gives up the blocks from this one on, which are free.
+    fn shorten(&mut self, blocks: u32) {
+        self.bits.truncate(blocks.div_ceil(64) as usize);
+        if let Some(last) = self.bits.last_mut().filter(|_| !blocks.is_multiple_of(64)) {
+            *last &= (1 << (blocks % 64)) - 1;
+        }
+        self.free -= self.blocks - blocks;
+        self.blocks = blocks;
+        self.first = self.first.min(self.bits.len() as u32 - 1);
+        // When it gets longer again, there may be something.
+        self.fresh = None;
+    }
+
     /// Adds blocks, which are free, until there are so many.
     fn lengthen(&mut self, blocks: u32) {
         self.bits.resize(blocks.div_ceil(64) as usize, 0);
@@ -151,7 +185,7 @@ impl State {
         }
         while let Some(&segment) = self.open.last() {
             match self.parts.get_mut(segments.position(segment)).filter(|part| part.segment == segment) {
-                Some(part) if part.free > 0 && !part.is_closed => {
+                Some(part) if part.available() > 0 => {
                     self.free -= 1;
                     let (block, zeroed) = part.take();
                     return Some(Taken { at: segments.start(segment) + u64::from(block) * u64::from(unit), zeroed });
@@ -181,72 +215,74 @@ impl State {
             segments.set_position(moved.segment, position);
         }
         self.total -= u64::from(part.blocks);
-        self.closed -= usize::from(part.is_closed);
-        *self.free_like(part.is_closed) -= u64::from(part.free);
+        self.closed -= usize::from(part.closed.is_some());
+        self.free -= u64::from(part.available());
+        self.withheld -= u64::from(part.withheld);
         part
     }
 
-    /// The count of free blocks in parts that are closed, or in those that are not.
-    fn free_like(&mut self, is_closed: bool) -> &mut u64 {
-        if is_closed { &mut self.withheld } else { &mut self.free }
-    }
-
-    /// The number of free blocks that would be left without a part of which all blocks are free.
+    /// The number of free blocks that would be left without a part.
     fn free_without(&self, part: &Part) -> u64 {
-        if part.is_closed { self.free } else { self.free - u64::from(part.free) }
+        self.free - u64::from(part.available())
     }
 
-    /// Closes the sparsest parts, as long as what is in use there fits into the free blocks of the others, of which
-    /// `reserve` stay free. Adds their segments to `victims`.
-    fn close_sparse(&mut self, segments: &Segments, reserve: u64, victims: &mut Vec<u32>) {
+    /// Closes the sparsest parts, as long as the others have room for all that is in use, and for `reserve` blocks; and the
+    /// end of the next one. `blocks_for` rounds the number of blocks that a part must have up to one that it can have. Adds
+    /// the segments to `victims`.
+    fn close_sparse(
+        &mut self,
+        segments: &Segments,
+        (unit, reserve): (u32, u64),
+        blocks_for: impl Fn(u64) -> u32,
+        victims: &mut Vec<u32>,
+    ) {
         let used = |part: &Part| u64::from(part.blocks - part.free);
-        let mut by_use: Vec<(u64, u64, u32)> = self
-            .parts
-            .iter()
-            .filter(|part| !part.is_closed)
-            .map(|part| (used(part), u64::from(part.blocks), part.segment))
-            .collect();
+        let of_part = |part: &Part| (used(part), u64::from(part.blocks), part.segment);
+        let mut by_use: Vec<(u64, u64, u32)> = self.parts.iter().map(of_part).collect();
         // The least part of a segment first; of equal ones, the last of the file.
         by_use.sort_unstable_by(|(used, blocks, segment), (other_used, other_blocks, other)| {
             (used * other_blocks).cmp(&(other_used * blocks)).then(other.cmp(segment))
         });
-        let (mut room, mut to_move) = (self.free, 0);
-        for (used, blocks, segment) in by_use {
-            let (left, moved) = (room - (blocks - used), to_move + used);
-            if moved + reserve > left {
+        let needed = self.parts.iter().map(used).sum::<u64>() + reserve;
+        let mut kept = self.total;
+        for (_, blocks, segment) in by_use {
+            // As many of its blocks must stay.
+            let stay = (needed + blocks).saturating_sub(kept);
+            kept -= blocks;
+            let from = if stay == 0 { 0 } else { blocks_for(stay) };
+            if u64::from(from) < blocks {
+                self.close(segments, segment, from);
+                victims.push(segment);
+            }
+            if stay > 0 {
                 break;
             }
-            (room, to_move) = (left, moved);
-            let part = &mut self.parts[segments.position(segment)];
-            part.is_closed = true;
-            part.is_open = false;
-            let free = u64::from(part.free);
-            self.closed += 1;
-            self.free -= free;
-            self.withheld += free;
-            victims.push(segment);
         }
         if self.closed > 0 {
-            let (open, parts) = (std::mem::take(&mut self.open), &self.parts);
-            let is_listed = |&segment: &u32| {
-                parts.get(segments.position(segment)).is_some_and(|part| part.segment == segment && part.is_open)
-            };
-            self.open = open.into_iter().filter(is_listed).collect();
             let at_hand = std::mem::take(&mut self.at_hand);
-            let is_of_open = |&at: &u64| {
-                let position = segments.of(at).map(|segment| segments.position(segment));
-                position.and_then(|position| self.parts.get(position)).is_some_and(|part| !part.is_closed)
-            };
-            self.at_hand = at_hand.into_iter().filter(is_of_open).collect();
+            let is_open = |at: &u64| self.find(segments, *at, unit).is_some_and(|(part, block)| !part.is_closed(block));
+            let at_hand = at_hand.into_iter().filter(is_open).collect();
+            self.at_hand = at_hand;
         }
     }
 
-    /// Opens all parts that are closed. False if that gives no free block.
+    /// Closes the blocks of a part from this one on.
+    fn close(&mut self, segments: &Segments, segment: u32, from: u32) {
+        let part = &mut self.parts[segments.position(segment)];
+        part.closed = Some(from);
+        part.withheld = part.free_from(from);
+        self.closed += 1;
+        self.free -= u64::from(part.withheld);
+        self.withheld += u64::from(part.withheld);
+    }
+
+    /// Opens all that is closed. False if that gives no free block.
     fn open_again(&mut self) -> bool {
         let has_free = self.withheld > 0;
-        for part in self.parts.iter_mut().filter(|part| part.is_closed) {
-            part.is_closed = false;
-            if part.free > 0 {
+        for part in self.parts.iter_mut().filter(|part| part.closed.is_some()) {
+            part.closed = None;
+            part.withheld = 0;
+            if part.free > 0 && !part.is_open {
                 part.is_open = true;
                 self.open.push(part.segment);
             }
@@ -391,7 +427,7 @@ impl Blocks {
         let more = if bytes < segments.size() * 2 { bytes / 8 } else { segments.size() };
         let end = |part: &Part| (u64::from(part.blocks) + 1) * unit;
         let is_short = |part: &&Part| {
-            !part.is_closed && segments.len(part.segment) < segments.size() && end(part) <= segments.size()
+            part.closed.is_none() && segments.len(part.segment) < segments.size() && end(part) <= segments.size()
         };
         let own = state.parts.iter().rev().find(is_short);
         let (from, least) = own.map_or((0, unit), |part| (segments.len(part.segment), end(part)));
@@ -423,42 +459,71 @@ impl Blocks {
         self.state.lock().take(segments, self.class.unit)
     }
 
-    /// A block for what is moved out of a closed segment, if one can be had without more space.
-    pub(crate) fn take_to_move(&self, segments: &Segments) -> Option<Taken> {
+    /// A block for what is moved out of closed ones. It takes more space only if other threads have taken the room that there
+    /// was; `None` if there is none.
+    pub(crate) fn take_to_move<M: Medium>(&self, m: &M, segments: &Segments) -> Option<Taken> {
         delay();
         let mut state = self.state.lock();
-        if state.free > self.reserve() { state.take(segments, self.class.unit) } else { None }
+        while state.free <= self.reserve() {
+            self.grow(&mut state, m, segments).ok()?;
+        }
+        state.take(segments, self.class.unit)
     }
 
-    /// Closes the sparsest segments (K1), and adds them to `victims`. The caller opens them [again](Self::open_again).
+    /// Closes the sparsest segments, and the end of the next one (K1), and adds them to `victims`. The caller
+    /// [opens](Self::settle) them again.
     pub(crate) fn close_sparse(&self, segments: &Segments, victims: &mut Vec<u32>) {
         delay();
-        self.state.lock().close_sparse(segments, self.reserve(), victims);
+        let unit = u64::from(self.class.unit);
+        let blocks_for = |blocks: u64| self.blocks_in(segments.length_for(blocks * unit));
+        self.state.lock().close_sparse(segments, (self.class.unit, self.reserve()), blocks_for, victims);
     }
 
-    /// Whether a block lies in a closed segment.
+    /// Whether a block is closed.
     pub(crate) fn is_withheld(&self, segments: &Segments, at: u64) -> bool {
         let mut state = self.state.lock();
-        state.closed > 0 && state.find(segments, at, self.class.unit).is_some_and(|(part, _)| part.is_closed)
+        state.closed > 0 && state.find(segments, at, self.class.unit).is_some_and(|(part, block)| part.is_closed(block))
     }
 
-    /// The number of closed segments.
+    /// How many closed segments have become empty, ever.
+    pub(crate) fn emptied(&self) -> u64 {
+        self.state.lock().emptied
+    }
+
+    /// The number of segments with closed blocks.
     pub(crate) fn closed(&self) -> usize {
         self.state.lock().closed
     }
 
-    /// Opens what is closed and has not become empty (K6).
-    pub(crate) fn open_again<M: Medium>(&self, m: &M, segments: &Segments) {
+    /// Opens what is closed (K6). Closed ends of segments that have become empty are given back.
+    pub(crate) fn settle<M: Medium>(&self, m: &M, segments: &Segments) {
         delay();
-        let closed = {
-            let mut state = self.state.lock();
-            let closed = state.closed;
-            state.open_again();
-            closed
-        };
-        if closed > 0 {
-            self.release(m, segments);
+        let mut state = self.state.lock();
+        if state.closed == 0 {
+            return;
         }
+        let mut given = (0, 0);
+        for part in &mut state.parts {
+            let Some(from) = part.closed.filter(|&from| from > 0 && part.withheld == part.blocks - from) else {
+                continue;
+            };
+            let blocks = u64::from(part.blocks - from);
+            part.shorten(from);
+            (part.closed, part.withheld) = (None, 0);
+            given = (given.0 + blocks, given.1 + 1);
+            segments.shorten(
+                m,
+                self.class,
+                part.segment,
+                segments.length_for(u64::from(from) * u64::from(self.class.unit)),
+            );
+        }
+        state.total -= given.0;
+        state.withheld -= given.0;
+        state.closed -= given.1;
+        state.open_again();
+        drop(state);
+        self.release(m, segments);
     }
 
     /// Gives a block back. No durable word names it.
@@ -481,11 +546,16 @@ impl Blocks {
         if !part.give(block) {
             return;
         }
-        let (segment, is_empty, is_closed) = (part.segment, part.free == part.blocks, part.is_closed);
-        if !is_closed && !std::mem::replace(&mut part.is_open, true) {
-            state.open.push(segment);
+        let (segment, is_empty, is_closed) = (part.segment, part.free == part.blocks, part.is_closed(block));
+        if is_closed {
+            part.withheld += 1;
+            state.withheld += 1;
+        } else {
+            if !std::mem::replace(&mut part.is_open, true) {
+                state.open.push(segment);
+            }
+            state.free += 1;
         }
-        *state.free_like(is_closed) += 1;
         if is_empty {
             let position = segments.position(segment);
             if state.free_without(&state.parts[position]) >= self.reserve() {
@@ -506,6 +576,7 @@ impl Blocks {
     #[cold]
     fn withdraw<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments, position: usize) {
         let part = state.remove(segments, position);
+        state.emptied += u64::from(part.closed.is_some());
         segments.retire(m, part.segment);
     }
 
@@ -590,5 +661,136 @@ mod tests {
             }
             assert!(!restored(&words[..i]));
         }
+    }
+
+    /// A class of leaves, or of records, with this many segments of 16 blocks, and of each only some blocks in use.
+    fn sparse(kind: SegmentKind, used: &[u32]) -> (Dram, Segments, Blocks) {
+        let geometry = Geometry { segment: 4096, capacity: 16384 + 4096 * used.len() as u64 };
+        let m = Dram::zeroed(geometry.capacity);
+        let segments = Segments::open(&m, geometry).unwrap();
+        let blocks = Blocks::new(SegmentEntry::new(kind, 1, 256));
+        let reserve = usize::from(kind == SegmentKind::Leaf);
+        let mut taken = Vec::new();
+        while blocks.total() < used.len() as u64 * 16 || taken.len() + reserve < used.len() * 16 {
+            taken.push(blocks.take(&m, &segments).unwrap().at);
+        }
+        taken.sort_unstable();
+        for (part, &used) in taken.chunks(16).zip(used) {
+            part.iter().skip(used as usize).for_each(|&at| blocks.give(&m, &segments, at));
+        }
+        (m, segments, blocks)
+    }
+
+    fn closed(segments: &Segments, blocks: &Blocks) -> Vec<u32> {
+        let mut victims = Vec::new();
+        blocks.close_sparse(segments, &mut victims);
+        victims
+    }
+
+    #[test]
+    fn the_sparsest_segments_are_closed_as_long_as_they_fit_into_the_others() {
+        let first = 16384 / 4096;
+        let victims_of = |kind, used: &[u32]| {
+            let (m, segments, blocks) = sparse(kind, used);
+            let victims = closed(&segments, &blocks);
+            assert_eq!(blocks.closed(), victims.len());
+            assert_eq!(blocks.in_use(), used.iter().map(|&used| u64::from(used)).sum::<u64>());
+            blocks.settle(&m, &segments);
+            assert_eq!(blocks.closed(), 0);
+            victims.into_iter().map(|segment| segment - first).collect::<Vec<_>>()
+        };
+        use SegmentKind::{Leaf, Record};
+        assert_eq!(victims_of(Record, &[3, 10, 2, 15]), [2, 0]);
+        // What fits exactly.
+        assert_eq!(victims_of(Record, &[8, 8]), [1]);
+        // What needs one block more keeps half of a segment, which is as little as a segment of this size can have.
+        assert_eq!(victims_of(Record, &[8, 9]), [0]);
+        // Leaves keep one block back.
+        assert_eq!(victims_of(Leaf, &[8, 8]), [1]);
+        assert_eq!(victims_of(Leaf, &[7, 8]), [0]);
+        assert_eq!(victims_of(Record, &[16, 16, 15]), [0; 0]);
+        assert_eq!(victims_of(Record, &[9]), [0; 0]);
+        assert_eq!(victims_of(Record, &[8]), [0]);
+        assert_eq!(victims_of(Leaf, &[8]), [0; 0]);
+    }
+
+    #[test]
+    fn the_end_of_a_segment_is_given_back() {
+        let (m, segments, blocks) = sparse(SegmentKind::Record, &[16]);
+        let block = |block: u64| 4 * 4096 + block * 256;
+        (2..15).for_each(|i| blocks.give(&m, &segments, block(i)));
+        assert_eq!(closed(&segments, &blocks), [4]);
+        assert!(blocks.is_withheld(&segments, block(15)) && blocks.is_withheld(&segments, block(8)));
+        assert!(!blocks.is_withheld(&segments, block(7)));
+        // Negative control: what is in use there keeps it.
+        blocks.settle(&m, &segments);
+        assert_eq!((blocks.total(), segments.len(4), blocks.closed()), (16, 4096, 0));
+        assert_eq!(closed(&segments, &blocks), [4]);
+        let used = segments.in_use();
+        let moved = blocks.take_to_move(&m, &segments).unwrap().at;
+        assert!((block(2)..block(8)).contains(&moved));
+        blocks.give(&m, &segments, block(15));
+        blocks.settle(&m, &segments);
+        assert_eq!((blocks.total(), blocks.in_use(), segments.len(4), blocks.closed()), (8, 3, 2048, 0));
+        assert_eq!(segments.in_use(), used - 2048);
+        // It gets longer again, and each block is handed out once.
+        let mut taken: Vec<u64> =
+            std::iter::from_fn(|| blocks.take(&m, &segments).ok()).map(|taken| taken.at).collect();
+        taken.extend([block(0), block(1), moved]);
+        taken.sort_unstable();
+        assert_eq!(taken, (0..16).map(block).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn nothing_is_handed_out_from_closed_segments() {
+        let (m, segments, blocks) = sparse(SegmentKind::Record, &[3, 12, 16]);
+        let in_first = |at: u64| segments.of(at) == Some(4);
+        // The blocks that were given back last are handed out first: without closing, they come from there.
+        let taken = blocks.take(&m, &segments).unwrap().at;
+        blocks.give(&m, &segments, taken);
+        assert_eq!(closed(&segments, &blocks), [4]);
+        assert!(blocks.is_withheld(&segments, 4 * 4096) && !blocks.is_withheld(&segments, 5 * 4096));
+        blocks.give(&m, &segments, 4 * 4096 + 256);
+        let moved: Vec<u64> = std::iter::from_fn(|| blocks.take_to_move(&m, &segments)).map(|taken| taken.at).collect();
+        assert!(moved.len() == 4 && !moved.iter().any(|&at| in_first(at)));
+        assert!(blocks.take_at_hand(&segments).is_none());
+        // Negative control: opened again, it hands them out.
+        blocks.settle(&m, &segments);
+        assert!(in_first(blocks.take_at_hand(&segments).unwrap().at));
+    }
+
+    #[test]
+    fn a_closed_segment_that_becomes_empty_leaves_its_class() {
+        let (m, segments, blocks) = sparse(SegmentKind::Leaf, &[2, 9]);
+        assert_eq!(closed(&segments, &blocks), [4]);
+        for block in 0..2 {
+            let new = blocks.take_to_move(&m, &segments).unwrap();
+            assert!(!new.zeroed && segments.of(new.at) == Some(5));
+            assert_eq!(blocks.closed(), 1);
+            blocks.give(&m, &segments, 4 * 4096 + block * 256);
+        }
+        assert_eq!((blocks.closed(), blocks.emptied(), blocks.total(), blocks.in_use()), (0, 1, 16, 11));
+        assert_eq!(segments.owned(1, SegmentKind::Leaf, 256), [5]);
+        assert!(!blocks.is_withheld(&segments, 4 * 4096));
+    }
+
+    /// The block that refills the reserve may lie in a closed segment (K-D).
+    #[test]
+    fn what_is_withheld_is_there_for_who_finds_no_space() {
+        let (m, segments, blocks) = sparse(SegmentKind::Leaf, &[4, 11]);
+        assert_eq!(closed(&segments, &blocks), [4]);
+        // All the space that there is: a node is moved by others, too, until one free block is left.
+        let mut taken: Vec<u64> =
+            std::iter::from_fn(|| blocks.take_to_move(&m, &segments)).map(|taken| taken.at).collect();
+        assert_eq!(taken.len(), 4);
+        taken.push(blocks.take_in_exchange(&m, &segments).unwrap().at);
+        // The block that is given back in exchange.
+        blocks.give(&m, &segments, 4 * 4096);
+        assert_eq!(blocks.closed(), 1);
+        taken.push(blocks.take_in_exchange(&m, &segments).unwrap().at);
+        assert_eq!((blocks.closed(), segments.of(taken[5])), (0, Some(4)));
+        // Negative control: where nothing is withheld, there is nothing to open.
+        let (m, segments, blocks) = sparse(SegmentKind::Record, &[16]);
+        assert!(blocks.take(&m, &segments).unwrap_err().is_out_of_space());
     }
 }

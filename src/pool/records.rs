@@ -112,11 +112,6 @@ impl Records {
         m.flush(at, size, Step::RecordWrite);
     }
 
-    /// Closes the sparsest segments of all classes (K1), and adds them to `victims`.
-    pub(crate) fn close_sparse(&self, segments: &Segments, victims: &mut Vec<u32>) {
-        self.classes.iter().for_each(|class| class.close_sparse(segments, victims));
-    }
-
     /// Whether a record lies in a closed segment.
     pub(crate) fn is_withheld(&self, segments: &Segments, at: u64) -> bool {
         let class = match locate(segments, self.tree, at) {
@@ -126,12 +121,12 @@ impl Records {
         class.is_some_and(|class| class.is_withheld(segments, at))
     }
 
-    /// Copies a record to another block of its class, if there is one without more space. Returns where it is, and how long
+    /// Copies a record to another block of its class, if there is one. Returns where it is, and how long
     /// it is in bytes. Flushed, but not fenced. Nobody changes the record meanwhile.
     pub(crate) fn copy<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<Option<(u64, u64)>, Broken> {
         let size = HEADER + RecordReader { m, segments, tree: self.tree }.len(at)?.next_multiple_of(8);
         let Some(Location::Block(class, _)) = locate(segments, self.tree, at) else { return Ok(None) };
-        let Some(block) = self.classes[usize::from(class)].take_to_move(segments) else { return Ok(None) };
+        let Some(block) = self.classes[usize::from(class)].take_to_move(m, segments) else { return Ok(None) };
         // As in `store`: a late reader of the block must see the change that made it free.
         version::announce();
         let mut piece = [0; PIECE / 8];

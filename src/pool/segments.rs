@@ -356,10 +356,10 @@ impl Segments {
             version::announce();
             return Ok(Grown { segment, from: 0, to: self.len(segment), fresh: false });
         }
-        let to = |len: u64| len.next_multiple_of(self.geometry.step()).min(self.geometry.segment);
-        let mut grown = self.grow_to(m, &mut state, class, own, to(wanted));
-        if grown.as_ref().is_err_and(Fault::is_out_of_space) && to(least) < to(wanted) {
-            grown = self.grow_to(m, &mut state, class, own, to(least));
+        let (least, wanted) = (self.length_for(least), self.length_for(wanted));
+        let mut grown = self.grow_to(m, &mut state, class, own, wanted);
+        if grown.as_ref().is_err_and(Fault::is_out_of_space) && least < wanted {
+            grown = self.grow_to(m, &mut state, class, own, least);
         }
         version::announce();
         grown
@@ -610,6 +610,26 @@ impl Segments {
         self.put_run(m, std::iter::once((segment, class, to)));
         state.used += to - from;
         Ok(())
+    }
+
+    /// The length of a segment that has room for so many bytes.
+    pub(crate) fn length_for(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.geometry.step()).min(self.geometry.segment)
+    }
+
+    /// Makes a segment of a class shorter: what lies behind this length is free, and no durable word names it (P8, P9).
+    pub(crate) fn shorten<M: Medium>(&self, m: &M, class: SegmentEntry, segment: u32, to: u64) {
+        let mut state = self.state.lock();
+        let from = self.len(segment);
+        if to >= from {
+            return;
+        }
+        self.put(m, segment, class, to);
+        m.flush(self.geometry.entry(segment), 8, Step::SegmentShorten);
+        // Only then may the space go (T5).
+        m.fence(Step::SegmentShorten);
+        state.used -= from - to;
+        punch(m, self.start(segment) + to, self.geometry.segment - to);
     }
 
     /// Takes over a segment of which nobody has a block any more, and no durable word names one (P5).

@@ -14,6 +14,7 @@ use crate::error::{ErrorKind, Fault, Result};
 use crate::kind::Kind;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, Space, WordNode};
+use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};
 use crate::sync::Ordering;
@@ -26,18 +27,16 @@ struct Closed<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
     /// For each segment up to the last of them, whether it was closed.
     victims: Vec<bool>,
-    count: u64,
+    /// How many segments had become empty before.
+    emptied_before: u64,
 }
 
 impl<'t, N: TreeNode, M: Medium> Closed<'t, N, M> {
     fn new(tree: &'t TreeState<N, M>) -> Self {
-        let mut closed = Self { tree, victims: Vec::new(), count: 0 };
+        let emptied_before = tree.moving().map(Blocks::emptied).sum();
+        let mut closed = Self { tree, victims: Vec::new(), emptied_before };
         let (segments, mut victims) = (&tree.pool.segments, Vec::new());
-        tree.leaves.blocks().iter().for_each(|class| class.close_sparse(segments, &mut victims));
-        if let Some(records) = &tree.leaves.records {
-            records.close_sparse(segments, &mut victims);
-        }
-        closed.count = victims.len() as u64;
+        tree.moving().for_each(|class| class.close_sparse(segments, &mut victims));
         closed.victims.resize(victims.iter().max().map_or(0, |&last| last as usize + 1), false);
         victims.iter().for_each(|&segment| closed.victims[segment as usize] = true);
         closed
@@ -69,19 +68,16 @@ impl<'t, N: TreeNode, M: Medium> Closed<'t, N, M> {
             || leaves.records.is_some() && (self.held(N::Keys::fence_record::<M>(leaves.access(), at)) || in_records())
     }
 
-    /// How many are still closed.
-    fn still(&self) -> u64 {
-        let leaves = &self.tree.leaves;
-        let records = leaves.records.iter().flat_map(|records| records.classes());
-        leaves.blocks().iter().chain(records).map(|class| class.closed() as u64).sum()
+    /// How many of them have become empty.
+    fn emptied(&self) -> u64 {
+        self.tree.moving().map(Blocks::emptied).sum::<u64>() - self.emptied_before
     }
 }
 
 impl<N: TreeNode, M: Medium> Drop for Closed<'_, N, M> {
     fn drop(&mut self) {
-        let (leaves, m, segments) = (&self.tree.leaves, self.tree.medium(), &self.tree.pool.segments);
-        let records = leaves.records.iter().flat_map(|records| records.classes());
-        leaves.blocks().iter().chain(records).for_each(|class| class.open_again(m, segments));
+        let (m, segments) = (self.tree.medium(), &self.tree.pool.segments);
+        self.tree.moving().for_each(|class| class.settle(m, segments));
     }
 }
 
@@ -96,6 +92,12 @@ struct Copies {
 }
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// The classes of blocks that are compacted.
+    fn moving(&self) -> impl Iterator<Item = &Blocks> {
+        let records = self.leaves.records.iter().flat_map(|records| records.classes());
+        self.leaves.blocks().iter().chain(records)
+    }
+
     /// Moves what lies in sparse segments. See [`Pool::compact`].
     pub(crate) fn compact(&self) -> Result<Compacted, Fault> {
         self.pool.writable()?;
@@ -107,11 +109,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             records.collect(m, segments);
         }
         let closed = Closed::new(self);
-        let swept = if closed.count > 0 { self.move_all(&closed, &mut done) } else { Ok(()) };
+        let swept = if !closed.victims.is_empty() { self.move_all(&closed, &mut done) } else { Ok(()) };
         if let Some(records) = &self.leaves.records {
             records.collect_closed(m, segments);
         }
-        done.segments = closed.count.saturating_sub(closed.still());
+        done.segments = closed.emptied();
         drop(closed);
         segments.release_idle(m, self.root.slot);
         swept.map(|()| done)
