@@ -344,8 +344,9 @@ pub(crate) fn all(slots: u64) -> Vec<History> {
     histories
 }
 
-/// Histories that compact sparse segments: many leaves, of which a few stay here and there, with their records.
-pub(crate) fn compacting(slots: u64) -> Vec<History> {
+/// Histories of trees with leaves of `slots` slots that compact sparse segments: many leaves, of which a few stay here and
+/// there, with their records. Others cut off the end of a pool.
+pub fn compacting(slots: u64) -> Vec<History> {
     let mut histories = Vec::new();
     for (n, kept) in [(12 * slots, 1), (16 * slots, 1), (16 * slots, 2)] {
         let fill = keys(n).map(|key| Op::Insert(key, key / 2 % 4));
@@ -362,9 +363,12 @@ pub(crate) fn compacting(slots: u64) -> Vec<History> {
         }
         histories.extend((1..60).step_by(4).map(|events| append(&thin, [Op::Compact, Op::Kill(events), Op::Compact])));
     }
-    for n in [0, 1, 8 * slots] {
-        let fill = History(keys(n).map(|key| Op::Insert(key, key % 3)).collect());
-        for last in [vec![], vec![Op::Insert(1, 7)], vec![Op::Shrink], vec![Op::BulkLoad(3 * slots)]] {
+    for n in [0, 1, 24 * slots] {
+        let fill = History(keys(n).map(|key| Op::Insert(key, key % 2)).collect());
+        // What was cut off is used again, and must hold zeros: leaves that are not full.
+        let mixed = |i| 2 * (i * 5 % (n / 2)) + 3;
+        let again: Vec<Op> = (0..n / 2).map(|i| Op::Insert(mixed(i), i % 2)).collect();
+        for last in [vec![], vec![Op::Insert(1, 7)], vec![Op::Shrink], again] {
             histories.push(append(&append(&fill, [Op::Clear, Op::Shrink]), last.clone()));
             histories.push(append(&append(&fill, [Op::Drop, Op::Shrink]), last));
         }

@@ -330,10 +330,10 @@ impl Layer for Sim {
             let used: Vec<u64> = (line..line + LINE).step_by(8).filter(|&at| Layer::load(self, at) != 0).collect();
             used.iter().for_each(|&at| Layer::store(self, at, 0));
             if !used.is_empty() {
-                Layer::flush(self, line, LINE, Step::SegmentCut);
+                Layer::flush(self, line, LINE, Step::HeaderZero);
             }
         }
-        Layer::fence(self, Step::SegmentCut);
+        Layer::fence(self, Step::HeaderZero);
         Ok(())
     }
 
