@@ -187,8 +187,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         newest == 0 || self.leaves.stamp_of(leaf) >= newest
     }
 
-    /// Copies records of a leaf that lie in closed segments, as far as there are free blocks for them. The copies are durable
-    /// when this returns (V1).
+    /// Copies records of a leaf that lie in closed segments, as far as there are free blocks for them. The copies are flushed,
+    /// but not fenced.
     fn copy_records(&self, leaf: &Locked<'_, N>, closed: &Closed<'_, N, M>) -> Copies {
         let (m, segments) = (self.medium(), &self.pool.segments);
         let mut copies = Copies { made: Vec::new(), bytes: 0, more: false, fault: None };
@@ -218,10 +218,6 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 }
             }
         }
-        if !copies.made.is_empty() {
-            // Crash: copies that no slot points to.
-            m.fence(Step::RecordMove);
-        }
         copies
     }
 
@@ -236,6 +232,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let leaves = &self.leaves;
         let reading = self.reading();
         let mut fault = copies.fault;
+        if !copies.made.is_empty() {
+            // Crash: copies that no slot points to. With it, they are durable (V1).
+            self.medium().fence(Step::RecordMove);
+        }
         for (entry, value) in copies.made {
             let place = N::Keys::with_key(entry, reading.as_ref(), |key| leaves.search(leaf, N::Keys::as_ref(key)));
             match place {
