@@ -208,7 +208,7 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
     }
 
     fn compact(&self) -> Result<()> {
-        self.trees.iter().try_for_each(|tree| AnyTree::compact(tree))
+        self.trees.iter().try_for_each(AnyTree::compact)
     }
 
     fn clear(&self) -> Result<()> {

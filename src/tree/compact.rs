@@ -5,6 +5,7 @@
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
+use super::renew::WithLeft;
 use super::replace::Left;
 use super::values::MapKeys;
 use super::{PTree, TreeNode, TreeState};
@@ -336,7 +337,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Locks the leaf that owns the key, and what points to it; `None` if the chain is damaged there. The caller holds
     /// `restructuring`, so the leaf stays in the chain, and so does its fence key.
-    fn lock_beside(&self, key: RefOf<'_, N>) -> Result<Option<(Left<'_, N>, Locked<'_, N>)>, Fault> {
+    fn lock_beside(&self, key: RefOf<'_, N>) -> Result<Option<WithLeft<'_, N>>, Fault> {
         let leaves = &self.leaves;
         let owner = self.lock_owner(key)?;
         let (at, range) = (owner.at, owner.range());
