@@ -106,7 +106,7 @@ pub use kind::Kind;
 pub use map::{Entries, Map};
 pub use medium::{Journal, JournalStat};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
-pub use pool::{Metrics, Options, Pool, Progress, Snapshots, Stat, TreeInfo, TreeMetrics};
+pub use pool::{Compacted, Metrics, Options, Pool, Progress, Snapshots, Stat, TreeInfo, TreeMetrics};
 pub use snapshot::{Backup, Snapshot, SnapshotRange};
 pub use stored::{Encoded, Stored};
 pub use table::Table;

@@ -9,8 +9,8 @@ use crate::error::ErrorKind;
 use crate::error::{Error, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::node::{Entry, IndexKind, WordNode};
-use crate::pool::Pool;
 use crate::pool::records::Reading;
+use crate::pool::{Compacted, Pool};
 use crate::stored::Encoded;
 use crate::tree::{MapKeys, Range, Report, TreeNode, TreeState};
 use std::fmt;
@@ -228,6 +228,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// Whether the key is there.
     pub fn contains_key(&self, key: K::Borrowed<'_>) -> bool {
         self.state.get_with(K::Form::key(&K::encode(key)), |_| ()).is_some()
+    }
+
+    /// Moves what lies in sparse segments of the map, and gives segments back to the pool, while other threads go on.
+    ///
+    /// As [`Pool::compact`], for this map alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::compact`].
+    pub fn compact(&self) -> Result<Compacted> {
+        self.state.acknowledged(self.state.compact())
     }
 
     /// Sets the value of a key. Returns true if the key had a value before.

@@ -42,6 +42,7 @@ macro_rules! steps {
                         | Self::ShiftUpdate
                         | Self::CountWord
                         | Self::RecordWrite
+                        | Self::RecordMove
                         | Self::RootFill
                         | Self::RootCreate
                         | Self::RootDrop
@@ -92,6 +93,8 @@ steps! {
     "Segments" {
         SegmentAssign: "Segments of a tree that nothing in it reaches.", "The tree's next walk frees or releases them.";
         SegmentRelease: "Segments that are still the tree's, and that nothing reaches.", "The tree's next walk releases them.";
+        SegmentShorten: "A segment that is longer than it need be.", "The tree's next walk counts the blocks as free.";
+        SegmentCut: "Entries of free segments that lie beyond the end of the file, or none.", "Nothing to repair: they are free.";
         RootsClear: "Zeros behind the root entries that there are.", "Nothing to repair: the table does not say that they are root entries.";
     }
     "Redo lists" {
@@ -113,6 +116,7 @@ steps! {
     }
     "Records" {
         RecordWrite: "Bytes in a block that no slot points to.", "The next walk counts the block as free.";
+        RecordMove: "A copy of a record to which no slot points.", "The next walk counts the block as free.";
     }
     "Changing a chain" {
         NodeFill: "A block that no chain reaches.", "The next walk counts the block as free.";
@@ -120,6 +124,7 @@ steps! {
         SplitFill: "A block that no chain reaches.", "The next walk counts the block as free.";
         JoinPrefill: "Entries beyond the owned range: empty slots (N2).", "Nothing to repair.";
         ShareFill: "A block that no chain reaches, and entries beyond the owned range.", "The next walk counts the block as free.";
+        MoveFill: "A block that no chain reaches.", "The next walk counts the block as free.";
         RewriteFill: "Blocks that no chain reaches.", "The next walk counts the blocks as free.";
         BulkFill: "Leaves that nothing points to.", "The next walk counts the blocks as free.";
         Link: "The chain before the change, or after it.", "Nothing to repair: what a node does not own any more is empty (N2).";

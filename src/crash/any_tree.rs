@@ -52,6 +52,7 @@ pub(crate) trait AnyTree: Send + Sync {
     }
     fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64>;
     fn clear(&self) -> Result<()>;
+    fn compact(&self) -> Result<()>;
     /// The entries from the first key to the last one. From 0 to the greatest number, that is all of the tree.
     fn range(&self, keys: (u64, u64)) -> Entries<'_>;
     fn is_empty(&self) -> bool;
@@ -111,6 +112,10 @@ impl<N: WordNode, M: Medium> AnyTree for PTree<N, M> {
 
     fn clear(&self) -> Result<()> {
         self.clear()
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.compact().map(drop)
     }
 
     fn range(&self, (from, to): (u64, u64)) -> Entries<'_> {
@@ -311,6 +316,10 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> AnyTre
 
     fn clear(&self) -> Result<()> {
         self.map.clear()
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.map.compact().map(drop)
     }
 
     fn range(&self, (from, to): (u64, u64)) -> Entries<'_> {

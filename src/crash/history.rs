@@ -13,6 +13,10 @@ pub enum Op {
     Remove(u64),
     /// Remove everything.
     Clear,
+    /// Move what lies in sparse segments.
+    Compact,
+    /// Close the tree orderly, and cut off the free segments at the end of the pool.
+    Shrink,
     /// Load this many entries into an empty tree, with keys 3, 6, 9, ...
     BulkLoad(u64),
     /// Insert this many entries under one fence, with keys 3, 7, 11, ...
@@ -64,7 +68,14 @@ impl Op {
                     None => model.remove(&key),
                 };
             }),
-            Self::Swap | Self::Reopen | Self::Others(_) | Self::AfterPowerLoss | Self::Kill(_) | Self::Crash(_) => {}
+            Self::Compact
+            | Self::Shrink
+            | Self::Swap
+            | Self::Reopen
+            | Self::Others(_)
+            | Self::AfterPowerLoss
+            | Self::Kill(_)
+            | Self::Crash(_) => {}
         }
     }
 
@@ -129,6 +140,8 @@ impl fmt::Display for Op {
             Self::Insert(key, value) => write!(f, "i{key}={value}"),
             Self::Remove(key) => write!(f, "r{key}"),
             Self::Clear => write!(f, "clear"),
+            Self::Compact => write!(f, "compact"),
+            Self::Shrink => write!(f, "shrink"),
             Self::BulkLoad(n) => write!(f, "load{n}"),
             Self::Batch(n) => write!(f, "batch{n}"),
             Self::Together(n) => write!(f, "together{n}"),
@@ -170,8 +183,8 @@ impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, loadN, batchN, togetherN, swap, reopen, drop, anew, othersN, \
-             powerloss, killN or crashN",
+            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, compact, shrink, loadN, batchN, togetherN, swap, reopen, drop, \
+             anew, othersN, powerloss, killN or crashN",
             self.0
         )
     }
@@ -187,6 +200,8 @@ impl FromStr for History {
             let number = |digits: &str| digits.parse::<u64>().ok();
             match word {
                 "clear" => Some(Op::Clear),
+                "compact" => Some(Op::Compact),
+                "shrink" => Some(Op::Shrink),
                 "swap" => Some(Op::Swap),
                 "reopen" => Some(Op::Reopen),
                 "drop" => Some(Op::Drop),
@@ -305,6 +320,7 @@ pub(crate) fn all(slots: u64) -> Vec<History> {
             histories.push(append(&down, (1..=back).map(|i| Op::Insert(1000 - i, i))));
         }
     }
+    histories.extend(compacting(slots));
     // Processes that are killed: the next one goes on with what is in caches only, and then the machine goes down.
     for n in [1, slots, slots + 1, 3 * slots] {
         let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
@@ -323,6 +339,38 @@ pub(crate) fn all(slots: u64) -> Vec<History> {
             for first in every_op(n) {
                 histories.extend(every_op(n).map(|second| append(&fill, [first, second])));
             }
+        }
+    }
+    histories
+}
+
+/// Histories of trees with leaves of `slots` slots that compact sparse segments: many leaves, of which a few stay here and
+/// there, with their records. Others cut off the end of a pool.
+pub fn compacting(slots: u64) -> Vec<History> {
+    let mut histories = Vec::new();
+    for (n, kept) in [(12 * slots, 1), (16 * slots, 1), (16 * slots, 2)] {
+        let fill = keys(n).map(|key| Op::Insert(key, key / 2 % 4));
+        // Of every few leaves one stays, or a half.
+        let thin = keys(n).enumerate().filter(|(i, _)| *i as u64 / slots % 3 >= kept).map(|(_, key)| Op::Remove(key));
+        let thin = History(fill.chain(thin).collect());
+        histories.push(append(&thin, [Op::Compact]));
+        for next in [Op::Insert(3, 9), Op::Remove(2), Op::Compact, Op::Shrink, Op::Clear] {
+            histories.push(append(&thin, [Op::Compact, next]));
+        }
+        for next in [Op::Reopen, Op::Shrink] {
+            histories.push(append(&thin, [next, Op::Compact]));
+            histories.push(append(&thin, [Op::Compact, next, Op::Insert(5, 9)]));
+        }
+        histories.extend((1..60).step_by(4).map(|events| append(&thin, [Op::Compact, Op::Kill(events), Op::Compact])));
+    }
+    for n in [0, 1, 24 * slots] {
+        let fill = History(keys(n).map(|key| Op::Insert(key, key % 2)).collect());
+        // What was cut off is used again, and must hold zeros: leaves that are not full.
+        let mixed = |i| 2 * (i * 5 % (n / 2)) + 3;
+        let again: Vec<Op> = (0..n / 2).map(|i| Op::Insert(mixed(i), i % 2)).collect();
+        for last in [vec![], vec![Op::Insert(1, 7)], vec![Op::Shrink], again] {
+            histories.push(append(&append(&fill, [Op::Clear, Op::Shrink]), last.clone()));
+            histories.push(append(&append(&fill, [Op::Drop, Op::Shrink]), last));
         }
     }
     histories

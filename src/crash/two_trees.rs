@@ -207,6 +207,10 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
         unreachable!("two trees are not loaded at once")
     }
 
+    fn compact(&self) -> Result<()> {
+        self.trees.iter().try_for_each(AnyTree::compact)
+    }
+
     fn clear(&self) -> Result<()> {
         unreachable!("two trees are not cleared at once")
     }

@@ -122,6 +122,7 @@ pub(crate) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
         Op::Insert(key, value) => tree.insert(key, value).map(drop),
         Op::Remove(key) => tree.remove(key).map(drop),
         Op::Clear => tree.clear(),
+        Op::Compact => tree.compact(),
         Op::BulkLoad(n) => match tree.bulk_load(&bulk(n).collect::<Vec<_>>()) {
             Err(Error { kind: ErrorKind::NotEmpty { .. }, .. }) => Ok(()),
             loaded => loaded.map(drop),
@@ -130,7 +131,7 @@ pub(crate) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
         Op::Together(n) => tree.transaction(&[], false, &together(n).collect::<Vec<_>>()).map(drop),
         Op::Swap => tree.swap(),
         Op::Kill(_) | Op::Crash(_) => Ok(()),
-        Op::Reopen | Op::Drop | Op::Anew | Op::Others(_) | Op::AfterPowerLoss => return None,
+        Op::Shrink | Op::Reopen | Op::Drop | Op::Anew | Op::Others(_) | Op::AfterPowerLoss => return None,
     })
 }
 
@@ -138,6 +139,7 @@ pub(crate) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
 pub(super) fn of_pool(op: Op, pool: Pool<Any>, sim: &Sim) -> Result<Pool<Any>> {
     match op {
         Op::Drop => return pool.drop_tree(TREE).map(|()| pool),
+        Op::Shrink => return pool.shrink().map(|_| pool),
         Op::Others(n) => {
             for i in 0..n {
                 pool.tree_with::<OneLine<7>>(&format!("other {i}"), IndexKind::Volatile)?;

@@ -20,6 +20,8 @@ pub(super) enum Op {
     Range(Scan),
     IsEmpty,
     Len,
+    /// Moves leaves and records, and changes nothing.
+    Compact,
 }
 
 /// Reads that belong to one moment, and writes at that moment.
@@ -331,6 +333,7 @@ impl fmt::Display for OfKey<'_> {
             }
             Op::IsEmpty => write!(f, "is_empty")?,
             Op::Len => write!(f, "len")?,
+            Op::Compact => write!(f, "compact")?,
         }
         match (call.answer(), call.step(key).map(|(step, _)| step.expects)) {
             (None, _) => write!(f, " in flight"),

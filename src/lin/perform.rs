@@ -27,6 +27,10 @@ pub(super) fn perform(tree: &dyn AnyTree, op: &Op, clock: &Clock) -> Result<Answ
         Op::Range(scan) => shown(tree.range(scan.keys), scan.way, scan.limit, clock)?,
         Op::IsEmpty => Answer::Was(!tree.is_empty()),
         Op::Len => Answer::Count(tree.len()),
+        Op::Compact => {
+            tree.compact()?;
+            Answer::Done
+        }
     })
 }
 

@@ -254,6 +254,9 @@ impl Script<'_> {
 
     fn longer(&mut self) -> Op {
         let (is_map, atomic) = (self.plan.is_map, self.plan.atomic);
+        if self.random.one_in(10) {
+            return Op::Compact;
+        }
         if self.plan.is_two && (atomic || self.random.one_in(2)) {
             return self.transaction();
         }

@@ -16,6 +16,7 @@ use super::any::Any;
 use super::{Domain, Dram, Facts, LINE, Layer, Medium, Step, lines, load_each};
 use parking_lot::Mutex;
 use std::cell::Cell;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -321,6 +322,19 @@ impl Layer for Sim {
     #[inline]
     fn load_words(&self, at: u64, words: &mut [u64]) {
         load_each(self, at, words);
+    }
+
+    /// The medium keeps its length. That what is cut off holds zeros becomes durable line by line, and is durable at the end.
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        for line in (len.next_multiple_of(LINE)..self.shared.image.accessible()).step_by(LINE as usize) {
+            let used: Vec<u64> = (line..line + LINE).step_by(8).filter(|&at| Layer::load(self, at) != 0).collect();
+            used.iter().for_each(|&at| Layer::store(self, at, 0));
+            if !used.is_empty() {
+                Layer::flush(self, line, LINE, Step::HeaderZero);
+            }
+        }
+        Layer::fence(self, Step::HeaderZero);
+        Ok(())
     }
 
     fn store(&self, at: u64, value: u64) {

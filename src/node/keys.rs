@@ -179,6 +179,12 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// The offset of the record that a value points to, in a tree with records.
     fn record(value: u64) -> u64;
 
+    /// The same value, pointing to a copy of its record; `None` if no value can point there.
+    fn pointing_to(value: u64, copy: u64) -> Option<u64>;
+
+    /// The fence key of a node that is in the chain and owns `range`.
+    fn fence_of<M: Medium>(pool: Self::Access<'_, M>, at: u64, range: Self::Range) -> Self::Fence;
+
     /// Makes a fence key ready to be stored: what does not fit into a node goes into a record.
     fn place<'f, M: Medium>(
         m: &M,
@@ -336,6 +342,14 @@ impl Keys for Words {
 
     fn record(value: u64) -> u64 {
         value
+    }
+
+    fn pointing_to(_value: u64, copy: u64) -> Option<u64> {
+        Some(copy)
+    }
+
+    fn fence_of<M: Medium>(_m: &M, _at: u64, range: KeyRange) -> u64 {
+        range.low()
     }
 
     fn place<M: Medium>(_m: &M, _s: &Segments, _r: Option<&Records>, fence: &u64) -> Result<u64, Fault> {

@@ -9,6 +9,10 @@
 //! removal or an update may have to replace a node even when the disk is full. It replaces one node at a time, because
 //! it holds the tree's mutex, and the block of the replaced node refills the reserve. So a class never needs more than
 //! one reserved block. No particular block is reserved: the reserve is whichever block is left last.
+//!
+//! While a tree is compacted, some segments of a class are *closed*, or their ends are (K1): free blocks there count as
+//! withheld, not as free. What would fail for want of space opens them again, so that compacting takes nothing from anybody
+//! (K-D).
 
 use crate::delay::delay;
 use crate::error::Fault;
@@ -64,6 +68,10 @@ struct Part {
     free: u32,
     /// Whether it is among [`State::open`].
     is_open: bool,
+    /// If present: what lies from this block on is closed.
+    closed: Option<u32>,
+    /// The number of closed blocks that are free.
+    withheld: u32,
     /// If present: what lies from this block on was never handed out, and holds zeros.
     fresh: Option<u32>,
     /// No word before this one has a bit that is set.
@@ -81,9 +89,14 @@ struct State {
     current: Option<usize>,
     /// Blocks that were given back last. They may be taken by now, or their segment may have left the class.
     at_hand: Vec<u64>,
-    /// The number of all blocks, and of those that are free.
+    /// The number of all blocks, and of those that are free and not closed.
     total: u64,
     free: u64,
+    /// The number of closed blocks that are free, and of parts with closed blocks.
+    withheld: u64,
+    closed: usize,
+    /// How many closed parts have become empty.
+    emptied: u64,
 }
 
 /// How many blocks are remembered.
@@ -133,6 +146,35 @@ impl Part {
         is_new
     }
 
+    /// Whether a block is closed.
+    fn is_closed(&self, block: u32) -> bool {
+        self.closed.is_some_and(|from| block >= from)
+    }
+
+    /// The number of blocks that may be handed out.
+    fn available(&self) -> u32 {
+        self.free - self.withheld
+    }
+
+    /// How many blocks are free from this one on.
+    fn free_from(&self, block: u32) -> u32 {
+        let Some((first, rest)) = self.bits.get(block as usize / 64..).and_then(<[u64]>::split_first) else { return 0 };
+        (first >> (block % 64)).count_ones() + rest.iter().map(|word| word.count_ones()).sum::<u32>()
+    }
+
+    /// Gives up the blocks from this one on, which are free.
+    fn shorten(&mut self, blocks: u32) {
+        self.bits.truncate(blocks.div_ceil(64) as usize);
+        if let Some(last) = self.bits.last_mut().filter(|_| !blocks.is_multiple_of(64)) {
+            *last &= (1 << (blocks % 64)) - 1;
+        }
+        self.free -= self.blocks - blocks;
+        self.blocks = blocks;
+        self.first = self.first.min(self.bits.len() as u32 - 1);
+        // When it gets longer again, there may be something.
+        self.fresh = None;
+    }
+
     /// Adds blocks, which are free, until there are so many.
     fn lengthen(&mut self, blocks: u32) {
         self.bits.resize(blocks.div_ceil(64) as usize, 0);
@@ -172,7 +214,7 @@ impl State {
         }
         loop {
             if let Some(part) = self.current.and_then(|current| self.parts.get_mut(current))
-                && part.free > 0
+                && part.available() > 0
             {
                 self.free -= 1;
                 let (block, zeroed) = part.take();
@@ -191,7 +233,7 @@ impl State {
         while let Some(&segment) = self.open.last() {
             let position = segments.position(segment);
             match self.parts.get_mut(position).filter(|part| part.segment == segment) {
-                Some(part) if part.free > 0 => {
+                Some(part) if part.available() > 0 => {
                     self.current = Some(position);
                     return Some(());
                 }
@@ -231,8 +273,80 @@ impl State {
             segments.set_position(moved.segment, position);
         }
         self.total -= u64::from(part.blocks);
-        self.free -= u64::from(part.free);
+        self.closed -= usize::from(part.closed.is_some());
+        self.free -= u64::from(part.available());
+        self.withheld -= u64::from(part.withheld);
         part
+    }
+
+    /// The number of free blocks that would be left without a part.
+    fn free_without(&self, part: &Part) -> u64 {
+        self.free - u64::from(part.available())
+    }
+
+    /// Closes the sparsest parts, as long as the others have room for all that is in use, and for `reserve` blocks; and the
+    /// end of the next one. `blocks_for` rounds the number of blocks that a part must have up to one that it can have. Adds
+    /// the segments to `victims`.
+    fn close_sparse(
+        &mut self,
+        segments: &Segments,
+        (unit, reserve): (Unit, u64),
+        blocks_for: impl Fn(u64) -> u32,
+        victims: &mut Vec<u32>,
+    ) {
+        let used = |part: &Part| u64::from(part.blocks - part.free);
+        let of_part = |part: &Part| (used(part), u64::from(part.blocks), part.segment);
+        let mut by_use: Vec<(u64, u64, u32)> = self.parts.iter().map(of_part).collect();
+        // The least part of a segment first; of equal ones, the last of the file.
+        by_use.sort_unstable_by(|(used, blocks, segment), (other_used, other_blocks, other)| {
+            (used * other_blocks).cmp(&(other_used * blocks)).then(other.cmp(segment))
+        });
+        let needed = self.parts.iter().map(used).sum::<u64>() + reserve;
+        let mut kept = self.total;
+        for (_, blocks, segment) in by_use {
+            // As many of its blocks must stay.
+            let stay = (needed + blocks).saturating_sub(kept);
+            kept -= blocks;
+            let from = if stay == 0 { 0 } else { blocks_for(stay) };
+            if u64::from(from) < blocks {
+                self.close(segments, segment, from);
+                victims.push(segment);
+            }
+            if stay > 0 {
+                break;
+            }
+        }
+        if self.closed > 0 {
+            let at_hand = std::mem::take(&mut self.at_hand);
+            let is_open = |at: &u64| self.find(segments, *at, unit).is_some_and(|(part, block)| !part.is_closed(block));
+            let at_hand = at_hand.into_iter().filter(is_open).collect();
+            self.at_hand = at_hand;
+        }
+    }
+
+    /// Closes the blocks of a part from this one on.
+    fn close(&mut self, segments: &Segments, segment: u32, from: u32) {
+        let part = &mut self.parts[segments.position(segment)];
+        part.closed = Some(from);
+        part.withheld = part.free_from(from);
+        self.closed += 1;
+        self.free -= u64::from(part.withheld);
+        self.withheld += u64::from(part.withheld);
+    }
+
+    /// Opens all that is closed. False if that gives no free block.
+    fn open_again(&mut self) -> bool {
+        let has_free = self.withheld > 0;
+        for position in 0..self.parts.len() {
+            let part = &mut self.parts[position];
+            part.withheld = 0;
+            if part.closed.take().is_some() && part.free > 0 {
+                self.open(position);
+            }
+        }
+        self.free += std::mem::take(&mut self.withheld);
+        self.closed = 0;
+        has_free
     }
 }
 
@@ -352,7 +466,11 @@ impl Blocks {
         delay();
         let mut state = self.state.lock();
         while state.free <= reserve {
-            self.grow(&mut state, m, segments)?;
+            match self.grow(&mut state, m, segments) {
+                // What is withheld may be the reserve, which another node has refilled (K-D).
+                Err(fault) if !fault.is_out_of_space() || !state.open_again() => return Err(fault),
+                _ => {}
+            }
         }
         Ok(state.take(segments, self.unit).expect("as many blocks are free as are counted"))
     }
@@ -365,7 +483,9 @@ impl Blocks {
         let bytes = state.total * unit;
         let more = if bytes < segments.size() { bytes / 4 } else { segments.size() };
         let end = |part: &Part| (u64::from(part.blocks) + 1) * unit;
-        let is_short = |part: &&Part| segments.len(part.segment) < segments.size() && end(part) <= segments.size();
+        let is_short = |part: &&Part| {
+            part.closed.is_none() && segments.len(part.segment) < segments.size() && end(part) <= segments.size()
+        };
         let own = state.parts.iter().rev().find(is_short);
         let (from, least) = own.map_or((0, unit), |part| (segments.len(part.segment), end(part)));
         let own = own.map(|part| part.segment);
@@ -394,6 +514,73 @@ impl Blocks {
         self.state.lock().take(segments, self.unit)
     }
 
+    /// A block for what is moved out of closed ones. It takes more space only if other threads have taken the room that there
+    /// was; `None` if there is none.
+    pub(crate) fn take_to_move<M: Medium>(&self, m: &M, segments: &Segments) -> Option<Taken> {
+        delay();
+        let mut state = self.state.lock();
+        while state.free <= self.reserve() {
+            self.grow(&mut state, m, segments).ok()?;
+        }
+        state.take(segments, self.unit)
+    }
+
+    /// Closes the sparsest segments, and the end of the next one (K1), and adds them to `victims`. The caller
+    /// [opens](Self::settle) them again.
+    pub(crate) fn close_sparse(&self, segments: &Segments, victims: &mut Vec<u32>) {
+        delay();
+        let unit = u64::from(self.class.unit);
+        let blocks_for = |blocks: u64| self.blocks_in(segments.length_for(blocks * unit));
+        self.state.lock().close_sparse(segments, (self.unit, self.reserve()), blocks_for, victims);
+    }
+
+    /// Whether a block is closed.
+    pub(crate) fn is_withheld(&self, segments: &Segments, at: u64) -> bool {
+        let mut state = self.state.lock();
+        state.closed > 0 && state.find(segments, at, self.unit).is_some_and(|(part, block)| part.is_closed(block))
+    }
+
+    /// How many closed segments have become empty, ever.
+    pub(crate) fn emptied(&self) -> u64 {
+        self.state.lock().emptied
+    }
+
+    /// The number of segments with closed blocks.
+    pub(crate) fn closed(&self) -> usize {
+        self.state.lock().closed
+    }
+
+    /// Opens what is closed (K6). Closed ends of segments that have become empty are given back.
+    pub(crate) fn settle<M: Medium>(&self, m: &M, segments: &Segments) {
+        delay();
+        let mut state = self.state.lock();
+        if state.closed == 0 {
+            return;
+        }
+        let mut given = (0, 0);
+        for part in &mut state.parts {
+            let Some(from) = part.closed.filter(|&from| from > 0 && part.withheld == part.blocks - from) else {
+                continue;
+            };
+            let blocks = u64::from(part.blocks - from);
+            part.shorten(from);
+            (part.closed, part.withheld) = (None, 0);
+            given = (given.0 + blocks, given.1 + 1);
+            segments.shorten(
+                m,
+                self.class,
+                part.segment,
+                segments.length_for(u64::from(from) * u64::from(self.class.unit)),
+            );
+        }
+        state.total -= given.0;
+        state.withheld -= given.0;
+        state.closed -= given.1;
+        state.open_again();
+        drop(state);
+        self.release(m, segments);
+    }
+
     /// Gives a block back. No durable word names it.
     pub(crate) fn give<M: Medium>(&self, m: &M, segments: &Segments, at: u64) {
         self.give_all(m, segments, std::iter::once(at));
@@ -414,12 +601,20 @@ impl Blocks {
         if !part.give(block) {
             return;
         }
-        let (free, is_empty) = (u64::from(part.free), part.free == part.blocks);
+        let (is_empty, is_closed) = (part.free == part.blocks, part.is_closed(block));
         let position = segments.position(part.segment);
-        state.open(position);
-        state.free += 1;
-        if is_empty && state.free - free >= self.reserve() {
+        if is_closed {
+            part.withheld += 1;
+            state.withheld += 1;
+        } else {
+            state.open(position);
+            state.free += 1;
+        }
+        if is_empty && state.free_without(&state.parts[position]) >= self.reserve() {
             self.withdraw(state, m, segments, position);
+            return;
+        }
+        if is_closed {
             return;
         }
         if state.at_hand.len() == AT_HAND {
@@ -432,6 +627,7 @@ impl Blocks {
     #[cold]
     fn withdraw<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments, position: usize) {
         let part = state.remove(segments, position);
+        state.emptied += u64::from(part.closed.is_some());
         segments.retire(m, part.segment);
     }
 
@@ -440,8 +636,7 @@ impl Blocks {
         let mut state = self.state.lock();
         let mut position = 0;
         while let Some(part) = state.parts.get(position) {
-            let others = state.free - u64::from(part.free);
-            if part.free == part.blocks && others >= self.reserve() {
+            if part.free == part.blocks && state.free_without(part) >= self.reserve() {
                 self.withdraw(&mut state, m, segments, position);
             } else {
                 position += 1;
@@ -463,12 +658,13 @@ impl Blocks {
     /// The number of blocks in use.
     pub(crate) fn in_use(&self) -> u64 {
         let state = self.state.lock();
-        state.total - state.free
+        state.total - state.free - state.withheld
     }
 
     /// Bytes of the blocks that are free.
     pub(crate) fn spare(&self) -> u64 {
-        self.state.lock().free * u64::from(self.class.unit)
+        let state = self.state.lock();
+        (state.free + state.withheld) * u64::from(self.class.unit)
     }
 
     /// The number of all blocks, including free ones.
@@ -535,5 +731,136 @@ mod tests {
             }
             assert!(!restored(&words[..i]));
         }
+    }
+
+    /// A class of leaves, or of records, with this many segments of 16 blocks, and of each only some blocks in use.
+    fn sparse(kind: SegmentKind, used: &[u32]) -> (Dram, Segments, Blocks) {
+        let geometry = Geometry { segment: 4096, capacity: 16384 + 4096 * used.len() as u64 };
+        let m = Dram::zeroed(geometry.capacity);
+        let segments = Segments::open(&m, geometry).unwrap();
+        let blocks = Blocks::new(SegmentEntry::new(kind, 1, 256));
+        let reserve = usize::from(kind == SegmentKind::Leaf);
+        let mut taken = Vec::new();
+        while blocks.total() < used.len() as u64 * 16 || taken.len() + reserve < used.len() * 16 {
+            taken.push(blocks.take(&m, &segments).unwrap().at);
+        }
+        taken.sort_unstable();
+        for (part, &used) in taken.chunks(16).zip(used) {
+            part.iter().skip(used as usize).for_each(|&at| blocks.give(&m, &segments, at));
+        }
+        (m, segments, blocks)
+    }
+
+    fn closed(segments: &Segments, blocks: &Blocks) -> Vec<u32> {
+        let mut victims = Vec::new();
+        blocks.close_sparse(segments, &mut victims);
+        victims
+    }
+
+    #[test]
+    fn the_sparsest_segments_are_closed_as_long_as_they_fit_into_the_others() {
+        let first = 16384 / 4096;
+        let victims_of = |kind, used: &[u32]| {
+            let (m, segments, blocks) = sparse(kind, used);
+            let victims = closed(&segments, &blocks);
+            assert_eq!(blocks.closed(), victims.len());
+            assert_eq!(blocks.in_use(), used.iter().map(|&used| u64::from(used)).sum::<u64>());
+            blocks.settle(&m, &segments);
+            assert_eq!(blocks.closed(), 0);
+            victims.into_iter().map(|segment| segment - first).collect::<Vec<_>>()
+        };
+        use SegmentKind::{Leaf, Record};
+        assert_eq!(victims_of(Record, &[3, 10, 2, 15]), [2, 0]);
+        // What fits exactly.
+        assert_eq!(victims_of(Record, &[8, 8]), [1]);
+        // What needs one block more keeps half of a segment, which is as little as a segment of this size can have.
+        assert_eq!(victims_of(Record, &[8, 9]), [0]);
+        // Leaves keep one block back.
+        assert_eq!(victims_of(Leaf, &[8, 8]), [1]);
+        assert_eq!(victims_of(Leaf, &[7, 8]), [0]);
+        assert_eq!(victims_of(Record, &[16, 16, 15]), [0; 0]);
+        assert_eq!(victims_of(Record, &[9]), [0; 0]);
+        assert_eq!(victims_of(Record, &[8]), [0]);
+        assert_eq!(victims_of(Leaf, &[8]), [0; 0]);
+    }
+
+    #[test]
+    fn the_end_of_a_segment_is_given_back() {
+        let (m, segments, blocks) = sparse(SegmentKind::Record, &[16]);
+        let block = |block: u64| 4 * 4096 + block * 256;
+        (2..15).for_each(|i| blocks.give(&m, &segments, block(i)));
+        assert_eq!(closed(&segments, &blocks), [4]);
+        assert!(blocks.is_withheld(&segments, block(15)) && blocks.is_withheld(&segments, block(8)));
+        assert!(!blocks.is_withheld(&segments, block(7)));
+        // Negative control: what is in use there keeps it.
+        blocks.settle(&m, &segments);
+        assert_eq!((blocks.total(), segments.len(4), blocks.closed()), (16, 4096, 0));
+        assert_eq!(closed(&segments, &blocks), [4]);
+        let used = segments.in_use();
+        let moved = blocks.take_to_move(&m, &segments).unwrap().at;
+        assert!((block(2)..block(8)).contains(&moved));
+        blocks.give(&m, &segments, block(15));
+        blocks.settle(&m, &segments);
+        assert_eq!((blocks.total(), blocks.in_use(), segments.len(4), blocks.closed()), (8, 3, 2048, 0));
+        assert_eq!(segments.in_use(), used - 2048);
+        // It gets longer again, and each block is handed out once.
+        let mut taken: Vec<u64> =
+            std::iter::from_fn(|| blocks.take(&m, &segments).ok()).map(|taken| taken.at).collect();
+        taken.extend([block(0), block(1), moved]);
+        taken.sort_unstable();
+        assert_eq!(taken, (0..16).map(block).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn nothing_is_handed_out_from_closed_segments() {
+        let (m, segments, blocks) = sparse(SegmentKind::Record, &[3, 12, 16]);
+        let in_first = |at: u64| segments.of(at) == Some(4);
+        // The blocks that were given back last are handed out first: without closing, they come from there.
+        let taken = blocks.take(&m, &segments).unwrap().at;
+        blocks.give(&m, &segments, taken);
+        assert_eq!(closed(&segments, &blocks), [4]);
+        assert!(blocks.is_withheld(&segments, 4 * 4096) && !blocks.is_withheld(&segments, 5 * 4096));
+        blocks.give(&m, &segments, 4 * 4096 + 256);
+        let moved: Vec<u64> = std::iter::from_fn(|| blocks.take_to_move(&m, &segments)).map(|taken| taken.at).collect();
+        assert!(moved.len() == 4 && !moved.iter().any(|&at| in_first(at)));
+        assert!(blocks.take_at_hand(&segments).is_none());
+        // Negative control: opened again, it hands them out.
+        blocks.settle(&m, &segments);
+        assert!(in_first(blocks.take_at_hand(&segments).unwrap().at));
+    }
+
+    #[test]
+    fn a_closed_segment_that_becomes_empty_leaves_its_class() {
+        let (m, segments, blocks) = sparse(SegmentKind::Leaf, &[2, 9]);
+        assert_eq!(closed(&segments, &blocks), [4]);
+        for block in 0..2 {
+            let new = blocks.take_to_move(&m, &segments).unwrap();
+            assert!(!new.zeroed && segments.of(new.at) == Some(5));
+            assert_eq!(blocks.closed(), 1);
+            blocks.give(&m, &segments, 4 * 4096 + block * 256);
+        }
+        assert_eq!((blocks.closed(), blocks.emptied(), blocks.total(), blocks.in_use()), (0, 1, 16, 11));
+        assert_eq!(segments.owned(1, SegmentKind::Leaf, 256), [5]);
+        assert!(!blocks.is_withheld(&segments, 4 * 4096));
+    }
+
+    /// The block that refills the reserve may lie in a closed segment (K-D).
+    #[test]
+    fn what_is_withheld_is_there_for_who_finds_no_space() {
+        let (m, segments, blocks) = sparse(SegmentKind::Leaf, &[4, 11]);
+        assert_eq!(closed(&segments, &blocks), [4]);
+        // All the space that there is: a node is moved by others, too, until one free block is left.
+        let mut taken: Vec<u64> =
+            std::iter::from_fn(|| blocks.take_to_move(&m, &segments)).map(|taken| taken.at).collect();
+        assert_eq!(taken.len(), 4);
+        taken.push(blocks.take_in_exchange(&m, &segments).unwrap().at);
+        // The block that is given back in exchange.
+        blocks.give(&m, &segments, 4 * 4096);
+        assert_eq!(blocks.closed(), 1);
+        taken.push(blocks.take_in_exchange(&m, &segments).unwrap().at);
+        assert_eq!((blocks.closed(), segments.of(taken[5])), (0, Some(4)));
+        // Negative control: where nothing is withheld, there is nothing to open.
+        let (m, segments, blocks) = sparse(SegmentKind::Record, &[16]);
+        assert!(blocks.take(&m, &segments).unwrap_err().is_out_of_space());
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod blocks;
 mod catalog;
+mod compacted;
 mod epochs;
 pub(crate) mod format;
 mod info;
@@ -19,6 +20,7 @@ pub(crate) mod records;
 pub(crate) mod roots;
 pub(crate) mod segments;
 
+pub use compacted::Compacted;
 pub use info::{Stat, TreeInfo};
 pub use instants::Snapshots;
 pub(crate) use metrics::Measured;
@@ -129,6 +131,9 @@ pub(crate) trait AnyTree: Any {
 
     /// Numbers about the tree.
     fn measure(&self) -> Measured;
+
+    /// Moves what lies in sparse segments.
+    fn compact(&self) -> Result<Compacted, Fault>;
 }
 
 impl Pool {
@@ -199,6 +204,46 @@ impl<M: Medium> Pool<M> {
     /// The tree is there whole, or is gone.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
         self.state.acknowledged(self.state.drop_tree(name))
+    }
+
+    /// Cuts off the free segments at the end of the pool's file. Returns by how many bytes the file became shorter.
+    ///
+    /// Free segments take no space even where they are, in file systems that have holes; but the file is as long as the last
+    /// segment that was ever used wants it. What is in use at the end of the file stays there, also if there is room before it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::StillOpen`] if a tree is open: it must not be read meanwhile. [`ErrorKind::Io`] if the system does not cut the
+    /// file; on systems other than Linux, and for media of a fixed length, that is always so. [`ErrorKind::ReadOnly`];
+    /// [`ErrorKind::Forked`]; [`ErrorKind::Journal`].
+    ///
+    /// # Complexity
+    ///
+    /// The file is cut and synced. Then the lines of the segment table that name what was cut off, and a fence for each.
+    ///
+    /// # Crash consistency
+    ///
+    /// Nothing that is in use is touched. The file has the old length or the new one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("a.pool");
+    /// use bristlecone::Pool;
+    ///
+    /// let pool = Pool::options().capacity(64 << 20).open(&path)?;
+    /// let tree = pool.tree("t")?;
+    /// tree.bulk_load((0..1_000_000).map(|key| (key, key)))?;
+    /// drop(tree);
+    /// pool.drop_tree("t")?;
+    /// if cfg!(target_os = "linux") {
+    ///     assert!(pool.shrink()? > 16 << 20);
+    /// }
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn shrink(&self) -> Result<u64> {
+        self.state.acknowledged(self.state.shrink())
     }
 
     /// Makes everything so far survive a crash of the machine, as far as the pool's place can.
@@ -448,6 +493,33 @@ impl<M: Medium> PoolState<M> {
             self.synced()?;
         }
         self.medium.settle().map_err(Fault::io("settle the journal"))
+    }
+
+    /// The tree with this number, if it is open.
+    pub(crate) fn open_tree(&self, slot: u16) -> Option<Arc<OpenTree>> {
+        // Found under the lock, and returned: dropping the last handle of a tree locks the catalogue.
+        let slots = self.catalog.lock();
+        match catalog::find(&slots, slot) {
+            Found::Open(tree) => Some(tree),
+            Found::Free | Found::Unsettled => None,
+        }
+    }
+
+    /// See [`Pool::shrink`].
+    fn shrink(&self) -> Result<u64, Fault> {
+        self.writable()?;
+        let mut slots = self.catalog.lock();
+        // A tree that is just being closed, or that a thread works on, is waited for.
+        while !slots.is_empty() {
+            if slots.values().any(|slot| matches!(slot, Slot::Open(tree) if tree.strong_count() > 0)) {
+                drop(slots);
+                return Err(ErrorKind::StillOpen { trees: self.open_trees() }.into());
+            }
+            slots = self.catalog.wait(slots);
+        }
+        let before = self.medium.accessible();
+        self.segments.cut(&self.medium).map_err(Fault::io("cut the file"))?;
+        Ok(before - self.medium.accessible())
     }
 
     /// Options for a new pool like this one.

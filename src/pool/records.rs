@@ -112,6 +112,48 @@ impl Records {
         m.flush(at, size, Step::RecordWrite);
     }
 
+    /// Whether a record lies in a closed segment.
+    pub(crate) fn is_withheld(&self, segments: &Segments, at: u64) -> bool {
+        let class = match locate(segments, self.tree, at) {
+            Some(Location::Block(class, _)) => self.classes.get(usize::from(class)),
+            _ => None,
+        };
+        class.is_some_and(|class| class.is_withheld(segments, at))
+    }
+
+    /// Copies a record to another block of its class, if there is one. Returns where it is, and how long
+    /// it is in bytes. Flushed, but not fenced. Nobody changes the record meanwhile.
+    pub(crate) fn copy<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<Option<(u64, u64)>, Broken> {
+        let size = HEADER + RecordReader { m, segments, tree: self.tree }.len(at)?.next_multiple_of(8);
+        let Some(Location::Block(class, _)) = locate(segments, self.tree, at) else { return Ok(None) };
+        let Some(block) = self.classes[usize::from(class)].take_to_move(m, segments) else { return Ok(None) };
+        // As in `store`: a late reader of the block must see the change that made it free.
+        version::announce();
+        let mut piece = [0; PIECE / 8];
+        for from in (0..size).step_by(PIECE) {
+            let words = &mut piece[..((size - from).min(PIECE as u64) / 8) as usize];
+            m.load_words(at + from, words);
+            words.iter().zip((block.at + from..).step_by(8)).for_each(|(&word, at)| m.store(at, word));
+        }
+        // The checksum is copied, too: what was damaged stays damaged.
+        m.flush(block.at, size, Step::RecordMove);
+        Ok(Some((block.at, size)))
+    }
+
+    /// Gives back what readers have left, and lets them leave for a moment, while there are closed segments that what is
+    /// retired may keep from becoming empty.
+    pub(crate) fn collect_closed<M: Medium>(&self, m: &M, segments: &Segments) {
+        for tries in 0.. {
+            self.collect(m, segments);
+            let waits =
+                tries < YIELDS && self.epochs.has_retired() && self.classes.iter().any(|class| class.closed() > 0);
+            if !waits {
+                break;
+            }
+            give_way(tries);
+        }
+    }
+
     /// Finds adjacent segments for a record of `size` bytes.
     fn assign<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64, Fault> {
         segments.assign_extent(m, self.tree, size).map(|segment| segments.start(segment))

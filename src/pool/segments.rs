@@ -364,10 +364,10 @@ impl Segments {
             version::announce();
             return Ok(Grown { segment, from: 0, to: self.len(segment), fresh: false });
         }
-        let to = |len: u64| len.next_multiple_of(self.geometry.step()).min(self.geometry.segment);
-        let mut grown = self.grow_to(m, &mut state, class, own, to(wanted));
-        if grown.as_ref().is_err_and(Fault::is_out_of_space) && to(least) < to(wanted) {
-            grown = self.grow_to(m, &mut state, class, own, to(least));
+        let (least, wanted) = (self.length_for(least), self.length_for(wanted));
+        let mut grown = self.grow_to(m, &mut state, class, own, wanted);
+        if grown.as_ref().is_err_and(Fault::is_out_of_space) && least < wanted {
+            grown = self.grow_to(m, &mut state, class, own, least);
         }
         version::announce();
         grown
@@ -624,6 +624,26 @@ impl Segments {
         Ok(())
     }
 
+    /// The length of a segment that has room for so many bytes.
+    pub(crate) fn length_for(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.geometry.step()).min(self.geometry.segment)
+    }
+
+    /// Makes a segment of a class shorter: what lies behind this length is free, and no durable word names it (P8, P9).
+    pub(crate) fn shorten<M: Medium>(&self, m: &M, class: SegmentEntry, segment: u32, to: u64) {
+        let mut state = self.state.lock();
+        let from = self.len(segment);
+        if to >= from {
+            return;
+        }
+        self.put(m, segment, class, to);
+        m.flush(self.geometry.entry(segment), 8, Step::SegmentShorten);
+        // Only then may the space go (T5).
+        m.fence(Step::SegmentShorten);
+        state.used -= from - to;
+        punch(m, self.start(segment) + to, self.geometry.segment - to);
+    }
+
     /// Takes over a segment of which nobody has a block any more, and no durable word names one (P5).
     pub(crate) fn retire<M: Medium>(&self, m: &M, segment: u32) {
         self.rest(m, &mut self.state.lock(), segment);
@@ -714,6 +734,45 @@ impl Segments {
             punch(m, self.start(segment), self.geometry.segment);
         }
         state.add_free(&segments);
+    }
+
+    /// Cuts off the free segments at the end of the pool (S2, S3). No tree is open, and none is opened meanwhile.
+    pub(crate) fn cut<M: Medium>(&self, m: &M) -> io::Result<()> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let idle: Vec<u32> = state.idle.drain(..).collect();
+        self.free(m, state, idle);
+        let is_used = |segment: &u32| self.entry(*segment).is_some_and(|entry| entry.kind != SegmentKind::Free);
+        let keep = (0..state.unused).rev().find(is_used).map_or(0, |last| last + 1);
+        // What stays of the table has a 0 at its end, and the page of that (T4).
+        m.truncate(self.start(self.assignable(keep)))?;
+        // Crash: entries of free segments, some of which lie beyond the end of the file.
+        let mut open: Option<u64> = None;
+        for segment in (keep..state.unused).rev().filter(|&segment| !self.geometry.is_header(segment)) {
+            self.words[segment as usize].store(0, Ordering::Release);
+            let at = self.geometry.entry(segment);
+            if at + 8 > m.accessible() {
+                // It was cut off, too.
+                continue;
+            }
+            match open {
+                Some(last) if last / LINE == at / LINE => m.order(Step::SegmentCut),
+                Some(last) => {
+                    m.flush(last, 8, Step::SegmentCut);
+                    m.fence(Step::SegmentCut);
+                }
+                None => {}
+            }
+            m.store(at, 0);
+            open = Some(at);
+        }
+        if let Some(last) = open {
+            m.flush(last, 8, Step::SegmentCut);
+            m.fence(Step::SegmentCut);
+        }
+        state.unused = keep;
+        state.free.retain(|&segment| segment < keep);
+        Ok(())
     }
 
     /// Gives the space of free segments to the file system, which a crash may have kept (P7).

@@ -43,6 +43,11 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// Adds a leaf. If this fails, the index lags, which does no harm.
     fn post(&self, name: u64, leaf: u64) -> Result<(), Fault>;
 
+    /// Replaces a leaf by another one with the same lower fence key, durably, before that leaf, whose name this is, replaces
+    /// it in the chain. Both are locked. Returns true if this took a fence, which also makes everything flushed before it
+    /// durable.
+    fn repoint(&self, name: u64, leaf: u64) -> Result<bool, Fault>;
+
     /// Whether a leaf may be unlinked by its left neighbour.
     fn may_withdraw(&self, name: u64) -> Result<bool, Fault>;
 
@@ -98,12 +103,6 @@ impl<N: WordNode, M: Medium> WordDirectory<N, M> {
 
     pub(crate) fn persistent(upper: PersistentIndex<N::Inner, M>, leaves: Links<N, M>) -> Self {
         Self::Persistent(upper, leaves)
-    }
-
-    /// Replaces the leaf of `low` by another one, durably, before that leaf replaces it in the chain. Returns true if
-    /// this took a fence, which also makes everything flushed before it durable.
-    pub(crate) fn repoint(&self, low: u64, leaf: u64) -> Result<bool, Fault> {
-        self.change(|memory| memory.post(low, leaf), |upper| upper.repoint(low, leaf))
     }
 
     /// Adds a leaf, as [`post`](Directory::post) does. `heat` tells which parents a rebuild of a flat index enlarges.
@@ -209,6 +208,10 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
 
     fn post(&self, low: u64, leaf: u64) -> Result<(), Fault> {
         self.change(|memory| memory.post(low, leaf), |upper| upper.post(low, leaf))
+    }
+
+    fn repoint(&self, low: u64, leaf: u64) -> Result<bool, Fault> {
+        self.change(|memory| memory.post(low, leaf), |upper| upper.repoint(low, leaf))
     }
 
     fn may_withdraw(&self, low: u64) -> Result<bool, Fault> {

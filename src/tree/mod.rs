@@ -5,6 +5,7 @@ mod bulk;
 mod bytes;
 mod check;
 mod close;
+mod compact;
 mod copy;
 mod describe;
 mod directory;
@@ -132,6 +133,8 @@ pub struct TreeState<N: TreeNode, M: Medium> {
     image_at: AtomicU64,
     /// Held while the index changes or nodes leave a chain. Taken before any leaf is locked.
     restructuring: Restructuring,
+    /// Held while the tree is compacted. Taken before all other locks.
+    compacting: Mutex<()>,
     /// The first broken invariant that a reader came across.
     fault: OnceLock<Broken>,
 }

@@ -103,6 +103,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             head: AtomicU64::new(0),
             image_at: AtomicU64::new(0),
             restructuring: Restructuring::new(),
+            compacting: Mutex::new(()),
             fault: OnceLock::new(),
             pool,
         })

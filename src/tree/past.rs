@@ -9,7 +9,7 @@ use crate::medium::Medium;
 use crate::node::{Entry, Keys};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
-use crate::pool::{AnyTree, Measured, TreeMetrics};
+use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics};
 use crate::tally::Tallies;
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
@@ -59,6 +59,10 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
             },
             reusable: self.classes().map(Blocks::spare).sum(),
         }
+    }
+
+    fn compact(&self) -> Result<Compacted, Fault> {
+        self.compact()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::medium::Medium;
 use crate::node::{Entry, Renew, WordNode};
 
 /// A leaf, and what points to it.
-type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);
+pub(super) type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);
 
 /// What a change makes of the entries of a leaf.
 struct Changed {

@@ -14,12 +14,12 @@ use crate::chain::{Draft, For, Locked};
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, KeyRange, Sizes, SizesOf, WordNode};
+use crate::node::{Entry, KeyRange, Node, Sizes, SizesOf, WordNode};
 use crate::papers::Heat;
 use crate::sync::Ordering;
 
 /// What points to a leaf of the chain.
-pub(super) enum Left<'t, N: WordNode> {
+pub(super) enum Left<'t, N: Node> {
     /// The root entry.
     Root,
     /// The left neighbour.

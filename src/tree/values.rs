@@ -204,7 +204,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Gives back a record to which no slot ever pointed.
-    fn discard(&self, record: u64) {
+    pub(super) fn discard(&self, record: u64) {
         if let Some(records) = &self.leaves.records
             && self.pool.owned().is_ok()
         {

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod again;
+mod compact;
 mod damage;
 mod limits;
 mod owners;

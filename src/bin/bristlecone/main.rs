@@ -10,6 +10,7 @@ mod backup;
 mod bench;
 mod check;
 mod common;
+mod compact;
 mod crash;
 mod del;
 mod dump;
@@ -71,6 +72,7 @@ enum Command {
     Backup(backup::Args),
     /// Make a pool of a backup: the same as `backup`
     Restore(backup::Args),
+    Compact(compact::Args),
     Journal(journal::Args),
     Info(info::Args),
     Bench(bench::Args),
@@ -97,6 +99,7 @@ fn run(command: Command) -> Outcome {
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
         Command::Backup(args) | Command::Restore(args) => backup::run(args),
+        Command::Compact(args) => compact::run(args),
         Command::Journal(args) => journal::run(args),
         Command::Info(args) => info::run(args),
         Command::Bench(args) => bench::run(args),

@@ -50,6 +50,11 @@ pub(crate) fn record(reference: u64) -> u64 {
     reference & (OFFSETS - 1)
 }
 
+/// The reference to a copy of the record that another one points to; `None` if it lies too far away.
+pub(crate) fn moved(reference: u64, copy: u64) -> Option<u64> {
+    (copy < OFFSETS).then_some(reference & !(OFFSETS - 1) | copy)
+}
+
 /// What comes before a key of this length in its record.
 pub(crate) struct KeyLen {
     bytes: [u8; 3],

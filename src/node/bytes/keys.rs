@@ -1,7 +1,7 @@
 //! Byte strings as the keys of a chain.
 
 use super::access::{ByteAccess, FENCE, INLINE, META, Meta, separator_len};
-use super::entry::{ReadEntry, record};
+use super::entry::{ReadEntry, moved, record};
 use super::range::ByteRange;
 use crate::byte_key::{self, ByteKey, common_prefix};
 use crate::error::{Broken, Fault};
@@ -297,6 +297,14 @@ impl Keys for ByteStrings {
 
     fn record(value: u64) -> u64 {
         record(value)
+    }
+
+    fn pointing_to(value: u64, copy: u64) -> Option<u64> {
+        moved(value, copy)
+    }
+
+    fn fence_of<M: Medium>(pool: ByteAccess<'_, M>, at: u64, range: ByteRange) -> ByteFence {
+        ByteFence { key: pool.fence(at), skip: range.skip() }
     }
 
     fn place<'f, M: Medium>(
