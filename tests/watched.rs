@@ -12,7 +12,7 @@ use std::thread;
 
 type Any = Arc<dyn Medium>;
 
-const CAPACITY: u64 = if cfg!(miri) { 64 << 10 } else { 128 << 10 };
+const CAPACITY: u64 = 128 << 10;
 const KEYS: u64 = if cfg!(miri) { 24 } else { 400 };
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 50 };
 

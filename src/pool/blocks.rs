@@ -296,7 +296,9 @@ impl State {
     ) {
         let used = |part: &Part| u64::from(part.blocks - part.free);
         let of_part = |part: &Part| (used(part), u64::from(part.blocks), part.segment);
-        let mut by_use: Vec<(u64, u64, u32)> = self.parts.iter().map(of_part).collect();
+        // In a damaged pool, a part may be too short for one block.
+        let has_blocks = |part: &&Part| part.blocks > 0;
+        let mut by_use: Vec<(u64, u64, u32)> = self.parts.iter().filter(has_blocks).map(of_part).collect();
         // The least part of a segment first; of equal ones, the last of the file.
         by_use.sort_unstable_by(|(used, blocks, segment), (other_used, other_blocks, other)| {
             (used * other_blocks).cmp(&(other_used * blocks)).then(other.cmp(segment))
@@ -425,7 +427,8 @@ impl Blocks {
             }
             let set: u32 = part.bits.iter().map(|word| word.count_ones()).sum();
             let beyond = part.bits.last().map_or(0, |&last| last.checked_shr(part.blocks % 64).unwrap_or(0));
-            if part.bits.len() != len || set != free || !part.blocks.is_multiple_of(64) && beyond != 0 {
+            let fits = part.blocks > 0 && part.bits.len() == len && set == free;
+            if !fits || !part.blocks.is_multiple_of(64) && beyond != 0 {
                 return false;
             }
             listed.push(segment);

@@ -31,7 +31,7 @@ pub use progress::Progress;
 
 use crate::error::{Error, ErrorKind, Fault, Result};
 use crate::medium::{Domain, Mapped, Medium, Step};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, RwLock};
 use catalog::{Catalog, Found, Slot, Slots};
 use format::{Geometry, Superblock};
 use instants::Instants;
@@ -56,8 +56,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A child process that was created by `fork` does not own the pool that its parent opened. In the child, changes are
 /// refused with [`ErrorKind::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. Reads
 /// in the child mix what was there at the fork with what the parent has changed since. Answers may be wrong, and a read
-/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. As long as such
-/// a child keeps its handles, the pool stays locked. So fork before opening, or exec.
+/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. If the parent
+/// [shrinks](Self::shrink) the pool, or another process does, a signal may end a child that reads what was cut off. If the
+/// parent dies, the pool stays locked as long as such a child keeps its handles. So fork before opening, or exec.
 ///
 /// # Examples
 ///
@@ -101,6 +102,9 @@ pub(crate) struct PoolState<M: Medium> {
     was_clean: bool,
     /// How often [`collect`](PoolState::collect) has begun. Locked while it holds handles to trees.
     collections: Mutex<u64>,
+    /// Locked for reading by who walks trees without a handle, and for writing by who cuts off what nobody has a handle to.
+    /// Before all other locks.
+    pub(crate) walked: RwLock<()>,
     /// Whether the pool was declared in use and must be closed. If not, it is only read.
     in_use: AtomicBool,
     /// Whether, in a pool that is only read, it is known that all of it can be read.
@@ -355,6 +359,7 @@ impl<M: Medium> PoolState<M> {
             catalog: Catalog::new(),
             was_clean,
             collections: Mutex::new(0),
+            walked: RwLock::new(()),
             in_use: AtomicBool::new(false),
             is_readable: AtomicBool::new(false),
             sync,
@@ -508,6 +513,11 @@ impl<M: Medium> PoolState<M> {
     /// See [`Pool::shrink`].
     fn shrink(&self) -> Result<u64, Fault> {
         self.writable()?;
+        self.patiently(|| self.try_shrink())
+    }
+
+    fn try_shrink(&self) -> Result<u64, Fault> {
+        let _alone = self.walked.write();
         let mut slots = self.catalog.lock();
         // A tree that is just being closed, or that a thread works on, is waited for.
         while !slots.is_empty() {

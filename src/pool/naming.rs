@@ -43,17 +43,22 @@ impl<M: Medium> PoolState<M> {
     /// `NoSuchTree`, `TreeExists`, `StillOpen` for a tree that is to be dropped, `ReadOnly`, `Forked`.
     pub(crate) fn naming(&self, changes: &[NameChange]) -> Result<Naming<'_, M>, Fault> {
         self.writable()?;
+        self.patiently(|| self.try_naming(changes))
+    }
+
+    /// Tries again what fails because of an open tree, if that was open for nothing but a transaction that could do without, or
+    /// because another thread collects.
+    pub(super) fn patiently<T>(&self, attempt: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
         for _ in 0..PATIENCE {
             let collections = self.collections();
-            match self.try_naming(changes) {
-                // A tree may be open for nothing but a transaction that could do without, or because another thread collects.
+            match attempt() {
                 Err(fault)
                     if matches!(fault.kind(), ErrorKind::StillOpen { .. })
                         && (self.expire_moments() || self.collections() != collections) => {}
                 result => return result,
             }
         }
-        self.try_naming(changes)
+        attempt()
     }
 
     fn try_naming(&self, changes: &[NameChange]) -> Result<Naming<'_, M>, Fault> {

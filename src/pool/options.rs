@@ -192,8 +192,8 @@ impl Options {
         self
     }
 
-    /// Calls `watch` from time to time while a tree is opened after a crash. Such an open takes time in proportion to
-    /// the number of leaves.
+    /// Calls `watch` from time to time while a tree is opened after a crash, or [compacted](Pool::compact). Both take time in
+    /// proportion to the number of leaves.
     ///
     /// `watch` is called on any thread, with locks held. It must not use the pool or fork, and it should be quick. By
     /// default, progress is not reported.

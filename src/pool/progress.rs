@@ -1,9 +1,9 @@
-//! Reporting how far the opening of a tree has come.
+//! Reporting how far the opening of a tree, or its compacting, has come.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How far the opening of a tree has come.
+/// How far the opening of a tree, or its compacting, has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress<'t> {

@@ -1,6 +1,6 @@
 //! The segment table: the only persistent allocation metadata.
 //!
-//! The word of an entry, the invariants T1 to T5 and the steps P1 to P7 are in `docs/space.md`.
+//! The word of an entry, the invariants T1 to T5 and the steps P1 to P9 are in `docs/space.md`.
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Hint, LINE, Medium, Step};

@@ -234,6 +234,7 @@ impl<M: Medium> Pool<M> {
     }
 
     pub(super) fn check_all(&self) -> Result<Report, Fault> {
+        let _walk = self.state.walked.read();
         let mut report = Report::default();
         for root in self.state.live_roots()? {
             self.check_root(root, &mut report);
@@ -248,6 +249,7 @@ impl<M: Medium> Pool<M> {
     /// [`NoSuchTree`](crate::ErrorKind::NoSuchTree); [`Corrupt`](crate::ErrorKind::Corrupt) if not even the root
     /// entries can be read.
     pub fn check_tree(&self, name: &str) -> Result<Report> {
+        let _walk = self.state.walked.read();
         let mut report = Report::default();
         let root = self.state.named(self.state.find(name))?;
         self.check_root(root, &mut report);

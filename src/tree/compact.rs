@@ -11,7 +11,7 @@ use super::values::MapKeys;
 use super::{PTree, TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
-use crate::error::{ErrorKind, Fault, Result};
+use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::kind::Kind;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, Space, WordNode};
@@ -246,8 +246,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                     old.push(entry);
                     done.records += 1;
                 }
-                // In a damaged leaf, the entry may not be found where it was read.
-                Ok(_) => self.discard(N::Keys::record(value)),
+                // Without the error, the sweep would find the old record here again, and so on.
+                Ok(_) => {
+                    self.discard(N::Keys::record(value));
+                    let broken = Broken::new(leaf.at, "N3: an entry that is not found by its key");
+                    fault = fault.or_else(|| Some(broken.into()));
+                }
                 Err(broken) => {
                     self.discard(N::Keys::record(value));
                     fault = fault.or(Some(broken));

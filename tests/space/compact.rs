@@ -384,3 +384,35 @@ fn a_shrunken_pool_has_a_shorter_file_and_grows_again() {
         clean(&filled(&pool, "more", 30_000, 1000).check());
     }
 }
+
+/// A check has no handle of the tree that it walks. So the file must not become shorter meanwhile.
+#[test]
+fn the_file_is_not_cut_under_a_check() {
+    let scratch = Scratch::in_memory();
+    let pool = Pool::options().open(scratch.path("a.pool")).unwrap();
+    let stop = AtomicBool::new(false);
+    let (checks, cuts) = thread::scope(|threads| {
+        let checks = threads.spawn(|| {
+            let mut checks = 0;
+            while !stop.load(Ordering::Relaxed) {
+                // What it finds while a tree is dropped says nothing.
+                drop(pool.check());
+                drop(pool.check_tree("t"));
+                checks += 1;
+            }
+            checks
+        });
+        let mut cuts = 0;
+        for _ in 0..40 {
+            let tree: PTree = pool.tree("t").unwrap();
+            tree.bulk_load((0..300_000).map(|key| (key, key))).unwrap();
+            drop(tree);
+            thread::sleep(std::time::Duration::from_millis(3));
+            pool.drop_tree("t").unwrap();
+            cuts += u64::from(pool.shrink().unwrap() > 0);
+        }
+        stop.store(true, Ordering::Relaxed);
+        (checks.join().expect("a check has come to what was cut off"), cuts)
+    });
+    assert!(checks > 0 && cuts > 0, "{checks} checks, {cuts} cuts");
+}
