@@ -330,6 +330,7 @@ fn grows_and_is_killed() {
 }
 
 #[test]
+#[cfg_attr(all(bristlecone_watched, target_arch = "aarch64"), ignore = "an emulator cannot run the program again")]
 fn a_journal_knows_what_a_file_has_grown_by_after_a_kill() {
     let scratch = Scratch::new();
     drop(scratch.with(MIB, true));
@@ -387,6 +388,7 @@ fn takes_a_part_of_few_addresses() {
 }
 
 #[test]
+#[cfg_attr(all(bristlecone_watched, target_arch = "aarch64"), ignore = "an emulator cannot run the program again")]
 fn where_addresses_are_few_a_mapping_grows_less_far() {
     let scratch = Scratch::new();
     drop(scratch.with(MIB, false));
@@ -414,6 +416,7 @@ fn is_refused_private_memory() {
 }
 
 #[test]
+#[cfg_attr(all(bristlecone_watched, target_arch = "aarch64"), ignore = "an emulator cannot run the program again")]
 fn a_growth_that_the_system_refuses_changes_nothing() {
     let scratch = Scratch::new();
     drop(scratch.with(MIB, true));
