@@ -50,6 +50,12 @@ impl Unit {
         Self { bytes, reciprocal: u64::MAX / u64::from(bytes.max(2)) + 1 }
     }
 
+    /// Where a block begins in its segment.
+    #[inline]
+    fn start(self, block: u32) -> u64 {
+        u64::from(block) * u64::from(self.bytes)
+    }
+
     /// The number of the block that begins at an offset in a segment; `None` if none does.
     #[inline]
     fn block_at(self, within: u32) -> Option<u32> {
@@ -218,10 +224,7 @@ impl State {
             {
                 self.free -= 1;
                 let (block, zeroed) = part.take();
-                return Some(Taken {
-                    at: segments.start(part.segment) + u64::from(block) * u64::from(unit.bytes),
-                    zeroed,
-                });
+                return Some(Taken { at: segments.start(part.segment) + unit.start(block), zeroed });
             }
             self.find_current(segments)?;
         }
@@ -445,7 +448,7 @@ impl Blocks {
 
     /// The offset of a block.
     fn at(&self, segments: &Segments, segment: u32, block: u32) -> u64 {
-        segments.start(segment) + u64::from(block) * u64::from(self.class.unit)
+        segments.start(segment) + self.unit.start(block)
     }
 
     /// The number of free blocks that a class keeps back.
@@ -569,12 +572,7 @@ impl Blocks {
             part.shorten(from);
             (part.closed, part.withheld) = (None, 0);
             given = (given.0 + blocks, given.1 + 1);
-            segments.shorten(
-                m,
-                self.class,
-                part.segment,
-                segments.length_for(u64::from(from) * u64::from(self.class.unit)),
-            );
+            segments.shorten(m, self.class, part.segment, segments.length_for(self.unit.start(from)));
         }
         state.total -= given.0;
         state.withheld -= given.0;
