@@ -18,7 +18,6 @@ use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, Space,
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};
-use crate::sync::Ordering;
 
 /// With so many bytes of records copied, a leaf is unlocked, and locked again for the rest.
 const AT_ONCE: u64 = 256 << 10;
@@ -312,15 +311,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             }
         }
         // Crash, until the link: a block that no chain reaches; after it, the block of the old leaf is that.
-        delay();
-        match &mut left {
-            Left::Root => {
-                self.root.set_head(m, new.at);
-                delay();
-                self.head.store(new.at, Ordering::Release);
-            }
-            Left::Leaf(left) => leaves.link(left, new.at),
-        }
+        self.point(&mut left, new.at);
         done.leaves += 1;
         done.bytes += u64::from(leaves.lines(&old)) * LINE + copies.bytes;
         done.records += copies.made.len() as u64;

@@ -8,8 +8,8 @@
 //! and the index is told before that. So a thread that comes from the index waits, and never finds that the leaf it
 //! knows is gone.
 
-use super::TreeState;
 use super::directory::Directory;
+use super::{TreeNode, TreeState};
 use crate::chain::{Draft, For, Locked};
 use crate::delay::delay;
 use crate::error::Fault;
@@ -32,6 +32,21 @@ pub(super) type Parts<'e> = (&'e [Entry], &'e [Entry]);
 /// Puts all entries into one leaf, or half of them into each of two.
 pub(super) fn parts(entries: &[Entry], in_two: bool) -> Parts<'_> {
     if in_two { entries.split_at(entries.len() / 2) } else { (entries, &[]) }
+}
+
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// Makes the chain lead to the leaf at `at`, which is durable, in place of the one behind `left`. Durable when it returns.
+    pub(super) fn point(&self, left: &mut Left<'_, N>, at: u64) {
+        delay();
+        match left {
+            Left::Root => {
+                self.root.set_head(self.medium(), at);
+                delay();
+                self.head.store(at, Ordering::Release);
+            }
+            Left::Leaf(left) => self.leaves.link(left, at),
+        }
+    }
 }
 
 impl<N: WordNode, M: Medium> TreeState<N, M> {
@@ -72,15 +87,7 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
         if !fenced {
             m.fence(Step::RewriteFill);
         }
-        delay();
-        match &mut left {
-            Left::Root => {
-                self.root.set_head(m, new.at);
-                delay();
-                self.head.store(new.at, Ordering::Release);
-            }
-            Left::Leaf(left) => leaves.link(left, new.at),
-        }
+        self.point(&mut left, new.at);
         match (&beyond, &right) {
             (None, Some(_)) => leaves.tally.0.splits.add_one(),
             (Some(_), None) => leaves.tally.0.merges.add_one(),
