@@ -93,6 +93,17 @@ impl Case {
         }
     }
 
+    /// Fills a tree with records of one length, empties it, and fills it with those of another.
+    fn refill(&mut self, (first, second): (u64, u64), between: Between, how: Emptied, story: &str) -> (Values, u64) {
+        let (map, count) = self.fill("t", first, self.capacity, story);
+        let keep = self.empty(map, count, how, between == Between::Nothing);
+        self.pause(between);
+        let (map, count) = self.fill("t", second, self.capacity, story);
+        self.holds(&map, second, count, story);
+        drop(keep);
+        (map, count)
+    }
+
     fn empty(&self, map: Values, count: u64, how: Emptied, keep: bool) -> Option<Values> {
         match how {
             Emptied::Removed => {
@@ -133,12 +144,7 @@ fn circuit(capacity: u64, between: &[Between], emptied: &[Emptied], step: usize)
     for (i, (first, second)) in pairs().into_iter().enumerate().step_by(step) {
         let (between, how) = (between[i % between.len()], emptied[i / between.len() % emptied.len()]);
         let story = format!("{i}: {first}, {second}, {how:?}, {between:?}");
-        let (map, count) = case.fill("t", first, capacity, &story);
-        let keep = case.empty(map, count, how, between == Between::Nothing);
-        case.pause(between);
-        let (map, count) = case.fill("t", second, capacity, &story);
-        case.holds(&map, second, count, &story);
-        drop(keep);
+        let (map, count) = case.refill((first, second), between, how, &story);
         if i % 2 == 0 {
             // Another tree gets what this one had.
             let keep = case.empty(map, count, how, between == Between::Nothing);
@@ -182,14 +188,8 @@ fn a_new_pool_is_filled_emptied_and_filled() {
         let between = ALL.0[random.below(3) as usize];
         let how = ALL.1[random.below(3) as usize];
         let story = format!("{i}: {first}, {second}, {how:?}, {between:?}");
-        let capacity = 16 * MIB;
-        let mut case = Case::new(capacity);
-        let (map, count) = case.fill("t", first, capacity, &story);
-        let keep = case.empty(map, count, how, between == Between::Nothing);
-        case.pause(between);
-        let (map, count) = case.fill("t", second, capacity, &story);
-        case.holds(&map, second, count, &story);
-        drop(keep);
+        let mut case = Case::new(16 * MIB);
+        case.refill((first, second), between, how, &story);
     }
 }
 
