@@ -132,6 +132,7 @@ steps! {
     }
     "A persistent index" {
         IndexGrow: "A block that nothing points to.", "The next repair of the index counts the block as free.";
+        IndexMove: "A block that nothing points to.", "The next repair of the index counts the block as free.";
         IndexRoot: "The old root of the index or the new one.", "Nothing to repair: both lead to every leaf.";
     }
     "One change of a node" {

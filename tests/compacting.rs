@@ -4,7 +4,9 @@
 #[path = "trees/clean.rs"]
 mod clean;
 
-use bristlecone::crash::{Campaign, Checkable, Control, ControlKind, History, KeyShape, Two, Values, compacting};
+use bristlecone::crash::{
+    Campaign, Checkable, Control, ControlKind, History, KeyShape, Two, Values, compacting, compacting_inner,
+};
 use bristlecone::lin;
 use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{Append, Circular, CowSip, Fixed, crab};
@@ -20,11 +22,19 @@ fn campaign(index: IndexKind, values: Values, model: Model) -> Campaign {
     campaign
 }
 
+fn histories<N: Checkable>(index: IndexKind) -> Vec<History> {
+    let mut histories = compacting(N::SLOTS as u64);
+    if index == IndexKind::Persistent {
+        histories.extend(compacting_inner(N::SLOTS as u64));
+    }
+    histories
+}
+
 fn cut<N: Checkable>(index: IndexKind, values: Values, keys: KeyShape) {
     for model in [Model::Tso, Model::Weak] {
         let mut campaign = campaign(index, values, model);
         campaign.keys = keys;
-        clean(&campaign.histories::<N>(&compacting(N::SLOTS as u64), |_, _| ()));
+        clean(&campaign.histories::<N>(&histories::<N>(index), |_, _| ()));
     }
 }
 
@@ -38,7 +48,7 @@ fn numbers_are_moved() {
 }
 
 #[test]
-fn leaves_under_a_persistent_index_are_moved() {
+fn leaves_and_inner_nodes_are_moved() {
     cut::<OneLine<7>>(IndexKind::Persistent, Values::Numbers, KeyShape::Bytes);
     cut::<Circular<4>>(IndexKind::Persistent, Values::Numbers, KeyShape::Bytes);
     cut::<Append<4, Fixed>>(IndexKind::Persistent, Values::Numbers, KeyShape::Bytes);
@@ -47,7 +57,7 @@ fn leaves_under_a_persistent_index_are_moved() {
 #[test]
 fn records_are_moved() {
     cut::<OneLine<7>>(IndexKind::Volatile, Values::Records, KeyShape::Bytes);
-    cut::<Circular<4>>(IndexKind::Persistent, Values::Records, KeyShape::Bytes);
+    cut::<Circular<4>>(IndexKind::Volatile, Values::Records, KeyShape::Bytes);
     cut::<Append<4, Fixed>>(IndexKind::Volatile, Values::Records, KeyShape::Bytes);
 }
 
@@ -62,8 +72,11 @@ fn byte_strings_are_moved() {
 /// A recovery of what a cut has left is cut, too.
 #[test]
 fn a_recovery_may_be_cut() {
-    let mut histories = compacting(4);
-    histories.retain(|history| history.0.len() < 100 && history.to_string().ends_with("compact"));
+    let short = |mut histories: Vec<History>, len| {
+        histories.retain(|history: &History| history.0.len() < len && history.to_string().ends_with("compact"));
+        histories
+    };
+    let (leaves, inner) = (short(compacting(4), 100), short(compacting_inner(4), 150));
     for (index, values) in [
         (IndexKind::Volatile, Values::Numbers),
         (IndexKind::Persistent, Values::Numbers),
@@ -71,7 +84,10 @@ fn a_recovery_may_be_cut() {
     ] {
         let mut campaign = campaign(index, values, Model::Weak);
         (campaign.depth, campaign.limit) = (1, 8);
-        clean(&campaign.histories::<Circular<4>>(&histories[..4], |_, _| ()));
+        clean(&campaign.histories::<Circular<4>>(&leaves[..4], |_, _| ()));
+        if index == IndexKind::Persistent {
+            clean(&campaign.histories::<Circular<4>>(&inner[..4], |_, _| ()));
+        }
     }
 }
 
@@ -91,7 +107,7 @@ fn reason(control: &Control) -> Option<&'static str> {
 fn planted<N: Checkable>(index: IndexKind, values: Values, steps: &[Step]) {
     let mut campaign = campaign(index, values, Model::Weak);
     campaign.steps = steps.to_vec();
-    let histories: Vec<History> = compacting(N::SLOTS as u64);
+    let histories = histories::<N>(index);
     let controls = campaign.controls::<N>(&histories, |_, _| ());
     for &step in steps {
         assert!(controls.iter().any(|control| control.step == step), "no history passes {step:?}");
@@ -110,6 +126,7 @@ fn whatever_is_left_out_shows() {
     );
     // The simulated medium is cut by stores of zeros: leaves that are half full rely on them.
     planted::<Circular<16>>(IndexKind::Volatile, Values::Numbers, &[Step::HeaderZero, Step::MoveFill]);
+    planted::<Circular<4>>(IndexKind::Persistent, Values::Numbers, &[Step::IndexMove]);
     planted::<Circular<4>>(IndexKind::Volatile, Values::Records, &[Step::RecordMove, Step::SegmentShorten]);
     planted::<Append<4, Fixed>>(IndexKind::Volatile, Values::Records, &[Step::RecordMove, Step::MoveFill]);
     planted::<ByteLeaf<4>>(IndexKind::Volatile, Values::Numbers, &[Step::RecordMove, Step::MoveFill]);

@@ -70,11 +70,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.fill(block, (N::BYTES / LINE) as u32, new)
     }
 
-    /// Creates a node that is to replace `old`, a leaf, in the chain (K4): with the same range, neighbour, size and stamp, and
+    /// Creates a node that is to replace `old` in the chain (K4, K6): with the same range, neighbour, size and stamp, and
     /// these entries. `None` if there is no block for it. Flushed, but not fenced.
     pub(crate) fn create_in_place_of(
         &self,
         old: &Locked<'_, N>,
+        level: u16,
         entries: &[Entry],
     ) -> Result<Option<Locked<'_, N>>, Fault> {
         let (lines, next) = (self.lines(old), self.next(old.at)?.unwrap_or(0));
@@ -83,7 +84,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let Some(block) = self.blocks[Self::class_for(lines)].take_to_move(m, segments) else { return Ok(None) };
         self.make_shadow(block.at).inspect_err(|_| self.give_back(block))?;
         let fence = N::Keys::fence_of::<M>(self.access(), old.at, old.range());
-        let mut new = self.fill(block, lines, Draft { level: 0, fence: &fence, range: old.range(), next, entries })?;
+        let mut new = self.fill(block, lines, Draft { level, fence: &fence, range: old.range(), next, entries })?;
         self.stamp_like(&new, old);
         self.inherit(&new, old, 1);
         if old.was.is_appended() {

@@ -247,25 +247,31 @@ const BETWEEN: usize = 64;
 
 impl<N: Node, M: Medium> Chain<N, M> {
     /// Notes in the left neighbour of the node at `at` that the index knows this node. The left neighbour is the node at
-    /// `from`, or one that a split put between the two. The caller keeps nodes from leaving the chain.
-    pub(crate) fn caught_up(&self, from: u64, at: u64) -> Result<(), Broken> {
+    /// `from`, or one that a split put between the two. The caller keeps nodes from leaving the chain. False if the left
+    /// neighbour is not found from there: the node at `from` may have left the chain before.
+    pub(crate) fn caught_up(&self, from: u64, at: u64) -> Result<bool, Broken> {
         if !N::Keys::MARKS_LAG {
-            return Ok(());
+            return Ok(true);
         }
         let mut here = from;
         for _ in 0..BETWEEN {
             let Some(mut node) = self.lock(here)? else { break };
             match self.next(here)? {
                 Some(next) if next == at => {
-                    node.change();
-                    node.set_range(N::Keys::lagging(node.range(), false));
-                    break;
+                    self.note_posted(&mut node);
+                    return Ok(true);
                 }
                 Some(next) => here = next,
                 None => break,
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Notes in a node that the index knows its right neighbour.
+    pub(crate) fn note_posted(&self, left: &mut Locked<'_, N>) {
+        left.change();
+        left.set_range(N::Keys::lagging(left.range(), false));
     }
 
     /// Takes the right neighbour out of the chain and frees it. The entries of it that must be kept are already in

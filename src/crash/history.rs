@@ -376,6 +376,20 @@ pub fn compacting(slots: u64) -> Vec<History> {
     histories
 }
 
+/// Histories that compact trees of leaves of `slots` slots under a persistent index: of many leaves in a row none stays, so
+/// that inner nodes move, the topmost one and the first of each other level among them.
+pub fn compacting_inner(slots: u64) -> Vec<History> {
+    let mut histories = Vec::new();
+    for n in [20 * slots, 32 * slots] {
+        let fill = keys(n).map(|key| Op::Insert(key, key / 2 % 4));
+        let thin = keys(n).filter(|key| (slots + 1..=n - n / 3).contains(&(key / 2))).map(Op::Remove);
+        let thin = History(fill.chain(thin).collect());
+        histories.extend([Op::Insert(3, 9), Op::Remove(2), Op::Compact].map(|next| append(&thin, [Op::Compact, next])));
+        histories.extend((1..60).step_by(4).map(|events| append(&thin, [Op::Compact, Op::Kill(events), Op::Compact])));
+    }
+    histories
+}
+
 fn keys(n: u64) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
     (1..n as usize + 1).map(|i| i as u64 * 2)
 }

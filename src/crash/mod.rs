@@ -42,7 +42,7 @@ pub(crate) mod verify;
 
 pub use campaign::Campaign;
 pub use controls::Control;
-pub use history::{History, NoOp, Op, compacting};
+pub use history::{History, NoOp, Op, compacting, compacting_inner};
 pub use key_shape::KeyShape;
 pub use omission::ControlKind;
 pub use outcome::{Outcome, Violation};

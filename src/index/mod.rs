@@ -24,7 +24,7 @@ mod volatile;
 pub(crate) use in_memory::{InMemory, in_memory};
 #[cfg(all(test, loom))]
 pub(crate) use one_step::{Named, VolatileIndex};
-pub(crate) use persistent::{PersistentIndex, check as check_persistent};
+pub(crate) use persistent::{PersistentIndex, Swept, check as check_persistent};
 pub(crate) use root::{Root, RootWord};
 pub(crate) use separators::{Fences, Strings};
 pub(crate) use version::{Moved, Version, again};

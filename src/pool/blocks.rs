@@ -556,7 +556,7 @@ impl Blocks {
         self.state.lock().closed
     }
 
-    /// Opens what is closed (K6). Closed ends of segments that have become empty are given back.
+    /// Opens what is closed (K7). Closed ends of segments that have become empty are given back.
     pub(crate) fn settle<M: Medium>(&self, m: &M, segments: &Segments) {
         delay();
         let mut state = self.state.lock();

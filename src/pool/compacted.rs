@@ -8,9 +8,11 @@ pub struct Compacted {
     pub trees: u64,
     /// The number of leaves that were moved.
     pub leaves: u64,
+    /// The number of nodes of persistent indexes that were moved.
+    pub inner_nodes: u64,
     /// The number of records that were moved.
     pub records: u64,
-    /// Bytes of these leaves and records.
+    /// Bytes of these leaves, nodes and records.
     pub bytes: u64,
     /// The number of segments that became empty and went back to the pool.
     pub segments: u64,
@@ -23,6 +25,7 @@ impl Compacted {
     pub(crate) fn add(&mut self, other: Self) {
         self.trees += other.trees;
         self.leaves += other.leaves;
+        self.inner_nodes += other.inner_nodes;
         self.records += other.records;
         self.bytes += other.bytes;
         self.segments += other.segments;

@@ -3,7 +3,7 @@
 use super::TreeNode;
 use crate::chain::Links;
 use crate::error::Fault;
-use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Top, VolatileIndex, image_of};
+use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Swept, Top, VolatileIndex, image_of};
 use crate::medium::Medium;
 use crate::node::{IndexKind, KeyRange, RangeOf, RefOf, WordNode};
 use crate::papers::{FlatIndex, Heat, Rebuilds};
@@ -54,6 +54,12 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// Forgets a leaf, durably, before it leaves the chain. Returns true if this took a fence, which also makes
     /// everything flushed before it durable.
     fn withdraw(&self, name: u64) -> Result<bool, Fault>;
+
+    /// Goes on with a sweep over the nodes of an index in the pool by one node, and moves that if it has to be moved (K6).
+    /// Returns the bytes that were moved; `None` after the last node.
+    fn move_next(&self, _swept: &mut Swept, _has_to_move: &dyn Fn(u64) -> bool) -> Result<Option<u64>, Fault> {
+        Ok(None)
+    }
 
     /// Forgets all leaves, durably, before the chain is replaced.
     fn reset(&self) -> Result<(), Fault>;
@@ -223,6 +229,10 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
             memory.withdraw(low);
         };
         self.change(forget, |upper| upper.withdraw(low))
+    }
+
+    fn move_next(&self, swept: &mut Swept, has_to_move: &dyn Fn(u64) -> bool) -> Result<Option<u64>, Fault> {
+        self.upper().map_or(Ok(None), |upper| upper.move_next(swept, has_to_move))
     }
 
     fn reset(&self) -> Result<(), Fault> {

@@ -25,7 +25,20 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Posts a leaf that is in the chain, where the leaf at `from` is to the left of it or was. The caller holds
     /// `restructuring`.
     pub(super) fn post_now(&self, name: u64, at: u64, from: u64) {
-        self.lag(self.directory.post(name, at).and_then(|()| Ok(self.leaves.caught_up(from, at)?)));
+        self.lag(self.directory.post(name, at).and_then(|()| self.note_posted(at, from)));
+    }
+
+    /// Notes in the left neighbour of a leaf that the index knows the leaf.
+    fn note_posted(&self, at: u64, from: u64) -> Result<(), Fault> {
+        let leaves = &self.leaves;
+        if !leaves.caught_up(from, at)? {
+            // The leaf at `from` was moved, or many have come between the two.
+            let mut left = N::Keys::with_key_before::<M, _>(leaves.access(), at, |before| self.lock_owner(before))?;
+            if leaves.next(left.at)? == Some(at) {
+                leaves.note_posted(&mut left);
+            }
+        }
+        Ok(())
     }
 
     /// Handles the result of a follow-up to a change that is already durable. Not being able to do it is no reason to

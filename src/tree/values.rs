@@ -86,7 +86,11 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
 
     /// The same. The record, if there is one, is durable when this returns.
     #[inline]
-    fn write_durably(&self, key: RefOf<'_, N>, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
+    pub(super) fn write_durably(
+        &self,
+        key: RefOf<'_, N>,
+        value: Encoded<'_>,
+    ) -> Result<(u64, Written<'_, N, M>), Fault> {
         let (word, written) = self.write(key, value)?;
         if written.is_record() {
             self.medium().fence(Step::RecordWrite);

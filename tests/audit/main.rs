@@ -7,7 +7,9 @@
 #[path = "../trees/clean.rs"]
 mod clean;
 
-use bristlecone::crash::{Campaign, Checkable, Control, ControlKind, History, Two, Values, compacting};
+use bristlecone::crash::{
+    Campaign, Checkable, Control, ControlKind, History, Two, Values, compacting, compacting_inner,
+};
 use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{
     Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, VersionedInner, crab,
@@ -265,6 +267,14 @@ fn in_lists<N: Checkable>(model: Model) -> Vec<Control> {
     planted::<N>(campaign, &together())
 }
 
+/// Plants bugs in the steps of moving the nodes of an index.
+fn compacted_inner<N: Checkable>(model: Model) -> Vec<Control> {
+    let mut campaign = Campaign::new(model);
+    (campaign.index, campaign.depth, campaign.steps) = (IndexKind::Persistent, 0, vec![Step::IndexMove]);
+    let histories: Vec<String> = compacting_inner(N::SLOTS as u64).iter().map(History::to_string).collect();
+    planted::<N>(campaign, &histories)
+}
+
 /// Plants bugs in the steps of compacting and shrinking.
 fn compacted<N: Checkable>(model: Model, values: Values) -> Vec<Control> {
     let mut campaign = Campaign::new(model);
@@ -341,6 +351,8 @@ trees! {
     in_compacted: "OneLine (compacted)", |model| compacted::<OneLine<7>>(model, Values::Numbers), OF_COMPACTED;
     in_compacted_records: "Append (compacted records)", |model| compacted::<Append<4, Fixed>>(model, Values::Records),
         OF_COMPACTED;
+    in_compacted_inner_nodes: "Circular (compacted inner nodes)", |model| compacted_inner::<Circular<4>>(model),
+        &[];
     in_compacted_bytes: "Bytes (compacted)", |model| compacted::<ByteLeaf<4>>(model, Values::Numbers), OF_COMPACTED;
     in_two_trees: "OneLine (two trees)", |model| {
         in_lists::<Two<OneLine<7>>>(model)

@@ -45,6 +45,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         out::json(&json!({
             "trees": done.trees,
             "leaves": done.leaves,
+            "inner_nodes": done.inner_nodes,
             "records": done.records,
             "moved_bytes": done.bytes,
             "segments": done.segments,

@@ -13,6 +13,7 @@ mod balance;
 mod check;
 mod edit;
 mod recover;
+mod relocate;
 mod search;
 
 use crate::chain::{Chain, Links};
@@ -25,6 +26,7 @@ use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
 use crate::sync::{AtomicU64, Ordering};
 pub(crate) use check::check;
+pub(crate) use relocate::Swept;
 use std::sync::Arc;
 
 /// More levels than any tree has: nodes have at least four slots, and half of them are in use when a level is added.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 type Leaf = ByteLeaf<4>;
 type State = TreeState<Leaf, Arc<Few>>;
-type Tree = Arc<State>;
+pub(super) type Tree = Arc<State>;
 
 impl Subject for Tree {
     type Node = Leaf;
@@ -37,10 +37,34 @@ impl Subject for Tree {
 }
 
 /// Sets the value of each key, which is a letter, to the number.
-fn put(tree: &Tree, keys: &str, value: u64) {
+pub(super) fn put(tree: &Tree, keys: &str, value: u64) {
     for key in keys.as_bytes() {
         tree.put(ByteKey::at(&[*key]), Encoded::Word(value), |_| true).unwrap();
     }
+}
+
+pub(super) fn key(letter: &str) -> ByteKey<'_> {
+    ByteKey::at(letter.as_bytes())
+}
+
+/// Splits a leaf without posting the new leaf to the index.
+pub(super) fn split_unposted(tree: &Tree) {
+    let (word, written) = tree.write_durably(key("c"), Encoded::Word(1)).unwrap();
+    let mut leaf = tree.lock_owner(key("c")).unwrap();
+    let right = tree.leaves.insert_by_split(&mut leaf, 0, (key("c"), word)).unwrap();
+    written.keep();
+    tree.leaves.count.add(1);
+    UNPOSTED.set((tree.leaves.name(right.at), right.at, leaf.at));
+}
+
+thread_local! {
+    /// The name and the offset of the leaf that a split made, and of the one that was split.
+    static UNPOSTED: std::cell::Cell<(u64, u64, u64)> = const { std::cell::Cell::new((0, 0, 0)) };
+}
+
+pub(super) fn post(tree: &Tree) {
+    let (name, at, from) = UNPOSTED.get();
+    tree.post(name, at, from).unwrap();
 }
 
 /// Removes keys that are there.

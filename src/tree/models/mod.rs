@@ -21,6 +21,7 @@ mod clear;
 mod copy;
 mod medium;
 mod merge;
+mod moved;
 mod open;
 mod persistent;
 mod range;

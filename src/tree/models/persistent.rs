@@ -2,6 +2,7 @@
 
 use super::{Model, Tree, Words, put, take};
 use crate::delay::Validation;
+use crate::index::Swept;
 use crate::node::{IndexKind, Linear};
 use crate::tree::directory::Directory;
 
@@ -71,6 +72,26 @@ fn loom_tree_persistent_floor_against_withdraw_and_share() {
 fn loom_tree_persistent_floor_against_merge_and_shrinking() {
     once(two_sparse_inner_nodes, |tree| take(tree, &[140]), sees::<130>);
     once(two_sparse_inner_nodes, |tree| take(tree, &[140]), sees::<50>);
+}
+
+/// All inner nodes move: the two below, and then the topmost one.
+fn move_inner_nodes(tree: &Of) {
+    let mut swept = Swept::nothing();
+    let mut moved = 0;
+    while let Some(bytes) = {
+        let _restructuring = tree.state.restructuring.lock();
+        tree.state.directory.move_next(&mut swept, &|_| true).unwrap()
+    } {
+        moved += u64::from(bytes > 0);
+    }
+    assert_eq!(moved, 3);
+}
+
+#[test]
+fn loom_tree_persistent_floor_against_moves() {
+    once(two_inner_nodes, move_inner_nodes, sees::<130>);
+    once(two_inner_nodes, move_inner_nodes, sees::<50>);
+    once(two_inner_nodes, move_inner_nodes, |tree| put(tree, &[25]));
 }
 
 #[test]

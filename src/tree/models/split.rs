@@ -27,7 +27,7 @@ fn loom_tree_update_of_a_moved_key_unowned_is_found_wrong() {
 }
 
 /// Splits a leaf without posting the new leaf to the index.
-fn split_unposted(tree: &Of) {
+pub(super) fn split_unposted(tree: &Of) {
     let state = &tree.state;
     let mut leaf = state.lock_owner(15).unwrap();
     let right = state.leaves.insert_by_split(&mut leaf, 0, (15, 16)).unwrap();
@@ -40,7 +40,7 @@ thread_local! {
     static UNPOSTED: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
 }
 
-fn post(tree: &Of) {
+pub(super) fn post(tree: &Of) {
     let (low, at) = UNPOSTED.get();
     tree.state.post(low, at, at).unwrap();
 }
