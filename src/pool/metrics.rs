@@ -1,9 +1,7 @@
 //! What an open pool does and takes, in numbers that cost little.
 
-use crate::error::Fault;
 use crate::medium::Medium;
-use crate::pool::{Pool, PoolState, catalog};
-use std::sync::Arc;
+use crate::pool::{Pool, PoolState};
 
 /// Numbers about an open pool and its open trees. See [`Pool::metrics`].
 ///
@@ -93,18 +91,11 @@ impl<M: Medium> Pool<M> {
 
 impl<M: Medium> PoolState<M> {
     fn metrics(&self) -> Metrics {
-        let open = || -> Result<Vec<_>, Fault> {
-            // In a forked child, the lock may be held by a thread that exists only in the parent.
-            self.owned()?;
-            let slots = self.catalog.lock();
-            let open = catalog::open(&slots).map(|(_, tree)| tree).collect();
-            drop(slots);
-            Ok(open)
+        // In a forked child, the locks may be held by a thread that exists only in the parent.
+        let measured: Vec<Measured> = match self.owned() {
+            Ok(()) => self.visit_open(|trees| trees.iter().map(|tree| tree.measure()).collect()),
+            Err(_) => Vec::new(),
         };
-        let open: Vec<Arc<_>> = open().unwrap_or_default();
-        let measured: Vec<Measured> = open.iter().map(|tree| tree.measure()).collect();
-        // This may close trees.
-        drop(open);
         let reusable = measured.iter().map(|of| of.reusable).sum();
         let mut trees: Vec<TreeMetrics> = measured.into_iter().map(|of| of.tree).collect();
         trees.sort_by(|one, other| one.name.cmp(&other.name));

@@ -100,8 +100,8 @@ pub(crate) struct PoolState<M: Medium> {
     /// The open trees by root slot. Roots are created and deleted under its lock.
     catalog: Catalog<OpenTree>,
     was_clean: bool,
-    /// How often [`collect`](PoolState::collect) has begun. Locked while it holds handles to trees.
-    collections: Mutex<u64>,
+    /// Held by a thread that [visits](PoolState::visit_open) the open trees.
+    visits: Mutex<()>,
     /// Locked for reading by who walks trees without a handle, and for writing by who cuts off what nobody has a handle to.
     /// Before all other locks.
     pub(crate) walked: RwLock<()>,
@@ -358,7 +358,7 @@ impl<M: Medium> PoolState<M> {
             instants: Instants::new(snapshot_memory),
             catalog: Catalog::new(),
             was_clean,
-            collections: Mutex::new(0),
+            visits: Mutex::new(()),
             walked: RwLock::new(()),
             in_use: AtomicBool::new(false),
             is_readable: AtomicBool::new(false),
@@ -681,20 +681,21 @@ impl<M: Medium> PoolState<M> {
         if !fault.is_out_of_space() {
             return Err(fault);
         }
-        let mut collections = self.collections.lock();
-        *collections += 1;
-        let slots = self.catalog.lock();
-        let open: Vec<Arc<OpenTree>> = catalog::open(&slots).map(|(_, tree)| tree).collect();
-        drop(slots);
-        open.iter().for_each(|tree| tree.collect());
-        // This may close trees. Who finds one of them open may wait for the lock, and look again.
-        drop(open);
+        self.visit_open(|trees| trees.iter().for_each(|tree| tree.collect()));
         Ok(())
     }
 
-    /// How often open trees were asked to give back what they can. None of them is open for nothing but that when this returns.
-    fn collections(&self) -> u64 {
-        *self.collections.lock()
+    /// Calls `visit` with the open trees, which are open for nothing but that only as long as the lock is held. The caller neither
+    /// makes, opens nor closes a tree: who waits for that may hold the lock.
+    pub(super) fn visit_open<R>(&self, visit: impl FnOnce(&[Arc<OpenTree>]) -> R) -> R {
+        let _visit = self.visits.lock();
+        let slots = self.catalog.lock();
+        let open: Vec<Arc<OpenTree>> = catalog::open(&slots).map(|(_, tree)| tree).collect();
+        drop(slots);
+        let result = visit(&open);
+        // This may close trees.
+        drop(open);
+        result
     }
 
     /// The root of the tree with this name.

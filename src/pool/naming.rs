@@ -47,17 +47,22 @@ impl<M: Medium> PoolState<M> {
     }
 
     /// Tries again what fails because of an open tree, if that was open for nothing but a transaction that could do without, or
-    /// because another thread collects.
+    /// because another thread visits all open trees.
     pub(super) fn patiently<T>(&self, attempt: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
+        let is_open = |result: &Result<T, Fault>| {
+            result.as_ref().is_err_and(|fault| matches!(fault.kind(), ErrorKind::StillOpen { .. }))
+        };
         for _ in 0..PATIENCE {
-            let collections = self.collections();
-            match attempt() {
-                Err(fault)
-                    if matches!(fault.kind(), ErrorKind::StillOpen { .. })
-                        && (self.expire_moments() || self.collections() != collections) => {}
-                result => return result,
+            let result = attempt();
+            if !is_open(&result) {
+                return result;
+            }
+            if !self.expire_moments() {
+                break;
             }
         }
+        // What is open now is open for more than a visit.
+        let _no_visit = self.visits.lock();
         attempt()
     }
 

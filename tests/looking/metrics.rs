@@ -51,6 +51,35 @@ fn keys_leaves_splits_and_merges_are_counted() {
     assert_eq!(only(pool.metrics()).keys, Some(0));
 }
 
+/// Who asks for figures all the time is in nobody's way: a tree without a handle can be dropped, and the pool be cut.
+#[test]
+fn a_look_keeps_no_tree_open() {
+    let scratch = Scratch::new();
+    let pool = options().open(scratch.path("a.pool")).unwrap();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looks: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut seen = 0;
+                    while !ends.load(Ordering::Relaxed) {
+                        seen += pool.metrics().trees.len();
+                    }
+                    seen
+                })
+            })
+            .collect();
+        let changed: Result<(), bristlecone::Error> = (0..60).try_for_each(|key| {
+            pool.tree("t")?.insert(key, key)?;
+            if key % 2 == 0 { pool.shrink().map(drop) } else { Ok(()) }?;
+            pool.drop_tree("t")
+        });
+        ends.store(true, Ordering::Relaxed);
+        assert!(looks.into_iter().map(|look| look.join().unwrap()).sum::<usize>() > 0);
+        changed.unwrap();
+    });
+}
+
 /// Every byte is accounted for.
 #[test]
 fn the_bytes_add_up() {
