@@ -95,8 +95,18 @@ impl Halves {
     }
 }
 
+/// How much of an array is touched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Usage {
+    /// Most of it, in huge pages.
+    Dense,
+    /// A few pages.
+    Sparse,
+}
+
 #[cfg(not(loom))]
 mod imp {
+    use super::Usage;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::io;
     use std::ptr::NonNull;
@@ -118,20 +128,20 @@ mod imp {
 
     #[cfg(target_os = "linux")]
     mod linux {
-        use crate::memory::HUGE;
+        use crate::memory::{HUGE, Usage};
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
         use std::io;
         use std::ptr::NonNull;
 
-        /// Zeroed pages of this process. If they have the size of a huge page, they begin at one: the kernel makes huge
-        /// pages only of what is aligned.
+        /// Zeroed pages of this process. If many are used and they have the size of a huge page, they begin at one: the kernel
+        /// makes huge pages only of what is aligned.
         pub(super) struct Map {
             start: NonNull<u8>,
             len: usize,
         }
 
         impl Map {
-            pub(super) fn new(len: usize) -> io::Result<Self> {
+            pub(super) fn new(len: usize, usage: Usage) -> io::Result<Self> {
                 let pages = |len| {
                     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
                     // SAFETY: the kernel chooses where they lie, so they replace nothing.
@@ -139,7 +149,7 @@ mod imp {
                     let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
                     Ok::<_, io::Error>(Self { start, len })
                 };
-                if len < HUGE {
+                if len < HUGE || usage == Usage::Sparse {
                     return pages(len);
                 }
                 let len = len.checked_next_multiple_of(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -187,6 +197,7 @@ mod imp {
 
     #[cfg(not(target_os = "linux"))]
     mod portable {
+        use crate::memory::Usage;
         use std::io;
         use std::ptr::NonNull;
 
@@ -197,7 +208,7 @@ mod imp {
         }
 
         impl Map {
-            pub(super) fn new(len: usize) -> io::Result<Self> {
+            pub(super) fn new(len: usize, _: Usage) -> io::Result<Self> {
                 let map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
                 let map = memmap2::MmapRaw::from(map);
                 let start = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -222,7 +233,7 @@ mod imp {
     unsafe impl<T: Sync> Sync for Array<T> {}
 
     impl<T: super::Zero> Array<T> {
-        pub(super) fn new(len: usize) -> io::Result<Self> {
+        pub(super) fn new(len: usize, usage: Usage) -> io::Result<Self> {
             let layout = Layout::array::<T>(len).and_then(|layout| layout.align_to(crate::arch::LINE));
             let layout = layout.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
             let (start, owner) = match layout.size() {
@@ -233,7 +244,7 @@ mod imp {
                     (NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?.cast(), Owner::Heap(layout))
                 }
                 bytes => {
-                    let map = Map::new(bytes)?;
+                    let map = Map::new(bytes, usage)?;
                     (map.start().cast(), Owner::Map { _map: map })
                 }
             };
@@ -269,7 +280,7 @@ mod imp {
     pub(super) struct Array<T>(Box<[T]>);
 
     impl<T: super::Zero> Array<T> {
-        pub(super) fn new(len: usize) -> io::Result<Self> {
+        pub(super) fn new(len: usize, _: super::Usage) -> io::Result<Self> {
             Ok(Self((0..len).map(|_| T::zero()).collect()))
         }
     }
@@ -291,7 +302,12 @@ impl<T: Zero> Zeroed<T> {
     ///
     /// The system does not have that much memory for the process.
     pub(crate) fn new(len: usize) -> io::Result<Self> {
-        imp::Array::new(len).map(Self)
+        imp::Array::new(len, Usage::Dense).map(Self)
+    }
+
+    /// As [`new`](Self::new), of which few pages are ever touched. Only these take memory.
+    pub(crate) fn sparse(len: usize) -> io::Result<Self> {
+        imp::Array::new(len, Usage::Sparse).map(Self)
     }
 }
 

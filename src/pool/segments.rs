@@ -161,7 +161,7 @@ impl Segments {
         let most = MANY.max((m.accessible() >> shift) * 2);
         // The last one may not be whole, in a file that is too short.
         let count = m.facts().len.div_ceil(geometry.segment).min(most).min(u32::MAX.into()) as usize;
-        let zeroed = || Zeroed::<AtomicU64>::new(count).map_err(Fault::address_space);
+        let zeroed = || Zeroed::<AtomicU64>::sparse(count).map_err(Fault::address_space);
         let state = State { unused: 0, free: Vec::new(), idle: VecDeque::new(), roots: Vec::new(), used: HEADER };
         let mut segments = Self { geometry, shift, words: zeroed()?, positions: zeroed()?, state: Mutex::new(state) };
         segments.read(m)?;
