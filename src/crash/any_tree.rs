@@ -53,6 +53,8 @@ pub(crate) trait AnyTree: Send + Sync {
     fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64>;
     fn clear(&self) -> Result<()>;
     fn compact(&self) -> Result<()>;
+    /// Moves everything, sparse or not.
+    fn move_everything(&self) -> Result<()>;
     /// The entries from the first key to the last one. From 0 to the greatest number, that is all of the tree.
     fn range(&self, keys: (u64, u64)) -> Entries<'_>;
     fn is_empty(&self) -> bool;
@@ -116,6 +118,10 @@ impl<N: WordNode, M: Medium> AnyTree for PTree<N, M> {
 
     fn compact(&self) -> Result<()> {
         self.compact().map(drop)
+    }
+
+    fn move_everything(&self) -> Result<()> {
+        self.state.acknowledged(self.state.move_everything())
     }
 
     fn range(&self, (from, to): (u64, u64)) -> Entries<'_> {
@@ -320,6 +326,10 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> AnyTre
 
     fn compact(&self) -> Result<()> {
         self.map.compact().map(drop)
+    }
+
+    fn move_everything(&self) -> Result<()> {
+        self.map.state().acknowledged(self.map.state().move_everything())
     }
 
     fn range(&self, (from, to): (u64, u64)) -> Entries<'_> {

@@ -211,6 +211,10 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
         self.trees.iter().try_for_each(AnyTree::compact)
     }
 
+    fn move_everything(&self) -> Result<()> {
+        self.trees.iter().try_for_each(AnyTree::move_everything)
+    }
+
     fn clear(&self) -> Result<()> {
         unreachable!("two trees are not cleared at once")
     }

@@ -30,6 +30,35 @@ pub(super) trait Victims {
 
     /// Whether a record lies in a closed segment.
     fn holds_record(&self, record: u64) -> bool;
+
+    /// Whether an inner node lies in a closed segment.
+    fn holds_inner(&self, at: u64) -> bool;
+
+    /// Whether a leaf at this offset, which was read and has these entries, may have something to be moved.
+    fn may_hold(&self, at: u64, entries: &[Entry]) -> bool;
+}
+
+/// For tests, in which little is ever sparse: everything has to be moved.
+#[cfg(any(test, feature = "crash"))]
+pub(super) struct Everything;
+
+#[cfg(any(test, feature = "crash"))]
+impl Victims for Everything {
+    fn holds_leaf(&self, _: u64) -> bool {
+        true
+    }
+
+    fn holds_record(&self, _: u64) -> bool {
+        true
+    }
+
+    fn holds_inner(&self, _: u64) -> bool {
+        true
+    }
+
+    fn may_hold(&self, _: u64, _: &[Entry]) -> bool {
+        true
+    }
 }
 
 /// The segments of a tree that are closed. When this is dropped, those that are not empty are opened again.
@@ -57,14 +86,6 @@ impl<'t, N: TreeNode, M: Medium> Closed<'t, N, M> {
         self.tree.pool.segments.of(at).is_some_and(|segment| self.victims.get(segment as usize) == Some(&true))
     }
 
-    /// Whether a leaf that was read may have something to be moved.
-    fn may_hold(&self, at: u64, entries: &[Entry]) -> bool {
-        let leaves = &self.tree.leaves;
-        let in_records = || entries.iter().any(|&(_, value)| self.held(N::Keys::record(value)));
-        self.held(at)
-            || leaves.records.is_some() && (self.held(N::Keys::fence_record::<M>(leaves.access(), at)) || in_records())
-    }
-
     /// How many of them have become empty.
     fn emptied(&self) -> u64 {
         self.tree.moving().map(Blocks::emptied).sum::<u64>() - self.emptied_before
@@ -81,6 +102,18 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
     fn holds_record(&self, record: u64) -> bool {
         let records = self.tree.leaves.records.as_ref();
         self.held(record) && records.is_some_and(|records| records.is_withheld(&self.tree.pool.segments, record))
+    }
+
+    fn holds_inner(&self, at: u64) -> bool {
+        let segments = &self.tree.pool.segments;
+        self.held(at) && self.tree.directory.blocks().iter().any(|class| class.is_withheld(segments, at))
+    }
+
+    fn may_hold(&self, at: u64, entries: &[Entry]) -> bool {
+        let leaves = &self.tree.leaves;
+        let in_records = || entries.iter().any(|&(_, value)| self.held(N::Keys::record(value)));
+        self.held(at)
+            || leaves.records.is_some() && (self.held(N::Keys::fence_record::<M>(leaves.access(), at)) || in_records())
     }
 }
 
@@ -129,8 +162,16 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         swept.map(|()| done)
     }
 
+    /// Moves whatever there are free blocks for, sparse or not: for tests.
+    #[cfg(feature = "crash")]
+    pub(crate) fn move_everything(&self) -> Result<(), Fault> {
+        self.pool.writable()?;
+        let _alone = self.compacting.lock();
+        self.move_all(&Everything, &mut Compacted::default())
+    }
+
     /// Goes once through the chain, by keys, while other threads change it.
-    fn move_all(&self, closed: &Closed<'_, N, M>, done: &mut Compacted) -> Result<(), Fault> {
+    fn move_all(&self, closed: &impl Victims, done: &mut Compacted) -> Result<(), Fault> {
         let (mut seen, of) = (0, self.leaves.in_use());
         let mut entries = Vec::new();
         let mut unread = Some(N::Keys::everything());
@@ -148,15 +189,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Moves inner nodes that lie in closed segments (K6).
-    fn move_inner(&self, closed: &Closed<'_, N, M>, done: &mut Compacted) -> Result<(), Fault> {
-        let segments = &self.pool.segments;
-        let has_to_move =
-            |at| closed.held(at) && self.directory.blocks().iter().any(|class| class.is_withheld(segments, at));
+    fn move_inner(&self, closed: &impl Victims, done: &mut Compacted) -> Result<(), Fault> {
         let mut swept = Swept::nothing();
         loop {
             self.may_change()?;
             let _restructuring = self.restructuring.lock();
-            let Some(bytes) = self.directory.move_next(&mut swept, &has_to_move)? else { return Ok(()) };
+            let Some(bytes) = self.directory.move_next(&mut swept, &|at| closed.holds_inner(at))? else {
+                return Ok(());
+            };
             done.inner_nodes += u64::from(bytes > 0);
             done.bytes += bytes;
         }
@@ -167,7 +207,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn move_from(
         &self,
         rest: Unread<N>,
-        closed: &Closed<'_, N, M>,
+        closed: &impl Victims,
         done: &mut Compacted,
     ) -> Result<Option<Unread<N>>, Fault> {
         let leaves = &self.leaves;

@@ -4,28 +4,15 @@ use super::{Model, Subject, Tree, Words, bytes, put};
 use crate::delay::Validation;
 use crate::node::{IndexKind, Linear, RefOf};
 use crate::pool::Compacted;
-use crate::tree::compact::Victims;
+use crate::tree::compact::Everything;
 use crate::tree::directory::Directory;
 
 type Of = Tree<Linear<2>>;
 
-/// Whatever is looked at has to move.
-struct All;
-
-impl Victims for All {
-    fn holds_leaf(&self, _: u64) -> bool {
-        true
-    }
-
-    fn holds_record(&self, _: u64) -> bool {
-        true
-    }
-}
-
 /// Moves the leaf that owns the key.
 fn moves<T: Subject>(tree: &T, key: RefOf<'_, T::Node>) {
     let mut done = Compacted::default();
-    tree.state().move_leaf(key, &All, &mut done).unwrap();
+    tree.state().move_leaf(key, &Everything, &mut done).unwrap();
     assert_eq!(done.leaves, 1);
 }
 
