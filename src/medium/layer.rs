@@ -112,6 +112,11 @@ pub trait Layer: Send + Sync + 'static {
         self.below().reserve(at, len)
     }
 
+    /// See [`Medium::reserved_to`].
+    fn reserved_to(&self, at: u64) -> u64 {
+        self.below().reserved_to(at)
+    }
+
     /// See [`Medium::release`].
     ///
     /// # Errors
@@ -236,6 +241,10 @@ impl<L: Layer> Medium for L {
         Layer::reserve(self, at, len)
     }
 
+    fn reserved_to(&self, at: u64) -> u64 {
+        Layer::reserved_to(self, at)
+    }
+
     fn release(&self, at: u64, len: u64) -> io::Result<()> {
         Layer::release(self, at, len)
     }
@@ -340,6 +349,10 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         (**self).reserve(at, len)
+    }
+
+    fn reserved_to(&self, at: u64) -> u64 {
+        (**self).reserved_to(at)
     }
 
     fn release(&self, at: u64, len: u64) -> io::Result<()> {

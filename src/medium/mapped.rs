@@ -482,7 +482,7 @@ impl Mapped {
             // Not its memory: private pages that are there without need only take space. A checkpoint writes whole pages.
             let (from, to) = (at / PAGE * PAGE, (at + len).next_multiple_of(PAGE).min(behind));
             journal.retain(from..to);
-            return file::reserve(&self.file, from, to - from).map(|_| None);
+            return self.take_space(from, to - from).map(|_| None);
         }
         if self.mapping != Mapping::Write {
             return self.readable(at, len).map(|()| None);
@@ -491,14 +491,24 @@ impl Mapped {
             let pages = at / PAGE * PAGE..(at + len).next_multiple_of(PAGE).min(behind);
             if self.covered.overlap(&pages) {
                 // The space first: late readers may look there at any time.
-                let _ = file::reserve(&self.file, pages.start, pages.end - pages.start)?;
+                let _ = self.take_space(pages.start, pages.end - pages.start)?;
                 self.covered.remove(&pages, |part| self.map.uncover(&self.file, &part))?;
                 self.collapse(at, len);
                 return Ok(None);
             }
             self.fill_with_huge_pages(at, len);
         }
-        Ok(file::reserve(&self.file, at, len)?.map(|hole| hole..at + len))
+        Ok(self.take_space(at, len)?.map(|hole| hole..at + len))
+    }
+
+    /// Makes sure that the file has the space of a range. Returns the offset from which on it had not, or may not have had.
+    #[cfg(target_os = "linux")]
+    fn take_space(&self, at: u64, len: u64) -> io::Result<Option<u64>> {
+        if self.in_memory {
+            // To look for the next hole, tmpfs looks at each page before it, also far behind the range.
+            return file::allocate(&self.file, at, len);
+        }
+        file::reserve(&self.file, at, len)
     }
 
     #[cfg(target_os = "linux")]
@@ -651,6 +661,18 @@ impl Medium for Mapped {
             self.populate_hole(hole);
         }
         Ok(())
+    }
+
+    fn reserved_to(&self, at: u64) -> u64 {
+        // Elsewhere it is as cheap to ask for each range, and not all file systems know of their holes.
+        #[cfg(target_os = "linux")]
+        if self.in_memory {
+            use rustix::fs::{SeekFrom, seek};
+            let hole = seek(&*self.file, SeekFrom::Hole(at)).unwrap_or(at).min(self.accessible());
+            // What is covered is not accessible for stores, even if it has space.
+            return if hole > at && !self.covered.overlap(&(at..hole)) { hole } else { at };
+        }
+        at
     }
 
     fn release(&self, at: u64, len: u64) -> io::Result<()> {

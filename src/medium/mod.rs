@@ -237,6 +237,14 @@ pub trait Medium: Send + Sync + 'static {
     /// error of the system if it has no space, or if the file may not be so long. Then nothing has changed.
     fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
 
+    /// Where the bytes end that are [accessible](Self::accessible) and [reserved](Self::reserve) from `at` on without a gap, as
+    /// far as the medium knows; `at` if it does not.
+    ///
+    /// This may take as long as it takes to read all of them.
+    fn reserved_to(&self, at: u64) -> u64 {
+        at
+    }
+
     /// Gives the space of whole pages in `len` bytes from `at` back to the system, sooner or later. Until they are
     /// [reserved](Self::reserve) again, nobody stores to them or flushes them, and they read as zeros, or as what they were,
     /// also after a crash. That nobody uses them must be durable before this is called: flushed and fenced, by this thread,

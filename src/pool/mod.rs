@@ -393,7 +393,7 @@ impl<M: Medium> PoolState<M> {
         }
         // Where the pool is in use, holes in the file could fault when the disk is full. What is free is not reserved.
         if !superblock.has_its_space(self.medium.space()) {
-            self.segments.each_part(|at, len| self.reserve(at, len))?;
+            self.reserve_used(u64::MAX)?;
         }
         if !self.was_clean {
             self.take_over();
@@ -542,6 +542,19 @@ impl<M: Medium> PoolState<M> {
         if len == 0 { Ok(()) } else { self.medium.reserve(at, len).map_err(Fault::space(len, capacity)) }
     }
 
+    /// Reserves what is in use of the first `most` bytes.
+    fn reserve_used(&self, most: u64) -> Result<(), Fault> {
+        // A hole is sought once for all parts before it: to look for it anew from each part takes time that is quadratic in the
+        // length of a file without holes.
+        let mut reserved = 0..0;
+        self.segments.each_part(|at, len| {
+            if !reserved.contains(&at) {
+                reserved = at..self.medium.reserved_to(at);
+            }
+            self.reserve(reserved.end, (at + len).min(most).saturating_sub(reserved.end))
+        })
+    }
+
     fn update(&self, change: impl FnOnce(&mut Superblock)) {
         let mut guard = self.superblock.lock();
         let (superblock, twin) = &mut *guard;
@@ -626,9 +639,8 @@ impl<M: Medium> PoolState<M> {
         }
         if !self.is_readable.load(Ordering::Relaxed) {
             // Nothing is reserved; but a hole in a file in memory cannot even be read if there is no room for it.
-            let accessible = m.accessible();
             if !superblock.has_its_space(m.space()) {
-                self.segments.each_part(|at, len| self.reserve(at, len.min(accessible.saturating_sub(at))))?;
+                self.reserve_used(m.accessible())?;
             }
             self.is_readable.store(true, Ordering::Relaxed);
         }

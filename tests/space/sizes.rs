@@ -1,7 +1,11 @@
 //! What is small takes little, and what is given back is free for all.
 
 use super::{MIB, Random, Scratch, Values, crash, taken, used, value};
+use bristlecone::medium::{Layer, Mapped, Mapping, Medium};
 use bristlecone::{Map, PTree, Pool};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 fn places() -> [(&'static str, Scratch); 2] {
@@ -195,6 +199,76 @@ fn a_thousand_trees_have_one_pool() {
         let begin = Instant::now();
         pool.close().unwrap();
         println!("closed {:?}, {} bytes", begin.elapsed(), taken(path));
+    }
+}
+
+/// A file that counts how often something is asked of its space.
+struct Asked {
+    of: Mapped,
+    times: AtomicU64,
+}
+
+impl Layer for Asked {
+    type Below = Mapped;
+
+    fn below(&self) -> &Mapped {
+        &self.of
+    }
+
+    fn reserve(&self, at: u64, len: u64) -> std::io::Result<()> {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        self.of.reserve(at, len)
+    }
+
+    fn reserved_to(&self, at: u64) -> u64 {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        self.of.reserved_to(at)
+    }
+}
+
+/// Each question may look at all pages up to the next hole.
+#[test]
+fn a_file_in_memory_is_asked_once_for_what_has_no_holes() {
+    const TREES: u64 = 100;
+    const PAGE: usize = 4096;
+    let scratch = Scratch::in_memory();
+    let path = scratch.path("a.pool");
+    let options = Pool::options().segment_size(64 << 10).sync(false);
+    let pool = options.open(&path).unwrap();
+    for i in 0..TREES {
+        pool.tree(&i.to_string()).unwrap().insert(i, i + 1).unwrap();
+    }
+    let zeros: Values = pool.map("zeros").unwrap();
+    zeros.insert(0, &vec![0; 100_000]).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let used = used(&pool);
+    drop((zeros, pool));
+    // The process was killed: nothing is closed.
+    bytes.truncate(bytes.len() / PAGE * PAGE);
+    for (copy, holes_from) in [("whole", bytes.len()), ("half", bytes.len() / 2), ("sparse", 0)] {
+        let path = scratch.path(copy);
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(bytes.len() as u64).unwrap();
+        for (page, at) in bytes.chunks(PAGE).zip((0..).step_by(PAGE)) {
+            if at < holes_from || page.iter().any(|&byte| byte != 0) {
+                file.write_all_at(page, at as u64).unwrap();
+            }
+        }
+        let before = taken(&path);
+        assert!(copy != "sparse" || before < used, "{before} of {used} bytes");
+        for read_only in [true, false] {
+            let mapping = if read_only { Mapping::Read } else { Mapping::Write };
+            let of = Mapped::open(&path, mapping).unwrap();
+            let in_memory = of.reserved_to(0) > 0;
+            let asked = Arc::new(Asked { of, times: 0.into() });
+            let pool = options.clone().read_only(read_only).open_on(Arc::clone(&asked)).unwrap();
+            let tree: PTree<bristlecone::OneLine, _> = pool.tree("7").unwrap();
+            assert_eq!(tree.get(7), Some(8));
+            let times = asked.times.load(Ordering::Relaxed);
+            println!("{copy}, read only {read_only}: {times} questions, {before} bytes before, {}", taken(&path));
+            assert!(!in_memory || copy != "whole" || times < 10, "{copy}: {times}");
+            assert!(read_only || taken(&path) >= used, "{copy}: {} of {used} bytes", taken(&path));
+        }
     }
 }
 

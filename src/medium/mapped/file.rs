@@ -310,18 +310,25 @@ pub(super) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
 /// Makes sure that the space is reserved; returns the offset from which on it was not.
 #[cfg(target_os = "linux")]
 pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
-    use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
-    use rustix::io::retry_on_intr;
-    // Asking is cheaper than reserving again. (tmpfs reports a hole where space was reserved and not yet written to.)
+    use rustix::fs::{SeekFrom, seek};
+    // Asking is cheaper than reserving again.
     // Some file systems know of no holes: they must have at least as many blocks as the range needs.
     let blocks = std::os::unix::fs::MetadataExt::blocks(&file.metadata()?) * 512;
     let hole = seek(file, SeekFrom::Hole(at)).ok().filter(|_| blocks >= len).unwrap_or(at);
     if hole >= at + len {
         return Ok(None);
     }
+    allocate(file, hole, at + len - hole)
+}
+
+/// Reserves the space without asking whether it is; returns the offset, unless the file system cannot reserve.
+#[cfg(target_os = "linux")]
+pub(super) fn allocate(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::retry_on_intr;
     // In pieces, because a signal takes back what one call has reserved so far.
     const PIECE: u64 = 64 << 20;
-    for piece in (hole..at + len).step_by(PIECE as usize) {
+    for piece in (at..at + len).step_by(PIECE as usize) {
         let len = PIECE.min(at + len - piece);
         match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), piece, len)) {
             // The file system cannot reserve (some network and FUSE file systems). It promises nothing, so there is
@@ -330,7 +337,7 @@ pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>>
             other => other?,
         }
     }
-    Ok(Some(hole))
+    Ok(Some(at))
 }
 
 /// Gives the space of a range back: it reads as zeros. False where files cannot have holes.
