@@ -14,11 +14,16 @@
 //! withheld, not as free. What would fail for want of space opens them again, so that compacting takes nothing from anybody
 //! (K-D).
 
+mod part;
+#[cfg(test)]
+mod tests;
+
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::pool::segments::{Grown, SegmentEntry, SegmentKind, Segments};
 use crate::sync::{Mutex, MutexGuard};
+use part::{Part, Unit};
 
 /// A block that was just taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,56 +39,6 @@ pub(crate) struct Blocks {
     class: SegmentEntry,
     unit: Unit,
     state: Mutex<State>,
-}
-
-/// The size of the blocks, in bytes.
-#[derive(Clone, Copy)]
-struct Unit {
-    bytes: u32,
-    /// `2^64` divided by it, rounded up. A product with that takes a third of the time of a division, and is exact for
-    /// numbers of 32 bits.
-    reciprocal: u64,
-}
-
-impl Unit {
-    fn new(bytes: u32) -> Self {
-        Self { bytes, reciprocal: u64::MAX / u64::from(bytes.max(2)) + 1 }
-    }
-
-    /// Where a block begins in its segment.
-    #[inline]
-    fn start(self, block: u32) -> u64 {
-        u64::from(block) * u64::from(self.bytes)
-    }
-
-    /// The number of the block that begins at an offset in a segment; `None` if none does.
-    #[inline]
-    fn block_at(self, within: u32) -> Option<u32> {
-        let block = ((u128::from(within) * u128::from(self.reciprocal)) >> 64) as u32;
-        (block.wrapping_mul(self.bytes) == within).then_some(block)
-    }
-}
-
-/// The blocks of one segment.
-#[derive(Default)]
-struct Part {
-    segment: u32,
-    /// The number of blocks in the part of the segment that is in use.
-    blocks: u32,
-    /// The number of bits that are set.
-    free: u32,
-    /// Whether it is among [`State::open`].
-    is_open: bool,
-    /// If present: what lies from this block on is closed.
-    closed: Option<u32>,
-    /// The number of closed blocks that are free.
-    withheld: u32,
-    /// If present: what lies from this block on was never handed out, and holds zeros.
-    fresh: Option<u32>,
-    /// No word before this one has a bit that is set.
-    first: u32,
-    /// One for each block: set if it is free.
-    bits: Vec<u64>,
 }
 
 #[derive(Default)]
@@ -107,96 +62,6 @@ struct State {
 
 /// How many blocks are remembered.
 const AT_HAND: usize = 64;
-
-impl Part {
-    fn new(segment: u32, fresh: bool) -> Self {
-        Self { segment, fresh: fresh.then_some(0), ..Self::default() }
-    }
-
-    /// Takes the first free block, of which there is one. Also tells whether it was never handed out.
-    #[inline]
-    fn take(&mut self) -> (u32, bool) {
-        while self.bits[self.first as usize] == 0 {
-            self.first += 1;
-        }
-        let word = &mut self.bits[self.first as usize];
-        let block = self.first * 64 + word.trailing_zeros();
-        *word &= *word - 1;
-        self.free -= 1;
-        let is_fresh = self.fresh.is_some_and(|fresh| block >= fresh);
-        if is_fresh {
-            self.fresh = Some(block + 1);
-        }
-        (block, is_fresh)
-    }
-
-    /// Takes this block, if it is free.
-    #[inline]
-    fn take_this(&mut self, block: u32) -> bool {
-        let (word, bit) = (&mut self.bits[block as usize / 64], 1 << (block % 64));
-        let is_free = *word & bit != 0;
-        *word &= !bit;
-        self.free -= u32::from(is_free);
-        is_free
-    }
-
-    /// Gives a block back. False if it was free.
-    #[inline]
-    fn give(&mut self, block: u32) -> bool {
-        let (place, bit) = (block / 64, 1 << (block % 64));
-        let word = &mut self.bits[place as usize];
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        self.first = self.first.min(place);
-        self.free += u32::from(is_new);
-        is_new
-    }
-
-    /// Whether a block is closed.
-    fn is_closed(&self, block: u32) -> bool {
-        self.closed.is_some_and(|from| block >= from)
-    }
-
-    /// The number of blocks that may be handed out.
-    fn available(&self) -> u32 {
-        self.free - self.withheld
-    }
-
-    /// How many blocks are free from this one on.
-    fn free_from(&self, block: u32) -> u32 {
-        let Some((first, rest)) = self.bits.get(block as usize / 64..).and_then(<[u64]>::split_first) else { return 0 };
-        (first >> (block % 64)).count_ones() + rest.iter().map(|word| word.count_ones()).sum::<u32>()
-    }
-
-    /// Gives up the blocks from this one on, which are free.
-    fn shorten(&mut self, blocks: u32) {
-        self.bits.truncate(blocks.div_ceil(64) as usize);
-        if let Some(last) = self.bits.last_mut().filter(|_| !blocks.is_multiple_of(64)) {
-            *last &= (1 << (blocks % 64)) - 1;
-        }
-        self.free -= self.blocks - blocks;
-        self.blocks = blocks;
-        self.first = self.first.min(self.bits.len() as u32 - 1);
-        // When it gets longer again, there may be something.
-        self.fresh = None;
-    }
-
-    /// Adds blocks, which are free, until there are so many.
-    fn lengthen(&mut self, blocks: u32) {
-        self.bits.resize(blocks.div_ceil(64) as usize, 0);
-        let whole = self.blocks.next_multiple_of(64).min(blocks)..blocks / 64 * 64;
-        let single = (self.blocks..whole.start).chain(whole.end.max(whole.start)..blocks);
-        for block in single {
-            self.give(block);
-        }
-        if whole.start < whole.end {
-            self.bits[whole.start as usize / 64..whole.end as usize / 64].fill(u64::MAX);
-            self.free += whole.end - whole.start;
-            self.first = self.first.min(whole.start / 64);
-        }
-        self.blocks = blocks;
-    }
-}
 
 impl State {
     /// The part in which a block lies, and the number of the block there; `None` if it is not one of the class.
@@ -674,194 +539,7 @@ impl Blocks {
     }
 }
 
-impl Part {
-    fn is_partly_free(&self) -> bool {
-        self.free > 0 && self.free < self.blocks
-    }
-}
-
 /// The word that names a class in a close record.
 fn class_word(class: SegmentEntry) -> u64 {
     u64::from(class.unit) << 32 | class.kind as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::medium::Dram;
-    use crate::pool::format::Geometry;
-
-    #[test]
-    fn blocks_begin_at_multiples_of_their_size() {
-        for bytes in [8, 16, 24, 64, 192, 704, 4096, 3 << 20, u32::MAX / 2 + 1] {
-            let unit = Unit::new(bytes);
-            let last = u32::MAX / bytes;
-            for block in [0, 1, 2, 3, 7, 100, last / 2, last - 1, last].into_iter().filter(|&block| block <= last) {
-                let at = block * bytes;
-                assert_eq!(unit.block_at(at), Some(block));
-                assert!(unit.block_at(at + 1).is_none() && unit.block_at(at.wrapping_sub(1)).is_none());
-            }
-        }
-    }
-
-    #[test]
-    fn a_record_that_does_not_fit_the_table_is_not_believed() {
-        let geometry = Geometry { segment: 4096, capacity: 64 << 10 };
-        let m = Dram::zeroed(geometry.capacity);
-        let segments = Segments::open(&m, geometry).unwrap();
-        let class = SegmentEntry::new(SegmentKind::Leaf, 1, 256);
-        let blocks = Blocks::new(class);
-        let taken: Vec<u64> = (0..20).map(|_| blocks.take(&m, &segments).unwrap().at).collect();
-        blocks.give(&m, &segments, taken[3]);
-        let mut words = Vec::new();
-        blocks.record(&mut words);
-        let restored = |words: &[u64]| Blocks::new(class).restore(&segments, &mut words.iter().copied());
-        assert!(restored(&words));
-        let again = Blocks::new(class);
-        assert!(again.restore(&segments, &mut words.iter().copied()));
-        let sorted = |mut free: Vec<u64>| {
-            free.sort_unstable();
-            free
-        };
-        assert_eq!(sorted(again.free(&segments)), sorted(blocks.free(&segments)));
-        for i in 0..words.len() {
-            for bit in [0, 7, 33, 63] {
-                let mut wrong = words.clone();
-                wrong[i] ^= 1 << bit;
-                assert!(!restored(&wrong), "word {i}, bit {bit}");
-            }
-            assert!(!restored(&words[..i]));
-        }
-    }
-
-    /// A class of leaves, or of records, with this many segments of 16 blocks, and of each only some blocks in use.
-    fn sparse(kind: SegmentKind, used: &[u32]) -> (Dram, Segments, Blocks) {
-        let geometry = Geometry { segment: 4096, capacity: 16384 + 4096 * used.len() as u64 };
-        let m = Dram::zeroed(geometry.capacity);
-        let segments = Segments::open(&m, geometry).unwrap();
-        let blocks = Blocks::new(SegmentEntry::new(kind, 1, 256));
-        let reserve = usize::from(kind == SegmentKind::Leaf);
-        let mut taken = Vec::new();
-        while blocks.total() < used.len() as u64 * 16 || taken.len() + reserve < used.len() * 16 {
-            taken.push(blocks.take(&m, &segments).unwrap().at);
-        }
-        taken.sort_unstable();
-        for (part, &used) in taken.chunks(16).zip(used) {
-            part.iter().skip(used as usize).for_each(|&at| blocks.give(&m, &segments, at));
-        }
-        (m, segments, blocks)
-    }
-
-    fn closed(segments: &Segments, blocks: &Blocks) -> Vec<u32> {
-        let mut victims = Vec::new();
-        blocks.close_sparse(segments, &mut victims);
-        victims
-    }
-
-    #[test]
-    fn the_sparsest_segments_are_closed_as_long_as_they_fit_into_the_others() {
-        let first = 16384 / 4096;
-        let victims_of = |kind, used: &[u32]| {
-            let (m, segments, blocks) = sparse(kind, used);
-            let victims = closed(&segments, &blocks);
-            assert_eq!(blocks.closed(), victims.len());
-            assert_eq!(blocks.in_use(), used.iter().map(|&used| u64::from(used)).sum::<u64>());
-            blocks.settle(&m, &segments);
-            assert_eq!(blocks.closed(), 0);
-            victims.into_iter().map(|segment| segment - first).collect::<Vec<_>>()
-        };
-        use SegmentKind::{Leaf, Record};
-        assert_eq!(victims_of(Record, &[3, 10, 2, 15]), [2, 0]);
-        // What fits exactly.
-        assert_eq!(victims_of(Record, &[8, 8]), [1]);
-        // What needs one block more keeps half of a segment, which is as little as a segment of this size can have.
-        assert_eq!(victims_of(Record, &[8, 9]), [0]);
-        // Leaves keep one block back.
-        assert_eq!(victims_of(Leaf, &[8, 8]), [1]);
-        assert_eq!(victims_of(Leaf, &[7, 8]), [0]);
-        assert_eq!(victims_of(Record, &[16, 16, 15]), [0; 0]);
-        assert_eq!(victims_of(Record, &[9]), [0; 0]);
-        assert_eq!(victims_of(Record, &[8]), [0]);
-        assert_eq!(victims_of(Leaf, &[8]), [0; 0]);
-    }
-
-    #[test]
-    fn the_end_of_a_segment_is_given_back() {
-        let (m, segments, blocks) = sparse(SegmentKind::Record, &[16]);
-        let block = |block: u64| 4 * 4096 + block * 256;
-        (2..15).for_each(|i| blocks.give(&m, &segments, block(i)));
-        assert_eq!(closed(&segments, &blocks), [4]);
-        assert!(blocks.is_withheld(&segments, block(15)) && blocks.is_withheld(&segments, block(8)));
-        assert!(!blocks.is_withheld(&segments, block(7)));
-        // Negative control: what is in use there keeps it.
-        blocks.settle(&m, &segments);
-        assert_eq!((blocks.total(), segments.len(4), blocks.closed()), (16, 4096, 0));
-        assert_eq!(closed(&segments, &blocks), [4]);
-        let used = segments.in_use();
-        let moved = blocks.take_to_move(&m, &segments).unwrap().at;
-        assert!((block(2)..block(8)).contains(&moved));
-        blocks.give(&m, &segments, block(15));
-        blocks.settle(&m, &segments);
-        assert_eq!((blocks.total(), blocks.in_use(), segments.len(4), blocks.closed()), (8, 3, 2048, 0));
-        assert_eq!(segments.in_use(), used - 2048);
-        // It gets longer again, and each block is handed out once.
-        let mut taken: Vec<u64> =
-            std::iter::from_fn(|| blocks.take(&m, &segments).ok()).map(|taken| taken.at).collect();
-        taken.extend([block(0), block(1), moved]);
-        taken.sort_unstable();
-        assert_eq!(taken, (0..16).map(block).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn nothing_is_handed_out_from_closed_segments() {
-        let (m, segments, blocks) = sparse(SegmentKind::Record, &[3, 12, 16]);
-        let in_first = |at: u64| segments.of(at) == Some(4);
-        // The blocks that were given back last are handed out first: without closing, they come from there.
-        let taken = blocks.take(&m, &segments).unwrap().at;
-        blocks.give(&m, &segments, taken);
-        assert_eq!(closed(&segments, &blocks), [4]);
-        assert!(blocks.is_withheld(&segments, 4 * 4096) && !blocks.is_withheld(&segments, 5 * 4096));
-        blocks.give(&m, &segments, 4 * 4096 + 256);
-        let moved: Vec<u64> = std::iter::from_fn(|| blocks.take_to_move(&m, &segments)).map(|taken| taken.at).collect();
-        assert!(moved.len() == 4 && !moved.iter().any(|&at| in_first(at)));
-        assert!(blocks.take_at_hand(&segments).is_none());
-        // Negative control: opened again, it hands them out.
-        blocks.settle(&m, &segments);
-        assert!(in_first(blocks.take_at_hand(&segments).unwrap().at));
-    }
-
-    #[test]
-    fn a_closed_segment_that_becomes_empty_leaves_its_class() {
-        let (m, segments, blocks) = sparse(SegmentKind::Leaf, &[2, 9]);
-        assert_eq!(closed(&segments, &blocks), [4]);
-        for block in 0..2 {
-            let new = blocks.take_to_move(&m, &segments).unwrap();
-            assert!(!new.zeroed && segments.of(new.at) == Some(5));
-            assert_eq!(blocks.closed(), 1);
-            blocks.give(&m, &segments, 4 * 4096 + block * 256);
-        }
-        assert_eq!((blocks.closed(), blocks.emptied(), blocks.total(), blocks.in_use()), (0, 1, 16, 11));
-        assert_eq!(segments.owned(1, SegmentKind::Leaf, 256), [5]);
-        assert!(!blocks.is_withheld(&segments, 4 * 4096));
-    }
-
-    /// The block that refills the reserve may lie in a closed segment (K-D).
-    #[test]
-    fn what_is_withheld_is_there_for_who_finds_no_space() {
-        let (m, segments, blocks) = sparse(SegmentKind::Leaf, &[4, 11]);
-        assert_eq!(closed(&segments, &blocks), [4]);
-        // All the space that there is: a node is moved by others, too, until one free block is left.
-        let mut taken: Vec<u64> =
-            std::iter::from_fn(|| blocks.take_to_move(&m, &segments)).map(|taken| taken.at).collect();
-        assert_eq!(taken.len(), 4);
-        taken.push(blocks.take_in_exchange(&m, &segments).unwrap().at);
-        // The block that is given back in exchange.
-        blocks.give(&m, &segments, 4 * 4096);
-        assert_eq!(blocks.closed(), 1);
-        taken.push(blocks.take_in_exchange(&m, &segments).unwrap().at);
-        assert_eq!((blocks.closed(), segments.of(taken[5])), (0, Some(4)));
-        // Negative control: where nothing is withheld, there is nothing to open.
-        let (m, segments, blocks) = sparse(SegmentKind::Record, &[16]);
-        assert!(blocks.take(&m, &segments).unwrap_err().is_out_of_space());
-    }
 }
