@@ -100,10 +100,12 @@ fn exercise(words: &[u64]) -> bool {
     let _ = pool.trees();
     let _ = pool.check();
     (0..TREES).for_each(|tree| grow(&pool, tree, 5));
+    let _ = pool.compact();
     (0..TREES).for_each(|tree| look_and_shrink(&pool, tree));
     let _ = pool.check();
     (0..TREES).step_by(3).for_each(|tree| drop(pool.drop_tree(&format!("t{tree}"))));
     (TREES..TREES + 4).for_each(|tree| grow(&pool, tree, 0));
+    let _ = (pool.compact(), pool.shrink());
     let _ = pool.close();
     true
 }
