@@ -168,6 +168,8 @@ impl<N: WordNode + Copy> Exercise for Tree<N> {
                 verb(&tree);
                 Self::look(&tree);
             }
+            let _ = tree.compact();
+            Self::look(&tree);
         }
         // The state as it was left, in the same pool and in a new one.
         let words = words_of(image);
@@ -415,6 +417,8 @@ impl<T: NumberMap> Exercise for Maps<T> {
                 Self::look(&map);
             }
             Self::grow(&map);
+            let _ = pool.compact();
+            Self::look(&map);
         }
         let words = words_of(image);
         {
