@@ -69,9 +69,9 @@ pub enum ErrorKind {
     /// [readers](crate::Options::read_only). Share that handle, or wait until it is closed; a writer can make a
     /// [backup](crate::Pool::backup), which can be read at any time.
     InUse,
-    /// A change, or a tree that is not there, was asked of a pool that is open, or can only be opened, for reading. Look at the
-    /// file's permissions, or open it with [`read_only`](crate::Options::read_only); changes that are not to reach the file can be
-    /// made in a [copy](crate::medium::Mapping::Copy).
+    /// A change was asked of a pool that is open, or can only be opened, for reading. Look at the file's permissions, or open
+    /// it with [`read_only`](crate::Options::read_only); changes that are not to reach the file can be made in a
+    /// [copy](crate::medium::Mapping::Copy).
     ReadOnly,
     /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
     /// would have needed one. The pool is the other process's: exec, or open pools of one's own.

@@ -776,7 +776,7 @@ impl<M: Medium> PoolState<M> {
                         Found::Unsettled => {}
                     }
                 }
-                None if self.is_looked_at() => return Err(ErrorKind::ReadOnly.into()),
+                None if self.is_looked_at() => return Err(no_such_tree(name)),
                 None if catalog::is_creating(&slots, name) => {}
                 None => break (self.free_root(&slots)?, true),
             }

@@ -207,8 +207,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::LayoutMismatch`], [`ErrorKind::KindMismatch`]: the tree exists and is another kind of tree.
     /// [`ErrorKind::TreeName`], [`ErrorKind::TooManyTrees`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Forked`],
-    /// [`ErrorKind::Corrupt`]. In a pool that is open for [reading only](crate::Options::read_only), [`ErrorKind::ReadOnly`] if there is no such
-    /// tree, and [`ErrorKind::PowerLoss`]. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`]. In a pool that is open for [reading only](crate::Options::read_only), [`ErrorKind::NoSuchTree`], since none
+    /// is created, and [`ErrorKind::PowerLoss`]. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
