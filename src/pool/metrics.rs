@@ -40,6 +40,9 @@ pub struct TreeMetrics {
     pub leaves: u64,
     /// Which part of the slots of the leaves hold entries, from 0 to 1. The last leaf of a tree of words, which holds the key
     /// `u64::MAX` or nothing, is left out. `None` if the number of keys is not known, and if the leaves have several sizes.
+    ///
+    /// While other threads write, keys and leaves are counted at moments that are as close to each other as a few looks allow. So it
+    /// is about what it was then, and 1 if it seemed to be more.
     pub fill: Option<f64>,
     /// Bytes of memory (DRAM) that the tree takes: the shadows of its leaves, and its index.
     pub memory: u64,
@@ -60,6 +63,31 @@ pub(crate) struct Measured {
     pub(crate) tree: TreeMetrics,
     /// Bytes of its blocks that hold nothing.
     pub(crate) reusable: u64,
+}
+
+/// After this many looks at the leaves, keys are counted no more often.
+const LOOKS: usize = 4;
+
+/// The number of keys, if it is known, and the number of leaves about then: of a few looks, the one during which the number of leaves
+/// changed least.
+pub(crate) fn together(keys: impl Fn() -> Option<u64>, leaves: impl Fn() -> u64) -> (Option<u64>, u64) {
+    let mut before = leaves();
+    let look = |_| {
+        let (keys, after) = (keys(), leaves());
+        let (changed, most) = (before.abs_diff(after), before.max(after));
+        before = after;
+        (changed, (keys, most))
+    };
+    let mut best = (u64::MAX, (None, 0));
+    for found in (0..LOOKS).map(look) {
+        if found.0 < best.0 {
+            best = found;
+        }
+        if best.0 == 0 {
+            break;
+        }
+    }
+    best.1
 }
 
 impl<M: Medium> Pool<M> {
@@ -115,5 +143,32 @@ impl<M: Medium> PoolState<M> {
             wasted: self.segments.slack(),
             trees,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// What is counted while the leaves are, in this order, so many.
+    fn found(leaves: &[u64]) -> (Option<u64>, u64) {
+        let looks = Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            leaves[looks.get() - 1]
+        };
+        // There are as many keys as leaves were seen before.
+        together(|| Some(leaves[looks.get() - 1]), look)
+    }
+
+    #[test]
+    fn keys_are_counted_while_the_leaves_change_least() {
+        // Nobody writes: two looks are enough.
+        assert_eq!(found(&[5, 5]), (Some(5), 5));
+        // The keys of many leaves go with many leaves.
+        assert_eq!(found(&[100, 1, 1]), (Some(1), 1));
+        assert_eq!(found(&[100, 50, 48, 20, 10]), (Some(50), 50));
+        assert_eq!(found(&[1, 100, 101, 200, 300]), (Some(100), 101));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) mod segments;
 pub use compacted::Compacted;
 pub use info::{Stat, TreeInfo};
 pub use instants::Snapshots;
-pub(crate) use metrics::Measured;
+pub(crate) use metrics::{Measured, together};
 pub use metrics::{Metrics, TreeMetrics};
 pub use options::Options;
 pub(crate) use options::zero_from;
