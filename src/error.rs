@@ -72,7 +72,10 @@ pub enum ErrorKind {
     /// A change was asked of a pool that is open, or can only be opened, for reading. Look at the file's permissions, or open
     /// it with [`read_only`](crate::Options::read_only); changes that are not to reach the file can be made in a
     /// [copy](crate::medium::Mapping::Copy).
-    ReadOnly,
+    ReadOnly {
+        /// Why nothing may be written, and what to do about it.
+        why: &'static str,
+    },
     /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
     /// would have needed one. The pool is the other process's: exec, or open pools of one's own.
     Forked,
@@ -308,7 +311,7 @@ impl ErrorKind {
             | Self::NotAFile
             | Self::NotAPool { .. }
             | Self::InUse
-            | Self::ReadOnly
+            | Self::ReadOnly { .. }
             | Self::Forked
             | Self::Version { .. }
             | Self::Features { .. }
@@ -360,7 +363,7 @@ impl fmt::Display for ErrorKind {
                 "already open, here or in another process: a pool has one writer, whose locks are in its own memory, or any \
                  number of readers; wait until it is closed, or read a backup"
             ),
-            Self::ReadOnly => write!(f, "read-only"),
+            Self::ReadOnly { why } => write!(f, "read-only: {why}"),
             Self::Forked => write!(f, "opened by the process that this one was forked from"),
             Self::Version { found, supported } => {
                 write!(
@@ -467,6 +470,12 @@ impl Fault {
     /// The error, of this pool.
     pub(crate) fn of(self, pool: impl Into<String>) -> Error {
         Error::new(pool, *self.0)
+    }
+
+    /// A change was asked of a pool that was opened to be read.
+    pub(crate) fn read_only() -> Self {
+        let why = "opened for reading only (`Options::read_only`, `Mapping::Read`); open it without that to change it";
+        ErrorKind::ReadOnly { why }.into()
     }
 
     /// The system refused what was attempted.

@@ -107,7 +107,7 @@ fn forks_while_it_reads() {
         drop((tree.clone(), pool.clone()));
     });
     let error = tree.insert(7, 8).unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::ReadOnly), "{error}");
+    assert!(matches!(error.kind, ErrorKind::ReadOnly { .. }), "{error}");
     assert!(all() && pool.metrics().trees.len() == 1);
     ready();
 }

@@ -585,7 +585,7 @@ impl<M: Medium> PoolState<M> {
     #[cold]
     #[inline(never)]
     fn refusal(&self) -> Fault {
-        self.owned().err().unwrap_or_else(|| ErrorKind::ReadOnly.into())
+        self.owned().err().unwrap_or_else(Fault::read_only)
     }
 
     /// Whether trees can be opened to be read, and not be changed: what is stored stays in the memory of this process.
@@ -612,7 +612,7 @@ impl<M: Medium> PoolState<M> {
 
     pub(crate) fn writable(&self) -> Result<(), Fault> {
         self.admit()?;
-        if self.in_use.load(Ordering::Relaxed) { Ok(()) } else { Err(ErrorKind::ReadOnly.into()) }
+        if self.in_use.load(Ordering::Relaxed) { Ok(()) } else { Err(Fault::read_only()) }
     }
 
     /// Whether trees may be opened.

@@ -124,7 +124,7 @@ impl Options {
     /// let pool = Pool::options().read_only(true).open(&path)?;
     /// let tree = pool.tree("t")?;
     /// assert_eq!(tree.get(1), Some(2));
-    /// assert!(matches!(tree.insert(1, 3), Err(Error { kind: ErrorKind::ReadOnly, .. })));
+    /// assert!(matches!(tree.insert(1, 3), Err(Error { kind: ErrorKind::ReadOnly { .. }, .. })));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn read_only(mut self, read_only: bool) -> Self {
@@ -328,7 +328,8 @@ impl Options {
             // A part of a change must not be seen.
             let left = live_lists(&state.medium, &superblock.0)?;
             if !left.is_empty() && !state.is_looked_at() {
-                return Err(ErrorKind::ReadOnly.into());
+                let why = "a crash has left changes half done, which only an open for writing can finish here";
+                return Err(ErrorKind::ReadOnly { why }.into());
             }
             left.iter().for_each(|list| list.replay(&state.medium));
         }
@@ -400,7 +401,7 @@ impl Options {
     /// Creates a pool on a medium; `fresh` says that it holds nothing but zeros behind its first word.
     fn create_in<M: Medium>(&self, medium: M, fresh: bool) -> Result<Pool<M>, Fault> {
         if self.read_only || medium.facts().read_only {
-            return Err(ErrorKind::ReadOnly.into());
+            return Err(Fault::read_only());
         }
         let mut options = self.clone();
         if !fresh {

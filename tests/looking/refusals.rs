@@ -8,7 +8,9 @@ use std::path::Path;
 
 fn refused<T>(what: &str, result: Result<T>) {
     match result {
-        Err(Error { kind: ErrorKind::ReadOnly, pool, .. }) => assert!(pool.ends_with("a.pool"), "{what}: {pool}"),
+        Err(Error { kind: ErrorKind::ReadOnly { why }, pool, .. }) => {
+            assert!(pool.ends_with("a.pool") && why.contains("opened for reading only"), "{what}: {pool}: {why}");
+        }
         Err(error) => panic!("{what}: {error}"),
         Ok(_) => panic!("{what} must be refused"),
     }

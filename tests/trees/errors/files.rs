@@ -138,7 +138,7 @@ fn an_unknown_read_only_compatible_feature_allows_reading() {
     scratch.change(|bytes| TWINS.into_iter().for_each(|twin| forge(bytes, twin, 3, 1 << 42)));
     let before = scratch.bytes();
     let error = error(options().open(&scratch.path));
-    assert!(matches!(error.kind, ErrorKind::Features { .. } | ErrorKind::ReadOnly), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Features { .. } | ErrorKind::ReadOnly { .. }), "{error}");
     scratch.named(&error);
     let pool = options().read_only(true).open(&scratch.path).unwrap();
     assert!(pool.check().unwrap().is_clean());
