@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -160,9 +161,9 @@ pub enum ErrorKind {
         /// The system's answer, when it was the disk that was full.
         source: Option<io::Error>,
     },
-    /// The file is shorter than its superblock says. Restore a copy.
+    /// The file ends before the last byte in use. Restore a copy.
     Truncated {
-        /// Bytes the superblock promises.
+        /// Bytes there must be at least: up to the end of the last segment in use, as far as the table of segments can be read.
         expected: u64,
         /// Bytes there are.
         found: u64,
@@ -397,7 +398,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "no space for {wanted} more bytes: the capacity is {capacity} bytes")
             }
             Self::Truncated { expected, found } => {
-                write!(f, "truncated: {found} bytes, the superblock promises {expected}")
+                write!(f, "truncated: {found} bytes, and at least {expected} are in use")
             }
             Self::Superblock { at } => {
                 write!(f, "no valid superblock: wrong checksum at offset {at} and in its twin")
@@ -476,6 +477,14 @@ impl Fault {
     pub(crate) fn read_only() -> Self {
         let why = "opened for reading only (`Options::read_only`, `Mapping::Read`); open it without that to change it";
         ErrorKind::ReadOnly { why }.into()
+    }
+
+    /// The error, of the pool in this file. A mapping has whole words: only the file itself says how long it is.
+    pub(crate) fn of_file(mut self, path: &Path) -> Error {
+        if let (ErrorKind::Truncated { found, .. }, Ok(meta)) = (&mut *self.0, path.metadata()) {
+            *found = meta.len();
+        }
+        self.of(path.display().to_string())
     }
 
     /// The system refused what was attempted.

@@ -255,7 +255,7 @@ impl Options {
     /// superblock's twins is valid.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool<Mapped>> {
         let path = path.as_ref();
-        self.open_or_create(path).map_err(|fault| fault.of(path.display().to_string()))
+        self.open_or_create(path).map_err(|fault| fault.of_file(path))
     }
 
     fn open_or_create(&self, path: &Path) -> Result<Pool<Mapped>, Fault> {

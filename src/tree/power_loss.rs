@@ -75,7 +75,7 @@ impl Options {
                 Ok(())
             })
         };
-        open().map_err(|fault| fault.of(path.display().to_string()))
+        open().map_err(|fault| fault.of_file(path))
     }
 
     /// The same, for the pool that a medium holds.
