@@ -56,7 +56,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A child process that was created by `fork` does not own the pool that its parent opened. In the child, changes are
 /// refused with [`ErrorKind::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. Reads
 /// in the child mix what was there at the fork with what the parent has changed since. Answers may be wrong, and a read
-/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. If the parent
+/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. Snapshots are refused.
+/// So is a leaf that nobody has read between the open and the fork, because the first look may have to repair it: iterators of
+/// maps return [`ErrorKind::Forked`]; other reads find nothing there, and [`fault`](crate::Map::fault) returns it. If the parent
 /// [shrinks](Self::shrink) the pool, or another process does, a signal may end a child that reads what was cut off. If the
 /// parent dies, the pool stays locked as long as such a child keeps its handles. So fork before opening, or exec.
 ///
