@@ -70,7 +70,8 @@ pub enum ErrorKind {
     /// [readers](crate::Options::read_only). Share that handle, or wait until it is closed; a writer can make a
     /// [backup](crate::Pool::backup), which can be read at any time.
     InUse,
-    /// A change was asked of a pool that is open, or can only be opened, for reading. Look at the file's permissions, or open
+    /// A change was asked of a pool that is open, or can only be opened, for reading. (The writes of a transaction or a batch are asked
+    /// for by its commit.) Look at the file's permissions, or open
     /// it with [`read_only`](crate::Options::read_only); changes that are not to reach the file can be made in a
     /// [copy](crate::medium::Mapping::Copy).
     ReadOnly {

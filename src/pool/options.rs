@@ -95,7 +95,8 @@ impl Options {
     /// Trees and maps that are there can be opened and read, also in snapshots and transactions, in a pool that was closed, in one
     /// that a crash has left, and on a file system that cannot be written. What a crash left unfinished is finished in memory,
     /// of which only this process knows: of each page that changes, it has a copy. Everything that would change something is refused
-    /// with [`ErrorKind::ReadOnly`]. A tree that is not there is [`ErrorKind::NoSuchTree`].
+    /// with [`ErrorKind::ReadOnly`]: of a [transaction](crate::Transaction) or a [batch](crate::WriteBatch), which only collects its
+    /// writes, the commit. A tree that is not there is [`ErrorKind::NoSuchTree`].
     ///
     /// As long as another process has the pool open for writing, it is refused with [`ErrorKind::InUse`]. The locks that keep a
     /// reader from half a change are in the memory of the process that writes, and not in the file. For the same reason, a reader
