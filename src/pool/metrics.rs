@@ -16,6 +16,10 @@ pub struct Metrics {
     /// Bytes that the pool takes: the header, and the parts of segments that its trees have. As [`Stat::used`](crate::Stat::used).
     pub used: u64,
     /// Bytes that it may take beside these, up to its capacity. As [`Stat::available`](crate::Stat::available).
+    ///
+    /// What was removed is free when the segment that it lay in holds nothing any more. What an open [snapshot](crate::Snapshot) sees
+    /// stays in `used` until that is dropped. The file has what is free for somewhat longer: up to four segments that hold nothing stay
+    /// with their trees until these are [compacted](Pool::compact), closed or dropped, or until others need the space.
     pub free: u64,
     /// Bytes of `used` in blocks that open trees have and that hold nothing now: the next nodes and records of the same tree and
     /// size go there. Of trees that are not open, it is not known, and not counted.

@@ -67,6 +67,11 @@ impl Options {
     /// What counts are the bytes that hold something: the pool's file is sparse and grows as it is used, and space that is not
     /// used any more goes back to the file system. For an existing pool, a larger capacity is its capacity from now on; a
     /// smaller one changes nothing. The least is 64 KiB with segments of 16 KiB and more.
+    ///
+    /// This limits the bytes in use, which are [`Stat::used`](crate::Stat::used). The file may have some more
+    /// [allocated](Mapped::allocated): pages for the table of segments behind the header (one for 512 segments); the rest of a page of
+    /// which a part is in use (in memory, of a huge page); what was given back and has not gone back to the file system yet (with a
+    /// [journal](Self::journal), until a checkpoint; after a crash, until the next open); and what the file system counts for itself.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
         self
