@@ -48,7 +48,7 @@ pub struct TreeMetrics {
     /// While other threads write, keys and leaves are counted at moments that are as close to each other as a few looks allow. So it
     /// is about what it was then, and 1 if it seemed to be more.
     pub fill: Option<f64>,
-    /// Bytes of memory (DRAM) that the tree takes: the shadows of its leaves, and its index.
+    /// Bytes of memory (DRAM) that the tree takes now, as [`PTree::memory`](crate::PTree::memory).
     pub memory: u64,
     /// How often one leaf has become two.
     pub splits: u64,

@@ -21,6 +21,8 @@ pub(crate) struct Args {
     /// The pool file
     pool: PathBuf,
     /// Print one JSON object
+    ///
+    /// `memory_bytes` of a tree is what it would take in memory just after an open.
     #[arg(long)]
     json: bool,
     /// Look again every so many seconds, and print what has changed, until interrupted
