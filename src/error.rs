@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -69,10 +70,14 @@ pub enum ErrorKind {
     /// [readers](crate::Options::read_only). Share that handle, or wait until it is closed; a writer can make a
     /// [backup](crate::Pool::backup), which can be read at any time.
     InUse,
-    /// A change, or a tree that is not there, was asked of a pool that is open, or can only be opened, for reading. Look at the
-    /// file's permissions, or open it with [`read_only`](crate::Options::read_only); changes that are not to reach the file can be
-    /// made in a [copy](crate::medium::Mapping::Copy).
-    ReadOnly,
+    /// A change was asked of a pool that is open, or can only be opened, for reading. (The writes of a transaction or a batch are asked
+    /// for by its commit.) Look at the file's permissions, or open
+    /// it with [`read_only`](crate::Options::read_only); changes that are not to reach the file can be made in a
+    /// [copy](crate::medium::Mapping::Copy).
+    ReadOnly {
+        /// Why nothing may be written, and what to do about it.
+        why: &'static str,
+    },
     /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
     /// would have needed one. The pool is the other process's: exec, or open pools of one's own.
     Forked,
@@ -157,9 +162,9 @@ pub enum ErrorKind {
         /// The system's answer, when it was the disk that was full.
         source: Option<io::Error>,
     },
-    /// The file is shorter than its superblock says. Restore a copy.
+    /// The file ends before the last byte in use. Restore a copy.
     Truncated {
-        /// Bytes the superblock promises.
+        /// Bytes there must be at least: up to the end of the last segment in use, as far as the table of segments can be read.
         expected: u64,
         /// Bytes there are.
         found: u64,
@@ -308,7 +313,7 @@ impl ErrorKind {
             | Self::NotAFile
             | Self::NotAPool { .. }
             | Self::InUse
-            | Self::ReadOnly
+            | Self::ReadOnly { .. }
             | Self::Forked
             | Self::Version { .. }
             | Self::Features { .. }
@@ -360,7 +365,7 @@ impl fmt::Display for ErrorKind {
                 "already open, here or in another process: a pool has one writer, whose locks are in its own memory, or any \
                  number of readers; wait until it is closed, or read a backup"
             ),
-            Self::ReadOnly => write!(f, "read-only"),
+            Self::ReadOnly { why } => write!(f, "read-only: {why}"),
             Self::Forked => write!(f, "opened by the process that this one was forked from"),
             Self::Version { found, supported } => {
                 write!(
@@ -394,7 +399,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "no space for {wanted} more bytes: the capacity is {capacity} bytes")
             }
             Self::Truncated { expected, found } => {
-                write!(f, "truncated: {found} bytes, the superblock promises {expected}")
+                write!(f, "truncated: {found} bytes, and at least {expected} are in use")
             }
             Self::Superblock { at } => {
                 write!(f, "no valid superblock: wrong checksum at offset {at} and in its twin")
@@ -467,6 +472,20 @@ impl Fault {
     /// The error, of this pool.
     pub(crate) fn of(self, pool: impl Into<String>) -> Error {
         Error::new(pool, *self.0)
+    }
+
+    /// A change was asked of a pool that was opened to be read.
+    pub(crate) fn read_only() -> Self {
+        let why = "opened for reading only (`Options::read_only`, `Mapping::Read`); open it without that to change it";
+        ErrorKind::ReadOnly { why }.into()
+    }
+
+    /// The error, of the pool in this file. A mapping has whole words: only the file itself says how long it is.
+    pub(crate) fn of_file(mut self, path: &Path) -> Error {
+        if let (ErrorKind::Truncated { found, .. }, Ok(meta)) = (&mut *self.0, path.metadata()) {
+            *found = meta.len();
+        }
+        self.of(path.display().to_string())
     }
 
     /// The system refused what was attempted.

@@ -315,6 +315,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
     ///
+    /// The iterator returns the errors of [`get`](Self::get). If a leaf cannot be read, it returns that, and nothing more.
+    ///
     /// The guarantees of [`PTree::range`](crate::PTree::range) while other threads write hold here too: strict order,
     /// no key twice, no entry missed that is there throughout, no entry shown that never was. With a
     /// [journal](crate::Journal), what is shown may not be on the disk yet. Each leaf is read at one instant. A value is the
@@ -495,24 +497,36 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
 
     /// Applies `read` to the next entry from the left.
     #[inline]
-    fn next_entry<R>(&mut self, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
+    fn next_entry<R>(
+        &mut self,
+        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
+    ) -> Option<Result<R, Fault>> {
         let (tree, front) = (self.tree, &mut self.front);
         let entry = self.range.next_with(|| begin(tree, front));
         self.read(entry, read)
     }
 
     /// Applies `read` to the next entry from the right.
-    fn next_entry_back<R>(&mut self, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
+    fn next_entry_back<R>(
+        &mut self,
+        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
+    ) -> Option<Result<R, Fault>> {
         let (tree, back) = (self.tree, &mut self.back);
         let entry = self.range.next_back_with(|| begin(tree, back));
         self.read(entry, read)
     }
 
     #[inline]
-    fn read<R>(&mut self, entry: Option<Entry>, read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> R) -> Option<R> {
+    fn read<R>(
+        &mut self,
+        entry: Option<Entry>,
+        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
+    ) -> Option<Result<R, Fault>> {
         // Either reading will do: the one that began before this entry's leaf was read is still held.
         let reading = self.front.as_ref().or(self.back.as_ref());
-        let result = entry.map(|entry| read(entry, reading));
+        // A leaf that cannot be read ends the range: who reads on must not take that for the end.
+        let broken = || self.range.broken().map(|broken| Err(broken.into()));
+        let result = entry.map_or_else(broken, |entry| Some(read(entry, reading)));
         let (front, back) = self.range.used_up();
         if front {
             self.front = None;

@@ -86,7 +86,7 @@ fn a_child_neither_unlocks_nor_closes_nor_writes() {
     assert_eq!(map.len(), KEYS);
     assert!(map.iter().map(Result::unwrap).eq((0..KEYS).map(|key| (key, key.to_string().into_bytes()))));
     assert!(tree.check().is_clean() && map.check().is_clean());
-    assert_eq!(pool.trees().unwrap().len(), 3);
+    assert_eq!(pool.trees().unwrap().len(), 4);
 }
 
 /// What a parent only reads is not its child's either.
@@ -97,18 +97,27 @@ fn forks_while_it_reads() {
     let tree: PTree = pool.tree("tree").unwrap();
     let all = || tree.iter().eq((0..=KEYS).map(|key| (key, key)));
     assert!(all());
+    let unread: Map<String, u64> = pool.map("texts").unwrap();
     in_child(|| {
         refused(tree.insert(7, 8));
         refused(pool.tree("tree"));
         refused(pool.tree("new"));
         refused(pool.drop_tree("empty"));
         assert!(all() && pool.metrics().trees.is_empty());
+        // What cannot be read is not the end.
+        let mut entries = unread.iter();
+        refused(entries.next().unwrap());
+        assert!(entries.next().is_none());
+        refused(unread.iter().next_back().unwrap());
+        refused(unread.first_key_value());
+        assert_eq!(unread.keys(..).count(), 0);
         // Dropping a handle unlocks nothing.
         drop((tree.clone(), pool.clone()));
     });
     let error = tree.insert(7, 8).unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::ReadOnly), "{error}");
-    assert!(all() && pool.metrics().trees.len() == 1);
+    assert!(matches!(error.kind, ErrorKind::ReadOnly { .. }), "{error}");
+    assert!(all() && pool.metrics().trees.len() == 2);
+    assert_eq!(unread.iter().map(Result::unwrap).count() as u64, KEYS);
     ready();
 }
 
@@ -120,8 +129,10 @@ fn forks_with_handles() {
     let tree: PTree = pool.tree("tree").unwrap();
     let map: Map<u64, Vec<u8>> = pool.map("map").unwrap();
     let empty: Map<u64, Vec<u8>> = pool.map("empty").unwrap();
+    let texts: Map<String, u64> = pool.map("texts").unwrap();
     for key in 0..KEYS {
         tree.insert(key, key).unwrap();
+        texts.insert(&key.to_string(), key).unwrap();
         map.insert(key, key.to_string().as_bytes()).unwrap();
     }
     let snapshot = pool.snapshot();

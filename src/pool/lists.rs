@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(raw().load(place), 7);
         // Where words would be stored to a medium that somebody else has, nothing is to be seen.
         let refused = reading.open_on(m).err().unwrap();
-        assert!(matches!(refused.kind, ErrorKind::ReadOnly), "{refused}");
+        assert!(matches!(refused.kind, ErrorKind::ReadOnly { .. }), "{refused}");
     }
 
     /// With any line of it missing, or any of an earlier list, it does not count; and its sequence is not used again.

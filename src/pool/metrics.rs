@@ -14,6 +14,10 @@ pub struct Metrics {
     /// Bytes that the pool takes: the header, and the parts of segments that its trees have. As [`Stat::used`](crate::Stat::used).
     pub used: u64,
     /// Bytes that it may take beside these, up to its capacity. As [`Stat::available`](crate::Stat::available).
+    ///
+    /// What was removed is free when the segment that it lay in holds nothing any more. What an open [snapshot](crate::Snapshot) sees
+    /// stays in `used` until that is dropped. The file has what is free for somewhat longer: up to four segments that hold nothing stay
+    /// with their trees until these are [compacted](Pool::compact), closed or dropped, or until others need the space.
     pub free: u64,
     /// Bytes of `used` in blocks that open trees have and that hold nothing now: the next nodes and records of the same tree and
     /// size go there. Of trees that are not open, it is not known, and not counted.
@@ -32,14 +36,17 @@ pub struct TreeMetrics {
     /// The name that it has now.
     pub name: String,
     /// The number of entries, as [`PTree::len`](crate::PTree::len) tells it. `None` after a crash, as long as nobody has asked
-    /// for that: all leaves would have to be read.
+    /// for that: all leaves would have to be read. Where keys or values are byte strings, the open has read them, so it is known.
     pub keys: Option<u64>,
     /// The number of leaves, with the empty one at the end of a tree of words.
     pub leaves: u64,
     /// Which part of the slots of the leaves hold entries, from 0 to 1. The last leaf of a tree of words, which holds the key
     /// `u64::MAX` or nothing, is left out. `None` if the number of keys is not known, and if the leaves have several sizes.
+    ///
+    /// While other threads write, keys and leaves are counted at moments that are as close to each other as a few looks allow. So it
+    /// is about what it was then, and 1 if it seemed to be more.
     pub fill: Option<f64>,
-    /// Bytes of memory (DRAM) that the tree takes: the shadows of its leaves, and its index.
+    /// Bytes of memory (DRAM) that the tree takes now, as [`PTree::memory`](crate::PTree::memory).
     pub memory: u64,
     /// How often one leaf has become two.
     pub splits: u64,
@@ -58,6 +65,31 @@ pub(crate) struct Measured {
     pub(crate) tree: TreeMetrics,
     /// Bytes of its blocks that hold nothing.
     pub(crate) reusable: u64,
+}
+
+/// After this many looks at the leaves, keys are counted no more often.
+const LOOKS: usize = 4;
+
+/// The number of keys, if it is known, and the number of leaves about then: of a few looks, the one during which the number of leaves
+/// changed least.
+pub(crate) fn together(keys: impl Fn() -> Option<u64>, leaves: impl Fn() -> u64) -> (Option<u64>, u64) {
+    let mut before = leaves();
+    let look = |_| {
+        let (keys, after) = (keys(), leaves());
+        let (changed, most) = (before.abs_diff(after), before.max(after));
+        before = after;
+        (changed, (keys, most))
+    };
+    let mut best = (u64::MAX, (None, 0));
+    for found in (0..LOOKS).map(look) {
+        if found.0 < best.0 {
+            best = found;
+        }
+        if best.0 == 0 {
+            break;
+        }
+    }
+    best.1
 }
 
 impl<M: Medium> Pool<M> {
@@ -106,5 +138,32 @@ impl<M: Medium> PoolState<M> {
             wasted: self.segments.slack(),
             trees,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// What is counted while the leaves are, in this order, so many.
+    fn found(leaves: &[u64]) -> (Option<u64>, u64) {
+        let looks = Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            leaves[looks.get() - 1]
+        };
+        // There are as many keys as leaves were seen before.
+        together(|| Some(leaves[looks.get() - 1]), look)
+    }
+
+    #[test]
+    fn keys_are_counted_while_the_leaves_change_least() {
+        // Nobody writes: two looks are enough.
+        assert_eq!(found(&[5, 5]), (Some(5), 5));
+        // The keys of many leaves go with many leaves.
+        assert_eq!(found(&[100, 1, 1]), (Some(1), 1));
+        assert_eq!(found(&[100, 50, 48, 20, 10]), (Some(50), 50));
+        assert_eq!(found(&[1, 100, 101, 200, 300]), (Some(100), 101));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) mod segments;
 pub use compacted::Compacted;
 pub use info::{Stat, TreeInfo};
 pub use instants::Snapshots;
-pub(crate) use metrics::Measured;
+pub(crate) use metrics::{Measured, together};
 pub use metrics::{Metrics, TreeMetrics};
 pub use options::Options;
 pub(crate) use options::zero_from;
@@ -56,7 +56,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A child process that was created by `fork` does not own the pool that its parent opened. In the child, changes are
 /// refused with [`ErrorKind::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. Reads
 /// in the child mix what was there at the fork with what the parent has changed since. Answers may be wrong, and a read
-/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. If the parent
+/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. Snapshots are refused.
+/// So is a leaf that nobody has read between the open and the fork, because the first look may have to repair it: iterators of
+/// maps return [`ErrorKind::Forked`]; other reads find nothing there, and [`fault`](crate::Map::fault) returns it. If the parent
 /// [shrinks](Self::shrink) the pool, or another process does, a signal may end a child that reads what was cut off. If the
 /// parent dies, the pool stays locked as long as such a child keeps its handles. So fork before opening, or exec.
 ///
@@ -598,7 +600,7 @@ impl<M: Medium> PoolState<M> {
     #[cold]
     #[inline(never)]
     fn refusal(&self) -> Fault {
-        self.owned().err().unwrap_or_else(|| ErrorKind::ReadOnly.into())
+        self.owned().err().unwrap_or_else(Fault::read_only)
     }
 
     /// Whether trees can be opened to be read, and not be changed: what is stored stays in the memory of this process.
@@ -625,7 +627,7 @@ impl<M: Medium> PoolState<M> {
 
     pub(crate) fn writable(&self) -> Result<(), Fault> {
         self.admit()?;
-        if self.in_use.load(Ordering::Relaxed) { Ok(()) } else { Err(ErrorKind::ReadOnly.into()) }
+        if self.in_use.load(Ordering::Relaxed) { Ok(()) } else { Err(Fault::read_only()) }
     }
 
     /// Whether trees may be opened.
@@ -789,7 +791,7 @@ impl<M: Medium> PoolState<M> {
                         Found::Unsettled => {}
                     }
                 }
-                None if self.is_looked_at() => return Err(ErrorKind::ReadOnly.into()),
+                None if self.is_looked_at() => return Err(no_such_tree(name)),
                 None if catalog::is_creating(&slots, name) => {}
                 None => break (self.free_root(&slots)?, true),
             }

@@ -67,6 +67,11 @@ impl Options {
     /// What counts are the bytes that hold something: the pool's file is sparse and grows as it is used, and space that is not
     /// used any more goes back to the file system. For an existing pool, a larger capacity is its capacity from now on; a
     /// smaller one changes nothing. The least is 64 KiB with segments of 16 KiB and more.
+    ///
+    /// This limits the bytes in use, which are [`Stat::used`](crate::Stat::used). The file may have some more
+    /// [allocated](Mapped::allocated): pages for the table of segments behind the header (one for 512 segments); the rest of a page of
+    /// which a part is in use (in memory, of a huge page); what was given back and has not gone back to the file system yet (with a
+    /// [journal](Self::journal), until a checkpoint; after a crash, until the next open); and what the file system counts for itself.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
         self
@@ -95,7 +100,8 @@ impl Options {
     /// Trees and maps that are there can be opened and read, also in snapshots and transactions, in a pool that was closed, in one
     /// that a crash has left, and on a file system that cannot be written. What a crash left unfinished is finished in memory,
     /// of which only this process knows: of each page that changes, it has a copy. Everything that would change something is refused
-    /// with [`ErrorKind::ReadOnly`], and so is a tree that is not there.
+    /// with [`ErrorKind::ReadOnly`]: of a [transaction](crate::Transaction) or a [batch](crate::WriteBatch), which only collects its
+    /// writes, the commit. A tree that is not there is [`ErrorKind::NoSuchTree`].
     ///
     /// As long as another process has the pool open for writing, it is refused with [`ErrorKind::InUse`]. The locks that keep a
     /// reader from half a change are in the memory of the process that writes, and not in the file. For the same reason, a reader
@@ -124,7 +130,7 @@ impl Options {
     /// let pool = Pool::options().read_only(true).open(&path)?;
     /// let tree = pool.tree("t")?;
     /// assert_eq!(tree.get(1), Some(2));
-    /// assert!(matches!(tree.insert(1, 3), Err(Error { kind: ErrorKind::ReadOnly, .. })));
+    /// assert!(matches!(tree.insert(1, 3), Err(Error { kind: ErrorKind::ReadOnly { .. }, .. })));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn read_only(mut self, read_only: bool) -> Self {
@@ -255,7 +261,7 @@ impl Options {
     /// superblock's twins is valid.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool<Mapped>> {
         let path = path.as_ref();
-        self.open_or_create(path).map_err(|fault| fault.of(path.display().to_string()))
+        self.open_or_create(path).map_err(|fault| fault.of_file(path))
     }
 
     fn open_or_create(&self, path: &Path) -> Result<Pool<Mapped>, Fault> {
@@ -328,7 +334,8 @@ impl Options {
             // A part of a change must not be seen.
             let left = live_lists(&state.medium, &superblock.0)?;
             if !left.is_empty() && !state.is_looked_at() {
-                return Err(ErrorKind::ReadOnly.into());
+                let why = "a crash has left changes half done, which only an open for writing can finish here";
+                return Err(ErrorKind::ReadOnly { why }.into());
             }
             left.iter().for_each(|list| list.replay(&state.medium));
         }
@@ -400,7 +407,7 @@ impl Options {
     /// Creates a pool on a medium; `fresh` says that it holds nothing but zeros behind its first word.
     fn create_in<M: Medium>(&self, medium: M, fresh: bool) -> Result<Pool<M>, Fault> {
         if self.read_only || medium.facts().read_only {
-            return Err(ErrorKind::ReadOnly.into());
+            return Err(Fault::read_only());
         }
         let mut options = self.clone();
         if !fresh {

@@ -83,10 +83,11 @@ impl Segments {
         let present = m.accessible();
         let mut roots = Vec::new();
         let state = self.state.get_mut();
-        let mut readable = HEADER;
+        let (mut readable, mut missing) = (HEADER, 0);
         for segment in (0..u32::MAX).filter(|&segment| !self.geometry.is_header(segment)) {
             let at = self.geometry.entry(segment);
-            if at + 8 > present {
+            // In a file that is refused, no hole is filled.
+            if at + 8 > present || missing > 0 && at >= readable {
                 break;
             }
             if at >= readable {
@@ -101,12 +102,19 @@ impl Segments {
                 break;
             }
             let Some(entry) = SegmentEntry::decode(word, segment) else {
+                if missing > 0 {
+                    break;
+                }
                 return Err(Broken::new(at, "T1: segment table entry").into());
             };
             let len = length(word, self.shift);
             let end = (u64::from(segment) << self.shift) + len;
             if entry.kind != SegmentKind::Free && end > present {
-                return Err(ErrorKind::Truncated { expected: end, found: present }.into());
+                missing = end;
+            }
+            if missing > 0 {
+                // The entries that follow only tell how long the file was.
+                continue;
             }
             if segment as usize >= self.words.len() {
                 // A free segment of a medium that cannot come to hold it.
@@ -122,6 +130,9 @@ impl Segments {
             }
             self.words[segment as usize].store(word, Ordering::Relaxed);
             state.unused = segment + 1;
+        }
+        if missing > 0 {
+            return Err(ErrorKind::Truncated { expected: missing, found: present }.into());
         }
         state.free.reverse();
         roots.sort_unstable();

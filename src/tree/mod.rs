@@ -207,8 +207,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::LayoutMismatch`], [`ErrorKind::KindMismatch`]: the tree exists and is another kind of tree.
     /// [`ErrorKind::TreeName`], [`ErrorKind::TooManyTrees`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Forked`],
-    /// [`ErrorKind::Corrupt`]. In a pool that is open for [reading only](crate::Options::read_only), [`ErrorKind::ReadOnly`] if there is no such
-    /// tree, and [`ErrorKind::PowerLoss`]. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`]. In a pool that is open for [reading only](crate::Options::read_only), [`ErrorKind::NoSuchTree`], since none
+    /// is created, and [`ErrorKind::PowerLoss`]. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -527,7 +527,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
         self.state.is_empty()
     }
 
-    /// Bytes of memory (DRAM) that the open tree takes: the shadows of its leaves, and its index.
+    /// Bytes of memory (DRAM) that the open tree takes now: the shadows of its leaves, also of those that are free, and its index,
+    /// with what that keeps for nodes to come. [`Report::memory`] is what it would take just after an open.
     pub fn memory(&self) -> u64 {
         self.state.leaves.memory() + self.state.directory.memory()
     }

@@ -9,7 +9,7 @@ use crate::medium::Medium;
 use crate::node::{Entry, Keys};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
-use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics};
+use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics, together};
 use crate::tally::Tallies;
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
@@ -39,8 +39,7 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
 
     fn measure(&self) -> Measured {
         let chain = &self.leaves;
-        let keys = chain.count.is_whole().then(|| chain.count.sum());
-        let leaves = chain.in_use();
+        let (keys, leaves) = together(|| chain.count.is_whole().then(|| chain.count.sum()), || chain.in_use());
         // The tail of a tree of words holds at most the key MAX.
         let filled = if N::Keys::tail_fence().is_some() { leaves.saturating_sub(1) } else { leaves };
         let slots = (chain.blocks().len() == 1).then(|| filled.max(1) as f64 * N::SLOTS as f64);
@@ -50,7 +49,7 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
                 name: self.name(),
                 keys,
                 leaves,
-                fill: keys.zip(slots).map(|(keys, slots)| keys as f64 / slots),
+                fill: keys.zip(slots).map(|(keys, slots)| (keys as f64 / slots).min(1.0)),
                 memory: chain.memory() + self.directory.memory(),
                 splits: splits.get(),
                 merges: merges.get(),

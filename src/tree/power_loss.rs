@@ -60,7 +60,7 @@ impl Options {
         let path = path.as_ref();
         let open = || {
             if self.read_only {
-                return Err(ErrorKind::ReadOnly.into());
+                return Err(Fault::read_only());
             }
             let mut medium = self.taken(Mapped::existing(path, Mapping::Write, self.reach(path))?);
             self.choose_journal(&mut medium)?;
@@ -75,7 +75,7 @@ impl Options {
                 Ok(())
             })
         };
-        open().map_err(|fault| fault.of(path.display().to_string()))
+        open().map_err(|fault| fault.of_file(path))
     }
 
     /// The same, for the pool that a medium holds.
@@ -98,7 +98,7 @@ impl Options {
         clear: impl FnOnce(&M, u64) -> std::io::Result<()>,
     ) -> Result<(Pool<M>, Report), Fault> {
         if self.read_only || medium.facts().read_only {
-            return Err(ErrorKind::ReadOnly.into());
+            return Err(Fault::read_only());
         }
         let (superblock, twin) = Superblock::read(&medium)?;
         superblock.check(&medium, false)?;

@@ -26,6 +26,8 @@ pub struct Range<'t, N: TreeNode, M: Medium> {
     front: Ready,
     /// Entries read from the right and not yet returned.
     back: Ready,
+    /// Why the range ends before its end.
+    broken: Option<Broken>,
 }
 
 /// Entries of one leaf. Those in `rest` are still to be returned.
@@ -138,7 +140,20 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     pub(crate) fn of(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
         let (ahead, front, back) = Default::default();
-        Self { tree, unread, edges: Edges::<N>::default(), ahead, front, back }
+        Self { tree, unread, edges: Edges::<N>::default(), ahead, front, back, broken: None }
+    }
+
+    /// Notes why nothing more can be read.
+    fn note<T: Default>(&mut self, result: Result<T, Broken>) -> T {
+        if let Err(broken) = result {
+            self.broken = Some(broken);
+        }
+        self.tree.note(result)
+    }
+
+    /// Why the range has ended before its end. Once.
+    pub(crate) fn broken(&mut self) -> Option<Broken> {
+        self.broken.take()
     }
 
     /// The interval that was not read yet.
@@ -146,7 +161,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         self.unread
     }
 
-    /// Reads the unread keys of the leaf that owns `key`. `None` if the tree is damaged there.
+    /// Reads the unread keys of the leaf that owns `key`.
     #[inline]
     fn read(
         tree: &TreeState<N, M>,
@@ -155,7 +170,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         unread: &Unread<N>,
         edges: &mut Edges<N>,
         ready: &mut Ready,
-    ) -> Option<LeafRead> {
+    ) -> Result<LeafRead, Broken> {
         delay();
         let leaves = &tree.leaves;
         let mut read = |view: &View<'_, N>| {
@@ -166,11 +181,8 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         };
         let hinted = leaves.accept(hint, hint).ok();
         let at_once = hinted.and_then(|at| tree.with_owner_at_once(at, key, &mut read));
-        let place = at_once.or_else(|| tree.note(tree.with_owner(key, &mut read).map(Some)));
-        if place.is_none() {
-            ready.rest = 0..0;
-        }
-        place
+        let place = at_once.map_or_else(|| tree.with_owner(key, &mut read), Ok);
+        place.inspect_err(|_| ready.rest = 0..0)
     }
 
     /// Prefetches the records of the entries of a leaf.
@@ -198,11 +210,11 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         let hint = self.ahead.leaf(0);
         self.ahead.read += 1;
         let place = Self::read(self.tree, hint, from, &unread, &mut self.edges, &mut self.front);
-        if let Some(LeafRead { at, expected, next }) = place {
+        if let Some(LeafRead { at, expected, next }) = self.note(place.map(Some)) {
             if at != self.ahead.next || !self.ahead.records.is_empty() {
                 Self::prefetch(self.tree, &self.front);
             }
-            self.unread = self.tree.note(N::Keys::beyond(unread, &self.edges).map_err(|NoLess| no_less(at)));
+            self.unread = self.note(N::Keys::beyond(unread, &self.edges).map_err(|NoLess| no_less(at)));
             self.ahead.next = next;
             let known = N::Keys::HAS_RECORDS && leaves.accept(next, at).is_ok();
             self.ahead.records = if known { 0..N::SLOTS } else { 0..0 };
@@ -233,10 +245,10 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
     fn read_back(&mut self, unread: Unread<N>) {
         let to = N::Keys::last(&unread);
         let place = Self::read(self.tree, 0, to, &unread, &mut self.edges, &mut self.back);
-        self.unread = place.and_then(|LeafRead { at, .. }| {
+        self.unread = self.note(place.and_then(|LeafRead { at, .. }| {
             Self::prefetch(self.tree, &self.back);
-            self.tree.note(N::Keys::before(unread, &self.edges).map_err(|NoLess| no_less(at)))
-        });
+            N::Keys::before(unread, &self.edges).map_err(|NoLess| no_less(at))
+        }));
     }
 }
 

@@ -227,7 +227,12 @@ fn a_watch_tells_what_becomes_of_a_pool() {
     assert_eq!((&closed["keys"], &closed["last_shutdown"]), (&11.into(), &"clean".into()), "{closed}");
     // What is no pool ends it.
     fs::write(&path, "something else").unwrap();
-    assert!(watch.lines.next().is_none());
+    let last = watch.lines.by_ref().map(Result::unwrap).last().unwrap();
+    let last: serde_json::Value = serde_json::from_str(&last).unwrap();
+    assert!(
+        last["error"].as_str().is_some_and(|error| error.contains("not a pool")) && last["in_use"] == false,
+        "{last}"
+    );
     assert_eq!(watch.child.wait().unwrap().code(), Some(1));
     for wrong in ["0", "-1", "x", "1e300"] {
         assert_eq!(printed(&mut bristlecone(&["stat", text(&path), "--watch", wrong])).0, Some(2), "{wrong}");

@@ -215,6 +215,32 @@ fn threads_that_are_in_each_others_way_are_counted() {
     });
 }
 
+/// Whatever happens between the looks at keys and at leaves.
+#[test]
+fn leaves_are_never_more_than_full() {
+    let scratch = Scratch::new();
+    let pool = options().open(scratch.path("a.pool")).unwrap();
+    let tree = pool.tree("t").unwrap();
+    let done = AtomicBool::new(false);
+    let (mut looks, mut full) = (0, 0);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..300 {
+                tree.bulk_load((0..20_000).map(|key| (key, key))).unwrap();
+                tree.clear().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            let found = only(pool.metrics());
+            assert!(found.fill.is_some_and(|fill| (0.0..=1.0).contains(&fill)), "{found:?}");
+            (looks, full) = (looks + 1, full + u32::from(found.keys == Some(20_000)));
+        }
+    });
+    // The control: both were seen.
+    assert!(full > 0 && full < looks, "{full} {looks}");
+}
+
 #[test]
 fn what_is_only_read_is_measured() {
     let scratch = Scratch::new();

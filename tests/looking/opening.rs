@@ -173,7 +173,7 @@ fn an_index_in_the_pool_is_completed_in_memory_beyond_the_end_of_the_file() {
     let pool = options().open_on(short).unwrap();
     let tree = pool.tree_with::<OneLine>("t", IndexKind::Persistent).unwrap();
     assert!((0..20_000).all(|key| tree.get(key) == Some(key)));
-    assert!(matches!(error(tree.insert(1, 1)).kind, ErrorKind::ReadOnly));
+    assert!(matches!(error(tree.insert(1, 1)).kind, ErrorKind::ReadOnly { .. }));
     drop((tree, pool));
     assert_eq!(still(&left), before);
 }

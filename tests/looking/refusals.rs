@@ -8,7 +8,9 @@ use std::path::Path;
 
 fn refused<T>(what: &str, result: Result<T>) {
     match result {
-        Err(Error { kind: ErrorKind::ReadOnly, pool, .. }) => assert!(pool.ends_with("a.pool"), "{what}: {pool}"),
+        Err(Error { kind: ErrorKind::ReadOnly { why }, pool, .. }) => {
+            assert!(pool.ends_with("a.pool") && why.contains("opened for reading only"), "{what}: {pool}: {why}");
+        }
         Err(error) => panic!("{what}: {error}"),
         Ok(_) => panic!("{what} must be refused"),
     }
@@ -60,9 +62,6 @@ fn everything(pool: &Pool, refused: &dyn Fn(&str, Result<()>)) {
     let mut batch = pool.batch();
     let filled = (0..100).try_for_each(|key| batch.insert(&words, key, key));
     refused("a batch", filled.and_then(|()| batch.commit()));
-    refused("a new tree", pool.tree("new").map(drop));
-    refused("a new tree", pool.tree_with::<OneLine>("another", IndexKind::Persistent).map(drop));
-    refused("a new map", pool.map::<String, u64>("a map").map(drop));
     drop((words, circ, nv, texts, values));
     refused("drop_tree", pool.drop_tree("lcb"));
 }
@@ -103,7 +102,7 @@ fn nothing_is_changed() {
         assert!(result.is_ok() || may_fail.contains(&what), "{what}: {result:?}");
         made.set(made.get() + usize::from(result.is_ok()));
     });
-    assert!(made.get() > 25, "{}", made.get());
+    assert!(made.get() > 20, "{}", made.get());
 }
 
 #[test]
@@ -118,7 +117,14 @@ fn what_is_not_there_or_is_another_is_told() {
     ));
     assert!(matches!(error(pool.map::<u32, u64>("volatile")).kind, ErrorKind::KindMismatch { .. }));
     assert!(matches!(error(pool.tree("")).kind, ErrorKind::TreeName { .. }));
-    assert!(matches!(error(pool.tree("new")).kind, ErrorKind::ReadOnly));
+    for error in [
+        error(pool.tree("new")),
+        error(pool.tree_of::<bristlecone::papers::CircTree>("new")),
+        error(pool.tree_with::<OneLine>("new", IndexKind::Persistent)),
+        error(pool.map::<String, u64>("new")),
+    ] {
+        assert!(matches!(&error.kind, ErrorKind::NoSuchTree { tree } if tree == "new"), "{error}");
+    }
     assert!(matches!(error(reading().open(scratch.path("missing"))).kind, ErrorKind::NotFound));
     assert!(!scratch.path("missing").exists());
 }

@@ -306,7 +306,7 @@ fn the_error_tells_the_way_in() {
     assert!(reading.stat().power_loss && reading.check().unwrap().is_clean());
     let before = words_of(&after.cache);
     let error = options().read_only(true).open_on_after_power_loss(after.any()).err().unwrap();
-    assert!(matches!(error.kind, ErrorKind::ReadOnly) && words_of(&after.cache) == before, "{error}");
+    assert!(matches!(error.kind, ErrorKind::ReadOnly { .. }) && words_of(&after.cache) == before, "{error}");
     // The crate cannot check a tree whose node size only its own program knows: here 1,000 slots, according to its
     // root.
     let mut words = words_of(&disk.cache);

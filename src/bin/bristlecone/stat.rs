@@ -21,12 +21,15 @@ pub(crate) struct Args {
     /// The pool file
     pool: PathBuf,
     /// Print one JSON object
+    ///
+    /// `memory_bytes` of a tree is what it would take in memory just after an open.
     #[arg(long)]
     json: bool,
     /// Look again every so many seconds, and print what has changed, until interrupted
     ///
     /// There is news when a process has opened the pool for writing, when it has closed it, and when it was killed. While
     /// nothing changes, the pool is neither opened nor locked. A process that opens it for writing just while it is looked at is refused.
+    /// What does not pass, such as damage, ends it: with --json, the last line has the error, too.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     watch: Option<Duration>,
 }
@@ -139,13 +142,19 @@ fn watch(args: &Args, every: Duration) -> Outcome<()> {
                     told.clear();
                 }
                 Err(error) => {
-                    let is_error = error.downcast_ref::<Error>();
-                    let Some(error) = is_error.filter(|error| passes(&error.kind)) else { return Err(error) };
+                    let Some(refusal) = error.downcast_ref::<Error>() else { return Err(error) };
+                    if !passes(&refusal.kind) {
+                        // Who reads the lines is told by the last one, too.
+                        if args.json {
+                            absent(args, refusal)?;
+                        }
+                        return Err(error);
+                    }
                     is_refused = true;
                     // Once.
-                    if told != error.to_string() {
-                        told = error.to_string();
-                        absent(args, error)?;
+                    if told != refusal.to_string() {
+                        told = refusal.to_string();
+                        absent(args, refusal)?;
                     }
                 }
             }

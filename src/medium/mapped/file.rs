@@ -178,7 +178,7 @@ pub(super) fn open(path: &Path, mapping: Mapping) -> Result<Locked, Fault> {
     let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
     if mapping == Mapping::Write && meta.permissions().readonly() {
         // The superuser could still write to it, but the owner's permissions are respected.
-        return Err(ErrorKind::ReadOnly.into());
+        return Err(forbidden());
     }
     let file = Locked::new(file, mapping)?;
     if !is_at(path, &file) {
@@ -250,12 +250,22 @@ fn refused(path: &Path, doing: &'static str, source: io::Error) -> Fault {
     match source.kind() {
         io::ErrorKind::NotFound => ErrorKind::NotFound.into(),
         io::ErrorKind::IsADirectory => ErrorKind::NotAFile.into(),
-        io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly.into(),
+        io::ErrorKind::ReadOnlyFilesystem => {
+            let why =
+                "its file system cannot be written to; a pool that is there can be opened with `Options::read_only`";
+            ErrorKind::ReadOnly { why }.into()
+        }
         // The file may be read, so only writing is forbidden; otherwise even reading is not allowed.
-        io::ErrorKind::PermissionDenied if opening(Mapping::Read).open(path).is_ok() => ErrorKind::ReadOnly.into(),
+        io::ErrorKind::PermissionDenied if opening(Mapping::Read).open(path).is_ok() => forbidden(),
         _ if path.is_dir() => ErrorKind::NotAFile.into(),
         _ => Fault::io(doing)(source),
     }
+}
+
+/// The error for a file that may be read, and not be written to.
+fn forbidden() -> Fault {
+    let why = "there is no permission to write to its file; change that, or open it with `Options::read_only`";
+    ErrorKind::ReadOnly { why }.into()
 }
 
 fn lock(file: &File, mapping: Mapping) -> Result<(), Fault> {

@@ -34,9 +34,9 @@ fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
     let reader = Pool::options().read_only(true).open_on(holding(words.clone())).unwrap();
     assert!(matches!(
         reader.tree_with::<Circular<4>>("t", IndexKind::Volatile),
-        Err(Error { kind: ErrorKind::ReadOnly, .. })
+        Err(Error { kind: ErrorKind::ReadOnly { .. }, .. })
     ));
-    assert!(matches!(reader.drop_tree("t"), Err(Error { kind: ErrorKind::ReadOnly, .. })));
+    assert!(matches!(reader.drop_tree("t"), Err(Error { kind: ErrorKind::ReadOnly { .. }, .. })));
     assert_eq!(reader.check().unwrap().entries, 1);
     assert_eq!(words_of(reader.medium()), words);
     // A medium has the length that it has.
@@ -45,7 +45,7 @@ fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
     assert!(matches!(larger.kind, ErrorKind::Capacity { asked, least: l, greatest: g }
         if (asked, l, g) == (32 << 20, least, greatest)));
     let refused = Pool::options().read_only(true).create_on(zeroed(16 << 20));
-    assert!(matches!(refused.err(), Some(Error { kind: ErrorKind::ReadOnly, .. })));
+    assert!(matches!(refused.err(), Some(Error { kind: ErrorKind::ReadOnly { .. }, .. })));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn what_is_stored_to_a_read_only_mapping_goes_nowhere() {
     drop(mapped);
     assert!(fs::read(&scratch.path).unwrap() == before);
     let refused = options().create_on(Mapped::open(&scratch.path, Mapping::Read).unwrap());
-    assert!(matches!(refused.err(), Some(Error { kind: ErrorKind::ReadOnly, .. })));
+    assert!(matches!(refused.err(), Some(Error { kind: ErrorKind::ReadOnly { .. }, .. })));
 }
 
 #[test]

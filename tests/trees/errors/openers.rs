@@ -38,14 +38,8 @@ fn readers_exclude_writers_and_not_each_other() {
     assert_eq!(one.trees().unwrap(), two.trees().unwrap());
     holds_the_fifty(&one);
     let tree: Small = two.tree_with("t", IndexKind::Volatile).unwrap();
-    for error in [
-        error(tree.insert(50, 1)),
-        error(tree.remove(1)),
-        error(tree.clear()),
-        error(one.tree_with::<Circular<4>>("new", IndexKind::Volatile)),
-        error(one.drop_tree("t")),
-    ] {
-        assert!(matches!(error.kind, ErrorKind::ReadOnly), "{error}");
+    for error in [error(tree.insert(50, 1)), error(tree.remove(1)), error(tree.clear()), error(one.drop_tree("t"))] {
+        assert!(matches!(error.kind, ErrorKind::ReadOnly { .. }), "{error}");
         scratch.named(&error);
     }
     drop(tree);
@@ -91,7 +85,7 @@ fn a_read_only_file_is_named_and_can_be_read() {
     let before = scratch.bytes();
     for options in [options(), options().create(false)] {
         let error = error(options.open(&scratch.path));
-        assert!(matches!(error.kind, ErrorKind::ReadOnly), "{error}");
+        assert!(matches!(error.kind, ErrorKind::ReadOnly { .. }), "{error}");
         scratch.named(&error);
     }
     let pool = options().read_only(true).open(&scratch.path).unwrap();
