@@ -98,6 +98,9 @@ pub(crate) struct Args {
     /// Print one JSON object per line; with --figure, FILE takes them, and the tables are printed all the same
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
+    /// Compare with another build of this program: both do the same in processes that take turns, one for each repeat
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["figure", "svg"])]
+    pub(crate) against: Option<PathBuf>,
     /// Rerun figures of papers instead, as in circ:7b, or all of a paper, as in circ; `list` says what there is
     ///
     /// Each figure has its own contestants, sizes and mixes. Without --full its greatest number of keys is --n.
@@ -240,6 +243,11 @@ impl Args {
             if !contestants.iter().any(|contestant| contestant.has_snapshots()) {
                 return Err(Usage(format!("--mix {} is for one_line", mix.name())).into());
             }
+        }
+        if self.against.is_some()
+            && let Some(mix) = mixes.iter().find(|mix| !mix.is_timed())
+        {
+            return Err(Usage(format!("--against is not for --mix {}", mix.name())).into());
         }
         if self.operations.is_some()
             && let Some(mix) = mixes.iter().find(|mix| !mix.is_timed())

@@ -5,10 +5,11 @@
 //! one of the `peers`, and holds one kind of `entry`; `media` gives it a pool, or a directory. `reopen`
 //! measures how long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an
 //! entry takes. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
-//! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return. A `figure`
+//! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return. `against` compares two builds. A `figure`
 //! is what a paper measured. `import` is for those who have one of these stores, and want a pool. `nv_store` is a paper's
 //! own store, on an `arena`.
 
+mod against;
 mod arena;
 mod args;
 mod backup;
@@ -102,7 +103,12 @@ fn run(args: args::Args) -> Outcome {
     if !args.figure.is_empty() {
         return figure::run(&args.figures()?);
     }
+    let other = args.against.clone();
     let plan = args.plan()?;
+    if let Some(other) = other {
+        against::run(&plan, &other)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let timed: Vec<Mix> = plan.mixes.iter().copied().filter(|mix| mix.is_timed()).collect();
     if !timed.is_empty() {
         report::times(&plan, &timed)?;

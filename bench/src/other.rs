@@ -77,6 +77,10 @@ impl Medium for Other {
         forward!(self, medium => medium.reserve(at, len))
     }
 
+    fn reserved_to(&self, at: u64) -> u64 {
+        forward!(self, medium => medium.reserved_to(at))
+    }
+
     fn release(&self, at: u64, len: u64) -> io::Result<()> {
         forward!(self, medium => medium.release(at, len))
     }

@@ -417,3 +417,29 @@ fn journals_are_for_disks() {
         assert!(error.contains(why), "{args:?}: {error}");
     }
 }
+
+/// A build next to itself: as fast, within what a machine with other users does to three short turns.
+#[test]
+fn two_builds_take_turns() {
+    let this = env!("CARGO_BIN_EXE_bristlecone-bench");
+    let args = ["--n", "2000", "--repeat", "3", "--seed", "1", "--mix", "insert,get", "--layout", "one_line,linear"];
+    let args = args.into_iter().chain(["--against", this]);
+    let rows = objects(run(args.clone().chain(["--json"])));
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        has_keys(row, &["layout", "index", "node_bytes", "mix", "n", "seed", "turns", "ns_per_op", "ratio"]);
+        let ratio = |name| row["ratio"][name].as_f64().unwrap();
+        assert!(
+            0.0 < ratio("least") && ratio("least") <= ratio("median") && ratio("median") <= ratio("greatest"),
+            "{row}"
+        );
+        assert!(row["ns_per_op"]["other"].as_f64().unwrap() > 0.0 && row["ns_per_op"]["this"].as_f64().unwrap() > 0.0);
+    }
+    let text = run(args).ok();
+    assert!(text.contains("3 turns with seeds from 1") && text.contains("linear 512 volatile"), "{text}");
+    let missing = run(["--n", "2000", "--against", "/no/such/program"]).fails(1);
+    assert!(missing.contains("/no/such/program"), "{missing}");
+    let other = run(["--n", "2000", "--repeat", "1", "--against", "/bin/false"]).fails(1);
+    assert!(other.contains("/bin/false"), "{other}");
+    assert!(run(["--mix", "reopen", "--against", this]).fails(2).contains("--mix reopen"));
+}
