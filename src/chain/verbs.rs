@@ -173,7 +173,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         SizesOf::<N>::written(&node.shadow.hints, &self.shared, slots);
     }
 
-    /// Makes another node the right neighbour, which commits what was prepared. Flushed, but not fenced.
+    /// Makes another node the right neighbour, which commits what was prepared. Durable when it returns.
     pub(crate) fn link(&self, node: &mut Locked<'_, N>, right: u64) {
         node.change();
         link(self.medium(), node.at, right);

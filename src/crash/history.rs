@@ -380,6 +380,10 @@ pub fn compacting(slots: u64) -> Vec<History> {
 /// that inner nodes move, the topmost one and the first of each other level among them.
 pub fn compacting_inner(slots: u64) -> Vec<History> {
     let mut histories = Vec::new();
+    // The head moves while there is no node above it.
+    let fill = History(keys(12 * slots).map(|key| Op::Insert(key, key / 2 % 4)).collect());
+    let again: Vec<Op> = keys(3 * slots).map(|key| Op::Insert(key, 1)).collect();
+    histories.push(append(&append(&fill, [Op::Clear, Op::Compact, Op::Compact]), again));
     for n in [20 * slots, 32 * slots] {
         let fill = keys(n).map(|key| Op::Insert(key, key / 2 % 4));
         let thin = keys(n).filter(|key| (slots + 1..=n - n / 3).contains(&(key / 2))).map(Op::Remove);

@@ -36,7 +36,7 @@ use catalog::{Catalog, Found, Slot, Slots};
 use format::{Geometry, Superblock};
 use instants::Instants;
 use lists::Lists;
-use naming::NameChange;
+use naming::{NameChange, NoVisit};
 use progress::Watch;
 use roots::{NO_TREE, Root, Signature};
 use segments::{SegmentKind, Segments};
@@ -515,10 +515,10 @@ impl<M: Medium> PoolState<M> {
     /// See [`Pool::shrink`].
     fn shrink(&self) -> Result<u64, Fault> {
         self.writable()?;
-        self.patiently(|| self.try_shrink())
+        self.patiently(|no_visit| self.try_shrink(no_visit))
     }
 
-    fn try_shrink(&self) -> Result<u64, Fault> {
+    fn try_shrink(&self, no_visit: &mut Option<NoVisit<'_>>) -> Result<u64, Fault> {
         let _alone = self.walked.write();
         let mut slots = self.catalog.lock();
         // A tree that is just being closed, or that a thread works on, is waited for.
@@ -527,6 +527,8 @@ impl<M: Medium> PoolState<M> {
                 drop(slots);
                 return Err(ErrorKind::StillOpen { trees: self.open_trees() }.into());
             }
+            // Who is waited for may visit.
+            *no_visit = None;
             slots = self.catalog.wait(slots);
         }
         let before = self.medium.accessible();
@@ -699,8 +701,8 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
-    /// Calls `visit` with the open trees, which are open for nothing but that only as long as the lock is held. The caller neither
-    /// makes, opens nor closes a tree: who waits for that may hold the lock.
+    /// Calls `visit` with the open trees, which are open for nothing but that only as long as the lock is held. Nobody waits for
+    /// another thread's work on a tree with this lock: the caller may be in the middle of such work.
     pub(super) fn visit_open<R>(&self, visit: impl FnOnce(&[Arc<OpenTree>]) -> R) -> R {
         let _visit = self.visits.lock();
         let slots = self.catalog.lock();

@@ -14,6 +14,9 @@ use crate::sync::MutexGuard;
 /// How often transactions may keep a tree open that is to be dropped.
 const PATIENCE: u32 = 8;
 
+/// While it is there, nobody [visits](PoolState::visit_open) the open trees.
+pub(super) type NoVisit<'p> = MutexGuard<'p, ()>;
+
 /// A change of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameChange {
@@ -43,35 +46,39 @@ impl<M: Medium> PoolState<M> {
     /// `NoSuchTree`, `TreeExists`, `StillOpen` for a tree that is to be dropped, `ReadOnly`, `Forked`.
     pub(crate) fn naming(&self, changes: &[NameChange]) -> Result<Naming<'_, M>, Fault> {
         self.writable()?;
-        self.patiently(|| self.try_naming(changes))
+        self.patiently(|no_visit| self.try_naming(changes, no_visit))
     }
 
     /// Tries again what fails because of an open tree, if that was open for nothing but a transaction that could do without, or
-    /// because another thread visits all open trees.
-    pub(super) fn patiently<T>(&self, attempt: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
-        let is_open = |result: &Result<T, Fault>| {
-            result.as_ref().is_err_and(|fault| matches!(fault.kind(), ErrorKind::StillOpen { .. }))
-        };
+    /// because another thread visits all open trees. What is tried lets go of the guard, which keeps visitors out, before it waits.
+    pub(super) fn patiently<'p, T>(
+        &'p self,
+        attempt: impl Fn(&mut Option<NoVisit<'p>>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut no_visit = None;
         for _ in 0..PATIENCE {
-            let result = attempt();
-            if !is_open(&result) {
+            let result = attempt(&mut no_visit);
+            if !result.as_ref().is_err_and(|fault| matches!(fault.kind(), ErrorKind::StillOpen { .. })) {
                 return result;
             }
-            if !self.expire_moments() {
-                break;
+            if no_visit.is_none() {
+                no_visit = Some(self.visits.lock());
+            } else if !self.expire_moments() {
+                // It is open for more than a visit.
+                return result;
             }
         }
-        // What is open now is open for more than a visit.
-        let _no_visit = self.visits.lock();
-        attempt()
+        attempt(&mut no_visit)
     }
 
-    fn try_naming(&self, changes: &[NameChange]) -> Result<Naming<'_, M>, Fault> {
+    fn try_naming(&self, changes: &[NameChange], no_visit: &mut Option<NoVisit<'_>>) -> Result<Naming<'_, M>, Fault> {
         let mut slots = self.catalog.lock();
         loop {
             if let Some((renamed, dropped)) = self.plan(&slots, changes)? {
                 return Ok(Naming { pool: self, slots, renamed, dropped });
             }
+            // Who is waited for may visit.
+            *no_visit = None;
             slots = self.catalog.wait(slots);
         }
     }
@@ -156,5 +163,57 @@ impl<M: Medium> Naming<'_, M> {
         drop((slots, open));
         dropped.iter().for_each(|root| pool.release_tree(root.slot));
         drop(claims);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::medium::any::zeroed;
+    use crate::pool::Pool;
+    use crate::pool::roots::Signature;
+    use std::cell::Cell;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Who makes a tree in a full pool asks the open trees for space; who cuts the pool, or drops a tree, waits for who makes one.
+    #[test]
+    fn who_waits_for_a_new_tree_keeps_nobody_from_visiting() {
+        let pool = Pool::options().segment_size(4096).create_on(zeroed(1 << 20)).unwrap().state;
+        let (begun, has_begun) = channel();
+        let (waits, is_waiting) = channel();
+        let (ended, has_ended) = channel();
+        let making = std::thread::spawn({
+            let pool = std::sync::Arc::clone(&pool);
+            move || {
+                let signature = Signature { layout: 1, slots: 1, index: 1, keys: 1, values: 1 };
+                let mismatch = |_: &str, _, _| -> Fault { unreachable!("there is no tree") };
+                let full = || Fault::from(ErrorKind::OutOfSpace { wanted: 1, capacity: 1, source: None });
+                let create = |_| {
+                    begun.send(()).unwrap();
+                    is_waiting.recv().unwrap();
+                    pool.visit_open(|_| ());
+                    Err(full())
+                };
+                let made = pool.tree("new", signature, mismatch, &create, &|_| unreachable!("there is no tree"));
+                assert!(made.is_err_and(|fault| fault.is_out_of_space()));
+                ended.send(()).unwrap();
+            }
+        });
+        has_begun.recv().unwrap();
+        let tries = Cell::new(0);
+        let named = pool.patiently(|no_visit| {
+            tries.set(tries.get() + 1);
+            if tries.get() == 1 {
+                return Err(ErrorKind::StillOpen { trees: Vec::new() }.into());
+            }
+            assert!(no_visit.is_some());
+            waits.send(()).unwrap();
+            pool.try_naming(&[NameChange::Drop("new".to_owned())], no_visit).map(drop)
+        });
+        let fault = named.unwrap_err();
+        assert!(matches!(fault.kind(), ErrorKind::NoSuchTree { .. }) && tries.get() == 2, "{fault:?}");
+        has_ended.recv_timeout(Duration::from_secs(60)).expect("they wait for each other");
+        making.join().unwrap();
     }
 }

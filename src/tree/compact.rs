@@ -31,6 +31,9 @@ pub(super) trait Victims {
     /// Whether a record lies in a closed segment.
     fn holds_record(&self, record: u64) -> bool;
 
+    /// Whether any inner node may lie in a closed segment.
+    fn may_hold_inner(&self) -> bool;
+
     /// Whether an inner node lies in a closed segment.
     fn holds_inner(&self, at: u64) -> bool;
 
@@ -49,6 +52,10 @@ impl Victims for Everything {
     }
 
     fn holds_record(&self, _: u64) -> bool {
+        true
+    }
+
+    fn may_hold_inner(&self) -> bool {
         true
     }
 
@@ -102,6 +109,10 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
     fn holds_record(&self, record: u64) -> bool {
         let records = self.tree.leaves.records.as_ref();
         self.held(record) && records.is_some_and(|records| records.is_withheld(&self.tree.pool.segments, record))
+    }
+
+    fn may_hold_inner(&self) -> bool {
+        self.tree.directory.blocks().iter().any(|class| class.closed() > 0)
     }
 
     fn holds_inner(&self, at: u64) -> bool {
@@ -163,7 +174,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Moves whatever there are free blocks for, sparse or not: for tests.
-    #[cfg(feature = "crash")]
+    #[cfg(any(test, feature = "crash"))]
     pub(crate) fn move_everything(&self) -> Result<(), Fault> {
         self.pool.writable()?;
         let _alone = self.compacting.lock();
@@ -191,7 +202,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Moves inner nodes that lie in closed segments (K6).
     fn move_inner(&self, closed: &impl Victims, done: &mut Compacted) -> Result<(), Fault> {
         let mut swept = Swept::nothing();
-        loop {
+        while closed.may_hold_inner() {
             self.may_change()?;
             let _restructuring = self.restructuring.lock();
             let Some(bytes) = self.directory.move_next(&mut swept, &|at| closed.holds_inner(at))? else {
@@ -200,6 +211,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             done.inner_nodes += u64::from(bytes > 0);
             done.bytes += bytes;
         }
+        Ok(())
     }
 
     /// Moves what the leaf has that owns the first key of `rest`. Returns what is left of that: the leaf may have another
@@ -618,6 +630,29 @@ mod tests {
         thinned_with_all_indexes::<Logged<4>>();
         thinned_with_all_indexes::<Append<16>>();
         thinned_with_all_indexes::<Versioned<4>>();
+    }
+
+    /// Above a head alone, a persistent index has no nodes.
+    fn head_moves<N: WordNode>() {
+        let pool = pool();
+        let tree: PTree<N, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
+        tree.insert(7, 8).unwrap();
+        let head = tree.state.head();
+        (0..2).for_each(|_| assert!(tree.state.move_everything().is_ok()));
+        assert_ne!(tree.state.head(), head);
+        assert!(tree.state.directory.upper().unwrap().nodes().unwrap().is_empty());
+        (0..500).for_each(|key| assert!(tree.insert(key, key).is_ok()));
+        (0..2).for_each(|_| assert!(tree.state.move_everything().is_ok()));
+        let report = tree.check();
+        assert!(tree.iter().eq((0..500).map(|key| (key, key))) && report.is_clean(), "{report:?}");
+    }
+
+    #[test]
+    fn a_head_that_moves_is_not_listed_alone() {
+        head_moves::<OneLine<7>>();
+        head_moves::<Circular<8>>();
+        head_moves::<Linear<8>>();
+        head_moves::<Versioned<4>>();
     }
 
     type Texts<K, N> = Map<K, Vec<u8>, N, Any>;

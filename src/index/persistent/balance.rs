@@ -12,7 +12,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     pub(super) fn rebalance(&self, level: u16, key: u64) -> Result<(), Fault> {
         let Some(node) = self.lock(level, key)? else { return Ok(()) };
         let low = node.range().low();
-        if let Some(right) = self.chain.lock_next(&node)?
+        if let Some(right) = self.lock_right(level, &node)?
             && self.may_withdraw_at(level + 1, right.range().low())?
             && self.may_join(&node, &right)
         {
@@ -24,7 +24,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         drop(node);
         let Some(left) = self.lock(level, low - 1)? else { return Ok(()) };
         if left.range().high() == low
-            && let Some(right) = self.chain.lock_next(&left)?
+            && let Some(right) = self.lock_right(level, &left)?
             && self.may_join(&left, &right)
         {
             return self.join(level, left, right);

@@ -15,7 +15,10 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
 
     pub(super) fn post_at(&self, level: u16, low: u64, child: u64) -> Result<(), Fault> {
         delay();
-        let Some(mut node) = self.lock(level, low)? else { return self.grow(level, low, child) };
+        let Some(mut node) = self.lock(level, low)? else {
+            // The first node of the topmost level is named by the root entry.
+            return if low == 0 { Ok(()) } else { self.grow(level, low, child) };
+        };
         let entry = (low, child);
         match self.chain.search(&node, low) {
             Ok(i) => {

@@ -38,24 +38,25 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
             u64::MAX => Swept { level: level + 1, key: 0 },
             high => Swept { level, key: high },
         };
-        let moves = has_to_move(node.at);
+        let at = node.at;
         drop(node);
-        let moved = moves && self.relocate(level, range.low())?;
+        let moved = has_to_move(at) && self.relocate(level, range.low(), at)?;
         Ok(Some(if moved { N::BYTES } else { 0 }))
     }
 
-    /// Moves the node with this `low` to another block, if there is a free one. True if it was moved.
-    fn relocate(&self, level: u16, low: u64) -> Result<bool, Fault> {
-        let lost = |at| Broken::new(at, "I2: the index leads to a node that left it");
+    /// Moves the node at `at`, with this `low`, to another block, if there is a free one. True if it was moved.
+    fn relocate(&self, level: u16, low: u64, at: u64) -> Result<bool, Fault> {
         // From left to right, as nodes are locked elsewhere.
         let mut left = match low {
             0 => None,
             _ => self.lock(level, low - 1)?,
         };
         let old = match &left {
-            Some(left) => self.chain.lock_next(left)?.filter(|old| old.range().low() == low).ok_or(lost(left.at))?,
-            None => self.lock(level, low)?.ok_or(lost(self.root.index_at()))?,
+            Some(left) => self.lock_right(level, left)?,
+            None => self.lock(level, low)?,
         };
+        let lost = || Broken::new(at, "I2: the index leads to a node that left it");
+        let old = old.filter(|old| old.at == at).ok_or_else(lost)?;
         let entries = self.chain.entries(&old);
         let Some(new) = self.chain.create_in_place_of(&old, level, &entries)? else { return Ok(false) };
         // Crash: a block that nothing points to. With it, the new node is durable before anything names it.

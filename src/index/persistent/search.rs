@@ -76,6 +76,18 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         }
     }
 
+    /// Locks the right neighbour of a node of `level`. In a damaged pool, it may be one of another level, which this thread may
+    /// come to again.
+    pub(super) fn lock_right(&self, level: u16, node: &Locked<'_, N>) -> Result<Option<Locked<'_, N>>, Fault> {
+        let right = self.chain.lock_next(node)?;
+        if let Some(right) = &right
+            && self.chain.level(right.at)? != level
+        {
+            return Err(Broken::new(right.at, "I1: a node of another level").into());
+        }
+        Ok(right)
+    }
+
     /// Locks the node of `level` that owns the key. `None` if there is no such level.
     pub(super) fn lock(&self, level: u16, key: u64) -> Result<Option<Locked<'_, N>>, Fault> {
         let Some(top) = self.top().filter(|top| top.level >= level) else { return Ok(None) };
