@@ -50,21 +50,8 @@ pub(super) fn key(letter: &str) -> ByteKey<'_> {
 /// Splits a leaf without posting the new leaf to the index.
 pub(super) fn split_unposted(tree: &Tree) {
     let (word, written) = tree.write_durably(key("c"), Encoded::Word(1)).unwrap();
-    let mut leaf = tree.lock_owner(key("c")).unwrap();
-    let right = tree.leaves.insert_by_split(&mut leaf, 0, (key("c"), word)).unwrap();
+    super::split_unposted(tree, key("c"), word);
     written.keep();
-    tree.leaves.count.add(1);
-    UNPOSTED.set((tree.leaves.name(right.at), right.at, leaf.at));
-}
-
-thread_local! {
-    /// The name and the offset of the leaf that a split made, and of the one that was split.
-    static UNPOSTED: std::cell::Cell<(u64, u64, u64)> = const { std::cell::Cell::new((0, 0, 0)) };
-}
-
-pub(super) fn post(tree: &Tree) {
-    let (name, at, from) = UNPOSTED.get();
-    tree.post(name, at, from).unwrap();
 }
 
 /// Removes keys that are there.

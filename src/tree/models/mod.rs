@@ -33,7 +33,7 @@ use super::directory::WordDirectory;
 use super::{PTree, TreeNode, TreeState};
 use crate::delay::{Validation, leave_out};
 use crate::error::Broken;
-use crate::node::{IndexKind, WordNode};
+use crate::node::{IndexKind, RefOf, SplitInPlace, WordNode};
 use crate::pool::format::HEADER;
 use crate::pool::{Options, Pool};
 use crate::sync::set_sequential;
@@ -213,6 +213,25 @@ fn sound(tree: &impl Subject) {
 /// Inserts keys that are not there, each with its successor as value.
 fn put<N: WordNode>(tree: &Tree<N>, keys: &[u64]) {
     keys.iter().for_each(|&key| assert_eq!(tree.insert(key, key + 1).unwrap(), None));
+}
+
+thread_local! {
+    /// The name and the offset of the leaf that a split made, and of the one that was split.
+    static UNPOSTED: std::cell::Cell<(u64, u64, u64)> = const { std::cell::Cell::new((0, 0, 0)) };
+}
+
+/// Inserts a key and its word into a full leaf, and does not post the new leaf to the index.
+fn split_unposted<N: TreeNode<Ops: SplitInPlace>>(state: &TreeState<N, Arc<Few>>, key: RefOf<'_, N>, word: u64) {
+    let mut leaf = state.lock_owner(key).unwrap();
+    let right = state.leaves.insert_by_split(&mut leaf, 0, (key, word)).unwrap();
+    state.leaves.count.add(1);
+    UNPOSTED.set((state.leaves.name(right.at), right.at, leaf.at));
+}
+
+/// Posts the leaf that the split made.
+fn post<T: Subject>(tree: &T) {
+    let (name, at, from) = UNPOSTED.get();
+    tree.state().post(name, at, from).unwrap();
 }
 
 /// Removes keys that are there.

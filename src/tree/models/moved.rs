@@ -1,6 +1,6 @@
 //! A leaf that moves to another block, as it does when a tree is compacted, against readers, writers and a late post.
 
-use super::{Model, Subject, Tree, Words, bytes, put};
+use super::{Model, Subject, Tree, Words, bytes, post, put};
 use crate::delay::Validation;
 use crate::node::{IndexKind, Linear, RefOf};
 use crate::pool::Compacted;
@@ -66,7 +66,7 @@ fn loom_tree_late_post_against_a_move() {
     for index in [IndexKind::Volatile, IndexKind::Persistent] {
         let mut model: Words<Linear<2>> = Model::new(
             |tree| put(tree, &[10, 20]),
-            [super::split::post, |tree: &Of| moves(tree, 20)],
+            [post, |tree: &Of| moves(tree, 20)],
             |tree| {
                 let owner = tree.state.lock_owner(20).unwrap().at;
                 assert_eq!(tree.state.directory.floor(20), Some(owner));
@@ -84,7 +84,7 @@ fn loom_tree_late_post_of_bytes_against_a_move() {
     {
         let mut model = Model::new(
             |tree| bytes::put(tree, "abde", 1),
-            [bytes::post, mover],
+            [post, mover],
             |tree: &bytes::Tree| {
                 assert!(!tree.lock_owner(bytes::key("a")).unwrap().range().lags());
             },

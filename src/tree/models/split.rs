@@ -1,6 +1,6 @@
 //! A split against a writer of a key that moves, and against a late post to the index.
 
-use super::{Model, Tree, Words, put};
+use super::{Model, Tree, Words, post, put};
 use crate::delay::Validation;
 use crate::node::Linear;
 
@@ -28,21 +28,7 @@ fn loom_tree_update_of_a_moved_key_unowned_is_found_wrong() {
 
 /// Splits a leaf without posting the new leaf to the index.
 pub(super) fn split_unposted(tree: &Of) {
-    let state = &tree.state;
-    let mut leaf = state.lock_owner(15).unwrap();
-    let right = state.leaves.insert_by_split(&mut leaf, 0, (15, 16)).unwrap();
-    state.leaves.count.add(1);
-    UNPOSTED.set((right.range().low(), right.at));
-}
-
-thread_local! {
-    /// The low and the offset of the leaf that a split made.
-    static UNPOSTED: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
-}
-
-pub(super) fn post(tree: &Of) {
-    let (low, at) = UNPOSTED.get();
-    tree.state.post(low, at, at).unwrap();
+    super::split_unposted(&tree.state, 15, 16);
 }
 
 /// `[10 15] [20]`: 20 is removed, its leaf leaves the chain, and the block becomes another leaf.
