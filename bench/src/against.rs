@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 const NAMES: [&str; 5] = ["layout", "peer", "node_bytes", "index", "mix"];
 
 /// Options with a value that are not passed on, and those without.
-const OWN: [&str; 4] = ["--against", "--repeat", "--seed", "--svg"];
+const OWN: [&str; 3] = ["--against", "--repeat", "--seed"];
 const OWN_FLAGS: [&str; 2] = ["--json", "--no-counts"];
 
 /// CPU nanoseconds per operation of one row, turn by turn: of the other build, and of this one.

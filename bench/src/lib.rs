@@ -5,9 +5,9 @@
 //! one of the `peers`, and holds one kind of `entry`; `media` gives it a pool, or a directory. `reopen`
 //! measures how long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an
 //! entry takes. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
-//! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return. `against` compares two builds. A `figure`
-//! is what a paper measured. `import` is for those who have one of these stores, and want a pool. `nv_store` is a paper's
-//! own store, on an `arena`.
+//! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return. `against`
+//! compares two builds. A `figure` is what a paper measured. `import` is for those who have one of these stores, and want a
+//! pool. `nv_store` is a paper's own store, on an `arena`.
 
 mod against;
 mod arena;

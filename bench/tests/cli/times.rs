@@ -418,7 +418,7 @@ fn journals_are_for_disks() {
     }
 }
 
-/// A build next to itself: as fast, within what a machine with other users does to three short turns.
+/// A build next to itself.
 #[test]
 fn two_builds_take_turns() {
     let this = env!("CARGO_BIN_EXE_bristlecone-bench");
