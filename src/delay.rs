@@ -34,6 +34,8 @@ pub(crate) enum Validation {
     Newest = 12,
     /// That what a transaction reads was the same at the instant at which all that it has read before was true.
     Moment = 13,
+    /// That who relies on the locks that another thread takes by plain stores passes the heavy fence for it.
+    Heavy = 14,
 }
 
 #[cfg(not(any(bristlecone_delays, loom)))]

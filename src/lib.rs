@@ -68,6 +68,7 @@
 )]
 
 pub mod arch;
+mod bias;
 mod byte_key;
 mod chain;
 mod codec;

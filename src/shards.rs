@@ -1,6 +1,10 @@
 //! Words that many threads write to without disturbing each other, because each thread writes to its own shard.
+//!
+//! The first threads that come own a shard each until they end: no other thread writes what only the owner may write. The
+//! others are distributed over all shards.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of threads that can write without disturbing each other.
 pub(crate) const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
@@ -10,21 +14,132 @@ pub(crate) const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 #[repr(align(128))]
 pub(crate) struct Shard<T>(pub(crate) T);
 
+/// The shard of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) shard: usize,
+    /// Whether the thread owns the shard.
+    pub(crate) is_own: bool,
+}
+
+impl Place {
+    const UNKNOWN: Self = Self { shard: SHARDS, is_own: false };
+}
+
 thread_local! {
-    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+    static PLACE: Cell<Place> = const { Cell::new(Place::UNKNOWN) };
+    /// Gives the shard of a thread back when the thread ends.
+    static LEASE: Cell<Option<Lease>> = const { Cell::new(None) };
+}
+
+/// The shards that have no owner, as bits.
+static FREE: AtomicUsize = AtomicUsize::new((1 << SHARDS) - 1);
+
+/// A shard that this thread owns.
+struct Lease(usize);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // What else is dropped when the thread ends may still write to the shard.
+        PLACE.set(Place { shard: self.0, is_own: false });
+        // Release: the next owner sees all that this one has written.
+        FREE.fetch_or(1 << self.0, Ordering::Release);
+    }
 }
 
 /// The shard of this thread.
 #[inline]
 pub(crate) fn shard() -> usize {
-    let shard = SHARD.get();
-    if shard < SHARDS { shard } else { new_shard() }
+    place().shard
+}
+
+/// The same, with what this thread may do in it.
+#[inline(always)]
+pub(crate) fn place() -> Place {
+    let place = PLACE.get();
+    if place.shard < SHARDS { place } else { new_place() }
 }
 
 #[cold]
-fn new_shard() -> usize {
-    static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    let shard = THREADS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % SHARDS;
-    SHARD.set(shard);
-    shard
+#[inline(never)]
+fn new_place() -> Place {
+    static OTHERS: AtomicUsize = AtomicUsize::new(0);
+    // To the system, all threads of a model are one thread.
+    let owned = if cfg!(loom) { None } else { own() };
+    let place = match owned {
+        Some(shard) => Place { shard, is_own: true },
+        None => Place { shard: OTHERS.fetch_add(1, Ordering::Relaxed) % SHARDS, is_own: false },
+    };
+    PLACE.set(place);
+    place
+}
+
+/// Takes a shard that has no owner. `None` if there is none, or if this thread is just ending.
+fn own() -> Option<usize> {
+    let lowest = |free: usize| (free != 0).then(|| free & (free - 1));
+    // Acquire: this thread sees all that the owner before it has written.
+    let free = FREE.fetch_update(Ordering::Acquire, Ordering::Relaxed, lowest).ok()?;
+    let lease = Lease(free.trailing_zeros() as usize);
+    let shard = lease.0;
+    // If this thread is just ending, the lease is dropped here.
+    LEASE.try_with(|own| own.set(Some(lease))).ok().map(|()| shard)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread;
+
+    #[test]
+    fn no_shard_has_two_owners() {
+        const THREADS: usize = 2 * SHARDS;
+        for _ in 0..if cfg!(miri) { 2 } else { 50 } {
+            let all = Barrier::new(THREADS);
+            let places: Vec<Place> = thread::scope(|threads| {
+                let each = || {
+                    let place = place();
+                    // None of them has ended before all have their shards.
+                    all.wait();
+                    assert_eq!(super::place(), place);
+                    place
+                };
+                let started: Vec<_> = (0..THREADS).map(|_| threads.spawn(each)).collect();
+                started.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let mut owned: Vec<usize> = places.iter().filter(|place| place.is_own).map(|place| place.shard).collect();
+            owned.sort_unstable();
+            owned.dedup();
+            assert_eq!(owned.len(), places.iter().filter(|place| place.is_own).count());
+            assert!(places.iter().all(|place| place.shard < SHARDS));
+        }
+    }
+
+    /// Something that asks for its shard when its thread ends, after the shard was given back or before.
+    struct Last(fn(Place));
+
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0(place());
+        }
+    }
+
+    thread_local!(static LAST: Cell<Option<Last>> = const { Cell::new(None) });
+
+    #[test]
+    fn a_thread_that_ends_still_has_a_shard() {
+        for first in [false, true] {
+            let last = || LAST.set(Some(Last(|place| assert!(place.shard < SHARDS))));
+            let thread = thread::spawn(move || {
+                if first {
+                    last();
+                }
+                place();
+                if !first {
+                    last();
+                }
+            });
+            thread.join().unwrap();
+        }
+    }
 }

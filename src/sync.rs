@@ -2,6 +2,9 @@
 //! but for models and for what costs the checker too much.
 
 #[cfg(not(loom))]
+#[cfg_attr(not(target_os = "linux"), path = "sync/no_asymmetric.rs")]
+pub(crate) mod asymmetric;
+#[cfg(not(loom))]
 mod parking;
 
 #[cfg(not(loom))]
@@ -147,6 +150,23 @@ mod imp {
     pub(crate) fn thread_number() -> u64 {
         use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
         BuildHasherDefault::<DefaultHasher>::default().hash_one(loom::thread::current().id()) | 1
+    }
+
+    /// In a model, both fences of an asymmetric pair are full ones: that is what the pair amounts to.
+    pub(crate) mod asymmetric {
+        use super::{Ordering, fence};
+
+        pub(crate) fn is_available() -> bool {
+            true
+        }
+
+        pub(crate) fn light() {
+            fence(Ordering::SeqCst);
+        }
+
+        pub(crate) fn heavy() {
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// loom's condition variable behind the same signature.

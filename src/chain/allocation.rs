@@ -113,7 +113,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let PoolState { medium, segments, .. } = &*self.pool;
         let low = N::Keys::place(medium, segments, self.records.as_ref(), new.fence)
             .inspect_err(|_| self.give_back(block))?;
-        let was = shadow.lock.make_ready(shadow.lock.lock());
+        let was = shadow.lock.make_ready(shadow.lock.lock(&self.bias));
         delay();
         self.note_use(block.at, true);
         let stored = New { level: new.level, low, next: new.next, lines };
@@ -130,7 +130,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Makes a node that was marked dead part of the chain.
     pub(crate) fn publish(&self, at: u64) {
         let shadow = self.shadow(at);
-        let was = shadow.lock.lock();
+        let was = shadow.lock.lock(&self.bias);
         delay();
         shadow.lock.unlock(was, Leave::Ready);
     }

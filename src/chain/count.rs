@@ -1,17 +1,49 @@
 //! The number of entries, kept without a word that all threads write to.
 
 use crate::delay::delay;
-use crate::shards::{SHARDS, Shard, shard};
+use crate::shards::{SHARDS, Shard, place};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 
 /// After this many looks, a sum need no longer be exact.
 const LOOKS: usize = if cfg!(loom) { 2 } else { 1000 };
 
-/// The counters of one shard. Both only grow.
+/// The counters of one shard.
 #[derive(Default)]
 struct Part {
-    added: AtomicU64,
-    removed: AtomicU64,
+    added: Counter,
+    removed: Counter,
+}
+
+/// A number that only grows: the sum of two.
+#[derive(Default)]
+struct Counter {
+    /// Only the owner of the shard adds to it.
+    own: AtomicU64,
+    /// All threads add to it.
+    common: AtomicU64,
+}
+
+impl Counter {
+    /// A thread that sees what `order` publishes sees the addition.
+    #[inline(always)]
+    fn add(&self, is_own: bool, more: u64, order: Ordering) {
+        if is_own {
+            // A load and a store: nobody else stores, but for `set`, while nobody may add.
+            self.own.store(self.own.load(Ordering::Relaxed).wrapping_add(more), order);
+        } else {
+            self.common.fetch_add(more, order);
+        }
+    }
+
+    fn get(&self) -> u64 {
+        // Acquire: sums must be read one after the other.
+        self.own.load(Ordering::Acquire).wrapping_add(self.common.load(Ordering::Acquire))
+    }
+
+    fn clear(&self) {
+        self.own.store(0, Ordering::Relaxed);
+        self.common.store(0, Ordering::Relaxed);
+    }
 }
 
 /// The number of entries of a chain: additions minus removals. Each change adjusts it under the lock of its node.
@@ -36,14 +68,16 @@ impl Count {
     /// Adds `entries` to the number. The caller holds the lock of their node.
     #[inline]
     pub(crate) fn add(&self, entries: u64) {
-        self.shards[shard()].0.added.fetch_add(entries, Ordering::Relaxed);
+        let place = place();
+        self.shards[place.shard].0.added.add(place.is_own, entries, Ordering::Relaxed);
     }
 
     /// Subtracts one. The caller holds the lock of the entry's node.
     #[inline]
     pub(crate) fn sub_one(&self) {
+        let place = place();
         // Release: a thread that sees the removal also sees the addition.
-        self.shards[shard()].0.removed.fetch_add(1, Ordering::Release);
+        self.shards[place.shard].0.removed.add(place.is_own, 1, Ordering::Release);
     }
 
     /// Adds the entries of a node that was touched for the first time. (Once the count is whole, every node has been
@@ -60,8 +94,8 @@ impl Count {
         self.era.store(era + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         for Shard(part) in &self.shards {
-            part.added.store(0, Ordering::Relaxed);
-            part.removed.store(0, Ordering::Relaxed);
+            part.added.clear();
+            part.removed.clear();
         }
         self.add(entries);
         self.is_whole.store(true, Ordering::Release);
@@ -104,11 +138,10 @@ impl Count {
 
     /// `between` is called before each look at a shard.
     fn sum_of_era(&self, between: impl Fn()) -> u64 {
-        // Acquire: the two sums must be read one after the other.
-        let sum = |of: fn(&Part) -> &AtomicU64| -> u64 {
+        let sum = |of: fn(&Part) -> &Counter| -> u64 {
             let look = |Shard(part): &Shard<Part>| {
                 between();
-                of(part).load(Ordering::Acquire)
+                of(part).get()
             };
             self.shards.iter().map(look).fold(0, u64::wrapping_add)
         };
@@ -159,8 +192,8 @@ mod tests {
                 count.set(of);
                 let sum = count.sum_of_era(|| {
                     if looks.replace(looks.get() + 1) == at {
-                        count.shards[to].0.added.fetch_add(1, Ordering::Relaxed);
-                        count.shards[from].0.removed.fetch_add(1, Ordering::Relaxed);
+                        count.shards[to].0.added.add(false, 1, Ordering::Relaxed);
+                        count.shards[from].0.removed.add(false, 1, Ordering::Relaxed);
                     }
                 });
                 assert!([of, of + 1].contains(&sum), "{sum} of {of}, from {from} to {to} before look {at}");
@@ -175,8 +208,8 @@ mod tests {
             let count = Count::default();
             count.set(1);
             let sum = count.sum_of_era(|| {
-                count.shards[to].0.added.fetch_add(1, Ordering::Relaxed);
-                count.shards[from].0.removed.fetch_add(1, Ordering::Relaxed);
+                count.shards[to].0.added.add(false, 1, Ordering::Relaxed);
+                count.shards[from].0.removed.add(false, 1, Ordering::Relaxed);
             });
             assert!((1..=1 + 2 * SHARDS as u64).contains(&sum), "{sum}, from {from} to {to}");
         }

@@ -1,6 +1,7 @@
 //! Reading a node under a version, and locking a node.
 
 use super::Chain;
+use crate::bias::Bias;
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::Broken;
 use crate::medium::Medium;
@@ -56,11 +57,11 @@ impl<'c, N: Node> Met<'c, N> {
         version.is_quiet().then(|| View { shadow, version, at, range: shadow.range::<N::Keys>() })
     }
 
-    /// Locks the node, if it is ready and nobody else writes to it.
+    /// Locks the node, if it is ready and nobody else writes to it. The bias is that of its chain.
     #[inline(always)]
-    pub(crate) fn lock(self) -> Option<Locked<'c, N>> {
+    pub(crate) fn lock(self, bias: &Bias) -> Option<Locked<'c, N>> {
         let Self { shadow, at } = self;
-        shadow.lock.lock_at_once().map(|was| Locked { shadow, was, leave: Leave::Unchanged, at })
+        shadow.lock.lock_at_once(bias).map(|was| Locked { shadow, was, leave: Leave::Unchanged, at })
     }
 }
 
@@ -148,8 +149,9 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[cold]
     fn first_touch(&self, at: u64, was: Version) -> Result<(), Broken> {
         delay();
+        self.may_touch(at)?;
         let shadow = self.shadow(at);
-        if shadow.lock.try_lock(was) {
+        if shadow.lock.try_lock(&self.bias, was) {
             let touched = self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })?;
             // Here other threads find the node locked by a thread that will not change it.
             delay();
@@ -162,7 +164,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline]
     pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_, N>>, Broken> {
         let shadow = self.shadow(at);
-        let was = shadow.lock.lock_counted(&self.tally.0.waits);
+        let was = shadow.lock.lock_counted(&self.bias, &self.tally.0.waits);
         let locked = Locked { shadow, was, leave: Leave::Unchanged, at };
         if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
     }
@@ -171,7 +173,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// the lock.
     pub(crate) fn try_lock(&self, at: u64) -> Result<Option<Locked<'_, N>>, Broken> {
         let shadow = self.shadow(at);
-        let Some(was) = shadow.lock.lock_soon() else { return Ok(None) };
+        let Some(was) = shadow.lock.lock_soon(&self.bias) else { return Ok(None) };
         let locked = Locked { shadow, was, leave: Leave::Unchanged, at };
         if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
     }
@@ -190,10 +192,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
         let range = self.range_of(locked.at)?;
         self.fits(locked.at)?;
-        if self.medium().forked() {
-            // Only the process that opened the pool may finish recovery.
-            return Err(Broken::new(locked.at, "a node that was not read before the fork"));
-        }
+        self.may_touch(locked.at)?;
         N::Ops::recover::<M>(self.access(), locked.at, &locked.shadow.hints, range)?;
         self.count.touched(N::Ops::len(&locked.shadow.hints) as u64);
         locked.set_range(range);
@@ -201,6 +200,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
         // `fill`).
         locked.was = locked.shadow.lock.make_ready(locked.was);
         Ok(Some(locked))
+    }
+
+    /// Only the process that opened the pool may finish recovery. (A child must not even try to take a lock: the thread that
+    /// owned the bias at the fork is not there.)
+    fn may_touch(&self, at: u64) -> Result<(), Broken> {
+        if self.medium().forked() { Err(Broken::new(at, "a node that was not read before the fork")) } else { Ok(()) }
     }
 
     /// Locks the right neighbour; `None` if there is none, or if it left the chain.

@@ -22,6 +22,7 @@ mod restructure;
 mod shadows;
 mod verbs;
 
+use crate::bias::Bias;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::shadow::Shadow;
@@ -49,6 +50,8 @@ pub(crate) struct Chain<N: Node, M: Medium> {
     blocks: Box<[Blocks]>,
     shadows: Shadows<Hints<N>>,
     shared: Shared<N>,
+    /// Of the locks of all nodes.
+    pub(crate) bias: Bias,
     /// Present if values, or keys and values, are records.
     pub(crate) records: Option<Records>,
     /// What snapshots see of leaves that have changed since.
@@ -89,6 +92,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             shadows: shadows.map_err(Fault::address_space)?,
             blocks: links.classes().map(Blocks::new).collect(),
             shared: Shared::<N>::default(),
+            bias: Bias::default(),
             records,
             links,
             frozen: Frozen::default(),

@@ -3,6 +3,7 @@
 //!
 //! Each has a negative control: the same reader without the check of the version must be found wrong.
 
+use crate::bias::Bias;
 use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
 use crate::node::layout::{Layout, New};
@@ -23,7 +24,7 @@ const RANGE: KeyRange = KeyRange::from_parts(0, u64::MAX);
 impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
     fn new(entries: &[Entry]) -> Self {
         let leaf = Self { m: Dram::zeroed(2 * N::BYTES), shadow: Shadow::zero(), right: Shadow::zero() };
-        let was = leaf.shadow.lock.lock();
+        let was = leaf.shadow.lock.lock(&Bias::shared());
         N::Ops::fill(&leaf.m, 0, &leaf.shadow.hints, New { level: 0, low: 0, next: 0, lines: 0 }, entries, false);
         leaf.m.fence(Step::Insert);
         leaf.shadow.set_range::<Words>(RANGE);
@@ -32,7 +33,7 @@ impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
     }
 
     fn insert(&self, (key, value): Entry) {
-        let was = self.shadow.lock.lock();
+        let was = self.shadow.lock.lock(&Bias::shared());
         let place = N::Ops::search(&self.m, 0, &self.shadow.hints, key).expect_err("the model inserts a new key");
         N::Ops::insert(&self.m, 0, &self.shadow.hints, place, (key, value));
         self.m.fence(Step::Insert);
@@ -40,7 +41,7 @@ impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
     }
 
     fn remove(&self, key: u64) {
-        let was = self.shadow.lock.lock();
+        let was = self.shadow.lock.lock(&Bias::shared());
         let place = N::Ops::search(&self.m, 0, &self.shadow.hints, key).expect("the model removes a key that is there");
         N::Ops::remove(&self.m, 0, &self.shadow.hints, RANGE, place);
         self.m.fence(Step::Insert);
@@ -50,8 +51,8 @@ impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
     /// Moves these entries, which are the greatest, to the right leaf.
     fn split(&self, moved: &[Entry]) {
         let (at, border) = (N::BYTES, moved[0].0);
-        let was = self.shadow.lock.lock();
-        let was_right = self.right.lock.lock();
+        let was = self.shadow.lock.lock(&Bias::shared());
+        let was_right = self.right.lock.lock(&Bias::shared());
         N::Ops::fill(&self.m, at, &self.right.hints, New { level: 0, low: border, next: 0, lines: 0 }, moved, true);
         self.right.set_range::<Words>(KeyRange::new(border, u64::MAX));
         self.m.fence(Step::Insert);
@@ -246,7 +247,7 @@ fn version_lock(checked: bool) {
         let writer = {
             let shadow = Arc::clone(&shadow);
             thread::spawn(move || {
-                let was = shadow.lock.lock();
+                let was = shadow.lock.lock(&Bias::shared());
                 shadow.set_range::<Words>(KeyRange::from_parts(7, 7));
                 shadow.lock.unlock(was, Leave::Ready);
             })
@@ -278,7 +279,7 @@ fn loom_writers_exclude_each_other() {
     loom::model(|| {
         let shadow = Arc::new(Shadow::<OfOneLine>::zero());
         let add = |shadow: &Shadow<OfOneLine>| {
-            let was = shadow.lock.lock();
+            let was = shadow.lock.lock(&Bias::shared());
             let low = shadow.range::<Words>().low();
             shadow.set_range::<Words>(KeyRange::from_parts(low + 1, 0));
             shadow.lock.unlock(was, Leave::Ready);

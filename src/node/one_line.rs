@@ -84,13 +84,13 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
         let mut empty = prints.empty::<SLOTS>();
         let mut lines = 0;
-        prints.edit(|prints| {
+        prints.fill_many(|prints| {
             for &(key, value) in entries {
                 let hash = Hash::of(key);
                 let slot = Self::choose(empty, hash);
                 empty &= !(1 << slot);
                 m.store_pair(key_at(at, slot), [key, value]);
-                prints[slot] = hash.print();
+                prints.fill(slot, hash.print());
                 lines |= 1 << ((slot + 1) / PER_LINE);
             }
         });
@@ -157,7 +157,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     }
 
     fn fill<M: Medium>(m: &M, at: u64, hints: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
-        hints.edit(|prints| prints.fill(0));
+        hints.clear();
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
         let mut lines = 1 | Self::scatter(m, at, hints, entries);
@@ -192,7 +192,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     }
 
     fn recover<M: Medium>(m: &M, at: u64, hints: &Prints, range: KeyRange) -> Result<(), Broken> {
-        hints.edit(|prints| prints.fill(0));
+        hints.clear();
         for slot in 0..SLOTS {
             let key = m.load(key_at(at, slot));
             if !range.contains(key) {
@@ -223,14 +223,9 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
     }
 
     fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, &border: &u64, _moved: &[Entry]) {
-        let used = hints.used::<SLOTS>();
-        hints.edit(|prints| {
-            for slot in each(used) {
-                // No branch, because about half of the slots go, in no predictable order.
-                let stays = m.load(key_at(at, slot)) < border;
-                prints[slot] = if stays { prints[slot] } else { 0 };
-            }
-        });
+        // All slots, and no branch: about half of the slots go, in no predictable order.
+        let stays = |slot| Slots::from(m.load(key_at(at, slot)) < border) << slot;
+        hints.keep((0..SLOTS).fold(0, |slots, slot| slots | stays(slot)));
     }
 
     /// Each change is whole by itself, so the changes may become durable in any order.

@@ -73,20 +73,76 @@ impl Prints {
         self.set_byte(MOST, (self.count() - 1) as u8);
     }
 
-    /// Changes several fingerprints at once.
-    pub(super) fn edit(&self, change: impl FnOnce(&mut [u8; MOST])) {
-        let mut bytes = [0; WORDS * 8];
-        for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
-            *chunk = word.load(Ordering::Relaxed).to_le_bytes();
-        }
-        let (prints, count) = bytes.split_last_chunk_mut::<1>().expect("forty bytes");
-        let prints: &mut [u8; MOST] = prints.try_into().expect("39 fingerprints and the count");
-        change(prints);
-        *count = [prints.iter().map(|&print| u8::from(print != 0)).sum()];
-        for (chunk, word) in bytes.as_chunks::<8>().0.iter().zip(&self.0) {
-            word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
-        }
+    /// Forgets all entries.
+    pub(super) fn clear(&self) {
+        self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
+
+    /// Records that of all slots that hold an entry only these still do.
+    pub(super) fn keep(&self, slots: Slots) {
+        let mut words = self.copy();
+        let mut kept = 0;
+        for (i, word) in words.0.iter_mut().enumerate() {
+            *word &= bytes_of((slots & all(MOST)) >> (i * 8) as u32 & 0xff);
+            kept += used_bytes(*word);
+        }
+        self.set(words, kept);
+    }
+
+    /// Records entries in empty slots: `fill` does so in a copy.
+    pub(super) fn fill_many(&self, fill: impl FnOnce(&mut Copied)) {
+        let mut words = self.copy();
+        fill(&mut words);
+        let mut used = 0;
+        words.0[WORDS - 1] &= u64::MAX >> 8;
+        for word in words.0 {
+            used += used_bytes(word);
+        }
+        self.set(words, used);
+    }
+
+    fn copy(&self) -> Copied {
+        Copied(self.0.each_ref().map(|word| word.load(Ordering::Relaxed)))
+    }
+
+    /// Stores the fingerprints, and how many there are.
+    fn set(&self, mut words: Copied, count: u32) {
+        words.0[WORDS - 1] = words.0[WORDS - 1] & u64::MAX >> 8 | u64::from(count) << 56;
+        self.0.iter().zip(words.0).for_each(|(word, new)| word.store(new, Ordering::Relaxed));
+    }
+}
+
+/// A copy of fingerprints.
+///
+/// It is made of words, as they are stored: words that are read back from bytes just written wait until all of these are
+/// in the cache.
+pub(super) struct Copied([u64; WORDS]);
+
+impl Copied {
+    /// Records an entry in an empty slot.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, slot: usize, print: u8) {
+        let (word, shift) = (&mut self.0[slot / 8], slot % 8 * 8);
+        *word = *word & !(0xff << shift) | u64::from(print) << shift;
+    }
+}
+
+/// The lowest bit of each byte.
+const LOWEST: u64 = 0x0101_0101_0101_0101;
+
+/// The word whose byte `i` is 255 if bit `i` is set, and else 0.
+#[inline]
+const fn bytes_of(bits: u64) -> u64 {
+    // Bit `i` of byte `i`, and then the highest bit of each byte that is not 0.
+    let each = bits.wrapping_mul(LOWEST) & 0x8040_2010_0804_0201;
+    (((each + (LOWEST * 0x7f)) >> 7) & LOWEST) * 0xff
+}
+
+/// How many bytes of a word are not 0.
+#[inline]
+const fn used_bytes(word: u64) -> u32 {
+    let low = LOWEST * 0x7f;
+    (((word & low) + low | word) & !low).count_ones()
 }
 
 /// The empty slot for an entry: one of its home line, or else the next one behind, or else the first. `empty` has at
@@ -102,4 +158,46 @@ pub(super) fn nearest(empty: Slots, home: Slots) -> usize {
         empty
     };
     choice.trailing_zeros() as usize
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn filled(prints: &[(usize, u8)]) -> Prints {
+        let all = Prints::zero();
+        all.fill_many(|all| prints.iter().for_each(|&(slot, print)| all.fill(slot, print)));
+        all
+    }
+
+    fn content(prints: &Prints) -> Vec<u8> {
+        prints.0.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn one_by_one_and_at_once_are_the_same() {
+        let entries: Vec<(usize, u8)> = (0..MOST).map(|slot| (slot, (slot * 83 % 255 + 1) as u8)).collect();
+        for step in 1..=MOST {
+            let (some, one_by_one): (Vec<_>, _) = (entries.iter().copied().step_by(step).collect(), Prints::zero());
+            some.iter().for_each(|&(slot, print)| one_by_one.fill(slot, print));
+            assert_eq!(content(&filled(&some)), content(&one_by_one));
+            assert_eq!(filled(&some).count(), some.len());
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_what_was_there() {
+        let entries: Vec<(usize, u8)> = (0..MOST).step_by(2).map(|slot| (slot, [1, 128, 255][slot % 3])).collect();
+        for i in 0..2000_u64 {
+            let slots: Slots = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 30);
+            let (kept, prints) = (entries.iter().filter(|(slot, _)| slots >> slot & 1 == 1), filled(&entries));
+            prints.keep(slots);
+            let kept: Vec<_> = kept.copied().collect();
+            assert_eq!(content(&prints), content(&filled(&kept)));
+            assert_eq!(prints.count(), kept.len());
+        }
+        let prints = filled(&entries);
+        prints.clear();
+        assert_eq!(content(&prints), [0; WORDS * 8]);
+    }
 }

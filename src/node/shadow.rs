@@ -1,10 +1,11 @@
 //! The volatile companion of a block: version lock, owned range, and the search hints of its layout. It is never
 //! stored, and can always be rebuilt.
 
+use crate::bias::{Bias, How};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
 use crate::node::Keys;
-use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, fence, hand_over, spin_loop};
+use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, asymmetric, fence, hand_over, spin_loop};
 use crate::tally::Rare;
 use crate::version;
 
@@ -145,27 +146,31 @@ impl VersionLock {
         version::validate(&self.0, version.0) || is_left_out(Validation::Version)
     }
 
-    /// Waits for the lock and takes it; returns what the word was.
+    /// Waits for the lock and takes it; returns what the word was. All locks of a chain have one bias.
     #[inline]
-    pub(crate) fn lock(&self) -> Version {
-        let was = Version(self.0.load(Ordering::Relaxed));
-        if was.0 & LOCKED == 0 && !anyone_sleeps() && self.try_lock(was) { was } else { self.lock_slowly(None) }
+    pub(crate) fn lock(&self, bias: &Bias) -> Version {
+        self.lock_fast(bias).unwrap_or_else(|| self.lock_slowly(bias, None))
     }
 
     /// The same; counts if it had to wait.
     #[inline]
-    pub(crate) fn lock_counted(&self, waits: &Rare) -> Version {
-        let was = Version(self.0.load(Ordering::Relaxed));
-        if was.0 & LOCKED == 0 && !anyone_sleeps() && self.try_lock(was) { was } else { self.lock_slowly(Some(waits)) }
+    pub(crate) fn lock_counted(&self, bias: &Bias, waits: &Rare) -> Version {
+        self.lock_fast(bias).unwrap_or_else(|| self.lock_slowly(bias, Some(waits)))
+    }
+
+    #[inline]
+    fn lock_fast(&self, bias: &Bias) -> Option<Version> {
+        self.take_if(bias, |was| was.0 & LOCKED == 0 && !anyone_sleeps())
     }
 
     #[cold]
-    fn lock_slowly(&self, mut waits: Option<&Rare>) -> Version {
+    fn lock_slowly(&self, bias: &Bias, mut waits: Option<&Rare>) -> Version {
         let mut wait = Wait::default();
         loop {
-            let was = Version(self.0.load(Ordering::Relaxed));
             // A thread that has slept for the lock for too long comes first.
-            if was.0 & LOCKED == 0 && self.try_lock(was) && !hand_over(self.address()) {
+            if let Some(was) = self.take_if(bias, |was| was.0 & LOCKED == 0)
+                && !hand_over(self.address())
+            {
                 return was;
             }
             waits.take().into_iter().for_each(Rare::add_one);
@@ -177,17 +182,15 @@ impl VersionLock {
 
     /// Takes the lock at once, if the word is ready and not locked, and no sleeping thread might come first.
     #[inline(always)]
-    pub(crate) fn lock_at_once(&self) -> Option<Version> {
-        let was = self.peek();
-        (was.is_quiet() && !anyone_sleeps() && self.try_lock(was)).then_some(was)
+    pub(crate) fn lock_at_once(&self, bias: &Bias) -> Option<Version> {
+        self.take_if(bias, |was| was.is_quiet() && !anyone_sleeps())
     }
 
     /// Takes the lock if it becomes free within the time that some changes of a leaf take. Never sleeps for it: the caller
     /// may hold a lock for which its holder waits.
-    pub(crate) fn lock_soon(&self) -> Option<Version> {
+    pub(crate) fn lock_soon(&self, bias: &Bias) -> Option<Version> {
         for _ in 0..SOON {
-            let was = Version(self.0.load(Ordering::Relaxed));
-            if was.0 & LOCKED == 0 && self.try_lock(was) {
+            if let Some(was) = self.take_if(bias, |was| was.0 & LOCKED == 0) {
                 // A thread that has slept for the lock for too long comes first.
                 return (!anyone_sleeps() || !hand_over(self.address())).then_some(was);
             }
@@ -210,16 +213,36 @@ impl VersionLock {
     }
 
     /// Takes the lock if the word is still `was`, which is not locked.
+    #[must_use]
+    pub(crate) fn try_lock(&self, bias: &Bias, was: Version) -> bool {
+        self.take_if(bias, |now| now == was).is_some()
+    }
+
+    /// Takes the lock if the word allows it, which it does not if it is locked. May miss that once in a while.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn try_lock(&self, was: Version) -> bool {
+    fn take_if(&self, bias: &Bias, allows: impl Fn(Version) -> bool) -> Option<Version> {
         delay();
-        // Sequentially consistent with the writer's look at the newest snapshot (see `Chain::newest`).
-        let locked = self.0.compare_exchange_weak(was.0, was.0 | LOCKED, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        if locked {
+        bias.with(|how| {
+            let was = self.peek();
+            if !allows(was) {
+                return None;
+            }
+            // Goes with the writer's look at the newest snapshot (see `Chain::newest`), either way.
+            let is_taken = match how {
+                How::Store => {
+                    self.0.store(was.0 | LOCKED, Ordering::Relaxed);
+                    asymmetric::light();
+                    true
+                }
+                How::Swap => {
+                    let (old, new) = (was.0, was.0 | LOCKED);
+                    self.0.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+                }
+            };
             version::announce();
-        }
-        locked
+            is_taken.then_some(was)
+        })
     }
 
     /// Marks the block as a node; the caller holds the lock. Returns the value with which to unlock if nothing else
@@ -284,14 +307,14 @@ mod tests {
 
     /// Returns how often one thread locks and unlocks, with nearly no time in between, until another thread gets
     /// through.
-    fn waits(get_through: fn(&VersionLock)) -> usize {
-        let lock = VersionLock(AtomicU64::new(READY));
+    fn waits(get_through: fn(&VersionLock, &Bias)) -> usize {
+        let (lock, bias) = (VersionLock(AtomicU64::new(READY)), Bias::default());
         let (waits, through) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|threads| {
-            let mut was = lock.lock();
+            let mut was = lock.lock(&bias);
             threads.spawn(|| {
                 waits.store(true, Ordering::Release);
-                get_through(&lock);
+                get_through(&lock, &bias);
                 through.store(true, Ordering::Release);
             });
             while !waits.load(Ordering::Acquire) {
@@ -305,14 +328,14 @@ mod tests {
                     spin_loop();
                 }
                 lock.unlock(was, Leave::Ready);
-                was = lock.lock();
+                was = lock.lock(&bias);
             }
             lock.unlock(was, Leave::Unchanged);
             times
         })
     }
 
-    fn nobody_starves(get_through: fn(&VersionLock)) {
+    fn nobody_starves(get_through: fn(&VersionLock, &Bias)) {
         let mut times: Vec<usize> = (0..11).map(|_| waits(get_through)).collect();
         times.sort_unstable();
         // In some of the runs the processor may have been busy with something else.
@@ -320,7 +343,7 @@ mod tests {
     }
 
     /// A number that is not atomic.
-    struct Guarded(VersionLock, UnsafeCell<u64>);
+    struct Guarded(VersionLock, UnsafeCell<u64>, Bias);
 
     // SAFETY: the number is accessed under the lock, or by a planted bug.
     unsafe impl Sync for Guarded {}
@@ -333,7 +356,7 @@ mod tests {
         }
 
         fn add_one_locked(&self) {
-            let was = self.0.lock();
+            let was = self.0.lock(&self.2);
             self.add_one();
             self.0.unlock(was, Leave::Ready);
         }
@@ -344,7 +367,7 @@ mod tests {
     /// The sum after two threads add to a number in turns, one of them under the lock. The word that says whose turn it
     /// is orders nothing else. (Both threads exist until the end: ThreadSanitizer may forget what an ended thread did.)
     fn sum_of_two(other: fn(&Guarded)) -> u64 {
-        let number = Guarded(VersionLock(AtomicU64::new(READY)), UnsafeCell::new(0));
+        let number = Guarded(VersionLock(AtomicU64::new(READY)), UnsafeCell::new(0), Bias::default());
         let turn = AtomicUsize::new(0);
         std::thread::scope(|threads| {
             for (first, add_one) in [(0, Guarded::add_one_locked as fn(&Guarded)), (1, other)] {
@@ -377,8 +400,8 @@ mod tests {
 
     #[test]
     fn a_waiting_writer_is_handed_the_lock() {
-        nobody_starves(|lock| {
-            let was = lock.lock();
+        nobody_starves(|lock, bias| {
+            let was = lock.lock(bias);
             assert!(was.is_ready() && lock.peek().0 & LOCKED != 0);
             lock.unlock(was, Leave::Ready);
         });
@@ -386,6 +409,6 @@ mod tests {
 
     #[test]
     fn a_waiting_reader_is_let_through() {
-        nobody_starves(|lock| assert!(lock.optimistic_read().is_quiet()));
+        nobody_starves(|lock, _| assert!(lock.optimistic_read().is_quiet()));
     }
 }

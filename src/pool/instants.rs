@@ -16,7 +16,7 @@ use crate::medium::Medium;
 use crate::pool::roots::Root;
 use crate::pool::{OpenTree, PoolState, catalog};
 use crate::shards::Shard;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, sequentially_consistent};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, asymmetric, fence, sequentially_consistent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -129,8 +129,10 @@ impl Instants {
             open.trees.entry(slot).or_insert(tree);
         }
         self.newest.store(instant, Ordering::SeqCst);
-        // Between this store and all loads of this snapshot.
-        fence(Ordering::SeqCst);
+        // Between this store and all loads of this snapshot. A change passes only a light fence between locking and looking.
+        if !is_left_out(Validation::Heavy) {
+            asymmetric::heavy();
+        }
         delay();
         (instant, is_expired)
     }

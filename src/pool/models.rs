@@ -8,6 +8,7 @@ use super::epochs::Epochs;
 use super::format::{Geometry, HEADER};
 use super::records::Records;
 use super::segments::Segments;
+use crate::bias::Bias;
 use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
 use crate::node::shadow::{Leave, Shadow};
@@ -65,7 +66,7 @@ impl Leaf {
     /// Replaces the record in the same way as a map does.
     fn replace(&self, bytes: &[u8], without: Without) {
         let new = self.records.write(&self.m, &self.segments, &[bytes]).unwrap();
-        let was = self.shadow.lock.lock();
+        let was = self.shadow.lock.lock(&Bias::shared());
         let old = self.slot.load(Ordering::Relaxed);
         self.slot.store(new, Ordering::Relaxed);
         self.m.fence(Step::Insert);

@@ -210,7 +210,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     ) -> Option<Locked<'t, N>> {
         let owns =
             |leaf: &Locked<'_, N>| N::Directory::<M>::owns(hint, leaf.range(), key) || is_left_out(Validation::Owner);
-        leaf.lock().filter(owns)
+        leaf.lock(&self.leaves.bias).filter(owns)
     }
 
     /// Asks the index for the leaf of a key that is to be locked soon, and requests it.

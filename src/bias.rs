@@ -1,0 +1,208 @@
+//! Which thread takes locks by a plain store.
+//!
+//! A compare-and-swap waits until all earlier stores of the processor are done, and no later load begins before it. That
+//! takes a quarter of an insert. Most trees have one writer at a time, so the locks of a chain are *biased*: one thread
+//! owns them, and takes each with a load and a store. Unlocking was a plain store before, and stays one. Two words:
+//!
+//! ```text
+//! owner, of each chain:    NOBODY -> thread -> MOVING -> thread -> ... -> MOVING -> SHARED
+//! window, of each thread:  1 while it takes a lock as the owner
+//! ```
+//!
+//! - **B1** While the owner is a thread, only this thread takes locks, each within its window: it stores 1 to the window,
+//!   passes a light fence, finds that it is still the owner, and only then looks at the lock. It waits for nothing in
+//!   there. Nobody else stores to the window.
+//! - **B2** Another thread that wants a lock first moves the bias, under the mutex: it stores MOVING, passes a heavy
+//!   fence, and waits until the window of the owner is 0. The owner has then either finished what it did, and its lock is
+//!   visible; or it will find that it is not the owner any more. Then the thread itself becomes the owner.
+//! - **B3** Threads that take turns too often share the locks: from then on all of them use compare-and-swap, as long as
+//!   the chain is open. Nobody is the owner again, because a thread may be just about to compare and swap.
+//!
+//! A thread is known by the shard that it owns. When it ends, the next owner of the shard owns its chains, too, and has
+//! seen all that it did. A thread without a shard is never an owner: it makes the locks shared.
+//!
+//! The bias says nothing about locks that are held: a thread keeps what it has locked when the bias moves on. Readers
+//! do not know of it. It is volatile: nothing of it is stored, and a crash leaves nothing to repair.
+//!
+//! Where there is no heavy fence, all chains are shared.
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(loom)]
+mod stand_in;
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests;
+
+use crate::delay::{Validation, delay, is_left_out};
+use crate::shards::{SHARDS, Shard};
+use crate::sync::{AtomicU64, Mutex, Ordering, asymmetric, yield_now};
+use std::time::{Duration, Instant};
+
+const NOBODY: u64 = 0;
+/// The bias is between two threads, or on its way to all of them.
+const MOVING: u64 = u64::MAX - 1;
+const SHARED: u64 = u64::MAX;
+
+/// So many moves may follow each other at once. After one more, the locks are shared.
+const MOVES: u32 = if cfg!(loom) { 1 } else { 8 };
+/// In this time, one more move may follow. It costs some microseconds.
+const EACH: Duration = Duration::from_millis(20);
+
+/// How a lock is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By a load and a store: no other thread takes a lock meanwhile.
+    Store,
+    /// By compare-and-swap.
+    Swap,
+}
+
+/// The bias of the locks of one chain. See the [module](self).
+pub(crate) struct Bias {
+    /// In a line of its own: as long as the locks are shared, all threads read it and nobody writes to it.
+    owner: Shard<AtomicU64>,
+    moves: Mutex<Moves>,
+    #[cfg(loom)]
+    stand_in: stand_in::StandIn,
+}
+
+/// How often the bias may still move.
+struct Moves {
+    left: u32,
+    last: Option<Instant>,
+}
+
+impl Default for Bias {
+    /// That of locks of which nobody has taken one yet.
+    fn default() -> Self {
+        if asymmetric::is_available() && !cfg!(loom) { Self::fresh() } else { Self::shared() }
+    }
+}
+
+impl Bias {
+    /// That of locks which all threads take by compare-and-swap.
+    pub(crate) fn shared() -> Self {
+        Self::new(SHARED)
+    }
+
+    /// That of locks of which nobody has taken one yet, where there is a heavy fence.
+    pub(crate) fn fresh() -> Self {
+        Self::new(NOBODY)
+    }
+
+    fn new(owner: u64) -> Self {
+        Self {
+            owner: Shard(AtomicU64::new(owner)),
+            moves: Mutex::new(Moves { left: MOVES, last: None }),
+            #[cfg(loom)]
+            stand_in: stand_in::StandIn::new(owner != SHARED),
+        }
+    }
+
+    /// The window of a thread.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn window(&self, thread: usize) -> &AtomicU64 {
+        static WINDOWS: [Shard<AtomicU64>; SHARDS] = [const { Shard(AtomicU64::new(0)) }; SHARDS];
+        &WINDOWS[thread].0
+    }
+
+    #[cfg(loom)]
+    fn window(&self, thread: usize) -> &AtomicU64 {
+        self.stand_in.window(thread)
+    }
+
+    /// The number of this thread, if it can be an owner.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn thread(&self) -> Option<usize> {
+        let place = crate::shards::place();
+        place.is_own.then_some(place.shard)
+    }
+
+    #[cfg(loom)]
+    fn thread(&self) -> Option<usize> {
+        self.stand_in.thread()
+    }
+
+    /// Takes a lock by `take`, or tries to. `take` looks at the lock itself, and waits for nothing.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, mut take: impl FnMut(How) -> R) -> R {
+        #[cfg(loom)]
+        if self.stand_in.is_shared() {
+            return take(How::Swap);
+        }
+        let owner = &self.owner.0;
+        loop {
+            // Acquire: what the last owner has locked is seen as locked (B2).
+            let seen = owner.load(Ordering::Acquire);
+            if seen == SHARED {
+                return take(How::Swap);
+            }
+            let thread = self.thread();
+            if let Some(thread) = thread
+                && seen == name(thread)
+            {
+                let window = self.window(thread);
+                window.store(1, Ordering::Relaxed);
+                asymmetric::light();
+                delay();
+                let taken = (owner.load(Ordering::Relaxed) == seen).then(|| take(How::Store));
+                window.store(0, Ordering::Release);
+                if let Some(taken) = taken {
+                    return taken;
+                }
+            }
+            self.take_over(thread);
+        }
+    }
+
+    /// Makes this thread the owner, or the locks shared.
+    #[cold]
+    #[inline(never)]
+    fn take_over(&self, thread: Option<usize>) {
+        let owner = &self.owner.0;
+        // Whoever holds it waits for nothing but a window.
+        let mut moves = self.moves.lock();
+        let next = thread.map_or(SHARED, name);
+        match owner.load(Ordering::Relaxed) {
+            NOBODY => owner.store(next, Ordering::Release),
+            SHARED => {}
+            last if last == next => {}
+            last => {
+                owner.store(MOVING, Ordering::Relaxed);
+                if !is_left_out(Validation::Heavy) {
+                    asymmetric::heavy();
+                }
+                let window = self.window(last as usize - 1);
+                while window.load(Ordering::Acquire) != 0 {
+                    yield_now();
+                }
+                owner.store(if moves.are_too_many() { SHARED } else { next }, Ordering::Release);
+            }
+        }
+    }
+}
+
+/// The owner word for a thread. It is not 0.
+#[inline(always)]
+fn name(thread: usize) -> u64 {
+    thread as u64 + 1
+}
+
+impl Moves {
+    /// Notes a move. Returns whether it is one too many.
+    fn are_too_many(&mut self) -> bool {
+        let since = self.last.map_or(Duration::ZERO, |last| last.elapsed());
+        // In a model, there is no time.
+        if since >= EACH && !cfg!(loom) {
+            let more = (since.as_nanos() / EACH.as_nanos()).min(MOVES.into()) as u32;
+            self.left = (self.left + more).min(MOVES);
+            self.last = None;
+        }
+        self.last.get_or_insert_with(Instant::now);
+        let is_too_many = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        is_too_many
+    }
+}

@@ -1,0 +1,89 @@
+use super::*;
+use crate::memory::Zero;
+use crate::node::shadow::{Leave, Shadow};
+use std::sync::atomic::{AtomicU64 as Plain, Ordering::Relaxed};
+use std::thread;
+
+/// Numbers under locks with one bias, to which threads add by loads and stores.
+struct Sums {
+    bias: Bias,
+    locks: [Shadow<()>; 3],
+    sums: [Plain; 3],
+}
+
+impl Sums {
+    fn new(bias: Bias) -> Self {
+        Self { bias, locks: [(); 3].map(|()| Shadow::zero()), sums: Default::default() }
+    }
+
+    fn add(&self, i: usize) {
+        let was = self.locks[i].lock.lock(&self.bias);
+        self.sums[i].store(self.sums[i].load(Relaxed) + 1, Relaxed);
+        self.locks[i].lock.unlock(was, Leave::Ready);
+    }
+
+    fn owner(&self) -> u64 {
+        self.bias.owner.0.load(Relaxed)
+    }
+}
+
+/// Threads that lock all the time, for a while from one thread and for a while from all: no addition is lost.
+#[test]
+fn nothing_is_lost_while_the_bias_moves() {
+    const THREADS: usize = 4;
+    const TIMES: u64 = 3000;
+    for round in 0..20 {
+        let sums = Sums::new(Bias::default());
+        thread::scope(|threads| {
+            for thread in 0..THREADS {
+                let sums = &sums;
+                threads.spawn(move || {
+                    for i in 0..TIMES {
+                        sums.add((i as usize + thread) % 3);
+                        if round % 2 == 0 && i % 500 == 0 {
+                            thread::yield_now();
+                        }
+                    }
+                });
+            }
+        });
+        let sum: u64 = sums.sums.iter().map(|sum| sum.load(Relaxed)).sum();
+        assert_eq!(sum, THREADS as u64 * TIMES);
+    }
+}
+
+#[test]
+fn who_locks_first_is_the_owner_and_who_takes_turns_shares() {
+    if !asymmetric::is_available() {
+        return;
+    }
+    let sums = Sums::new(Bias::default());
+    assert_eq!(sums.owner(), NOBODY);
+    sums.add(0);
+    assert_eq!(Some(sums.owner()), sums.bias.thread().map(name));
+    for turn in 0..=MOVES {
+        assert!(sums.owner() != SHARED, "after {turn} moves");
+        thread::scope(|threads| threads.spawn(|| sums.add(0)).join().unwrap());
+    }
+    // Unless this took so long that more moves were granted.
+    for _ in 0..10_000 {
+        if sums.owner() == SHARED {
+            break;
+        }
+        thread::scope(|threads| threads.spawn(|| sums.add(0)).join().unwrap());
+    }
+    assert_eq!(sums.owner(), SHARED);
+    sums.add(0);
+    assert_eq!(sums.owner(), SHARED);
+}
+
+#[test]
+fn moves_that_come_seldom_are_granted_for_ever() {
+    let mut moves = Moves { left: MOVES, last: None };
+    for _ in 0..3 * MOVES {
+        moves.last = Instant::now().checked_sub(2 * EACH);
+        assert!(!moves.are_too_many());
+    }
+    let hasty = (0..=MOVES + 1).position(|_| moves.are_too_many());
+    assert!(hasty.is_some_and(|so_many| so_many as u32 >= MOVES - 1), "{hasty:?}");
+}
