@@ -2,8 +2,9 @@
 
 use super::{Chain, Draft, For, Locked};
 use crate::error::{Broken, Fault};
-use crate::medium::{Medium, Step};
-use crate::node::{Entry, FenceOf, Keys, Node, RangeOf, RefOf, SplitInPlace, WordNode};
+use crate::medium::{Hint, LINE, Medium, Step};
+use crate::node::{Entry, FenceOf, Keys, NEXT, Node, RangeOf, RefOf, SplitInPlace, WordNode};
+use crate::pool::blocks::Taken;
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// Inserts `new` into a full node, which the caller has frozen, by splitting it. Returns the right node, which the caller must post to the index.
@@ -38,6 +39,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         level: u16,
         new: (RefOf<'_, N>, u64),
     ) -> Result<(Locked<'c, N>, Option<usize>), Fault> {
+        let block = self.take_for_split(left)?;
         let (pool, range) = (self.access(), left.range());
         let entry = N::Keys::entry::<M>(pool, left.at, range, new.0, new.1);
         let mut entries = self.entries(left);
@@ -55,30 +57,45 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         entries.insert(i, entry);
         let cut = if with_new { middle } else { middle + 1 };
         let border = N::Keys::border::<M>(pool, left.at, range, false, &mut entries, cut);
-        let right = self.cut_off(left, level, &border, &entries[cut..], is_last)?;
+        let right = self.cut_off(left, block, level, &border, &entries[cut..], is_last)?;
         let place = if with_new { None } else { self.search(left, new.0).err() };
         Ok((right, place))
     }
 
-    /// Gives the entries from `border` on to a new right neighbour. It gets the entries in `moved`: these, and perhaps new
+    /// Takes the block for a new right neighbour. Requests it, and whatever else a split reads or writes last, so that these
+    /// are there when the entries have been sorted.
+    fn take_for_split(&self, left: &Locked<'_, N>) -> Result<Taken, Fault> {
+        let next = self.medium().load(left.at + NEXT);
+        if self.has(next) {
+            self.medium().hint(next, LINE, Hint::Soon);
+        }
+        let block = self.take_first()?;
+        self.prefetch_all(block.at);
+        Ok(block)
+    }
+
+    /// Gives the entries from `border` on to a new right neighbour, in this block. It gets the entries in `moved`: these, and perhaps new
     /// ones.
     fn cut_off<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
+        block: Taken,
         level: u16,
         border: &FenceOf<N>,
         moved: &[Entry],
         is_appended: bool,
     ) -> Result<Locked<'c, N>, Fault> {
-        let (pool, range, next) = (self.access(), left.range(), self.next(left.at)?);
+        let next = self.next(left.at).inspect_err(|_| self.give_back(block))?;
+        let (pool, range) = (self.access(), left.range());
         // Crash, until the commit: a block that no chain reaches; it counts as free.
-        let mut right = self.create(Draft {
+        let draft = Draft {
             level,
             fence: border,
             range: N::Keys::above::<M>(pool, range, next, border),
             next: next.unwrap_or(0),
             entries: moved,
-        })?;
+        };
+        let mut right = self.fill_first(block, draft)?;
         self.stamp_like(&right, left);
         self.medium().fence(Step::SplitFill);
         self.link(left, right.at);
@@ -103,6 +120,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         left: &mut Locked<'c, N>,
         new: &[(RefOf<'_, N>, u64)],
     ) -> Result<Locked<'c, N>, Fault> {
+        let block = self.take_for_split(left)?;
         let (pool, range) = (self.access(), left.range());
         let mut entries = self.entries(left);
         let own = entries.len();
@@ -121,7 +139,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let border = N::Keys::border::<M>(pool, left.at, range, false, &mut entries, cut);
         let moved = entries[cut..].iter().zip(&is_new[cut..]).filter(|&(_, is_new)| !is_new);
         let moved: Vec<Entry> = moved.map(|(&entry, _)| entry).collect();
-        self.cut_off(left, 0, &border, &moved, is_last)
+        self.cut_off(left, block, 0, &border, &moved, is_last)
     }
 
     /// Merges two neighbours into one node, or moves entries between them: with `in_left`, until the left one has so many,
