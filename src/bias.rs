@@ -34,7 +34,9 @@ mod stand_in;
 mod tests;
 
 use crate::delay::{Validation, delay, is_left_out};
-use crate::shards::{SHARDS, Shard};
+#[cfg(not(loom))]
+use crate::shards::{SHARDS, own_shard};
+use crate::shards::{Shard, shard};
 use crate::sync::{AtomicU64, Mutex, Ordering, asymmetric, yield_now};
 use std::time::{Duration, Instant};
 
@@ -116,8 +118,7 @@ impl Bias {
     #[cfg(not(loom))]
     #[inline(always)]
     fn thread(&self) -> Option<usize> {
-        let place = crate::shards::place();
-        place.is_own.then_some(place.shard)
+        own_shard()
     }
 
     #[cfg(loom)]
@@ -136,11 +137,7 @@ impl Bias {
         loop {
             // Acquire: what the last owner has locked is seen as locked (B2).
             let seen = owner.load(Ordering::Acquire);
-            if seen == SHARED {
-                return take(How::Swap);
-            }
-            let thread = self.thread();
-            if let Some(thread) = thread
+            if let Some(thread) = self.thread()
                 && seen == name(thread)
             {
                 let window = self.window(thread);
@@ -152,19 +149,23 @@ impl Bias {
                 if let Some(taken) = taken {
                     return taken;
                 }
+            } else if seen == SHARED {
+                return take(How::Swap);
             }
-            self.take_over(thread);
+            self.take_over();
         }
     }
 
     /// Makes this thread the owner, or the locks shared.
     #[cold]
     #[inline(never)]
-    fn take_over(&self, thread: Option<usize>) {
+    fn take_over(&self) {
         let owner = &self.owner.0;
+        // From now on this thread knows whether it owns one.
+        shard();
         // Whoever holds it waits for nothing but a window.
         let mut moves = self.moves.lock();
-        let next = thread.map_or(SHARED, name);
+        let next = self.thread().map_or(SHARED, name);
         match owner.load(Ordering::Relaxed) {
             NOBODY => owner.store(next, Ordering::Release),
             SHARED => {}

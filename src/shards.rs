@@ -14,23 +14,16 @@ pub(crate) const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 #[repr(align(128))]
 pub(crate) struct Shard<T>(pub(crate) T);
 
-/// The shard of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) shard: usize,
-    /// Whether the thread owns the shard.
-    pub(crate) is_own: bool,
-}
-
-impl Place {
-    const UNKNOWN: Self = Self { shard: SHARDS, is_own: false };
-}
-
 thread_local! {
-    static PLACE: Cell<Place> = const { Cell::new(Place::UNKNOWN) };
+    /// The shard of this thread; [`UNKNOWN`] until it asks.
+    static SHARD: Cell<usize> = const { Cell::new(UNKNOWN) };
+    /// The same if this thread owns it, or else [`UNKNOWN`].
+    static OWN: Cell<usize> = const { Cell::new(UNKNOWN) };
     /// Gives the shard of a thread back when the thread ends.
     static LEASE: Cell<Option<Lease>> = const { Cell::new(None) };
 }
+
+const UNKNOWN: usize = usize::MAX;
 
 /// The shards that have no owner, as bits.
 static FREE: AtomicUsize = AtomicUsize::new((1 << SHARDS) - 1);
@@ -41,7 +34,7 @@ struct Lease(usize);
 impl Drop for Lease {
     fn drop(&mut self) {
         // What else is dropped when the thread ends may still write to the shard.
-        PLACE.set(Place { shard: self.0, is_own: false });
+        OWN.set(UNKNOWN);
         // Release: the next owner sees all that this one has written.
         FREE.fetch_or(1 << self.0, Ordering::Release);
     }
@@ -50,28 +43,27 @@ impl Drop for Lease {
 /// The shard of this thread.
 #[inline]
 pub(crate) fn shard() -> usize {
-    place().shard
+    let shard = SHARD.get();
+    if shard < SHARDS { shard } else { new_shard() }
 }
 
-/// The same, with what this thread may do in it.
+/// The shard that this thread owns, if it owns one and has asked for its [`shard`] before.
 #[inline(always)]
-pub(crate) fn place() -> Place {
-    let place = PLACE.get();
-    if place.shard < SHARDS { place } else { new_place() }
+pub(crate) fn own_shard() -> Option<usize> {
+    let own = OWN.get();
+    (own < SHARDS).then_some(own)
 }
 
 #[cold]
 #[inline(never)]
-fn new_place() -> Place {
+fn new_shard() -> usize {
     static OTHERS: AtomicUsize = AtomicUsize::new(0);
     // To the system, all threads of a model are one thread.
     let owned = if cfg!(loom) { None } else { own() };
-    let place = match owned {
-        Some(shard) => Place { shard, is_own: true },
-        None => Place { shard: OTHERS.fetch_add(1, Ordering::Relaxed) % SHARDS, is_own: false },
-    };
-    PLACE.set(place);
-    place
+    let shard = owned.unwrap_or_else(|| OTHERS.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    OWN.set(owned.unwrap_or(UNKNOWN));
+    SHARD.set(shard);
+    shard
 }
 
 /// Takes a shard that has no owner. `None` if there is none, or if this thread is just ending.
@@ -96,31 +88,32 @@ mod tests {
         const THREADS: usize = 2 * SHARDS;
         for _ in 0..if cfg!(miri) { 2 } else { 50 } {
             let all = Barrier::new(THREADS);
-            let places: Vec<Place> = thread::scope(|threads| {
+            let shards: Vec<(usize, Option<usize>)> = thread::scope(|threads| {
                 let each = || {
-                    let place = place();
+                    let both = (shard(), own_shard());
                     // None of them has ended before all have their shards.
                     all.wait();
-                    assert_eq!(super::place(), place);
-                    place
+                    assert_eq!((shard(), own_shard()), both);
+                    both
                 };
                 let started: Vec<_> = (0..THREADS).map(|_| threads.spawn(each)).collect();
                 started.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
-            let mut owned: Vec<usize> = places.iter().filter(|place| place.is_own).map(|place| place.shard).collect();
+            assert!(shards.iter().all(|&(shard, own)| shard < SHARDS && own.is_none_or(|own| own == shard)));
+            let mut owned: Vec<usize> = shards.iter().filter_map(|&(_, own)| own).collect();
+            let owners = owned.len();
             owned.sort_unstable();
             owned.dedup();
-            assert_eq!(owned.len(), places.iter().filter(|place| place.is_own).count());
-            assert!(places.iter().all(|place| place.shard < SHARDS));
+            assert_eq!(owned.len(), owners);
         }
     }
 
     /// Something that asks for its shard when its thread ends, after the shard was given back or before.
-    struct Last(fn(Place));
+    struct Last;
 
     impl Drop for Last {
         fn drop(&mut self) {
-            self.0(place());
+            assert!(shard() < SHARDS);
         }
     }
 
@@ -129,12 +122,12 @@ mod tests {
     #[test]
     fn a_thread_that_ends_still_has_a_shard() {
         for first in [false, true] {
-            let last = || LAST.set(Some(Last(|place| assert!(place.shard < SHARDS))));
+            let last = || LAST.set(Some(Last));
             let thread = thread::spawn(move || {
                 if first {
                     last();
                 }
-                place();
+                shard();
                 if !first {
                     last();
                 }

@@ -1,7 +1,7 @@
 //! The number of entries, kept without a word that all threads write to.
 
 use crate::delay::delay;
-use crate::shards::{SHARDS, Shard, place};
+use crate::shards::{SHARDS, Shard, own_shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 
 /// After this many looks, a sum need no longer be exact.
@@ -24,15 +24,16 @@ struct Counter {
 }
 
 impl Counter {
-    /// A thread that sees what `order` publishes sees the addition.
+    /// For the owner of the shard. A thread that sees what `order` publishes sees the addition.
     #[inline(always)]
-    fn add(&self, is_own: bool, more: u64, order: Ordering) {
-        if is_own {
-            // A load and a store: nobody else stores, but for `set`, while nobody may add.
-            self.own.store(self.own.load(Ordering::Relaxed).wrapping_add(more), order);
-        } else {
-            self.common.fetch_add(more, order);
-        }
+    fn add_to_own(&self, more: u64, order: Ordering) {
+        // A load and a store: nobody else stores, but for `set`, while nobody may add.
+        self.own.store(self.own.load(Ordering::Relaxed).wrapping_add(more), order);
+    }
+
+    /// The same for all threads.
+    fn add(&self, more: u64, order: Ordering) {
+        self.common.fetch_add(more, order);
     }
 
     fn get(&self) -> u64 {
@@ -68,16 +69,22 @@ impl Count {
     /// Adds `entries` to the number. The caller holds the lock of their node.
     #[inline]
     pub(crate) fn add(&self, entries: u64) {
-        let place = place();
-        self.shards[place.shard].0.added.add(place.is_own, entries, Ordering::Relaxed);
+        self.add_to(|part| &part.added, entries, Ordering::Relaxed);
     }
 
     /// Subtracts one. The caller holds the lock of the entry's node.
     #[inline]
     pub(crate) fn sub_one(&self) {
-        let place = place();
         // Release: a thread that sees the removal also sees the addition.
-        self.shards[place.shard].0.removed.add(place.is_own, 1, Ordering::Release);
+        self.add_to(|part| &part.removed, 1, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn add_to(&self, counter: fn(&Part) -> &Counter, more: u64, order: Ordering) {
+        match own_shard() {
+            Some(own) => counter(&self.shards[own].0).add_to_own(more, order),
+            None => counter(&self.shards[shard()].0).add(more, order),
+        }
     }
 
     /// Adds the entries of a node that was touched for the first time. (Once the count is whole, every node has been
@@ -192,8 +199,8 @@ mod tests {
                 count.set(of);
                 let sum = count.sum_of_era(|| {
                     if looks.replace(looks.get() + 1) == at {
-                        count.shards[to].0.added.add(false, 1, Ordering::Relaxed);
-                        count.shards[from].0.removed.add(false, 1, Ordering::Relaxed);
+                        count.shards[to].0.added.add(1, Ordering::Relaxed);
+                        count.shards[from].0.removed.add(1, Ordering::Relaxed);
                     }
                 });
                 assert!([of, of + 1].contains(&sum), "{sum} of {of}, from {from} to {to} before look {at}");
@@ -208,8 +215,8 @@ mod tests {
             let count = Count::default();
             count.set(1);
             let sum = count.sum_of_era(|| {
-                count.shards[to].0.added.add(false, 1, Ordering::Relaxed);
-                count.shards[from].0.removed.add(false, 1, Ordering::Relaxed);
+                count.shards[to].0.added.add(1, Ordering::Relaxed);
+                count.shards[from].0.removed.add(1, Ordering::Relaxed);
             });
             assert!((1..=1 + 2 * SHARDS as u64).contains(&sum), "{sum}, from {from} to {to}");
         }

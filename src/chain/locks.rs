@@ -49,6 +49,12 @@ impl<N: Node> Clone for Met<'_, N> {
 impl<N: Node> Copy for Met<'_, N> {}
 
 impl<'c, N: Node> Met<'c, N> {
+    /// The range that the node owns, or seems to while somebody writes to it.
+    #[inline(always)]
+    pub(crate) fn range(self) -> RangeOf<N> {
+        self.shadow.range::<N::Keys>()
+    }
+
     /// A view of the node, if it is ready and nobody writes to it.
     #[inline(always)]
     pub(crate) fn view(self) -> Option<View<'c, N>> {

@@ -33,6 +33,14 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// The offset of a leaf that was found.
     fn leaf(hint: Self::Hint<'_>) -> u64;
 
+    /// The hint for a leaf that was found otherwise; `None` if only the index can tell what such a leaf owns.
+    fn hint_of<'d>(_leaf: u64) -> Option<Self::Hint<'d>>
+    where
+        Self: 'd,
+    {
+        None
+    }
+
     /// Whether a leaf that was found owns the key, given the range that it has now. It may own the key even if this says
     /// no.
     fn owns(hint: Self::Hint<'_>, range: RangeOf<N>, key: RefOf<'_, N>) -> bool;
@@ -196,6 +204,14 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
     #[inline(always)]
     fn leaf(hint: u64) -> u64 {
         hint
+    }
+
+    #[inline(always)]
+    fn hint_of<'d>(leaf: u64) -> Option<u64>
+    where
+        Self: 'd,
+    {
+        Some(leaf)
     }
 
     #[inline(always)]

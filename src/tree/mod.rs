@@ -9,6 +9,7 @@ mod compact;
 mod copy;
 mod describe;
 mod directory;
+mod finger;
 mod keys;
 mod len;
 #[cfg(all(test, loom))]
@@ -54,6 +55,7 @@ use crate::pool::roots::Root;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use directory::Directory;
+use finger::Fingers;
 pub(crate) use node::TreeNode;
 use restructuring::Restructuring;
 use std::fmt;
@@ -124,6 +126,7 @@ pub struct TreeState<N: TreeNode, M: Medium> {
     root: Root,
     pub(crate) leaves: Chain<N, M>,
     directory: N::Directory<M>,
+    fingers: Fingers,
     /// The last snapshot that was opened before the tree was created, which does not see it; 0 if it was there when the
     /// pool was opened.
     born: u64,

@@ -2,6 +2,7 @@
 
 use super::describe::mismatch;
 use super::directory::Directory;
+use super::finger::Fingers;
 use super::restructuring::Restructuring;
 use super::walk::Leaves;
 use super::{TreeNode, TreeState};
@@ -102,6 +103,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             born: 0,
             head: AtomicU64::new(0),
             image_at: AtomicU64::new(0),
+            fingers: Fingers::new(),
             restructuring: Restructuring::new(),
             compacting: Mutex::new(()),
             fault: OnceLock::new(),

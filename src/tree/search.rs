@@ -180,15 +180,36 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Locks the leaf that owns the key.
     #[inline(always)]
     pub(super) fn lock_owner(&self, key: RefOf<'_, N>) -> Result<Locked<'_, N>, Fault> {
+        if let Some(last) = self.fingers.get()
+            && let Some(leaf) = self.lock_last_at_once(last, key)
+        {
+            return Ok(leaf);
+        }
         if let Some(hint) = self.directory.floor_at_once(key)
             && let Some(leaf) = self.leaves.meet(N::Directory::<M>::leaf(hint))
         {
             self.leaves.prefetch_met(leaf, key);
             if let Some(leaf) = self.lock_met_at_once(leaf, hint, key) {
+                self.fingers.set(leaf.at);
                 return Ok(leaf);
             }
         }
         Ok(self.try_lock_owner(key)?)
+    }
+
+    /// Locks the leaf in which this thread has changed something last, if it owns the key and nobody else writes to it.
+    ///
+    /// Out of line: what keys in no order never execute would be in their way.
+    #[inline(never)]
+    fn lock_last_at_once(&self, last: u64, key: RefOf<'_, N>) -> Option<Locked<'_, N>> {
+        let hint = N::Directory::<M>::hint_of(last)?;
+        let leaf = self.leaves.meet(N::Directory::<M>::leaf(hint))?;
+        // Before the lock is taken.
+        if N::Directory::<M>::owns(hint, leaf.range(), key) {
+            return self.lock_met_at_once(leaf, hint, key);
+        }
+        self.fingers.lose();
+        None
     }
 
     /// Locks a leaf that the index found, if it owns the key and nobody else writes to it.
