@@ -69,7 +69,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Writes the entries with keys in a span to the start of `out`, in ascending order, and returns how many there are.
     #[inline]
     pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: SpanOf<'_, N>, out: &mut Vec<Entry>) -> usize {
-        N::Ops::entries::<M>(self.access(), view.at, &view.shadow.hints, keys, out)
+        N::Ops::entries::<M>(self.access(), view.at, &view.shadow.hints, N::Keys::within(keys, view.range), out)
     }
 
     /// The right neighbour, not yet accepted.
@@ -189,7 +189,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// All entries, in ascending order.
     pub(crate) fn entries(&self, node: &Locked<'_, N>) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(N::SLOTS + 1);
-        let all = N::Keys::ALL;
+        let all = N::Keys::within(N::Keys::ALL, node.range());
         let count = N::Ops::entries::<M>(self.access(), node.at, &node.shadow.hints, all, &mut entries);
         entries.truncate(count);
         entries

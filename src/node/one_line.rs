@@ -151,9 +151,16 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     #[inline]
     fn entries<M: Medium>(m: &M, at: u64, hints: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         // The header is read as the first pair, as if it were an entry.
+        let used = hints.used::<SLOTS>() << 1;
+        if Self::LINES * WORDS_OF_LINE == 2 * simd::MOST
+            && let Some(words) = m.lend(at, 2 * simd::MOST)
+            && let Some(shared) = words.first_chunk()
+        {
+            return simd::sorted_shared(shared, used, keys, unsorted::room(out));
+        }
         let mut pairs: Pairs = [[0; 2]; simd::MOST];
         m.load_words(at, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
-        unsorted::sorted_entries(&pairs, hints.used::<SLOTS>() << 1, keys, out)
+        unsorted::sorted_entries(&pairs, used, keys, out)
     }
 
     fn fill<M: Medium>(m: &M, at: u64, hints: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
