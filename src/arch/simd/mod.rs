@@ -156,7 +156,7 @@ mod tests {
             let mut number = || next.next().unwrap();
             // Keys that lie anywhere, side by side, or in groups that no coarse look tells apart.
             let patterns: [fn(u64, u64) -> u64; 3] =
-                [|_, any| any, |i, _| 1000 + i * 7919 % 40, |i, any| (i % 3 << 56 | any >> 50) + 1];
+                [|_, any| any, |i, _| 1000 + i * 7919 % 40, |i, any| ((i % 3) << 56 | any >> 50) + 1];
             let key = patterns[seed as usize / 3 % 3];
             let mut entries: [[u64; 2]; MOST] = std::array::from_fn(|i| [key(i as u64, number()), i as u64]);
             entries.iter_mut().enumerate().for_each(|(i, [key, _])| *key = *key << 6 | i as u64);
