@@ -189,7 +189,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// All entries, in ascending order.
     pub(crate) fn entries(&self, node: &Locked<'_, N>) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(N::SLOTS + 1);
-        let all = N::Keys::within(N::Keys::ALL, node.range());
+        let all = N::Keys::ALL;
         let count = N::Ops::entries::<M>(self.access(), node.at, &node.shadow.hints, all, &mut entries);
         entries.truncate(count);
         entries

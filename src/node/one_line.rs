@@ -13,7 +13,7 @@ use crate::node::layout::{Checked, Layout, New, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT, WordNode, Words};
+use crate::node::{Entry, IndexKind, KeyRange, Keys, LOW, NEXT, Node, PER_LINE, SLOT, WordNode, Words};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
 ///
@@ -152,7 +152,9 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     fn entries<M: Medium>(m: &M, at: u64, hints: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         // The header is read as the first pair, as if it were an entry.
         let used = hints.used::<SLOTS>() << 1;
-        if Self::LINES * WORDS_OF_LINE == 2 * simd::MOST
+        // A writer asks for all keys, and may be about to split a leaf in which they are crowded at one end of its range.
+        if keys != Words::ALL
+            && Self::LINES * WORDS_OF_LINE == 2 * simd::MOST
             && let Some(words) = m.lend(at, 2 * simd::MOST)
             && let Some(shared) = words.first_chunk()
         {
