@@ -42,6 +42,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
+    /// Prefetches the shadow of a node that will be read after that. `at` need not be the offset of a node.
+    pub(crate) fn prefetch_shadow(&self, at: u64) {
+        if self.accept(at, at).is_ok() {
+            self.shadow_at_once(at).into_iter().for_each(arch::prefetch_of);
+        }
+    }
+
     /// Prefetches what slots of a node point to.
     #[inline]
     pub(crate) fn prefetch_slots(&self, at: u64, slots: Range<usize>) {
@@ -62,7 +69,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Writes the entries with keys in a span to the start of `out`, in ascending order, and returns how many there are.
     #[inline]
     pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: SpanOf<'_, N>, out: &mut Vec<Entry>) -> usize {
-        N::Ops::entries::<M>(self.access(), view.at, &view.shadow.hints, keys, out)
+        N::Ops::entries::<M>(self.access(), view.at, &view.shadow.hints, N::Keys::within(keys, view.range), out)
     }
 
     /// The right neighbour, not yet accepted.

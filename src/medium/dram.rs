@@ -99,6 +99,13 @@ impl Medium for Dram {
         load_each(self, at, words);
     }
 
+    // In a model, words are loom's.
+    #[cfg(not(loom))]
+    #[inline]
+    fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]> {
+        Some(&self.words[at as usize / 8..][..count])
+    }
+
     #[inline]
     fn store(&self, at: u64, value: u64) {
         self.words[at as usize / 8].store(value, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! A medium over another one.
 
 use super::{Costs, Facts, Hint, Medium, Step};
+use core::sync::atomic::AtomicU64;
 use std::io;
 use std::sync::Arc;
 
@@ -375,6 +376,11 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
     #[inline]
     fn load_words(&self, at: u64, words: &mut [u64]) {
         (**self).load_words(at, words);
+    }
+
+    #[inline]
+    fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]> {
+        (**self).lend(at, count)
     }
 
     #[inline]

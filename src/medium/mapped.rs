@@ -754,6 +754,11 @@ impl Medium for Mapped {
     }
 
     #[inline]
+    fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]> {
+        Some(self.range((at >> 3) as usize, count))
+    }
+
+    #[inline]
     fn store(&self, at: u64, value: u64) {
         self.word(at).store(value, Ordering::Relaxed);
     }

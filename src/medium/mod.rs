@@ -41,6 +41,7 @@ pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
 pub use sim::{Event, Line, Model, Sim};
 pub use slowed::Slowed;
 
+use core::sync::atomic::AtomicU64;
 use std::io;
 
 /// The unit of write-back, in bytes.
@@ -279,6 +280,17 @@ pub trait Medium: Send + Sync + 'static {
 
     /// The words from `at` on, each as [`load`](Self::load) gives it; [`load_each`] does just that.
     fn load_words(&self, at: u64, words: &mut [u64]);
+
+    /// So many words from `at` on where they lie, to be read only: each as [`load`](Self::load) gives it. `None` if loads
+    /// have to pass through the medium, as through one that counts them.
+    ///
+    /// # Panics
+    ///
+    /// As `load` does, if they are not all accessible.
+    #[inline]
+    fn lend(&self, _at: u64, _count: usize) -> Option<&[AtomicU64]> {
+        None
+    }
 
     /// Replaces the word at `at`. It is certainly durable only after a flush and a fence, and may be durable at any
     /// time from now on.

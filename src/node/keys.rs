@@ -155,6 +155,10 @@ pub trait Keys: Send + Sync + Sized + 'static {
         next: Option<u64>,
     ) -> Self::Range;
 
+    /// The part of a span that lies in the range of a node, which has a key of it, if that is known without a look at the
+    /// node. A sort of its entries then knows where they lie.
+    fn within<'k>(keys: Self::Span<'k>, range: Self::Range) -> Self::Span<'k>;
+
     /// Notes where the leaf at `at` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
     fn note_edges<M: Medium>(
         pool: Self::Access<'_, M>,
@@ -317,6 +321,11 @@ impl Keys for Words {
 
     fn joined<M: Medium>(_m: &M, _at: u64, range: KeyRange, right: KeyRange, _next: Option<u64>) -> KeyRange {
         KeyRange::new(range.low(), right.high())
+    }
+
+    #[inline(always)]
+    fn within<'k>((from, to): Self::Span<'k>, range: KeyRange) -> Self::Span<'k> {
+        (from.max(range.low()), to.min(range.high().wrapping_sub(1)))
     }
 
     #[inline(always)]

@@ -13,7 +13,7 @@ use crate::node::layout::{Checked, Layout, New, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
-use crate::node::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, PER_LINE, SLOT, WordNode, Words};
+use crate::node::{Entry, IndexKind, KeyRange, Keys, LOW, NEXT, Node, PER_LINE, SLOT, WordNode, Words};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
 ///
@@ -151,9 +151,18 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     #[inline]
     fn entries<M: Medium>(m: &M, at: u64, hints: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         // The header is read as the first pair, as if it were an entry.
+        let used = hints.used::<SLOTS>() << 1;
+        // A writer asks for all keys, and may be about to split a leaf in which they are crowded at one end of its range.
+        if keys != Words::ALL
+            && Self::LINES * WORDS_OF_LINE == 2 * simd::MOST
+            && let Some(words) = m.lend(at, 2 * simd::MOST)
+            && let Some(shared) = words.first_chunk()
+        {
+            return simd::sorted_shared(shared, used, keys, unsorted::room(out));
+        }
         let mut pairs: Pairs = [[0; 2]; simd::MOST];
         m.load_words(at, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
-        unsorted::sorted_entries(&pairs, hints.used::<SLOTS>() << 1, keys, out)
+        unsorted::sorted_entries(&pairs, used, keys, out)
     }
 
     fn fill<M: Medium>(m: &M, at: u64, hints: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {

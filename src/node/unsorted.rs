@@ -16,11 +16,16 @@ pub(crate) type Pairs = [[u64; 2]; simd::MOST];
 /// returns their number.
 #[inline]
 pub(crate) fn sorted_entries(pairs: &Pairs, used: Slots, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+    simd::sorted(pairs, used, keys, room(out))
+}
+
+/// The start of `out`, with room for the entries of a leaf.
+#[inline]
+pub(crate) fn room(out: &mut Vec<Entry>) -> &mut [Entry; simd::MOST] {
     if out.len() < simd::MOST {
         out.resize(simd::MOST, (0, 0));
     }
-    let out = out.first_chunk_mut().expect("it was made as long");
-    simd::sorted(pairs, used, keys, out)
+    out.first_chunk_mut().expect("it was made as long")
 }
 
 /// The keys of these slots in ascending order, with their slots; an error if a key is there twice.

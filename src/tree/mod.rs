@@ -27,6 +27,7 @@ mod rebalance;
 mod renew;
 mod replace;
 mod restructuring;
+mod scratch;
 mod search;
 #[cfg(all(test, not(loom)))]
 mod tests;

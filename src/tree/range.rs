@@ -2,6 +2,7 @@
 
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
+use super::scratch::Scratch;
 use super::{TreeNode, TreeState};
 use crate::chain::View;
 use crate::delay::delay;
@@ -33,19 +34,19 @@ pub struct Range<'t, N: TreeNode, M: Medium> {
 /// Entries of one leaf. Those in `rest` are still to be returned.
 #[derive(Default)]
 struct Ready {
-    entries: Vec<Entry>,
+    entries: Scratch,
     rest: std::ops::Range<usize>,
 }
 
 impl Ready {
     #[inline]
     fn next(&mut self) -> Option<Entry> {
-        self.rest.next().map(|i| self.entries[i])
+        self.rest.next().map(|i| self.entries.entries()[i])
     }
 
     #[inline]
     fn next_back(&mut self) -> Option<Entry> {
-        self.rest.next_back().map(|i| self.entries[i])
+        self.rest.next_back().map(|i| self.entries.entries()[i])
     }
 }
 
@@ -57,18 +58,19 @@ struct Ahead {
     read: usize,
     /// The right neighbour of the leaf that was read last. Without an index in memory, nothing else is known.
     next: u64,
-    /// The number of leaves that were read in a row, up to [`FAR`].
-    steady: usize,
     /// The slots of `next` of which the records are still to be prefetched.
     records: std::ops::Range<usize>,
 }
 
-/// The number of leaves ahead that a long scan prefetches.
-const FAR: usize = 3;
-
 impl Ahead {
     fn leaf(&self, i: usize) -> u64 {
         self.leaves.get(self.read + i).copied().unwrap_or(0)
+    }
+
+    /// Whether so few are left that more should be looked up: there are two to prefetch for behind the next one. Where the
+    /// index node ends, there are none to be had before that leaf was read.
+    fn is_short(&self) -> bool {
+        self.leaf(0) == 0 || self.read + 2 >= RUN
     }
 
     /// Forgets the leaves ahead.
@@ -173,8 +175,9 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
     ) -> Result<LeafRead, Broken> {
         delay();
         let leaves = &tree.leaves;
+        let (buffer, rest) = (ready.entries.buffer(), &mut ready.rest);
         let mut read = |view: &View<'_, N>| {
-            ready.rest = 0..leaves.entries_in(view, N::Keys::span(unread), &mut ready.entries);
+            *rest = 0..leaves.entries_in(view, N::Keys::span(unread), buffer);
             let next = leaves.next_of(view);
             N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, next, edges);
             LeafRead { at: view.at, expected: view.at == hint, next }
@@ -187,26 +190,27 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     /// Prefetches the records of the entries of a leaf.
     fn prefetch(tree: &TreeState<N, M>, ready: &Ready) {
-        N::Keys::prefetch_entries::<M>(tree.leaves.access(), &ready.entries[ready.rest.clone()]);
+        N::Keys::prefetch_entries::<M>(tree.leaves.access(), &ready.entries.entries()[ready.rest.clone()]);
     }
 
     fn read_front(&mut self, unread: Unread<N>) {
         let leaves = &self.tree.leaves;
         let from = N::Keys::first(&unread);
-        if self.ahead.leaf(0) == 0 {
-            // The scan starts, or has read all leaves that it knew of.
+        if self.ahead.is_short() {
             self.ahead.leaves = self.tree.directory.run_at_once(from).unwrap_or_else(|| {
                 let mut one = [0; RUN];
                 one[0] = self.ahead.next;
                 one
             });
             self.ahead.read = 0;
-            (0..self.ahead.steady).for_each(|i| leaves.prefetch_all(self.ahead.leaf(i)));
+            if self.ahead.leaf(0) != self.ahead.next {
+                leaves.prefetch_all(self.ahead.leaf(0));
+            }
         }
-        // Prefetch few leaves ahead at first: a short scan does not need them.
-        let steady = self.ahead.steady;
-        (steady..=(steady + 1).min(FAR)).for_each(|i| leaves.prefetch_all(self.ahead.leaf(i)));
-        self.ahead.steady = (steady + 1).min(FAR);
+        // More than one leaf ahead gains nothing, even in a tree that is much larger than the caches, but costs short scans
+        // lines that they never read. The shadow is what a read of a leaf waits for first.
+        leaves.prefetch_all(self.ahead.leaf(1));
+        leaves.prefetch_shadow(self.ahead.leaf(2));
         let hint = self.ahead.leaf(0);
         self.ahead.read += 1;
         let place = Self::read(self.tree, hint, from, &unread, &mut self.edges, &mut self.front);
@@ -216,6 +220,10 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
             }
             self.unread = self.note(N::Keys::beyond(unread, &self.edges).map_err(|NoLess| no_less(at)));
             self.ahead.next = next;
+            if self.ahead.leaf(0) == 0 && self.unread.is_some() {
+                // Here the index node ends, so only the leaf itself knows the next one.
+                leaves.prefetch_all(next);
+            }
             let known = N::Keys::HAS_RECORDS && leaves.accept(next, at).is_ok();
             self.ahead.records = if known { 0..N::SLOTS } else { 0..0 };
             if !expected {

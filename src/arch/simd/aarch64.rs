@@ -1,5 +1,6 @@
 //! aarch64: NEON, which every such CPU has.
 
+pub(super) use super::portable::sorted_shared;
 use super::{Bytes, Compare, MOST, Search, Words, portable};
 use crate::sync::Ordering;
 use core::arch::aarch64::*;

@@ -23,6 +23,7 @@ mod portable;
 use portable as cpu;
 
 use crate::sync::AtomicU64;
+use core::sync::atomic;
 
 /// Forty bytes, eight per word, the least significant one first.
 pub(crate) type Bytes = [AtomicU64; 5];
@@ -35,6 +36,9 @@ pub(crate) type Words = [AtomicU64; WORDS];
 
 /// The most entries that [`sorted`] sorts.
 pub(crate) const MOST: usize = 40;
+
+/// So many entries where others may store to them. Not loom's atomics: no medium of a model lends its words.
+pub(crate) type Shared = [atomic::AtomicU64; 2 * MOST];
 
 /// Which of the bytes equal this byte: bit `i` for byte `i`.
 #[inline(always)]
@@ -92,6 +96,16 @@ pub(crate) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), 
     cpu::sorted(entries, wanted & ((1 << MOST) - 1), keys, out)
 }
 
+/// The same of entries in shared memory, without a copy of them. An entry that is stored to meanwhile may come out torn, or
+/// at a wrong place, or there may be too few or too many entries.
+///
+/// Fast if no two keys have the same place in a grid of 65,536 over `from..=to`. So these should not be far from the least
+/// and the greatest key.
+#[inline]
+pub(crate) fn sorted_shared(entries: &Shared, wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+    cpu::sorted_shared(entries, wanted & ((1 << MOST) - 1), keys, out)
+}
+
 /// The instructions in use: `"avx512"`, `"avx2"` or `"sse2"` on x86-64; `"neon"` on aarch64; else `"portable"`.
 pub fn method() -> &'static str {
     cpu::method()
@@ -136,17 +150,20 @@ mod tests {
         }
     }
 
-    type Sorted = fn(&[[u64; 2]; MOST], u64, (u64, u64), &mut [(u64, u64); MOST]) -> usize;
-
-    fn check_sorted(sorted: Sorted) {
+    fn check_sorted(sorted: impl Fn(&[[u64; 2]; MOST], u64, (u64, u64), &mut [(u64, u64); MOST]) -> usize) {
         for seed in 0..2000 {
             let mut next = numbers(seed);
             let mut number = || next.next().unwrap();
-            let mut entries: [[u64; 2]; MOST] = std::array::from_fn(|i| [number(), i as u64]);
+            // Keys that lie anywhere, side by side, or in groups that no coarse look tells apart.
+            let patterns: [fn(u64, u64) -> u64; 3] =
+                [|_, any| any, |i, _| 1000 + i * 7919 % 40, |i, any| ((i % 3) << 56 | any >> 50) + 1];
+            let key = patterns[seed as usize / 3 % 3];
+            let mut entries: [[u64; 2]; MOST] = std::array::from_fn(|i| [key(i as u64, number()), i as u64]);
+            entries.iter_mut().enumerate().for_each(|(i, [key, _])| *key = *key << 6 | i as u64);
             (entries[3][0], entries[7][0]) = (u64::MAX, 0);
             let wanted = if seed % 3 == 0 { number() } else { number() & number() };
-            let mut keys =
-                [(0, u64::MAX), (number(), number()), (0, number()), (number(), u64::MAX)][seed as usize % 4];
+            let mut keys = [(0, u64::MAX), (number(), number()), (0, number()), (number(), u64::MAX), (64_000, 66_559)]
+                [seed as usize % 5];
             if keys.0 > keys.1 {
                 keys = (keys.1, keys.0);
             }
@@ -158,8 +175,31 @@ mod tests {
             let count = sorted(&entries, wanted & ((1 << MOST) - 1), keys, &mut out);
             assert_eq!(out[..count], expected);
         }
-        // A torn read may find a key twice; this must not panic.
+        // A torn read may find a key twice, or a range that is none; this must not panic.
         sorted(&[[7, 7]; MOST], (1 << MOST) - 1, (0, u64::MAX), &mut [(0, 0); MOST]);
+        assert_eq!(sorted(&[[7, 7]; MOST], (1 << MOST) - 1, (8, 6), &mut [(0, 0); MOST]), 0);
+        assert_eq!(sorted(&[[7, 7]; MOST], 1 << 5, (7, 7), &mut [(0, 0); MOST]), 1);
+    }
+
+    fn shared(entries: &[[u64; 2]; MOST]) -> Shared {
+        std::array::from_fn(|i| atomic::AtomicU64::new(entries[i / 2][i % 2]))
+    }
+
+    /// Other threads may store while entries are sorted: nothing panics, whatever is found.
+    #[test]
+    fn entries_that_change_meanwhile_are_sorted_somehow() {
+        let (entries, end) = (&shared(&[[0; 2]; MOST]), &atomic::AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for (word, number) in numbers(1).take(if cfg!(miri) { 1000 } else { 1_000_000 }).enumerate() {
+                    entries[word % (2 * MOST)].store(number, atomic::Ordering::Relaxed);
+                }
+                end.store(true, atomic::Ordering::Relaxed);
+            });
+            while !end.load(atomic::Ordering::Relaxed) {
+                assert!(sorted_shared(entries, !0, (1 << 40, 3 << 62), &mut [(0, 0); MOST]) <= MOST);
+            }
+        });
     }
 
     #[test]
@@ -167,6 +207,7 @@ mod tests {
         check_equal(equal);
         check_below(below);
         check_sorted(sorted);
+        check_sorted(|entries, wanted, keys, out| sorted_shared(&shared(entries), wanted, keys, out));
     }
 
     #[test]
@@ -174,6 +215,7 @@ mod tests {
         check_equal(portable::equal);
         check_below(|words, word| portable::Portable.below(words, word));
         check_sorted(portable::sorted);
+        check_sorted(|entries, wanted, keys, out| portable::sorted_shared(&shared(entries), wanted, keys, out));
     }
 
     #[test]

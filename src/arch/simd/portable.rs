@@ -1,7 +1,8 @@
 //! For every other CPU, and for the checkers.
 
-use super::{Bytes, Compare, MOST, Search, Words};
+use super::{Bytes, Compare, MOST, Search, Shared, Words};
 use crate::sync::Ordering;
+use core::sync::atomic;
 
 /// Eight bytes at a time.
 pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
@@ -54,6 +55,15 @@ pub(super) fn sorted(
     }
     out[..count].sort_unstable_by_key(|(key, _)| *key);
     count
+}
+
+pub(super) fn sorted_shared(entries: &Shared, wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+    sorted(&copied(entries), wanted, keys, out)
+}
+
+/// The entries, one word after the other.
+pub(super) fn copied(entries: &Shared) -> [[u64; 2]; MOST] {
+    core::array::from_fn(|i| [0, 1].map(|word| entries[2 * i + word].load(atomic::Ordering::Relaxed)))
 }
 
 pub(super) fn method() -> &'static str {

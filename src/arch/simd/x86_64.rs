@@ -3,10 +3,11 @@
 //! Code that reads shared memory is assembler, because a vector load through a reference would be a data race. The
 //! assembler uses only the AVX-512 registers from 16 up: their use does not slow down code in the older encoding.
 
-use super::{Bytes, Compare, MOST, Search, Words, portable};
+use super::{Bytes, Compare, MOST, Search, Shared, Words, portable};
 use crate::arch::Found;
 use core::arch::asm;
 use core::arch::x86_64::*;
+use core::sync::atomic::Ordering;
 
 const AVX512: usize = 1;
 const AVX2: usize = 2;
@@ -16,7 +17,12 @@ const SSE2: usize = 3;
 fn chosen() -> usize {
     static METHOD: Found = Found::new();
     METHOD.get(|| {
-        if std::arch::is_x86_feature_detected!("avx512bw") && std::arch::is_x86_feature_detected!("popcnt") {
+        // Every CPU with the first one has the others.
+        if std::arch::is_x86_feature_detected!("avx512bw")
+            && std::arch::is_x86_feature_detected!("avx512vl")
+            && std::arch::is_x86_feature_detected!("popcnt")
+            && std::arch::is_x86_feature_detected!("bmi1")
+        {
             AVX512
         } else if std::arch::is_x86_feature_detected!("avx2") {
             AVX2
@@ -178,10 +184,82 @@ unsafe fn below_avx2(words: &Words, word: i64) -> usize {
 
 pub(super) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
     match chosen() {
-        // SAFETY: the CPU has AVX-512 F and BW, and popcnt.
+        // SAFETY: the CPU has AVX-512 F and BW, popcnt and bmi1, as `chosen` has found.
         AVX512 => unsafe { sorted_avx512(entries, wanted, keys, out) },
         _ => portable::sorted(entries, wanted, keys, out),
     }
+}
+
+#[inline]
+pub(super) fn sorted_shared(entries: &Shared, wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+    match chosen() {
+        // SAFETY: the CPU has AVX-512 F, BW and VL, popcnt and bmi1, as `chosen` has found.
+        AVX512 => unsafe { sorted_shared_avx512(entries, wanted, keys, out) },
+        _ => portable::sorted_shared(entries, wanted, keys, out),
+    }
+}
+
+/// Eight words of shared memory: a line of a leaf.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_line(entries: &Shared, line: usize) -> __m512i {
+    let words = &entries[line * LANES..][..LANES];
+    let loaded;
+    // SAFETY: reads the eight words; the CPU has AVX-512 F.
+    unsafe {
+        asm!(
+            "vmovdqu64 {loaded}, [{words}]",
+            words = in(reg) words.as_ptr(),
+            loaded = lateout(zmm_reg) loaded,
+            options(nostack, preserves_flags, readonly, pure)
+        );
+    }
+    loaded
+}
+
+/// Sorts by rank, as [`sorted_avx512`] does, but compares sixteen bits of each key, those that differ first within
+/// `from..=to`. All keys are two vectors of these, so one entry after the other is moved to its place as soon as that is
+/// known. If such bits of two keys are equal, all keys are compared as a whole.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt,bmi1")]
+fn sorted_shared_avx512(entries: &Shared, wanted: u64, (from, to): (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+    let Some(width) = to.checked_sub(from) else { return 0 };
+    let evens = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
+    let shift = _mm_cvtsi32_si128((48 - width.leading_zeros().cast_signed()).max(0));
+    let (from_all, width_all) = (_mm512_set1_epi64(from.cast_signed()), _mm512_set1_epi64(width.cast_signed()));
+    let mut inside = 0;
+    let mut bits = [0u16; MOST];
+    let parts: [__m128i; MOST / LANES] = core::array::from_fn(|i| {
+        let these = _mm512_permutex2var_epi64(load_line(entries, 2 * i), evens, load_line(entries, 2 * i + 1));
+        let these = _mm512_sub_epi64(these, from_all);
+        let mask = _mm512_mask_cmple_epu64_mask((wanted >> (i * LANES)) as u8, these, width_all);
+        inside |= u64::from(mask) << (i * LANES);
+        // Those that are left out get the greatest number, which is never less than another one.
+        let part = _mm512_cvtepi64_epi16(_mm512_mask_srl_epi64(_mm512_set1_epi64(-1), mask, these, shift));
+        // SAFETY: the store writes eight numbers of sixteen bits, and the slice has as many.
+        unsafe { _mm_storeu_si128(bits[i * LANES..][..LANES].as_mut_ptr().cast(), part) };
+        part
+    });
+    let [first, second, third, fourth, last] = parts;
+    let (lower, upper) = (_mm256_set_m128i(second, first), _mm256_set_m128i(fourth, third));
+    let most = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(lower), upper);
+    let (mut left, mut taken) = (inside, 0u64);
+    while left != 0 {
+        let i = left.trailing_zeros() as usize;
+        left &= left - 1;
+        // Always there: `inside` has one bit for each entry.
+        let (Some(&key), Some([word, value])) = (bits.get(i), entries.as_chunks::<2>().0.get(i)) else { continue };
+        let less = _mm512_cmplt_epu16_mask(most, _mm512_set1_epi16(key.cast_signed())).count_ones()
+            + _mm_cmplt_epu16_mask(last, _mm_set1_epi16(key.cast_signed())).count_ones();
+        taken |= 1 << less;
+        if let Some(out) = out.get_mut(less as usize) {
+            *out = (word.load(Ordering::Relaxed), value.load(Ordering::Relaxed));
+        }
+    }
+    // Entries that have taken the same place leave the one behind it to nobody.
+    if taken != (1 << inside.count_ones()) - 1 {
+        return sorted_avx512(&portable::copied(entries), inside, (from, to), out);
+    }
+    inside.count_ones() as usize
 }
 
 /// Sorts by rank: the number of wanted keys that are less than a key says where its entry goes. Each key is compared

@@ -270,6 +270,11 @@ impl Keys for ByteStrings {
         ByteRange::new(range.skip(), range.is_first(), next.is_none(), uniform).lagging(right.lags())
     }
 
+    /// All of it: the fence keys are in the medium.
+    fn within<'k>(keys: Self::Span<'k>, _range: ByteRange) -> Self::Span<'k> {
+        keys
+    }
+
     fn note_edges<M: Medium>(pool: Self::Access<'_, M>, at: u64, _range: ByteRange, next: u64, edges: &mut ByteEdges) {
         pool.with_fence(at, |fence| fence.clone_into(&mut edges.low));
         if pool.is_leaf(next) {
