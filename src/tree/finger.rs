@@ -84,7 +84,6 @@ mod tests {
         assert_eq!(get(), [None, None]);
         trees[1].set(7);
         assert_eq!(get(), [None, Some(7)]);
-        drop(trees);
         assert_eq!(Fingers::new().get(), None);
     }
 }
