@@ -110,6 +110,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
             // itself hold the lock of that block.
             return Err(Broken::new(block.at, "R2: a block in use is called free").into());
         }
+        if block.zeroed {
+            // The block behind it is likely to be the next one that is taken. What is stored to it then need not be waited for.
+            self.prefetch_all(block.at + N::BYTES);
+        }
         let PoolState { medium, segments, .. } = &*self.pool;
         let low = N::Keys::place(medium, segments, self.records.as_ref(), new.fence)
             .inspect_err(|_| self.give_back(block))?;

@@ -84,16 +84,14 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
         let mut empty = prints.empty::<SLOTS>();
         let mut lines = 0;
-        prints.edit(|prints| {
-            for &(key, value) in entries {
-                let hash = Hash::of(key);
-                let slot = Self::choose(empty, hash);
-                empty &= !(1 << slot);
-                m.store_pair(key_at(at, slot), [key, value]);
-                prints[slot] = hash.print();
-                lines |= 1 << ((slot + 1) / PER_LINE);
-            }
-        });
+        prints.fill_all(entries.iter().map(|&(key, value)| {
+            let hash = Hash::of(key);
+            let slot = Self::choose(empty, hash);
+            empty &= !(1 << slot);
+            m.store_pair(key_at(at, slot), [key, value]);
+            lines |= 1 << ((slot + 1) / PER_LINE);
+            (slot, hash.print())
+        }));
         lines
     }
 
@@ -157,7 +155,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     }
 
     fn fill<M: Medium>(m: &M, at: u64, hints: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
-        hints.edit(|prints| prints.fill(0));
+        hints.clear();
         m.store(at + NEXT, next);
         m.store(at + LOW, low);
         let mut lines = 1 | Self::scatter(m, at, hints, entries);
@@ -192,7 +190,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     }
 
     fn recover<M: Medium>(m: &M, at: u64, hints: &Prints, range: KeyRange) -> Result<(), Broken> {
-        hints.edit(|prints| prints.fill(0));
+        hints.clear();
         for slot in 0..SLOTS {
             let key = m.load(key_at(at, slot));
             if !range.contains(key) {
@@ -223,17 +221,35 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
     }
 
     fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, &border: &u64, _moved: &[Entry]) {
-        let used = hints.used::<SLOTS>();
-        hints.edit(|prints| {
-            for slot in each(used) {
-                // No branch, because about half of the slots go, in no predictable order.
-                let stays = m.load(key_at(at, slot)) < border;
-                prints[slot] = if stays { prints[slot] } else { 0 };
-            }
-        });
+        // No branch, because about half of the slots go, in no predictable order.
+        let stays = |slot| Slots::from(m.load(key_at(at, slot)) < border) << slot;
+        hints.retain((0..SLOTS).map(stays).fold(0, |all, one| all | one));
+    }
+
+    /// The line of the slot that the entry will get, or of a key that may be the same one; of a full leaf all lines, because
+    /// it is split.
+    #[inline]
+    fn prefetch_put<M: Medium>(m: &M, at: u64, hints: &Prints, key: u64) -> bool {
+        let hash = Hash::of(key);
+        let empty = hints.empty::<SLOTS>();
+        if empty == 0 {
+            m.hint(at, Self::BYTES, Hint::Soon);
+            return true;
+        }
+        let line_of = |slot: usize| (slot + 1) / PER_LINE;
+        let line = line_of(Self::choose(empty, hash));
+        if line != hash.line(Self::LINES) {
+            m.hint(at + line as u64 * LINE, LINE, Hint::Soon);
+        }
+        let alike = hints.matching::<SLOTS>(hash.print());
+        if alike != 0 {
+            m.hint(at + line_of(alike.trailing_zeros() as usize) as u64 * LINE, LINE, Hint::Soon);
+        }
+        false
     }
 
     /// Each change is whole by itself, so the changes may become durable in any order.
+    #[inline]
     fn put<M: Medium>(m: &M, at: u64, hints: &Prints, place: Result<usize, usize>, entry: Entry) -> u64 {
         let (Ok(slot) | Err(slot)) = place;
         match place {

@@ -73,19 +73,38 @@ impl Prints {
         self.set_byte(MOST, (self.count() - 1) as u8);
     }
 
-    /// Changes several fingerprints at once.
-    pub(super) fn edit(&self, change: impl FnOnce(&mut [u8; MOST])) {
-        let mut bytes = [0; WORDS * 8];
-        for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
-            *chunk = word.load(Ordering::Relaxed).to_le_bytes();
+    /// Records that all slots are empty.
+    pub(super) fn clear(&self) {
+        self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
+    /// Records entries in empty slots.
+    // Word by word: to load bytes together that were stored one by one, a processor waits for all stores before these, also
+    // for those to lines that are not in its cache.
+    pub(super) fn fill_all(&self, entries: impl Iterator<Item = (usize, u8)>) {
+        let mut count = self.count();
+        for (slot, print) in entries {
+            self.set_byte(slot, print);
+            count += 1;
         }
-        let (prints, count) = bytes.split_last_chunk_mut::<1>().expect("forty bytes");
-        let prints: &mut [u8; MOST] = prints.try_into().expect("39 fingerprints and the count");
-        change(prints);
-        *count = [prints.iter().map(|&print| u8::from(print != 0)).sum()];
-        for (chunk, word) in bytes.as_chunks::<8>().0.iter().zip(&self.0) {
-            word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+        self.set_byte(MOST, count as u8);
+    }
+
+    /// Records that all slots but these are empty.
+    pub(super) fn retain(&self, slots: Slots) {
+        let bytes_of = |bits: u64| {
+            let each = (bits & 0xff).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+            // The highest bit of each byte that is not 0, then all of its bits.
+            let set = (each.wrapping_add(0x7f7f_7f7f_7f7f_7f7f) | each) & 0x8080_8080_8080_8080;
+            (set >> 7).wrapping_mul(0xff)
+        };
+        let mut count = 0;
+        for (i, word) in self.0.iter().enumerate() {
+            let kept = word.load(Ordering::Relaxed) & bytes_of((slots & all(MOST)) >> (i * 8));
+            count += 8 - simd::equal_in_word(kept, 0).count_ones();
+            word.store(kept, Ordering::Relaxed);
         }
+        self.set_byte(MOST, count as u8);
     }
 }
 
@@ -102,4 +121,42 @@ pub(super) fn nearest(empty: Slots, home: Slots) -> usize {
         empty
     };
     choice.trailing_zeros() as usize
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn bytes(prints: &Prints) -> Vec<u8> {
+        prints.0.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn what_stays_is_what_was_there_and_is_counted() {
+        let mut seed = 1u64;
+        for _ in 0..2000 {
+            let mut next = || {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                seed ^ seed >> 31
+            };
+            let (used, kept) = (next() & all(MOST), next());
+            let print = |slot: usize| [1, 0x80, 0xff, 0x7f][slot % 4];
+            let of = |slots: Slots| (0..MOST).filter(move |slot| slots >> slot & 1 == 1);
+            let expected = |slots: Slots| {
+                let mut bytes = vec![0; MOST + 1];
+                of(slots).for_each(|slot| bytes[slot] = print(slot));
+                bytes[MOST] = slots.count_ones() as u8;
+                bytes
+            };
+            let prints = Prints::zero();
+            let half = used & next();
+            prints.fill_all(of(half).map(|slot| (slot, print(slot))));
+            prints.fill_all(of(used & !half).map(|slot| (slot, print(slot))));
+            assert_eq!(bytes(&prints), expected(used));
+            prints.retain(kept);
+            assert_eq!(bytes(&prints), expected(used & kept));
+            prints.clear();
+            assert_eq!(bytes(&prints), expected(0));
+        }
+    }
 }

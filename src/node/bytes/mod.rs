@@ -84,18 +84,16 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: impl Iterator<Item = Entry>) -> u64 {
         let mut empty = prints.empty::<SLOTS>();
         let mut lines = 0;
-        prints.edit(|prints| {
-            for (head, reference) in entries {
-                let slot = Self::choose(empty, reference >> 48);
-                empty &= !(1 << slot);
-                m.store(head_at(at, slot), head);
-                // A slot counts by its reference.
-                m.order(Step::ByteInsertReference);
-                m.store(reference_at(at, slot), reference);
-                prints[slot] = print(reference);
-                lines |= 1 << (slot / PER_LINE);
-            }
-        });
+        prints.fill_all(entries.map(|(head, reference)| {
+            let slot = Self::choose(empty, reference >> 48);
+            empty &= !(1 << slot);
+            m.store(head_at(at, slot), head);
+            // A slot counts by its reference.
+            m.order(Step::ByteInsertReference);
+            m.store(reference_at(at, slot), reference);
+            lines |= 1 << (slot / PER_LINE);
+            (slot, print(reference))
+        }));
         lines
     }
 
@@ -184,7 +182,7 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
         zeroed: bool,
     ) {
         let m = pool.m;
-        hints.edit(|prints| prints.fill(0));
+        hints.clear();
         m.store(at + NEXT, next);
         low.words().into_iter().zip((at + META..).step_by(8)).for_each(|(word, at)| m.store(at, word));
         let mut lines = Self::scatter(m, at, hints, entries.iter().copied());
@@ -220,7 +218,7 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
     }
 
     fn recover<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, _range: ByteRange) -> Result<(), Broken> {
-        hints.edit(|prints| prints.fill(0));
+        hints.clear();
         for (slot, (_, reference)) in Self::stored(pool.m, at) {
             if print(reference) == 0 || !pool.records().has_record(record(reference)) {
                 return Err(Broken::new(reference_at(at, slot), "V1: a slot points to no record of its tree"));
