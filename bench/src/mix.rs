@@ -9,6 +9,9 @@ pub enum Mix {
     Insert,
     /// The same in batches of 1000: one transaction each where the contestant has them; per entry
     Batch,
+    /// The same in batches of 16
+    #[value(name = "batch16")]
+    Batch16,
     /// Random keys that are there
     Get,
     /// Keys that are not there, among those that are
@@ -65,6 +68,7 @@ impl Mix {
         match self {
             Self::Insert => "insert",
             Self::Batch => "batch",
+            Self::Batch16 => "batch16",
             Self::Get => "get",
             Self::Miss => "miss",
             Self::Dependent => "dependent",
@@ -94,7 +98,12 @@ impl Mix {
 
     /// Whether it inserts all keys itself, into an empty subject.
     pub(crate) fn fills(self) -> bool {
-        matches!(self, Self::Insert | Self::Batch)
+        self == Self::Insert || self.is_of_batches()
+    }
+
+    /// Whether it fills the subject in batches.
+    pub(crate) fn is_of_batches(self) -> bool {
+        matches!(self, Self::Batch | Self::Batch16)
     }
 
     /// Whether it compares sides that take turns, with transactions or snapshots on one of them.

@@ -14,7 +14,7 @@ use std::hint::black_box;
 
 /// Entries per batch.
 const BATCH: usize = 1000;
-/// Keys that are looked up at a time.
+/// Keys that are looked up at a time, and entries of a small batch.
 const GROUP: usize = 16;
 
 /// The keys, and the threads that work with them.
@@ -258,7 +258,8 @@ impl<E: Entry> Worker<E> {
     fn work(&mut self, subject: &impl OrderedMap<E>, mix: Mix, tick: &mut Tick) {
         match mix {
             Mix::Insert => self.repeat(self.inserts, tick, |worker| worker.insert(subject)),
-            Mix::Batch => self.batches(subject, tick),
+            Mix::Batch => self.batches::<BATCH>(subject, tick),
+            Mix::Batch16 => self.batches::<GROUP>(subject, tick),
             Mix::Get | Mix::YcsbC => self.repeat(self.share, tick, |worker| worker.get(subject)),
             Mix::Miss => self.repeat(self.share, tick, |worker| {
                 let number = worker.space.absent(worker.chooser.below(worker.n));
@@ -301,12 +302,12 @@ impl<E: Entry> Worker<E> {
         }
     }
 
-    fn batches(&mut self, subject: &impl OrderedMap<E>, tick: &mut Tick) {
-        let mut buffers: Vec<(E::KeyBuffer, E::ValueBuffer)> = (0..BATCH).map(|_| Default::default()).collect();
+    fn batches<const SIZE: usize>(&mut self, subject: &impl OrderedMap<E>, tick: &mut Tick) {
+        let mut buffers: Vec<(E::KeyBuffer, E::ValueBuffer)> = (0..SIZE).map(|_| Default::default()).collect();
         let mut left = self.inserts;
         while left > 0 {
-            let size = left.min(BATCH as u64);
-            let mut entries = Vec::with_capacity(BATCH);
+            let size = left.min(SIZE as u64);
+            let mut entries = Vec::with_capacity(SIZE);
             for (key, value) in &mut buffers[..size as usize] {
                 let (entry, number) = (self.entry, self.new_key());
                 entries.push((entry.key(number, key), entry.value(Keys::value(number), value)));
@@ -423,14 +424,14 @@ mod tests {
     #[test]
     fn every_phase_does_what_it_says() {
         let mut mixes: Vec<Mix> = Mix::value_variants().to_vec();
-        mixes.retain(|mix| mix.is_timed() && *mix != Mix::Batch);
+        mixes.retain(|mix| mix.is_timed() && !mix.is_of_batches());
         for &pattern in Pattern::value_variants() {
             let (operations, left) = done(&mixes, pattern);
             assert_eq!(operations.iter().map(|(mix, _)| *mix).collect::<Vec<_>>(), mixes);
             assert!(operations.iter().all(|(_, operations)| (900..1200).contains(operations)), "{operations:?}");
             assert_eq!(left, 0);
         }
-        for mix in [Mix::Get, Mix::Batch] {
+        for mix in [Mix::Get, Mix::Batch, Mix::Batch16] {
             assert_eq!(done(&[mix], Pattern::Uniform).1, 1000);
         }
     }

@@ -26,8 +26,9 @@ pub(crate) fn times(plan: &Plan, mixes: &[Mix]) -> Outcome<()> {
         |&contestant: &Contestant| Result { contestant, times: BTreeMap::new(), counts: BTreeMap::new(), domain: None };
     let mut results: Vec<Result> = plan.contestants.iter().map(new).collect();
     // Batches need an empty tree, and the other mixes should not run on a tree that was filled in batches.
-    let (batch, others): (Vec<Mix>, Vec<Mix>) = mixes.iter().partition(|mix| **mix == Mix::Batch);
-    let passes: Vec<Vec<Mix>> = [others, batch].into_iter().filter(|mixes| !mixes.is_empty()).collect();
+    let (batches, others): (Vec<Mix>, Vec<Mix>) = mixes.iter().partition(|mix| mix.is_of_batches());
+    let batches = batches.into_iter().map(|mix| vec![mix]);
+    let passes: Vec<Vec<Mix>> = std::iter::once(others).chain(batches).filter(|mixes| !mixes.is_empty()).collect();
     for repeat in 0..plan.repeat {
         for result in &mut results {
             for mixes in &passes {

@@ -22,6 +22,7 @@ mod restructure;
 mod shadows;
 mod verbs;
 
+use crate::arch;
 use crate::bias::Bias;
 use crate::error::Fault;
 use crate::medium::Medium;
@@ -162,6 +163,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
     fn stamp(&self, at: u64) -> &AtomicU64 {
         let (segment, index) = self.place(at);
         self.shadows.stamp(segment, index).expect("a segment that has shadows has stamps")
+    }
+
+    /// Prefetches the stamp of a block.
+    #[inline]
+    fn prefetch_stamp(&self, at: u64) {
+        let (segment, index) = self.place(at);
+        self.shadows.stamp(segment, index).into_iter().for_each(arch::prefetch_of);
     }
 
     #[inline(always)]

@@ -221,6 +221,16 @@ impl<N: Node<Ops: Defer>, M: Medium> Chain<N, M> {
 }
 
 impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
+    /// Prefetches what an insert of `key` will read and write, in a node that was prefetched for it.
+    #[inline]
+    pub(crate) fn prefetch_put(&self, at: u64, key: u64) {
+        if let Some(shadow) = self.shadow_at_once(at)
+            && N::Ops::prefetch_put(self.medium(), at, &shadow.hints, key)
+        {
+            self.prefetch_stamp(at);
+        }
+    }
+
     /// Inserts an entry or replaces its value, at the place that a search returned. The change is durable once the
     /// returned lines (a bitmask) are [flushed](Self::flush_lines) and fenced. The node must stay locked until then.
     pub(crate) fn put(&self, node: &mut Locked<'_, N>, place: Result<usize, usize>, entry: Entry) -> u64 {

@@ -84,16 +84,14 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
         let mut empty = prints.empty::<SLOTS>();
         let mut lines = 0;
-        prints.fill_many(|prints| {
-            for &(key, value) in entries {
-                let hash = Hash::of(key);
-                let slot = Self::choose(empty, hash);
-                empty &= !(1 << slot);
-                m.store_pair(key_at(at, slot), [key, value]);
-                prints.fill(slot, hash.print());
-                lines |= 1 << ((slot + 1) / PER_LINE);
-            }
-        });
+        prints.fill_all(entries.iter().map(|&(key, value)| {
+            let hash = Hash::of(key);
+            let slot = Self::choose(empty, hash);
+            empty &= !(1 << slot);
+            m.store_pair(key_at(at, slot), [key, value]);
+            lines |= 1 << ((slot + 1) / PER_LINE);
+            (slot, hash.print())
+        }));
         lines
     }
 
@@ -234,10 +232,33 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
     fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, &border: &u64, _moved: &[Entry]) {
         // All slots, and no branch: about half of the slots go, in no predictable order.
         let stays = |slot| Slots::from(m.load(key_at(at, slot)) < border) << slot;
-        hints.keep((0..SLOTS).fold(0, |slots, slot| slots | stays(slot)));
+        hints.retain((0..SLOTS).fold(0, |slots, slot| slots | stays(slot)));
+    }
+
+    /// The line of the slot that the entry will get, or of a key that may be the same one; of a full leaf all lines, because
+    /// it is split.
+    #[inline]
+    fn prefetch_put<M: Medium>(m: &M, at: u64, hints: &Prints, key: u64) -> bool {
+        let hash = Hash::of(key);
+        let empty = hints.empty::<SLOTS>();
+        if empty == 0 {
+            m.hint(at, Self::BYTES, Hint::Soon);
+            return true;
+        }
+        let line_of = |slot: usize| (slot + 1) / PER_LINE;
+        let line = line_of(Self::choose(empty, hash));
+        if line != hash.line(Self::LINES) {
+            m.hint(at + line as u64 * LINE, LINE, Hint::Soon);
+        }
+        let alike = hints.matching::<SLOTS>(hash.print());
+        if alike != 0 {
+            m.hint(at + line_of(alike.trailing_zeros() as usize) as u64 * LINE, LINE, Hint::Soon);
+        }
+        false
     }
 
     /// Each change is whole by itself, so the changes may become durable in any order.
+    #[inline]
     fn put<M: Medium>(m: &M, at: u64, hints: &Prints, place: Result<usize, usize>, entry: Entry) -> u64 {
         let (Ok(slot) | Err(slot)) = place;
         match place {

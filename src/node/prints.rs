@@ -73,76 +73,39 @@ impl Prints {
         self.set_byte(MOST, (self.count() - 1) as u8);
     }
 
-    /// Forgets all entries.
+    /// Records that all slots are empty.
     pub(super) fn clear(&self) {
         self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// Records that of all slots that hold an entry only these still do.
-    pub(super) fn keep(&self, slots: Slots) {
-        let mut words = self.copy();
-        let mut kept = 0;
-        for (i, word) in words.0.iter_mut().enumerate() {
-            *word &= bytes_of((slots & all(MOST)) >> (i * 8) as u32 & 0xff);
-            kept += used_bytes(*word);
+    /// Records entries in empty slots.
+    // Word by word: to load bytes together that were stored one by one, a processor waits for all stores before these, also
+    // for those to lines that are not in its cache.
+    pub(super) fn fill_all(&self, entries: impl Iterator<Item = (usize, u8)>) {
+        let mut count = self.count();
+        for (slot, print) in entries {
+            self.set_byte(slot, print);
+            count += 1;
         }
-        self.set(words, kept);
+        self.set_byte(MOST, count as u8);
     }
 
-    /// Records entries in empty slots: `fill` does so in a copy.
-    pub(super) fn fill_many(&self, fill: impl FnOnce(&mut Copied)) {
-        let mut words = self.copy();
-        fill(&mut words);
-        let mut used = 0;
-        words.0[WORDS - 1] &= u64::MAX >> 8;
-        for word in words.0 {
-            used += used_bytes(word);
+    /// Records that all slots but these are empty.
+    pub(super) fn retain(&self, slots: Slots) {
+        let bytes_of = |bits: u64| {
+            let each = (bits & 0xff).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+            // The highest bit of each byte that is not 0, then all of its bits.
+            let set = (each.wrapping_add(0x7f7f_7f7f_7f7f_7f7f) | each) & 0x8080_8080_8080_8080;
+            (set >> 7).wrapping_mul(0xff)
+        };
+        let mut count = 0;
+        for (i, word) in self.0.iter().enumerate() {
+            let kept = word.load(Ordering::Relaxed) & bytes_of((slots & all(MOST)) >> (i * 8));
+            count += 8 - simd::equal_in_word(kept, 0).count_ones();
+            word.store(kept, Ordering::Relaxed);
         }
-        self.set(words, used);
+        self.set_byte(MOST, count as u8);
     }
-
-    fn copy(&self) -> Copied {
-        Copied(self.0.each_ref().map(|word| word.load(Ordering::Relaxed)))
-    }
-
-    /// Stores the fingerprints, and how many there are.
-    fn set(&self, mut words: Copied, count: u32) {
-        words.0[WORDS - 1] = words.0[WORDS - 1] & u64::MAX >> 8 | u64::from(count) << 56;
-        self.0.iter().zip(words.0).for_each(|(word, new)| word.store(new, Ordering::Relaxed));
-    }
-}
-
-/// A copy of fingerprints.
-///
-/// It is made of words, as they are stored: words that are read back from bytes just written wait until all of these are
-/// in the cache.
-pub(super) struct Copied([u64; WORDS]);
-
-impl Copied {
-    /// Records an entry in an empty slot.
-    #[inline(always)]
-    pub(super) fn fill(&mut self, slot: usize, print: u8) {
-        let (word, shift) = (&mut self.0[slot / 8], slot % 8 * 8);
-        *word = *word & !(0xff << shift) | u64::from(print) << shift;
-    }
-}
-
-/// The lowest bit of each byte.
-const LOWEST: u64 = 0x0101_0101_0101_0101;
-
-/// The word whose byte `i` is 255 if bit `i` is set, and else 0.
-#[inline]
-const fn bytes_of(bits: u64) -> u64 {
-    // Bit `i` of byte `i`, and then the highest bit of each byte that is not 0.
-    let each = bits.wrapping_mul(LOWEST) & 0x8040_2010_0804_0201;
-    (((each + (LOWEST * 0x7f)) >> 7) & LOWEST) * 0xff
-}
-
-/// How many bytes of a word are not 0.
-#[inline]
-const fn used_bytes(word: u64) -> u32 {
-    let low = LOWEST * 0x7f;
-    (((word & low) + low | word) & !low).count_ones()
 }
 
 /// The empty slot for an entry: one of its home line, or else the next one behind, or else the first. `empty` has at
@@ -164,40 +127,36 @@ pub(super) fn nearest(empty: Slots, home: Slots) -> usize {
 mod tests {
     use super::*;
 
-    fn filled(prints: &[(usize, u8)]) -> Prints {
-        let all = Prints::zero();
-        all.fill_many(|all| prints.iter().for_each(|&(slot, print)| all.fill(slot, print)));
-        all
-    }
-
-    fn content(prints: &Prints) -> Vec<u8> {
+    fn bytes(prints: &Prints) -> Vec<u8> {
         prints.0.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
     }
 
     #[test]
-    fn one_by_one_and_at_once_are_the_same() {
-        let entries: Vec<(usize, u8)> = (0..MOST).map(|slot| (slot, (slot * 83 % 255 + 1) as u8)).collect();
-        for step in 1..=MOST {
-            let (some, one_by_one): (Vec<_>, _) = (entries.iter().copied().step_by(step).collect(), Prints::zero());
-            some.iter().for_each(|&(slot, print)| one_by_one.fill(slot, print));
-            assert_eq!(content(&filled(&some)), content(&one_by_one));
-            assert_eq!(filled(&some).count(), some.len());
+    fn what_stays_is_what_was_there_and_is_counted() {
+        let mut seed = 1u64;
+        for _ in 0..2000 {
+            let mut next = || {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                seed ^ seed >> 31
+            };
+            let (used, kept) = (next() & all(MOST), next());
+            let print = |slot: usize| [1, 0x80, 0xff, 0x7f][slot % 4];
+            let of = |slots: Slots| (0..MOST).filter(move |slot| slots >> slot & 1 == 1);
+            let expected = |slots: Slots| {
+                let mut bytes = vec![0; MOST + 1];
+                of(slots).for_each(|slot| bytes[slot] = print(slot));
+                bytes[MOST] = slots.count_ones() as u8;
+                bytes
+            };
+            let prints = Prints::zero();
+            let half = used & next();
+            prints.fill_all(of(half).map(|slot| (slot, print(slot))));
+            prints.fill_all(of(used & !half).map(|slot| (slot, print(slot))));
+            assert_eq!(bytes(&prints), expected(used));
+            prints.retain(kept);
+            assert_eq!(bytes(&prints), expected(used & kept));
+            prints.clear();
+            assert_eq!(bytes(&prints), expected(0));
         }
-    }
-
-    #[test]
-    fn what_is_kept_is_what_was_there() {
-        let entries: Vec<(usize, u8)> = (0..MOST).step_by(2).map(|slot| (slot, [1, 128, 255][slot % 3])).collect();
-        for i in 0..2000_u64 {
-            let slots: Slots = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 30);
-            let (kept, prints) = (entries.iter().filter(|(slot, _)| slots >> slot & 1 == 1), filled(&entries));
-            prints.keep(slots);
-            let kept: Vec<_> = kept.copied().collect();
-            assert_eq!(content(&prints), content(&filled(&kept)));
-            assert_eq!(prints.count(), kept.len());
-        }
-        let prints = filled(&entries);
-        prints.clear();
-        assert_eq!(content(&prints), [0; WORDS * 8]);
     }
 }

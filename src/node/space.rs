@@ -64,6 +64,15 @@ pub trait SplitInPlace: Layout {
         moved: &[Entry],
     );
 
+    /// Prefetches what an insert of `key` will read and write besides what [`prefetch`](Layout::prefetch) does. Returns
+    /// whether the node will be split. Other threads may be changing the hints.
+    fn prefetch_put<M: Medium>(_m: &M, _at: u64, _hints: &Self::Hints, _key: u64) -> bool
+    where
+        Self::Node: WordNode,
+    {
+        false
+    }
+
     /// Inserts an entry or replaces the value of one, at the place that a search returned. Returns, as bits, the lines
     /// of the node that the caller must still flush: a layout whose changes may become durable in any order leaves the
     /// flushes to the caller, which flushes each line once.

@@ -351,8 +351,9 @@ impl Blocks {
     #[cold]
     fn grow<M: Medium>(&self, state: &mut MutexGuard<'_, State>, m: &M, segments: &Segments) -> Result<(), Fault> {
         let unit = u64::from(self.class.unit);
-        let bytes = state.total * unit;
-        let more = if bytes < segments.size() { bytes / 4 } else { segments.size() };
+        // Not by bytes: a whole segment may have some at its end that are too few for a block.
+        let has_whole = state.total >= u64::from(self.blocks_in(segments.size()));
+        let more = if has_whole { segments.size() } else { state.total * unit / 4 };
         let end = |part: &Part| (u64::from(part.blocks) + 1) * unit;
         let is_short = |part: &&Part| {
             part.closed.is_none() && segments.len(part.segment) < segments.size() && end(part) <= segments.size()

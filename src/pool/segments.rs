@@ -30,6 +30,7 @@ pub(crate) struct Segments {
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     /// Segments from this one on were never used.
     unused: u32,
@@ -41,6 +42,9 @@ struct State {
     roots: Vec<u32>,
     /// Bytes of the header, and of the segments that are not free.
     used: u64,
+    /// The segment for which a page for all of it was asked for last. To ask again takes as long, although there is nothing to
+    /// do.
+    collapsed: Option<u32>,
 }
 
 impl State {
@@ -72,7 +76,7 @@ impl Segments {
         // The last one may not be whole, in a file that is too short.
         let count = m.facts().len.div_ceil(geometry.segment).min(most).min(u32::MAX.into()) as usize;
         let zeroed = || Zeroed::<AtomicU64>::sparse(count).map_err(Fault::address_space);
-        let state = State { unused: 0, free: Vec::new(), idle: VecDeque::new(), roots: Vec::new(), used: HEADER };
+        let state = State { used: HEADER, ..State::default() };
         let mut segments = Self { geometry, shift, words: zeroed()?, positions: zeroed()?, state: Mutex::new(state) };
         segments.read(m)?;
         Ok(segments)

@@ -1,5 +1,7 @@
 //! Inserting many entries under one fence.
 
+mod order;
+
 use super::directory::Directory;
 use super::{Change, TreeState};
 use crate::chain::Locked;
@@ -7,20 +9,25 @@ use crate::delay::delay;
 use crate::error::Fault;
 use crate::index::GROUP;
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, Renew, Space, SplitInPlace, Verb, WordNode, last_of_each};
+use crate::node::{Entry, Renew, Space, SplitInPlace, Verb, WordNode};
+use order::{Few, in_order};
+use smallvec::SmallVec;
 
 /// A batch under way. Its leaves stay locked until their changes are durable, so that no reader sees what a crash could
 /// take back.
 struct Batch<'t, N: WordNode, M: Medium> {
     tree: &'t TreeState<N, M>,
     /// From left to right.
-    held: Vec<Held<'t, N>>,
+    held: SmallVec<[Held<'t, N>; GROUP]>,
     /// Leaves that splits made, with their lows. They are posted to the index once no leaf is locked.
-    to_post: Vec<(u64, u64)>,
+    to_post: SmallVec<[(u64, u64); GROUP]>,
     inserted: u64,
     /// How many of the inserted entries were already added to the tree's count.
     counted: u64,
 }
+
+/// For each entry of a group, the leaf that the index has found.
+type Hints = [Option<u64>; GROUP];
 
 /// A leaf of a batch.
 struct Held<'t, N: WordNode> {
@@ -33,8 +40,14 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
     /// Inserts entries in ascending order of their keys; of equal keys, the last one counts. Returns how many are new.
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64, Fault> {
         self.may_change()?;
-        let entries = last_of_each(entries.to_vec());
-        N::Space::run(InsertAll { tree: self, entries: &entries })
+        if entries.is_sorted_by(|(key, _), (next, _)| key < next) {
+            return N::Space::run(InsertAll { tree: self, entries });
+        }
+        let mut few = Few::new();
+        if let Some(entries) = few.sort(entries) {
+            return N::Space::run(InsertAll { tree: self, entries });
+        }
+        N::Space::run(InsertAll { tree: self, entries: &in_order(entries) })
     }
 }
 
@@ -52,10 +65,10 @@ impl<N: WordNode, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
         N::Ops: SplitInPlace,
     {
         let Self { tree, entries } = self;
-        let mut batch = Batch { tree, held: Vec::new(), to_post: Vec::new(), inserted: 0, counted: 0 };
-        let result = entries.chunks(GROUP).try_for_each(|group| batch.insert_group(group));
+        let mut batch = Batch { tree, held: SmallVec::new(), to_post: SmallVec::new(), inserted: 0, counted: 0 };
+        let result = batch.insert_all(entries);
         batch.settle();
-        for (low, at) in std::mem::take(&mut batch.to_post) {
+        for (low, at) in batch.to_post.drain(..) {
             tree.lag(tree.post(low, at, at));
         }
         result.map(|()| batch.inserted)
@@ -75,12 +88,22 @@ impl<N: WordNode, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
 }
 
 impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
-    fn insert_group(&mut self, group: &[Entry]) -> Result<(), Fault> {
-        if N::POLICY.in_snapshots && self.tree.pool.instants.is_over() {
-            // What this batch alone freezes may be too much.
-            self.settle();
-            self.tree.pool.limit_snapshots();
+    /// Inserts group by group. The leaves of a group are requested before the group before it is inserted.
+    fn insert_all(&mut self, entries: &[Entry]) -> Result<(), Fault> {
+        let mut groups = entries.chunks(GROUP);
+        let Some(mut group) = groups.next() else { return Ok(()) };
+        let mut hints = self.request(group);
+        for next in groups {
+            let next_hints = self.request(next);
+            self.insert_group(group, &hints)?;
+            (group, hints) = (next, next_hints);
         }
+        self.insert_group(group, &hints)
+    }
+
+    /// Asks the index for the leaves of a group, and requests these. However old the answers are, whoever locks a leaf sees
+    /// whether it owns a key.
+    fn request(&self, group: &[Entry]) -> Hints {
         let leaves = &self.tree.leaves;
         let mut keys = [0; GROUP];
         keys.iter_mut().zip(group).for_each(|(key, entry)| *key = entry.0);
@@ -88,22 +111,31 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         for (hint, &(key, _)) in hints.into_iter().zip(group) {
             hint.into_iter().for_each(|at| leaves.prefetch(at, key));
         }
-        hints.into_iter().zip(group).try_for_each(|(hint, &entry)| self.insert(hint, entry))
+        hints
     }
 
+    fn insert_group(&mut self, group: &[Entry], hints: &Hints) -> Result<(), Fault> {
+        if N::POLICY.in_snapshots && self.tree.pool.instants.is_over() {
+            // What this batch alone freezes may be too much.
+            self.settle();
+            self.tree.pool.limit_snapshots();
+        }
+        for (hint, &(key, _)) in hints.iter().zip(group) {
+            hint.iter().for_each(|&at| self.tree.leaves.prefetch_put(at, key));
+        }
+        hints.iter().zip(group).try_for_each(|(&hint, &entry)| self.insert(hint, entry))
+    }
+
+    #[inline]
     fn insert(&mut self, hint: Option<u64>, entry: Entry) -> Result<(), Fault> {
+        let i = match self.own(hint, entry.0) {
+            Some(i) => i,
+            None => self.hold(entry.0)?,
+        };
         let leaves = &self.tree.leaves;
-        let i = self.hold(hint, entry.0)?;
         let Held { leaf, dirty } = &mut self.held[i];
         match leaves.search(leaf, entry.0) {
-            Err(_) if !leaves.has_room(leaf, 1) => {
-                let (right, put) = leaves.put_by_split(leaf, 0, entry)?;
-                // The first line holds the link. The split has flushed and fenced all of it.
-                *dirty = *dirty & !1 | put;
-                self.to_post.push((right.range().low(), right.at));
-                self.held.insert(i + 1, Held { leaf: right, dirty: 0 });
-                self.inserted += 1;
-            }
+            Err(_) if !leaves.has_room(leaf, 1) => return self.split(i, entry),
             place => {
                 *dirty |= leaves.put(leaf, place, entry);
                 self.inserted += u64::from(place.is_err());
@@ -112,27 +144,52 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         Ok(())
     }
 
-    /// Returns which of the held leaves owns the key. If none does, locks another one, to the right of all others.
-    fn hold(&mut self, hint: Option<u64>, key: u64) -> Result<usize, Fault> {
+    /// Inserts an entry into a full leaf.
+    #[cold]
+    #[inline(never)]
+    fn split(&mut self, i: usize, entry: Entry) -> Result<(), Fault> {
+        let Held { leaf, dirty } = &mut self.held[i];
+        let (right, put) = self.tree.leaves.put_by_split(leaf, 0, entry)?;
+        // The first line holds the link. The split has flushed and fenced all of it.
+        *dirty = *dirty & !1 | put;
+        self.to_post.push((right.range().low(), right.at));
+        self.held.insert(i + 1, Held { leaf: right, dirty: 0 });
+        self.inserted += 1;
+        Ok(())
+    }
+
+    /// Which of the held leaves owns the key. If none does, locks the one that the index has found, if that can be done at
+    /// once: it is to the right of all others.
+    #[inline(always)]
+    fn own(&mut self, hint: Option<u64>, key: u64) -> Option<usize> {
         // Keys ascend, but a split leaves two leaves that may own the next one.
         if let Some(i) = self.held.iter().rposition(|held| held.leaf.range().low() <= key)
             && self.held[i].leaf.range().contains(key)
         {
-            return Ok(i);
+            return Some(i);
         }
-        let leaf = match hint.and_then(|at| self.tree.lock_owner_at_once(at, key)) {
-            Some(leaf) => leaf,
-            None => {
-                // The thread that holds the leaf may wait for one of ours. Nobody waits for a leaf to the left while
-                // holding a lock.
-                self.settle();
-                self.tree.lock_owner(key)?
-            }
-        };
-        // Here, because the entries of a batch that are not yet durable must not be frozen.
-        self.tree.leaves.freeze(&leaf, self.tree.leaves.newest());
+        Some(self.keep(self.tree.lock_owner_at_once(hint?, key)?))
+    }
+
+    /// Locks the leaf that owns the key, however long that takes. Returns which of the held leaves it is.
+    #[cold]
+    #[inline(never)]
+    fn hold(&mut self, key: u64) -> Result<usize, Fault> {
+        // The thread that holds the leaf may wait for one of ours. Nobody waits for a leaf to the left while holding a lock.
+        self.settle();
+        let leaf = self.tree.lock_owner(key)?;
+        Ok(self.keep(leaf))
+    }
+
+    /// Keeps a leaf that was locked just now, to the right of all others. Returns which of the held leaves it is.
+    // The leaf is frozen where it lies from then on: what is lent is in memory, and would be moved from there.
+    #[inline(always)]
+    fn keep(&mut self, leaf: Locked<'t, N>) -> usize {
+        let i = self.held.len();
         self.held.push(Held { leaf, dirty: 0 });
-        Ok(self.held.len() - 1)
+        // Here, because the entries of a batch that are not yet durable must not be frozen.
+        self.tree.leaves.freeze(&self.held[i].leaf, self.tree.leaves.newest());
+        i
     }
 
     /// Makes everything so far durable and visible.

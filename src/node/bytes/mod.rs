@@ -84,18 +84,16 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: impl Iterator<Item = Entry>) -> u64 {
         let mut empty = prints.empty::<SLOTS>();
         let mut lines = 0;
-        prints.fill_many(|prints| {
-            for (head, reference) in entries {
-                let slot = Self::choose(empty, reference >> 48);
-                empty &= !(1 << slot);
-                m.store(head_at(at, slot), head);
-                // A slot counts by its reference.
-                m.order(Step::ByteInsertReference);
-                m.store(reference_at(at, slot), reference);
-                prints.fill(slot, print(reference));
-                lines |= 1 << (slot / PER_LINE);
-            }
-        });
+        prints.fill_all(entries.map(|(head, reference)| {
+            let slot = Self::choose(empty, reference >> 48);
+            empty &= !(1 << slot);
+            m.store(head_at(at, slot), head);
+            // A slot counts by its reference.
+            m.order(Step::ByteInsertReference);
+            m.store(reference_at(at, slot), reference);
+            lines |= 1 << (slot / PER_LINE);
+            (slot, print(reference))
+        }));
         lines
     }
 

@@ -22,6 +22,7 @@ impl Segments {
         // Only then may the space go (T5).
         m.fence(Step::SegmentShorten);
         state.used -= from - to;
+        state.collapsed.take_if(|collapsed| *collapsed == segment);
         punch(m, self.start(segment) + to, self.geometry.segment - to);
     }
 
@@ -111,6 +112,7 @@ impl Segments {
         m.fence(Step::SegmentRelease);
         for (&segment, len) in segments.iter().zip(lengths) {
             state.used -= len;
+            state.collapsed.take_if(|collapsed| *collapsed == segment);
             // Whole: a file system may have put space behind the length, with a page that is larger than others.
             punch(m, self.start(segment), self.geometry.segment);
         }

@@ -59,8 +59,10 @@ impl Segments {
         // From the half on, one page for the whole segment takes less time than the rest of the small ones. It takes more
         // space, too, but the class is likely to need that.
         let half = self.geometry.segment / 2;
-        if own.is_some() && (is_whole || from < half && half <= to) {
+        let is_large = is_whole || from < half && half <= to;
+        if own.is_some() && is_large && state.collapsed != Some(segment) {
             m.hint(self.start(segment), self.geometry.segment, Hint::Whole);
+            state.collapsed = Some(segment);
         }
         self.put(m, segment, class, to);
         m.flush(self.geometry.entry(segment), 8, Step::SegmentAssign);
