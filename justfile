@@ -100,9 +100,9 @@ fuzz HOURS *TARGETS:
 fuzz-seeds:
     scripts/check fuzz-seeds
 
-# What the generated tables of docs/benchmarks.md show: NAMES, or all, in about half an hour
-measure *NAMES:
-    scripts/measure.sh {{NAMES}}
+# Measures what docs/benchmarks.md and the README show, NAMES or all, in more than an hour, and writes their tables
+bench-page *NAMES:
+    scripts/check bench-page {{NAMES}}
 
 # The papers' FIGURES, or all, in less than two hours, and what docs/papers.md shows of them
 papers *FIGURES:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures what the generated tables of docs/benchmarks.md show: `scripts/measure.sh [NAME...]`, all of it in about an
-# hour. A machine that does other things meanwhile is measured with them.
+# Measures what the generated tables and the picture of docs/benchmarks.md show: `scripts/measure.sh [NAME...]`, all of it in
+# more than an hour. A machine that does other things meanwhile is measured with them.
 #
-# `BRISTLECONE_WRITE=1 cargo test -p bristlecone-bench --test tables` then writes the tables.
+# `BRISTLECONE_WRITE=1 cargo test -p bristlecone-bench --test tables` then writes the tables. `just bench-page` does both.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cargo build --release -p bristlecone-bench --features "${FEATURES:-peers-masstree}"
@@ -21,6 +21,20 @@ run() {
 
 names=$*
 mkdir -p docs/benchmarks
+words=${all/,miss,/,miss,dependent,}
+among=rwlock-btreemap,brie-tree,congee,scc-treeindex,crossbeam-skiplist
+run words --layout one_line,circular,btreemap --peers $among --n 1M --mix ${words/insert,/insert,batch16,batch,} --repeat 5 --no-counts \
+    --svg docs/maps-1m.svg
+run words-10m --layout one_line,btreemap --peers brie-tree --n 10M --mix ${words/scan,/} --repeat 1 --no-counts
+among=brie-tree,congee,scc-treeindex
+run words-zipfian --layout one_line,btreemap --peers $among --n 1M --keys zipfian --mix insert,get,multi-get,update --no-counts
+for keys in ascending descending clustered; do
+    run words-$keys --layout one_line,btreemap --peers $among --n 1M --keys $keys --mix insert,get,scan100,remove --no-counts
+done
+run words-ycsb --layout one_line,btreemap --peers rwlock-btreemap,brie-tree,scc-treeindex,crossbeam-skiplist --n 1M \
+    --keys zipfian --mix $ycsb --no-counts
+run words-threads --layout one_line --n 1M --mix insert,get,update,remove --threads 2 --no-counts --repeat 7
+run words-power --layout one_line,circular,linear --n 1M --mix insert,batch16,batch,update,remove --flush power --no-counts
 volatile=crossbeam-skiplist,scc-treeindex,blart,masstree
 run maps --key user --layout one_line,btreemap --peers $volatile --n 1M --mix $all --no-counts
 run user-100 --key user --value 100 --layout one_line,btreemap --n 1M --mix $all --no-counts

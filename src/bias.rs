@@ -37,7 +37,7 @@ use crate::delay::{Validation, delay, is_left_out};
 #[cfg(not(loom))]
 use crate::shards::{SHARDS, own_shard};
 use crate::shards::{Shard, shard};
-use crate::sync::{AtomicU64, Mutex, Ordering, asymmetric, yield_now};
+use crate::sync::{AtomicU64, Mutex, Ordering, asymmetric, sleep, yield_now};
 use std::time::{Duration, Instant};
 
 const NOBODY: u64 = 0;
@@ -49,6 +49,10 @@ const SHARED: u64 = u64::MAX;
 const MOVES: u32 = if cfg!(loom) { 1 } else { 8 };
 /// In this time, one more move may follow. It costs some microseconds.
 const EACH: Duration = Duration::from_millis(20);
+
+/// How often a thread yields its processor to one in its window, and how long it sleeps after that.
+const YIELDS: u32 = 100;
+const NAP: Duration = Duration::from_micros(50);
 
 /// How a lock is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,8 +180,11 @@ impl Bias {
                     asymmetric::heavy();
                 }
                 let window = self.window(last as usize - 1);
+                // A thread in its window needs a processor to leave it. One of a higher priority does not yield that.
+                let mut looks = 0;
                 while window.load(Ordering::Acquire) != 0 {
-                    yield_now();
+                    looks += 1;
+                    if looks < YIELDS { yield_now() } else { sleep(NAP) }
                 }
                 owner.store(if moves.are_too_many() { SHARED } else { next }, Ordering::Release);
             }

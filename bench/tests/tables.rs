@@ -1,5 +1,6 @@
-//! The tables of `docs/benchmarks.md` that stand between markers are generated from `docs/benchmarks/*.jsonl`, which
-//! `scripts/measure.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1` writes them.
+//! The tables of `docs/benchmarks.md` and of the README that stand between markers are generated from
+//! `docs/benchmarks/*.jsonl`, which `scripts/measure.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1` writes
+//! them. A marker names results, and perhaps mixes: `words words-10m: insert get`.
 
 mod marked;
 
@@ -35,6 +36,7 @@ fn subject(line: &Value) -> [String; 4] {
         Some("snapshot") => text("operation"),
         Some("journal") => with_journal(line),
         _ if layout == "bytes" => "**`Map`**".to_owned(),
+        _ if layout == "one_line" => "**`PTree`**".to_owned(),
         _ => layout.to_owned(),
     };
     [text("key"), text("value_bytes"), n, name]
@@ -236,7 +238,12 @@ fn table(lines: &[Value]) -> String {
 
 /// The page with every table as the results give it.
 fn written(page: &str, results: impl Fn(&str) -> Vec<Value>) -> String {
-    marked::written(page, "measured", |names| table(&names.split(' ').flat_map(&results).collect::<Vec<_>>()))
+    marked::written(page, "measured", |marker| {
+        let (names, mixes) = marker.split_once(": ").map_or((marker, None), |(names, mixes)| (names, Some(mixes)));
+        let mixes: Option<Vec<&str>> = mixes.map(|mixes| mixes.split(' ').collect());
+        let is_wanted = |line: &Value| mixes.as_ref().is_none_or(|mixes| mixes.iter().any(|mix| line["mix"] == *mix));
+        table(&names.split(' ').flat_map(&results).filter(is_wanted).collect::<Vec<_>>())
+    })
 }
 
 fn read(name: &str) -> Vec<Value> {
@@ -245,7 +252,9 @@ fn read(name: &str) -> Vec<Value> {
 
 #[test]
 fn the_tables_are_those_of_the_results() {
-    marked::keep(&docs("benchmarks.md"), |page| written(page, read));
+    for page in ["benchmarks.md", "../README.md"] {
+        marked::keep(&docs(page), |page| written(page, read));
+    }
 }
 
 #[test]
@@ -272,4 +281,6 @@ fn a_figure_that_was_typed_is_found() {
     assert!(right.contains("| **`Map`** | 500 | 9.50 |\n| tree | 1,250 (2.50) |  |\n"), "{right}");
     assert_eq!(written(&right, results), right);
     assert_ne!(written(&right.replace("500", "400"), results), right.replace("500", "400"));
+    let some = written(&page.replace("maps", "maps: scan"), results);
+    assert!(some.contains("| | scan |\n|---|---|\n| **`Map`** | 9.50 |\n<!-- end -->"), "{some}");
 }

@@ -87,3 +87,24 @@ fn moves_that_come_seldom_are_granted_for_ever() {
     let hasty = (0..=MOVES + 1).position(|_| moves.are_too_many());
     assert!(hasty.is_some_and(|so_many| so_many as u32 >= MOVES - 1), "{hasty:?}");
 }
+
+#[test]
+fn who_takes_over_waits_for_a_window_however_long_it_is_open() {
+    if !asymmetric::is_available() {
+        return;
+    }
+    let (sums, is_over) = (Sums::new(Bias::default()), std::sync::atomic::AtomicBool::new(false));
+    sums.add(0);
+    let window = sums.bias.window(sums.bias.thread().expect("the owner has a number"));
+    window.store(1, Ordering::Relaxed);
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            sums.add(0);
+            is_over.store(true, Relaxed);
+        });
+        thread::sleep(Duration::from_millis(20));
+        assert!(!is_over.load(Relaxed));
+        window.store(0, Ordering::Release);
+    });
+    assert_eq!((sums.sums[0].load(Relaxed), is_over.load(Relaxed)), (2, true));
+}

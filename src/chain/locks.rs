@@ -210,7 +210,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Only the process that opened the pool may finish recovery. (A child must not even try to take a lock: the thread that
     /// owned the bias at the fork is not there.)
-    fn may_touch(&self, at: u64) -> Result<(), Broken> {
+    pub(crate) fn may_touch(&self, at: u64) -> Result<(), Broken> {
         if self.medium().forked() { Err(Broken::new(at, "a node that was not read before the fork")) } else { Ok(()) }
     }
 

@@ -7,6 +7,11 @@
 //! four accesses: a writer locks a leaf, then loads `newest`; a snapshot stores `newest`, then its readers load the word
 //! of the lock.
 //!
+//! A writer that [owns](crate::bias) its locks passes only a light fence between the two. So a snapshot passes a heavy one
+//! after its store. Until then, others may see the instant while a change that has looked before still has its lock to
+//! itself: they would act on what comes after the snapshot, and read what comes before that change. Therefore the instant
+//! is marked as *opening*, and whoever sees the mark passes the heavy fence in turn.
+//!
 //! A transaction that writers do not let compare what it has read opens a [`Moment`]: a snapshot of its own, of which nobody
 //! else knows. It is given up before any other one, whenever it is in the way.
 
@@ -20,12 +25,15 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, asymmetric, fence, seq
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The mark of an instant whose heavy fence may still be under way.
+const OPENING: u64 = 1 << 63;
+
 /// Open trees by their slots.
 type Trees = BTreeMap<u16, Arc<OpenTree>>;
 
 /// The instants of open snapshots.
 pub(crate) struct Instants {
-    /// That of the newest snapshot; 0 if none is open.
+    /// That of the newest snapshot, perhaps marked as [`OPENING`]; 0 if none is open.
     newest: AtomicU64,
     /// Whether frozen leaves take more memory than they may.
     is_over: AtomicBool,
@@ -83,7 +91,16 @@ impl Instants {
         if !is_left_out(Validation::Newest) {
             sequentially_consistent();
         }
-        self.newest.load(Ordering::SeqCst)
+        let newest = self.newest.load(Ordering::SeqCst);
+        if newest & OPENING == 0 { newest } else { Self::opening(newest) }
+    }
+
+    /// The instant of a snapshot that another thread is just opening.
+    #[cold]
+    #[inline(never)]
+    fn opening(newest: u64) -> u64 {
+        asymmetric::heavy();
+        newest & !OPENING
     }
 
     /// The last instant that was given to a snapshot, which may be closed.
@@ -128,11 +145,13 @@ impl Instants {
         for (slot, tree) in trees {
             open.trees.entry(slot).or_insert(tree);
         }
-        self.newest.store(instant, Ordering::SeqCst);
+        self.newest.store(instant | OPENING, Ordering::SeqCst);
+        delay();
         // Between this store and all loads of this snapshot. A change passes only a light fence between locking and looking.
         if !is_left_out(Validation::Heavy) {
             asymmetric::heavy();
         }
+        self.newest.store(instant, Ordering::SeqCst);
         delay();
         (instant, is_expired)
     }
@@ -325,5 +344,26 @@ impl<M: Medium> PoolState<M> {
         if self.instants.newest() != 0 {
             self.expire(more());
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sees_an_opening_passes_the_heavy_fence() {
+        let instants = Instants::new(u64::MAX);
+        let looked = || {
+            let before = asymmetric::passed();
+            (instants.newest(), asymmetric::passed() - before)
+        };
+        assert_eq!(looked(), (0, 0));
+        instants.newest.store(7 | OPENING, Ordering::SeqCst);
+        assert_eq!(looked(), (7, 1));
+        let before = asymmetric::passed();
+        let (instant, _) = instants.open(std::iter::empty());
+        assert_eq!(asymmetric::passed() - before, 1);
+        assert_eq!(looked(), (instant, 0));
     }
 }

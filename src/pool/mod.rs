@@ -13,6 +13,8 @@ mod metrics;
 #[cfg(all(test, loom))]
 mod models;
 pub(crate) mod naming;
+#[cfg(all(test, not(loom)))]
+mod openings;
 mod options;
 pub(crate) mod progress;
 pub(crate) mod record;

@@ -30,6 +30,8 @@ pub(crate) fn light() {
 /// The side that is rare. Where [`is_available`] is false, a full fence of this thread alone.
 #[cold]
 pub(crate) fn heavy() {
+    #[cfg(test)]
+    PASSED.set(PASSED.get() + 1);
     fence(Ordering::SeqCst);
     if is_available() && membarrier(MembarrierCommand::PrivateExpedited).is_err() {
         // The process has forbidden itself the call since. No processor keeps a store to itself, or a load ahead of the
@@ -37,4 +39,13 @@ pub(crate) fn heavy() {
         std::thread::sleep(PAUSE);
         fence(Ordering::SeqCst);
     }
+}
+
+#[cfg(test)]
+thread_local!(static PASSED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
+
+/// How many heavy fences this thread has passed.
+#[cfg(test)]
+pub(crate) fn passed() -> u64 {
+    PASSED.get()
 }

@@ -12,5 +12,16 @@ pub(crate) fn light() {
 }
 
 pub(crate) fn heavy() {
+    #[cfg(test)]
+    PASSED.set(PASSED.get() + 1);
     fence(Ordering::SeqCst);
+}
+
+#[cfg(test)]
+thread_local!(static PASSED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
+
+/// How many heavy fences this thread has passed.
+#[cfg(test)]
+pub(crate) fn passed() -> u64 {
+    PASSED.get()
 }

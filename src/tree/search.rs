@@ -173,6 +173,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             }
         }
         // Take the lock: a long read of a leaf that other threads keep writing to would never be consistent.
+        self.leaves.may_touch(self.head())?;
         let leaf = self.try_lock_owner(key)?;
         Ok(read(&leaf.view()))
     }
