@@ -1,8 +1,8 @@
 //! Which thread takes locks by a plain store.
 //!
-//! A compare-and-swap waits until all earlier stores of the processor are done, and no later load begins before it. That
-//! takes a quarter of an insert. Most trees have one writer at a time, so the locks of a chain are *biased*: one thread
-//! owns them, and takes each with a load and a store. Unlocking was a plain store before, and stays one. Two words:
+//! On many processors, a compare-and-swap waits until all earlier stores are done, and no later load begins before it. Most
+//! trees have one writer at a time. So the locks of a chain are *biased*: one thread owns them, and takes each with a load
+//! and a store. (To unlock is a plain store in any case.) Two words:
 //!
 //! ```text
 //! owner, of each chain:    NOBODY -> thread -> MOVING -> thread -> ... -> MOVING -> SHARED
@@ -11,7 +11,7 @@
 //!
 //! - **B1** While the owner is a thread, only this thread takes locks, each within its window: it stores 1 to the window,
 //!   passes a light fence, finds that it is still the owner, and only then looks at the lock. It waits for nothing in
-//!   there. Nobody else stores to the window.
+//!   there. Nobody else stores to the window: a thread that backs out late would close that of the next owner.
 //! - **B2** Another thread that wants a lock first moves the bias, under the mutex: it stores MOVING, passes a heavy
 //!   fence, and waits until the window of the owner is 0. The owner has then either finished what it did, and its lock is
 //!   visible; or it will find that it is not the owner any more. Then the thread itself becomes the owner.
