@@ -152,7 +152,8 @@ mod imp {
         BuildHasherDefault::<DefaultHasher>::default().hash_one(loom::thread::current().id()) | 1
     }
 
-    /// In a model, both fences of an asymmetric pair are full ones: that is what the pair amounts to.
+    /// In a model, both fences of an asymmetric pair are full ones: that is what the pair amounts to for its two threads. (A
+    /// third one can tell: see `pool/openings.rs`.)
     pub(crate) mod asymmetric {
         use super::{Ordering, fence};
 

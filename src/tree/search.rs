@@ -191,7 +191,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         {
             self.leaves.prefetch_met(leaf, key);
             if let Some(leaf) = self.lock_met_at_once(leaf, hint, key) {
-                self.fingers.set(leaf.at);
+                // Where only the index can tell what a leaf owns, a finger is of no use.
+                if N::Directory::<M>::hint_of(leaf.at).is_some() {
+                    self.fingers.set(leaf.at);
+                }
                 return Ok(leaf);
             }
         }
