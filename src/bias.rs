@@ -34,16 +34,17 @@ mod stand_in;
 mod tests;
 
 use crate::delay::{Validation, delay, is_left_out};
+use crate::shards::{NONE, Shard, shard};
 #[cfg(not(loom))]
-use crate::shards::{SHARDS, own_shard};
-use crate::shards::{Shard, shard};
+use crate::shards::{SHARDS, own_or_none};
 use crate::sync::{AtomicU64, Mutex, Ordering, asymmetric, sleep, yield_now};
 use std::time::{Duration, Instant};
 
-const NOBODY: u64 = 0;
+// The owner word is the number of a thread, or one of these. None of them is `NONE`.
+const NOBODY: u64 = u64::MAX - 1;
 /// The bias is between two threads, or on its way to all of them.
-const MOVING: u64 = u64::MAX - 1;
-const SHARED: u64 = u64::MAX;
+const MOVING: u64 = u64::MAX - 2;
+const SHARED: u64 = u64::MAX - 3;
 
 /// So many moves may follow each other at once. After one more, the locks are shared.
 const MOVES: u32 = if cfg!(loom) { 1 } else { 8 };
@@ -105,12 +106,13 @@ impl Bias {
         }
     }
 
-    /// The window of a thread.
+    /// The window of a thread that can be an owner.
     #[cfg(not(loom))]
     #[inline(always)]
     fn window(&self, thread: usize) -> &AtomicU64 {
         static WINDOWS: [Shard<AtomicU64>; SHARDS] = [const { Shard(AtomicU64::new(0)) }; SHARDS];
-        &WINDOWS[thread].0
+        // The remainder is the number itself, and spares the check.
+        &WINDOWS[thread % SHARDS].0
     }
 
     #[cfg(loom)]
@@ -118,16 +120,16 @@ impl Bias {
         self.stand_in.window(thread)
     }
 
-    /// The number of this thread, if it can be an owner.
+    /// The number of this thread; [`NONE`] if it cannot be an owner.
     #[cfg(not(loom))]
     #[inline(always)]
-    fn thread(&self) -> Option<usize> {
-        own_shard()
+    fn thread(&self) -> usize {
+        own_or_none()
     }
 
     #[cfg(loom)]
-    fn thread(&self) -> Option<usize> {
-        self.stand_in.thread()
+    fn thread(&self) -> usize {
+        self.stand_in.thread().unwrap_or(NONE)
     }
 
     /// Takes a lock by `take`, or tries to. `take` looks at the lock itself, and waits for nothing.
@@ -141,9 +143,8 @@ impl Bias {
         loop {
             // Acquire: what the last owner has locked is seen as locked (B2).
             let seen = owner.load(Ordering::Acquire);
-            if let Some(thread) = self.thread()
-                && seen == name(thread)
-            {
+            let thread = self.thread();
+            if seen == thread as u64 {
                 let window = self.window(thread);
                 window.store(1, Ordering::Relaxed);
                 asymmetric::light();
@@ -169,7 +170,10 @@ impl Bias {
         shard();
         // Whoever holds it waits for nothing but a window.
         let mut moves = self.moves.lock();
-        let next = self.thread().map_or(SHARED, name);
+        let next = match self.thread() {
+            NONE => SHARED,
+            thread => thread as u64,
+        };
         match owner.load(Ordering::Relaxed) {
             NOBODY => owner.store(next, Ordering::Release),
             SHARED => {}
@@ -179,7 +183,7 @@ impl Bias {
                 if !is_left_out(Validation::Heavy) {
                     asymmetric::heavy();
                 }
-                let window = self.window(last as usize - 1);
+                let window = self.window(last as usize);
                 // A thread in its window needs a processor to leave it. One of a higher priority does not yield that.
                 let mut looks = 0;
                 while window.load(Ordering::Acquire) != 0 {
@@ -190,12 +194,6 @@ impl Bias {
             }
         }
     }
-}
-
-/// The owner word for a thread. It is not 0.
-#[inline(always)]
-fn name(thread: usize) -> u64 {
-    thread as u64 + 1
 }
 
 impl Moves {

@@ -17,13 +17,16 @@ pub(crate) struct Shard<T>(pub(crate) T);
 thread_local! {
     /// The shard of this thread; [`UNKNOWN`] until it asks.
     static SHARD: Cell<usize> = const { Cell::new(UNKNOWN) };
-    /// The same if this thread owns it, or else [`UNKNOWN`].
-    static OWN: Cell<usize> = const { Cell::new(UNKNOWN) };
+    /// The same if this thread owns it, or else [`NONE`].
+    static OWN: Cell<usize> = const { Cell::new(NONE) };
     /// Gives the shard of a thread back when the thread ends.
     static LEASE: Cell<Option<Lease>> = const { Cell::new(None) };
 }
 
 const UNKNOWN: usize = usize::MAX;
+
+/// The number of no shard.
+pub(crate) const NONE: usize = usize::MAX;
 
 /// The shards that have no owner, as bits.
 static FREE: AtomicUsize = AtomicUsize::new((1 << SHARDS) - 1);
@@ -34,7 +37,7 @@ struct Lease(usize);
 impl Drop for Lease {
     fn drop(&mut self) {
         // What else is dropped when the thread ends may still write to the shard.
-        OWN.set(UNKNOWN);
+        OWN.set(NONE);
         // Release: the next owner sees all that this one has written.
         FREE.fetch_or(1 << self.0, Ordering::Release);
     }
@@ -50,8 +53,14 @@ pub(crate) fn shard() -> usize {
 /// The shard that this thread owns, if it owns one and has asked for its [`shard`] before.
 #[inline(always)]
 pub(crate) fn own_shard() -> Option<usize> {
-    let own = OWN.get();
+    let own = own_or_none();
     (own < SHARDS).then_some(own)
+}
+
+/// The same, or [`NONE`], for who only compares it with something.
+#[inline(always)]
+pub(crate) fn own_or_none() -> usize {
+    OWN.get()
 }
 
 #[cold]
@@ -61,7 +70,7 @@ fn new_shard() -> usize {
     // To the system, all threads of a model are one thread.
     let owned = if cfg!(loom) { None } else { own() };
     let shard = owned.unwrap_or_else(|| OTHERS.fetch_add(1, Ordering::Relaxed) % SHARDS);
-    OWN.set(owned.unwrap_or(UNKNOWN));
+    OWN.set(owned.unwrap_or(NONE));
     SHARD.set(shard);
     shard
 }

@@ -50,6 +50,8 @@ pub(crate) struct Chain<N: Node, M: Medium> {
     /// One for each size.
     blocks: Box<[Blocks]>,
     shadows: Shadows<Hints<N>>,
+    /// The logarithm of the size of a segment. Each search needs it, and finds it here at once.
+    shift: u32,
     shared: Shared<N>,
     /// Of the locks of all nodes.
     pub(crate) bias: Bias,
@@ -91,6 +93,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let shadows = Shadows::new(segments.count(), blocks, N::POLICY.in_snapshots);
         Ok(Self {
             shadows: shadows.map_err(Fault::address_space)?,
+            shift: segments.size().trailing_zeros(),
             blocks: links.classes().map(Blocks::new).collect(),
             shared: Shared::<N>::default(),
             bias: Bias::default(),
@@ -172,10 +175,10 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.shadows.stamp(segment, index).into_iter().for_each(arch::prefetch_of);
     }
 
+    /// The segment of a block, and its number there.
     #[inline(always)]
-    fn place(&self, at: u64) -> (u32, usize) {
-        let segments = &self.pool.segments;
-        let segment = segments.of(at).expect("an accepted offset lies in a segment");
-        (segment, (segments.within(at) / N::BYTES) as usize)
+    fn place(&self, at: u64) -> (usize, usize) {
+        let segment = at >> self.shift;
+        (segment as usize, ((at - (segment << self.shift)) / N::BYTES) as usize)
     }
 }

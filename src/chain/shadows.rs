@@ -22,20 +22,20 @@ impl<H: Zero> Shadows<H> {
         let shadows = Self { of: Rows::new(blocks), stamps: stamped.then(|| Rows::new(blocks)) };
         if cfg!(loom) {
             // See `Rows`.
-            (0..segments).try_for_each(|segment| shadows.make(segment))?;
+            (0..segments as usize).try_for_each(|segment| shadows.make(segment))?;
         }
         Ok(shadows)
     }
 
     /// The shadow of block `index` of a segment; `None` if that was not made, or has fewer blocks.
     #[inline(always)]
-    pub(crate) fn get(&self, segment: u32, index: usize) -> Option<&Shadow<H>> {
+    pub(crate) fn get(&self, segment: usize, index: usize) -> Option<&Shadow<H>> {
         self.of.get(segment, index)
     }
 
     /// The stamp of the same block.
     #[inline]
-    pub(crate) fn stamp(&self, segment: u32, index: usize) -> Option<&AtomicU64> {
+    pub(crate) fn stamp(&self, segment: usize, index: usize) -> Option<&AtomicU64> {
         self.stamps.as_ref()?.get(segment, index)
     }
 
@@ -45,7 +45,7 @@ impl<H: Zero> Shadows<H> {
     ///
     /// There is no memory for them.
     #[cold]
-    pub(crate) fn make(&self, segment: u32) -> io::Result<()> {
+    pub(crate) fn make(&self, segment: usize) -> io::Result<()> {
         self.stamps.as_ref().map_or(Ok(()), |stamps| stamps.make(segment))?;
         self.of.make(segment)
     }

@@ -16,6 +16,7 @@
 use super::slabs::Slabs;
 use super::{Zero, Zeroed};
 use crate::sync::Mutex;
+use std::hint::assert_unchecked;
 use std::io;
 use std::ptr::NonNull;
 // As in `rows`.
@@ -102,11 +103,9 @@ impl<T: Zero> Growing<T> {
         } else {
             return self.in_chunk(name);
         };
-        // SAFETY: the stretch has more elements than `index`: its start was stored before its length was published.
-        let element = unsafe { start.add(index) };
-        // SAFETY: the stretch lives as long as `self`, its elements were zero when it was published, which is a value by
-        // `Zero`, and they are never handed out for writing.
-        Some(unsafe { &*element })
+        // SAFETY: the stretch has more elements than `index`: its start was stored before its length was published. It lives
+        // as long as `self`.
+        Some(unsafe { element(start, index) })
     }
 
     #[inline]
@@ -116,10 +115,8 @@ impl<T: Zero> Growing<T> {
             return None;
         }
         let start = self.starts[chunk].load(Ordering::Relaxed);
-        // SAFETY: the chunk has more elements than `index`: its start was stored before its length was published.
-        let element = unsafe { start.add(index) };
         // SAFETY: as for the stretch.
-        Some(unsafe { &*element })
+        Some(unsafe { element(start, index) })
     }
 
     /// Makes the elements with numbers below `len`.
@@ -170,6 +167,21 @@ impl<T: Zero> Growing<T> {
         }
         Ok(())
     }
+}
+
+/// An element of a stretch or a chunk.
+///
+/// # Safety
+///
+/// There is one with this index, and it lives as long as `'a`.
+#[inline(always)]
+unsafe fn element<'a, T: Zero>(start: *mut T, index: usize) -> &'a T {
+    // SAFETY: the caller says that there is one.
+    let element = unsafe { start.add(index) };
+    // SAFETY: an element is not at 0. (Otherwise, it would be compared with that, on each level.)
+    unsafe { assert_unchecked(!element.is_null()) };
+    // SAFETY: it was zero when it was published, which is a value by `Zero`, and is never handed out for writing.
+    unsafe { &*element }
 }
 
 /// Where an element lies: its index there.

@@ -59,12 +59,12 @@ impl<T: Zero> Rows<T> {
 
     /// Element `at` of a row; `None` if the row was not made, or is not so long.
     #[inline(always)]
-    pub(crate) fn get(&self, row: u32, at: usize) -> Option<&T> {
-        let row = row as usize;
-        let page = if row < PAGE { self.first.load(Ordering::Acquire) } else { self.page(row / PAGE) };
+    pub(crate) fn get(&self, row: usize, at: usize) -> Option<&T> {
+        let (page, row) =
+            if row < PAGE { (self.first.load(Ordering::Acquire), row) } else { (self.page(row / PAGE), row % PAGE) };
         // SAFETY: it is the page without rows, or one that lives as long as `self`, and its content was published with its
         // address.
-        let start = unsafe { &*page }[row % PAGE].load(Ordering::Acquire);
+        let start = unsafe { &*page }[row].load(Ordering::Acquire);
         if start.is_null() || at >= self.len {
             return None;
         }
@@ -91,8 +91,7 @@ impl<T: Zero> Rows<T> {
     /// There is no memory for it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn make(&self, row: u32) -> io::Result<()> {
-        let row = row as usize;
+    pub(crate) fn make(&self, row: usize) -> io::Result<()> {
         let mut growth = self.growth.lock();
         let page = match self.page(row / PAGE) {
             page if page == none() => self.add_page(&mut growth, row / PAGE)?,
@@ -147,15 +146,15 @@ mod tests {
         assert!(numbers.iter().all(|&number| rows.get(number, 0).is_none()));
         numbers.iter().for_each(|&number| rows.make(number).unwrap());
         for (&number, at) in numbers.iter().flat_map(|number| (0..LEN).map(move |at| (number, at))) {
-            assert_eq!(rows.get(number, at).unwrap().swap(u64::from(number) + 1, Ordering::Relaxed), 0);
+            assert_eq!(rows.get(number, at).unwrap().swap(number as u64 + 1, Ordering::Relaxed), 0);
         }
-        let holds = |&number: &u32| {
-            let is_own = |at| rows.get(number, at).unwrap().load(Ordering::Relaxed) == u64::from(number) + 1;
+        let holds = |&number: &usize| {
+            let is_own = |at| rows.get(number, at).unwrap().load(Ordering::Relaxed) == number as u64 + 1;
             (0..LEN).all(is_own)
         };
         assert!(numbers.iter().all(holds));
         assert!(
-            [1, 2, 510, 514, 1024, 5001, (1 << 20) + 1, u32::MAX].iter().all(|&other| rows.get(other, 0).is_none())
+            [1, 2, 510, 514, 1024, 5001, (1 << 20) + 1, usize::MAX].iter().all(|&other| rows.get(other, 0).is_none())
         );
         assert!(rows.get(0, LEN).is_none() && rows.get(0, usize::MAX).is_none());
     }
@@ -164,23 +163,23 @@ mod tests {
     /// and tables are added.
     #[test]
     fn rows_stay_where_they_are_while_others_are_made() {
-        const THREADS: u32 = 4;
-        let count: u32 = if cfg!(miri) { 8 } else { 4000 };
+        const THREADS: usize = 4;
+        let count: usize = if cfg!(miri) { 8 } else { 4000 };
         let rows = Rows::<AtomicU64>::new(LEN);
-        let number = |i: u32| i % count * 257;
-        let start = Barrier::new(THREADS as usize);
+        let number = |i: usize| i % count * 257;
+        let start = Barrier::new(THREADS);
         let places: Vec<Vec<usize>> = std::thread::scope(|threads| {
             let each = (0..THREADS).map(|thread| {
                 let (rows, start) = (&rows, &start);
                 threads.spawn(move || {
                     start.wait();
                     let begin = thread * count / THREADS;
-                    let mut places = vec![0; count as usize];
+                    let mut places = vec![0; count];
                     for i in begin..begin + count {
                         rows.make(number(i)).unwrap();
                         let word = rows.get(number(i), LEN - 1).unwrap();
                         word.fetch_add(1, Ordering::Relaxed);
-                        places[(i % count) as usize] = std::ptr::from_ref(word).addr();
+                        places[i % count] = std::ptr::from_ref(word).addr();
                         // The first one is found whatever is added meanwhile.
                         assert!(rows.get(number(begin), 0).is_some());
                     }
@@ -192,8 +191,8 @@ mod tests {
         });
         for i in 0..count {
             let word = rows.get(number(i), LEN - 1).unwrap();
-            assert_eq!(word.load(Ordering::Relaxed), u64::from(THREADS));
-            assert!(places.iter().all(|places| places[i as usize] == std::ptr::from_ref(word).addr()));
+            assert_eq!(word.load(Ordering::Relaxed), THREADS as u64);
+            assert!(places.iter().all(|places| places[i] == std::ptr::from_ref(word).addr()));
         }
     }
 

@@ -75,8 +75,10 @@ impl Version {
     }
 }
 
-/// In what state a writer leaves a shadow.
+/// In what state a writer leaves a shadow. As long as a word: a shorter one would bring padding into locked nodes, which
+/// is copied in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
 pub(crate) enum Leave {
     /// Its fields describe the node.
     Ready,
