@@ -35,6 +35,12 @@ run words-ycsb --layout one_line,btreemap --peers rwlock-btreemap,brie-tree,scc-
     --keys zipfian --mix $ycsb --no-counts
 run words-threads --layout one_line --n 1M --mix insert,get,update,remove --threads 2 --no-counts --repeat 7
 run words-power --layout one_line,circular,linear --n 1M --mix insert,batch16,batch,update,remove --flush power --no-counts
+slow="--layout one_line,circular,linear --n 1M --mix insert --no-counts --slow 300"
+run words-slow $slow
+run words-slow-rounds $slow --slow-per round
+run limits --n 1M --mix limits --repeat 5
+run limits-10m --n 10M --mix limits
+run words-100m --layout one_line,btreemap --n 100M --operations 10M --mix insert,get,multi-get,scan100 --repeat 1 --no-counts
 volatile=crossbeam-skiplist,scc-treeindex,blart,masstree
 run maps --key user --layout one_line,btreemap --peers $volatile --n 1M --mix $all --no-counts
 run user-100 --key user --value 100 --layout one_line,btreemap --n 1M --mix $all --no-counts
@@ -43,7 +49,8 @@ run uuid-100 --key uuid --value 100 --layout one_line,btreemap --n 1M --mix $all
 run user-8-10m --key user --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
 run user-100-10m --key user --value 100 --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
 run uuid-8-10m --key uuid --layout one_line,btreemap --n 10M --mix ${all/scan,/} --repeat 1 --no-counts
-run stores --key user --peers lmdb,lmdb-txn,redb,fjall,sled --n 1M --mix insert,get,update,scan100 --repeat 1 --no-counts
+run stores --key user --peers lmdb,lmdb-txn,redb,fjall,sled --n 1M --mix insert,get,update,scan100 --repeat 1 --no-counts \
+    --svg docs/stores-1m.svg
 # Every store there is. A short scan takes one of them half a millisecond.
 served=redis,redb,lmdb-txn,fjall,sled,sqlite
 [[ ${FEATURES:-} != *rocksdb* ]] || served+=,rocksdb
@@ -53,6 +60,7 @@ run ycsb --value 1000 --n 1M $serve
 run ycsb-10m --value 100 --n 10M $serve
 [[ $served != redis* ]] ||
     run redis --key user --value 100 --peers redis --n 1M --mix insert,batch,get,multi-get --repeat 3 --no-counts
+run reopen-words-10m --n 10M --mix reopen
 run reopen --key user --n 1M --mix reopen
 run reopen-10m --key user --n 10M --mix reopen
 run space --key user --peers lmdb,redb,fjall,sled --n 1M --mix space

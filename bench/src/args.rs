@@ -8,7 +8,7 @@ use crate::numbers;
 use crate::out::Outcome;
 use crate::parse::{self, Index, Layout, Usage};
 use crate::peers;
-use crate::place::{Place, Site};
+use crate::place::{Place, Site, SlowPer};
 use crate::plan::{Contestant, Plan};
 use crate::shape::Shape;
 use bristlecone::Journal;
@@ -80,6 +80,9 @@ pub(crate) struct Args {
     /// Nanoseconds to wait for each flushed line; the papers' number is 300 [default: 0, for figures 300]
     #[arg(long, value_name = "NS")]
     slow: Option<u64>,
+    /// What --slow waits for
+    #[arg(long, value_enum, default_value_t = SlowPer::Line, requires = "slow", conflicts_with = "figure")]
+    slow_per: SlowPer,
     /// Repeats
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -197,7 +200,7 @@ impl Args {
         if self.key == KeyArg::U64 && self.value as usize != Bytes::WORD {
             return Err(Usage("u64 keys have values of 8 bytes".to_owned()).into());
         }
-        let words_only = |mix: &&Mix| matches!(mix, Mix::Counts | Mix::Transaction | Mix::Conflict);
+        let words_only = |mix: &&Mix| matches!(mix, Mix::Limits | Mix::Counts | Mix::Transaction | Mix::Conflict);
         if let Some(mix) = mixes.iter().find(words_only).filter(|_| self.key != KeyArg::U64) {
             return Err(Usage(format!("--mix {} is for u64 keys", mix.name())).into());
         }
@@ -213,7 +216,7 @@ impl Args {
                 let why = "a journal takes a directory, and neither --slow nor --flush power";
                 return Err(Usage(why.to_owned()).into());
             }
-            let has_own = |mix: &&Mix| mix.is_for_disks() || matches!(mix, Mix::Space | Mix::Counts);
+            let has_own = |mix: &&Mix| mix.is_for_disks() || matches!(mix, Mix::Space | Mix::Limits | Mix::Counts);
             if let Some(mix) = mixes.iter().find(has_own).filter(|_| self.journal.is_some()) {
                 return Err(Usage(format!("--journal is not for --mix {}", mix.name())).into());
             }
@@ -275,6 +278,7 @@ impl Args {
                 domain: (self.flush == Flush::Power).then_some(Domain::Power),
                 journal: self.journal,
                 slow: Duration::from_nanos(slow),
+                slow_per: self.slow_per,
             },
             repeat: self.repeat,
             batch: self.batch,

@@ -9,7 +9,7 @@ use crate::other::Other;
 use crate::out::Outcome;
 use crate::peers::{self, Peer};
 use crate::phases::{Phases, Trial, Workload};
-use crate::place::{Place, Site};
+use crate::place::{Place, Site, SlowPer};
 use crate::plan::Contestant;
 use crate::scratch::Scratch;
 use crate::shape::{Shape, with_measured};
@@ -142,7 +142,11 @@ pub(crate) fn timed(site: &Site, contestant: Contestant, load: &Workload) -> Out
     if !site.slow.is_zero() {
         let mapped = Mapped::create(&scratch.file(POOL), capacity, 0)?;
         let mapped = site.domain.into_iter().fold(mapped, Mapped::with_domain);
-        return other(Other::Slowed(Slowed::new(mapped, site.slow)), Some(scratch));
+        let slowed = match site.slow_per {
+            SlowPer::Line => Slowed::new(mapped, site.slow),
+            SlowPer::Round => Slowed::by_round(mapped, site.slow),
+        };
+        return other(Other::Slowed(slowed), Some(scratch));
     }
     let pool = pool(site, &mut scratch, capacity)?;
     let trial = ours(contestant, &pool, load)?;

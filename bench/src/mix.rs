@@ -46,6 +46,8 @@ pub enum Mix {
     Reopen,
     /// Bytes per entry, of the pool or of files, and of memory
     Space,
+    /// What the machine takes for a miss, a page, a locked instruction, a flush
+    Limits,
     /// Lines and fences per insert next to the expectation, for both layouts and all sizes
     Counts,
     /// Transactions of one insert, and of ten in two trees, next to plain inserts
@@ -86,6 +88,7 @@ impl Mix {
             Self::Remove => "remove",
             Self::Reopen => "reopen",
             Self::Space => "space",
+            Self::Limits => "limits",
             Self::Counts => "counts",
             Self::Transaction => "transaction",
             Self::Conflict => "conflict",

@@ -4,6 +4,7 @@ use crate::out::Outcome;
 use crate::parse::Usage;
 use bristlecone::Journal;
 use bristlecone::medium::Domain;
+use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -94,6 +95,26 @@ pub(crate) struct Site {
     pub(crate) domain: Option<Domain>,
     /// The journal that pools have, if they have one.
     pub(crate) journal: Option<Journal>,
-    /// The extra time for a flushed line.
+    /// The extra time for what is flushed.
     pub(crate) slow: Duration,
+    pub(crate) slow_per: SlowPer,
+}
+
+/// What takes the extra time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SlowPer {
+    /// Each flushed line, as in the papers
+    #[default]
+    Line,
+    /// Each round: what is flushed before a fence, as memory takes the lines of a round side by side
+    Round,
+}
+
+impl SlowPer {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Round => "round",
+        }
+    }
 }

@@ -101,8 +101,12 @@ fn header(plan: &Plan, results: &[Result], width: usize) -> String {
         Some(_) => "flushed and fenced",
         None => "no pool",
     };
-    let slow =
-        if plan.site.slow.is_zero() { String::new() } else { format!(", {} per line more", out::time(plan.site.slow)) };
+    let site = &plan.site;
+    let slow = if site.slow.is_zero() {
+        String::new()
+    } else {
+        format!(", {} per {} more", out::time(site.slow), site.slow_per.name())
+    };
     format!(
         "{}, pool in {}, {flushes}{slow}; {} in turn, seed {}\n\
          ns per operation: median, 99th percentile and least of batches of {} (the clock is read once a batch); run: the\n\
@@ -189,6 +193,7 @@ fn json_lines(plan: &Plan, result: &Result, baseline: Option<&BTreeMap<Mix, Time
             "domain": result.domain.map(Domain::name),
             "medium": plan.site.place.name(),
             "slow_ns": plan.site.slow.as_nanos() as u64,
+            "slow_per": plan.site.slow_per.name(),
             "repeat": plan.repeat,
             "batch": plan.batch,
             "operations": plan.operations,

@@ -33,6 +33,7 @@ fn subject(line: &Value) -> [String; 4] {
     let n = if n.is_multiple_of(1_000_000) { format!("{} M", n / 1_000_000) } else { n.to_string() };
     let name = match line["mix"].as_str() {
         Some("transaction") => inserts(line),
+        Some("limits") => format!("{} MB", line["bytes"].as_u64().unwrap_or_default() / 1_000_000),
         Some("snapshot") => text("operation"),
         Some("journal") => with_journal(line),
         _ if layout == "bytes" => "**`Map`**".to_owned(),
@@ -107,6 +108,17 @@ fn figures(line: &Value, clock: Clock) -> Vec<(String, f64)> {
             let figure = |(name, part): (&str, &str)| Some((format!("bytes: {name}"), line[part].as_f64()?));
             parts.into_iter().filter_map(figure).collect()
         }
+        "limits" => at(
+            line,
+            [
+                ("first touch of a page", "/ns/page"),
+                ("dependent miss", "/ns/dependent_miss"),
+                ("independent miss", "/ns/independent_miss"),
+                ("locked instruction", "/ns/locked"),
+                ("line and fence", "/ns/round"),
+                ("eight lines and a fence", "/ns/round_of_8"),
+            ],
+        ),
         "transaction" => at(
             line,
             [
@@ -183,14 +195,23 @@ fn figures(line: &Value, clock: Clock) -> Vec<(String, f64)> {
         _ if line["lines_per_op"].is_number() => [("lines", "lines_per_op"), ("fences", "fences_per_op")]
             .map(|(name, key)| (format!("{mix}: {name}"), line[key].as_f64().unwrap_or_default()))
             .into(),
-        _ => line["ns_per_op"][clock.key()].as_f64().into_iter().map(|ns| (mix.to_owned(), ns)).collect(),
+        _ => line["ns_per_op"][clock.key()].as_f64().into_iter().map(|ns| (timed(line, mix), ns)).collect(),
+    }
+}
+
+/// The column of a mix: its name, and on what slow memory it was timed.
+fn timed(line: &Value, mix: &str) -> String {
+    match (line["slow_ns"].as_u64(), line["slow_per"].as_str()) {
+        (Some(slow @ 1..), Some(per)) => format!("{mix}, {slow} ns per {per}"),
+        _ => mix.to_owned(),
     }
 }
 
 /// Whether a column holds times of operations, which are compared with those of the first row about the same keys: those
 /// are named after their mix.
 fn is_compared(column: &str) -> bool {
-    Mix::from_str(column, false).is_ok()
+    let mix = column.split_once(", ").map_or(column, |(mix, _)| mix);
+    Mix::from_str(mix, false).is_ok()
 }
 
 type Row = ([String; 4], Vec<(String, f64)>);

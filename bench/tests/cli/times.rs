@@ -214,6 +214,28 @@ fn space_is_measured() {
     is_empty(dir.path());
 }
 
+#[test]
+fn the_limits_of_the_machine_are_measured() {
+    let args = ["--mix", "limits", "--n", "20k", "--repeat", "1"];
+    let rows = objects(run(args.into_iter().chain(["--json"])));
+    let ns = rows[0]["ns"].as_object().unwrap();
+    assert!(rows.len() == 1 && ns.len() == 6 && ns.values().all(|ns| ns.as_f64().unwrap() > 0.0), "{rows:?}");
+    assert!(run(args).ok().lines().count() == ns.len() + 2);
+}
+
+#[test]
+fn waits_are_for_lines_or_for_rounds() {
+    let of = |per: &[&str]| {
+        let args = ["--mix", "batch", "--n", "4000", "--repeat", "1", "--slow", "20000", "--batch", "1000", "--json"];
+        let rows = objects(run(args.iter().chain(per)));
+        (rows[0]["slow_per"].as_str().unwrap().to_owned(), rows[0]["ns_per_op"]["run"].as_f64().unwrap())
+    };
+    let [(line, by_line), (round, by_round)] = [of(&[]), of(&["--slow-per", "round"])];
+    assert_eq!([line, round], ["line", "round"]);
+    // A batch flushes many lines in each of its rounds.
+    assert!(by_round * 2.0 < by_line, "{by_round} {by_line}");
+}
+
 /// What transactions, snapshots and backups are measured with, of few keys.
 fn turns(mix: &str, options: &[&str]) -> Vec<serde_json::Value> {
     let args = ["--mix", mix, "--n", "4000", "--repeat", "2", "--seed", "1"];

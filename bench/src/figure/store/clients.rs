@@ -16,7 +16,6 @@ use crate::place::{Place, Site};
 use crate::plan::Contestant;
 use crate::scratch::Scratch;
 use bristlecone::medium::Domain;
-use std::time::Duration;
 
 const CONTENT: Bytes = Bytes { text: Text::User, value: 1000 };
 
@@ -66,7 +65,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan, mixes: &[Mix], sink: &mut Sink) 
     }
     sink.absent(&absent, None)?;
     let place = Place::Directory(plan.directory.clone());
-    let site = Site { place, domain: Some(Domain::Power), journal: None, slow: Duration::ZERO };
+    let site = Site { place, domain: Some(Domain::Power), ..Site::default() };
     let mut all = Vec::new();
     for &threads in figure.threads {
         let n = figure.keys(plan.n, plan.full)[0];
