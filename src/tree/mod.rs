@@ -24,6 +24,7 @@ mod power_loss;
 mod races;
 mod range;
 mod rebalance;
+mod remove_range;
 mod renew;
 mod replace;
 mod restructuring;
