@@ -1,18 +1,26 @@
 //! The typed ordered map: Rust types as keys and values, over a tree of words.
 
+mod batch;
+mod entries;
+mod exchange;
+mod owned;
+mod removal;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crate::codec::{Key, KeyView, MapForm, PrefixOf, Value, Word, kind_of};
+pub use entries::Entries;
+pub use owned::IntoEntries;
+
+use crate::codec::{Key, MapForm, PrefixOf, Value, Word, kind_of};
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Result};
 use crate::medium::{Mapped, Medium};
-use crate::node::{Entry, IndexKind, WordNode};
-use crate::pool::records::Reading;
+use crate::node::{IndexKind, WordNode};
 use crate::pool::{Compacted, Pool};
 use crate::stored::Encoded;
 use crate::tree::{MapKeys, Range, Report, TreeNode, TreeState};
+use entries::{Keys, Values};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -294,7 +302,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     }
 
     fn entries<'m>(&'m self, range: Range<'m, N, M>) -> Entries<'m, K, V, N, M> {
-        Entries { tree: &self.state, range, front: None, back: None, types: PhantomData }
+        Entries::new(&self.state, range)
     }
 
     /// The keys of a range, in ascending order; from the other end, in descending order.
@@ -403,19 +411,6 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.acknowledged(self.state.clear())
     }
 
-    /// Fills an empty map with entries in strictly ascending order of keys. Returns the number of entries.
-    ///
-    /// # Errors
-    ///
-    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), [`ErrorKind::KeyTooLong`], and [`ErrorKind::RecordTooLong`].
-    pub fn bulk_load<'k, 'v>(
-        &self,
-        entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,
-    ) -> Result<u64> {
-        let entries = entries.into_iter().map(|(key, value)| (K::Form::owned(K::encode(key)), V::encode(value)));
-        self.state.acknowledged(self.state.bulk_load_values(entries, |&value| value))
-    }
-
     /// The first broken invariant that a method without a `Result` came across, if any.
     pub fn fault(&self) -> Option<Error> {
         self.state.fault()
@@ -426,174 +421,4 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     pub fn check(&self) -> Report {
         self.state.check()
     }
-}
-
-/// The entries of a range of keys. See [`Map::range`].
-pub struct Entries<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> {
-    tree: &'m TreeState<N, M>,
-    range: Range<'m, N, M>,
-    /// Reads the records of the entries that come next from the left. It began before their leaf was read.
-    front: Option<Reading<'m, M>>,
-    /// The same for the entries from the right.
-    back: Option<Reading<'m, M>>,
-    types: Types<K, V>,
-}
-
-/// Ties an iterator to its types without storing any of them.
-type Types<K, V> = PhantomData<fn() -> (K, V)>;
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, V, N, M> {
-    /// Applies `read` to the next entry in ascending order, without building a `K` or a `V`. Returns `None` after the last
-    /// entry.
-    ///
-    /// `read` sees copies of key and value, which are on the stack if they are short (up to 1 KiB together). It may use the
-    /// map. This and the methods of the iterator can be called in any order.
-    ///
-    /// # Errors
-    ///
-    /// As [`Map::get`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
-    /// let pages: bristlecone::Map<String, Vec<u8>> = pool.map("pages")?;
-    /// pages.insert("/about", b"<p>About us")?;
-    /// pages.insert("/home", b"<p>Welcome")?;
-    /// let (mut entries, mut length) = (pages.iter(), 0);
-    /// while let Some(result) = entries.next_with(|path, page| length += path.as_bytes().len() + page.len()) {
-    ///     result?;
-    /// }
-    /// assert_eq!(length, 32);
-    /// # Ok::<(), bristlecone::Error>(())
-    /// ```
-    #[inline]
-    pub fn next_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
-        let read = self.next_entry(|entry, reading| Self::view(entry, reading, read))?;
-        Some(self.tree.named(read))
-    }
-
-    /// The same for the next entry in descending order.
-    ///
-    /// # Errors
-    ///
-    /// As [`Map::get`].
-    pub fn next_back_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
-        let read = self.next_entry_back(|entry, reading| Self::view(entry, reading, read))?;
-        Some(self.tree.named(read))
-    }
-
-    #[inline]
-    fn view<R>(
-        entry: Entry,
-        reading: Option<&Reading<'_, M>>,
-        read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R,
-    ) -> Result<R, Fault> {
-        KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
-            read(KeyView::new(K::Form::stored(key)), V::view(value))
-        })
-    }
-
-    /// Applies `read` to the next entry from the left.
-    #[inline]
-    fn next_entry<R>(
-        &mut self,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
-    ) -> Option<Result<R, Fault>> {
-        let (tree, front) = (self.tree, &mut self.front);
-        let entry = self.range.next_with(|| begin(tree, front));
-        self.read(entry, read)
-    }
-
-    /// Applies `read` to the next entry from the right.
-    fn next_entry_back<R>(
-        &mut self,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
-    ) -> Option<Result<R, Fault>> {
-        let (tree, back) = (self.tree, &mut self.back);
-        let entry = self.range.next_back_with(|| begin(tree, back));
-        self.read(entry, read)
-    }
-
-    #[inline]
-    fn read<R>(
-        &mut self,
-        entry: Option<Entry>,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
-    ) -> Option<Result<R, Fault>> {
-        // Either reading will do: the one that began before this entry's leaf was read is still held.
-        let reading = self.front.as_ref().or(self.back.as_ref());
-        // A leaf that cannot be read ends the range: who reads on must not take that for the end.
-        let broken = || self.range.broken().map(|broken| Err(broken.into()));
-        let result = entry.map_or_else(broken, |entry| Some(read(entry, reading)));
-        let (front, back) = self.range.used_up();
-        if front {
-            self.front = None;
-        }
-        if back {
-            self.back = None;
-        }
-        result
-    }
-
-    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<(K, V), Fault> {
-        let value = V::decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?);
-        KeysOf::<K>::with_key(entry, reading, |key| (K::decode(K::Form::stored(key)), value))
-    }
-}
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Entries<'_, K, V, N, M> {
-    type Item = Result<(K, V)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.next_entry(Self::decode)?;
-        Some(self.tree.named(entry))
-    }
-}
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let entry = self.next_entry_back(Self::decode)?;
-        Some(self.tree.named(entry))
-    }
-}
-
-/// The keys of a range.
-struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(Entries<'m, K, V, N, M>);
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Keys<'_, K, V, N, M> {
-    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
-        KeysOf::<K>::with_key(entry, reading, |key| K::decode(K::Form::stored(key)))
-    }
-}
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Keys<'_, K, V, N, M> {
-    type Item = K;
-
-    fn next(&mut self) -> Option<K> {
-        loop {
-            let key = self.0.next_entry(Self::decode)?;
-            if let Some(key) = self.0.tree.readable(key) {
-                return Some(key);
-            }
-        }
-    }
-}
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Keys<'_, K, V, N, M> {
-    fn next_back(&mut self) -> Option<K> {
-        loop {
-            let key = self.0.next_entry_back(Self::decode)?;
-            if let Some(key) = self.0.tree.readable(key) {
-                return Some(key);
-            }
-        }
-    }
-}
-
-/// Starts a new reading of records. What the previous one kept may be used again.
-fn begin<'m, N: TreeNode, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
-    *reading = None;
-    *reading = tree.reading().map(Reading::staying);
 }

@@ -9,6 +9,8 @@ mod compact;
 mod copy;
 mod describe;
 mod directory;
+mod exchange;
+mod extend;
 mod finger;
 mod keys;
 mod len;
@@ -16,8 +18,10 @@ mod len;
 mod models;
 mod node;
 mod open;
+mod owned;
 mod part;
 mod past;
+mod pop;
 mod posting;
 mod power_loss;
 #[cfg(all(test, not(loom)))]
@@ -28,6 +32,7 @@ mod remove_range;
 mod renew;
 mod replace;
 mod restructuring;
+mod retain;
 mod scratch;
 mod search;
 #[cfg(all(test, not(loom)))]
@@ -40,7 +45,10 @@ mod writes;
 
 pub(crate) use bytes::Unread;
 pub use check::Report;
+pub(crate) use extend::{Group, in_batches};
 pub(crate) use keys::TreeKeys;
+pub use owned::IntoRange;
+pub(crate) use owned::Owned;
 pub(crate) use part::{AnyPart, Item, PartOf, TreePart};
 pub use range::Range;
 pub(crate) use values::{MapKeys, check_len};
@@ -167,6 +175,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The number of the tree in its pool.
     pub(crate) fn slot(&self) -> u16 {
         self.root.slot
+    }
+
+    /// Bytes of memory that the open tree takes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.leaves.memory() + self.directory.memory()
     }
 
     fn head(&self) -> u64 {
@@ -535,7 +548,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// Bytes of memory (DRAM) that the open tree takes now: the shadows of its leaves, also of those that are free, and its index,
     /// with what that keeps for nodes to come. [`Report::memory`] is what it would take just after an open.
     pub fn memory(&self) -> u64 {
-        self.state.leaves.memory() + self.state.directory.memory()
+        self.state.memory()
     }
 
     /// How often a [`Flat`](IndexKind::Flat) index was rebuilt since the tree was opened, because a parent of leaves
