@@ -24,6 +24,7 @@ use entries::{Keys, Values};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// What the keys of a map's tree are.
@@ -37,6 +38,11 @@ type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 /// arrays, and options and tuples of them. Keys of up to eight bytes lie in the slots of leaves, and so do their values of
 /// up to eight bytes. All others lie in records of the same pool: texts and byte strings (`String`, `Vec<u8>`, up to 1 GiB)
 /// as values ([`Value`]), and longer keys together with their values.
+///
+/// Methods are named as in `BTreeMap` where the meaning is the same. These differ: `insert` and `remove` return whether the key
+/// was there, because reading the value before costs ([`replace`](Self::replace) and [`take`](Self::take) return it); `keys` and
+/// `values` take a range; `range`, `iter` and `values` yield results. [`update_with`](Self::update_with) stands for entries, and
+/// there is no access to a value in its place.
 ///
 /// # Crash consistency
 ///
@@ -74,11 +80,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Clone for Map<K
     }
 }
 
+/// The name, the kind of tree and the number of entries, but no entries: unlike that of `BTreeMap`, this takes no long walk.
+/// After a crash, the number is there once it is known.
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Map").field("name", &self.state.name()).finish_non_exhaustive()
+        self.state.show(f, "Map")
     }
 }
+
+// As `PTree`.
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>> UnwindSafe for Map<K, V, N> {}
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>> RefUnwindSafe for Map<K, V, N> {}
 
 impl<M: Medium> Pool<M> {
     /// Opens the map of this name, or creates an empty one.
@@ -160,11 +172,39 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     }
 
     /// The name that the map has in its pool now. A [transaction](crate::Transaction::rename_tree) may change it.
+    ///
+    /// # Complexity
+    ///
+    /// One lock, which nobody holds for long; and a copy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert_eq!(names.name(), "names");
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn name(&self) -> String {
         self.state.name()
     }
 
     /// The pool that holds the map.
+    ///
+    /// # Complexity
+    ///
+    /// A handle is cloned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// let others: bristlecone::Map<u64, String> = names.pool().map("others")?; // in the same pool
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn pool(&self) -> Pool<M> {
         Pool { state: Arc::clone(&self.state.pool) }
     }
@@ -174,6 +214,23 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// [`ErrorKind::Corrupt`] if the slot points to no record.
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::get`](crate::PTree::get); a record adds its own lines. No lock is taken and nothing is flushed. After a
+    /// crash, whatever touches a leaf for the first time reads all of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert(7, "seven")?;
+    /// assert_eq!(names.get(7)?.as_deref(), Some("seven"));
+    /// assert_eq!(names.get(8)?, None);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
         let value = KeysOf::<K>::value(&self.state, K::Form::key(&K::encode(key)), V::KIND);
         self.state.named(value.map(|value| value.map(V::decode)))
@@ -187,6 +244,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`get`](Self::get).
+    ///
+    /// # Complexity
+    ///
+    /// As [`get`](Self::get), without an allocation for a short value.
     ///
     /// # Examples
     ///
@@ -234,6 +295,21 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     }
 
     /// Whether the key is there.
+    ///
+    /// # Complexity
+    ///
+    /// As [`get`](Self::get), but no value is read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let seen: bristlecone::Map<String, ()> = pool.map("seen")?;
+    /// seen.insert("ada", ())?;
+    /// assert!(seen.contains_key("ada") && !seen.contains_key("bob"));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn contains_key(&self, key: K::Borrowed<'_>) -> bool {
         self.state.get_with(K::Form::key(&K::encode(key)), |_| ()).is_some()
     }
@@ -245,11 +321,27 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`Pool::compact`].
+    ///
+    /// # Complexity
+    ///
+    /// As [`Pool::compact`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let texts: bristlecone::Map<u64, Vec<u8>> = pool.map("texts")?;
+    /// texts.extend((0..50_000).map(|key| (key, [7; 100])))?;
+    /// texts.retain(|key, _| key.decode() % 8 == 0)?;
+    /// assert!(texts.compact()?.records > 0);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn compact(&self) -> Result<Compacted> {
         self.state.acknowledged(self.state.compact())
     }
 
-    /// Sets the value of a key. Returns true if the key had a value before.
+    /// Sets the value of a key. Returns true if the key had a value before. [`replace`](Self::replace) returns the value.
     ///
     /// # Errors
     ///
@@ -258,6 +350,26 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// A byte string is written before the one that it replaces is given back, however short it is: in a full pool, remove the
     /// key first.
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::insert`](crate::PTree::insert); a record adds its own lines and one fence. A value that is replaced is not
+    /// read.
+    ///
+    /// # Crash consistency
+    ///
+    /// Durable when it returns. In flight at a crash: the old entry or the new one, whole.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert!(!names.insert(7, "seven")?);
+    /// assert!(names.insert(7, "sieben")?);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn insert(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |_| true)
     }
@@ -267,6 +379,25 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::update`](crate::PTree::update). A record adds its own lines and one fence, also if the key is not there.
+    ///
+    /// # Crash consistency
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert!(!names.update(7, "seven")?);
+    /// assert!(names.is_empty());
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn update(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |old| old.is_some())
     }
@@ -276,6 +407,26 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
+    ///
+    /// # Complexity
+    ///
+    /// As [`insert`](Self::insert). A record is written also if the key is there.
+    ///
+    /// # Crash consistency
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert!(names.insert_new(7, "seven")?);
+    /// assert!(!names.insert_new(7, "sieben")?);
+    /// assert_eq!(names.get(7)?.as_deref(), Some("seven"));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn insert_new(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |old| old.is_none()).map(|was_there| !was_there)
     }
@@ -285,12 +436,32 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.acknowledged(self.state.put(K::Form::key(&key), V::encode(value), wanted))
     }
 
-    /// Removes a key. Returns true if it was there. A key that is too long is not there.
+    /// Removes a key. Returns true if it was there. A key that is too long is not there. [`take`](Self::take) returns the value.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space in the pool.
     /// [`ErrorKind::Journal`]: the change may have been made.
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::remove`](crate::PTree::remove). The value is not read.
+    ///
+    /// # Crash consistency
+    ///
+    /// Durable when it returns. In flight at a crash: the entry, whole, or no entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert(7, "seven")?;
+    /// assert!(names.remove(7)?);
+    /// assert!(!names.remove(7)?);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
         self.state.acknowledged(self.state.take(K::Form::key(&K::encode(key))))
     }
@@ -305,7 +476,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         Entries::new(&self.state, range)
     }
 
-    /// The keys of a range, in ascending order; from the other end, in descending order.
+    /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
     ///
     /// A key that cannot be read, because the pool is damaged there, is left out; [`fault`](Self::fault) then returns the
     /// damage.
@@ -313,12 +484,58 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Panics
     ///
     /// As [`PTree::range`](crate::PTree::range).
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range), but no value is read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<String, u64> = pool.map("names")?;
+    /// names.insert_batch(&[("ada", 1), ("bob", 2), ("cleo", 3)])?;
+    /// assert!(names.keys("b"..).eq(["bob", "cleo"]));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     #[track_caller]
     pub fn keys<'k, R: RangeBounds<K::Borrowed<'k>>>(
         &self,
         range: R,
     ) -> impl DoubleEndedIterator<Item = K> + use<'_, 'k, K, V, N, M, R> {
         Keys(self.entries(self.encoded_range(range)))
+    }
+
+    /// The values of a range of keys, in ascending order of these; from the other end, in descending order.
+    /// `BTreeMap::values` has no range.
+    ///
+    /// The iterator returns the errors of [`range`](Self::range), and has its guarantees.
+    ///
+    /// # Panics
+    ///
+    /// As [`PTree::range`](crate::PTree::range).
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// assert_eq!(names.values(..).collect::<Result<Vec<_>, _>>()?, ["one", "two"]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn values<'k, R: RangeBounds<K::Borrowed<'k>>>(
+        &self,
+        range: R,
+    ) -> impl DoubleEndedIterator<Item = Result<V>> + use<'_, 'k, K, V, N, M, R> {
+        Values(self.entries(self.encoded_range(range)))
     }
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
@@ -334,12 +551,28 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// So in a nearly full pool, changes may fail while an iterator is put aside half-way. They fail with
     /// [`ErrorKind::OutOfSpace`] after some seconds; on the iterator's own thread, where waiting would be in vain, at
     /// once. That an iterator is put aside is known by its being there: one that is leaked (`mem::forget`) keeps that space
-    /// until the pool is closed.
+    /// until the pool is closed. One of [`into_range`](Self::into_range) keeps none.
     ///
     /// # Panics
     ///
     /// If the range starts after its end, or starts and ends at the same excluded key, and the map has an entry. (In an
     /// empty map, such a range is empty. `BTreeMap` does the same.)
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::range`](crate::PTree::range), and what the records take that are read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two"), (3, "three")])?;
+    /// let last_two = names.range(2..).rev().collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(last_two, [(3, "three".to_owned()), (2, "two".to_owned())]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     #[track_caller]
     pub fn range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Entries<'_, K, V, N, M> {
         self.entries(self.encoded_range(range))
@@ -348,6 +581,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// The entries whose keys begin with a prefix, in ascending order; from the other end, in descending order.
     ///
     /// The guarantees are those of [`range`](Self::range).
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range).
     ///
     /// # Examples
     ///
@@ -369,7 +606,25 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.entries(K::Form::with_prefix(&self.state, prefix.bounds()))
     }
 
-    /// All entries, in ascending order.
+    /// All entries, in ascending order. `for entry in &map` does the same.
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert(7, "seven")?;
+    /// for entry in &names {
+    ///     let (key, name) = entry?;
+    ///     println!("{key}: {name}");
+    /// }
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn iter(&self) -> Entries<'_, K, V, N, M> {
         self.range(..)
     }
@@ -379,6 +634,22 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`get`](Self::get).
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::first_key_value`](crate::PTree::first_key_value), and one record.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert_eq!(names.first_key_value()?, None);
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// assert_eq!(names.first_key_value()?, Some((1, "one".to_owned())));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn first_key_value(&self) -> Result<Option<(K, V)>> {
         self.iter().next().transpose()
     }
@@ -388,18 +659,84 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`get`](Self::get).
+    ///
+    /// # Complexity
+    ///
+    /// As [`first_key_value`](Self::first_key_value).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// assert_eq!(names.last_key_value()?, Some((2, "two".to_owned())));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn last_key_value(&self) -> Result<Option<(K, V)>> {
         self.iter().next_back().transpose()
     }
 
     /// The number of entries. See [`PTree::len`](crate::PTree::len).
+    ///
+    /// # Complexity
+    ///
+    /// A few looks at 32 counters. If keys and values are words, the first call after a crash reads all leaves, on all cores.
+    /// (With records, the open has read them.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// assert_eq!(names.len(), 2);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn len(&self) -> u64 {
         self.state.len()
     }
 
     /// Whether there are no entries. See [`PTree::is_empty`](crate::PTree::is_empty).
+    ///
+    /// # Complexity
+    ///
+    /// As [`first_key_value`](Self::first_key_value), without the record, and as [`len`](Self::len) if that finds nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert!(names.is_empty());
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.state.is_empty()
+    }
+
+    /// Bytes of memory (DRAM) that the open map takes now. See [`PTree::memory`](crate::PTree::memory).
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::memory`](crate::PTree::memory).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// let before = names.memory();
+    /// names.extend((0..100_000).map(|n| (n, "x")))?;
+    /// assert!(names.memory() > before);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn memory(&self) -> u64 {
+        self.state.memory()
     }
 
     /// Removes all entries at once, and their records.
@@ -407,17 +744,68 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`PTree::clear`](crate::PTree::clear).
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::clear`](crate::PTree::clear); with records, all leaves are read.
+    ///
+    /// # Crash consistency
+    ///
+    /// All entries are there, or none is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// names.clear()?;
+    /// assert!(names.is_empty());
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn clear(&self) -> Result<()> {
         self.state.acknowledged(self.state.clear())
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.
+    ///
+    /// # Complexity
+    ///
+    /// Nothing is read. [`check`](Self::check) looks for damage.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<String, u64> = pool.map("names")?;
+    /// let count = names.keys(..).count();
+    /// assert!(names.fault().is_none(), "keys are missing in {count}");
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn fault(&self) -> Option<Error> {
         self.state.fault()
     }
 
     /// Checks every invariant of the map, including its records. It changes nothing. Other threads must not write
     /// meanwhile.
+    ///
+    /// # Complexity
+    ///
+    /// Reads all leaves and all records, on one core, and then counts as [`len`](Self::len) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert(7, "seven")?;
+    /// let report = names.check();
+    /// assert!(report.is_clean(), "{:?}", report.violations);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn check(&self) -> Report {
         self.state.check()
     }

@@ -137,7 +137,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (impl ToKey<K>, impl ToValue<V>)>) -> Result<u64> {
-        let entries = entries.into_iter().map(|(key, value)| (key.with_key(|key| K::Form::owned(K::encode(key))), value));
+        let entries =
+            entries.into_iter().map(|(key, value)| (key.with_key(|key| K::Form::owned(K::encode(key))), value));
         let write = |value: &_, write: &mut dyn FnMut(Encoded<'_>)| {
             ToValue::<V>::with_value(value, |value| write(V::encode(value)));
         };

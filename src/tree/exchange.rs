@@ -101,7 +101,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Sets the value of a key. Returns the value that it had.
-    pub(crate) fn replace_value(&self, key: RefOf<'_, N>, kind: Kind, value: Encoded<'_>) -> Result<Option<Stored>, Fault> {
+    pub(crate) fn replace_value(
+        &self,
+        key: RefOf<'_, N>,
+        kind: Kind,
+        value: Encoded<'_>,
+    ) -> Result<Option<Stored>, Fault> {
         let (word, written) = self.write_durably(key, value)?;
         let change = || self.change_in(key, |_, _| Change::Put(word));
         let old = change().or_else(|fault| self.with_space(fault, change))?;

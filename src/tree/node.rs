@@ -40,7 +40,10 @@ pub trait TreeNode: Node<Keys: MapKeys> {
 
     /// Inserts words under keys that are words, under one fence; of equal keys, the last one counts. Returns how many keys are
     /// new; `None` if keys are byte strings, or if `words` returns none.
-    fn insert_words<M: Medium>(tree: &TreeState<Self, M>, words: impl FnOnce() -> Option<Vec<(OwnedOf<Self>, u64)>>) -> Option<Result<u64, Fault>>;
+    fn insert_words<M: Medium>(
+        tree: &TreeState<Self, M>,
+        words: impl FnOnce() -> Option<Vec<(OwnedOf<Self>, u64)>>,
+    ) -> Option<Result<u64, Fault>>;
 
     /// Finds the records that the leaves of a tree with records have in use, and frees all others.
     fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault>;
@@ -89,7 +92,10 @@ impl<N: WordNode> TreeNode for N {
         tree.by_copy(leaf, change, new)
     }
 
-    fn insert_words<M: Medium>(tree: &TreeState<N, M>, words: impl FnOnce() -> Option<Vec<(u64, u64)>>) -> Option<Result<u64, Fault>> {
+    fn insert_words<M: Medium>(
+        tree: &TreeState<N, M>,
+        words: impl FnOnce() -> Option<Vec<(u64, u64)>>,
+    ) -> Option<Result<u64, Fault>> {
         words().map(|words| tree.insert_batch(&words))
     }
 
