@@ -316,12 +316,12 @@ fn lines_and_fences_are_as_documented() {
     let leaf: Vec<(u64, u64)> = (1..=39).map(|key| (key, !key)).collect();
     assert_eq!(spent(&|| assert_eq!(tree.insert_batch(&leaf).unwrap(), 0)), (10, 1));
     assert_eq!(spent(&|| assert_eq!(tree.insert_batch(&[]).unwrap(), 0)), (0, 0));
-    // The second leaf goes, and then it merges with its neighbour.
-    let keys = 40..79;
-    assert_eq!(spent(&|| assert_eq!(tree.remove_range(keys.start..keys.start + 20).unwrap(), 20)).1, 1);
-    let (lines, fences) = spent(&|| assert_eq!(tree.remove_range(keys.clone()).unwrap(), 19));
-    assert!(lines <= 10 + 11 + 1 && fences <= 3, "{lines} lines, {fences} fences");
-    assert_eq!(spent(&|| assert_eq!(tree.remove_range(keys.clone()).unwrap(), 0)), (0, 0));
+    // Eight leaves, and half of the first and of the last one.
+    let (half, keys) = (40..59, 59..59 + 39 * 8);
+    assert_eq!(spent(&|| assert_eq!(tree.remove_range(half.clone()).unwrap(), 19)).1, 1);
+    assert_eq!(spent(&|| assert_eq!(tree.remove_range(half.clone()).unwrap(), 0)), (0, 0));
+    let (lines, fences) = spent(&|| assert_eq!(tree.remove_range(keys.clone()).unwrap(), 39 * 8));
+    assert!(lines <= 8 * (10 + 3) + 20 && fences <= 9 + 8 * 2, "{lines} lines, {fences} fences");
     (401..=4000).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
     let free = pool.stat().available;
     drop(tree);
