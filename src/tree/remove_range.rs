@@ -171,8 +171,9 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// One search for each leaf. With [`OneLine`](crate::OneLine) leaves: each line that loses entries is flushed once, with
-    /// one fence for each leaf. Then the leaf merges with its neighbour, if it is sparse: about three lines and two fences.
-    /// Sorted leaves need their fences for each entry. A leaf that only ever grows is written anew, without the entries.
+    /// one fence for each leaf. If it is sparse then, it merges with its neighbour, which takes about three lines and two
+    /// fences, or shares the entries of that, as after [`remove`](Self::remove). Sorted leaves need their fences for each
+    /// entry. A leaf that only ever grows is written anew, without the entries.
     ///
     /// # Crash consistency
     ///
