@@ -60,9 +60,19 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         {
             return inserted;
         }
+        let mut ordered: Vec<_> = entries.iter().map(|(key, value)| (owned(key), value)).collect();
+        // Of equal keys, nobody sees any but the last one, which the sort leaves the last one.
+        ordered.sort_by(|(key, _), (other, _)| key.cmp(other));
+        ordered.dedup_by(|later, kept| {
+            let is_same = later.0 == kept.0;
+            if is_same {
+                std::mem::swap(later, kept);
+            }
+            is_same
+        });
         let mut group = Group::new(tree);
-        for (key, value) in entries {
-            value.with_value(|value| group.put(owned(key), V::encode(value)))?;
+        for (key, value) in ordered {
+            value.with_value(|value| group.put(key, V::encode(value)))?;
         }
         group.finish()
     }
