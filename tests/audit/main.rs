@@ -86,7 +86,6 @@ fn telling_histories() -> Vec<String> {
     histories.extend(kills(8, 24));
     histories.extend((0..20).map(|i| format!("i2=2 anew kill{} anew", 1 + 50 * i)));
     histories.extend([2, 7, 12].map(|n| format!("{} batch{n}", fill(6, false).join(" "))));
-    histories.extend(["cut4-7", "cut3-30"].map(|cut| format!("{} {cut}", fill(14, false).join(" "))));
     // Sixty-four keys, reduced to a few, and grown again: levels of the index are added and removed, and blocks are
     // reused as others.
     for kept in [1, 5] {
@@ -109,7 +108,7 @@ fn telling_histories() -> Vec<String> {
 fn brief_histories() -> Vec<String> {
     let mut histories = short_histories(&[1, 4, 8]);
     histories.extend(kills(4, 12));
-    histories.extend(["batch3", "cut4-7"].map(|last| format!("{} {last}", fill(3, false).join(" "))));
+    histories.push(format!("{} batch3", fill(3, false).join(" ")));
     let mut ops = fill(20, false);
     for key in (1..=20).filter(|i| i % 7 != 0) {
         ops.push(format!("r{}", 2 * key));
