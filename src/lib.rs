@@ -101,10 +101,10 @@ mod transaction;
 mod tree;
 mod version;
 
-pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, Value, Word};
+pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, ToKey, ToValue, Value, Word};
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
 pub use kind::Kind;
-pub use map::{Entries, Map};
+pub use map::{Entries, IntoEntries, Map};
 pub use medium::{Journal, JournalStat};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Compacted, Metrics, Options, Pool, Progress, Snapshots, Stat, TreeInfo, TreeMetrics};
@@ -112,4 +112,4 @@ pub use snapshot::{Backup, Snapshot, SnapshotRange};
 pub use stored::{Encoded, Stored};
 pub use table::Table;
 pub use transaction::{Scan, Transaction, WriteBatch};
-pub use tree::{PTree, Range, Report};
+pub use tree::{IntoRange, PTree, Range, Report};

@@ -4,7 +4,7 @@
 pub(crate) const KEY_MAX: usize = 65_536;
 
 /// A value on its way into the pool.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoded<'v> {
     /// A value that fits into the slot.
     Word(u64),
@@ -36,6 +36,15 @@ impl<'v> Encoded<'v> {
             Self::Bytes(bytes) => bytes,
             // A map of records has no inline values.
             Self::Word(_) => &[],
+        }
+    }
+}
+
+impl From<Encoded<'_>> for Stored {
+    fn from(value: Encoded<'_>) -> Self {
+        match value {
+            Encoded::Word(word) => Self::Word(word),
+            Encoded::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
         }
     }
 }

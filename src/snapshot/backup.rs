@@ -9,7 +9,6 @@ use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
 use crate::papers::registry::layout_name;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{OpenTree, Pool, Progress};
-use crate::stored::Stored;
 use crate::tree::{Item, TreeKeys, TreeNode, TreeState};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -82,7 +81,7 @@ impl<N: TreeNode, M: Medium> Source<M> for Typed<N, M> {
             });
             item?.map_err(|fault| failed = Some(snapshot.pool.error(fault))).ok()
         };
-        let loaded = copy.bulk_load_values(std::iter::from_fn(&mut item), Stored::encoded);
+        let loaded = copy.bulk_load_values(std::iter::from_fn(&mut item), |value, write| write(value.encoded()));
         let loaded = to.state.named(loaded);
         progress(Progress { tree: name, done, of: done });
         match failed {

@@ -1,11 +1,14 @@
 //! Trees in words, for lists and for errors. The pool knows layouts, indexes and encodings only by their tags.
 
+use super::directory::Directory;
+use super::{TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::kind::kind_name;
 use crate::medium::Medium;
 use crate::papers::registry::layout_names;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{Pool, PoolState, TreeInfo};
+use std::fmt;
 
 impl<M: Medium> Pool<M> {
     /// All trees in the pool, in no particular order.
@@ -15,6 +18,19 @@ impl<M: Medium> Pool<M> {
     /// [`ErrorKind::Corrupt`] if a root entry is damaged.
     pub fn trees(&self) -> Result<Vec<TreeInfo>> {
         self.state.named(self.state.of_live_roots(|root| describe(&self.state, root)))
+    }
+}
+
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// Shows a handle of the tree, of the type of this name. Reads no leaf.
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, handle: &str) -> fmt::Result {
+        let count = &self.leaves.count;
+        let mut shown = f.debug_struct(handle);
+        shown.field("name", &self.name()).field("layout", &N::NAME).field("index", &self.directory.kind());
+        if count.is_whole() {
+            shown.field("len", &count.sum());
+        }
+        shown.finish_non_exhaustive()
     }
 }
 
