@@ -179,7 +179,7 @@ impl<N: TreeNode<Keys = Words>, M: Medium> TreeState<N, M> {
         let of = leaves.all().count() as u64;
         for (done, at) in (1..).zip(leaves.all()) {
             if done % 4096 == 0 || done == of {
-                self.tell(done, of);
+                self.tell_of_records(done, of);
             }
             if let Some(leaf) = self.leaves.lock(at)? {
                 for (_, record) in self.leaves.entries(&leaf) {
