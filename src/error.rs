@@ -7,6 +7,9 @@ use std::path::Path;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Why a type refuses a value: what [`Value::encode`](crate::Value::encode) and [`Value::decode`](crate::Value::decode) return.
+pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why an operation on a pool or a tree was refused: which pool, and what is wrong.
 ///
 /// Whatever is returned, nothing acknowledged is lost, and the pool is as it was before the call, except where a method, or
@@ -267,6 +270,25 @@ pub enum ErrorKind {
         /// What was given.
         given: u64,
     },
+    /// The type of a value cannot encode it; nothing has changed. Change the value.
+    Unencodable {
+        /// The tree.
+        tree: String,
+        /// The kind of the values.
+        kind: String,
+        /// What the type says.
+        source: Refusal,
+    },
+    /// What lies in the pool is no value of its type: another type with the same kind has written it, or an earlier form of
+    /// this one. Read it as what has written it, or [as what it is stored as](crate::Pool::map_as_stored).
+    Undecodable {
+        /// The tree.
+        tree: String,
+        /// The kind of the values.
+        kind: String,
+        /// What the type says.
+        source: Refusal,
+    },
     /// The value is too long for a record. Divide it.
     RecordTooLong {
         /// Its length in bytes.
@@ -340,6 +362,8 @@ impl ErrorKind {
             | Self::Capacity { .. }
             | Self::InvalidOption { .. }
             | Self::JournalThere { .. }
+            | Self::Unencodable { .. }
+            | Self::Undecodable { .. }
             | Self::RecordTooLong { .. }
             | Self::KeyTooLong { .. }
             | Self::Unsorted { .. }
@@ -351,6 +375,21 @@ impl ErrorKind {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.pool, self.kind)
+    }
+}
+
+/// A number of bytes as people read it, and exactly.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(bytes) = *self;
+        let units = ["KiB", "MiB", "GiB", "TiB"];
+        let Some(place) = (bytes.max(1).ilog2() / 10).checked_sub(1) else { return write!(f, "{bytes} bytes") };
+        let place = (place as usize).min(units.len() - 1);
+        let unit = 1 << (10 * (place + 1));
+        let digits = if bytes.is_multiple_of(unit) { 0 } else { 1 };
+        write!(f, "{:.digits$} {} ({bytes} bytes)", bytes as f64 / unit as f64, units[place])
     }
 }
 
@@ -378,21 +417,6 @@ impl fmt::Display for ErrorKind {
             }
             Self::PowerLoss => write!(
                 f,
-/// A number of bytes as people read it, and exactly.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(bytes) = *self;
-        let units = ["KiB", "MiB", "GiB", "TiB"];
-        let Some(place) = (bytes.max(1).ilog2() / 10).checked_sub(1) else { return write!(f, "{bytes} bytes") };
-        let place = (place as usize).min(units.len() - 1);
-        let unit = 1 << (10 * (place + 1));
-        let digits = if bytes.is_multiple_of(unit) { 0 } else { 1 };
-        write!(f, "{:.digits$} {} ({bytes} bytes)", bytes as f64 / unit as f64, units[place])
-    }
-}
-
                 "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit \
                  together; `bristlecone check --after-power-loss` (Options::open_after_power_loss) checks everything, and \
                  makes it usable if it is whole"
@@ -451,6 +475,12 @@ impl fmt::Display for Bytes {
                 write!(f, "capacity of {asked}, it must be between {least} and {greatest}")
             }
             Self::InvalidOption { what, given } => write!(f, "{what}, not {given}"),
+            Self::Unencodable { tree, kind, source } => {
+                write!(f, "a value for tree '{tree}' cannot be encoded as {kind}: {source}")
+            }
+            Self::Undecodable { tree, kind, source } => {
+                write!(f, "a value of tree '{tree}' cannot be decoded as {kind}: {source}")
+            }
             Self::RecordTooLong { len, limit } => {
                 write!(f, "value of {}, the limit is {}", Bytes(*len), Bytes(*limit))
             }
@@ -471,6 +501,7 @@ impl std::error::Error for Error {
             ErrorKind::Io { source, .. }
             | ErrorKind::Journal { source }
             | ErrorKind::OutOfSpace { source: Some(source), .. } => Some(source),
+            ErrorKind::Unencodable { source, .. } | ErrorKind::Undecodable { source, .. } => Some(&**source),
             _ => None,
         }
     }

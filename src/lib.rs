@@ -102,14 +102,14 @@ mod tree;
 mod version;
 
 pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, Value, Word};
-pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
+pub use error::{Broken, Error, ErrorGroup, ErrorKind, Refusal, Result};
 pub use kind::Kind;
 pub use map::{Entries, Map};
 pub use medium::{Journal, JournalStat};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Compacted, Metrics, Options, Pool, Progress, Snapshots, Stat, TreeInfo, TreeMetrics};
 pub use snapshot::{Backup, Snapshot, SnapshotRange};
-pub use stored::{Encoded, Stored};
+pub use stored::{Encoded, Stored, ToStore};
 pub use table::Table;
 pub use transaction::{Scan, Transaction, WriteBatch};
 pub use tree::{PTree, Range, Report};

@@ -3,15 +3,16 @@
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crate::codec::{Key, KeyView, MapForm, PrefixOf, Value, Word, kind_of};
+use crate::codec::{Key, KeyView, MapForm, PrefixOf, Value, Word, decode, encode, kind_of};
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Broken, Error, Fault, Result};
+use crate::kind::{Kind, Kinds};
 use crate::medium::{Mapped, Medium};
-use crate::node::{Entry, IndexKind, WordNode};
+use crate::node::{Entry, IndexKind, Keys as _, WordNode};
 use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool};
-use crate::stored::Encoded;
+use crate::stored::{Encoded, Stored, ToStore};
 use crate::tree::{MapKeys, Range, Report, TreeNode, TreeState};
 use std::fmt;
 use std::marker::PhantomData;
@@ -81,10 +82,11 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// Your own types use the kind of one of this crate's types. A made-up kind does not compile:
+    /// Your own types have the kind of one of this crate's types, or one that is [stored as it](crate::Kind::own). A made-up
+    /// kind does not compile:
     ///
     /// ```compile_fail,E0080
-    /// use bristlecone::{Encoded, Kind, Map, Pool, Stored, Value};
+    /// use bristlecone::{Encoded, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
     ///
     /// struct Number(u64);
     ///
@@ -95,16 +97,17 @@ impl<M: Medium> Pool<M> {
     ///         kind
     ///     };
     ///     type Borrowed<'v> = u64;
+    ///     type View<'v> = u64;
     ///
-    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v> {
-    ///         Encoded::Word(value)
+    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    ///         Ok(value.into())
     ///     }
     ///
-    ///     fn decode(encoded: Stored) -> Self {
-    ///         Self(u64::decode(encoded))
+    ///     fn decode(stored: Stored) -> Result<Self, Refusal> {
+    ///         Ok(Self(stored.word()))
     ///     }
     ///
-    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
+    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
     ///         u64::view(encoded)
     ///     }
     /// }
@@ -137,13 +140,62 @@ impl<M: Medium> Pool<M> {
         name: &str,
         index: IndexKind,
     ) -> Result<Map<K, V, N, M>> {
-        const {
-            assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
-        }
-        let kinds = (const { kind_of::<K>() }, V::KIND);
-        let state = self.state.acknowledged(TreeState::open(&self.state, name, index, kinds))?;
+        let state = self.state.acknowledged(TreeState::open(&self.state, name, index, const { kinds::<K, V>() }))?;
         Ok(Map { state, types: PhantomData })
     }
+
+    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::Kind::own) its kinds have: for
+    /// programs that do not know its types, and to change the form of its values.
+    ///
+    /// Nothing keeps such a map from writing what the types cannot read.
+    ///
+    /// # Errors
+    ///
+    /// As [`tree_with`](Self::tree_with); [`ErrorKind::NoSuchTree`].
+    ///
+    /// # Examples
+    ///
+    /// As what a tree is stored as is in [`TreeInfo::stored_keys`](crate::TreeInfo::stored_keys) and `stored_values`.
+    ///
+    /// ```
+    /// # use bristlecone::{ByteLeaf, Encoded, ErrorKind, IndexKind, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+    /// # struct Note(String);
+    /// # impl Value for Note {
+    /// #     const KIND: Kind = Kind::own("note", <String as Value>::KIND);
+    /// #     type Borrowed<'v> = &'v str;
+    /// #     type View<'v> = &'v str;
+    /// #     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> { String::encode(value) }
+    /// #     fn decode(stored: Stored) -> Result<Self, Refusal> { String::decode(stored).map(Self) }
+    /// #     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> { String::view(encoded) }
+    /// # }
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let notes: Map<String, Note> = pool.map("notes")?;
+    /// notes.insert("monday", "rain")?;
+    /// drop(notes);
+    ///
+    /// let refused = pool.map::<String, String>("notes").unwrap_err();
+    /// assert!(refused.to_string().ends_with("'notes' holds string -> note (string), asked for string -> string"));
+    /// let texts: Map<String, String> = pool.map_as_stored::<_, _, ByteLeaf>("notes", IndexKind::Volatile)?;
+    /// assert_eq!(texts.get("monday")?.as_deref(), Some("rain"));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn map_as_stored<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>>(
+        &self,
+        name: &str,
+        index: IndexKind,
+    ) -> Result<Map<K, V, N, M>> {
+        let own = self.state.named(self.state.find(name))?.signature(&self.state.medium).kinds.own;
+        let kinds = Kinds { own, ..const { kinds::<K, V>() }.into() };
+        let state = self.state.acknowledged(TreeState::open_existing(&self.state, name, index, kinds))?;
+        Ok(Map { state, types: PhantomData })
+    }
+}
+
+/// The kinds of a map. It does not compile if one of them is no kind of keys, or of values.
+const fn kinds<K: Key, V: Value>() -> (Kind, Kind) {
+    assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
+    (kind_of::<K>(), V::KIND)
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
@@ -165,10 +217,16 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] if the slot points to no record.
+    /// [`ErrorKind::Corrupt`] if the slot points to no record. [`ErrorKind::Undecodable`] if what is there is no value of the
+    /// type.
     pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
         let value = KeysOf::<K>::value(&self.state, K::Form::key(&K::encode(key)), V::KIND);
-        self.state.named(value.map(|value| value.map(V::decode)))
+        self.state.named(value.and_then(|value| value.map(|value| self.decode(value)).transpose()))
+    }
+
+    #[inline]
+    fn decode(&self, value: Stored) -> Result<V, Fault> {
+        decode(value, || self.state.name())
     }
 
     /// Applies `read` to the value of a key, without building a `V`.
@@ -190,7 +248,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// assert_eq!(names.get_with(7, |name| name.len())?, Some(5));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
+    pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::View<'_>) -> R) -> Result<Option<R>> {
         let read = |value: Encoded<'_>| read(V::view(value));
         self.state.named(KeysOf::<K>::value_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
     }
@@ -222,7 +280,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         let keys: Vec<_> = encoded.iter().map(K::Form::key).collect();
         let mut values = Vec::with_capacity(keys.len());
         self.state.values(&keys, V::KIND, |value| values.push(value));
-        self.state.named(values.into_iter().map(|value| Ok(value?.map(V::decode))).collect())
+        let decode = |value: Result<Option<_>, _>| value?.map(|value| self.decode(value)).transpose();
+        self.state.named(values.into_iter().map(decode).collect())
     }
 
     /// Whether the key is there.
@@ -245,8 +304,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`],
-    /// [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`], [`ErrorKind::OutOfSpace`],
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// A byte string is written before the one that it replaces is given back, however short it is: in a full pool, remove the
     /// key first.
@@ -274,7 +333,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        self.state.acknowledged(self.state.put(K::Form::key(&key), V::encode(value), wanted))
+        let put = |value: ToStore<'_>| self.state.put(K::Form::key(&key), value.encoded(), wanted);
+        self.state.acknowledged(encode::<V>(value, || self.state.name()).and_then(put))
     }
 
     /// Removes a key. Returns true if it was there. A key that is too long is not there.
@@ -407,13 +467,16 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), [`ErrorKind::KeyTooLong`], and [`ErrorKind::RecordTooLong`].
+    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], and
+    /// [`ErrorKind::Unencodable`].
     pub fn bulk_load<'k, 'v>(
         &self,
         entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,
     ) -> Result<u64> {
-        let entries = entries.into_iter().map(|(key, value)| (K::Form::owned(K::encode(key)), V::encode(value)));
-        self.state.acknowledged(self.state.bulk_load_values(entries, |&value| value))
+        let entries = entries
+            .into_iter()
+            .map(|(key, value)| Ok((K::Form::owned(K::encode(key)), encode::<V>(value, || self.state.name())?)));
+        self.state.acknowledged(self.state.bulk_load_values(entries, ToStore::encoded))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.
@@ -421,10 +484,30 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.fault()
     }
 
-    /// Checks every invariant of the map, including its records. It changes nothing. Other threads must not write
-    /// meanwhile.
+    /// Checks every invariant of the map, including its records, and that its type can read each value. It changes nothing.
+    /// Other threads must not write meanwhile.
     pub fn check(&self) -> Report {
-        self.state.check()
+        let mut report = self.state.check();
+        if !V::IS_ALWAYS_READABLE && report.is_clean() {
+            self.check_values(&mut report);
+        }
+        report
+    }
+
+    fn check_values(&self, report: &mut Report) {
+        let mut entries = self.iter();
+        let is_readable = |(_, word): Entry, reading: Option<&Reading<'_, M>>| {
+            let value = KeysOf::<K>::stored_value(word, reading, V::KIND)?;
+            let at = if reading.is_some() { KeysOf::<K>::record(word) } else { self.state.head_at() };
+            Ok(V::decode(value).map_err(|_| Broken::new(at, "V3: a value that its type cannot read")).err())
+        };
+        while let Some(checked) = entries.next_entry(is_readable) {
+            match checked {
+                Ok(broken) => broken.into_iter().for_each(|broken| report.add(broken)),
+                // All records were checked a moment ago.
+                Err(_) => report.add(Broken::new(self.state.head_at(), "V3: a value that cannot be read")),
+            }
+        }
     }
 }
 
@@ -469,7 +552,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[inline]
-    pub fn next_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
+    pub fn next_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R) -> Option<Result<R>> {
         let read = self.next_entry(|entry, reading| Self::view(entry, reading, read))?;
         Some(self.tree.named(read))
     }
@@ -479,7 +562,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
     /// # Errors
     ///
     /// As [`Map::get`].
-    pub fn next_back_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
+    pub fn next_back_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R) -> Option<Result<R>> {
         let read = self.next_entry_back(|entry, reading| Self::view(entry, reading, read))?;
         Some(self.tree.named(read))
     }
@@ -488,7 +571,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
     fn view<R>(
         entry: Entry,
         reading: Option<&Reading<'_, M>>,
-        read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R,
+        read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R,
     ) -> Result<R, Fault> {
         KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
             read(KeyView::new(K::Form::stored(key)), V::view(value))
@@ -537,8 +620,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
         result
     }
 
-    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<(K, V), Fault> {
-        let value = V::decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?);
+    fn decode(tree: &TreeState<N, M>, entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<(K, V), Fault> {
+        let value = decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?, || tree.name())?;
         KeysOf::<K>::with_key(entry, reading, |key| (K::decode(K::Form::stored(key)), value))
     }
 }
@@ -547,15 +630,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for En
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.next_entry(Self::decode)?;
-        Some(self.tree.named(entry))
+        let tree = self.tree;
+        let entry = self.next_entry(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(entry))
     }
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let entry = self.next_entry_back(Self::decode)?;
-        Some(self.tree.named(entry))
+        let tree = self.tree;
+        let entry = self.next_entry_back(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(entry))
     }
 }
 

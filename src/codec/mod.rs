@@ -29,3 +29,4 @@ pub(crate) use map_form::MapForm;
 pub use prefix::PrefixOf;
 use size::Size;
 pub use value::Value;
+pub(crate) use value::{decode, encode};

@@ -145,11 +145,12 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     /// Fills an empty tree in strictly ascending order of keys. Returns the number of entries.
     pub(crate) fn bulk_load_values<V>(
         &self,
-        entries: impl Iterator<Item = (<N::Keys as Keys>::Owned, V)>,
+        entries: impl Iterator<Item = Result<(<N::Keys as Keys>::Owned, V), Fault>>,
         encoded: impl Fn(&V) -> Encoded<'_>,
     ) -> Result<u64, Fault> {
         let mut all = Vec::new();
-        let loaded = self.bulk_load(entries.map(|(key, value)| {
+        let loaded = self.bulk_load(entries.map(|entry| {
+            let (key, value) = entry?;
             let (word, written) = self.write_durably(N::Keys::as_ref(key.borrow()), encoded(&value))?;
             if written.is_record() {
                 all.push(written);
