@@ -102,6 +102,8 @@ mod tree;
 mod version;
 
 pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, Value, Word};
+#[cfg(feature = "serde")]
+pub use codec::{Postcard, PostcardView};
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Refusal, Result};
 pub use kind::Kind;
 pub use map::{Entries, Map};

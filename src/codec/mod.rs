@@ -11,6 +11,8 @@ mod key_view;
 mod map_form;
 mod option;
 mod part;
+#[cfg(feature = "serde")]
+mod postcard;
 mod prefix;
 mod size;
 mod string;
@@ -26,6 +28,8 @@ pub use key::{EncodedKey, Key};
 pub use key_bytes::KeyBytes;
 pub use key_view::KeyView;
 pub(crate) use map_form::MapForm;
+#[cfg(feature = "serde")]
+pub use postcard::{Postcard, PostcardView};
 pub use prefix::PrefixOf;
 use size::Size;
 pub use value::Value;
