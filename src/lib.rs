@@ -115,3 +115,8 @@ pub use stored::{Encoded, Stored, ToStore};
 pub use table::Table;
 pub use transaction::{Scan, Transaction, WriteBatch};
 pub use tree::{PTree, Range, Report};
+
+/// The examples of docs/own-types.md, as tests.
+#[cfg(all(doctest, feature = "serde"))]
+#[doc = include_str!("../docs/own-types.md")]
+mod own_types {}
