@@ -18,12 +18,12 @@ impl Value for Even {
     type View<'v> = &'v str;
 
     fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<ToStore<'v>, Refusal> {
-        if value.0 % 2 == 0 { Ok(value.0.to_string().into_bytes().into()) } else { Err("odd".into()) }
+        if value.0.is_multiple_of(2) { Ok(value.0.to_string().into_bytes().into()) } else { Err("odd".into()) }
     }
 
     fn decode(stored: Stored) -> std::result::Result<Self, Refusal> {
         let number: u64 = String::from_utf8(stored.bytes())?.parse()?;
-        if number % 2 == 0 { Ok(Self(number)) } else { Err("odd".into()) }
+        if number.is_multiple_of(2) { Ok(Self(number)) } else { Err("odd".into()) }
     }
 
     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
