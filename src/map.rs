@@ -11,14 +11,16 @@ mod tests;
 pub use entries::Entries;
 pub use owned::IntoEntries;
 
-use crate::codec::{Key, MapForm, PrefixOf, Value, Word, kind_of};
+use crate::codec::{Key, MapForm, PrefixOf, Value, Word, decode, encode, kind_of};
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::error::{Error, Result};
+use crate::error::{Broken, Error, Fault, Result};
+use crate::kind::{Kind, Kinds};
 use crate::medium::{Mapped, Medium};
-use crate::node::{IndexKind, WordNode};
+use crate::node::{Entry, IndexKind, Keys as _, WordNode};
+use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool};
-use crate::stored::Encoded;
+use crate::stored::{Encoded, Stored, ToStore};
 use crate::tree::{MapKeys, Range, Report, TreeNode, TreeState};
 use entries::{Keys, Values};
 use std::fmt;
@@ -101,10 +103,11 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// Your own types use the kind of one of this crate's types. A made-up kind does not compile:
+    /// Your own types have the kind of one of this crate's types, or one that is [stored as it](crate::Kind::own). A made-up
+    /// kind does not compile:
     ///
     /// ```compile_fail,E0080
-    /// use bristlecone::{Encoded, Kind, Map, Pool, Stored, Value};
+    /// use bristlecone::{Encoded, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
     ///
     /// struct Number(u64);
     ///
@@ -115,16 +118,17 @@ impl<M: Medium> Pool<M> {
     ///         kind
     ///     };
     ///     type Borrowed<'v> = u64;
+    ///     type View<'v> = u64;
     ///
-    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v> {
-    ///         Encoded::Word(value)
+    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    ///         Ok(value.into())
     ///     }
     ///
-    ///     fn decode(encoded: Stored) -> Self {
-    ///         Self(u64::decode(encoded))
+    ///     fn decode(stored: Stored) -> Result<Self, Refusal> {
+    ///         Ok(Self(stored.word()))
     ///     }
     ///
-    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
+    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
     ///         u64::view(encoded)
     ///     }
     /// }
@@ -157,13 +161,62 @@ impl<M: Medium> Pool<M> {
         name: &str,
         index: IndexKind,
     ) -> Result<Map<K, V, N, M>> {
-        const {
-            assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
-        }
-        let kinds = (const { kind_of::<K>() }, V::KIND);
-        let state = self.state.acknowledged(TreeState::open(&self.state, name, index, kinds))?;
+        let state = self.state.acknowledged(TreeState::open(&self.state, name, index, const { kinds::<K, V>() }))?;
         Ok(Map { state, types: PhantomData })
     }
+
+    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::Kind::own) its kinds have: for
+    /// programs that do not know its types, and to change the form of its values.
+    ///
+    /// Nothing keeps such a map from writing what the types cannot read.
+    ///
+    /// # Errors
+    ///
+    /// As [`tree_with`](Self::tree_with); [`ErrorKind::NoSuchTree`].
+    ///
+    /// # Examples
+    ///
+    /// As what a tree is stored as is in [`TreeInfo::stored_keys`](crate::TreeInfo::stored_keys) and `stored_values`.
+    ///
+    /// ```
+    /// # use bristlecone::{ByteLeaf, Encoded, ErrorKind, IndexKind, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+    /// # struct Note(String);
+    /// # impl Value for Note {
+    /// #     const KIND: Kind = Kind::own("note", <String as Value>::KIND);
+    /// #     type Borrowed<'v> = &'v str;
+    /// #     type View<'v> = &'v str;
+    /// #     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> { String::encode(value) }
+    /// #     fn decode(stored: Stored) -> Result<Self, Refusal> { String::decode(stored).map(Self) }
+    /// #     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> { String::view(encoded) }
+    /// # }
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let notes: Map<String, Note> = pool.map("notes")?;
+    /// notes.insert("monday", "rain")?;
+    /// drop(notes);
+    ///
+    /// let refused = pool.map::<String, String>("notes").unwrap_err();
+    /// assert!(refused.to_string().ends_with("'notes' holds string -> note (string), asked for string -> string"));
+    /// let texts: Map<String, String> = pool.map_as_stored::<_, _, ByteLeaf>("notes", IndexKind::Volatile)?;
+    /// assert_eq!(texts.get("monday")?.as_deref(), Some("rain"));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn map_as_stored<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>>(
+        &self,
+        name: &str,
+        index: IndexKind,
+    ) -> Result<Map<K, V, N, M>> {
+        let own = self.state.named(self.state.find(name))?.signature(&self.state.medium).kinds.own;
+        let kinds = Kinds { own, ..const { kinds::<K, V>() }.into() };
+        let state = self.state.acknowledged(TreeState::open_existing(&self.state, name, index, kinds))?;
+        Ok(Map { state, types: PhantomData })
+    }
+}
+
+/// The kinds of a map. It does not compile if one of them is no kind of keys, or of values.
+const fn kinds<K: Key, V: Value>() -> (Kind, Kind) {
+    assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
+    (kind_of::<K>(), V::KIND)
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
@@ -213,7 +266,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] if the slot points to no record.
+    /// [`ErrorKind::Corrupt`] if the slot points to no record. [`ErrorKind::Undecodable`] if what is there is no value of the
+    /// type.
     ///
     /// # Complexity
     ///
@@ -233,7 +287,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
         let value = KeysOf::<K>::value(&self.state, K::Form::key(&K::encode(key)), V::KIND);
-        self.state.named(value.map(|value| value.map(V::decode)))
+        self.state.named(value.and_then(|value| value.map(|value| self.decode(value)).transpose()))
+    }
+
+    #[inline]
+    fn encode<'v>(&self, value: V::Borrowed<'v>) -> Result<ToStore<'v>, Fault> {
+        encode::<V>(value, || self.state.name())
+    }
+
+    #[inline]
+    fn decode(&self, value: Stored) -> Result<V, Fault> {
+        decode(value, || self.state.name())
     }
 
     /// Applies `read` to the value of a key, without building a `V`.
@@ -259,7 +323,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// assert_eq!(names.get_with(7, |name| name.len())?, Some(5));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
+    pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::View<'_>) -> R) -> Result<Option<R>> {
         let read = |value: Encoded<'_>| read(V::view(value));
         self.state.named(KeysOf::<K>::value_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
     }
@@ -291,7 +355,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         let keys: Vec<_> = encoded.iter().map(K::Form::key).collect();
         let mut values = Vec::with_capacity(keys.len());
         self.state.values(&keys, V::KIND, |value| values.push(value));
-        self.state.named(values.into_iter().map(|value| Ok(value?.map(V::decode))).collect())
+        let decode = |value: Result<Option<_>, _>| value?.map(|value| self.decode(value)).transpose();
+        self.state.named(values.into_iter().map(decode).collect())
     }
 
     /// Whether the key is there.
@@ -345,8 +410,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`],
-    /// [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`], [`ErrorKind::OutOfSpace`],
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// A byte string is written before the one that it replaces is given back, however short it is: in a full pool, remove the
     /// key first.
@@ -433,7 +498,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        self.state.acknowledged(self.state.put(K::Form::key(&key), V::encode(value), wanted))
+        let put = |value: ToStore<'_>| self.state.put(K::Form::key(&key), value.encoded(), wanted);
+        self.state.acknowledged(self.encode(value).and_then(put))
     }
 
     /// Removes a key. Returns true if it was there. A key that is too long is not there. [`take`](Self::take) returns the value.
@@ -788,8 +854,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.fault()
     }
 
-    /// Checks every invariant of the map, including its records. It changes nothing. Other threads must not write
-    /// meanwhile.
+    /// Checks every invariant of the map, including its records, and that its type can read each value. It changes nothing.
+    /// Other threads must not write meanwhile.
     ///
     /// # Complexity
     ///
@@ -807,6 +873,26 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn check(&self) -> Report {
-        self.state.check()
+        let mut report = self.state.check();
+        if !V::IS_ALWAYS_READABLE && report.is_clean() {
+            self.check_values(&mut report);
+        }
+        report
+    }
+
+    fn check_values(&self, report: &mut Report) {
+        let mut entries = self.iter();
+        let is_readable = |(_, word): Entry, reading: Option<&Reading<'_, M>>| {
+            let value = KeysOf::<K>::stored_value(word, reading, V::KIND)?;
+            let at = if reading.is_some() { KeysOf::<K>::record(word) } else { self.state.head_at() };
+            Ok(V::decode(value).map_err(|_| Broken::new(at, "V3: a value that its type cannot read")).err())
+        };
+        while let Some(checked) = entries.next_entry(is_readable) {
+            match checked {
+                Ok(broken) => broken.into_iter().for_each(|broken| report.add(broken)),
+                // All records were checked a moment ago.
+                Err(_) => report.add(Broken::new(self.state.head_at(), "V3: a value that cannot be read")),
+            }
+        }
     }
 }

@@ -12,6 +12,8 @@ mod lend;
 mod map_form;
 mod option;
 mod part;
+#[cfg(feature = "serde")]
+mod postcard;
 mod prefix;
 mod size;
 mod string;
@@ -28,6 +30,9 @@ pub use key_bytes::KeyBytes;
 pub use key_view::KeyView;
 pub use lend::{ToKey, ToValue};
 pub(crate) use map_form::MapForm;
+#[cfg(feature = "serde")]
+pub use postcard::{Postcard, PostcardView};
 pub use prefix::PrefixOf;
 use size::Size;
 pub use value::Value;
+pub(crate) use value::{decode, encode};

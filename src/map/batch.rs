@@ -6,7 +6,7 @@ use crate::codec::{Key, MapForm, ToKey, ToValue, Value};
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::stored::Encoded;
+use crate::stored::{Encoded, ToStore};
 use crate::tree::{Group, TreeNode, in_batches};
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
@@ -47,11 +47,11 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     fn insert_all(&self, entries: &[(impl ToKey<K>, impl ToValue<V>)]) -> Result<u64, Fault> {
         let tree = &*self.state;
         let owned = |key: &_| ToKey::<K>::with_key(key, |key| K::Form::owned(K::encode(key)));
-        // A value of the wrong form is refused below.
+        // A value of the wrong form, or of none, is refused below.
         let word = |value: &_| {
             ToValue::<V>::with_value(value, |value| match V::encode(value) {
-                Encoded::Word(word) => Some(word),
-                Encoded::Bytes(_) => None,
+                Ok(ToStore::Word(word)) => Some(word),
+                Ok(ToStore::Bytes(_)) | Err(_) => None,
             })
         };
         let words = || entries.iter().map(|(key, value)| Some((owned(key), word(value)?))).collect();
@@ -72,7 +72,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         });
         let mut group = Group::new(tree);
         for (key, value) in ordered {
-            value.with_value(|value| group.put(key, V::encode(value)))?;
+            value.with_value(|value| group.put(key, self.encode(value)?.encoded()))?;
         }
         group.finish()
     }
@@ -118,7 +118,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), [`ErrorKind::KeyTooLong`], and [`ErrorKind::RecordTooLong`].
+    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], and
+    /// [`ErrorKind::Unencodable`].
     ///
     /// # Panics
     ///
@@ -150,7 +151,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         let entries =
             entries.into_iter().map(|(key, value)| (key.with_key(|key| K::Form::owned(K::encode(key))), value));
         let write = |value: &_, write: &mut dyn FnMut(Encoded<'_>)| {
-            ToValue::<V>::with_value(value, |value| write(V::encode(value)));
+            ToValue::<V>::with_value(value, |value| {
+                write(self.encode(value)?.encoded());
+                Ok(())
+            })
         };
         self.state.acknowledged(self.state.bulk_load_values(entries, write))
     }

@@ -3,7 +3,7 @@
 use super::KeysOf;
 #[cfg(doc)]
 use super::Map;
-use crate::codec::{Key, KeyView, MapForm, Value};
+use crate::codec::{Key, KeyView, MapForm, Value, decode};
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
 use crate::node::Entry;
@@ -58,7 +58,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[inline]
-    pub fn next_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
+    pub fn next_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R) -> Option<Result<R>> {
         let read = self.next_entry(|entry, reading| Self::view(entry, reading, read))?;
         Some(self.tree.named(read))
     }
@@ -68,7 +68,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
     /// # Errors
     ///
     /// As [`Map::get`].
-    pub fn next_back_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
+    pub fn next_back_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R) -> Option<Result<R>> {
         let read = self.next_entry_back(|entry, reading| Self::view(entry, reading, read))?;
         Some(self.tree.named(read))
     }
@@ -77,7 +77,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
     fn view<R>(
         entry: Entry,
         reading: Option<&Reading<'_, M>>,
-        read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R,
+        read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R,
     ) -> Result<R, Fault> {
         KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
             read(KeyView::new(K::Form::stored(key)), V::view(value))
@@ -86,7 +86,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
 
     /// Applies `read` to the next entry from the left.
     #[inline]
-    fn next_entry<R>(
+    pub(super) fn next_entry<R>(
         &mut self,
         read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
     ) -> Option<Result<R, Fault>> {
@@ -126,8 +126,12 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
         result
     }
 
-    pub(super) fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<(K, V), Fault> {
-        let value = V::decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?);
+    pub(super) fn decode(
+        tree: &TreeState<N, M>,
+        entry: Entry,
+        reading: Option<&Reading<'_, M>>,
+    ) -> Result<(K, V), Fault> {
+        let value = decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?, || tree.name())?;
         KeysOf::<K>::with_key(entry, reading, |key| (K::decode(K::Form::stored(key)), value))
     }
 }
@@ -136,15 +140,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for En
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.next_entry(Self::decode)?;
-        Some(self.tree.named(entry))
+        let tree = self.tree;
+        let entry = self.next_entry(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(entry))
     }
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let entry = self.next_entry_back(Self::decode)?;
-        Some(self.tree.named(entry))
+        let tree = self.tree;
+        let entry = self.next_entry_back(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(entry))
     }
 }
 
@@ -189,8 +195,8 @@ pub(super) struct Values<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M:
 );
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Values<'_, K, V, N, M> {
-    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<V, Fault> {
-        Ok(V::decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?))
+    fn decode(tree: &TreeState<N, M>, entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<V, Fault> {
+        decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?, || tree.name())
     }
 }
 
@@ -198,15 +204,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Va
     type Item = Result<V>;
 
     fn next(&mut self) -> Option<Result<V>> {
-        let value = self.0.next_entry(Self::decode)?;
-        Some(self.0.tree.named(value))
+        let tree = self.0.tree;
+        let value = self.0.next_entry(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(value))
     }
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Values<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Result<V>> {
-        let value = self.0.next_entry_back(Self::decode)?;
-        Some(self.0.tree.named(value))
+        let tree = self.0.tree;
+        let value = self.0.next_entry_back(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(value))
     }
 }
 

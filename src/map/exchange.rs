@@ -6,6 +6,7 @@ use crate::codec::{Key, MapForm, ToValue, Value};
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::medium::Medium;
+use crate::stored::{Stored, ToStore};
 use crate::tree::TreeNode;
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
@@ -16,7 +17,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert). Losing the race is not an error.
+    /// As [`insert`](Self::insert). Losing the race is not an error. [`ErrorKind::Undecodable`]: the value is there that this would
+    /// return; the exchange is made if it is `current`.
     ///
     /// # Complexity
     ///
@@ -47,10 +49,15 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         new: Option<V::Borrowed<'_>>,
     ) -> Result<Option<V>> {
         let key = K::encode(key);
-        let (current, new) = (current.map(|value| V::encode(value)), new.map(|value| V::encode(value)));
-        let exchanged = self.state.exchange(K::Form::key(&key), V::KIND, current, new);
-        let previous = self.state.acknowledged(exchanged)?.map_or_else(|found| found, |()| current.map(Into::into));
-        Ok(previous.map(V::decode))
+        let exchange = || {
+            let current = current.map(|value| self.encode(value)).transpose()?;
+            let new = new.map(|value| self.encode(value)).transpose()?;
+            let (current, new) = (current.as_ref().map(ToStore::encoded), new.as_ref().map(ToStore::encoded));
+            let exchanged = self.state.exchange(K::Form::key(&key), V::KIND, current, new)?;
+            Ok(exchanged.map_or_else(|found| found, |()| current.map(Into::into)))
+        };
+        let previous = self.state.acknowledged(exchange())?;
+        self.decoded(previous)
     }
 
     /// Changes the value of a key to what `next` makes of it, where `None` means that the key is not there. Returns the value
@@ -62,7 +69,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert).
+    /// As [`insert`](Self::insert). [`ErrorKind::Undecodable`]: nothing has changed.
     ///
     /// # Complexity
     ///
@@ -92,18 +99,28 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         V: ToValue<V>,
     {
         let key = K::encode(key);
-        let old = self.state.update_with(K::Form::key(&key), V::KIND, |old, put| match next(old.map(V::decode)) {
-            Some(new) => new.with_value(|new| put(Some(V::encode(new)))),
-            None => put(None),
+        let old = self.state.update_with(K::Form::key(&key), V::KIND, |old, put| {
+            match next(old.map(|old| self.decode(old)).transpose()?) {
+                Some(new) => new.with_value(|new| {
+                    put(Some(self.encode(new)?.encoded()));
+                    Ok(())
+                }),
+                None => {
+                    put(None);
+                    Ok(())
+                }
+            }
         });
-        Ok(self.state.acknowledged(old)?.map(V::decode))
+        let old = self.state.acknowledged(old)?;
+        self.decoded(old)
     }
 
     /// Sets the value of a key. Returns the value that it had: `BTreeMap` calls that `insert`.
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert). [`ErrorKind::Corrupt`] also if the value that it had cannot be read: then it is replaced.
+    /// As [`insert`](Self::insert). [`ErrorKind::Corrupt`] also if the value that it had cannot be read, and
+    /// [`ErrorKind::Undecodable`] if its type cannot read it: then it is replaced.
     ///
     /// # Complexity
     ///
@@ -125,15 +142,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     pub fn replace(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<Option<V>> {
         let key = K::encode(key);
-        let old = self.state.replace_value(K::Form::key(&key), V::KIND, V::encode(value));
-        Ok(self.state.acknowledged(old)?.map(V::decode))
+        let replace = |value: ToStore<'_>| self.state.replace_value(K::Form::key(&key), V::KIND, value.encoded());
+        let old = self.state.acknowledged(self.encode(value).and_then(replace))?;
+        self.decoded(old)
     }
 
     /// Removes a key. Returns the value that it had: `BTreeMap` calls that `remove`.
     ///
     /// # Errors
     ///
-    /// As [`remove`](Self::remove). [`ErrorKind::Corrupt`] also if the value cannot be read: then it is removed.
+    /// As [`remove`](Self::remove). [`ErrorKind::Corrupt`] also if the value cannot be read, and
+    /// [`ErrorKind::Undecodable`] if its type cannot read it: then it is removed.
     ///
     /// # Complexity
     ///
@@ -156,7 +175,11 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     pub fn take(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
         let key = K::encode(key);
-        let old = self.state.take_value(K::Form::key(&key), V::KIND);
-        Ok(self.state.acknowledged(old)?.map(V::decode))
+        let old = self.state.acknowledged(self.state.take_value(K::Form::key(&key), V::KIND))?;
+        self.decoded(old)
+    }
+
+    fn decoded(&self, value: Option<Stored>) -> Result<Option<V>> {
+        self.state.named(value.map(|value| self.decode(value)).transpose())
     }
 }

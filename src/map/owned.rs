@@ -62,7 +62,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     pub fn into_range<'k>(self, range: impl RangeBounds<K::Borrowed<'k>>) -> IntoEntries<K, V, N, M> {
         let unread = self.encoded_range(range).into_unread();
         IntoEntries(Owned::new(self.state, unread, |tree, entry, reading| {
-            Some(tree.named(entry.and_then(|entry| Entries::<K, V, N, M>::decode(entry, reading))))
+            Some(tree.named(entry.and_then(|entry| Entries::<K, V, N, M>::decode(tree, entry, reading))))
         }))
     }
 }

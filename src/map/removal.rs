@@ -84,7 +84,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// assert_eq!(pages.retain(|path, page| path.as_bytes() != b"/draft" && !page.is_empty())?, 1);
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn retain(&self, mut keep: impl FnMut(KeyView<'_, K>, V::Borrowed<'_>) -> bool) -> Result<u64> {
+    pub fn retain(&self, mut keep: impl FnMut(KeyView<'_, K>, V::View<'_>) -> bool) -> Result<u64> {
         let removed = self.state.retain(|entry, reading| {
             KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
                 keep(KeyView::new(K::Form::stored(key)), V::view(value))
@@ -154,6 +154,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn pop(&self, is_first: bool) -> Result<Option<(K, V)>> {
         let popped = self.state.acknowledged(self.state.pop(V::KIND, is_first))?;
-        Ok(popped.map(|(key, value)| (K::decode(K::Form::stored(key.borrow())), V::decode(value))))
+        let entry = |(key, value): (_, _)| Ok((K::decode(K::Form::stored(Borrow::borrow(&key))), self.decode(value)?));
+        self.state.named(popped.map(entry).transpose())
     }
 }

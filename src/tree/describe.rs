@@ -44,8 +44,10 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
         layout: format!("{layout}/{}", signature.slots),
         slots: signature.slots,
         index,
-        keys: kind_name(signature.keys),
-        values: kind_name(signature.values),
+        keys: signature.kinds.name_of_keys(),
+        values: signature.kinds.name_of_values(),
+        stored_keys: kind_name(signature.kinds.keys),
+        stored_values: kind_name(signature.kinds.values),
         bytes: own.map(|(segment, _)| pool.segments.len(segment)).sum(),
         closed: root.closed(&pool.medium).is_some(),
     }
@@ -55,8 +57,8 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
 pub(super) fn mismatch(tree: &str, found: Signature, expected: Signature) -> Fault {
     let tree = tree.to_owned();
     // Of trees that differ in both, the layout mostly follows from the kind of keys.
-    if (found.keys, found.values) != (expected.keys, expected.values) {
-        let kinds = |of: Signature| format!("{} -> {}", kind_name(of.keys), kind_name(of.values));
+    if found.kinds != expected.kinds {
+        let kinds = |of: Signature| format!("{} -> {}", of.kinds.name_of_keys(), of.kinds.name_of_values());
         ErrorKind::KindMismatch { tree, found: kinds(found), expected: kinds(expected) }.into()
     } else {
         let layout = |of: Signature| {

@@ -86,13 +86,13 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         &self,
         key: RefOf<'_, N>,
         kind: Kind,
-        mut next: impl FnMut(Option<Stored>, &mut dyn FnMut(Option<Encoded<'_>>)),
+        mut next: impl FnMut(Option<Stored>, &mut dyn FnMut(Option<Encoded<'_>>)) -> Result<(), Fault>,
     ) -> Result<Option<Stored>, Fault> {
         let mut old = N::Keys::value(self, key, kind)?;
         loop {
             let mut result = Ok(Ok(()));
             let current = old.as_ref().map(Stored::encoded);
-            next(old.clone(), &mut |new| result = self.exchange(key, kind, current, new));
+            next(old.clone(), &mut |new| result = self.exchange(key, kind, current, new))?;
             match result? {
                 Ok(()) => return Ok(old),
                 Err(now) => old = now,
@@ -167,7 +167,10 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn update_with(&self, key: u64, mut next: impl FnMut(Option<u64>) -> Option<u64>) -> Result<Option<u64>> {
-        let old = self.state.update_with(key, U64, |old, put| put(next(old.map(Stored::word)).map(Encoded::Word)));
+        let old = self.state.update_with(key, U64, |old, put| {
+            put(next(old.map(Stored::word)).map(Encoded::Word));
+            Ok(())
+        });
         Ok(self.state.acknowledged(old)?.map(Stored::word))
     }
 }

@@ -191,6 +191,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.leaves.memory() + self.directory.memory()
     }
 
+    /// The offset of the word that points to the first leaf, for messages.
+    pub(crate) fn head_at(&self) -> u64 {
+        self.root.head_at()
+    }
+
     fn head(&self) -> u64 {
         self.head.load(Ordering::Acquire)
     }
