@@ -335,12 +335,13 @@ impl Texts {
     fn key(number: u64) -> String {
         format!("key {number:020}")
     }
-    fn number(key: &String) -> u64 {
+    fn number(key: &str) -> u64 {
         key[4..].parse().unwrap()
     }
     fn value(number: u64) -> Vec<u8> {
         number.to_be_bytes().repeat(1 + number as usize % 40)
     }
+    #[expect(clippy::ptr_arg, reason = "it is applied to what options of values hold")]
     fn of_value(value: &Vec<u8>) -> u64 {
         Self::of_view(value)
     }
@@ -660,7 +661,7 @@ fn each_entry_is_popped_once<T: Ordered>() {
     let mut all: Vec<Entry> = thread::scope(|scope| {
         let pop = |of: u64| {
             let map = &map;
-            let pop = move || if of % 2 == 0 { map.pop_first() } else { map.pop_last() };
+            let pop = move || if of.is_multiple_of(2) { map.pop_first() } else { map.pop_last() };
             scope.spawn(move || std::iter::from_fn(pop).collect::<Vec<_>>())
         };
         let threads: Vec<_> = (0..THREADS).map(pop).collect();

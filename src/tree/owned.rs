@@ -14,6 +14,9 @@ use std::iter::FusedIterator;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+/// Makes an item of an entry, or of the damage that ends the interval; `None` if nothing is to be shown for it.
+type MakeItem<N, M, T> = fn(&TreeState<N, M>, Result<Entry, Fault>, Option<&Reading<'_, M>>) -> Option<T>;
+
 /// The items of an interval.
 pub(crate) struct Owned<N: TreeNode, M: Medium, T> {
     tree: Arc<TreeState<N, M>>,
@@ -23,16 +26,11 @@ pub(crate) struct Owned<N: TreeNode, M: Medium, T> {
     front: VecDeque<T>,
     /// Items read from the right and not yet returned.
     back: VecDeque<T>,
-    /// Makes an item of an entry, or of the damage that ends the interval; `None` if nothing is to be shown for it.
-    item: fn(&TreeState<N, M>, Result<Entry, Fault>, Option<&Reading<'_, M>>) -> Option<T>,
+    item: MakeItem<N, M, T>,
 }
 
 impl<N: TreeNode, M: Medium, T> Owned<N, M, T> {
-    pub(crate) fn new(
-        tree: Arc<TreeState<N, M>>,
-        unread: Option<Unread<N>>,
-        item: fn(&TreeState<N, M>, Result<Entry, Fault>, Option<&Reading<'_, M>>) -> Option<T>,
-    ) -> Self {
+    pub(crate) fn new(tree: Arc<TreeState<N, M>>, unread: Option<Unread<N>>, item: MakeItem<N, M, T>) -> Self {
         Self { tree, unread, front: VecDeque::new(), back: VecDeque::new(), item }
     }
 
