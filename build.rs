@@ -1,8 +1,8 @@
-//! Assembles the 16-byte compare-and-swap, and sets `cfg(bristlecone_asm)` where there is one.
+//! Sets `cfg(bristlecone_asm)` where the crate has assembler of its own: on x86-64 and aarch64, under Unix.
 //!
-//! Everywhere else the crate is built from portable Rust alone and needs no C compiler: on other CPUs and systems,
-//! under the checkers that cannot see through assembler (Miri, loom, the thread and memory sanitizers), and wherever
-//! `RUSTFLAGS="--cfg bristlecone_portable"` asks for it.
+//! Everywhere else it is built from portable Rust alone: on other CPUs and systems, under the checkers that cannot see
+//! through assembler (Miri, loom, the thread and memory sanitizers), and wherever
+//! `RUSTFLAGS="--cfg bristlecone_portable"` asks for it. No C compiler is needed anywhere.
 //!
 //! Sets `cfg(bristlecone_watched)`, too, under the checkers that watch every access to memory (Miri, the sanitizers).
 
@@ -14,32 +14,17 @@ fn main() {
     if is("MIRI") || is_sanitized_for(&["address", "thread", "memory"]) {
         println!("cargo::rustc-cfg=bristlecone_watched");
     }
-    let Some(shim) = shim() else { return };
-    println!("cargo::rerun-if-changed={shim}");
-    println!("cargo::rustc-cfg=bristlecone_asm");
-    if let Err(error) = cc::Build::new().file(shim).try_compile("bristlecone_cas128") {
-        let target = cfg("TARGET");
-        let variable = target.replace('-', "_");
-        println!(
-            "cargo::error=bristlecone needs a C compiler for {target} to assemble {shim}: install one, or name it in \
-             CC_{variable} and its archiver in AR_{variable}, or build the portable code with \
-             RUSTFLAGS=\"--cfg bristlecone_portable\" ({error})"
-        );
+    if has_assembler() {
+        println!("cargo::rustc-cfg=bristlecone_asm");
     }
 }
 
-/// The assembler file for the target, if it has one.
-fn shim() -> Option<&'static str> {
+/// Whether there is assembler for the target.
+fn has_assembler() -> bool {
     let portable = is("BRISTLECONE_PORTABLE") || is("MIRI") || is("LOOM") || is_sanitized_for(&["thread", "memory"]);
     let lp64 = cfg("CARGO_CFG_TARGET_POINTER_WIDTH") == "64" && cfg("CARGO_CFG_TARGET_ENDIAN") == "little";
-    if portable || !lp64 || !is("UNIX") {
-        return None;
-    }
-    match cfg("CARGO_CFG_TARGET_ARCH").as_str() {
-        "x86_64" => Some("src/arch/cas128_x86_64.S"),
-        "aarch64" => Some("src/arch/cas128_aarch64.S"),
-        _ => None,
-    }
+    let known = ["x86_64", "aarch64"].contains(&&*cfg("CARGO_CFG_TARGET_ARCH"));
+    !portable && lp64 && is("UNIX") && known
 }
 
 /// Whether this configuration option is set.

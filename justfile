@@ -28,6 +28,14 @@ doc:
 msrv:
     scripts/check msrv
 
+# That it compiles for Windows and macOS
+platforms:
+    scripts/check platforms
+
+# That the interface fits the version, as the last release has it
+semver:
+    scripts/check semver
+
 # The models of the locks, under every interleaving
 loom:
     scripts/check loom

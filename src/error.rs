@@ -7,6 +7,9 @@ use std::path::Path;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Why a type refuses a value: what [`Value::encode`](crate::Value::encode) and [`Value::decode`](crate::Value::decode) return.
+pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why an operation on a pool or a tree was refused: which pool, and what is wrong.
 ///
 /// Whatever is returned, nothing acknowledged is lost, and the pool is as it was before the call, except where a method, or
@@ -267,6 +270,25 @@ pub enum ErrorKind {
         /// What was given.
         given: u64,
     },
+    /// The type of a value cannot encode it; nothing has changed. Change the value.
+    Unencodable {
+        /// The tree.
+        tree: String,
+        /// The kind of the values.
+        kind: String,
+        /// What the type says.
+        source: Refusal,
+    },
+    /// What lies in the pool is no value of its type: another type with the same kind has written it, or an earlier form of
+    /// this one. Read it as what has written it, or [as what it is stored as](crate::Pool::map_as_stored).
+    Undecodable {
+        /// The tree.
+        tree: String,
+        /// The kind of the values.
+        kind: String,
+        /// What the type says.
+        source: Refusal,
+    },
     /// The value is too long for a record. Divide it.
     RecordTooLong {
         /// Its length in bytes.
@@ -340,6 +362,8 @@ impl ErrorKind {
             | Self::Capacity { .. }
             | Self::InvalidOption { .. }
             | Self::JournalThere { .. }
+            | Self::Unencodable { .. }
+            | Self::Undecodable { .. }
             | Self::RecordTooLong { .. }
             | Self::KeyTooLong { .. }
             | Self::Unsorted { .. }
@@ -351,6 +375,21 @@ impl ErrorKind {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.pool, self.kind)
+    }
+}
+
+/// A number of bytes as people read it, and exactly.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(bytes) = *self;
+        let units = ["KiB", "MiB", "GiB", "TiB"];
+        let Some(place) = (bytes.max(1).ilog2() / 10).checked_sub(1) else { return write!(f, "{bytes} bytes") };
+        let place = (place as usize).min(units.len() - 1);
+        let unit = 1 << (10 * (place + 1));
+        let digits = if bytes.is_multiple_of(unit) { 0 } else { 1 };
+        write!(f, "{:.digits$} {} ({bytes} bytes)", bytes as f64 / unit as f64, units[place])
     }
 }
 
@@ -393,13 +432,13 @@ impl fmt::Display for ErrorKind {
             }
             Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
             Self::OutOfSpace { wanted, source: Some(source), .. } => {
-                write!(f, "no space for {wanted} more bytes: {source}")
+                write!(f, "no space for {} more: {source}", Bytes(*wanted))
             }
             Self::OutOfSpace { wanted, capacity, source: None } => {
-                write!(f, "no space for {wanted} more bytes: the capacity is {capacity} bytes")
+                write!(f, "no space for {} more: the capacity is {}", Bytes(*wanted), Bytes(*capacity))
             }
             Self::Truncated { expected, found } => {
-                write!(f, "truncated: {found} bytes, and at least {expected} are in use")
+                write!(f, "truncated: {}, and at least {} are in use", Bytes(*found), Bytes(*expected))
             }
             Self::Superblock { at } => {
                 write!(f, "no valid superblock: wrong checksum at offset {at} and in its twin")
@@ -416,7 +455,7 @@ impl fmt::Display for ErrorKind {
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
             Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),
             Self::SnapshotTooOld { limit } => {
-                write!(f, "the snapshot is too old: what changed since takes more than {limit} bytes of memory")
+                write!(f, "the snapshot is too old: what changed since takes more than {} of memory", Bytes(*limit))
             }
             Self::OtherPool { tree } => write!(f, "tree '{tree}' is one of another pool"),
             Self::NotInSnapshots { tree, layout } => {
@@ -432,11 +471,22 @@ impl fmt::Display for ErrorKind {
                 trees => write!(f, "trees '{}' are still open, by handles or in snapshots", trees.join("', '")),
             },
             Self::Capacity { asked, least, greatest } => {
-                write!(f, "capacity of {asked} bytes, it must be between {least} and {greatest}")
+                let [asked, least, greatest] = [asked, least, greatest].map(|bytes| Bytes(*bytes));
+                write!(f, "capacity of {asked}, it must be between {least} and {greatest}")
             }
             Self::InvalidOption { what, given } => write!(f, "{what}, not {given}"),
-            Self::RecordTooLong { len, limit } => write!(f, "value of {len} bytes, the limit is {limit}"),
-            Self::KeyTooLong { len, limit } => write!(f, "key of {len} bytes, the limit is {limit}"),
+            Self::Unencodable { tree, kind, source } => {
+                write!(f, "a value for tree '{tree}' cannot be encoded as {kind}: {source}")
+            }
+            Self::Undecodable { tree, kind, source } => {
+                write!(f, "a value of tree '{tree}' cannot be decoded as {kind}: {source}")
+            }
+            Self::RecordTooLong { len, limit } => {
+                write!(f, "value of {}, the limit is {}", Bytes(*len), Bytes(*limit))
+            }
+            Self::KeyTooLong { len, limit } => {
+                write!(f, "key of {}, the limit is {}", Bytes(*len), Bytes(*limit))
+            }
             Self::Unsorted { position } => {
                 write!(f, "bulk load: the key at position {position} is not greater than the one before it")
             }
@@ -451,6 +501,7 @@ impl std::error::Error for Error {
             ErrorKind::Io { source, .. }
             | ErrorKind::Journal { source }
             | ErrorKind::OutOfSpace { source: Some(source), .. } => Some(source),
+            ErrorKind::Unencodable { source, .. } | ErrorKind::Undecodable { source, .. } => Some(&**source),
             _ => None,
         }
     }
@@ -543,5 +594,20 @@ impl Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "offset {} ({:#x}): {}", self.at, self.at, self.invariant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_readable_and_exact() {
+        let shown = |bytes| Bytes(bytes).to_string();
+        assert_eq!([0, 1023].map(shown), ["0 bytes", "1023 bytes"]);
+        assert_eq!(shown(64 << 20), "64 MiB (67108864 bytes)");
+        assert_eq!(shown(65_537), "64.0 KiB (65537 bytes)");
+        assert_eq!(shown(1 << 47), "128 TiB (140737488355328 bytes)");
+        assert_eq!(shown(u64::MAX), "16777216.0 TiB (18446744073709551615 bytes)");
     }
 }

@@ -12,11 +12,16 @@
 //!
 //! The codes are in prefix notation. A simple kind is its tag, an array is `ARRAY` and its length in two codes, and
 //! `OPTION` and the tuples come before their parts.
+//!
+//! A kind with a name of its own has the tag of the kind that it is stored as. The name lies beside the tags, so that
+//! whoever does not know the type knows what lies in the tree.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 /// A kind of key or value, as a root entry names it.
+///
+/// The crate's types have kinds, and [`own`](Self::own) makes kinds with other names of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kind {
@@ -26,14 +31,58 @@ pub struct Kind {
     pub is_record: bool,
     /// The number of bytes that each key of this kind takes as a part of another key. `None` if keys differ.
     pub(crate) size: Option<u32>,
+    /// The name that a user has given it; empty if it is one of the crate's kinds.
+    own: &'static str,
+}
+
+/// The name of a kind of a user, padded with zeros; only zeros if it is one of the crate's kinds.
+pub(crate) type OwnName = [u8; Kind::NAME_MAX];
+
+/// The kinds of keys and values of a tree, as its root entry has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    pub(crate) keys: u32,
+    pub(crate) values: u32,
+    /// The names of users' kinds, of keys and of values.
+    pub(crate) own: [OwnName; 2],
+}
+
+impl From<(Kind, Kind)> for Kinds {
+    fn from((keys, values): (Kind, Kind)) -> Self {
+        Self { keys: keys.tag, values: values.tag, own: [keys.own_name(), values.own_name()] }
+    }
+}
+
+impl Kinds {
+    /// Whether one of them has a name of its own.
+    pub(crate) fn has_own(&self) -> bool {
+        self.own != [OwnName::default(); 2]
+    }
+
+    /// The name that messages use for the kind of keys.
+    pub(crate) fn name_of_keys(&self) -> Cow<'static, str> {
+        name(self.keys, &self.own[0])
+    }
+
+    /// The name that messages use for the kind of values.
+    pub(crate) fn name_of_values(&self) -> Cow<'static, str> {
+        name(self.values, &self.own[1])
+    }
+}
+
+/// The name of a kind, from what a root entry has.
+fn name(tag: u32, own: &OwnName) -> Cow<'static, str> {
+    let stored_as = kind_name(tag);
+    let len = own.iter().position(|&byte| byte == 0).unwrap_or(own.len());
+    if len == 0 { stored_as } else { format!("{} ({stored_as})", String::from_utf8_lossy(&own[..len])).into() }
 }
 
 /// The kind of the keys and values of a plain tree.
 pub(crate) const U64: Kind = Kind::simple(1);
 /// Values that are byte strings.
-pub(crate) const BYTES: Kind = Kind { tag: 100, is_record: true, size: None };
+pub(crate) const BYTES: Kind = Kind { tag: 100, is_record: true, size: None, own: "" };
 /// Values that are texts.
-pub(crate) const STRING: Kind = Kind { tag: 101, is_record: true, size: None };
+pub(crate) const STRING: Kind = Kind { tag: 101, is_record: true, size: None, own: "" };
 
 /// The names and sizes of the kinds with the tags from 1 on.
 const SIMPLE: [(&str, Option<u32>); 20] = [
@@ -72,6 +121,8 @@ const ARRAY: u32 = 21;
 const OPTION: u32 = 22;
 const TUPLE_2: u32 = 23;
 const TUPLE_6: u32 = 27;
+/// A part with a name of its own. It never counts among the first codes, because the name is longer.
+const OWN: u32 = 28;
 /// A part whose own codes are known by their hash only.
 const UNNAMED: u32 = 31;
 
@@ -80,14 +131,57 @@ const CODE: u32 = (1 << CODE_BITS) - 1;
 const MOST_CODES: u32 = 6;
 
 impl Kind {
+    /// The most bytes in the name of a kind of one's own.
+    pub const NAME_MAX: usize = 32;
+
+    /// A kind with a name of its own, for a type that is stored as another kind.
+    ///
+    /// The pool knows both, and refuses to open the tree as one of any other kind: a map of `Email` is none of `String`,
+    /// although both are stored as texts. Programs that do not know the type see the name, and what the kind is stored as:
+    /// that is enough to check the tree, to copy and to compact it, and to read it as
+    /// [what it is stored as](crate::Pool::map_as_stored).
+    ///
+    /// A kind that is a part of a tuple or of an option keeps that apart from others, too; but what has such parts has no
+    /// name that could be read.
+    ///
+    /// # Panics
+    ///
+    /// When the program is compiled, if it is the `KIND` of a [`Key`](crate::Key) or a [`Value`](crate::Value): if the name
+    /// is empty, has more than 32 bytes or a control character, or if `stored_as` has a name of its own already.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bristlecone::{Kind, Value};
+    ///
+    /// const EMAIL: Kind = Kind::own("email", <String as Value>::KIND);
+    /// assert_eq!(EMAIL.name(), "email (string)");
+    /// ```
+    pub const fn own(name: &'static str, stored_as: Self) -> Self {
+        assert!(!name.is_empty() && name.len() <= Self::NAME_MAX, "the name of a kind has 1 to 32 bytes");
+        assert!(stored_as.own.is_empty(), "a kind with a name of its own is stored as one of this crate's kinds");
+        let mut i = 0;
+        while i < name.len() {
+            assert!(!name.as_bytes()[i].is_ascii_control(), "the name of a kind has no control characters");
+            i += 1;
+        }
+        Self { own: name, ..stored_as }
+    }
+
+    fn own_name(self) -> OwnName {
+        let mut name = OwnName::default();
+        name[..self.own.len()].copy_from_slice(self.own.as_bytes());
+        name
+    }
+
     pub(crate) const fn simple(tag: u32) -> Self {
-        Self { tag, is_record: false, size: SIMPLE[tag as usize - 1].1 }
+        Self { tag, is_record: false, size: SIMPLE[tag as usize - 1].1, own: "" }
     }
 
     pub(crate) const fn array(len: usize) -> Self {
         assert!(len > 0 && len as u64 <= ARRAY_MAX as u64);
         let tag = if len == 8 { 12 } else { ARRAYS + len as u32 };
-        Self { tag, is_record: false, size: Some(len as u32) }
+        Self { tag, is_record: false, size: Some(len as u32), own: "" }
     }
 
     pub(crate) const fn option(of: Self) -> Self {
@@ -95,23 +189,26 @@ impl Kind {
             Some(size) => Some(1 + size),
             None => None,
         };
-        Self { tag: Codes::new(OPTION).and(of.tag).tag(), is_record: false, size }
+        Self { tag: Codes::new(OPTION).and(of).tag(), is_record: false, size, own: "" }
     }
 
     pub(crate) const fn tuple(parts: &[Self]) -> Self {
         // This pair is older than the codes.
-        if let [Self { tag: 2, .. }, Self { tag: 2, .. }] = parts {
+        if let [Self { tag: 2, own: a, .. }, Self { tag: 2, own: b, .. }] = parts
+            && a.is_empty()
+            && b.is_empty()
+        {
             return Self::simple(13);
         }
         let mut codes = Codes::new(TUPLE_2 + parts.len() as u32 - 2);
         let mut size = Some(0);
         let mut i = 0;
         while i < parts.len() {
-            codes = codes.and(parts[i].tag);
+            codes = codes.and(parts[i]);
             size = sum(size, parts[i].size);
             i += 1;
         }
-        Self { tag: codes.tag(), is_record: false, size }
+        Self { tag: codes.tag(), is_record: false, size, own: "" }
     }
 
     /// Whether it is a kind of one of the crate's keys, unchanged. The pool stores the number of a kind only, and takes
@@ -157,12 +254,12 @@ impl Kind {
     /// assert_eq!(<Option<[u8; 16]>>::KIND.name(), "option of [u8; 16]");
     /// ```
     pub fn name(self) -> Cow<'static, str> {
-        kind_name(self.tag)
+        name(self.tag, &self.own_name())
     }
 
-    /// The kind with a tag that a pool holds.
+    /// The kind with a tag that a pool holds, without a name of its own.
     pub(crate) fn stored(tag: u32) -> Self {
-        Self { tag, is_record: is_record(tag), size: None }
+        Self { tag, is_record: is_record(tag), size: None, own: "" }
     }
 
     /// The smallest word of this kind. A part of another key is written as its distance from here, which fits its size.
@@ -313,7 +410,22 @@ impl Codes {
     }
 
     /// Adds the codes of a part.
-    const fn and(mut self, part: u32) -> Self {
+    const fn and(mut self, Kind { tag: part, own, .. }: Kind) -> Self {
+        if !own.is_empty() {
+            // More than are stored, so that only the hash is.
+            let mut i = 0;
+            while i < MOST_CODES {
+                self = self.push(OWN);
+                i += 1;
+            }
+            let mut i = 0;
+            while i < own.len() {
+                let byte = own.as_bytes()[i] as u32;
+                self = self.push(byte >> 4).push(byte & 0xf);
+                i += 1;
+            }
+            self = self.push(OWN);
+        }
         if part & (COMPOSITE | HASHED) == COMPOSITE | HASHED {
             self = self.push(UNNAMED);
             let mut i = 0;

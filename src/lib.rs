@@ -4,7 +4,8 @@
 //! [`Map`] is an ordered map between Rust types. Every change is durable when the method returns, in the sense of
 //! [`Pool::durability`]: on an ordinary file it survives the death of the process (`kill -9` included), and on
 //! persistent memory (DAX) also a crash of the machine and a loss of power. With a [journal](#journals), what was
-//! synced on an ordinary file survives these, too. A change in flight at a crash is there whole, or not at all.
+//! synced on an ordinary file survives these, too. A change in flight at a crash is there whole, or not at all. The README has
+//! [a table](https://docs.rs/crate/bristlecone/latest/source/README.md#what-survives-what): what survives what.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -21,8 +22,57 @@
 //! # Ok::<(), bristlecone::Error>(())
 //! ```
 //!
-//! Several changes of any trees of a pool happen together in a [transaction](Pool::transaction). A
-//! [snapshot](Pool::snapshot) shows all trees at one instant, and a [backup](Pool::backup) copies them.
+//! # Maps
+//!
+//! Keys are numbers, texts, byte strings, arrays, and options and tuples of them ([`Key`]); values are numbers, texts and byte strings
+//! ([`Value`]), and with the feature `serde` whatever serde knows. Methods have the names of `BTreeMap`'s where the meaning is the
+//! same. How your own types become keys and values, and get kinds that nothing else is taken for ([`Kind::own`]), is in
+//! [docs/own-types.md](https://docs.rs/crate/bristlecone/latest/source/docs/own-types.md).
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+//! use bristlecone::Map;
+//!
+//! let visits: Map<(String, u32), u64> = pool.map("visits")?;
+//! visits.insert(("a.com", 20), 7)?;
+//! visits.insert(("a.com", 21), 9)?;
+//! for entry in visits.prefix(("a.com",)) {
+//!     let ((_, day), count) = entry?;
+//!     println!("{day}: {count}");
+//! }
+//! # Ok::<(), bristlecone::Error>(())
+//! ```
+//!
+//! # Transactions, snapshots, backups
+//!
+//! Several changes of any trees of a pool happen together in a [transaction](Pool::transaction), or in a
+//! [batch](Pool::batch) that only writes. A [snapshot](Pool::snapshot) shows all trees at one instant while others go on, and a
+//! [backup](Pool::backup) copies them to a pool of its own. A plain copy of the file of an open pool is not consistent.
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+//! # let accounts: bristlecone::Map<String, u64> = pool.map("accounts")?;
+//! # accounts.insert("ada", 100)?;
+//! pool.transaction(|tx| {
+//!     let (ada, bob) = (tx.get(&accounts, "ada")?.unwrap_or(0), tx.get(&accounts, "bob")?.unwrap_or(0));
+//!     tx.insert(&accounts, "ada", ada - 30)?;
+//!     tx.insert(&accounts, "bob", bob + 30)
+//! })?;
+//! let monday = pool.snapshot();
+//! accounts.remove("ada")?;
+//! assert_eq!(monday.get(&accounts, "ada")?, Some(70));
+//! pool.backup(dir.path().join("monday.pool"))?;
+//! # Ok::<(), bristlecone::Error>(())
+//! ```
+//!
+//! # Readers, and space
+//!
+//! One process writes a pool, or any number read it ([`Options::read_only`]). A reader changes no byte of the file, also if a crash
+//! has left the pool: then it recovers the trees in its own memory. [`Pool::compact`] moves what is sparse together, so that space
+//! goes back, while others go on; [`Pool::shrink`] cuts off the end of the file. No thread does that by itself.
+//! [`Pool::metrics`] and [`Pool::stat`] say how much there is of everything, and [`Pool::check`] what is damaged.
 //!
 //! # Journals
 //!
@@ -51,15 +101,46 @@
 //! is the [`medium`]. The kind of index is chosen when the tree is opened: [`IndexKind`]. The trees of the [`papers`]
 //! are layouts: [`CircTree`](papers::CircTree), [`FastFair`](papers::FastFair), [`NvTree`](papers::NvTree) and so on.
 //!
-//! # Floors
+//! # Threads, async code, and fork
 //!
-//! A file imports only from floors below its own: [`arch`] (instructions), [`medium`] (durability), pool (file
-//! format), node (layouts), chain (split, merge), index, tree, codec (keys and
-//! values), [`Map`], [transactions](Transaction) and [snapshots](Snapshot). `docs/design.md` in the repository is normative.
+//! Pools, trees and maps are handles that are `Send + Sync`; methods take `&self`. Readers take no lock, and writers lock the leaves
+//! that they change. A [`Transaction`] stays on its thread.
+//!
+//! There is no async interface. A method computes, and may wait for memory, for a lock that is held for microseconds, and, if the
+//! pool is larger than memory, for a page of the file. Call what touches a few keys from a task directly. Use `spawn_blocking`, or a
+//! thread, for what waits for the disk or takes long: [`Pool::open`] and [`Options::open`], [`Pool::close`], [`Pool::sync`], every change with
+//! [`Journal::Each`], opening a tree after a crash, [`Pool::backup`], [`Pool::compact`], [`Pool::shrink`], [`Pool::check`],
+//! `bulk_load`, `clear`, long scans, and dropping the last handle of a pool, which closes it. Do not hold a transaction or an iterator
+//! across an `await`: while it lasts, records that are replaced keep their space.
+//!
+//! A child that came by `fork` cannot use its parent's pools: changes are refused ([`ErrorKind::Forked`]). See [`Pool`].
+//!
+//! # File systems
+//!
+//! A pool belongs on a local file system. **Not on one of a network (NFS, SMB, 9p, most FUSE)**: mappings of two machines do not see
+//! each other's stores, locks may be local to a machine or not there, and whether a crash of this machine or of the server loses what
+//! was stored is not known here: [`Pool::durability`] would promise too much. Nothing detects that. Copy backups there instead.
+//!
+//! # Systems
+//!
+//! Linux on x86-64 and aarch64 is tested, crashes included. Others (macOS, Windows, BSD, other CPUs) compile, and trees work, with fewer
+//! promises: no instruction that flushes lines, except on x86-64 under Unix, no persistent memory, no journal, no detection of a crash of the machine,
+//! and a file that has its final length from the open on. The README has the list.
+//!
+//! # Later versions
+//!
+//! A pool says which version of the format it has, and which features a reader must know. What is too new is refused
+//! ([`ErrorKind::Version`], [`ErrorKind::Features`]), and left as it is. A release that could not read the pools of the one before
+//! would be a breaking one; the way over is then `bristlecone dump` of the old build, and `load` of the new one.
 //!
 //! # Features
 //!
-//! None by default. `crash`: the crash simulator and checker, `bristlecone::crash`. `cli`: the command line.
+//! None by default.
+//!
+//! - `serde`: `Postcard<T>`, a value for each type that serde knows.
+//! - `crash`: the crash simulator and checker, `bristlecone::crash`, and the checker of histories, `bristlecone::lin`.
+//! - `cli`: the command line, `bristlecone` (`cargo install bristlecone --features cli`).
+//! - `papers`: the command line checks the layouts of the papers, too.
 
 #![allow(
     private_interfaces,
@@ -101,15 +182,22 @@ mod transaction;
 mod tree;
 mod version;
 
-pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, Value, Word};
-pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
+pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, ToKey, ToValue, Value, Word};
+#[cfg(feature = "serde")]
+pub use codec::{Postcard, PostcardView};
+pub use error::{Broken, Error, ErrorGroup, ErrorKind, Refusal, Result};
 pub use kind::Kind;
-pub use map::{Entries, Map};
+pub use map::{Entries, IntoEntries, Map};
 pub use medium::{Journal, JournalStat};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Compacted, Metrics, Options, Pool, Progress, Snapshots, Stat, TreeInfo, TreeMetrics};
 pub use snapshot::{Backup, Snapshot, SnapshotRange};
-pub use stored::{Encoded, Stored};
+pub use stored::{Encoded, Stored, ToStore};
 pub use table::Table;
 pub use transaction::{Scan, Transaction, WriteBatch};
-pub use tree::{PTree, Range, Report};
+pub use tree::{IntoRange, PTree, Range, Report};
+
+/// The examples of docs/own-types.md, as tests.
+#[cfg(all(doctest, feature = "serde"))]
+#[doc = include_str!("../docs/own-types.md")]
+mod own_types {}

@@ -1,21 +1,32 @@
 //! The typed ordered map: Rust types as keys and values, over a tree of words.
 
+mod batch;
+mod entries;
+mod exchange;
+mod owned;
+mod removal;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crate::codec::{Key, KeyView, MapForm, PrefixOf, Value, Word, kind_of};
+pub use entries::Entries;
+pub use owned::IntoEntries;
+
+use crate::codec::{Key, MapForm, PrefixOf, Value, Word, decode, encode, kind_of};
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Broken, Error, Fault, Result};
+use crate::kind::{Kind, Kinds};
 use crate::medium::{Mapped, Medium};
-use crate::node::{Entry, IndexKind, WordNode};
+use crate::node::{Entry, IndexKind, Keys as _, WordNode};
 use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool};
-use crate::stored::Encoded;
+use crate::stored::{Encoded, Stored, ToStore};
 use crate::tree::{MapKeys, Range, Report, TreeNode, TreeState};
+use entries::{Keys, Values};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// What the keys of a map's tree are.
@@ -29,6 +40,11 @@ type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 /// arrays, and options and tuples of them. Keys of up to eight bytes lie in the slots of leaves, and so do their values of
 /// up to eight bytes. All others lie in records of the same pool: texts and byte strings (`String`, `Vec<u8>`, up to 1 GiB)
 /// as values ([`Value`]), and longer keys together with their values.
+///
+/// Methods are named as in `BTreeMap` where the meaning is the same. These differ: `insert` and `remove` return whether the key
+/// was there, because reading the value before costs ([`replace`](Self::replace) and [`take`](Self::take) return it); `keys` and
+/// `values` take a range; `range`, `iter` and `values` yield results. [`update_with`](Self::update_with) stands for entries, and
+/// there is no access to a value in its place.
 ///
 /// # Crash consistency
 ///
@@ -66,11 +82,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Clone for Map<K
     }
 }
 
+/// The name, the kind of tree and the number of entries, but no entries: unlike that of `BTreeMap`, this takes no long walk.
+/// After a crash, the number is there once it is known.
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Map").field("name", &self.state.name()).finish_non_exhaustive()
+        self.state.show(f, "Map")
     }
 }
+
+// As `PTree`.
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>> UnwindSafe for Map<K, V, N> {}
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>> RefUnwindSafe for Map<K, V, N> {}
 
 impl<M: Medium> Pool<M> {
     /// Opens the map of this name, or creates an empty one.
@@ -81,10 +103,11 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// Your own types use the kind of one of this crate's types. A made-up kind does not compile:
+    /// Your own types have the kind of one of this crate's types, or one that is [stored as it](crate::Kind::own). A made-up
+    /// kind does not compile:
     ///
     /// ```compile_fail,E0080
-    /// use bristlecone::{Encoded, Kind, Map, Pool, Stored, Value};
+    /// use bristlecone::{Encoded, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
     ///
     /// struct Number(u64);
     ///
@@ -95,16 +118,17 @@ impl<M: Medium> Pool<M> {
     ///         kind
     ///     };
     ///     type Borrowed<'v> = u64;
+    ///     type View<'v> = u64;
     ///
-    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v> {
-    ///         Encoded::Word(value)
+    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    ///         Ok(value.into())
     ///     }
     ///
-    ///     fn decode(encoded: Stored) -> Self {
-    ///         Self(u64::decode(encoded))
+    ///     fn decode(stored: Stored) -> Result<Self, Refusal> {
+    ///         Ok(Self(stored.word()))
     ///     }
     ///
-    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
+    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
     ///         u64::view(encoded)
     ///     }
     /// }
@@ -137,13 +161,62 @@ impl<M: Medium> Pool<M> {
         name: &str,
         index: IndexKind,
     ) -> Result<Map<K, V, N, M>> {
-        const {
-            assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
-        }
-        let kinds = (const { kind_of::<K>() }, V::KIND);
-        let state = self.state.acknowledged(TreeState::open(&self.state, name, index, kinds))?;
+        let state = self.state.acknowledged(TreeState::open(&self.state, name, index, const { kinds::<K, V>() }))?;
         Ok(Map { state, types: PhantomData })
     }
+
+    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::Kind::own) its kinds have: for
+    /// programs that do not know its types, and to change the form of its values.
+    ///
+    /// Nothing keeps such a map from writing what the types cannot read.
+    ///
+    /// # Errors
+    ///
+    /// As [`tree_with`](Self::tree_with); [`ErrorKind::NoSuchTree`].
+    ///
+    /// # Examples
+    ///
+    /// As what a tree is stored as is in [`TreeInfo::stored_keys`](crate::TreeInfo::stored_keys) and `stored_values`.
+    ///
+    /// ```
+    /// # use bristlecone::{ByteLeaf, Encoded, ErrorKind, IndexKind, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+    /// # struct Note(String);
+    /// # impl Value for Note {
+    /// #     const KIND: Kind = Kind::own("note", <String as Value>::KIND);
+    /// #     type Borrowed<'v> = &'v str;
+    /// #     type View<'v> = &'v str;
+    /// #     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> { String::encode(value) }
+    /// #     fn decode(stored: Stored) -> Result<Self, Refusal> { String::decode(stored).map(Self) }
+    /// #     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> { String::view(encoded) }
+    /// # }
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let notes: Map<String, Note> = pool.map("notes")?;
+    /// notes.insert("monday", "rain")?;
+    /// drop(notes);
+    ///
+    /// let refused = pool.map::<String, String>("notes").unwrap_err();
+    /// assert!(refused.to_string().ends_with("'notes' holds string -> note (string), asked for string -> string"));
+    /// let texts: Map<String, String> = pool.map_as_stored::<_, _, ByteLeaf>("notes", IndexKind::Volatile)?;
+    /// assert_eq!(texts.get("monday")?.as_deref(), Some("rain"));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn map_as_stored<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>>(
+        &self,
+        name: &str,
+        index: IndexKind,
+    ) -> Result<Map<K, V, N, M>> {
+        let own = self.state.named(self.state.find(name))?.signature(&self.state.medium).kinds.own;
+        let kinds = Kinds { own, ..const { kinds::<K, V>() }.into() };
+        let state = self.state.acknowledged(TreeState::open_existing(&self.state, name, index, kinds))?;
+        Ok(Map { state, types: PhantomData })
+    }
+}
+
+/// The kinds of a map. It does not compile if one of them is no kind of keys, or of values.
+const fn kinds<K: Key, V: Value>() -> (Kind, Kind) {
+    assert!(V::KIND.is_value(), "the kind of a value is that of one of this crate's values");
+    (kind_of::<K>(), V::KIND)
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
@@ -152,11 +225,39 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     }
 
     /// The name that the map has in its pool now. A [transaction](crate::Transaction::rename_tree) may change it.
+    ///
+    /// # Complexity
+    ///
+    /// One lock, which nobody holds for long; and a copy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert_eq!(names.name(), "names");
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn name(&self) -> String {
         self.state.name()
     }
 
     /// The pool that holds the map.
+    ///
+    /// # Complexity
+    ///
+    /// A handle is cloned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// let others: bristlecone::Map<u64, String> = names.pool().map("others")?; // in the same pool
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn pool(&self) -> Pool<M> {
         Pool { state: Arc::clone(&self.state.pool) }
     }
@@ -165,10 +266,38 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] if the slot points to no record.
+    /// [`ErrorKind::Corrupt`] if the slot points to no record. [`ErrorKind::Undecodable`] if what is there is no value of the
+    /// type.
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::get`](crate::PTree::get); a record adds its own lines. No lock is taken and nothing is flushed. After a
+    /// crash, whatever touches a leaf for the first time reads all of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert(7, "seven")?;
+    /// assert_eq!(names.get(7)?.as_deref(), Some("seven"));
+    /// assert_eq!(names.get(8)?, None);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
         let value = KeysOf::<K>::value(&self.state, K::Form::key(&K::encode(key)), V::KIND);
-        self.state.named(value.map(|value| value.map(V::decode)))
+        self.state.named(value.and_then(|value| value.map(|value| self.decode(value)).transpose()))
+    }
+
+    #[inline]
+    fn encode<'v>(&self, value: V::Borrowed<'v>) -> Result<ToStore<'v>, Fault> {
+        encode::<V>(value, || self.state.name())
+    }
+
+    #[inline]
+    fn decode(&self, value: Stored) -> Result<V, Fault> {
+        decode(value, || self.state.name())
     }
 
     /// Applies `read` to the value of a key, without building a `V`.
@@ -180,6 +309,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// As [`get`](Self::get).
     ///
+    /// # Complexity
+    ///
+    /// As [`get`](Self::get), without an allocation for a short value.
+    ///
     /// # Examples
     ///
     /// ```
@@ -190,7 +323,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// assert_eq!(names.get_with(7, |name| name.len())?, Some(5));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::Borrowed<'_>) -> R) -> Result<Option<R>> {
+    pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::View<'_>) -> R) -> Result<Option<R>> {
         let read = |value: Encoded<'_>| read(V::view(value));
         self.state.named(KeysOf::<K>::value_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
     }
@@ -222,10 +355,26 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         let keys: Vec<_> = encoded.iter().map(K::Form::key).collect();
         let mut values = Vec::with_capacity(keys.len());
         self.state.values(&keys, V::KIND, |value| values.push(value));
-        self.state.named(values.into_iter().map(|value| Ok(value?.map(V::decode))).collect())
+        let decode = |value: Result<Option<_>, _>| value?.map(|value| self.decode(value)).transpose();
+        self.state.named(values.into_iter().map(decode).collect())
     }
 
     /// Whether the key is there.
+    ///
+    /// # Complexity
+    ///
+    /// As [`get`](Self::get), but no value is read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let seen: bristlecone::Map<String, ()> = pool.map("seen")?;
+    /// seen.insert("ada", ())?;
+    /// assert!(seen.contains_key("ada") && !seen.contains_key("bob"));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn contains_key(&self, key: K::Borrowed<'_>) -> bool {
         self.state.get_with(K::Form::key(&K::encode(key)), |_| ()).is_some()
     }
@@ -237,19 +386,55 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`Pool::compact`].
+    ///
+    /// # Complexity
+    ///
+    /// As [`Pool::compact`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let texts: bristlecone::Map<u64, Vec<u8>> = pool.map("texts")?;
+    /// texts.extend((0..50_000).map(|key| (key, [7; 100])))?;
+    /// texts.retain(|key, _| key.decode() % 8 == 0)?;
+    /// assert!(texts.compact()?.records > 0);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn compact(&self) -> Result<Compacted> {
         self.state.acknowledged(self.state.compact())
     }
 
-    /// Sets the value of a key. Returns true if the key had a value before.
+    /// Sets the value of a key. Returns true if the key had a value before. [`replace`](Self::replace) returns the value.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Corrupt`],
-    /// [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`], [`ErrorKind::OutOfSpace`],
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// A byte string is written before the one that it replaces is given back, however short it is: in a full pool, remove the
     /// key first.
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::insert`](crate::PTree::insert); a record adds its own lines and one fence. A value that is replaced is not
+    /// read.
+    ///
+    /// # Crash consistency
+    ///
+    /// Durable when it returns. In flight at a crash: the old entry or the new one, whole.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert!(!names.insert(7, "seven")?);
+    /// assert!(names.insert(7, "sieben")?);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn insert(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |_| true)
     }
@@ -259,6 +444,25 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::update`](crate::PTree::update). A record adds its own lines and one fence, also if the key is not there.
+    ///
+    /// # Crash consistency
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert!(!names.update(7, "seven")?);
+    /// assert!(names.is_empty());
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn update(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |old| old.is_some())
     }
@@ -268,21 +472,62 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
+    ///
+    /// # Complexity
+    ///
+    /// As [`insert`](Self::insert). A record is written also if the key is there.
+    ///
+    /// # Crash consistency
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert!(names.insert_new(7, "seven")?);
+    /// assert!(!names.insert_new(7, "sieben")?);
+    /// assert_eq!(names.get(7)?.as_deref(), Some("seven"));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn insert_new(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
         self.put(key, value, |old| old.is_none()).map(|was_there| !was_there)
     }
 
     fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        self.state.acknowledged(self.state.put(K::Form::key(&key), V::encode(value), wanted))
+        let put = |value: ToStore<'_>| self.state.put(K::Form::key(&key), value.encoded(), wanted);
+        self.state.acknowledged(self.encode(value).and_then(put))
     }
 
-    /// Removes a key. Returns true if it was there. A key that is too long is not there.
+    /// Removes a key. Returns true if it was there. A key that is too long is not there. [`take`](Self::take) returns the value.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space in the pool.
     /// [`ErrorKind::Journal`]: the change may have been made.
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::remove`](crate::PTree::remove). The value is not read.
+    ///
+    /// # Crash consistency
+    ///
+    /// Durable when it returns. In flight at a crash: the entry, whole, or no entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert(7, "seven")?;
+    /// assert!(names.remove(7)?);
+    /// assert!(!names.remove(7)?);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
         self.state.acknowledged(self.state.take(K::Form::key(&K::encode(key))))
     }
@@ -294,10 +539,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     }
 
     fn entries<'m>(&'m self, range: Range<'m, N, M>) -> Entries<'m, K, V, N, M> {
-        Entries { tree: &self.state, range, front: None, back: None, types: PhantomData }
+        Entries::new(&self.state, range)
     }
 
-    /// The keys of a range, in ascending order; from the other end, in descending order.
+    /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
     ///
     /// A key that cannot be read, because the pool is damaged there, is left out; [`fault`](Self::fault) then returns the
     /// damage.
@@ -305,12 +550,58 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Panics
     ///
     /// As [`PTree::range`](crate::PTree::range).
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range), but no value is read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<String, u64> = pool.map("names")?;
+    /// names.insert_batch(&[("ada", 1), ("bob", 2), ("cleo", 3)])?;
+    /// assert!(names.keys("b"..).eq(["bob", "cleo"]));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     #[track_caller]
     pub fn keys<'k, R: RangeBounds<K::Borrowed<'k>>>(
         &self,
         range: R,
     ) -> impl DoubleEndedIterator<Item = K> + use<'_, 'k, K, V, N, M, R> {
         Keys(self.entries(self.encoded_range(range)))
+    }
+
+    /// The values of a range of keys, in ascending order of these; from the other end, in descending order.
+    /// `BTreeMap::values` has no range.
+    ///
+    /// The iterator returns the errors of [`range`](Self::range), and has its guarantees.
+    ///
+    /// # Panics
+    ///
+    /// As [`PTree::range`](crate::PTree::range).
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// assert_eq!(names.values(..).collect::<Result<Vec<_>, _>>()?, ["one", "two"]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn values<'k, R: RangeBounds<K::Borrowed<'k>>>(
+        &self,
+        range: R,
+    ) -> impl DoubleEndedIterator<Item = Result<V>> + use<'_, 'k, K, V, N, M, R> {
+        Values(self.entries(self.encoded_range(range)))
     }
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
@@ -326,12 +617,28 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// So in a nearly full pool, changes may fail while an iterator is put aside half-way. They fail with
     /// [`ErrorKind::OutOfSpace`] after some seconds; on the iterator's own thread, where waiting would be in vain, at
     /// once. That an iterator is put aside is known by its being there: one that is leaked (`mem::forget`) keeps that space
-    /// until the pool is closed.
+    /// until the pool is closed. One of [`into_range`](Self::into_range) keeps none.
     ///
     /// # Panics
     ///
     /// If the range starts after its end, or starts and ends at the same excluded key, and the map has an entry. (In an
     /// empty map, such a range is empty. `BTreeMap` does the same.)
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::range`](crate::PTree::range), and what the records take that are read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two"), (3, "three")])?;
+    /// let last_two = names.range(2..).rev().collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(last_two, [(3, "three".to_owned()), (2, "two".to_owned())]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     #[track_caller]
     pub fn range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Entries<'_, K, V, N, M> {
         self.entries(self.encoded_range(range))
@@ -340,6 +647,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// The entries whose keys begin with a prefix, in ascending order; from the other end, in descending order.
     ///
     /// The guarantees are those of [`range`](Self::range).
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range).
     ///
     /// # Examples
     ///
@@ -361,7 +672,25 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.entries(K::Form::with_prefix(&self.state, prefix.bounds()))
     }
 
-    /// All entries, in ascending order.
+    /// All entries, in ascending order. `for entry in &map` does the same.
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert(7, "seven")?;
+    /// for entry in &names {
+    ///     let (key, name) = entry?;
+    ///     println!("{key}: {name}");
+    /// }
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn iter(&self) -> Entries<'_, K, V, N, M> {
         self.range(..)
     }
@@ -371,6 +700,22 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`get`](Self::get).
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::first_key_value`](crate::PTree::first_key_value), and one record.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert_eq!(names.first_key_value()?, None);
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// assert_eq!(names.first_key_value()?, Some((1, "one".to_owned())));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn first_key_value(&self) -> Result<Option<(K, V)>> {
         self.iter().next().transpose()
     }
@@ -380,18 +725,84 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`get`](Self::get).
+    ///
+    /// # Complexity
+    ///
+    /// As [`first_key_value`](Self::first_key_value).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// assert_eq!(names.last_key_value()?, Some((2, "two".to_owned())));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn last_key_value(&self) -> Result<Option<(K, V)>> {
         self.iter().next_back().transpose()
     }
 
     /// The number of entries. See [`PTree::len`](crate::PTree::len).
+    ///
+    /// # Complexity
+    ///
+    /// A few looks at 32 counters. If keys and values are words, the first call after a crash reads all leaves, on all cores.
+    /// (With records, the open has read them.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// assert_eq!(names.len(), 2);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn len(&self) -> u64 {
         self.state.len()
     }
 
     /// Whether there are no entries. See [`PTree::is_empty`](crate::PTree::is_empty).
+    ///
+    /// # Complexity
+    ///
+    /// As [`first_key_value`](Self::first_key_value), without the record, and as [`len`](Self::len) if that finds nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// assert!(names.is_empty());
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.state.is_empty()
+    }
+
+    /// Bytes of memory (DRAM) that the open map takes now. See [`PTree::memory`](crate::PTree::memory).
+    ///
+    /// # Complexity
+    ///
+    /// As [`PTree::memory`](crate::PTree::memory).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// let before = names.memory();
+    /// names.extend((0..100_000).map(|n| (n, "x")))?;
+    /// assert!(names.memory() > before);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn memory(&self) -> u64 {
+        self.state.memory()
     }
 
     /// Removes all entries at once, and their records.
@@ -399,201 +810,89 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Errors
     ///
     /// As [`PTree::clear`](crate::PTree::clear).
-    pub fn clear(&self) -> Result<()> {
-        self.state.acknowledged(self.state.clear())
-    }
-
-    /// Fills an empty map with entries in strictly ascending order of keys. Returns the number of entries.
     ///
-    /// # Errors
+    /// # Complexity
     ///
-    /// As [`PTree::bulk_load`](crate::PTree::bulk_load), [`ErrorKind::KeyTooLong`], and [`ErrorKind::RecordTooLong`].
-    pub fn bulk_load<'k, 'v>(
-        &self,
-        entries: impl IntoIterator<Item = (K::Borrowed<'k>, V::Borrowed<'v>)>,
-    ) -> Result<u64> {
-        let entries = entries.into_iter().map(|(key, value)| (K::Form::owned(K::encode(key)), V::encode(value)));
-        self.state.acknowledged(self.state.bulk_load_values(entries, |&value| value))
-    }
-
-    /// The first broken invariant that a method without a `Result` came across, if any.
-    pub fn fault(&self) -> Option<Error> {
-        self.state.fault()
-    }
-
-    /// Checks every invariant of the map, including its records. It changes nothing. Other threads must not write
-    /// meanwhile.
-    pub fn check(&self) -> Report {
-        self.state.check()
-    }
-}
-
-/// The entries of a range of keys. See [`Map::range`].
-pub struct Entries<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> {
-    tree: &'m TreeState<N, M>,
-    range: Range<'m, N, M>,
-    /// Reads the records of the entries that come next from the left. It began before their leaf was read.
-    front: Option<Reading<'m, M>>,
-    /// The same for the entries from the right.
-    back: Option<Reading<'m, M>>,
-    types: Types<K, V>,
-}
-
-/// Ties an iterator to its types without storing any of them.
-type Types<K, V> = PhantomData<fn() -> (K, V)>;
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, V, N, M> {
-    /// Applies `read` to the next entry in ascending order, without building a `K` or a `V`. Returns `None` after the last
-    /// entry.
+    /// As [`PTree::clear`](crate::PTree::clear); with records, all leaves are read.
     ///
-    /// `read` sees copies of key and value, which are on the stack if they are short (up to 1 KiB together). It may use the
-    /// map. This and the methods of the iterator can be called in any order.
+    /// # Crash consistency
     ///
-    /// # Errors
-    ///
-    /// As [`Map::get`].
+    /// All entries are there, or none is.
     ///
     /// # Examples
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
-    /// let pages: bristlecone::Map<String, Vec<u8>> = pool.map("pages")?;
-    /// pages.insert("/about", b"<p>About us")?;
-    /// pages.insert("/home", b"<p>Welcome")?;
-    /// let (mut entries, mut length) = (pages.iter(), 0);
-    /// while let Some(result) = entries.next_with(|path, page| length += path.as_bytes().len() + page.len()) {
-    ///     result?;
-    /// }
-    /// assert_eq!(length, 32);
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert_batch(&[(1, "one"), (2, "two")])?;
+    /// names.clear()?;
+    /// assert!(names.is_empty());
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    #[inline]
-    pub fn next_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
-        let read = self.next_entry(|entry, reading| Self::view(entry, reading, read))?;
-        Some(self.tree.named(read))
+    pub fn clear(&self) -> Result<()> {
+        self.state.acknowledged(self.state.clear())
     }
 
-    /// The same for the next entry in descending order.
+    /// The first broken invariant that a method without a `Result` came across, if any.
     ///
-    /// # Errors
+    /// # Complexity
     ///
-    /// As [`Map::get`].
-    pub fn next_back_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R) -> Option<Result<R>> {
-        let read = self.next_entry_back(|entry, reading| Self::view(entry, reading, read))?;
-        Some(self.tree.named(read))
+    /// Nothing is read. [`check`](Self::check) looks for damage.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<String, u64> = pool.map("names")?;
+    /// let count = names.keys(..).count();
+    /// assert!(names.fault().is_none(), "keys are missing in {count}");
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn fault(&self) -> Option<Error> {
+        self.state.fault()
     }
 
-    #[inline]
-    fn view<R>(
-        entry: Entry,
-        reading: Option<&Reading<'_, M>>,
-        read: impl FnOnce(KeyView<'_, K>, V::Borrowed<'_>) -> R,
-    ) -> Result<R, Fault> {
-        KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
-            read(KeyView::new(K::Form::stored(key)), V::view(value))
-        })
-    }
-
-    /// Applies `read` to the next entry from the left.
-    #[inline]
-    fn next_entry<R>(
-        &mut self,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
-    ) -> Option<Result<R, Fault>> {
-        let (tree, front) = (self.tree, &mut self.front);
-        let entry = self.range.next_with(|| begin(tree, front));
-        self.read(entry, read)
-    }
-
-    /// Applies `read` to the next entry from the right.
-    fn next_entry_back<R>(
-        &mut self,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
-    ) -> Option<Result<R, Fault>> {
-        let (tree, back) = (self.tree, &mut self.back);
-        let entry = self.range.next_back_with(|| begin(tree, back));
-        self.read(entry, read)
-    }
-
-    #[inline]
-    fn read<R>(
-        &mut self,
-        entry: Option<Entry>,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
-    ) -> Option<Result<R, Fault>> {
-        // Either reading will do: the one that began before this entry's leaf was read is still held.
-        let reading = self.front.as_ref().or(self.back.as_ref());
-        // A leaf that cannot be read ends the range: who reads on must not take that for the end.
-        let broken = || self.range.broken().map(|broken| Err(broken.into()));
-        let result = entry.map_or_else(broken, |entry| Some(read(entry, reading)));
-        let (front, back) = self.range.used_up();
-        if front {
-            self.front = None;
+    /// Checks every invariant of the map, including its records, and that its type can read each value. It changes nothing.
+    /// Other threads must not write meanwhile.
+    ///
+    /// # Complexity
+    ///
+    /// Reads all leaves and all records, on one core, and then counts as [`len`](Self::len) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let names: bristlecone::Map<u64, String> = pool.map("names")?;
+    /// names.insert(7, "seven")?;
+    /// let report = names.check();
+    /// assert!(report.is_clean(), "{:?}", report.violations);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn check(&self) -> Report {
+        let mut report = self.state.check();
+        if !V::IS_ALWAYS_READABLE && report.is_clean() {
+            self.check_values(&mut report);
         }
-        if back {
-            self.back = None;
-        }
-        result
+        report
     }
 
-    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<(K, V), Fault> {
-        let value = V::decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?);
-        KeysOf::<K>::with_key(entry, reading, |key| (K::decode(K::Form::stored(key)), value))
-    }
-}
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Entries<'_, K, V, N, M> {
-    type Item = Result<(K, V)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.next_entry(Self::decode)?;
-        Some(self.tree.named(entry))
-    }
-}
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let entry = self.next_entry_back(Self::decode)?;
-        Some(self.tree.named(entry))
-    }
-}
-
-/// The keys of a range.
-struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(Entries<'m, K, V, N, M>);
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Keys<'_, K, V, N, M> {
-    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
-        KeysOf::<K>::with_key(entry, reading, |key| K::decode(K::Form::stored(key)))
-    }
-}
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Keys<'_, K, V, N, M> {
-    type Item = K;
-
-    fn next(&mut self) -> Option<K> {
-        loop {
-            let key = self.0.next_entry(Self::decode)?;
-            if let Some(key) = self.0.tree.readable(key) {
-                return Some(key);
+    fn check_values(&self, report: &mut Report) {
+        let mut entries = self.iter();
+        let is_readable = |(_, word): Entry, reading: Option<&Reading<'_, M>>| {
+            let value = KeysOf::<K>::stored_value(word, reading, V::KIND)?;
+            let at = if reading.is_some() { KeysOf::<K>::record(word) } else { self.state.head_at() };
+            Ok(V::decode(value).map_err(|_| Broken::new(at, "V3: a value that its type cannot read")).err())
+        };
+        while let Some(checked) = entries.next_entry(is_readable) {
+            match checked {
+                Ok(broken) => broken.into_iter().for_each(|broken| report.add(broken)),
+                // All records were checked a moment ago.
+                Err(_) => report.add(Broken::new(self.state.head_at(), "V3: a value that cannot be read")),
             }
         }
     }
-}
-
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Keys<'_, K, V, N, M> {
-    fn next_back(&mut self) -> Option<K> {
-        loop {
-            let key = self.0.next_entry_back(Self::decode)?;
-            if let Some(key) = self.0.tree.readable(key) {
-                return Some(key);
-            }
-        }
-    }
-}
-
-/// Starts a new reading of records. What the previous one kept may be used again.
-fn begin<'m, N: TreeNode, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
-    *reading = None;
-    *reading = tree.reading().map(Reading::staying);
 }

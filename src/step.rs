@@ -139,8 +139,8 @@ steps! {
         Insert: "The change, or not.", "Nothing to repair.";
         Update: "The old value or the new one.", "Nothing to repair.";
         Remove: "The entry, or none.", "Nothing to repair.";
-        BatchLines: "Of each entry of the batch, the old one or the new one.", "Nothing to repair.";
-        BatchFence: "Of each entry of the batch, the old one or the new one.", "Nothing to repair.";
+        BatchLines: "Of each entry of the batch, the old one or the new one, or none if it was to go.", "Nothing to repair.";
+        BatchFence: "Of each entry of the batch, the old one or the new one, or none if it was to go.", "Nothing to repair.";
         BatchChange: "The change, or not.", "Nothing to repair.";
     }
     "OneLine" {

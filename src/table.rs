@@ -1,6 +1,6 @@
 //! What takes part in transactions and in snapshots: trees and maps with the default leaves.
 
-use crate::codec::{Key, MapForm, PrefixOf, Value};
+use crate::codec::{self, Key, MapForm, PrefixOf, Value};
 use crate::error::{ErrorKind, Fault};
 use crate::map::{KeysOf, Map};
 use crate::medium::Medium;
@@ -82,7 +82,11 @@ pub(crate) fn with_prefix<T: Table<M>, M: Medium>(table: &T, prefix: impl Prefix
     <T::Key as Key>::Form::with_prefix(table.tree(), prefix.bounds()).into_unread()
 }
 
-/// A key and a value as their types.
-pub(crate) fn decode<T: Table<M>, M: Medium>((key, value): Item<TreeKeysOf<T, M>>) -> (T::Key, T::Value) {
-    (T::Key::decode(<T::Key as Key>::Form::stored(key.borrow())), T::Value::decode(value))
+/// A key and a value of a tree as their types.
+pub(crate) fn decode<T: Table<M>, M: Medium>(
+    (key, value): Item<TreeKeysOf<T, M>>,
+    tree: &TreeState<T::Node, M>,
+) -> Result<(T::Key, T::Value), Fault> {
+    let value = codec::decode(value, || tree.name())?;
+    Ok((T::Key::decode(<T::Key as Key>::Form::stored(key.borrow())), value))
 }

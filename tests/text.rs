@@ -15,6 +15,8 @@ mod keys;
 mod lines;
 #[path = "../src/bin/bristlecone/bench/spread.rs"]
 mod spread;
+#[path = "../src/bin/bristlecone/told.rs"]
+mod told;
 #[path = "../src/bin/bristlecone/values.rs"]
 mod values;
 

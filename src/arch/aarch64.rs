@@ -3,7 +3,7 @@
 use super::flush::{each_line, foreign};
 use super::pairs::pairs;
 use super::{Flush, Found, LINE, Words};
-use core::arch::asm;
+use core::arch::{asm, naked_asm};
 use std::arch::is_aarch64_feature_detected;
 
 /// Whether programs may clean lines and read `CTR_EL0`. They may under Linux (`SCTLR_EL1.UCI` and `.UCT` are set, or
@@ -93,15 +93,15 @@ pub(super) unsafe fn prefetch(at: *const u8) {
 // the instructions that they store with.
 pairs! {
     Lse2 "lse2" if has_lse() && is_aarch64_feature_detected!("lse2") =>
-        load_lse2, store_lse2, bristlecone_cas128_aarch64_lse;
+        load_lse2, store_lse2, cas128_lse;
     Lse "lse" if has_lse() =>
-        |at| load_by(bristlecone_cas128_aarch64_lse, at),
-        |at, pair| store_by(bristlecone_cas128_aarch64_lse, at, pair),
-        bristlecone_cas128_aarch64_lse;
+        |at| load_by(cas128_lse, at),
+        |at, pair| store_by(cas128_lse, at, pair),
+        cas128_lse;
     _ "llsc" =>
-        |at| load_by(bristlecone_cas128_aarch64_llsc, at),
-        |at, pair| store_by(bristlecone_cas128_aarch64_llsc, at, pair),
-        bristlecone_cas128_aarch64_llsc;
+        |at| load_by(cas128_llsc, at),
+        |at, pair| store_by(cas128_llsc, at, pair),
+        cas128_llsc;
 }
 
 fn has_lse() -> bool {
@@ -160,12 +160,56 @@ unsafe fn store_by(swap: Swap, at: *mut [u64; 2], pair: Words) {
     }
 }
 
-/// Compares and swaps; returns the old value. In `cas128_aarch64.S`.
+/// If the pair is `current`, replaces it with `new`. Returns the old value. Atomic, acquire and release.
+///
+/// A function of its own, in assembler throughout, because `casp` needs even register pairs, which inline assembler cannot ask
+/// for. AAPCS64: `at` in x0, `current` in x1 and x2, `new` in x3 and x4; the result in x0 and x1.
 type Swap = unsafe extern "C" fn(at: *mut [u64; 2], current: Words, new: Words) -> Words;
 
-unsafe extern "C" {
-    fn bristlecone_cas128_aarch64_lse(at: *mut [u64; 2], current: Words, new: Words) -> Words;
-    fn bristlecone_cas128_aarch64_llsc(at: *mut [u64; 2], current: Words, new: Words) -> Words;
+/// # Safety
+///
+/// As for [`load_by`]; the CPU has LSE.
+#[unsafe(naked)]
+unsafe extern "C" fn cas128_lse(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+    naked_asm!(
+        ".arch_extension lse",
+        ".cfi_startproc",
+        "mov x6, x1", // compare with x6:x7
+        "mov x7, x2",
+        "mov x5, x4", // replace with x4:x5
+        "mov x4, x3",
+        "caspal x6, x7, x4, x5, [x0]", // what was there is in x6:x7 either way
+        "mov x0, x6",
+        "mov x1, x7",
+        "ret",
+        ".cfi_endproc",
+        ".arch_extension nolse",
+    )
+}
+
+/// Runs on every aarch64 CPU.
+///
+/// # Safety
+///
+/// As for [`load_by`].
+#[unsafe(naked)]
+unsafe extern "C" fn cas128_llsc(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+    naked_asm!(
+        ".cfi_startproc",
+        "2: ldaxp x6, x7, [x0]",
+        "cmp x6, x1",
+        "ccmp x7, x2, #0, eq",
+        "b.ne 3f",
+        "stlxp w8, x3, x4, [x0]",
+        "cbnz w8, 2b",
+        "b 4f",
+        "3: stlxp w8, x6, x7, [x0]", // what ldaxp read is one value only if it can be stored back
+        "cbnz w8, 2b",
+        "4: mov x0, x6",
+        "mov x1, x7",
+        "ret",
+        ".cfi_endproc",
+    )
 }
 
 #[cfg(test)]
@@ -181,8 +225,7 @@ mod tests {
     /// Tests the methods for older CPUs, whichever method is chosen here.
     #[test]
     fn casp_and_ldxp_alone_do_not_tear() {
-        let swaps: [(bool, Swap); 2] =
-            [(has_lse(), bristlecone_cas128_aarch64_lse), (true, bristlecone_cas128_aarch64_llsc)];
+        let swaps: [(bool, Swap); 2] = [(has_lse(), cas128_lse), (true, cas128_llsc)];
         for (_, swap) in swaps.into_iter().filter(|(available, _)| *available) {
             stress::does_not_tear(
                 // SAFETY: `stress` gives its own aligned pair; the CPU has the instruction.

@@ -3,8 +3,8 @@
 use super::flush::{each_line, foreign};
 use super::pairs::pairs;
 use super::{Flush, Found, Words, portable};
-use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, CpuidResult};
+use core::arch::{asm, naked_asm};
 
 /// Whether the CPU has the instruction.
 pub(super) fn available(flush: Flush) -> bool {
@@ -77,8 +77,8 @@ pub(super) unsafe fn prefetch(at: *const u8) {
 }
 
 pairs! {
-    Avx "avx" if has_cx16() && has_avx() => load_avx, store_avx, bristlecone_cas128_x86_64;
-    Cx16 "cx16" if has_cx16() => load_cx16, store_cx16, bristlecone_cas128_x86_64;
+    Avx "avx" if has_cx16() && has_avx() => load_avx, store_avx, cas128;
+    Cx16 "cx16" if has_cx16() => load_cx16, store_cx16, cas128;
     // For x86-64 CPUs without cmpxchg16b, made before 2006.
     _ "locks" => portable::load_pair, portable::store_pair, portable::cas_pair;
 }
@@ -139,7 +139,7 @@ unsafe fn store_avx(at: *mut [u64; 2], pair: Words) {
 #[inline]
 unsafe fn load_cx16(at: *const [u64; 2]) -> Words {
     // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has cmpxchg16b.
-    unsafe { bristlecone_cas128_x86_64(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
+    unsafe { cas128(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
 }
 
 /// # Safety
@@ -150,7 +150,7 @@ unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
     let mut found = Words::from([0, 0]);
     loop {
         // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has cmpxchg16b.
-        let now = unsafe { bristlecone_cas128_x86_64(at, found, pair) };
+        let now = unsafe { cas128(at, found, pair) };
         if now == found {
             return;
         }
@@ -158,9 +158,29 @@ unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
     }
 }
 
-unsafe extern "C" {
-    /// Compares and swaps; returns the old value. In `cas128_x86_64.S`.
-    fn bristlecone_cas128_x86_64(at: *mut [u64; 2], current: Words, new: Words) -> Words;
+/// If the pair is `current`, replaces it with `new`. Returns the old value. Atomic, a full barrier.
+///
+/// A function of its own, in assembler throughout, because `cmpxchg16b` needs `rbx`, which inline assembler must not name.
+/// System V: `at` in rdi, `current` in rsi and rdx, `new` in rcx and r8; the result in rax and rdx.
+///
+/// # Safety
+///
+/// As for [`load_cx16`].
+#[unsafe(naked)]
+unsafe extern "sysv64" fn cas128(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+    naked_asm!(
+        ".cfi_startproc",
+        "mov r9, rbx", // kept for the caller
+        ".cfi_register rbx, r9",
+        "mov rax, rsi", // compare with rdx:rax; its high word is in place
+        "mov rbx, rcx", // replace with rcx:rbx
+        "mov rcx, r8",
+        "lock cmpxchg16b [rdi]", // what was there is in rdx:rax either way
+        "mov rbx, r9",
+        ".cfi_same_value rbx",
+        "ret",
+        ".cfi_endproc",
+    )
 }
 
 /// The leaf's first subleaf; zeros if the CPU does not have the leaf.
@@ -196,7 +216,7 @@ mod tests {
         );
         stress::swaps_lose_nothing(|at, current, new| {
             // SAFETY: as above.
-            unsafe { bristlecone_cas128_x86_64(at, current.into(), new.into()) }.into()
+            unsafe { cas128(at, current.into(), new.into()) }.into()
         });
     }
 }

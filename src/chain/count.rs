@@ -75,8 +75,14 @@ impl Count {
     /// Subtracts one. The caller holds the lock of the entry's node.
     #[inline]
     pub(crate) fn sub_one(&self) {
+        self.sub(1);
+    }
+
+    /// Subtracts `entries` from the number. The caller holds the lock of their node.
+    #[inline]
+    pub(crate) fn sub(&self, entries: u64) {
         // Release: a thread that sees the removal also sees the addition.
-        self.add_to(|part| &part.removed, 1, Ordering::Release);
+        self.add_to(|part| &part.removed, entries, Ordering::Release);
     }
 
     #[inline(always)]

@@ -220,6 +220,26 @@ impl<N: Node<Ops: Defer>, M: Medium> Chain<N, M> {
     }
 }
 
+impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
+    /// Removes entries of a node, which ascend. If a layout allows it, all of them go under one fence.
+    pub(crate) fn remove_all(&self, node: &mut Locked<'_, N>, entries: &[Entry]) {
+        node.change();
+        let (hints, range) = (&node.shadow.hints, node.range());
+        let fence = || self.medium().fence(Step::BatchChange);
+        let lines = N::Ops::remove_all::<M>(self.access(), node.at, hints, range, entries, fence);
+        if lines != 0 {
+            self.flush_lines(node, lines);
+            // Crash, until here: each of the entries is there or not.
+            self.medium().fence(Step::BatchFence);
+        }
+    }
+
+    /// Flushes the lines of a node that are set in the bitmask.
+    pub(crate) fn flush_lines(&self, node: &Locked<'_, N>, lines: u64) {
+        unsorted::flush_lines(self.medium(), node.at, lines, Step::BatchLines);
+    }
+}
+
 impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// Prefetches what an insert of `key` will read and write, in a node that was prefetched for it.
     #[inline]
@@ -236,11 +256,6 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     pub(crate) fn put(&self, node: &mut Locked<'_, N>, place: Result<usize, usize>, entry: Entry) -> u64 {
         node.change();
         N::Ops::put(self.medium(), node.at, &node.shadow.hints, place, entry)
-    }
-
-    /// Flushes the lines of a node that are set in the bitmask.
-    pub(crate) fn flush_lines(&self, node: &Locked<'_, N>, lines: u64) {
-        unsorted::flush_lines(self.medium(), node.at, lines, Step::BatchLines);
     }
 }
 

@@ -28,8 +28,8 @@ use crate::kind::Kind;
 ///
 /// A type of your own is stored as one of these types. It takes the kind, form and size from there, and encodes every key
 /// as a key of that type: bytes of another length, or a text that is none, would come back as other keys. The pool knows
-/// only the kind: of two types with the same kind, it cannot tell as which a map was made. For [`prefix`](crate::Map::prefix),
-/// implement [`PrefixOf`](crate::PrefixOf), too.
+/// only the kind: of two types with the same kind, it cannot tell as which a map was made, unless one of them has a kind with a
+/// [name of its own](Kind::own). For [`prefix`](crate::Map::prefix), implement [`PrefixOf`](crate::PrefixOf), too.
 ///
 /// ```
 /// use bristlecone::{EncodedKey, Key, Kind};
@@ -99,8 +99,8 @@ use crate::kind::Kind;
     note = "a type of your own implements `Key` by calling that of one of these types"
 )]
 pub trait Key: Ord + Sized + 'static {
-    /// The kind that the pool stores for this type. It must be the kind of one of this crate's keys:
-    /// [`Pool::map`](crate::Pool::map) does not compile with any other.
+    /// The kind that the pool stores for this type: that of one of this crate's keys, or one that is
+    /// [stored as it](Kind::own). [`Pool::map`](crate::Pool::map) does not compile with any other.
     const KIND: Kind;
 
     /// Whether keys are words or byte strings. It is that of the type from which the kind comes.

@@ -36,11 +36,10 @@ pub(crate) trait AnyTree: Send + Sync {
     fn insert_new(&self, key: u64, value: u64) -> Result<Before>;
     fn update(&self, key: u64, value: u64) -> Result<Before>;
     fn remove(&self, key: u64) -> Result<Before>;
-    /// Not for maps.
     fn compare_exchange(&self, key: u64, current: Option<u64>, new: Option<u64>) -> Result<Option<u64>>;
-    /// Maps have no batches, so their entries are inserted one after the other. A crash leaves fewer states than a batch
-    /// may.
     fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<()>;
+    /// Removes the keys from the first one to the last one.
+    fn remove_range(&self, keys: (u64, u64)) -> Result<u64>;
     /// Reads keys, and then sets and removes others, in one transaction; keys of a `range`, which ascend, are read as one.
     /// Without reads, it is a batch of writes.
     fn transaction(&self, _keys: &[u64], _range: bool, _writes: &[Write]) -> Result<Vec<Option<u64>>> {
@@ -106,6 +105,10 @@ impl<N: WordNode, M: Medium> AnyTree for PTree<N, M> {
 
     fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<()> {
         self.insert_batch(entries).map(drop)
+    }
+
+    fn remove_range(&self, (from, to): (u64, u64)) -> Result<u64> {
+        self.remove_range(from..=to)
     }
 
     fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64> {
@@ -267,6 +270,11 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> OfNumb
         self.keys.number(key)
     }
 
+    /// Entries as the map holds them.
+    fn stored(&self, entries: &[(u64, u64)]) -> Vec<(K::Key, V::Value)> {
+        entries.iter().map(|&(key, value)| (self.keys.key(key), V::value(key, value))).collect()
+    }
+
     /// The key for a number.
     pub(super) fn key(&self, number: u64) -> K::Key {
         self.keys.key(number)
@@ -306,17 +314,27 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> AnyTre
         self.map.remove(K::borrowed(&self.keys.key(key))).map(Before::WasThere)
     }
 
-    fn compare_exchange(&self, _key: u64, _current: Option<u64>, _new: Option<u64>) -> Result<Option<u64>> {
-        unreachable!("maps have no such operation")
+    fn compare_exchange(&self, key: u64, current: Option<u64>, new: Option<u64>) -> Result<Option<u64>> {
+        let at = self.keys.key(key);
+        let (current, new) = (current.map(|value| V::value(key, value)), new.map(|value| V::value(key, value)));
+        let (current, new) = (current.as_ref().map(V::borrowed), new.as_ref().map(V::borrowed));
+        let found = self.map.compare_exchange(K::borrowed(&at), current, new)?;
+        found.map(|found| V::number(key, &found)).transpose()
     }
 
     fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<()> {
-        entries.iter().try_for_each(|&(key, value)| self.insert(key, value).map(drop))
+        let stored = self.stored(entries);
+        let lent: Vec<_> = stored.iter().map(|(key, value)| (K::borrowed(key), V::borrowed(value))).collect();
+        self.map.insert_batch(&lent).map(drop)
+    }
+
+    fn remove_range(&self, (from, to): (u64, u64)) -> Result<u64> {
+        let (from, to) = (self.keys.key(from), self.keys.key(to));
+        self.map.remove_range(K::borrowed(&from)..=K::borrowed(&to))
     }
 
     fn bulk_load(&self, entries: &[(u64, u64)]) -> Result<u64> {
-        let stored: Vec<(K::Key, V::Value)> =
-            entries.iter().map(|&(key, value)| (self.keys.key(key), V::value(key, value))).collect();
+        let stored = self.stored(entries);
         self.map.bulk_load(stored.iter().map(|(key, value)| (K::borrowed(key), V::borrowed(value))))
     }
 

@@ -28,7 +28,7 @@ impl Campaign {
     ///
     /// The steps are those that `histories` pass, or all short histories if none are given. With a `depth` of 1 or
     /// more, the steps that only recoveries pass are added, and recoveries are cut only for these. A history that fails
-    /// without a bug reveals none.
+    /// without a bug reveals none. `progress` gets more to do when the steps that only recoveries pass are known.
     pub fn controls<N: Checkable>(
         &self,
         histories: &[History],
@@ -45,13 +45,15 @@ impl Campaign {
         let mut caught_by = self.planted_in_histories(tree, histories, &progress);
         if self.depth > 0 {
             let sound = Self { limit: 1, violations: usize::MAX, ..self.clone() };
-            for place in sound.all_of(tree, histories, &|_, _| ()).passed {
-                if self.is_meant(place) && !caught_by.contains_key(&place) {
-                    let faulty = Self { violations: 1, left_out: Some(place), ..self.clone() };
-                    let of = if self.is_harmless(place) { &[] } else { histories };
-                    let mut violations = faulty.all_of(tree, of, &progress).violations;
-                    caught_by.insert(place, violations.pop().map(|violation| violation.history));
-                }
+            let mut passed = sound.all_of(tree, histories, &|_, _| ()).passed;
+            passed.retain(|place| self.is_meant(*place) && !caught_by.contains_key(place));
+            let rounds = 1 + passed.len();
+            for (round, place) in (1..).zip(passed) {
+                let faulty = Self { violations: 1, left_out: Some(place), ..self.clone() };
+                let of = if self.is_harmless(place) { &[] } else { histories };
+                let progress = |done, _| progress(round * histories.len() + done, rounds * histories.len());
+                let mut violations = faulty.all_of(tree, of, &progress).violations;
+                caught_by.insert(place, violations.pop().map(|violation| violation.history));
             }
         }
         let control =

@@ -1,6 +1,6 @@
 //! Histories: the operations on a tree before the crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -21,6 +21,8 @@ pub enum Op {
     BulkLoad(u64),
     /// Insert this many entries under one fence, with keys 3, 7, 11, ...
     Batch(u64),
+    /// Remove the keys from the first one to the last one, leaf by leaf.
+    Cut(u64, u64),
     /// Change three times as many keys at once: set 3, 7, 11, ..., remove 2, 6, 10, ... and set 4, 8, 12, ... For
     /// [two trees](super::Two).
     Together(u64),
@@ -62,6 +64,7 @@ impl Op {
                 }
             }
             Self::Batch(n) => model.extend(batch(n)),
+            Self::Cut(from, to) => model.retain(|key, _| !(from..=to).contains(key)),
             Self::Together(n) => together(n).for_each(|(key, value)| {
                 match value {
                     Some(value) => model.insert(key, value),
@@ -88,7 +91,8 @@ impl Op {
         }
     }
 
-    /// What a crash during the operation may leave: the model before it, the model after it, and any part of a batch.
+    /// What a crash during the operation may leave: the model before it, the model after it, and any part of a batch. What is cut
+    /// goes leaf by leaf, from left to right: all before some leaf, and any part of that one.
     pub(crate) fn in_flight(self, before: &BTreeMap<u64, u64>) -> Vec<BTreeMap<u64, u64>> {
         let mut all = vec![before.clone()];
         if let Self::Batch(n) = self {
@@ -98,6 +102,21 @@ impl Op {
                     model
                 }));
             }
+        } else if let Self::Cut(from, to) = self {
+            let cut: Vec<u64> = before.range(from..=to).map(|(&key, _)| key).collect();
+            let mut left = BTreeSet::from([before.clone()]);
+            for first in 0..cut.len() {
+                let mut of_leaf = vec![before.clone()];
+                of_leaf[0].retain(|key, _| !cut[..first].contains(key));
+                for key in &cut[first..cut.len().min(first + IN_LEAF)] {
+                    of_leaf.extend(of_leaf.clone().into_iter().map(|mut model| {
+                        model.remove(key);
+                        model
+                    }));
+                }
+                left.extend(of_leaf);
+            }
+            all = left.into_iter().collect();
         } else {
             let mut after = before.clone();
             self.apply(&mut after);
@@ -106,6 +125,9 @@ impl Op {
         all
     }
 }
+
+/// The most entries of a leaf that is cut. The leaves of histories are small.
+const IN_LEAF: usize = 8;
 
 /// What may be missing after a crash: this, and everything before it in this list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,6 +166,7 @@ impl fmt::Display for Op {
             Self::Shrink => write!(f, "shrink"),
             Self::BulkLoad(n) => write!(f, "load{n}"),
             Self::Batch(n) => write!(f, "batch{n}"),
+            Self::Cut(from, to) => write!(f, "cut{from}-{to}"),
             Self::Together(n) => write!(f, "together{n}"),
             Self::Swap => write!(f, "swap"),
             Self::Reopen => write!(f, "reopen"),
@@ -183,7 +206,7 @@ impl fmt::Display for NoOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, compact, shrink, loadN, batchN, togetherN, swap, reopen, drop, \
+            "'{}' is no operation: expected iKEY=VALUE, rKEY, clear, compact, shrink, loadN, batchN, cutFROM-TO, togetherN, swap, reopen, drop, \
              anew, othersN, powerloss, killN or crashN",
             self.0
         )
@@ -212,6 +235,9 @@ impl FromStr for History {
                         number(n).map(Op::BulkLoad)
                     } else if let Some(n) = word.strip_prefix("batch") {
                         number(n).map(Op::Batch)
+                    } else if let Some(keys) = word.strip_prefix("cut") {
+                        let (from, to) = keys.split_once('-')?;
+                        Some(Op::Cut(number(from)?, number(to)?))
                     } else if let Some(n) = word.strip_prefix("together") {
                         number(n).map(Op::Together)
                     } else if let Some(n) = word.strip_prefix("others") {
@@ -273,7 +299,7 @@ pub(crate) fn of_two(slots: u64) -> Vec<History> {
 /// A random history for two trees.
 pub(crate) fn random_of_two(seed: u64, len: usize, slots: u64) -> History {
     let replaced = |(i, op): (usize, Op)| match op {
-        Op::Clear | Op::Drop | Op::Batch(_) => Op::Together(1 + (seed + i as u64) % 6),
+        Op::Clear | Op::Drop | Op::Batch(_) | Op::Cut(..) => Op::Together(1 + (seed + i as u64) % 6),
         op => op,
     };
     let at_once = |(i, op): (usize, Op)| match i % 10 {
@@ -320,6 +346,7 @@ pub(crate) fn all(slots: u64) -> Vec<History> {
             histories.push(append(&down, (1..=back).map(|i| Op::Insert(1000 - i, i))));
         }
     }
+    histories.extend(cutting(slots));
     histories.extend(compacting(slots));
     // Processes that are killed: the next one goes on with what is in caches only, and then the machine goes down.
     for n in [1, slots, slots + 1, 3 * slots] {
@@ -422,6 +449,25 @@ fn every_op(n: u64) -> impl Iterator<Item = Op> {
     inserts.chain(updates).chain(removals).chain([Op::Clear, Op::Reopen, Op::Batch(3)])
 }
 
+/// Ranges are removed that begin and end anywhere in a few leaves; then what is left is used.
+fn cutting(slots: u64) -> Vec<History> {
+    let mut histories = Vec::new();
+    for n in [1, slots, slots + 1, 3 * slots] {
+        for fill in fills(n) {
+            for from in (1..=2 * n).step_by(3) {
+                let cuts = [from, from + slots, from + 2 * slots, 2 * n].map(|to| append(&fill, [Op::Cut(from, to)]));
+                for cut in cuts {
+                    histories.push(append(&cut, [Op::Insert(from, 5)]));
+                    histories.push(append(&cut, [Op::Reopen]));
+                    histories.push(cut);
+                }
+            }
+            histories.push(append(&fill, [Op::Cut(0, u64::MAX), Op::BulkLoad(2 * slots)]));
+        }
+    }
+    histories
+}
+
 fn append(history: &History, ops: impl IntoIterator<Item = Op>) -> History {
     let mut ops_of = history.0.clone();
     ops_of.extend(ops);
@@ -448,6 +494,10 @@ pub(crate) fn random(seed: u64, len: usize, slots: u64) -> History {
             5 => Op::Drop,
             1 => Op::Clear,
             4 => Op::Batch(1 + next(6)),
+            6 => {
+                let from = next(range);
+                Op::Cut(from, from + next(range / 2))
+            }
             2 => Op::Insert(u64::MAX, next(3)),
             3 => Op::Remove(u64::MAX),
             n if (n < 70) == growing => Op::Insert(next(range), next(4)),

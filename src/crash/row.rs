@@ -39,6 +39,12 @@ impl Left {
                 let entry = |key: &u64| found.get(key) == self.before.get(key) || found.get(key) == whole.get(key);
                 others(found) == others(&self.before) && whole.keys().all(entry)
             }
+            // Any part of what is cut.
+            Some(Op::Cut(from, to)) => {
+                let is_cut = |key: &u64| (from..=to).contains(key);
+                let stays = |(key, value): (&u64, &u64)| found.get(key).map_or(is_cut(key), |found| found == value);
+                self.before.iter().all(stays) && found.keys().all(|key| self.before.contains_key(key))
+            }
             Some(op) => op.in_flight(&self.before).contains(found),
         }
     }
@@ -105,10 +111,10 @@ impl Campaign {
             };
             match done {
                 Ok(()) => op.apply(&mut model),
-                // Nothing is done, or only a part of a batch.
+                // Nothing is done, or only a part of a batch or of a range.
                 Err(Error { kind: ErrorKind::OutOfSpace { .. }, .. }) => {
                     let found: Entries = tree.entries()?.into_iter().collect();
-                    in_flight = in_flight.filter(|op| matches!(op, Op::Batch(_)));
+                    in_flight = in_flight.filter(|op| matches!(op, Op::Batch(_) | Op::Cut(..)));
                     let failed =
                         Left { before: before.clone(), in_flight, image: Vec::new(), kept: Vec::new(), ..*left };
                     if !failed.allows(&found) {

@@ -70,13 +70,16 @@ impl Campaign {
         progress: &(dyn Fn(usize, usize) + Sync),
         work: impl Fn(usize, &History) + Sync,
     ) {
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // Told under the lock, so that no thread tells less than another one has told.
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(0));
         let worker = || {
             while let i = next.fetch_add(1, Ordering::Relaxed)
                 && let Some(history) = histories.get(i)
             {
                 work(i, history);
-                progress(done.fetch_add(1, Ordering::Relaxed) + 1, histories.len());
+                let mut done = done.lock();
+                *done += 1;
+                progress(*done, histories.len());
             }
         };
         std::thread::scope(|scope| (0..self.threads.max(1)).for_each(|_| drop(scope.spawn(worker))));
@@ -121,5 +124,20 @@ impl Campaign {
         let execution = Execution { trace, from: *from, in_flight, then: None, returned };
         cut.every_point(pending, &[], &execution, &mut outcome);
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::Model;
+
+    #[test]
+    fn progress_never_goes_back() {
+        let campaign = Campaign { threads: 4, ..Campaign::new(Model::Tso) };
+        let histories: Vec<History> = (0..100_000).map(|_| History(Vec::new())).collect();
+        let told = Mutex::new(Vec::new());
+        campaign.each_of(&histories, &|done, of| told.lock().push((done, of)), |_, _| ());
+        assert!(told.into_inner().into_iter().eq((1..=100_000).map(|done| (done, 100_000))));
     }
 }

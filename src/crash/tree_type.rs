@@ -33,8 +33,6 @@ pub struct TreeType {
     pub(crate) bytes: u64,
     /// How many entries fit into a leaf.
     pub(crate) slots: u64,
-    /// Whether it is a map: maps have no batches, and do not compare and exchange.
-    pub(crate) is_map: bool,
     /// Whether it consists of [two trees](Two).
     pub(crate) is_two: bool,
     open: Open,
@@ -43,8 +41,8 @@ pub struct TreeType {
 }
 
 impl TreeType {
-    fn of<N: Node>(index: IndexKind, keys: KeyShape, is_map: bool, open: Open) -> Self {
-        Self { bytes: N::BYTES, slots: N::SLOTS as u64, is_map, is_two: false, open, index, keys }
+    fn of<N: Node>(index: IndexKind, keys: KeyShape, open: Open) -> Self {
+        Self { bytes: N::BYTES, slots: N::SLOTS as u64, is_two: false, open, index, keys }
     }
 
     /// All short histories.
@@ -89,7 +87,7 @@ impl<N: WordNode> Checkable for N {
                 Ok(Box::new(OfNumbers::<Numbers, R, N, Any>::new(map, Numbers)))
             },
         };
-        TreeType::of::<N>(index, keys, values == Values::Records, open)
+        TreeType::of::<N>(index, keys, open)
     }
 }
 
@@ -108,7 +106,7 @@ impl<const SLOTS: usize> Checkable for ByteLeaf<SLOTS> {
                 Ok(Box::new(OfNumbers::<KeyShape, R, Self, Any>::new(map, tree.keys)))
             },
         };
-        TreeType::of::<Self>(index, keys, true, open)
+        TreeType::of::<Self>(index, keys, open)
     }
 }
 
@@ -137,7 +135,7 @@ impl<const SLOTS: usize> Checkable for Two<OneLine<SLOTS>> {
             Values::Numbers => |pool, tree| two::<Numbers, Numbers, OneLine<SLOTS>>(pool, tree.index, Numbers),
             Values::Records => |pool, tree| two::<Numbers, R, OneLine<SLOTS>>(pool, tree.index, Numbers),
         };
-        TreeType { is_two: true, ..TreeType::of::<OneLine<SLOTS>>(index, keys, true, open) }
+        TreeType { is_two: true, ..TreeType::of::<OneLine<SLOTS>>(index, keys, open) }
     }
 }
 
@@ -150,6 +148,6 @@ impl<const SLOTS: usize> Checkable for Two<ByteLeaf<SLOTS>> {
             Values::Numbers => |pool, tree| two::<KeyShape, Numbers, ByteLeaf<SLOTS>>(pool, tree.index, tree.keys),
             Values::Records => |pool, tree| two::<KeyShape, R, ByteLeaf<SLOTS>>(pool, tree.index, tree.keys),
         };
-        TreeType { is_two: true, ..TreeType::of::<ByteLeaf<SLOTS>>(index, keys, true, open) }
+        TreeType { is_two: true, ..TreeType::of::<ByteLeaf<SLOTS>>(index, keys, open) }
     }
 }

@@ -157,12 +157,16 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
         self.tree(key).remove(key)
     }
 
-    fn compare_exchange(&self, _key: u64, _current: Option<u64>, _new: Option<u64>) -> Result<Option<u64>> {
-        unreachable!("maps have no such operation")
+    fn compare_exchange(&self, key: u64, current: Option<u64>, new: Option<u64>) -> Result<Option<u64>> {
+        self.tree(key).compare_exchange(key, current, new)
     }
 
     fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<()> {
         entries.iter().try_for_each(|&(key, value)| self.insert(key, value).map(drop))
+    }
+
+    fn remove_range(&self, keys: (u64, u64)) -> Result<u64> {
+        self.trees.iter().map(|tree| tree.remove_range(keys)).sum()
     }
 
     fn transaction(&self, keys: &[u64], range: bool, writes: &[Write]) -> Result<Vec<Option<u64>>> {

@@ -128,6 +128,7 @@ pub(crate) fn of_tree(op: Op, tree: &dyn AnyTree) -> Option<Result<()>> {
             loaded => loaded.map(drop),
         },
         Op::Batch(n) => tree.insert_batch(&batch(n).collect::<Vec<_>>()),
+        Op::Cut(from, to) => tree.remove_range((from, to)).map(drop),
         Op::Together(n) => tree.transaction(&[], false, &together(n).collect::<Vec<_>>()).map(drop),
         Op::Swap => tree.swap(),
         Op::Kill(_) | Op::Crash(_) => Ok(()),

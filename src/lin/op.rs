@@ -14,6 +14,8 @@ pub(super) enum Op {
     Exchange(u64, Option<u64>, Option<u64>),
     MultiGet(Vec<u64>),
     Batch(Vec<(u64, u64)>),
+    /// Removes the keys from the first one to the last one.
+    Cut(u64, u64),
     Transaction(Transaction),
     Clear,
     Load(Vec<(u64, u64)>),
@@ -176,6 +178,7 @@ impl Call {
             Op::Remove(of) if *of == key => Does::Set(None),
             Op::Exchange(of, current, new) if *of == key => Does::Exchange(*current, *new),
             Op::Clear => Does::Set(None),
+            Op::Cut(from, to) if (*from..=*to).contains(&key) => Does::Set(None),
             // Among equal keys the last one counts.
             Op::Batch(entries) => Does::Set(Some(entries.iter().rev().find(|entry| entry.0 == key)?.1)),
             Op::Load(entries) => {
@@ -312,6 +315,7 @@ impl fmt::Display for OfKey<'_> {
                 let value = entries.iter().rev().find(|entry| entry.0 == key).map(|entry| entry.1);
                 write!(f, "insert_batch of {}: ({key}, {})", entries.len(), Named(value))?;
             }
+            Op::Cut(from, to) => write!(f, "remove_range {from}..={to}: {key}")?,
             Op::Transaction(Transaction { keys, range, writes }) => {
                 let read = if *range { "a range of" } else { "get" };
                 write!(f, "transaction: {read} {keys:?}, write")?;

@@ -18,6 +18,10 @@ pub(super) fn perform(tree: &dyn AnyTree, op: &Op, clock: &Clock) -> Result<Answ
             tree.insert_batch(entries)?;
             Answer::Done
         }
+        Op::Cut(from, to) => {
+            tree.remove_range((*from, *to))?;
+            Answer::Done
+        }
         Op::Transaction(Transaction { keys, range, writes }) => Answer::Values(tree.transaction(keys, *range, writes)?),
         Op::Clear => {
             tree.clear()?;

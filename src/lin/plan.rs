@@ -53,8 +53,6 @@ pub(super) enum Opened {
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     seed: u64,
-    /// Whether the tree is a map: those have no batches, and do not compare and exchange.
-    is_map: bool,
     /// Whether there are two trees: these have transactions, and no operations on all keys.
     is_two: bool,
     pub(super) threads: usize,
@@ -81,7 +79,7 @@ const BEFORE: usize = 99;
 impl Plan {
     /// A plan for leaves of `slots` slots; with 0 `threads`, there are two to eight.
     pub(super) fn new(seed: u64, threads: usize, of: TreeType) -> Self {
-        let TreeType { slots, is_map, is_two, .. } = of;
+        let TreeType { slots, is_two, .. } = of;
         let mut random = Random::new(seed, 0);
         let atomic = random.one_in(if is_two { 2 } else { 6 });
         let count = if atomic { 3 + random.below(2 * slots) } else { slots * random.one_of(&[1, 3, 8, 16]) };
@@ -92,7 +90,6 @@ impl Plan {
         let (usual, fewer) = (2 + random.below(7) as usize, 2 + random.below(3) as usize);
         let plan = Self {
             seed,
-            is_map,
             is_two,
             threads: if threads > 0 {
                 threads
@@ -253,7 +250,7 @@ impl Script<'_> {
     }
 
     fn longer(&mut self) -> Op {
-        let (is_map, atomic) = (self.plan.is_map, self.plan.atomic);
+        let atomic = self.plan.atomic;
         if self.random.one_in(10) {
             return Op::Compact;
         }
@@ -262,7 +259,12 @@ impl Script<'_> {
         }
         match self.random.below(6) {
             0 if !atomic => Op::MultiGet(self.some_keys(20)),
-            1 | 2 if !is_map && !atomic => {
+            1 if !atomic && self.random.one_in(2) => {
+                let i = self.position();
+                let last = (i + self.random.below(20) as usize).min(self.plan.keys.len() - 1);
+                Op::Cut(self.plan.keys[i], self.plan.keys[last])
+            }
+            1 | 2 if !atomic => {
                 let keys = self.some_keys(12);
                 Op::Batch(keys.into_iter().map(|key| (key, self.value())).collect())
             }
@@ -288,16 +290,16 @@ impl Iterator for Script<'_> {
         }
         let i = self.position();
         let key = self.plan.keys[i];
-        let (is_map, inserts) = (self.plan.is_map, if grows { 30 } else { 10 });
+        let inserts = if grows { 30 } else { 10 };
         Some(match self.random.below(100) {
             0..25 => Op::Get(key),
             25..32 => Op::Update(key, self.value()),
             32..36 => Op::InsertNew(key, self.value()),
-            36..44 if !is_map => {
+            36..44 => {
                 let new = (!self.random.one_in(3)).then(|| self.value());
                 Op::Exchange(key, self.seen[i], new)
             }
-            36..54 => self.longer(),
+            44..54 => self.longer(),
             n if n < 54 + inserts => Op::Insert(key, self.value()),
             n if n < 94 => Op::Remove(key),
             _ => Op::Get(key),

@@ -75,6 +75,9 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// Prefetches bytes of the pool.
     fn prefetch<M: Medium>(pool: Self::Access<'_, M>, at: u64, len: u64);
 
+    /// The key of an entry, if its slot has all of it.
+    fn key_in_slot(entry: Entry) -> Option<Self::Ref<'static>>;
+
     /// An entry as a node that owns `range` stores it.
     fn entry<M: Medium>(
         pool: Self::Access<'_, M>,
@@ -240,6 +243,11 @@ impl Keys for Words {
     #[inline(always)]
     fn prefetch<M: Medium>(m: &M, at: u64, len: u64) {
         m.hint(at, len, Hint::Soon);
+    }
+
+    #[inline(always)]
+    fn key_in_slot((key, _): Entry) -> Option<u64> {
+        Some(key)
     }
 
     #[inline(always)]

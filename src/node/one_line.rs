@@ -268,6 +268,27 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
         }
         1 << ((slot + 1) / PER_LINE)
     }
+
+    /// Each removal is one word, so they may become durable in any order.
+    fn remove_all<M: Medium>(
+        m: &M,
+        at: u64,
+        hints: &Prints,
+        range: KeyRange,
+        entries: &[Entry],
+        _fence: impl Fn(),
+    ) -> u64 {
+        let mut lines = 0;
+        for &(key, _) in entries {
+            if let Ok(slot) = Self::search(m, at, hints, key) {
+                // Crash: the entry, or an empty slot.
+                m.store(key_at(at, slot), range.marker());
+                hints.vacate(slot);
+                lines |= 1 << ((slot + 1) / PER_LINE);
+            }
+        }
+        lines
+    }
 }
 
 impl<const SLOTS: usize> Defer for OneLine<SLOTS> {

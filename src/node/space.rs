@@ -88,6 +88,29 @@ pub trait SplitInPlace: Layout {
         m.fence(Step::BatchChange);
         0
     }
+
+    /// Removes entries that are in a node which owns `range`. They ascend. Returns, as bits, the lines of the node that the
+    /// caller must still flush, as [`put`](Self::put) does.
+    fn remove_all<M: Medium>(
+        m: Access<'_, Self, M>,
+        at: u64,
+        hints: &Self::Hints,
+        range: Range<Self>,
+        entries: &[Entry],
+        fence: impl Fn(),
+    ) -> u64 {
+        // The greatest key goes first: then entries that stay move the least.
+        for &entry in entries.iter().rev() {
+            if let Some(key) = KeysOf::<Self>::key_in_slot(entry)
+                && let Ok(place) = Self::search::<M>(m, at, hints, key)
+            {
+                Self::remove::<M>(m, at, hints, range, place);
+                // The next change of the node must find this one durable.
+                fence();
+            }
+        }
+        0
+    }
 }
 
 /// The operations of layouts whose nodes are replaced by new ones.

@@ -18,7 +18,9 @@ const RO_COMPAT: u64 = 0;
 const WITH_LISTS: u64 = 1;
 /// There is a log, without which the file is of the past.
 const WITH_JOURNAL: u64 = 2;
-const INCOMPAT: u64 = WITH_LISTS | WITH_JOURNAL;
+/// There may be trees whose kinds have names of their own, which are in the checksums of root entries.
+const WITH_OWN_KINDS: u64 = 4;
+const INCOMPAT: u64 = WITH_LISTS | WITH_JOURNAL | WITH_OWN_KINDS;
 
 const TWINS: [u64; 2] = [0, 4096];
 const WORDS: usize = 16;
@@ -189,6 +191,16 @@ impl Superblock {
     /// Says that there may be live redo lists from now on.
     pub(crate) fn with_lists(&mut self) {
         self.incompat |= WITH_LISTS;
+    }
+
+    /// Says that there may be trees of kinds with names of their own from now on.
+    pub(crate) fn with_own_kinds(&mut self) {
+        self.incompat |= WITH_OWN_KINDS;
+    }
+
+    /// Whether it says that already.
+    pub(crate) fn has_own_kinds(&self) -> bool {
+        self.incompat & WITH_OWN_KINDS != 0
     }
 
     /// Says whether the pool has a journal.

@@ -44,10 +44,14 @@ pub struct TreeInfo {
     pub slots: u32,
     /// Its kind of index.
     pub index: &'static str,
-    /// The kind of the keys.
+    /// The kind of the keys, as in "string"; one with a [name of its own](crate::Kind::own) as in "email (string)".
     pub keys: Cow<'static, str>,
     /// The kind of the values.
     pub values: Cow<'static, str>,
+    /// What the keys are stored as: their kind, without a name of its own.
+    pub stored_keys: Cow<'static, str>,
+    /// What the values are stored as.
+    pub stored_values: Cow<'static, str>,
     /// Bytes of all segments that belong to the tree.
     pub bytes: u64,
     /// Whether its close record is valid.

@@ -804,6 +804,10 @@ impl<M: Medium> PoolState<M> {
         let claim = self.catalog.claim(&mut slots, root.slot, is_new.then_some(name));
         drop(slots);
         if is_new {
+            if signature.kinds.has_own() && !self.superblock.lock().0.has_own_kinds() {
+                // A build that does not know these names would take the root entry for a damaged one.
+                self.update(Superblock::with_own_kinds);
+            }
             root.vacate(&self.medium);
             let (tree, head) = create(root).inspect_err(|_| self.release_tree(root.slot))?;
             claim.publish(&tree, || root.create(&self.medium, name, signature, head));

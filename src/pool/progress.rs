@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// How far the opening of a tree, or its compacting, has come.
+/// How far the opening of a tree, or its compacting, has come. `done` never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress<'t> {
     /// The tree's name.
     pub tree: &'t str,
-    /// The number of blocks of leaves that were looked at.
+    /// The number of blocks of leaves that were looked at. A tree with records is looked at twice, if it is large.
     pub done: u64,
-    /// The number of all blocks of leaves to look at.
+    /// The number of all blocks of leaves to look at, each as often as it is looked at.
     pub of: u64,
 }
 

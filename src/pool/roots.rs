@@ -4,8 +4,9 @@
 //! 2.
 
 use crate::error::{Broken, ErrorKind, Fault};
+use crate::kind::{Kinds, OwnName};
 use crate::medium::{Medium, Step};
-use crate::pool::format::crc;
+use crate::pool::format::{ROOT_BYTES, crc};
 use crate::pool::segments::Segments;
 
 const LIVE: u64 = 0x11fe;
@@ -23,6 +24,12 @@ pub(crate) const NO_TREE: u16 = 0xffff;
 /// The greatest length of a name, in bytes.
 pub(crate) const NAME_MAX: usize = 120;
 const NAME_WORDS: u64 = NAME_MAX as u64 / 8;
+/// In the word of the name's length: there are names of kinds.
+const WITH_OWN: u64 = 1 << 32;
+/// The names of the kinds of keys and of values, if users gave them any.
+const OWN: u64 = 192;
+const OWN_WORDS: u64 = 2 * size_of::<OwnName>() as u64 / 8;
+const _: () = assert!(NAME + NAME_MAX as u64 <= OWN && OWN + OWN_WORDS * 8 == ROOT_BYTES);
 
 /// The types that a tree consists of. They are fixed when the tree is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,10 +40,8 @@ pub(crate) struct Signature {
     pub(crate) slots: u32,
     /// The index's tag.
     pub(crate) index: u16,
-    /// The kind of the keys.
-    pub(crate) keys: u32,
-    /// The kind of the values.
-    pub(crate) values: u32,
+    /// The kinds of keys and values.
+    pub(crate) kinds: Kinds,
 }
 
 /// A close record's place and checksum.
@@ -69,10 +74,25 @@ impl Root {
         self.state_with(m, m.load(self.at + NAME_LEN), self.name_words(m))
     }
 
-    /// The state of a live entry with this name.
+    /// The state of a live entry with this name and word of its length.
     fn state_with<M: Medium>(&self, m: &M, len: u64, name: impl Iterator<Item = u64>) -> u64 {
         let fixed = [m.load(self.at + LAYOUT), m.load(self.at + KINDS), len];
-        LIVE | u64::from(crc(fixed.into_iter().chain(name))) << 32
+        LIVE | u64::from(crc(fixed.into_iter().chain(name).chain(self.own_words(m, len)))) << 32
+    }
+
+    /// The words of the names of kinds, if the word of the name's length says that there are any. Else what lies there is
+    /// of an earlier tree.
+    fn own_words<M: Medium>(&self, m: &M, len: u64) -> impl Iterator<Item = u64> {
+        let words = if len & WITH_OWN == 0 { 0 } else { OWN_WORDS };
+        (0..words).map(move |i| m.load(self.at + OWN + i * 8))
+    }
+
+    fn own<M: Medium>(&self, m: &M) -> [OwnName; 2] {
+        let mut own = [OwnName::default(); 2];
+        for (bytes, word) in own.as_flattened_mut().chunks_mut(8).zip(self.own_words(m, m.load(self.at + NAME_LEN))) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        own
     }
 
     /// Whether the entry holds a tree.
@@ -88,7 +108,7 @@ impl Root {
     }
 
     pub(crate) fn name<M: Medium>(&self, m: &M) -> String {
-        let len = (m.load(self.at + NAME_LEN) as usize).min(NAME_MAX);
+        let len = (m.load(self.at + NAME_LEN) as u32 as usize).min(NAME_MAX);
         let bytes: Vec<u8> = self.name_words(m).flat_map(u64::to_ne_bytes).take(len).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -99,8 +119,7 @@ impl Root {
             layout: layout as u16,
             slots: (layout >> 16) as u32,
             index: (layout >> 48) as u16,
-            keys: kinds as u32,
-            values: (kinds >> 32) as u32,
+            kinds: Kinds { keys: kinds as u32, values: (kinds >> 32) as u32, own: self.own(m) },
         }
     }
 
@@ -121,12 +140,21 @@ impl Root {
             self.at + LAYOUT,
             u64::from(signature.layout) | u64::from(signature.slots) << 16 | u64::from(signature.index) << 48,
         );
-        m.store(self.at + KINDS, u64::from(signature.keys) | u64::from(signature.values) << 32);
+        let Kinds { keys, values, own } = signature.kinds;
+        m.store(self.at + KINDS, u64::from(keys) | u64::from(values) << 32);
         m.store(self.at + HEAD, head);
         m.store(self.at + INDEX, 0);
         m.store(self.at + CLOSED, 0);
-        m.store(self.at + NAME_LEN, name.len() as u64);
-        m.flush(self.at, NAME + NAME_MAX as u64, Step::RootFill);
+        let mut len = name.len() as u64;
+        let mut end = NAME + NAME_MAX as u64;
+        if signature.kinds.has_own() {
+            for (i, word) in own.as_flattened().as_chunks().0.iter().enumerate() {
+                m.store(self.at + OWN + i as u64 * 8, u64::from_ne_bytes(*word));
+            }
+            (len, end) = (len | WITH_OWN, ROOT_BYTES);
+        }
+        m.store(self.at + NAME_LEN, len);
+        m.flush(self.at, end, Step::RootFill);
         m.fence(Step::RootFill);
         m.store(self.at + STATE, self.state(m));
         m.flush(self.at + STATE, 8, Step::RootCreate);
@@ -135,7 +163,7 @@ impl Root {
 
     /// The words, with their offsets, that change if the tree gets another name.
     pub(crate) fn renamed<M: Medium>(&self, m: &M, name: &str) -> impl Iterator<Item = (u64, u64)> {
-        let len = name.len() as u64;
+        let len = name.len() as u64 | m.load(self.at + NAME_LEN) & WITH_OWN;
         let state = self.state_with(m, len, words_of(name));
         let name = (self.at + NAME..).step_by(8).zip(words_of(name));
         let all = [(self.at + STATE, state), (self.at + NAME_LEN, len)].into_iter().chain(name);

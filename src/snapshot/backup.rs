@@ -3,13 +3,12 @@
 use super::Snapshot;
 use crate::ends::Ends;
 use crate::error::{Error, ErrorKind, Fault, Result};
-use crate::kind::Kind;
+use crate::kind::{Kind, Kinds};
 use crate::medium::{self, Mapped, Medium};
 use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
 use crate::papers::registry::layout_name;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{OpenTree, Pool, Progress};
-use crate::stored::Stored;
 use crate::tree::{Item, TreeKeys, TreeNode, TreeState};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -52,7 +51,7 @@ type Sources<M> = Vec<(String, Box<dyn Source<M>>)>;
 struct Typed<N: TreeNode, M: Medium> {
     tree: Arc<TreeState<N, M>>,
     index: IndexKind,
-    kinds: (Kind, Kind),
+    kinds: Kinds,
 }
 
 impl<N: TreeNode, M: Medium> Source<M> for Typed<N, M> {
@@ -78,11 +77,14 @@ impl<N: TreeNode, M: Medium> Source<M> for Typed<N, M> {
                     progress(Progress { tree: name, done, of: of.max(done) });
                 }
                 done += 1;
-                snapshot.read(tree, kinds.1, (unread, from_left), &mut entries, items)
+                snapshot.read(tree, Kind::stored(kinds.values), (unread, from_left), &mut entries, items)
             });
             item?.map_err(|fault| failed = Some(snapshot.pool.error(fault))).ok()
         };
-        let loaded = copy.bulk_load_values(std::iter::from_fn(&mut item), Stored::encoded);
+        let loaded = copy.bulk_load_values(std::iter::from_fn(&mut item), |value, write| {
+            write(value.encoded());
+            Ok(())
+        });
         let loaded = to.state.named(loaded);
         progress(Progress { tree: name, done, of: done });
         match failed {
@@ -227,9 +229,8 @@ impl<M: Medium> Pool<M> {
         index: IndexKind,
         signature: Signature,
     ) -> Result<Box<dyn Source<M>>, Fault> {
-        let kinds = (Kind::stored(signature.keys), Kind::stored(signature.values));
-        let tree = TreeState::<N, M>::open_existing(&self.state, name, index, kinds)?;
-        Ok(Box::new(Typed { tree, index, kinds }))
+        let tree = TreeState::<N, M>::open_existing(&self.state, name, index, signature.kinds)?;
+        Ok(Box::new(Typed { tree, index, kinds: signature.kinds }))
     }
 }
 

@@ -8,7 +8,7 @@ mod range;
 pub use backup::Backup;
 pub use range::SnapshotRange;
 
-use crate::codec::{Key, MapForm, PrefixOf, Value};
+use crate::codec::{self, Key, MapForm, PrefixOf, Value};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::kind::Kind;
 use crate::medium::{Mapped, Medium};
@@ -105,7 +105,8 @@ impl<M: Medium> Snapshot<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SnapshotTooOld`], [`ErrorKind::OtherPool`], [`ErrorKind::Forked`], [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::SnapshotTooOld`], [`ErrorKind::OtherPool`], [`ErrorKind::Forked`], [`ErrorKind::Corrupt`],
+    /// [`ErrorKind::Undecodable`].
     ///
     /// # Complexity
     ///
@@ -118,8 +119,8 @@ impl<M: Medium> Snapshot<M> {
         let word = tree.get_at(<T::Key as Key>::Form::encoded(&key), self.instant, reading.as_ref());
         let value = |word| TreeKeysOf::<T, M>::stored_value(word, reading.as_ref(), T::Value::KIND);
         let value = word.and_then(|word| word.map(value).transpose());
-        let value = self.still_there(value).map(|value| value.map(T::Value::decode));
-        self.pool.named(value)
+        let decode = |value| codec::decode(value, || tree.name());
+        self.pool.named(self.still_there(value).and_then(|value| value.map(decode).transpose()))
     }
 
     /// Whether a key was there.

@@ -40,7 +40,7 @@ impl<'s, T: Table<M>, M: Medium> SnapshotRange<'s, T, M> {
         let item = ends.step(from_left, |unread, from_left, items| {
             snapshot.read(tree, T::Value::KIND, (unread, from_left), entries, items)
         })?;
-        Some(self.snapshot.pool.named(item).map(decode::<T, M>))
+        Some(self.snapshot.pool.named(item.and_then(|item| decode::<T, M>(item, tree))))
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 pub use batch::WriteBatch;
 pub use scan::Scan;
 
-use crate::codec::{Key, MapForm, PrefixOf, Value};
+use crate::codec::{self, Key, MapForm, PrefixOf, Value};
 use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::pool::instants::Moment;
@@ -194,7 +194,9 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// there is [too little memory](crate::Options::snapshot_memory). [`ErrorKind::Corrupt`], [`ErrorKind::OtherPool`],
     /// [`ErrorKind::Forked`].
     pub fn get<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
-        Ok(self.stored(table, key)?.map(T::Value::decode))
+        let decode = |value| codec::decode(value, || table.tree().name());
+        let value = self.stored(table, key)?.map(decode).transpose();
+        self.pool.named(value)
     }
 
     /// Whether a key is there. As [`get`](Self::get).
@@ -217,9 +219,11 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::KindMismatch`], [`ErrorKind::OtherPool`].
+    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`], [`ErrorKind::KindMismatch`],
+    /// [`ErrorKind::OtherPool`].
     pub fn insert<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: ValueOf<'_, T, M>) -> Result<()> {
-        self.put(table, key, Some(T::Value::encode(value)))
+        let value = self.pool.named(codec::encode::<T::Value>(value, || table.tree().name()))?;
+        self.put(table, key, Some(value.encoded()))
     }
 
     /// Removes a key, if it is there when the transaction is committed.
@@ -251,7 +255,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ) -> Result<Scan<'_, 't, T, M>> {
         let unread = interval(table, range);
         let part = self.part_number(table)?;
-        Ok(Scan::new(self, part, unread))
+        Ok(Scan::new(self, (table, part), unread))
     }
 
     /// The entries whose keys begin with a prefix. As [`range`](Self::range).
@@ -262,7 +266,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     pub fn prefix<T: Table<M>>(&mut self, table: &'t T, prefix: impl PrefixOf<T::Key>) -> Result<Scan<'_, 't, T, M>> {
         let unread = with_prefix(table, prefix);
         let part = self.part_number(table)?;
-        Ok(Scan::new(self, part, unread))
+        Ok(Scan::new(self, (table, part), unread))
     }
 
     fn goes_on(&self) -> Result<(), Fault> {

@@ -12,6 +12,7 @@ use std::iter::FusedIterator;
 /// The entries of a range, as a transaction sees them. See [`Transaction::range`].
 pub struct Scan<'x, 't, T: Table<M>, M: Medium = Mapped> {
     transaction: &'x mut Transaction<'t, M>,
+    table: &'t T,
     part: usize,
     ends: Ends<TreeKeysOf<T, M>>,
 }
@@ -25,18 +26,19 @@ impl<T: Table<M>, M: Medium> fmt::Debug for Scan<'_, '_, T, M> {
 impl<'x, 't, T: Table<M>, M: Medium> Scan<'x, 't, T, M> {
     pub(super) fn new(
         transaction: &'x mut Transaction<'t, M>,
-        part: usize,
+        (table, part): (&'t T, usize),
         unread: Option<<TreeKeysOf<T, M> as TreeKeys>::Unread>,
     ) -> Self {
-        Self { transaction, part, ends: Ends::new(unread) }
+        Self { transaction, table, part, ends: Ends::new(unread) }
     }
 
     fn step(&mut self, from_left: bool) -> Option<Result<(T::Key, T::Value)>> {
-        let Self { transaction, part, ends } = self;
+        let Self { transaction, table, part, ends } = self;
         let item = ends.step(from_left, |unread, from_left, items| {
             transaction.read_in::<TreeKeysOf<T, M>, _>(*part, |part| part.read(unread, from_left, items))
         })?;
-        Some(self.transaction.pool.named(item).map(decode::<T, M>))
+        let tree = table.tree();
+        Some(self.transaction.pool.named(item.and_then(|item| decode::<T, M>(item, tree))))
     }
 }
 

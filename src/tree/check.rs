@@ -50,7 +50,7 @@ impl Report {
         self.violations.is_empty()
     }
 
-    fn add(&mut self, broken: Broken) {
+    pub(crate) fn add(&mut self, broken: Broken) {
         // A damaged pool can break one invariant in every slot, and nobody reads more than this many.
         if self.violations.len() < 1000 {
             self.violations.push(broken);
@@ -260,7 +260,7 @@ impl<M: Medium> Pool<M> {
     fn check_root(&self, root: Root, report: &mut Report) {
         let state = &self.state;
         let signature = root.signature(&state.medium);
-        let in_slots = !crate::kind::is_record(signature.values);
+        let in_slots = !crate::kind::is_record(signature.kinds.values);
         let known = IndexKind::of(signature.index).and_then(|index| {
             with_layout!(signature.layout, signature.slots, N => {
                 let records = !in_slots || <N as crate::node::Node>::Keys::HAS_RECORDS;

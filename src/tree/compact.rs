@@ -13,7 +13,6 @@ use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::index::Swept;
-use crate::kind::Kind;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, Space, WordNode};
 use crate::pool::blocks::Blocks;
@@ -545,8 +544,7 @@ impl<M: Medium> Pool<M> {
         index: IndexKind,
         signature: Signature,
     ) -> Result<Compacted, Fault> {
-        let kinds = (Kind::stored(signature.keys), Kind::stored(signature.values));
-        TreeState::<N, M>::open_existing(&self.state, name, index, kinds)?.compact()
+        TreeState::<N, M>::open_existing(&self.state, name, index, signature.kinds)?.compact()
     }
 }
 

@@ -1,11 +1,14 @@
 //! Trees in words, for lists and for errors. The pool knows layouts, indexes and encodings only by their tags.
 
+use super::directory::Directory;
+use super::{TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::kind::kind_name;
 use crate::medium::Medium;
 use crate::papers::registry::layout_names;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{Pool, PoolState, TreeInfo};
+use std::fmt;
 
 impl<M: Medium> Pool<M> {
     /// All trees in the pool, in no particular order.
@@ -15,6 +18,19 @@ impl<M: Medium> Pool<M> {
     /// [`ErrorKind::Corrupt`] if a root entry is damaged.
     pub fn trees(&self) -> Result<Vec<TreeInfo>> {
         self.state.named(self.state.of_live_roots(|root| describe(&self.state, root)))
+    }
+}
+
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// Shows a handle of the tree, of the type of this name. Reads no leaf.
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, handle: &str) -> fmt::Result {
+        let count = &self.leaves.count;
+        let mut shown = f.debug_struct(handle);
+        shown.field("name", &self.name()).field("layout", &N::NAME).field("index", &self.directory.kind());
+        if count.is_whole() {
+            shown.field("len", &count.sum());
+        }
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -28,8 +44,10 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
         layout: format!("{layout}/{}", signature.slots),
         slots: signature.slots,
         index,
-        keys: kind_name(signature.keys),
-        values: kind_name(signature.values),
+        keys: signature.kinds.name_of_keys(),
+        values: signature.kinds.name_of_values(),
+        stored_keys: kind_name(signature.kinds.keys),
+        stored_values: kind_name(signature.kinds.values),
         bytes: own.map(|(segment, _)| pool.segments.len(segment)).sum(),
         closed: root.closed(&pool.medium).is_some(),
     }
@@ -39,8 +57,8 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
 pub(super) fn mismatch(tree: &str, found: Signature, expected: Signature) -> Fault {
     let tree = tree.to_owned();
     // Of trees that differ in both, the layout mostly follows from the kind of keys.
-    if (found.keys, found.values) != (expected.keys, expected.values) {
-        let kinds = |of: Signature| format!("{} -> {}", kind_name(of.keys), kind_name(of.values));
+    if found.kinds != expected.kinds {
+        let kinds = |of: Signature| format!("{} -> {}", of.kinds.name_of_keys(), of.kinds.name_of_values());
         ErrorKind::KindMismatch { tree, found: kinds(found), expected: kinds(expected) }.into()
     } else {
         let layout = |of: Signature| {

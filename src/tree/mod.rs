@@ -9,6 +9,8 @@ mod compact;
 mod copy;
 mod describe;
 mod directory;
+mod exchange;
+mod extend;
 mod finger;
 mod keys;
 mod len;
@@ -16,17 +18,21 @@ mod len;
 mod models;
 mod node;
 mod open;
+mod owned;
 mod part;
 mod past;
+mod pop;
 mod posting;
 mod power_loss;
 #[cfg(all(test, not(loom)))]
 mod races;
 mod range;
 mod rebalance;
+mod remove_range;
 mod renew;
 mod replace;
 mod restructuring;
+mod retain;
 mod scratch;
 mod search;
 #[cfg(all(test, not(loom)))]
@@ -39,7 +45,10 @@ mod writes;
 
 pub(crate) use bytes::Unread;
 pub use check::Report;
+pub(crate) use extend::{Group, in_batches};
 pub(crate) use keys::TreeKeys;
+pub use owned::IntoRange;
+pub(crate) use owned::Owned;
 pub(crate) use part::{AnyPart, Item, PartOf, TreePart};
 pub use range::Range;
 pub(crate) use values::{MapKeys, check_len};
@@ -61,6 +70,7 @@ pub(crate) use node::TreeNode;
 use restructuring::Restructuring;
 use std::fmt;
 use std::ops::RangeBounds;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -70,7 +80,8 @@ use std::time::Duration;
 /// `u64::MAX`, repeated values. It is a handle: cloning it is cheap, it is `Send` and `Sync`, and all methods take
 /// `&self`.
 ///
-/// Methods are named as in `BTreeMap` where the meaning is the same.
+/// Methods are named as in `BTreeMap` where the meaning is the same. These differ: changes return a `Result`, `keys` and `values`
+/// take a range, and [`update_with`](Self::update_with) stands for entries.
 ///
 /// # Crash consistency
 ///
@@ -113,11 +124,18 @@ impl<N: WordNode, M: Medium> Clone for PTree<N, M> {
     }
 }
 
+/// The name, the kind of tree and the number of entries, but no entries: unlike that of `BTreeMap`, this takes no long walk.
+/// After a crash, the number is there once it is known.
 impl<N: WordNode, M: Medium> fmt::Debug for PTree<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PTree").field("name", &self.state.name()).finish_non_exhaustive()
+        self.state.show(f, "PTree")
     }
 }
+
+// A medium of files does not panic. What a caller passes in may: closures, iterators, and the encodings of the caller's types.
+// All of it runs while no leaf is locked, and before a change or after it, so a panic there leaves the tree whole.
+impl<N: WordNode> UnwindSafe for PTree<N> {}
+impl<N: WordNode> RefUnwindSafe for PTree<N> {}
 
 /// An open tree. There is one for each tree and process, whatever the number of handles.
 pub struct TreeState<N: TreeNode, M: Medium> {
@@ -166,6 +184,16 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The number of the tree in its pool.
     pub(crate) fn slot(&self) -> u16 {
         self.root.slot
+    }
+
+    /// Bytes of memory that the open tree takes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.leaves.memory() + self.directory.memory()
+    }
+
+    /// The offset of the word that points to the first leaf, for messages.
+    pub(crate) fn head_at(&self) -> u64 {
+        self.root.head_at()
     }
 
     fn head(&self) -> u64 {
@@ -303,7 +331,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// The index, one shadow, and a binary search in one leaf. No lock is taken and nothing is flushed.
+    /// The index, one shadow, and a binary search in one leaf. No lock is taken and nothing is flushed. After a crash, whatever
+    /// touches a leaf for the first time reads all of it, and stores what its layout has to repair.
     #[inline]
     pub fn get(&self, key: u64) -> Option<u64> {
         self.state.get(key)
@@ -478,15 +507,19 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// One search, then from leaf to leaf; backwards, one search per leaf. The leaf ahead is prefetched while one is
-    /// read.
+    /// read. After a crash, the first touch of each leaf reads all of it and stores what its layout has to repair.
     #[track_caller]
     pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, N, M> {
         Range::new(&self.state, range)
     }
 
-    /// The keys of a range, in ascending order; from the other end, in descending order.
+    /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
     ///
     /// # Panics
+    ///
+    /// As [`range`](Self::range).
+    ///
+    /// # Complexity
     ///
     /// As [`range`](Self::range).
     #[track_caller]
@@ -494,17 +527,56 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
         Range::new(&self.state, range).map(|(key, _)| key)
     }
 
-    /// All entries, in ascending order.
+    /// The values of a range of keys, in ascending order of these; from the other end, in descending order.
+    /// `BTreeMap::values` has no range.
+    ///
+    /// # Panics
+    ///
+    /// As [`range`](Self::range).
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (2, 20), (3, 30)])?;
+    /// assert_eq!(tree.values(2..).sum::<u64>(), 50);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn values<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, M, R> {
+        Range::new(&self.state, range).map(|(_, value)| value)
+    }
+
+    /// All entries, in ascending order. `for (key, value) in &tree` does the same.
+    ///
+    /// # Complexity
+    ///
+    /// As [`range`](Self::range).
     pub fn iter(&self) -> Range<'_, N, M> {
         self.range(..)
     }
 
     /// The entry with the smallest key.
+    ///
+    /// # Complexity
+    ///
+    /// One search, and one leaf; empty leaves before it are read, too. After a crash, the first touch of each leaf reads all
+    /// of it. [`last_key_value`](Self::last_key_value) does the same from the other end.
     pub fn first_key_value(&self) -> Option<(u64, u64)> {
         self.iter().next()
     }
 
     /// The entry with the greatest key.
+    ///
+    /// # Complexity
+    ///
+    /// As [`first_key_value`](Self::first_key_value).
     pub fn last_key_value(&self) -> Option<(u64, u64)> {
         self.iter().next_back()
     }
@@ -533,8 +605,12 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
 
     /// Bytes of memory (DRAM) that the open tree takes now: the shadows of its leaves, also of those that are free, and its index,
     /// with what that keeps for nodes to come. [`Report::memory`] is what it would take just after an open.
+    ///
+    /// # Complexity
+    ///
+    /// A few counters, and the lock of those who change the index. No leaf is read.
     pub fn memory(&self) -> u64 {
-        self.state.leaves.memory() + self.state.directory.memory()
+        self.state.memory()
     }
 
     /// How often a [`Flat`](IndexKind::Flat) index was rebuilt since the tree was opened, because a parent of leaves
@@ -553,7 +629,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// Locks all leaves. Writes two leaves, with three fences.
+    /// Locks all leaves, which touches each of them: after a crash, those that nobody has touched yet are read. Writes two
+    /// leaves, with three fences.
     ///
     /// # Crash consistency
     ///
@@ -588,6 +665,10 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// Checks every invariant of the tree, in the pool and in memory. It changes nothing.
     ///
     /// Other threads must not write meanwhile, or the report is useless.
+    ///
+    /// # Complexity
+    ///
+    /// Reads all leaves, on one core, and then counts as [`len`](Self::len) does, which touches all leaves after a crash.
     pub fn check(&self) -> Report {
         self.state.check()
     }

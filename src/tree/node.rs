@@ -8,12 +8,15 @@ use crate::chain::{Links, Locked};
 use crate::error::{Broken, Fault};
 use crate::index::{PersistentIndex, built_volatile, check_persistent};
 use crate::medium::Medium;
-use crate::node::{InNode, IndexKind, Node, RefOf, WordNode, Words};
+use crate::node::{InNode, IndexKind, Keys, Node, RefOf, WordNode, Words};
 use crate::papers::built_flat;
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
 use std::sync::Arc;
+
+/// A key in the caller's memory.
+pub(super) type OwnedOf<N> = <<N as Node>::Keys as Keys>::Owned;
 
 /// A layout of leaves of which a tree can be made.
 pub trait TreeNode: Node<Keys: MapKeys> {
@@ -34,6 +37,13 @@ pub trait TreeNode: Node<Keys: MapKeys> {
         change: InNode,
         new: (RefOf<'_, Self>, u64),
     ) -> Result<Option<Locked<'t, Self>>, Fault>;
+
+    /// Inserts words under keys that are words, under one fence; of equal keys, the last one counts. Returns how many keys are
+    /// new; `None` if keys are byte strings, or if `words` returns none.
+    fn insert_words<M: Medium>(
+        tree: &TreeState<Self, M>,
+        words: impl FnOnce() -> Option<Vec<(OwnedOf<Self>, u64)>>,
+    ) -> Option<Result<u64, Fault>>;
 
     /// Finds the records that the leaves of a tree with records have in use, and frees all others.
     fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault>;
@@ -80,6 +90,13 @@ impl<N: WordNode> TreeNode for N {
         new: (u64, u64),
     ) -> Result<Option<Locked<'t, N>>, Fault> {
         tree.by_copy(leaf, change, new)
+    }
+
+    fn insert_words<M: Medium>(
+        tree: &TreeState<N, M>,
+        words: impl FnOnce() -> Option<Vec<(u64, u64)>>,
+    ) -> Option<Result<u64, Fault>> {
+        words().map(|words| tree.insert_batch(&words))
     }
 
     fn recover_records<M: Medium>(tree: &TreeState<N, M>, leaves: &Leaves) -> Result<(), Fault> {

@@ -8,7 +8,7 @@ use super::walk::Leaves;
 use super::{TreeNode, TreeState};
 use crate::chain::Chain;
 use crate::error::{ErrorKind, Fault};
-use crate::kind::Kind;
+use crate::kind::{Kinds, is_record};
 use crate::medium::{Medium, Step};
 use crate::node::Keys;
 use crate::node::{IndexKind, Words};
@@ -21,14 +21,14 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
-    /// Opens or creates the tree with this name. `keys` and `values` are the kinds that its words encode.
+    /// Opens or creates the tree with this name. `kinds` are what its keys and its values encode.
     pub(crate) fn open(
         pool: &Arc<PoolState<M>>,
         name: &str,
         index: IndexKind,
-        kinds: (Kind, Kind),
+        kinds: impl Into<Kinds>,
     ) -> Result<Arc<Self>, Fault> {
-        Self::open_or(pool, name, index, kinds, |state| {
+        Self::open_or(pool, name, index, kinds.into(), |state| {
             state.born = pool.instants.last();
             state.lay_out()
         })
@@ -39,9 +39,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         pool: &Arc<PoolState<M>>,
         name: &str,
         index: IndexKind,
-        kinds: (Kind, Kind),
+        kinds: impl Into<Kinds>,
     ) -> Result<Arc<Self>, Fault> {
-        Self::open_or(pool, name, index, kinds, |_| Err(ErrorKind::NoSuchTree { tree: name.to_owned() }.into()))
+        Self::open_or(pool, name, index, kinds.into(), |_| Err(ErrorKind::NoSuchTree { tree: name.to_owned() }.into()))
     }
 
     /// Opens a tree. If it is not there, `lay_out` writes its empty chain, and returns the head.
@@ -49,21 +49,15 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         pool: &Arc<PoolState<M>>,
         name: &str,
         index: IndexKind,
-        (keys, values): (Kind, Kind),
+        kinds: Kinds,
         lay_out: impl Fn(&mut Self) -> Result<u64, Fault>,
     ) -> Result<Arc<Self>, Fault> {
         if N::BYTES > pool.segments.size() {
             let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
             return Err(ErrorKind::InvalidOption { what, given: pool.segments.size() }.into());
         }
-        let signature = Signature {
-            layout: N::LAYOUT,
-            slots: N::SLOTS as u32,
-            index: index as u16,
-            keys: keys.tag,
-            values: values.tag,
-        };
-        let records = values.is_record || N::Keys::HAS_RECORDS;
+        let signature = Signature { layout: N::LAYOUT, slots: N::SLOTS as u32, index: index as u16, kinds };
+        let records = is_record(kinds.values) || N::Keys::HAS_RECORDS;
         let of = |root| Self::unopened(Arc::clone(pool), name, root, index, records);
         let create = |root| {
             let mut state = of(root)?;
@@ -179,7 +173,7 @@ impl<N: TreeNode<Keys = Words>, M: Medium> TreeState<N, M> {
         let of = leaves.all().count() as u64;
         for (done, at) in (1..).zip(leaves.all()) {
             if done % 4096 == 0 || done == of {
-                self.tell(done, of);
+                self.tell_of_records(done, of);
             }
             if let Some(leaf) = self.leaves.lock(at)? {
                 for (_, record) in self.leaves.entries(&leaf) {

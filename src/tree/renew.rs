@@ -220,7 +220,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
 
     /// Locks the leaf that owns the key, and what points to it. The caller holds `restructuring`: in a layout that
     /// renews its leaves, they only come and go under it.
-    fn lock_with_left(&self, key: u64) -> Result<WithLeft<'_, N>, Fault> {
+    pub(super) fn lock_with_left(&self, key: u64) -> Result<WithLeft<'_, N>, Fault> {
         let owner = self.lock_owner(key)?;
         let (low, at) = (owner.range().low(), owner.at);
         drop(owner);

@@ -143,14 +143,18 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     }
 
     /// Fills an empty tree in strictly ascending order of keys. Returns the number of entries.
+    ///
+    /// `write` passes the encoding of a value on.
     pub(crate) fn bulk_load_values<V>(
         &self,
         entries: impl Iterator<Item = (<N::Keys as Keys>::Owned, V)>,
-        encoded: impl Fn(&V) -> Encoded<'_>,
+        write: impl Fn(&V, &mut dyn FnMut(Encoded<'_>)) -> Result<(), Fault>,
     ) -> Result<u64, Fault> {
         let mut all = Vec::new();
         let loaded = self.bulk_load(entries.map(|(key, value)| {
-            let (word, written) = self.write_durably(N::Keys::as_ref(key.borrow()), encoded(&value))?;
+            let mut result = None;
+            write(&value, &mut |value| result = Some(self.write_durably(N::Keys::as_ref(key.borrow()), value)))?;
+            let (word, written) = result.expect("it passes the value on")?;
             if written.is_record() {
                 all.push(written);
             }

@@ -11,7 +11,7 @@ use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium};
 use crate::node::NEXT;
 use crate::pool::segments::{Places, SegmentKind};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 use std::num::NonZero;
 use std::thread;
 
@@ -58,15 +58,22 @@ struct Numbered {
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Finds the leaves from `head` on. Nobody may change the tree meanwhile. Checks N1 and N4; stores nothing.
     pub(super) fn find_leaves(&self, head: u64) -> Result<Leaves, Fault> {
+        match self.blocks_to_sweep() {
+            Some((segments, all)) => {
+                let blocks = all / segments.len();
+                self.sweep(head, &Numbered { places: Places::new(&segments), segments, blocks })
+            }
+            None => self.follow(head),
+        }
+    }
+
+    /// The segments of the leaves, and how many blocks they have, if all headers are to be read at once.
+    fn blocks_to_sweep(&self) -> Option<(Vec<u32>, usize)> {
         let segments = &self.pool.segments;
         let owned = segments.owned(self.root.slot, SegmentKind::Leaf, N::BYTES as u32);
-        let blocks = (segments.size() / N::BYTES) as usize;
-        let all = owned.len() * blocks;
+        let all = owned.len() * (segments.size() / N::BYTES) as usize;
         // Blocks of several sizes are not numbered.
-        if Links::<N, M>::CLASSES > 1 || all < FEW || all >= BAD as usize {
-            return self.follow(head);
-        }
-        self.sweep(head, &Numbered { places: Places::new(&owned), segments: owned, blocks })
+        (Links::<N, M>::CLASSES == 1 && (FEW..BAD as usize).contains(&all)).then_some((owned, all))
     }
 
     /// Follows the chain from leaf to leaf. Other threads may split leaves meanwhile, if none leaves the chain.
@@ -123,19 +130,40 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(numbered.segments.len());
         let parts = headers.name.chunks_mut(numbered.blocks).zip(headers.next.chunks_mut(numbered.blocks));
         let parts: Vec<_> = parts.map(std::sync::Mutex::new).collect();
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let of = self.blocks_to_read(blocks);
+        // Told under the lock, so that no thread tells less than another one has told.
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(0));
         let read = || {
             loop {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(part) = parts.get(place) else { break };
                 let (names, nexts) = &mut *part.lock().expect("reading does not panic");
                 self.read_headers(numbered, place, names, nexts);
-                self.tell(((done.fetch_add(1, Ordering::Relaxed) + 1) * numbered.blocks) as u64, blocks as u64);
+                let mut done = done.lock();
+                *done += numbered.blocks as u64;
+                self.tell(*done, of);
             }
         };
         on_threads(threads, &read);
         drop(parts);
         headers
+    }
+
+    /// How many blocks of leaves a walk reads: those whose headers are read, and again each leaf of a tree that has records.
+    fn blocks_to_read(&self, headers: usize) -> u64 {
+        headers as u64 * if self.leaves.records.is_some() { 2 } else { 1 }
+    }
+
+    /// Reports how many of the leaves, of which there are `of`, were read for their records. The headers of all blocks were
+    /// reported before, if there are many: then a leaf counts for as many blocks as there are for each.
+    pub(super) fn tell_of_records(&self, done: u64, of: u64) {
+        match self.blocks_to_sweep() {
+            Some((_, blocks)) => {
+                let blocks = blocks as u64;
+                self.tell(blocks + (u128::from(done) * u128::from(blocks) / u128::from(of)) as u64, blocks * 2);
+            }
+            None => self.tell(done, of),
+        }
     }
 
     /// Reports progress: how many blocks were looked at, and how many there are.
@@ -195,10 +223,11 @@ fn on_threads_of(builder: &dyn Fn() -> thread::Builder, threads: usize, work: &(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use crate::error::ErrorKind;
+    use crate::map::Map;
     use crate::medium::Medium;
     use crate::medium::any::{Any, holding, words_of, zeroed};
     use crate::node::IndexKind;
-    use crate::node::{Circular, LOW, Layout, NEXT, Node, OneLine, WordNode};
+    use crate::node::{ByteLeaf, Circular, LOW, Layout, NEXT, Node, OneLine, WordNode};
     use crate::pool::Pool;
     use crate::tree::directory::Directory;
     use crate::tree::{PTree, TreeState};
@@ -217,6 +246,23 @@ mod tests {
 
     #[test]
     fn who_wants_to_hear_it_is_told_how_far_it_is() {
+        told_while_opened(|pool| {
+            let tree: PTree<OneLine<7>, Any> = pool.tree_with("far", IndexKind::Volatile).unwrap();
+            (0..8000).for_each(|key| assert!(tree.insert(key, key).is_ok()));
+        });
+        // Their leaves are read again, for the records that slots point to.
+        told_while_opened(|pool| {
+            let map: Map<u64, Vec<u8>, OneLine<7>, Any> = pool.map_with("far", IndexKind::Volatile).unwrap();
+            (0..8000).for_each(|key| assert!(map.insert(key, b"").is_ok()));
+        });
+        told_while_opened(|pool| {
+            let map: Map<Vec<u8>, u64, ByteLeaf<8>, Any> = pool.map_with("far", IndexKind::Volatile).unwrap();
+            (0..8000u64).for_each(|key| assert!(map.insert(&key.to_be_bytes(), key).is_ok()));
+        });
+    }
+
+    /// Opens trees again, as after a crash.
+    fn told_while_opened(fill: impl Fn(&Pool<Any>)) {
         use std::sync::{Arc, Mutex};
 
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -224,17 +270,18 @@ mod tests {
         let options = Pool::options().segment_size(4096);
         let options =
             options.progress(move |told| ear.lock().unwrap().push((told.tree.to_owned(), told.done, told.of)));
-        let pool = options.create_on(zeroed(2 << 20)).unwrap();
-        let tree: PTree<OneLine<7>, Any> = pool.tree_with("far", IndexKind::Volatile).unwrap();
-        (0..8000).for_each(|key| assert!(tree.insert(key, key).is_ok()));
+        let pool = options.create_on(zeroed(4 << 20)).unwrap();
+        // With a snapshot, the tree is open until its words are copied.
+        let snapshot = pool.snapshot();
+        fill(&pool);
+        let words = words_of(pool.medium());
+        drop(snapshot);
         assert!(heard.lock().unwrap().is_empty());
-        let crashed = options.open_on(holding(words_of(pool.medium()))).unwrap();
-        let tree: PTree<OneLine<7>, Any> = crashed.tree_with("far", IndexKind::Volatile).unwrap();
-        let mut heard = heard.lock().unwrap().clone();
-        heard.sort();
-        let last = heard.last().unwrap();
-        assert!(last.0 == "far" && last.1 == last.2 && heard.len() > 3, "{heard:?}");
-        assert_eq!(tree.len(), 8000);
+        fill(&options.open_on(holding(words)).unwrap());
+        let heard = heard.lock().unwrap().clone();
+        assert!(heard.is_sorted() && heard.len() > 3, "{heard:?}");
+        assert!(heard.iter().all(|(tree, _, of)| tree == "far" && *of == heard[0].2), "{heard:?}");
+        assert_eq!(heard.last().map(|told| told.1), heard.last().map(|told| told.2));
     }
 
     /// Other threads may be writing, so only the blocks of the chain are read.

@@ -17,6 +17,13 @@ pub(crate) enum Change {
     Remove,
 }
 
+impl Change {
+    /// Sets this value, or removes the entry.
+    pub(super) fn to(new: Option<u64>) -> Self {
+        new.map_or(Self::Remove, Self::Put)
+    }
+}
+
 /// What a key had before a change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {

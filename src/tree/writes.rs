@@ -1,6 +1,7 @@
 //! What a transaction is to write to one tree, in ascending order of keys.
 
 use super::directory::Directory;
+use super::node::OwnedOf;
 use super::{Before, MapKeys, TreeNode};
 use crate::index::GROUP;
 use crate::medium::Medium;
@@ -14,7 +15,6 @@ use std::ops::{Bound, RangeBounds};
 /// A leaf that the index found. However old it is, whoever locks the leaf sees whether it owns the key.
 pub(super) type Hint<'t, N, M> = <<N as TreeNode>::Directory<M> as Directory<N>>::Hint<'t>;
 
-type OwnedOf<N> = <<N as crate::node::Node>::Keys as Keys>::Owned;
 type KeyOf<N> = <<N as crate::node::Node>::Keys as Keys>::Key;
 
 /// What the value of a key is to be.

@@ -280,10 +280,18 @@ fn a_key_that_is_too_long_is_a_bad_line() {
     let desk = Desk::new();
     let lines = format!("a\t1\n{}\t2\nb\t3\n", "x".repeat(65_537));
     let error = desk.load(&lines, &["--key", "text"]).fails(1);
-    assert!(error.contains("data.tsv:2: ") && error.contains("key of 65537 bytes, the limit is 65536"), "{error}");
+    assert!(
+        error.contains("data.tsv:2: ")
+            && error.contains("key of 64.0 KiB (65537 bytes), the limit is 64 KiB (65536 bytes)"),
+        "{error}"
+    );
     assert!(desk.load(&lines, &["--skip-bad"]).ok().contains("tree 'main' has 2 keys"));
     let long = "x".repeat(65_537);
-    assert!(desk.run("put", &[&long, "1"]).fails(1).contains("key of 65537 bytes, the limit is 65536"));
+    assert!(
+        desk.run("put", &[&long, "1"])
+            .fails(1)
+            .contains("key of 64.0 KiB (65537 bytes), the limit is 64 KiB (65536 bytes)")
+    );
     assert_eq!(desk.run("get", &[&long]).code, Some(1));
     assert_eq!(desk.run("scan", &["--from", &long]).ok(), "");
     assert_eq!(desk.run("scan", &["--prefix", &long]).ok(), "");

@@ -130,7 +130,7 @@ fn a_load_that_cannot_be_is_refused() {
     let missing = desk.run("load", &["/no/such/file"]).fails(1);
     assert!(missing.contains("/no/such/file: "), "{missing}");
     assert!(!desk.pool().exists());
-    assert!(desk.load("1\ta\n", &["--capacity", "4K"]).fails(1).contains("capacity of 4096 bytes"));
+    assert!(desk.load("1\ta\n", &["--capacity", "4K"]).fails(1).contains("capacity of 4 KiB (4096 bytes)"));
     desk.load("1\ta\n", &["--layout", "linear"]).ok();
     assert!(desk.load("1\ta\n", &["--layout", "circular"]).fails(1).contains("linear nodes of 32 slots"));
     assert_eq!(desk.load("1\ta\n", &["--tree", ""]).code, Some(2));
@@ -158,7 +158,7 @@ fn a_full_pool_says_so_and_keeps_what_it_has() {
     let desk = Desk::new();
     let lines: String = (0..200).map(|i| format!("{i}\t{}\n", "x".repeat(100_000))).collect();
     let error = desk.load(lines, &["--capacity", "20M"]).fails(1);
-    assert!(error.contains("no space for") && error.contains("the capacity is 20971520 bytes"), "{error}");
+    assert!(error.contains("no space for") && error.contains("the capacity is 20 MiB (20971520 bytes)"), "{error}");
     let found = desk.run("check", &["--json"]).json();
     let kept = found["entries"].as_u64().unwrap();
     assert!((10..200).contains(&kept), "{found}");

@@ -2,7 +2,7 @@
 
 use crate::clean::clean;
 use bristlecone::crash::{Campaign, Checkable, History, KeyShape, Two, Values};
-use bristlecone::medium::Model;
+use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{
     Append, Circular, CircularPrinted, CowSip, Fingerprint, Fixed, Linear, Logged, Versioned, VersionedInner, crab,
 };
@@ -31,6 +31,31 @@ fn random_records<N: WordNode>(index: IndexKind, model: Model, count: usize) {
     campaign.values = Values::Records;
     campaign.limit = LIMIT;
     clean(&campaign.random::<N>(count, 30, |_, _| ()));
+}
+
+/// A range is removed from within a leaf, and over several leaves; and each persist step of that is needed.
+fn cut<N: Checkable>(values: Values) {
+    let fill = "i2=1 i4=2 i6=3 i8=4 i10=5 i12=6 i14=7 i16=1 i18=2";
+    let few = ["i2=1 i4=2 i6=3 cut4-7", "i2=1 i4=2 i6=3 cut0-9 i3=1"].map(str::to_owned);
+    let many = ["cut3-9", "cut5-17", "cut0-99", "cut7-15 i9=1", "cut3-17 reopen"].map(|last| format!("{fill} {last}"));
+    let histories: Vec<History> = few.iter().chain(&many).map(|text| text.parse().expect("a history")).collect();
+    let mut campaign = Campaign::new(Model::Weak);
+    (campaign.values, campaign.limit) = (values, LIMIT);
+    clean(&campaign.histories::<N>(&histories, |_, _| ()));
+    campaign.depth = 0;
+    campaign.steps = vec![Step::BatchLines, Step::BatchFence, Step::BatchChange];
+    let controls = campaign.controls::<N>(&histories, |_, _| ());
+    let missed: Vec<_> = controls.iter().filter(|control| control.caught_by.is_none()).collect();
+    assert!(!controls.is_empty() && missed.is_empty(), "{missed:?}");
+}
+
+#[test]
+fn a_range_is_removed_whole_by_whole_entry() {
+    cut::<OneLine<7>>(Values::Numbers);
+    cut::<OneLine<7>>(Values::Records);
+    cut::<Circular<4>>(Values::Numbers);
+    cut::<ByteLeaf<4>>(Values::Numbers);
+    cut::<ByteLeaf<4>>(Values::Records);
 }
 
 /// What is done to pools and to whole trees: each is cut at every point, and where it is killed, so is what comes next.

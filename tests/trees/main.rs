@@ -16,6 +16,7 @@ mod map;
 mod medium;
 mod model;
 mod names;
+mod own;
 mod persists;
 mod power_loss;
 mod records;

@@ -5,7 +5,8 @@ use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{
-    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Result, Stored, Value, Word, WordNode,
+    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Refusal, Result, Stored, ToStore,
+    Value, Word, WordNode,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -345,16 +346,20 @@ struct Liar;
 impl Value for Liar {
     const KIND: Kind = <Vec<u8> as Value>::KIND;
     type Borrowed<'v> = Encoded<'v>;
+    type View<'v> = Encoded<'v>;
 
-    fn encode<'v>(value: Self::Borrowed<'v>) -> Encoded<'v> {
-        value
+    fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<ToStore<'v>, Refusal> {
+        Ok(match value {
+            Encoded::Word(word) => word.into(),
+            Encoded::Bytes(bytes) => bytes.into(),
+        })
     }
 
-    fn decode(_: Stored) -> Self {
-        Self
+    fn decode(_: Stored) -> std::result::Result<Self, Refusal> {
+        Ok(Self)
     }
 
-    fn view<'v>(encoded: Encoded<'v>) -> Self::Borrowed<'v> {
+    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
         encoded
     }
 }

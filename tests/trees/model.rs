@@ -22,6 +22,13 @@ enum Op {
     MultiGet(Vec<u64>),
     Batch(Vec<(u64, u64)>),
     Range(u64, u64),
+    RemoveRange(u64, u64),
+    /// Keep the keys that leave this rest when divided by three.
+    Retain(u64),
+    /// Remove the first entry (true) or the last one.
+    Pop(bool),
+    /// Add one to the value of a key, or remove a key whose value is 2.
+    UpdateWith(u64),
     /// After a crash, counting touches all leaves, so it is not done after each operation.
     Len,
     Clear,
@@ -52,6 +59,11 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key(), key()).prop_map(|(a, b)| Op::Range(a.min(b), a.max(b))),
         1 => any::<bool>().prop_map(Op::Reopen),
         1 => Just(Op::Clear),
+        2 => (key(), key()).prop_map(|(a, b)| Op::RemoveRange(a.min(b), a.max(b))),
+        2 => (0..96u64, 0..30u64).prop_map(|(a, b)| Op::RemoveRange(a, a + b)),
+        1 => (0..3u64).prop_map(Op::Retain),
+        2 => any::<bool>().prop_map(Op::Pop),
+        2 => key().prop_map(Op::UpdateWith),
     ]
 }
 
@@ -99,6 +111,8 @@ fn follows_the_model<N: WordNode>(index: IndexKind, ops: Vec<Op>) {
                 let expected: Vec<_> = model.range(a..=b).map(|(&k, &v)| (k, v)).collect();
                 assert_eq!(tree.range(a..=b).collect::<Vec<_>>(), expected);
                 assert!(tree.keys(a..=b).eq(expected.iter().map(|(key, _)| *key)));
+                assert!(tree.values(a..=b).eq(expected.iter().map(|(_, value)| *value)));
+                assert_eq!(tree.clone().into_range(a..=b).collect::<Vec<_>>(), expected);
                 let mut back: Vec<_> = tree.range(a..=b).rev().collect();
                 back.reverse();
                 assert_eq!(back, expected);
@@ -110,6 +124,24 @@ fn follows_the_model<N: WordNode>(index: IndexKind, ops: Vec<Op>) {
                 }
                 ends.0.extend(ends.1.into_iter().rev());
                 assert_eq!(ends.0, expected);
+            }
+            Op::RemoveRange(a, b) => {
+                let before = model.len();
+                model.retain(|key, _| !(a..=b).contains(key));
+                assert_eq!(tree.remove_range(a..=b).unwrap(), (before - model.len()) as u64);
+            }
+            Op::Retain(rest) => {
+                let before = model.len();
+                model.retain(|key, _| key % 3 == rest);
+                assert_eq!(tree.retain(|key, _| key % 3 == rest).unwrap(), (before - model.len()) as u64);
+            }
+            Op::Pop(true) => assert_eq!(tree.pop_first().unwrap(), model.pop_first()),
+            Op::Pop(false) => assert_eq!(tree.pop_last().unwrap(), model.pop_last()),
+            Op::UpdateWith(k) => {
+                let next = |old: Option<u64>| (old != Some(2)).then(|| old.unwrap_or(0).wrapping_add(1));
+                let old = model.remove(&k);
+                model.extend(next(old).map(|new| (k, new)));
+                assert_eq!(tree.update_with(k, next).unwrap(), old);
             }
             Op::Clear => {
                 tree.clear().unwrap();

@@ -185,6 +185,13 @@ fn audited<N: WordNode>(index: IndexKind) -> BTreeSet<(Finding, String, String)>
         }
         audit.verb("clear", || tree.clear().unwrap());
         audit.verb("bulk_load", || tree.bulk_load((0..keys).map(|n| (n, n))).unwrap());
+        for from in (0..keys).step_by(30) {
+            audit.verb("remove_range", || tree.remove_range(from..from + 1 + from % 29).unwrap());
+        }
+        audit.verb("retain", || tree.retain(|key, _| key % 3 == 0).unwrap());
+        audit.verb("remove_range", || tree.remove_range(..).unwrap());
+        assert!(tree.is_empty());
+        audit.verb("bulk_load", || tree.bulk_load((0..keys).map(|n| (n, n))).unwrap());
         audit.verb("close", || drop(tree));
         tree = audit.verb("open", || pool.tree_with("t", index).unwrap());
         audit.verb("touch", || assert_eq!(tree.iter().count() as u64, keys));
@@ -309,6 +316,12 @@ fn lines_and_fences_are_as_documented() {
     let leaf: Vec<(u64, u64)> = (1..=39).map(|key| (key, !key)).collect();
     assert_eq!(spent(&|| assert_eq!(tree.insert_batch(&leaf).unwrap(), 0)), (10, 1));
     assert_eq!(spent(&|| assert_eq!(tree.insert_batch(&[]).unwrap(), 0)), (0, 0));
+    // Eight leaves, and half of the first and of the last one.
+    let (half, keys) = (40..59, 59..59 + 39 * 8);
+    assert_eq!(spent(&|| assert_eq!(tree.remove_range(half.clone()).unwrap(), 19)).1, 1);
+    assert_eq!(spent(&|| assert_eq!(tree.remove_range(half.clone()).unwrap(), 0)), (0, 0));
+    let (lines, fences) = spent(&|| assert_eq!(tree.remove_range(keys.clone()).unwrap(), 39 * 8));
+    assert!(lines <= 8 * (10 + 3) + 20 && fences <= 9 + 8 * 2, "{lines} lines, {fences} fences");
     (401..=4000).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
     let free = pool.stat().available;
     drop(tree);

@@ -50,7 +50,7 @@ fn damage(error: &Error) -> Option<Problem> {
         ErrorKind::Corrupt { at, invariant } => Some(Problem::new(*at, invariant)),
         ErrorKind::Superblock { at } => Some(Problem::new(*at, "S1: no superblock has the right checksum")),
         ErrorKind::Truncated { expected, found } => {
-            let what = format!("the file ends here, and at least {expected} bytes are in use");
+            let what = format!("the file ends here, and at least {} are in use", out::limit(*expected));
             Some(Problem::new(*found, &what))
         }
         _ => None,

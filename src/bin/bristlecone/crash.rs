@@ -3,12 +3,12 @@
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
 use crate::subjects::{KeysName, Subject, layouts, subjects};
+use crate::told::Told;
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
 use bristlecone::{Node, OneLine};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// A simulated medium records every store, flush and fence. At each point where a crash may come, every content that the
 /// lines may have is opened, recovered (and crashed again meanwhile), compared with a model, used, closed and opened.
 /// Exit code 1 if any state is not what it must be.
+///
+/// How far it is, and about how long it still takes, is told on the standard error: on a terminal all the time, elsewhere
+/// every ten seconds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Node layout; those of the papers, and more sizes, need a binary with the feature papers
@@ -122,14 +125,11 @@ fn checked(args: &Args, subject: &Subject) -> Outcome {
     campaign.whole_pairs = args.whole_pairs;
     let replay: Vec<History> = args.replay.iter().cloned().collect();
     let start = Instant::now();
-    let progress = bar();
-    let show = |done: usize, of: usize| {
-        progress.set_length(of as u64);
-        progress.set_position(done as u64);
-    };
+    let progress = Told::new("histories");
+    let show = |done: usize, of: usize| progress.show(done, of);
     if args.controls {
         let controls = campaigns.controls(&campaign, &replay, &show);
-        progress.finish_and_clear();
+        progress.end();
         return report_controls(args, &controls, start.elapsed());
     }
     let found = match (&args.replay, args.exhaustive) {
@@ -137,13 +137,8 @@ fn checked(args: &Args, subject: &Subject) -> Outcome {
         (None, true) => campaigns.exhaustive(&campaign, &show),
         (None, false) => campaigns.random(&campaign, (args.count, args.ops), &show),
     };
-    progress.finish_and_clear();
+    progress.end();
     report(args, &found, start.elapsed())
-}
-
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta}").unwrap_or(ProgressStyle::default_bar());
-    ProgressBar::new(0).with_style(style)
 }
 
 fn values(args: &Args) -> &'static str {

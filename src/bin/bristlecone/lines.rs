@@ -28,7 +28,8 @@ impl fmt::Display for Bad {
             Self::Escape(bad) => write!(f, "{bad}"),
             Self::NotAnEntry(what) => write!(f, "no entry in JSON: {what}"),
             Self::Value(asked) => write!(f, "{asked}"),
-            Self::TooLong(longest) => write!(f, "longer than {longest} bytes"),
+            Self::TooLong(longest @ 0..0x10_0000) => write!(f, "longer than {longest} bytes"),
+            Self::TooLong(longest) => write!(f, "longer than {} MiB ({longest} bytes)", longest >> 20),
             Self::Refused(error) => write!(f, "{error}"),
         }
     }

@@ -106,7 +106,8 @@ impl Args {
 
     /// The kind of the tree, or of the tree to create.
     fn kind(&self, there: Option<&TreeInfo>) -> Outcome<Kind> {
-        let there = there.map(|info| self.place.kind(info)).transpose()?;
+        let kind = |info| self.place.kind(info).and_then(|kind| self.place.writable(info, kind).map(|()| kind));
+        let there = there.map(kind).transpose()?;
         let keys = there.map(|there| there.keys).or(self.place.keys).unwrap_or(KeyKind::U64);
         let values = there.map_or(Values::Bytes, |there| there.values);
         let shape = if keys == KeyKind::U64 { Some(self.shape(there.and_then(|there| there.shape))?) } else { None };
@@ -114,7 +115,7 @@ impl Args {
             let why = "--layout, --node-bytes and --index are for u64 keys: trees of other keys are of one kind";
             return Err(Usage(why.to_owned()).into());
         }
-        Ok(Kind { keys, values, shape })
+        Ok(Kind { keys, values, shape, is_own: false })
     }
 
     /// The shape of the tree of numbers, or of that to create.

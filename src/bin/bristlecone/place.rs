@@ -56,7 +56,7 @@ impl TreeArgs {
     ) -> Outcome<T> {
         let options = journal.into_iter().fold(Pool::options().create(false), Options::journal);
         let pool = options.open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
-        let (tree, keys) = self.existing(&pool)?;
+        let (tree, keys) = self.existing(&pool, true)?;
         let result = parse(keys).and_then(|args| work(&*tree, args));
         drop(tree);
         let closed = pool.close();
@@ -73,7 +73,7 @@ impl TreeArgs {
         work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
     ) -> Outcome<T> {
         let pool = Pool::options().read_only(true).open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
-        let (tree, keys) = self.existing(&pool)?;
+        let (tree, keys) = self.existing(&pool, false)?;
         parse(keys).and_then(|args| work(&*tree, args))
     }
 
@@ -87,14 +87,26 @@ impl TreeArgs {
         }
     }
 
-    /// Opens an existing tree. Returns the kind of its keys, too.
-    fn existing(&self, pool: &Pool) -> Outcome<(Box<dyn Tree>, KeyKind)> {
+    /// Opens an existing tree, which may be to be changed. Returns the kind of its keys, too.
+    fn existing(&self, pool: &Pool, to_change: bool) -> Outcome<(Box<dyn Tree>, KeyKind)> {
         let Some(info) = trees::find(pool, &self.tree)? else {
             let known = trees::known(pool)?;
             return Err(format!("{}: no tree '{}'; {known}", self.pool.display(), self.tree).into());
         };
         let kind = self.kind(&info)?;
+        if to_change {
+            self.writable(&info, kind)?;
+        }
         Ok((trees::open(pool, &self.tree, kind)?, kind.keys))
+    }
+
+    /// Refuses to change a tree whose kinds have names of their own: what is written would have to be what its program writes.
+    pub(crate) fn writable(&self, info: &TreeInfo, kind: trees::Kind) -> Outcome<()> {
+        if !kind.is_own {
+            return Ok(());
+        }
+        let what = format!("tree '{}' holds {} -> {}", info.name, info.keys, info.values);
+        Err(format!("{}: {what}: only a program that knows these kinds changes it", self.pool.display()).into())
     }
 
     /// The error that a key is not there.

@@ -213,6 +213,8 @@ fn object(figures: &Figures) -> Value {
             "index": info.index,
             "key_kind": info.keys,
             "value_kind": info.values,
+            "stored_key_kind": info.stored_keys,
+            "stored_value_kind": info.stored_values,
             "bytes": info.bytes,
             "keys": found.map(|found| found.entries),
             "leaves": found.map(|found| found.leaves),
@@ -272,7 +274,7 @@ fn text(figures: &Figures) -> String {
     } else {
         let width =
             figures.trees.iter().map(|tree| out::shown(&tree.info.name).chars().count()).max().unwrap_or(0).max(4);
-        let kinds = |tree: &Tree| format!("{} -> {}", tree.info.keys, tree.info.values);
+        let kinds = |tree: &Tree| out::shown(&format!("{} -> {}", tree.info.keys, tree.info.values));
         let kinds_width = figures.trees.iter().map(|tree| kinds(tree).len()).max().unwrap_or(0).max(12);
         let name = |name: &str| format!("{:width$}", out::shown(name));
         lines.push(format!(

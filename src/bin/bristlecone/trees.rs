@@ -48,35 +48,38 @@ pub(crate) struct Kind {
     pub(crate) values: Values,
     /// `None` if the keys are byte strings. Their nodes and their index are of one kind.
     pub(crate) shape: Option<Shape>,
+    /// Whether keys or values have a kind with a name of its own. Then nothing is written: only its program knows what.
+    pub(crate) is_own: bool,
 }
 
 /// The kind of an existing tree.
 pub(crate) fn kind(tree: &TreeInfo) -> Outcome<Kind> {
     let unknown = |what: &str| format!("tree '{}' has {what}, which the command line does not read", tree.name);
-    let keys = match &*tree.keys {
+    let keys = match &*tree.stored_keys {
         "u64" => KeyKind::U64,
         "string" => KeyKind::Text,
         "bytes" => KeyKind::Hex,
-        other => {
+        _ => {
             let known = "it reads keys of kind u64, string (text) and bytes (hex)";
-            return Err(format!("{}: {known}", unknown(&format!("keys of kind {other}"))).into());
+            return Err(format!("{}: {known}", unknown(&format!("keys of kind {}", tree.keys))).into());
         }
     };
-    let values = match &*tree.values {
+    let values = match &*tree.stored_values {
         "u64" => Values::Numbers,
         "string" => Values::Texts,
         "bytes" => Values::Bytes,
-        other => return Err(unknown(&format!("values of kind {other}")).into()),
+        _ => return Err(unknown(&format!("values of kind {}", tree.values)).into()),
     };
+    let is_own = (&tree.keys, &tree.values) != (&tree.stored_keys, &tree.stored_values);
     let layout = || unknown(&format!("layout {}", tree.layout));
     let index = Index::from_name(tree.index).ok_or_else(|| unknown(&format!("a {} index", tree.index)))?;
     if keys != KeyKind::U64 {
         let is_known = tree.slots == <ByteLeaf>::SLOTS as u32 && index == Index::Volatile;
-        return if is_known { Ok(Kind { keys, values, shape: None }) } else { Err(layout().into()) };
+        return if is_known { Ok(Kind { keys, values, shape: None, is_own }) } else { Err(layout().into()) };
     }
     let name = tree.layout.split('/').next().unwrap_or_default();
     let shape = Shape { layout: Layout::from_name(name).ok_or_else(layout)?, slots: tree.slots, index };
-    Ok(Kind { keys, values, shape: Some(shape) })
+    Ok(Kind { keys, values, shape: Some(shape), is_own })
 }
 
 /// Describes a tree's nodes in messages.
@@ -84,32 +87,31 @@ pub(crate) fn nodes(shape: Shape) -> String {
     format!("nodes of {} slots with a {} index", shape.slots, shape.index.name())
 }
 
-/// Opens a tree, or creates it.
+/// Opens a tree, or creates it. One of kinds with names of their own is opened as what it is stored as.
 pub(crate) fn open<M: Medium>(pool: &Pool<M>, name: &str, kind: Kind) -> Outcome<Box<dyn Tree>> {
-    fn of<N: WordNode, M: Medium>(
-        pool: &Pool<M>,
-        name: &str,
-        index: IndexKind,
-        values: Values,
-    ) -> Result<Box<dyn Tree>> {
-        Ok(match values {
-            Values::Numbers => Box::new(pool.map_with::<u64, u64, N>(name, index)?),
-            Values::Texts => Box::new(pool.map_with::<u64, String, N>(name, index)?),
-            Values::Bytes => Box::new(pool.map_with::<u64, Vec<u8>, N>(name, index)?),
-        })
+    macro_rules! map {
+        ($pool:ident, $name:ident, $kind:ident, $key:ty, $leaf:ty, $index:expr) => {
+            match ($kind.values, $kind.is_own) {
+                (Values::Numbers, false) => Box::new($pool.map_with::<$key, u64, $leaf>($name, $index)?),
+                (Values::Numbers, true) => Box::new($pool.map_as_stored::<$key, u64, $leaf>($name, $index)?),
+                (Values::Texts, false) => Box::new($pool.map_with::<$key, String, $leaf>($name, $index)?),
+                (Values::Texts, true) => Box::new($pool.map_as_stored::<$key, String, $leaf>($name, $index)?),
+                (Values::Bytes, false) => Box::new($pool.map_with::<$key, Vec<u8>, $leaf>($name, $index)?),
+                (Values::Bytes, true) => Box::new($pool.map_as_stored::<$key, Vec<u8>, $leaf>($name, $index)?),
+            }
+        };
+    }
+    fn of<N: WordNode, M: Medium>(pool: &Pool<M>, name: &str, index: IndexKind, kind: Kind) -> Result<Box<dyn Tree>> {
+        Ok(map!(pool, name, kind, u64, N, index))
     }
     if let Some(shape) = kind.shape {
-        let opened = with_type!(shape, [32 64 128 256], N => of::<N, M>(pool, name, shape.index.kind(), kind.values));
+        let opened = with_type!(shape, [32 64 128 256], N => of::<N, M>(pool, name, shape.index.kind(), kind));
         let unknown = || format!("tree '{name}' has {}, which the command line does not read", nodes(shape));
         return Ok(opened.ok_or_else(unknown)??);
     }
-    Ok(match (kind.keys, kind.values) {
-        (KeyKind::Text, Values::Numbers) => Box::new(pool.map::<String, u64>(name)?),
-        (KeyKind::Text, Values::Texts) => Box::new(pool.map::<String, String>(name)?),
-        (KeyKind::Text, Values::Bytes) => Box::new(pool.map::<String, Vec<u8>>(name)?),
-        (_, Values::Numbers) => Box::new(pool.map::<Vec<u8>, u64>(name)?),
-        (_, Values::Texts) => Box::new(pool.map::<Vec<u8>, String>(name)?),
-        (_, Values::Bytes) => Box::new(pool.map::<Vec<u8>, Vec<u8>>(name)?),
+    Ok(match kind.keys {
+        KeyKind::Text => map!(pool, name, kind, String, ByteLeaf, IndexKind::Volatile),
+        _ => map!(pool, name, kind, Vec<u8>, ByteLeaf, IndexKind::Volatile),
     })
 }
 

@@ -2,6 +2,11 @@
 //!
 //! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J17, and what a cut at each step leaves.
 
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux has journals; what they are made of is compiled everywhere")
+)]
+
 mod apply;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod attach;

@@ -140,6 +140,10 @@ impl Keys for ByteStrings {
         pool.m.hint(at, len, Hint::Soon);
     }
 
+    fn key_in_slot(_entry: Entry) -> Option<ByteKey<'static>> {
+        None
+    }
+
     /// The value is a reference.
     #[inline]
     fn entry<M: Medium>(pool: ByteAccess<'_, M>, at: u64, range: ByteRange, key: ByteKey<'_>, reference: u64) -> Entry {

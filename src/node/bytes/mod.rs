@@ -97,6 +97,20 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
         lines
     }
 
+    /// Empties the slots of entries. Returns the lines of slots that it wrote to.
+    fn empty<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
+        let mut lines = 0;
+        for &(_, reference) in entries {
+            let slot = Self::candidates(m, at, prints, reference >> 48).find(|&(_, found)| found == reference);
+            if let Some((slot, _)) = slot {
+                m.store(reference_at(at, slot), 0);
+                prints.vacate(slot);
+                lines |= 1 << (slot / PER_LINE);
+            }
+        }
+        lines
+    }
+
     /// The entries that count, in no order.
     fn stored<M: Medium>(m: &M, at: u64) -> impl Iterator<Item = (usize, Entry)> {
         (0..SLOTS)
@@ -292,21 +306,24 @@ impl<const SLOTS: usize> SplitInPlace for ByteLeaf<SLOTS> {
         moved: &[Entry],
     ) {
         let m = pool.m;
-        let mut lines = 0;
-        for &(_, reference) in moved {
-            let tag = reference >> 48;
-            let slot = Self::candidates(m, at, hints, tag).find(|&(_, found)| found == reference);
-            if let Some((slot, _)) = slot {
-                m.store(reference_at(at, slot), 0);
-                hints.vacate(slot);
-                lines |= 1 << (slot / PER_LINE);
-            }
-        }
+        let lines = Self::empty(m, at, hints, moved);
         if lines != 0 {
             unsorted::flush_lines(m, at + LINE, lines, Step::ByteForget);
             // The right leaf may be written to now, and the records of its slots may be freed.
             m.fence(Step::ByteForget);
         }
+    }
+
+    fn remove_all<M: Medium>(
+        pool: ByteAccess<'_, M>,
+        at: u64,
+        hints: &Prints,
+        _range: ByteRange,
+        entries: &[Entry],
+        _fence: impl Fn(),
+    ) -> u64 {
+        // Crash: of each, the entry or an empty slot. The header is the first line.
+        Self::empty(pool.m, at, hints, entries) << 1
     }
 }
 

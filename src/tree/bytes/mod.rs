@@ -40,6 +40,13 @@ impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
         Ok(Some(leaf))
     }
 
+    fn insert_words<M: Medium>(
+        _tree: &TreeState<Self, M>,
+        _words: impl FnOnce() -> Option<Vec<(Vec<u8>, u64)>>,
+    ) -> Option<Result<u64, Fault>> {
+        None
+    }
+
     fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault> {
         tree.recover_references(leaves)
     }

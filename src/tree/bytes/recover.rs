@@ -32,7 +32,7 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
                 m.hint(offsets[ahead], <ByteLeaf<SLOTS> as Node>::BYTES, Hint::Soon);
             }
             if i % 4096 == 0 {
-                self.tell((offsets.len() - i) as u64, offsets.len() as u64);
+                self.tell_of_records((offsets.len() - i) as u64, offsets.len() as u64);
             }
             self.leaves.access().with_fence(at, |fence| fence.clone_into(&mut low));
             if high.as_ref().is_some_and(|high| low >= *high) {

@@ -112,10 +112,7 @@ impl MapKeys for ByteStrings {
         key: ByteKey<'_>,
         kind: Kind,
     ) -> Result<Option<Stored>, Fault> {
-        Self::value_with(tree, key, kind, |value| match value {
-            Encoded::Word(word) => Stored::Word(word),
-            Encoded::Bytes(bytes) => Stored::Bytes(bytes.to_vec()),
-        })
+        Self::value_with(tree, key, kind, |value| value.into())
     }
 
     #[inline]

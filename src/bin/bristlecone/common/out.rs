@@ -98,6 +98,11 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{value:.0} EiB")
 }
 
+/// A limit in bytes: as [`bytes`], and exactly.
+pub(crate) fn limit(n: u64) -> String {
+    if n < 1000 { format!("{n} bytes") } else { format!("{} ({n} bytes)", bytes(n)) }
+}
+
 /// A time with a suitable unit and three digits.
 pub(crate) fn time(t: Duration) -> String {
     let mut value = t.as_nanos() as f64;
@@ -143,6 +148,7 @@ mod tests {
     fn figures_are_readable() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 512, 1000, 1536, 1 << 30].map(bytes), ["0 B", "512 B", "0.98 KiB", "1.50 KiB", "1.00 GiB"]);
+        assert_eq!([999, 64 << 20].map(limit), ["999 bytes", "64.0 MiB (67108864 bytes)"]);
         let nanos = [7, 1500, 12_345_678, 3_000_000_000].map(Duration::from_nanos);
         assert_eq!(nanos.map(time), ["7 ns", "1.50 µs", "12.3 ms", "3.00 s"]);
     }

@@ -1,0 +1,225 @@
+//! The iterators over entries of a map.
+
+use super::KeysOf;
+#[cfg(doc)]
+use super::Map;
+use crate::codec::{Key, KeyView, MapForm, Value, decode};
+use crate::error::{Fault, Result};
+use crate::medium::Medium;
+use crate::node::Entry;
+use crate::pool::records::Reading;
+use crate::tree::{MapKeys, Range, TreeNode, TreeState};
+use std::marker::PhantomData;
+
+/// The entries of a range of keys. See [`Map::range`].
+pub struct Entries<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> {
+    tree: &'m TreeState<N, M>,
+    range: Range<'m, N, M>,
+    /// Reads the records of the entries that come next from the left. It began before their leaf was read.
+    front: Option<Reading<'m, M>>,
+    /// The same for the entries from the right.
+    back: Option<Reading<'m, M>>,
+    types: Types<K, V>,
+}
+
+impl<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'m, K, V, N, M> {
+    pub(super) fn new(tree: &'m TreeState<N, M>, range: Range<'m, N, M>) -> Self {
+        Self { tree, range, front: None, back: None, types: PhantomData }
+    }
+}
+
+/// Ties an iterator to its types without storing any of them.
+type Types<K, V> = PhantomData<fn() -> (K, V)>;
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, V, N, M> {
+    /// Applies `read` to the next entry in ascending order, without building a `K` or a `V`. Returns `None` after the last
+    /// entry.
+    ///
+    /// `read` sees copies of key and value, which are on the stack if they are short (up to 1 KiB together). It may use the
+    /// map. This and the methods of the iterator can be called in any order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Map::get`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let pages: bristlecone::Map<String, Vec<u8>> = pool.map("pages")?;
+    /// pages.insert("/about", b"<p>About us")?;
+    /// pages.insert("/home", b"<p>Welcome")?;
+    /// let (mut entries, mut length) = (pages.iter(), 0);
+    /// while let Some(result) = entries.next_with(|path, page| length += path.as_bytes().len() + page.len()) {
+    ///     result?;
+    /// }
+    /// assert_eq!(length, 32);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    #[inline]
+    pub fn next_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R) -> Option<Result<R>> {
+        let read = self.next_entry(|entry, reading| Self::view(entry, reading, read))?;
+        Some(self.tree.named(read))
+    }
+
+    /// The same for the next entry in descending order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Map::get`].
+    pub fn next_back_with<R>(&mut self, read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R) -> Option<Result<R>> {
+        let read = self.next_entry_back(|entry, reading| Self::view(entry, reading, read))?;
+        Some(self.tree.named(read))
+    }
+
+    #[inline]
+    fn view<R>(
+        entry: Entry,
+        reading: Option<&Reading<'_, M>>,
+        read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R,
+    ) -> Result<R, Fault> {
+        KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
+            read(KeyView::new(K::Form::stored(key)), V::view(value))
+        })
+    }
+
+    /// Applies `read` to the next entry from the left.
+    #[inline]
+    pub(super) fn next_entry<R>(
+        &mut self,
+        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
+    ) -> Option<Result<R, Fault>> {
+        let (tree, front) = (self.tree, &mut self.front);
+        let entry = self.range.next_with(|| begin(tree, front));
+        self.read(entry, read)
+    }
+
+    /// Applies `read` to the next entry from the right.
+    fn next_entry_back<R>(
+        &mut self,
+        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
+    ) -> Option<Result<R, Fault>> {
+        let (tree, back) = (self.tree, &mut self.back);
+        let entry = self.range.next_back_with(|| begin(tree, back));
+        self.read(entry, read)
+    }
+
+    #[inline]
+    fn read<R>(
+        &mut self,
+        entry: Option<Entry>,
+        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
+    ) -> Option<Result<R, Fault>> {
+        // Either reading will do: the one that began before this entry's leaf was read is still held.
+        let reading = self.front.as_ref().or(self.back.as_ref());
+        // A leaf that cannot be read ends the range: who reads on must not take that for the end.
+        let broken = || self.range.broken().map(|broken| Err(broken.into()));
+        let result = entry.map_or_else(broken, |entry| Some(read(entry, reading)));
+        let (front, back) = self.range.used_up();
+        if front {
+            self.front = None;
+        }
+        if back {
+            self.back = None;
+        }
+        result
+    }
+
+    pub(super) fn decode(
+        tree: &TreeState<N, M>,
+        entry: Entry,
+        reading: Option<&Reading<'_, M>>,
+    ) -> Result<(K, V), Fault> {
+        let value = decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?, || tree.name())?;
+        KeysOf::<K>::with_key(entry, reading, |key| (K::decode(K::Form::stored(key)), value))
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Entries<'_, K, V, N, M> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let tree = self.tree;
+        let entry = self.next_entry(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(entry))
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let tree = self.tree;
+        let entry = self.next_entry_back(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(entry))
+    }
+}
+
+/// The keys of a range.
+pub(super) struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(
+    pub(super) Entries<'m, K, V, N, M>,
+);
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Keys<'_, K, V, N, M> {
+    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
+        KeysOf::<K>::with_key(entry, reading, |key| K::decode(K::Form::stored(key)))
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Keys<'_, K, V, N, M> {
+    type Item = K;
+
+    fn next(&mut self) -> Option<K> {
+        loop {
+            let key = self.0.next_entry(Self::decode)?;
+            if let Some(key) = self.0.tree.readable(key) {
+                return Some(key);
+            }
+        }
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Keys<'_, K, V, N, M> {
+    fn next_back(&mut self) -> Option<K> {
+        loop {
+            let key = self.0.next_entry_back(Self::decode)?;
+            if let Some(key) = self.0.tree.readable(key) {
+                return Some(key);
+            }
+        }
+    }
+}
+
+/// The values of a range.
+pub(super) struct Values<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(
+    pub(super) Entries<'m, K, V, N, M>,
+);
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Values<'_, K, V, N, M> {
+    fn decode(tree: &TreeState<N, M>, entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<V, Fault> {
+        decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?, || tree.name())
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Values<'_, K, V, N, M> {
+    type Item = Result<V>;
+
+    fn next(&mut self) -> Option<Result<V>> {
+        let tree = self.0.tree;
+        let value = self.0.next_entry(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(value))
+    }
+}
+
+impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Values<'_, K, V, N, M> {
+    fn next_back(&mut self) -> Option<Result<V>> {
+        let tree = self.0.tree;
+        let value = self.0.next_entry_back(|entry, reading| Self::decode(tree, entry, reading))?;
+        Some(tree.named(value))
+    }
+}
+
+/// Starts a new reading of records. What the previous one kept may be used again.
+fn begin<'m, N: TreeNode, M: Medium>(tree: &'m TreeState<N, M>, reading: &mut Option<Reading<'m, M>>) {
+    *reading = None;
+    *reading = tree.reading().map(Reading::staying);
+}

@@ -1,0 +1,198 @@
+//! Removing all entries of an interval, leaf by leaf.
+
+use super::keys::{NoLess, TreeKeys};
+use super::range::{Edges, Unread, no_less};
+use super::replace::parts;
+use super::write::Gather;
+use super::{PTree, Range, TreeNode, TreeState};
+use crate::chain::Locked;
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::{Fault, Result};
+use crate::medium::Medium;
+use crate::node::{Entry, Keys, RefOf, Renew, Space, SplitInPlace, Verb, WordNode};
+use std::ops::RangeBounds;
+
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// Removes all entries of an interval, and their records. Returns how many there were.
+    ///
+    /// One leaf is locked at a time. Whatever other threads insert behind it stays.
+    pub(crate) fn remove_range(&self, interval: Option<Unread<N>>) -> Result<u64, Fault> {
+        let (mut removed, mut unread) = (0, interval);
+        let mut follow_up = FollowUp { tree: self, sparse: None };
+        while let Some(rest) = unread {
+            self.may_change()?;
+            let take = || N::Space::run(TakeLeaf { tree: self, unread: &rest });
+            let taken = take().or_else(|fault| self.with_space(fault, take))?;
+            removed += taken.removed;
+            follow_up.left(taken.is_sparse.then_some(rest));
+            unread = taken.rest;
+        }
+        Ok(removed)
+    }
+
+    /// Removes entries of a locked leaf, which ascend, and their records. Durable when it returns. Returns whether the leaf is
+    /// sparse now.
+    pub(super) fn remove_entries(&self, mut leaf: Locked<'_, N>, entries: Vec<Entry>) -> bool
+    where
+        N::Ops: SplitInPlace,
+    {
+        let leaves = &self.leaves;
+        let stamp = leaves.freeze(&leaf, leaves.newest());
+        leaves.remove_all(&mut leaf, &entries);
+        // Counted under the lock: `clear` sets the count anew while it holds all locks.
+        leaves.count.sub(entries.len() as u64);
+        let is_sparse = leaves.is_sparse(&leaf);
+        drop(leaf);
+        self.retire_removed(entries, stamp);
+        is_sparse
+    }
+
+    /// Retires the records of entries that were removed, if they have any. `stamp` is that of their leaf.
+    fn retire_removed(&self, entries: Vec<Entry>, stamp: u64) {
+        if self.leaves.records.is_some() {
+            self.retire_entries(entries, stamp);
+        }
+    }
+
+    /// The entries of an interval in the locked leaf that owns its first key, and what is left of the interval.
+    fn entries_of(&self, leaf: &Locked<'_, N>, unread: &Unread<N>) -> Result<(Vec<Entry>, Option<Unread<N>>), Fault> {
+        let leaves = &self.leaves;
+        let (view, mut entries, mut edges) = (leaf.view(), Vec::new(), Edges::<N>::default());
+        let count = leaves.entries_in(&view, N::Keys::span(unread), &mut entries);
+        entries.truncate(count);
+        N::Keys::note_edges::<M>(leaves.access(), leaf.at, view.range, leaves.next_of(&view), &mut edges);
+        let rest = N::Keys::beyond(unread.clone(), &edges).map_err(|NoLess| no_less(leaf.at))?;
+        Ok((entries, rest))
+    }
+
+    /// Merges the sparse leaf that owns a key.
+    fn gather_at(&self, key: RefOf<'_, N>) {
+        self.lag(N::Space::run(Gather { tree: self, key }));
+    }
+}
+
+/// Merges the leaves that removals from left to right have left sparse. One merges when the next one is done: it would
+/// otherwise be given entries that are about to be removed.
+pub(super) struct FollowUp<'t, N: TreeNode, M: Medium> {
+    pub(super) tree: &'t TreeState<N, M>,
+    /// The sparse leaf that owns the first key of this.
+    pub(super) sparse: Option<Unread<N>>,
+}
+
+impl<N: TreeNode, M: Medium> FollowUp<'_, N, M> {
+    /// Notes that the next leaf is done: it owns the first key of this, if it is sparse. No leaf may be locked.
+    pub(super) fn left(&mut self, sparse: Option<Unread<N>>) {
+        if let Some(before) = std::mem::replace(&mut self.sparse, sparse) {
+            self.tree.gather_at(N::Keys::first(&before));
+        }
+    }
+}
+
+impl<N: TreeNode, M: Medium> Drop for FollowUp<'_, N, M> {
+    /// Also after an error. Not if the medium has panicked: then nothing more can be done.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.left(None);
+        }
+    }
+}
+
+/// Removes the entries of an interval from the leaf that owns its first key.
+struct TakeLeaf<'t, 'u, N: TreeNode, M: Medium> {
+    tree: &'t TreeState<N, M>,
+    unread: &'u Unread<N>,
+}
+
+/// What became of the leaf.
+struct Taken<N: TreeNode> {
+    removed: u64,
+    is_sparse: bool,
+    /// What is left of the interval.
+    rest: Option<Unread<N>>,
+}
+
+impl<N: TreeNode, M: Medium> Verb<N::Ops> for TakeLeaf<'_, '_, N, M> {
+    type Output = Result<Taken<N>, Fault>;
+
+    fn in_place(self) -> Self::Output
+    where
+        N::Ops: SplitInPlace,
+    {
+        let Self { tree, unread } = self;
+        let leaf = tree.lock_owner(N::Keys::first(unread))?;
+        let (entries, rest) = tree.entries_of(&leaf, unread)?;
+        if rest.is_some() {
+            tree.leaves.prefetch_all(tree.leaves.next_of(&leaf.view()));
+        }
+        let removed = entries.len() as u64;
+        Ok(Taken { removed, is_sparse: removed > 0 && tree.remove_entries(leaf, entries), rest })
+    }
+
+    /// A leaf without the entries takes the place of the old one: one leaf is written instead of a removal for each entry.
+    fn renewed(self) -> Self::Output
+    where
+        N::Ops: Renew,
+    {
+        let Self { tree, unread } = self;
+        let _restructuring = tree.restructuring.lock();
+        let (left, old) = tree.lock_with_left(N::Keys::first(unread))?;
+        let (removed, rest) = tree.entries_of(&old, unread)?;
+        let count = removed.len() as u64;
+        if count > 0 {
+            let mut stays = tree.leaves.entries(&old);
+            stays.retain(|entry| removed.binary_search(entry).is_err());
+            let stamp = tree.leaves.freeze(&old, tree.leaves.newest());
+            let (parts, lines) = (parts(&stays, false), tree.leaves.lines(&old));
+            // The new leaf is as large as the old one, so there is a block in reserve for it.
+            let replaced = tree.replace_leaf(left, old, None, parts, lines, || tree.leaves.count.sub(count));
+            replaced.map_err(|(_, fault)| fault)?;
+            tree.retire_removed(removed, stamp);
+        }
+        Ok(Taken { removed: count, is_sparse: count > 0, rest })
+    }
+}
+
+impl<N: WordNode, M: Medium> PTree<N, M> {
+    /// Removes all entries of a range of keys. Returns how many there were.
+    ///
+    /// It goes from leaf to leaf, and locks one at a time. Other threads see all entries of a leaf go at once, and those of
+    /// different leaves one leaf after the other. What they insert meanwhile may go or stay.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space in the pool. Some of the entries may
+    /// have been removed, durably. [`ErrorKind::Journal`]: the change may have been made.
+    ///
+    /// # Panics
+    ///
+    /// As [`range`](Self::range).
+    ///
+    /// # Complexity
+    ///
+    /// One search for each leaf. With [`OneLine`](crate::OneLine) leaves: each line that loses entries is flushed once, with
+    /// one fence for each leaf. If it is sparse then, it merges with its neighbour, which takes about three lines and two
+    /// fences, or shares the entries of that, as after [`remove`](Self::remove). Sorted leaves need their fences for each
+    /// entry. A leaf that only ever grows is written anew, without the entries.
+    ///
+    /// # Crash consistency
+    ///
+    /// Durable when it returns. In flight at a crash: **any part** of the entries is gone; each one whole or not at all.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (2, 20), (3, 30), (4, 40)])?;
+    /// assert_eq!(tree.remove_range(2..4)?, 2);
+    /// assert_eq!(tree.iter().collect::<Vec<_>>(), [(1, 10), (4, 40)]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn remove_range(&self, range: impl RangeBounds<u64>) -> Result<u64> {
+        let interval = Range::new(&self.state, range).into_unread();
+        self.state.acknowledged(self.state.remove_range(interval))
+    }
+}

@@ -1,0 +1,154 @@
+//! Removing the entries that a closure does not want to keep.
+
+use super::range::Unread;
+use super::remove_range::FollowUp;
+use super::search::Seen;
+use super::{Change, MapKeys, PTree, TreeKeys, TreeNode, TreeState};
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::{Fault, Result};
+use crate::medium::Medium;
+use crate::node::{Entry, Keys, Renew, Space, SplitInPlace, Verb, WordNode};
+use crate::pool::records::Reading;
+use std::borrow::Borrow;
+
+impl<N: TreeNode, M: Medium> TreeState<N, M> {
+    /// Removes the entries that `keep` refuses, and their records. Returns how many.
+    ///
+    /// `keep` is called while no lock is held. An entry is removed only with the value that `keep` has seen.
+    pub(crate) fn retain(
+        &self,
+        mut keep: impl FnMut(Entry, Option<&Reading<'_, M>>) -> Result<bool, Fault>,
+    ) -> Result<u64, Fault> {
+        let (mut removed, mut unread, mut entries) = (0, Some(N::Keys::everything()), Vec::new());
+        let mut follow_up = FollowUp { tree: self, sparse: None };
+        while let Some(interval) = unread {
+            // Started before the leaf is read: while it lasts, the same word is that of the same record.
+            let reading = self.reading().map(Reading::staying);
+            let (rest, seen) = self.read_seen(interval.clone(), true, &mut entries)?;
+            let mut refused = Vec::new();
+            for &entry in &entries {
+                if !keep(entry, reading.as_ref())? {
+                    refused.push(entry);
+                }
+            }
+            let mut is_sparse = false;
+            if !refused.is_empty() {
+                self.may_change()?;
+                let take = TakeSeen { tree: self, interval: &interval, seen, refused: &refused };
+                match N::Space::run(take)? {
+                    Some(sparse) => {
+                        removed += refused.len() as u64;
+                        is_sparse = sparse;
+                    }
+                    None => {
+                        for entry in refused {
+                            removed += u64::from(self.remove_unless(entry, reading.as_ref(), &mut keep)?);
+                        }
+                    }
+                }
+            }
+            drop(reading);
+            follow_up.left(is_sparse.then_some(interval));
+            unread = rest;
+        }
+        Ok(removed)
+    }
+
+    /// Removes an entry that `keep` has refused. If it has another value by now, asks again.
+    fn remove_unless(
+        &self,
+        (slot, mut word): Entry,
+        reading: Option<&Reading<'_, M>>,
+        mut keep: impl FnMut(Entry, Option<&Reading<'_, M>>) -> Result<bool, Fault>,
+    ) -> Result<bool, Fault> {
+        let key = N::Keys::with_key((slot, word), reading, ToOwned::to_owned)?;
+        let key = N::Keys::as_ref(key.borrow());
+        loop {
+            let remove = || self.change_in(key, |_, old| if old == Some(word) { Change::Remove } else { Change::Keep });
+            let old = remove().or_else(|fault| self.with_space(fault, remove))?;
+            match old.word {
+                None => return Ok(false),
+                Some(now) if now == word => {
+                    self.retire_old(key, old);
+                    return Ok(true);
+                }
+                Some(now) => word = now,
+            }
+            if keep((slot, word), reading)? {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Removes entries from the leaf in which they were seen, if nobody has written to it since.
+struct TakeSeen<'t, 'u, N: TreeNode, M: Medium> {
+    tree: &'t TreeState<N, M>,
+    /// The leaf owns the first key of this.
+    interval: &'u Unread<N>,
+    seen: Seen,
+    refused: &'u [Entry],
+}
+
+impl<N: TreeNode, M: Medium> Verb<N::Ops> for TakeSeen<'_, '_, N, M> {
+    /// Whether the leaf is sparse now. `None`: nothing was removed.
+    type Output = Result<Option<bool>, Fault>;
+
+    fn in_place(self) -> Self::Output
+    where
+        N::Ops: SplitInPlace,
+    {
+        let Self { tree, interval, seen, refused } = self;
+        let leaf = tree.lock_owner(N::Keys::first(interval))?;
+        let is_same = leaf.at == seen.at && leaf.was() == seen.version;
+        Ok(is_same.then(|| tree.remove_entries(leaf, refused.to_vec())))
+    }
+
+    fn renewed(self) -> Self::Output
+    where
+        N::Ops: Renew,
+    {
+        Ok(None)
+    }
+}
+
+impl<N: WordNode, M: Medium> PTree<N, M> {
+    /// Removes the entries that `keep` refuses. Returns how many. Keys come in ascending order.
+    ///
+    /// `keep` is called without any lock: it may be slow, may use this tree, and may panic. An entry is removed only with the
+    /// value that `keep` has seen: if another thread changes it meanwhile, `keep` is called again with the new one. The
+    /// guarantees of [`range`](Self::range) while other threads write hold for what `keep` sees.
+    ///
+    /// # Errors
+    ///
+    /// As [`remove_range`](Self::remove_range).
+    ///
+    /// # Panics
+    ///
+    /// If `keep` does. What it has refused in leaves before that is removed.
+    ///
+    /// # Complexity
+    ///
+    /// Reads all leaves. Each leaf that loses entries costs what it does in [`remove_range`](Self::remove_range). If others
+    /// write to it meanwhile, or if it only ever grows, each entry costs a [`remove`](Self::remove).
+    ///
+    /// # Crash consistency
+    ///
+    /// As [`remove_range`](Self::remove_range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (2, 20), (3, 30)])?;
+    /// assert_eq!(tree.retain(|key, _value| key % 2 == 1)?, 1);
+    /// assert_eq!(tree.keys(..).collect::<Vec<_>>(), [1, 3]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn retain(&self, mut keep: impl FnMut(u64, u64) -> bool) -> Result<u64> {
+        self.state.acknowledged(self.state.retain(|(key, value), _| Ok(keep(key, value))))
+    }
+}

@@ -1,0 +1,250 @@
+//! Types of users: values that are built, that are refused, and kinds with names of their own.
+
+use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::papers::Circular;
+use bristlecone::{
+    ByteLeaf, Encoded, EncodedKey, Error, ErrorGroup, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool,
+    Refusal, Result, Stored, ToStore, Value,
+};
+use std::error::Error as _;
+
+/// Even numbers, in decimal digits that are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Even(u64);
+
+impl Value for Even {
+    const KIND: Kind = Kind::own("even number", <String as Value>::KIND);
+    type Borrowed<'v> = Self;
+    type View<'v> = &'v str;
+
+    fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<ToStore<'v>, Refusal> {
+        if value.0.is_multiple_of(2) { Ok(value.0.to_string().into_bytes().into()) } else { Err("odd".into()) }
+    }
+
+    fn decode(stored: Stored) -> std::result::Result<Self, Refusal> {
+        let number: u64 = String::from_utf8(stored.bytes())?.parse()?;
+        if number.is_multiple_of(2) { Ok(Self(number)) } else { Err("odd".into()) }
+    }
+
+    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+        String::view(encoded)
+    }
+}
+
+/// A key with a kind of its own, stored as a text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Email(String);
+
+impl Key for Email {
+    const KIND: Kind = Kind::own("email", <String as Key>::KIND);
+    type Form = <String as Key>::Form;
+    type Size = <String as Key>::Size;
+    type Borrowed<'k> = &'k str;
+
+    fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+        <String as Key>::encode(key)
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        Self(<String as Key>::decode(bytes))
+    }
+}
+
+/// A word under another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Order(u64);
+
+impl Key for Order {
+    const KIND: Kind = Kind::own("order", <u64 as Key>::KIND);
+    type Form = <u64 as Key>::Form;
+    type Size = <u64 as Key>::Size;
+    type Borrowed<'k> = Self;
+
+    fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+        key.0
+    }
+
+    fn decode(word: &u64) -> Self {
+        Self(*word)
+    }
+}
+
+fn options() -> Options {
+    Pool::options().segment_size(4096)
+}
+
+fn pool() -> Pool<Any> {
+    options().create_on(zeroed(1 << 20)).unwrap()
+}
+
+fn undecodable<T: std::fmt::Debug>(result: Result<T>) {
+    let error = result.unwrap_err();
+    assert!(error.group() == ErrorGroup::Input && error.source().is_some_and(|source| source.to_string() == "odd"));
+    match error.kind {
+        ErrorKind::Undecodable { tree, kind, .. } => assert_eq!((&*tree, &*kind), ("even", "even number (string)")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Every verb, with keys of either form, of a map whose second of three values is not one of its type.
+macro_rules! one_of_three {
+    ($key:ty, $leaf:ty, $keys:expr) => {{
+        let keys = $keys;
+        let pool = pool();
+        let map: Map<$key, Even, $leaf, Any> = pool.map("even").unwrap();
+        keys.iter().for_each(|&key| assert!(!map.insert(key, Even(20)).unwrap()));
+        assert_eq!(map.get(keys[1]).unwrap(), Some(Even(20)));
+        assert!(map.check().is_clean());
+
+        let refused = |result: Result<bool>| match result.unwrap_err() {
+            Error { kind: ErrorKind::Unencodable { tree, kind, source }, .. } => {
+                assert!(tree == "even" || tree == "other");
+                assert_eq!((&*kind, &*source.to_string()), ("even number (string)", "odd"));
+            }
+            other => panic!("{other}"),
+        };
+        refused(map.insert(keys[0], Even(3)));
+        refused(map.update(keys[0], Even(3)));
+        let other: Map<$key, Even, $leaf, Any> = pool.map("other").unwrap();
+        refused(other.insert_new(keys[0], Even(3)));
+        refused(other.bulk_load([(keys[0], Even(2)), (keys[1], Even(3))]).map(|_| true));
+        refused(pool.transaction(|tx| tx.insert(&map, keys[0], Even(3))).map(|()| true));
+        refused(pool.batch().insert(&map, keys[0], Even(3)).map(|()| true));
+        assert!(other.is_empty() && map.get(keys[0]).unwrap() == Some(Even(20)));
+
+        let texts = pool.map_as_stored::<$key, String, $leaf>("even", IndexKind::Volatile).unwrap();
+        texts.insert(keys[1], "21").unwrap();
+        assert!(texts.check().is_clean());
+        undecodable(map.get(keys[1]));
+        undecodable(map.multi_get(&keys));
+        assert_eq!(map.get_with(keys[1], str::to_owned).unwrap().unwrap(), "21");
+        undecodable(map.iter().nth(1).unwrap());
+        undecodable(map.iter().rev().nth(1).unwrap());
+        assert!(map.iter().nth(2).unwrap().is_ok() && map.keys(..).count() == 3);
+        undecodable(pool.transaction(|tx| tx.get(&map, keys[1])));
+        undecodable(pool.transaction(|tx| tx.range(&map, ..)?.nth(1).unwrap()));
+        let snapshot = pool.snapshot();
+        undecodable(snapshot.get(&map, keys[1]));
+        undecodable(snapshot.iter(&map).unwrap().nth(1).unwrap());
+
+        let report = map.check();
+        let [broken] = &report.violations[..] else { panic!("{report:?}") };
+        assert!(broken.invariant.starts_with("V3") && broken.at > 0, "{broken:?}");
+        // Whoever does not know the type sees whole records.
+        assert!(pool.check().unwrap().is_clean());
+        assert!(map.remove(keys[1]).unwrap() && map.check().is_clean());
+    }};
+}
+
+#[test]
+fn a_type_may_refuse_values_and_what_is_there() {
+    one_of_three!(u64, OneLine, [1, 2, 3]);
+    one_of_three!(String, ByteLeaf, ["a", "b", "c"]);
+}
+
+fn mismatch<T>(result: Result<T>) -> (String, String) {
+    match result.map(drop).unwrap_err().kind {
+        ErrorKind::KindMismatch { found, expected, .. } => (found, expected),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_kind_of_ones_own_is_no_other_kind() {
+    let pool = pool();
+    drop(pool.map::<Email, Even>("m").unwrap());
+    drop(pool.map::<(Email, u64), ()>("pairs").unwrap());
+    drop(pool.map_with::<Order, u64, Circular<4>>("words", IndexKind::Persistent).unwrap());
+    let again = options().open_on(holding(words_of(pool.medium()))).unwrap();
+    for pool in [&pool, &again] {
+        let own = "email (string) -> even number (string)";
+        let refused = |expected: &str, result| assert_eq!(mismatch(result), (own.to_owned(), expected.to_owned()));
+        refused("string -> string", pool.map::<String, String>("m").map(drop));
+        refused("email (string) -> string", pool.map::<Email, String>("m").map(drop));
+        refused("string -> even number (string)", pool.map::<String, Even>("m").map(drop));
+        mismatch(pool.map::<(String, u64), ()>("pairs"));
+        mismatch(pool.map_with::<u64, u64, Circular<4>>("words", IndexKind::Persistent));
+        assert!(pool.map::<Email, Even>("m").is_ok() && pool.map::<(Email, u64), ()>("pairs").is_ok());
+        assert!(pool.map_with::<Order, u64, Circular<4>>("words", IndexKind::Persistent).is_ok());
+        let trees = pool.trees().unwrap();
+        let info = trees.iter().find(|tree| tree.name == "m").unwrap();
+        assert_eq!((&*info.keys, &*info.values), ("email (string)", "even number (string)"));
+        assert_eq!((&*info.stored_keys, &*info.stored_values), ("string", "string"));
+    }
+    // The names stay with a tree that is renamed, and go with one that is dropped.
+    let tree: Map<Email, Even, _, _> = pool.map("m").unwrap();
+    tree.insert("a@b.c", Even(2)).unwrap();
+    pool.transaction(|tx| tx.rename_tree("m", "n")).unwrap();
+    assert_eq!(mismatch(pool.map::<String, String>("n")).0, "email (string) -> even number (string)");
+    drop(tree);
+    pool.drop_tree("n").unwrap();
+    assert!(pool.map::<String, String>("n").is_ok());
+    assert!(matches!(
+        pool.map_as_stored::<String, String, ByteLeaf>("none", IndexKind::Volatile),
+        Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. })
+    ));
+}
+
+#[test]
+fn who_does_not_know_a_type_checks_copies_and_compacts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("a"), dir.path().join("b"));
+    let made = options().open(&path).unwrap();
+    let map: Map<Email, Even> = made.map("m").unwrap();
+    let words: Map<Order, Even> = made.map("words").unwrap();
+    for i in 0..2000 {
+        map.insert(&format!("{i:04}@b.c"), Even(2 * i)).unwrap();
+        words.insert(Order(i), Even(2 * i)).unwrap();
+    }
+    (0..2000).filter(|i| i % 10 > 0).for_each(|i| {
+        assert!(map.remove(&format!("{i:04}@b.c")).unwrap() && words.remove(Order(i)).unwrap());
+    });
+    drop((map, words));
+    made.close().unwrap();
+
+    let pool = options().open(&path).unwrap();
+    let report = pool.check().unwrap();
+    assert!(report.is_clean() && report.unchecked.is_empty() && report.entries == 400, "{report:?}");
+    let done = pool.compact().unwrap();
+    assert!(done.records > 0 && done.skipped.is_empty(), "{done:?}");
+    assert_eq!(pool.backup(&copy).unwrap().entries, 400);
+    pool.close().unwrap();
+    for path in [path, copy] {
+        let pool = options().open(path).unwrap();
+        let (map, words) = (pool.map::<Email, Even>("m").unwrap(), pool.map::<Order, Even>("words").unwrap());
+        let numbers = |value: Result<Even>| value.unwrap().0;
+        let expected = || (0..2000).step_by(10).map(|i| 2 * i);
+        assert!(map.iter().map(|entry| numbers(entry.map(|(_, value)| value))).eq(expected()));
+        assert!(words.iter().map(|entry| numbers(entry.map(|(_, value)| value))).eq(expected()));
+        assert!(map.check().is_clean() && words.check().is_clean() && pool.check().unwrap().is_clean());
+    }
+}
+
+/// The words of the superblock and of the first root entry.
+const INCOMPATIBLE: usize = 4;
+const ROOT: usize = 8192 / 8;
+const NAMES: std::ops::Range<usize> = ROOT + 24..ROOT + 32;
+
+#[test]
+fn names_are_in_the_checksum_and_other_pools_are_as_they_were() {
+    let made = |own: bool| {
+        let pool = pool();
+        match own {
+            true => drop(pool.map::<Email, Even>("m").unwrap()),
+            false => drop(pool.map::<String, String>("m").unwrap()),
+        }
+        words_of(pool.medium())
+    };
+    let plain = made(false);
+    assert!(plain[INCOMPATIBLE] & 4 == 0 && plain[NAMES].iter().all(|&word| word == 0));
+    let own = made(true);
+    assert!(own[INCOMPATIBLE] & 4 != 0 && own[NAMES].iter().any(|&word| word != 0));
+    // Kinds are as those of the same tree without names, for all who look at no more than what is stored.
+    assert_eq!(plain[ROOT + 2], own[ROOT + 2]);
+    for word in NAMES {
+        let mut damaged = own.clone();
+        damaged[word] ^= 1 << 7;
+        let error = options().open_on(holding(damaged)).and_then(|pool| pool.trees()).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Corrupt { .. }), "{error:?}");
+    }
+}
