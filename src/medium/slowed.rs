@@ -93,8 +93,8 @@ mod tests {
     fn lines_wait_each_and_rounds_as_a_whole() {
         const WAIT: Duration = Duration::from_millis(20);
         let round = |m: &Slowed<Dram>| {
-            m.flush(0, 4 * 64, Step::BatchLines);
-            m.fence(Step::BatchLines);
+            Medium::flush(m, 0, 4 * 64, Step::BatchLines);
+            Medium::fence(m, Step::BatchLines);
         };
         assert!(took(&Slowed::new(Dram::zeroed(4096), WAIT), round) >= 4 * WAIT);
         let by_round = Slowed::by_round(Dram::zeroed(4096), WAIT);
@@ -102,6 +102,6 @@ mod tests {
         assert!(took_by_round() >= 2 * WAIT);
         // A busy machine may stop a thread for long, but not each time.
         assert!((0..20).any(|_| took_by_round() < 4 * WAIT));
-        assert!((0..20).any(|_| took(&by_round, |m| m.fence(Step::BatchLines)) < WAIT));
+        assert!((0..20).any(|_| took(&by_round, |m| Medium::fence(m, Step::BatchLines)) < WAIT));
     }
 }
