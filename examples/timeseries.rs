@@ -8,33 +8,25 @@ use std::path::Path;
 /// The price in cents, by symbol and time in milliseconds.
 type Prices = Map<(String, u64), u64>;
 
-/// The newest price of a symbol: the last entry with that prefix.
-fn latest(prices: &Prices, symbol: &str) -> bristlecone::Result<Option<(u64, u64)>> {
-    let newest = prices.prefix((symbol,)).next_back().transpose()?;
-    Ok(newest.map(|((_, time), price)| (time, price)))
+/// The newest prices of a symbol, with their times, the newest one first.
+fn newest(prices: &Prices, symbol: &str, count: usize) -> bristlecone::Result<Vec<(u64, u64)>> {
+    let entries = prices.prefix((symbol,)).rev().take(count);
+    entries.map(|entry| entry.map(|((_, time), price)| (time, price))).collect()
 }
 
 /// The mean price of a symbol from one time up to another one.
 fn mean(prices: &Prices, symbol: &str, from: u64, to: u64) -> bristlecone::Result<Option<u64>> {
     let (mut sum, mut count) = (0, 0);
-    for entry in prices.range((symbol, from)..(symbol, to)) {
-        let (_, price) = entry?;
-        sum += price;
+    for price in prices.values((symbol, from)..(symbol, to)) {
+        sum += price?;
         count += 1;
     }
     Ok((count > 0).then(|| sum / count))
 }
 
-/// Deletes the prices of a symbol that are older than a time. Returns how many there were.
-///
-/// The loop removes what it goes through: a range stays right while entries come and go. A crash leaves some of them,
-/// which the next call removes.
+/// Deletes the prices of a symbol that are older than a time. Returns how many there were. A crash leaves some of them, or none.
 fn forget(prices: &Prices, symbol: &str, before: u64) -> bristlecone::Result<u64> {
-    let mut removed = 0;
-    for (_, time) in prices.keys((symbol, 0)..(symbol, before)) {
-        removed += u64::from(prices.remove((symbol, time))?);
-    }
-    Ok(removed)
+    prices.remove_range((symbol, 0)..(symbol, before))
 }
 
 /// What a run does with the pool at this path.
@@ -49,10 +41,11 @@ pub(crate) fn run(path: &Path) -> bristlecone::Result<()> {
         }
     }
     // "EUR" is no prefix of ("EURUSD", 0): a part of a key is equal, or it is another one.
-    println!("{} prices, the latest of EUR: {:?}", prices.len(), latest(&prices, "EUR")?);
+    println!("{} prices, the newest of EUR: {:?}", prices.len(), newest(&prices, "EUR", 3)?);
     println!("mean of GBP from 500 to 1500: {:?}", mean(&prices, "GBP", 500, 1500)?);
     println!("forgotten: {} of EUR, {} left", forget(&prices, "EUR", 1900)?, prices.prefix(("EUR",)).count());
-    assert_eq!(latest(&prices, "EUR")?, Some((1999, 108 + 1999 % 7)));
+    assert_eq!(newest(&prices, "EUR", 2)?, [(1999, 112), (1998, 111)]);
+    assert_eq!(prices.prefix(("EUR",)).count(), 100);
     assert_eq!(prices.prefix(("EURUSD",)).count(), 2000);
 
     // A pool is closed after its trees.

@@ -111,7 +111,8 @@
 //! thread, for what waits for the disk or takes long: [`Pool::open`] and [`Options::open`], [`Pool::close`], [`Pool::sync`], every change with
 //! [`Journal::Each`], opening a tree after a crash, [`Pool::backup`], [`Pool::compact`], [`Pool::shrink`], [`Pool::check`],
 //! `bulk_load`, `clear`, long scans, and dropping the last handle of a pool, which closes it. Do not hold a transaction or an iterator
-//! across an `await`: while it lasts, records that are replaced keep their space.
+//! across an `await`: while it lasts, records that are replaced keep their space. The example
+//! [`cache`](https://docs.rs/crate/bristlecone/latest/source/examples/cache.rs) is such a program, under tokio.
 //!
 //! A child that came by `fork` cannot use its parent's pools: changes are refused ([`ErrorKind::Forked`]). See [`Pool`].
 //!

@@ -251,6 +251,17 @@ impl<M: Medium> Pool<M> {
     ///
     /// A new tree is there, empty, or not at all. If a crash interrupts the recovery of an existing tree, the next open
     /// recovers it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let tree = pool.tree("t")?; // new, and empty
+    /// tree.insert(1, 10)?;
+    /// assert_eq!(pool.tree("t")?.get(1), Some(10)); // another handle to the same tree
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn tree(&self, name: &str) -> Result<PTree<OneLine, M>> {
         self.tree_of(name)
     }
@@ -310,16 +321,48 @@ impl<M: Medium> Pool<M> {
 
 impl<N: WordNode, M: Medium> PTree<N, M> {
     /// The name that the tree has in its pool now. A [transaction](crate::Transaction::rename_tree) may change it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let tree = pool.tree("squares")?;
+    /// assert_eq!(tree.name(), "squares");
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn name(&self) -> String {
         self.state.name()
     }
 
     /// The pool that holds the tree.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// let tree = pool.tree("squares")?;
+    /// let cubes = tree.pool().tree("cubes")?; // in the same pool
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn pool(&self) -> Pool<M> {
         Pool { state: Arc::clone(&self.state.pool) }
     }
 
     /// The tree's kind of index.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// use bristlecone::{IndexKind, OneLine};
+    ///
+    /// assert_eq!(pool.tree("t")?.index(), IndexKind::Volatile);
+    /// assert_eq!(pool.tree_with::<OneLine>("u", IndexKind::Persistent)?.index(), IndexKind::Persistent);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn index(&self) -> IndexKind {
         self.state.directory.kind()
     }
@@ -333,12 +376,35 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// The index, one shadow, and a binary search in one leaf. No lock is taken and nothing is flushed. After a crash, whatever
     /// touches a leaf for the first time reads all of it, and stores what its layout has to repair.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert(1, 10)?;
+    /// assert_eq!(tree.get(1), Some(10));
+    /// assert_eq!(tree.get(2), None);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     #[inline]
     pub fn get(&self, key: u64) -> Option<u64> {
         self.state.get(key)
     }
 
     /// Whether the key is there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert(1, 10)?;
+    /// assert!(tree.contains_key(1) && !tree.contains_key(2));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     #[inline]
     pub fn contains_key(&self, key: u64) -> bool {
         self.get(key).is_some()
@@ -352,6 +418,17 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// As `get` for each key, but the cache misses of sixteen keys at a time overlap.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (3, 30)])?;
+    /// assert_eq!(tree.multi_get(&[3, 2, 1]), [Some(30), None, Some(10)]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn multi_get(&self, keys: &[u64]) -> Vec<Option<u64>> {
         let mut values = Vec::with_capacity(keys.len());
         self.state.get_many_with(keys, |value| value, |value| values.push(value));
@@ -374,6 +451,17 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Crash consistency
     ///
     /// Durable when it returns. In flight at a crash: the old entry or the new one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// assert_eq!(tree.insert(1, 10)?, None);
+    /// assert_eq!(tree.insert(1, 11)?, Some(10));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
         self.change(key, |_| Change::Put(value))
     }
@@ -430,6 +518,18 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Crash consistency
     ///
     /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// assert_eq!(tree.update(1, 10)?, None); // not there, and not inserted
+    /// tree.insert(1, 10)?;
+    /// assert_eq!(tree.update(1, 11)?, Some(10));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
         self.change(key, |old| if old.is_some() { Change::Put(value) } else { Change::Keep })
     }
@@ -480,6 +580,18 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Crash consistency
     ///
     /// Durable when it returns. In flight at a crash: the entry, or no entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert(1, 10)?;
+    /// assert_eq!(tree.remove(1)?, Some(10));
+    /// assert_eq!(tree.remove(1)?, None);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn remove(&self, key: u64) -> Result<Option<u64>> {
         self.change(key, |_| Change::Remove)
     }
@@ -508,6 +620,18 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// One search, then from leaf to leaf; backwards, one search per leaf. The leaf ahead is prefetched while one is
     /// read. After a crash, the first touch of each leaf reads all of it and stores what its layout has to repair.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (2, 20), (3, 30)])?;
+    /// assert_eq!(tree.range(2..).collect::<Vec<_>>(), [(2, 20), (3, 30)]);
+    /// assert_eq!(tree.range(..=2).rev().collect::<Vec<_>>(), [(2, 20), (1, 10)]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     #[track_caller]
     pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, N, M> {
         Range::new(&self.state, range)
@@ -522,6 +646,17 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// As [`range`](Self::range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (2, 20), (3, 30)])?;
+    /// assert_eq!(tree.keys(..3).collect::<Vec<_>>(), [1, 2]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     #[track_caller]
     pub fn keys<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, M, R> {
         Range::new(&self.state, range).map(|(key, _)| key)
@@ -558,6 +693,17 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// As [`range`](Self::range).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(2, 20), (1, 10)])?;
+    /// assert_eq!(tree.iter().collect::<Vec<_>>(), [(1, 10), (2, 20)]);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn iter(&self) -> Range<'_, N, M> {
         self.range(..)
     }
@@ -568,6 +714,18 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// One search, and one leaf; empty leaves before it are read, too. After a crash, the first touch of each leaf reads all
     /// of it. [`last_key_value`](Self::last_key_value) does the same from the other end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// assert_eq!(tree.first_key_value(), None);
+    /// tree.insert_batch(&[(1, 10), (2, 20)])?;
+    /// assert_eq!(tree.first_key_value(), Some((1, 10)));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn first_key_value(&self) -> Option<(u64, u64)> {
         self.iter().next()
     }
@@ -577,6 +735,17 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// As [`first_key_value`](Self::first_key_value).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (2, 20)])?;
+    /// assert_eq!(tree.last_key_value(), Some((2, 20)));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn last_key_value(&self) -> Option<(u64, u64)> {
         self.iter().next_back()
     }
@@ -590,6 +759,17 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// A few looks at 32 counters. The first call after a crash reads all leaves, on all cores; other threads may write
     /// meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (2, 20)])?;
+    /// assert_eq!(tree.len(), 2);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn len(&self) -> u64 {
         self.state.len()
     }
@@ -599,6 +779,18 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// As [`first_key_value`](Self::first_key_value), and as [`len`](Self::len) if that finds nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// assert!(tree.is_empty());
+    /// tree.insert(1, 10)?;
+    /// assert!(!tree.is_empty());
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.state.is_empty()
     }
@@ -609,12 +801,38 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// A few counters, and the lock of those who change the index. No leaf is read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// let before = tree.memory();
+    /// tree.extend((0..100_000).map(|n| (n, n)))?;
+    /// assert!(tree.memory() > before);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn memory(&self) -> u64 {
         self.state.memory()
     }
 
     /// How often a [`Flat`](IndexKind::Flat) index was rebuilt since the tree was opened, because a parent of leaves
     /// was full, and how long that took in all. Zero for other kinds of index.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// use bristlecone::{IndexKind, OneLine};
+    ///
+    /// let tree = pool.tree_with::<OneLine>("t", IndexKind::Flat)?;
+    /// tree.extend((0..100_000).map(|n| (n, n)))?;
+    /// let (count, time) = tree.index_rebuilds();
+    /// assert!(count > 0, "in {time:?}");
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn index_rebuilds(&self) -> (u64, Duration) {
         let Rebuilds { count, nanoseconds } = self.state.directory.rebuilds();
         (count, Duration::from_nanos(nanoseconds))
@@ -635,6 +853,18 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Crash consistency
     ///
     /// All entries are there, or none is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert_batch(&[(1, 10), (2, 20)])?;
+    /// tree.clear()?;
+    /// assert!(tree.is_empty());
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn clear(&self) -> Result<()> {
         self.state.acknowledged(self.state.clear())
     }
@@ -653,11 +883,33 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Crash consistency
     ///
     /// All entries are loaded, or none is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// assert_eq!(tree.bulk_load((0..1000).map(|n| (n, n * n)))?, 1000);
+    /// assert_eq!(tree.get(31), Some(961));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (u64, u64)>) -> Result<u64> {
         self.state.acknowledged(self.state.bulk_load(entries.into_iter().map(Ok)))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// let sum: u64 = tree.values(..).sum();
+    /// assert!(tree.fault().is_none(), "values are missing in {sum}");
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn fault(&self) -> Option<Error> {
         self.state.fault()
     }
@@ -669,6 +921,18 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Complexity
     ///
     /// Reads all leaves, on one core, and then counts as [`len`](Self::len) does, which touches all leaves after a crash.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let pool = bristlecone::Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+    /// # let tree = pool.tree("t")?;
+    /// tree.insert(1, 10)?;
+    /// let report = tree.check();
+    /// assert!(report.is_clean(), "{:?}", report.violations);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     pub fn check(&self) -> Report {
         self.state.check()
     }
