@@ -202,7 +202,7 @@ fn trees_of_types_of_programs_are_read_and_not_changed() {
         refused(desk.run("put", &[key, "sun", of_tree[0], tree]));
         refused(desk.run("put", &["2", "sun", of_tree[0], tree]));
         refused(desk.run("del", &[key, of_tree[0], tree]));
-        refused(desk.load(&format!("{key}\tsun\n"), &of_tree));
+        refused(desk.load(format!("{key}\tsun\n"), &of_tree));
         refused(desk.load("", &of_tree));
         assert_eq!(desk.run("get", &[key, of_tree[0], tree]).ok(), "rain\n");
         assert_eq!(desk.run("scan", &of_tree).ok(), format!("{key}\train\n"));
