@@ -836,6 +836,28 @@ fn a_removed_range_is_a_conflict() {
     assert_eq!(map.len(), 101);
 }
 
+/// Whichever way entries go that a transaction has passed over; and none is in conflict with what goes elsewhere.
+#[test]
+fn what_is_removed_from_a_scan_is_a_conflict() {
+    let pool = new_pool();
+    let map: Map<u64, Vec<u8>, OneLine, Any> = pool.map("m").unwrap();
+    let conflicts = |remove: &dyn Fn()| {
+        map.extend((0..2000).map(|n| (n, [7; 9]))).unwrap();
+        let mut transaction = pool.begin();
+        assert_eq!(transaction.range(&map, 500..600).unwrap().count(), 100);
+        remove();
+        transaction.insert(&map, 5000, b"new").unwrap();
+        transaction.commit().is_err_and(|error| matches!(error.kind, ErrorKind::Conflict))
+    };
+    assert!(conflicts(&|| assert_eq!(map.remove_range(520..530).unwrap(), 10)));
+    assert!(conflicts(&|| assert_eq!(map.remove_range(..1000).unwrap(), 1000)));
+    assert!(conflicts(&|| assert_eq!(map.retain(|key, _| key.decode() != 550).unwrap(), 1)));
+    assert!(conflicts(&|| assert!(map.take(560).unwrap().is_some())));
+    assert!(conflicts(&|| assert!(map.update_with(570, |_| None).unwrap().is_some())));
+    assert!(!conflicts(&|| assert_eq!(map.remove_range(1500..1600).unwrap(), 100)));
+    assert!(map.check().is_clean());
+}
+
 /// Values compare by their encodings.
 #[test]
 fn a_nan_can_be_exchanged() {
