@@ -162,7 +162,10 @@ impl Kind {
         assert!(stored_as.own.is_empty(), "a kind with a name of its own is stored as one of this crate's kinds");
         let mut i = 0;
         while i < name.len() {
-            assert!(!name.as_bytes()[i].is_ascii_control(), "the name of a kind has no control characters");
+            // U+0080 to U+009F are control characters, too.
+            let is_late = i > 0 && name.as_bytes()[i - 1] == 0xc2 && name.as_bytes()[i] < 0xa0;
+            let is_control = name.as_bytes()[i].is_ascii_control() || is_late;
+            assert!(!is_control, "the name of a kind has no control characters");
             i += 1;
         }
         Self { own: name, ..stored_as }

@@ -58,6 +58,47 @@ fn what_was_synced_is_there_without_the_ring() {
     }
 }
 
+/// With `Each`, nothing that a method has done is still on its way to the disk when it returns.
+#[test]
+fn every_method_waits_for_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = open(&dir.path().join("a.pool"), Journal::Each);
+    let tree = pool.tree("t").unwrap();
+    let names: Map<String, Vec<u8>> = pool.map("names").unwrap();
+    let entries = std::cell::Cell::new(0);
+    let waited = || {
+        let stat = pool.journal().unwrap();
+        assert!(stat.pending == 0 && stat.entries > entries.replace(stat.entries), "{stat:?}");
+    };
+    let name = |key: u64| format!("{key:04}");
+    tree.extend((0..3000).map(|key| (key, key))).unwrap();
+    waited();
+    names.extend((0..3000).map(|key| (name(key), vec![7; key as usize % 100]))).unwrap();
+    waited();
+    tree.update_with(7, |_| Some(8)).unwrap();
+    waited();
+    names.update_with("0007", |_| Some(vec![8])).unwrap();
+    waited();
+    names.compare_exchange("0007", Some(&[8]), Some(&[9])).unwrap();
+    waited();
+    names.replace("0007", &[7]).unwrap();
+    waited();
+    names.take("0007").unwrap();
+    waited();
+    tree.pop_first().unwrap();
+    waited();
+    names.pop_last().unwrap();
+    waited();
+    tree.remove_range(100..1000).unwrap();
+    waited();
+    names.remove_range("0100".."1000").unwrap();
+    waited();
+    tree.retain(|key, _| key % 2 == 0).unwrap();
+    waited();
+    names.retain(|key, _| key.as_bytes()[3] % 2 == 0).unwrap();
+    waited();
+}
+
 #[test]
 fn a_pool_that_was_closed_is_all_in_its_file() {
     let dir = tempfile::tempdir().unwrap();

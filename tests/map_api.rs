@@ -2,7 +2,7 @@
 //! words and on maps of byte strings. Then what only maps that threads share must do.
 
 use bristlecone::medium::{Dram, Medium};
-use bristlecone::{ErrorKind, Map, OneLine, PTree, Pool, Result, Snapshot};
+use bristlecone::{ErrorKind, Map, Node, OneLine, PTree, Pool, Result, Snapshot};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -836,6 +836,28 @@ fn a_removed_range_is_a_conflict() {
     assert_eq!(map.len(), 101);
 }
 
+/// Whichever way entries go that a transaction has passed over; and none is in conflict with what goes elsewhere.
+#[test]
+fn what_is_removed_from_a_scan_is_a_conflict() {
+    let pool = new_pool();
+    let map: Map<u64, Vec<u8>, OneLine, Any> = pool.map("m").unwrap();
+    let conflicts = |remove: &dyn Fn()| {
+        map.extend((0..2000).map(|n| (n, [7; 9]))).unwrap();
+        let mut transaction = pool.begin();
+        assert_eq!(transaction.range(&map, 500..600).unwrap().count(), 100);
+        remove();
+        transaction.insert(&map, 5000, b"new").unwrap();
+        transaction.commit().is_err_and(|error| matches!(error.kind, ErrorKind::Conflict))
+    };
+    assert!(conflicts(&|| assert_eq!(map.remove_range(520..530).unwrap(), 10)));
+    assert!(conflicts(&|| assert_eq!(map.remove_range(..1000).unwrap(), 1000)));
+    assert!(conflicts(&|| assert_eq!(map.retain(|key, _| key.decode() != 550).unwrap(), 1)));
+    assert!(conflicts(&|| assert!(map.take(560).unwrap().is_some())));
+    assert!(conflicts(&|| assert!(map.update_with(570, |_| None).unwrap().is_some())));
+    assert!(!conflicts(&|| assert_eq!(map.remove_range(1500..1600).unwrap(), 100)));
+    assert!(map.check().is_clean());
+}
+
 /// Values compare by their encodings.
 #[test]
 fn a_nan_can_be_exchanged() {
@@ -899,4 +921,265 @@ fn entries_are_given_borrowed_or_owned() {
     assert_eq!(pairs.bulk_load([(("a", 1), "x".to_owned()), (("a", 2), String::new())]).unwrap(), 2);
     let none: [(&str, &[u8]); 0] = [];
     assert_eq!(map.insert_batch(&none).unwrap(), 0);
+}
+
+/// Values of all lengths: in a block, in segments of their own, and empty.
+fn of_length(n: u64) -> Vec<u8> {
+    vec![n as u8; [0, 7, 40, 300, 1000, 3000, 9000][n as usize % 7]]
+}
+
+trait Borrowed {
+    type As<'k>: Copy
+    where
+        Self: 'k;
+    fn borrow(&self) -> Self::As<'_>;
+}
+
+impl Borrowed for u64 {
+    type As<'k> = u64;
+    fn borrow(&self) -> u64 {
+        *self
+    }
+}
+
+impl Borrowed for String {
+    type As<'k> = &'k str;
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+/// Changes of each sort, of records of all lengths. Leaves an empty map.
+macro_rules! all_sorts {
+    ($map:expr, $round:expr, $key:expr) => {{
+        let (map, round): (_, u64) = ($map, $round);
+        let keys: Vec<_> = (0..60).map($key).collect();
+        for (n, key) in (round..).zip(&keys) {
+            map.insert(key.borrow(), &of_length(n)).unwrap();
+            assert_eq!(map.replace(key.borrow(), &of_length(n + 1)).unwrap(), Some(of_length(n)));
+            let old = map.update_with(key.borrow(), |_| Some(of_length(n + 2))).unwrap();
+            assert_eq!(old, Some(of_length(n + 1)));
+            let (was, new) = (of_length(n + 2), of_length(n + 3));
+            assert_eq!(map.compare_exchange(key.borrow(), Some(&new), None).unwrap().as_ref(), Some(&was));
+            assert_eq!(map.compare_exchange(key.borrow(), Some(&was), Some(&new)).unwrap(), Some(was));
+        }
+        assert_eq!(map.extend(keys.iter().map(|key| (key.borrow(), of_length(round)))).unwrap(), 0);
+        for key in &keys[..10] {
+            assert!(map.take(key.borrow()).unwrap().is_some());
+            map.update_with(key.borrow(), |_| Some(of_length(round))).unwrap();
+            map.update_with(key.borrow(), |_| None).unwrap();
+        }
+        assert!(map.pop_first().unwrap().is_some() && map.pop_last().unwrap().is_some());
+        let mut asked = 0;
+        map.retain(|_, _| {
+            asked += 1;
+            asked % 3 > 0
+        })
+        .unwrap();
+        map.remove_range(keys[30].borrow()..keys[40].borrow()).unwrap();
+        assert_eq!(map.len(), map.iter().count() as u64);
+        assert!(map.check().is_clean());
+        let left = map.len();
+        assert!(left > 0 && map.remove_range(..).unwrap() == left && map.is_empty());
+    }};
+}
+
+/// No record is forgotten or given back twice, whichever way it is replaced or removed.
+#[test]
+fn records_come_back() {
+    let mut pool = options().create_on(Arc::new(Dram::zeroed(2 << 20)) as Any).unwrap();
+    for _ in 0..2 {
+        let mut used = Vec::new();
+        for round in 0..30 {
+            let words: Map<u64, Vec<u8>, OneLine, Any> = pool.map("words").unwrap();
+            let texts: Map<String, Vec<u8>, bristlecone::ByteLeaf, Any> = pool.map("texts").unwrap();
+            all_sorts!(&words, round, |n: u64| n);
+            all_sorts!(&texts, round, |n: u64| format!("{n:04}"));
+            used.push(pool.stat().used);
+        }
+        // Values are as long as seven rounds before.
+        assert!((14..30).all(|round| used[round] <= used[round - 7]), "{used:?}");
+        assert!(pool.check().unwrap().is_clean());
+        pool = reopened(&pool);
+    }
+}
+
+/// While others insert and compact, entries with the wrong values go, and no other entry does.
+#[test]
+fn records_are_removed_while_others_write_and_compact() {
+    fn run<T: Send + Sync>(pool: &Pool<Any>, map: &T, of: Calls<'_, T>) {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let done = &done;
+            let of = &of;
+            let writers: Vec<_> = (0..2)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        for n in 0..1000u64 {
+                            (of.insert)(map, n % 100 * 2 + thread, n % 7);
+                            (of.update)(map, 1000 + n % 3);
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    (of.retain)(map);
+                    (of.remove)(map);
+                }
+            });
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    pool.compact().unwrap();
+                    let snapshot = pool.snapshot();
+                    (of.seen)(map, &snapshot);
+                }
+            });
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+    struct Calls<'c, T> {
+        insert: &'c (dyn Fn(&T, u64, u64) + Sync),
+        update: &'c (dyn Fn(&T, u64) + Sync),
+        retain: &'c (dyn Fn(&T) + Sync),
+        remove: &'c (dyn Fn(&T) + Sync),
+        seen: &'c (dyn Fn(&T, &Snapshot<Any>) + Sync),
+    }
+    /// One byte more, and as long as a count says.
+    fn longer(old: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let count = old.map_or(0, |old| u64::from_ne_bytes(old[..8].try_into().unwrap())) + 1;
+        let mut new = count.to_ne_bytes().to_vec();
+        new.resize(8 + count as usize * 37 % 900, count as u8);
+        Some(new)
+    }
+    let count = |value: Vec<u8>| u64::from_ne_bytes(value[..8].try_into().unwrap());
+    let pool = new_pool();
+    let words: Map<u64, Vec<u8>, OneLine, Any> = pool.map("words").unwrap();
+    let texts: Map<String, Vec<u8>, bristlecone::ByteLeaf, Any> = pool.map("texts").unwrap();
+    run(
+        &pool,
+        &words,
+        Calls {
+            insert: &|map, key, n| _ = map.insert(key, &of_length(n)).unwrap(),
+            update: &|map, key| drop(map.update_with(key, longer).unwrap()),
+            retain: &|map| _ = map.retain(|key, value| key.decode() >= 1000 || value.len() != 40).unwrap(),
+            remove: &|map| _ = map.remove_range(20..60).unwrap(),
+            seen: &|map, snapshot| assert!(snapshot.iter(map).unwrap().all(|entry| entry.is_ok())),
+        },
+    );
+    run(
+        &pool,
+        &texts,
+        Calls {
+            insert: &|map, key, n| _ = map.insert(&format!("{key:04}"), &of_length(n)).unwrap(),
+            update: &|map, key| drop(map.update_with(&format!("{key:04}"), longer).unwrap()),
+            retain: &|map| _ = map.retain(|key, value| key.as_bytes() >= b"1000" || value.len() != 40).unwrap(),
+            remove: &|map| _ = map.remove_range("0020".."0060").unwrap(),
+            seen: &|map, snapshot| assert!(snapshot.iter(map).unwrap().all(|entry| entry.is_ok())),
+        },
+    );
+    for pool in [&reopened(&pool), &pool] {
+        let words: Map<u64, Vec<u8>, OneLine, Any> = pool.map("words").unwrap();
+        let texts: Map<String, Vec<u8>, bristlecone::ByteLeaf, Any> = pool.map("texts").unwrap();
+        let sum: u64 = (1000..1003).map(|key| count(words.get(key).unwrap().unwrap())).sum();
+        assert_eq!(sum, 2000);
+        let sum: u64 = (1000..1003).map(|key| count(texts.get(&format!("{key:04}")).unwrap().unwrap())).sum();
+        assert_eq!(sum, 2000);
+        assert_eq!(words.len(), words.iter().count() as u64);
+        assert_eq!(texts.len(), texts.iter().count() as u64);
+        assert!(words.check().is_clean() && texts.check().is_clean() && pool.check().unwrap().is_clean());
+    }
+}
+
+/// Removing needs no space, whatever the nodes, also while a snapshot keeps what it sees.
+#[test]
+fn a_full_pool_can_be_emptied() {
+    fn empty<N: bristlecone::WordNode>() {
+        for has_snapshot in [false, true] {
+            let pool = options().create_on(Arc::new(Dram::zeroed(256 << 10)) as Any).unwrap();
+            let tree: PTree<N, Any> = pool.tree_with("t", N::INDEX).unwrap();
+            let full = (0..).find(|&key| tree.insert(key * 3, key).is_err()).unwrap();
+            let snapshot = (has_snapshot && N::NAME == OneLine::<7>::NAME).then(|| pool.snapshot());
+            let len = tree.len();
+            let mut gone = tree.remove_range(..full).unwrap();
+            assert_eq!(gone + tree.len(), len, "{}", N::NAME);
+            gone += tree.retain(|key, _| key % 2 == 0).unwrap();
+            assert_eq!(gone + tree.len(), len, "{}", N::NAME);
+            assert!(tree.check().is_clean());
+            gone += tree.remove_range(..).unwrap();
+            assert!(gone == len && tree.is_empty() && tree.iter().next().is_none(), "{}", N::NAME);
+            drop(snapshot);
+            tree.insert_batch(&[(1, 1), (u64::MAX, 2)]).unwrap();
+            assert_eq!(tree.retain(|key, _| key != u64::MAX).unwrap(), 1);
+            tree.insert(u64::MAX, 3).unwrap();
+            assert_eq!(tree.remove_range(2..).unwrap(), 1);
+            assert!(tree.iter().eq([(1, 1)]) && tree.len() == 1 && tree.check().is_clean());
+        }
+    }
+    empty::<OneLine<7>>();
+    empty::<bristlecone::papers::Circular<8>>();
+    empty::<bristlecone::papers::Linear<8>>();
+    empty::<bristlecone::papers::CrabTree>();
+    empty::<bristlecone::papers::NvTree>();
+    empty::<bristlecone::papers::CddsTree>();
+}
+
+/// Values are replaced as long as one at a time fits, also if they come as a batch.
+#[test]
+fn a_batch_replaces_values_in_a_pool_that_is_nearly_full() {
+    let pool = options().create_on(Arc::new(Dram::zeroed(256 << 10)) as Any).unwrap();
+    let map: Map<u64, Vec<u8>, OneLine, Any> = pool.map("m").unwrap();
+    let full = (0..).find(|&key| map.insert(key, &[1; 900]).is_err()).unwrap();
+    map.remove(full - 1).unwrap();
+    map.remove(full - 2).unwrap();
+    let keys = 0..full - 2;
+    keys.clone().for_each(|key| assert!(map.insert(key, &[2; 900]).unwrap()));
+    assert_eq!(map.extend(keys.clone().map(|key| (key, [3; 900]))).unwrap(), 0);
+    assert!(keys.clone().all(|key| map.get(key).unwrap().is_some_and(|value| value == [3; 900])));
+}
+
+/// An iterator is not asked again once it has ended.
+#[test]
+fn an_iterator_that_goes_on_after_its_end_is_not_asked() {
+    let tree: PTree<OneLine<7>, Any> = new_pool().tree_with("t", bristlecone::IndexKind::Volatile).unwrap();
+    let mut next = 0;
+    let batches = std::iter::from_fn(|| {
+        next += 1;
+        (next % 5 > 0).then_some((next, next))
+    });
+    assert_eq!(tree.extend(batches.take(10_000)).unwrap(), 4);
+}
+
+/// A pool that is open for reading only refuses all changes, and says so.
+#[test]
+fn who_only_reads_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    let pool = Pool::options().capacity(64 << 20).open(&path).unwrap();
+    pool.map::<String, Vec<u8>>("texts").unwrap().insert("a", b"1").unwrap();
+    pool.tree("words").unwrap().insert(1, 1).unwrap();
+    pool.close().unwrap();
+    let pool = Pool::options().read_only(true).open(&path).unwrap();
+    let (texts, words) = (pool.map::<String, Vec<u8>>("texts").unwrap(), pool.tree("words").unwrap());
+    fn refused<T: std::fmt::Debug>(result: Result<T>) {
+        assert!(matches!(result.unwrap_err().kind, ErrorKind::ReadOnly { .. }));
+    }
+    refused(texts.remove_range(..));
+    refused(texts.retain(|_, _| false));
+    refused(texts.pop_first());
+    refused(texts.pop_last());
+    refused(texts.take("a"));
+    refused(texts.replace("a", b"2"));
+    refused(texts.update_with("a", |_| None));
+    refused(texts.update_with("a", |_| Some(vec![2])));
+    refused(texts.compare_exchange("a", Some(b"1"), None));
+    refused(texts.extend([("b", b"2")]));
+    refused(texts.insert_batch(&[("b", b"2")]));
+    refused(words.remove_range(..));
+    refused(words.retain(|_, _| false));
+    refused(words.pop_first());
+    refused(words.update_with(1, |_| None));
+    refused(words.extend([(2, 2)]));
+    assert_eq!((texts.get("a").unwrap().as_deref(), words.get(1)), (Some(&b"1"[..]), Some(1)));
 }

@@ -32,7 +32,16 @@ impl<'t, N: TreeNode, M: Medium> Group<'t, N, M> {
 
     /// Sets the value of a key, at the latest when the group is finished.
     pub(crate) fn put(&mut self, key: OwnedOf<N>, value: Encoded<'_>) -> Result<(), Fault> {
-        let (word, written) = self.tree.write(N::Keys::as_ref(key.borrow()), value)?;
+        let tree = self.tree;
+        let write = || tree.write(N::Keys::as_ref(key.borrow()), value);
+        let (word, written) = match write() {
+            // The records that those at hand are to replace have the space.
+            Err(fault) if fault.is_out_of_space() && !self.ready.is_empty() => {
+                self.settle()?;
+                write()?
+            }
+            written => written?,
+        };
         self.ready.push((key, word, written));
         if self.ready.len() >= AT_ONCE { self.settle() } else { Ok(()) }
     }
@@ -66,7 +75,8 @@ pub(crate) fn in_batches<T>(
     items: impl IntoIterator<Item = T>,
     mut insert: impl FnMut(&[T]) -> Result<u64>,
 ) -> Result<u64> {
-    let (mut items, mut inserted) = (items.into_iter(), 0);
+    // An iterator may go on after its end.
+    let (mut items, mut inserted) = (items.into_iter().fuse(), 0);
     let mut batch = Vec::with_capacity(items.size_hint().0.min(DRAWN));
     loop {
         batch.extend(items.by_ref().take(DRAWN));

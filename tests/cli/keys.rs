@@ -1,7 +1,7 @@
 //! Keys of all kinds, and dumps that are loaded again.
 
 use super::{Desk, Ran, command, run};
-use bristlecone::{Map, Pool};
+use bristlecone::{Encoded, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
@@ -161,6 +161,56 @@ fn trees_of_other_types_are_named_and_not_read() {
     let error = desk.load("b\t1\nc\tx\n", &["--tree", "counts"]).fails(1);
     assert!(error.contains("data.tsv:2: the value must be a decimal number"), "{error}");
     assert_eq!(desk.run("get", &["b", "--tree", "counts"]).ok(), "1\n");
+}
+
+/// A text with a kind of its own.
+struct Note;
+
+impl Value for Note {
+    const KIND: Kind = Kind::own("note", <String as Value>::KIND);
+    type Borrowed<'v> = &'v str;
+    type View<'v> = &'v str;
+
+    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+        String::encode(value)
+    }
+
+    fn decode(_stored: Stored) -> Result<Self, Refusal> {
+        Ok(Self)
+    }
+
+    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+        String::view(encoded)
+    }
+}
+
+/// What lies there is shown. Only a program that knows the type changes it.
+#[test]
+fn trees_of_types_of_programs_are_read_and_not_changed() {
+    let desk = Desk::new();
+    let pool = Pool::options().capacity(64 << 20).open(desk.pool()).unwrap();
+    pool.map::<String, Note>("texts").unwrap().insert("a", "rain").unwrap();
+    pool.map::<u64, Note>("words").unwrap().insert(1, "rain").unwrap();
+    pool.close().unwrap();
+    for (tree, key) in [("texts", "a"), ("words", "1")] {
+        let of_tree = ["--tree", tree];
+        let refused = |ran: Ran| {
+            let error = ran.fails(1);
+            let told = "-> note (string): only a program that knows these kinds changes it";
+            assert!(error.ends_with(told), "{error}");
+        };
+        refused(desk.run("put", &[key, "sun", of_tree[0], tree]));
+        refused(desk.run("put", &["2", "sun", of_tree[0], tree]));
+        refused(desk.run("del", &[key, of_tree[0], tree]));
+        refused(desk.load(format!("{key}\tsun\n"), &of_tree));
+        refused(desk.load("", &of_tree));
+        assert_eq!(desk.run("get", &[key, of_tree[0], tree]).ok(), "rain\n");
+        assert_eq!(desk.run("scan", &of_tree).ok(), format!("{key}\train\n"));
+        assert_eq!(desk.run("dump", &of_tree).ok(), format!("{key}\train\n"));
+    }
+    let stat = desk.run("stat", &[]).ok();
+    assert!(stat.contains("string -> note (string)"), "{stat}");
+    assert!(desk.run("check", &[]).ok().contains("clean: 2 trees"));
 }
 
 /// Dumps in both forms are loaded and dumped again, which must give the same lines.

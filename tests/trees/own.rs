@@ -1,12 +1,14 @@
 //! Types of users: values that are built, that are refused, and kinds with names of their own.
 
 use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::medium::{Layer, Medium, Step};
 use bristlecone::papers::Circular;
 use bristlecone::{
     ByteLeaf, Encoded, EncodedKey, Error, ErrorGroup, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool,
     Refusal, Result, Stored, ToStore, Value,
 };
 use std::error::Error as _;
+use std::sync::{Arc, Mutex};
 
 /// Even numbers, in decimal digits that are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,4 +249,118 @@ fn names_are_in_the_checksum_and_other_pools_are_as_they_were() {
         let error = options().open_on(holding(damaged)).and_then(|pool| pool.trees()).unwrap_err();
         assert!(matches!(error.kind, ErrorKind::Corrupt { .. }), "{error:?}");
     }
+}
+
+/// Memory of which a crash leaves only the lines that were flushed, and all others until it.
+struct Lines {
+    on: Any,
+    /// The lines that were flushed.
+    flushed: Mutex<Vec<u64>>,
+    /// What there was at each fence: the lines that were flushed, and all stores.
+    fences: Mutex<Vec<[Vec<u64>; 2]>>,
+}
+
+impl Layer for Lines {
+    type Below = Any;
+
+    fn below(&self) -> &Any {
+        &self.on
+    }
+
+    fn flush(&self, at: u64, len: u64, step: Step) {
+        self.on.flush(at, len, step);
+        let mut flushed = self.flushed.lock().unwrap();
+        for word in (at & !63..(at + len).next_multiple_of(64)).step_by(8) {
+            flushed[word as usize / 8] = self.on.load(word);
+        }
+    }
+
+    fn fence(&self, step: Step) {
+        self.on.fence(step);
+        self.fences.lock().unwrap().push([self.flushed.lock().unwrap().clone(), words_of(&self.on)]);
+    }
+}
+
+/// A crash while a tree is made, over one that had other names, leaves the tree with its names or none.
+#[test]
+fn a_tree_is_there_with_its_names_or_not_at_all() {
+    let old = pool();
+    drop(old.map::<Order, Even>("m").unwrap());
+    old.drop_tree("m").unwrap();
+    // The first own kinds of a pool, and later ones where others were.
+    for before in [words_of(pool().medium()), words_of(old.medium())] {
+        let flushed = Mutex::new(before.clone());
+        let lines = Arc::new(Lines { on: holding(before), flushed, fences: Mutex::default() });
+        let made = options().open_on(Arc::clone(&lines) as Any).unwrap();
+        drop(made.map::<Email, Even>("m").unwrap());
+        let mut seen = [0, 0];
+        for image in std::mem::take(&mut *lines.fences.lock().unwrap()).iter().flatten() {
+            let needs = image[ROOT] != 0;
+            assert!(!needs || image[INCOMPATIBLE] & 4 != 0, "old builds take the tree for a damaged one");
+            let again = options().open_on(holding(image.iter().copied())).unwrap();
+            let trees = again.trees().unwrap();
+            trees.iter().for_each(|tree| assert_eq!(&*tree.values, "even number (string)"));
+            seen[trees.len()] += 1;
+            assert!(again.map::<Email, Even>("m").unwrap().is_empty() && again.check().unwrap().is_clean());
+        }
+        assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+    }
+}
+
+/// Names that an earlier tree left in an entry are nobody's.
+#[test]
+fn names_go_with_their_tree() {
+    let pool = pool();
+    drop(pool.map::<Email, Even>("m").unwrap());
+    pool.drop_tree("m").unwrap();
+    let texts: Map<String, String, ByteLeaf, Any> = pool.map("m").unwrap();
+    texts.insert("a", "b").unwrap();
+    drop(pool.map::<Email, Even>("other").unwrap());
+    // Names of kinds stay with the tree that the entries are in.
+    pool.transaction(|tx| tx.swap_trees("m", "other")).unwrap();
+    drop(texts);
+    let again = options().open_on(holding(words_of(pool.medium()))).unwrap();
+    for pool in [&pool, &again] {
+        let texts: Map<String, String, _, _> = pool.map("other").unwrap();
+        assert_eq!(texts.get("a").unwrap().as_deref(), Some("b"));
+        assert_eq!(mismatch(pool.map::<String, String>("m")).0, "email (string) -> even number (string)");
+        assert!(pool.map::<Email, Even>("m").unwrap().is_empty() && pool.check().unwrap().is_clean());
+    }
+}
+
+/// A kind whose name has as many bytes as it may.
+struct Longest;
+
+impl Value for Longest {
+    const KIND: Kind = Kind::own("a name of 32 bytes, no more: äx", <u64 as Value>::KIND);
+    type Borrowed<'v> = u64;
+    type View<'v> = u64;
+
+    fn encode<'v>(value: u64) -> std::result::Result<ToStore<'v>, Refusal> {
+        Ok(value.into())
+    }
+
+    fn decode(_: Stored) -> std::result::Result<Self, Refusal> {
+        Ok(Self)
+    }
+
+    fn view<'v>(encoded: Encoded<'v>) -> u64 {
+        encoded.word()
+    }
+}
+
+#[test]
+fn a_name_has_up_to_32_bytes_and_no_control_characters() {
+    let name = Longest::KIND.name().into_owned();
+    assert_eq!(name.len(), 32 + " (u64)".len());
+    let pool = pool();
+    drop(pool.map::<u64, Longest>("m").unwrap());
+    let again = options().open_on(holding(words_of(pool.medium()))).unwrap();
+    assert_eq!(again.trees().unwrap()[0].values, name);
+    assert!(again.map::<u64, Longest>("m").is_ok());
+    let refused = |name: &'static str| {
+        assert!(std::panic::catch_unwind(|| Kind::own(name, <u64 as Value>::KIND)).is_err(), "{name:?}");
+    };
+    ["", "a name of 32 bytes, no more: äxx", "a\0", "a\n", "\u{7f}", "a\u{9b}31m"].into_iter().for_each(refused);
+    assert!(std::panic::catch_unwind(|| Kind::own("twice", Longest::KIND)).is_err());
 }
