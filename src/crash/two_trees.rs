@@ -162,7 +162,10 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
     }
 
     fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<()> {
-        entries.iter().try_for_each(|&(key, value)| self.insert(key, value).map(drop))
+        self.trees.iter().try_for_each(|tree| {
+            let own = entries.iter().copied().filter(|&(key, _)| std::ptr::eq(self.tree(key), tree));
+            tree.insert_batch(&own.collect::<Vec<_>>())
+        })
     }
 
     fn remove_range(&self, keys: (u64, u64)) -> Result<u64> {
