@@ -15,15 +15,13 @@ pub(crate) const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 pub(crate) struct Shard<T>(pub(crate) T);
 
 thread_local! {
-    /// The shard of this thread; [`UNKNOWN`] until it asks.
-    static SHARD: Cell<usize> = const { Cell::new(UNKNOWN) };
+    /// The shard of this thread; [`NONE`] until it asks.
+    static SHARD: Cell<usize> = const { Cell::new(NONE) };
     /// The same if this thread owns it, or else [`NONE`].
     static OWN: Cell<usize> = const { Cell::new(NONE) };
     /// Gives the shard of a thread back when the thread ends.
     static LEASE: Cell<Option<Lease>> = const { Cell::new(None) };
 }
-
-const UNKNOWN: usize = usize::MAX;
 
 /// The number of no shard.
 pub(crate) const NONE: usize = usize::MAX;
