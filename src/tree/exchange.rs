@@ -107,10 +107,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         kind: Kind,
         value: Encoded<'_>,
     ) -> Result<Option<Stored>, Fault> {
-        let (word, written) = self.write_durably(key, value)?;
-        let change = || self.change_in(key, |_, _| Change::Put(word));
-        let old = change().or_else(|fault| self.with_space(fault, change))?;
-        written.keep();
+        let old = self.put_written(key, self.write_durably(key, value)?)?;
         self.value_before(key, kind, old)
     }
 

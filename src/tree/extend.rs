@@ -2,7 +2,7 @@
 
 use super::node::OwnedOf;
 use super::values::Written;
-use super::{Change, PTree, TreeNode, TreeState};
+use super::{PTree, TreeNode, TreeState};
 use crate::error::{Fault, Result};
 use crate::medium::{Medium, Step};
 use crate::node::{Keys, WordNode};
@@ -54,9 +54,7 @@ impl<'t, N: TreeNode, M: Medium> Group<'t, N, M> {
         }
         for (key, word, written) in self.ready.drain(..) {
             let key = N::Keys::as_ref(key.borrow());
-            let change = || tree.change_in(key, |_, _| Change::Put(word));
-            let old = change().or_else(|fault| tree.with_space(fault, change))?;
-            written.keep();
+            let old = tree.put_written(key, (word, written))?;
             self.inserted += u64::from(old.word.is_none());
             tree.retire_old(key, old);
         }

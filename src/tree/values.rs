@@ -122,6 +122,18 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         Ok(old.word.is_some())
     }
 
+    /// Sets the slot of a key to what was [written](Self::write), durably, for it. The caller retires what the slot had.
+    pub(super) fn put_written(
+        &self,
+        key: RefOf<'_, N>,
+        (word, written): (u64, Written<'_, N, M>),
+    ) -> Result<Before, Fault> {
+        let change = || self.change_in(key, |_, _| Change::Put(word));
+        let old = change().or_else(|fault| self.with_space(fault, change))?;
+        written.keep();
+        Ok(old)
+    }
+
     /// Removes a key and the record that its slot points to. Returns true if the key was there.
     pub(crate) fn take(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
         let old = self.change_in(key, |_, _| Change::Remove)?;
