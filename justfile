@@ -116,6 +116,18 @@ bench-page *NAMES:
 papers *FIGURES:
     scripts/papers.sh {{FIGURES}}
 
+# The long forms of the checks, those of older code first, for so many HOURS, and docs/proof.md; or those of ROWS
+proof HOURS *ROWS:
+    scripts/check proof {{HOURS}} {{ROWS}}
+
+# Which rows of docs/proof.md are of older code
+proof-old:
+    scripts/check proof-old
+
+# That docs/proof.md is what its results say
+proof-page:
+    scripts/check proof-page
+
 # The benchmarks
 bench *ARGS:
     scripts/check bench {{ARGS}}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The fuzz targets: `scripts/fuzz.sh smoke`, `hours N [TARGET...]`, `seeds`, `coverage`.
+# The fuzz targets: `scripts/fuzz.sh smoke`, `one TARGET SECONDS`, `hours N [TARGET...]`, `seeds`, `coverage`.
 # What an input finds to be new is kept in the target directory. Exit status 77: it cannot be had here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -59,6 +59,12 @@ smoke() {
     done
     for ((i = 0; i < cores && i < ${#targets[@]}; i++)); do wait -n || failed=1; done
     return $failed
+}
+
+# One target on all cores for so many seconds.
+one() {
+    build
+    run "$1" "$(getconf _NPROCESSORS_ONLN)" "$2"
 }
 
 # Each target in turn, or those that are named, on all cores, for so many hours in all; then what was reached.

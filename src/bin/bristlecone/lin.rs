@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 /// Exit code 1 if any history is not linearizable.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Node layout; those of the papers, and more sizes, need a binary with the feature papers
-    #[arg(long, default_value = ALL, value_parser = PossibleValuesParser::new([ALL].into_iter().chain(layouts())))]
-    layout: String,
+    /// Node layouts, with commas between; those of the papers, and more sizes, need a binary with the feature papers
+    #[arg(long, default_value = ALL, value_delimiter = ',', value_parser = PossibleValuesParser::new([ALL].into_iter().chain(layouts())))]
+    layout: Vec<String>,
     /// Slots of a node [default: all that are checked]
     #[arg(long)]
     slots: Option<u32>,
@@ -191,7 +191,7 @@ fn jobs(args: &Args) -> Outcome<Vec<Job>> {
         }
     };
     let is_wanted = |subject: &&Subject| {
-        (args.layout == ALL || args.layout == subject.layout)
+        args.layout.iter().any(|layout| layout == ALL || layout == subject.layout)
             && args.slots.is_none_or(|slots| slots == subject.slots)
             && args.index.is_none_or(|index| index.kind() == subject.index)
     };
