@@ -377,7 +377,7 @@ pub(super) fn space(_file: &File) -> Option<u64> {
     None
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(bristlecone_loom, miri))))]
 mod tests {
     use super::*;
 
