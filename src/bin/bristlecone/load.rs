@@ -107,7 +107,11 @@ impl Args {
         if let Some(journal) = self.journal {
             options = options.journal(journal);
         }
-        Ok(options.open(&self.place.pool)?)
+        options.open(&self.place.pool).map_err(|error| match error.kind {
+            // A pool that is not there is made.
+            ErrorKind::NotFound => format!("{}: there is no such directory", error.pool).into(),
+            _ => error.into(),
+        })
     }
 
     /// The kind of the tree, or of the tree to create.

@@ -3,8 +3,7 @@
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{IndexKind, Journal, Node, OneLine, Options};
 use clap::ValueEnum;
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use std::ffi::OsString;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -142,10 +141,10 @@ pub(crate) fn journal_name(journal: Journal) -> String {
 
 /// Parses the path of a pool. It is not `-`: who forgets the pool before the file of `load` would make a pool of that name.
 pub(crate) fn pool() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().try_map(|path: OsString| {
+    PathBufValueParser::new().try_map(|path| {
         let why = "a pool is a file, never the standard input or output, and comes first, as in `load POOL -`; a file \
                    called - is ./-";
-        if path == "-" { Err(why) } else { Ok(PathBuf::from(path)) }
+        if path.as_os_str() == "-" { Err(why) } else { Ok(path) }
     })
 }
 
