@@ -5,16 +5,16 @@ use std::error::Error as StdError;
 
 /// The error as a user of a shell is told it.
 pub(crate) fn of_the_shell(error: Box<dyn StdError>) -> Box<dyn StdError> {
-    let what = match error.downcast_ref::<Error>().map(|error| &error.kind) {
-        Some(ErrorKind::JournalThere { has: false }) => {
+    let Some(Error { pool, kind, .. }) = error.downcast_ref() else { return error };
+    let what = match kind {
+        ErrorKind::JournalThere { has: false } => {
             "the pool has no journal; `bristlecone journal add POOL` gives it one"
         }
-        Some(ErrorKind::PowerLoss) => {
+        ErrorKind::PowerLoss => {
             "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit together; \
              `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole"
         }
         _ => return error,
     };
-    let pool = error.downcast_ref::<Error>().map_or("", |error| &error.pool);
     format!("{pool}: {what}").into()
 }
