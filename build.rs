@@ -21,7 +21,8 @@ fn main() {
 
 /// Whether there is assembler for the target.
 fn has_assembler() -> bool {
-    let portable = is("BRISTLECONE_PORTABLE") || is("MIRI") || is("LOOM") || is_sanitized_for(&["thread", "memory"]);
+    let portable =
+        is("BRISTLECONE_PORTABLE") || is("MIRI") || is("BRISTLECONE_LOOM") || is_sanitized_for(&["thread", "memory"]);
     let lp64 = cfg("CARGO_CFG_TARGET_POINTER_WIDTH") == "64" && cfg("CARGO_CFG_TARGET_ENDIAN") == "little";
     let known = ["x86_64", "aarch64"].contains(&&*cfg("CARGO_CFG_TARGET_ARCH"));
     !portable && lp64 && is("UNIX") && known

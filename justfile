@@ -24,6 +24,10 @@ bench-test *ARGS:
 doc:
     scripts/check doc
 
+# What a crate that depends on this one gets
+user:
+    scripts/check user
+
 # The oldest Rust that is promised
 msrv:
     scripts/check msrv

@@ -26,16 +26,16 @@
 //!
 //! Where there is no heavy fence, all chains are shared.
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod models;
-#[cfg(loom)]
+#[cfg(bristlecone_loom)]
 mod stand_in;
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(bristlecone_loom, miri))))]
 mod tests;
 
 use crate::delay::{Validation, delay, is_left_out};
 use crate::shards::{NONE, Shard, shard};
-#[cfg(not(loom))]
+#[cfg(not(bristlecone_loom))]
 use crate::shards::{SHARDS, own_or_none};
 use crate::sync::{AtomicU64, Mutex, Ordering, asymmetric, sleep, yield_now};
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ const MOVING: u64 = u64::MAX - 2;
 const SHARED: u64 = u64::MAX - 3;
 
 /// So many moves may follow each other at once. After one more, the locks are shared.
-const MOVES: u32 = if cfg!(loom) { 1 } else { 8 };
+const MOVES: u32 = if cfg!(bristlecone_loom) { 1 } else { 8 };
 /// In this time, one more move may follow. It costs some microseconds.
 const EACH: Duration = Duration::from_millis(20);
 
@@ -69,7 +69,7 @@ pub(crate) struct Bias {
     /// In a line of its own: as long as the locks are shared, all threads read it and nobody writes to it.
     owner: Shard<AtomicU64>,
     moves: Mutex<Moves>,
-    #[cfg(loom)]
+    #[cfg(bristlecone_loom)]
     stand_in: stand_in::StandIn,
 }
 
@@ -82,7 +82,7 @@ struct Moves {
 impl Default for Bias {
     /// That of locks of which nobody has taken one yet.
     fn default() -> Self {
-        if asymmetric::is_available() && !cfg!(loom) { Self::fresh() } else { Self::shared() }
+        if asymmetric::is_available() && !cfg!(bristlecone_loom) { Self::fresh() } else { Self::shared() }
     }
 }
 
@@ -101,13 +101,13 @@ impl Bias {
         Self {
             owner: Shard(AtomicU64::new(owner)),
             moves: Mutex::new(Moves { left: MOVES, last: None }),
-            #[cfg(loom)]
+            #[cfg(bristlecone_loom)]
             stand_in: stand_in::StandIn::new(owner != SHARED),
         }
     }
 
     /// The window of a thread that can be an owner.
-    #[cfg(not(loom))]
+    #[cfg(not(bristlecone_loom))]
     #[inline(always)]
     fn window(&self, thread: usize) -> &AtomicU64 {
         static WINDOWS: [Shard<AtomicU64>; SHARDS] = [const { Shard(AtomicU64::new(0)) }; SHARDS];
@@ -115,19 +115,19 @@ impl Bias {
         &WINDOWS[thread % SHARDS].0
     }
 
-    #[cfg(loom)]
+    #[cfg(bristlecone_loom)]
     fn window(&self, thread: usize) -> &AtomicU64 {
         self.stand_in.window(thread)
     }
 
     /// The number of this thread; [`NONE`] if it cannot be an owner.
-    #[cfg(not(loom))]
+    #[cfg(not(bristlecone_loom))]
     #[inline(always)]
     fn thread(&self) -> usize {
         own_or_none()
     }
 
-    #[cfg(loom)]
+    #[cfg(bristlecone_loom)]
     fn thread(&self) -> usize {
         self.stand_in.thread().unwrap_or(NONE)
     }
@@ -135,7 +135,7 @@ impl Bias {
     /// Takes a lock by `take`, or tries to. `take` looks at the lock itself, and waits for nothing.
     #[inline(always)]
     pub(crate) fn with<R>(&self, mut take: impl FnMut(How) -> R) -> R {
-        #[cfg(loom)]
+        #[cfg(bristlecone_loom)]
         if self.stand_in.is_shared() {
             return take(How::Swap);
         }
@@ -201,7 +201,7 @@ impl Moves {
     fn are_too_many(&mut self) -> bool {
         let since = self.last.map_or(Duration::ZERO, |last| last.elapsed());
         // In a model, there is no time.
-        if since >= EACH && !cfg!(loom) {
+        if since >= EACH && !cfg!(bristlecone_loom) {
             let more = (since.as_nanos() / EACH.as_nanos()).min(MOVES.into()) as u32;
             self.left = (self.left + more).min(MOVES);
             self.last = None;

@@ -38,7 +38,7 @@ pub(crate) enum Validation {
     Heavy = 14,
 }
 
-#[cfg(not(any(bristlecone_delays, loom)))]
+#[cfg(not(any(bristlecone_delays, bristlecone_loom)))]
 mod points {
     /// Does nothing.
     #[inline(always)]
@@ -52,7 +52,7 @@ mod points {
 }
 
 /// The models do not need delays.
-#[cfg(loom)]
+#[cfg(bristlecone_loom)]
 mod points {
     use super::Validation;
     use std::cell::Cell;
@@ -79,7 +79,7 @@ mod points {
     }
 }
 
-#[cfg(all(bristlecone_delays, not(loom)))]
+#[cfg(all(bristlecone_delays, not(bristlecone_loom)))]
 mod points {
     use super::Validation;
     pub(crate) use super::waits::pause as delay;
@@ -102,7 +102,7 @@ mod points {
     }
 }
 
-#[cfg(any(feature = "crash", all(bristlecone_delays, not(loom))))]
+#[cfg(any(feature = "crash", all(bristlecone_delays, not(bristlecone_loom))))]
 mod waits {
     use std::cell::Cell;
     use std::panic::Location;

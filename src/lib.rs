@@ -171,7 +171,7 @@ pub mod papers;
 mod pool;
 mod search;
 mod shards;
-#[cfg(all(feature = "crash", debug_assertions, not(test), not(loom)))]
+#[cfg(all(feature = "crash", debug_assertions, not(test), not(bristlecone_loom)))]
 mod shared;
 mod snapshot;
 mod step;

@@ -5,7 +5,7 @@ mod entries;
 mod exchange;
 mod owned;
 mod removal;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
 pub use entries::Entries;

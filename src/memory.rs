@@ -26,7 +26,7 @@ const HUGE: usize = 2 << 20;
 /// A value whose bytes are all zero is valid, and equals [`zero`](Self::zero). Dropping a value does nothing.
 pub unsafe trait Zero {
     /// The value whose bytes are all zero.
-    #[cfg_attr(not(loom), allow(dead_code, reason = "memory comes as zeros, but for the model checker"))]
+    #[cfg_attr(not(bristlecone_loom), allow(dead_code, reason = "memory comes as zeros, but for the model checker"))]
     fn zero() -> Self;
 }
 
@@ -104,7 +104,7 @@ enum Usage {
     Sparse,
 }
 
-#[cfg(not(loom))]
+#[cfg(not(bristlecone_loom))]
 mod imp {
     use super::Usage;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -273,7 +273,7 @@ mod imp {
 }
 
 /// What the model checker can see into: elements that are made one by one.
-#[cfg(loom)]
+#[cfg(bristlecone_loom)]
 mod imp {
     use std::io;
 
@@ -320,7 +320,7 @@ impl<T> Deref for Zeroed<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
 

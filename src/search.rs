@@ -13,7 +13,7 @@ pub(crate) fn partition(mut len: usize, is_left: impl Fn(usize) -> bool) -> usiz
     from + usize::from(len == 1 && is_left(from))
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of threads that can write without disturbing each other.
-pub(crate) const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
+pub(crate) const SHARDS: usize = if cfg!(bristlecone_loom) { 2 } else { 16 };
 
 /// A shard in a line of its own (in two lines, for CPUs that fetch lines in pairs).
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ pub(crate) fn own_or_none() -> usize {
 fn new_shard() -> usize {
     static OTHERS: AtomicUsize = AtomicUsize::new(0);
     // To the system, all threads of a model are one thread.
-    let owned = if cfg!(loom) { None } else { own() };
+    let owned = if cfg!(bristlecone_loom) { None } else { own() };
     let shard = owned.unwrap_or_else(|| OTHERS.fetch_add(1, Ordering::Relaxed) % SHARDS);
     OWN.set(owned.unwrap_or(NONE));
     SHARD.set(shard);
@@ -84,7 +84,7 @@ fn own() -> Option<usize> {
     LEASE.try_with(|own| own.set(Some(lease))).ok().map(|()| shard)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use std::sync::Barrier;

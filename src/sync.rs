@@ -1,13 +1,19 @@
 //! Atomics, fences, locks and spinning, either from std or from the model checker loom. No other file chooses between them,
 //! but for models and for what costs the checker too much.
+//!
+//! The checker is chosen by `--cfg bristlecone_loom`, and by the feature `loom`, which makes it a dependency. `--cfg loom` belongs
+//! to the crates that use this one, and means nothing here.
 
-#[cfg(not(loom))]
+#[cfg(all(bristlecone_loom, not(feature = "loom")))]
+compile_error!("`--cfg bristlecone_loom` needs the feature `loom`");
+
+#[cfg(not(bristlecone_loom))]
 #[cfg_attr(not(target_os = "linux"), path = "sync/no_asymmetric.rs")]
 pub(crate) mod asymmetric;
-#[cfg(not(loom))]
+#[cfg(not(bristlecone_loom))]
 mod parking;
 
-#[cfg(not(loom))]
+#[cfg(not(bristlecone_loom))]
 mod imp {
     pub(crate) use super::parking::{Sleep, anyone_sleeps, hand_over};
     pub(crate) use core::hint::spin_loop;
@@ -54,7 +60,7 @@ mod imp {
     pub(crate) fn sequentially_consistent() {}
 }
 
-#[cfg(loom)]
+#[cfg(bristlecone_loom)]
 mod imp {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::MutexGuard;

@@ -199,11 +199,50 @@ fn a_log_that_is_missing_or_another_ones_is_an_error() {
     std::fs::copy(&log, &new_log).unwrap();
     std::fs::copy(&old_log, &log).unwrap();
     let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("older")), "{refused}");
+    assert!(matches!(refused.kind, ErrorKind::Log { found } if found == CLOSED), "{refused}");
     std::fs::copy(&new_log, &log).unwrap();
     std::fs::copy(&old_pool, &path).unwrap();
     let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("newer")), "{refused}");
+    assert!(matches!(refused.kind, ErrorKind::Log { found } if found == CLOSED), "{refused}");
+}
+
+/// What is said of a log that does not go with the pool, if that was closed in order.
+const CLOSED: &str = "it does not go with the pool: it is damaged, or one of them is an old copy, or the pool was used under another \
+                      name (a hard link, or moved away and back) with another log; the pool was closed in order and needs no \
+                      log, so if it is the one that counts, move the log away";
+
+#[test]
+fn a_pool_that_was_used_under_another_name_says_which_log_it_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, link) = (dir.path().join("a.pool"), dir.path().join("b.pool"));
+    open(&path, Journal::Each).tree("t").unwrap().insert(1, 1).unwrap();
+    std::fs::hard_link(&path, &link).unwrap();
+    // Each has a log of its own: the numbers of logs begin at random, so either may seem older.
+    open(&link, Journal::Each).tree("t").unwrap().insert(2, 2).unwrap();
+    let refused = Pool::open(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::Log { found } if found == CLOSED), "{refused}");
+    // What it advises.
+    std::fs::rename(with(&path, ".log"), dir.path().join("aside")).unwrap();
+    let pool = open(&path, Journal::Each);
+    assert_eq!(pool.tree("t").unwrap().len(), 2);
+    pool.close().unwrap();
+
+    // It has got a third log, and is in use with that: a copy that is made meanwhile is as what a killed process leaves.
+    let (used, killed) = (dir.path().join("c.pool"), dir.path().join("d.pool"));
+    std::fs::rename(&link, &used).unwrap();
+    let pool = open(&used, Journal::Each);
+    pool.tree("t").unwrap().insert(3, 3).unwrap();
+    std::fs::copy(&used, &killed).unwrap();
+    std::fs::copy(with(&path, ".log"), with(&killed, ".log")).unwrap();
+    let needed = "it does not go with the pool: one of them is an old copy, or the pool was used under another name (a hard link, \
+                  or moved away and back) with another log; the pool was not closed in order and needs the log that it was last \
+                  used with, which is beside that name";
+    let read = Pool::options().read_only(true).open(&killed).unwrap_err();
+    for refused in [read, Pool::open(&killed).unwrap_err()] {
+        assert!(matches!(refused.kind, ErrorKind::Log { found } if found == needed), "{refused}");
+    }
+    std::fs::copy(with(&used, ".log"), with(&killed, ".log")).unwrap();
+    assert_eq!(Pool::open(&killed).unwrap().tree("t").unwrap().len(), 3);
 }
 
 #[test]

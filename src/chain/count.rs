@@ -5,7 +5,7 @@ use crate::shards::{SHARDS, Shard, own_shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 
 /// After this many looks, a sum need no longer be exact.
-const LOOKS: usize = if cfg!(loom) { 2 } else { 1000 };
+const LOOKS: usize = if cfg!(bristlecone_loom) { 2 } else { 1000 };
 
 /// The counters of one shard.
 #[derive(Default)]
@@ -174,7 +174,7 @@ impl Count {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use std::cell::Cell;

@@ -16,7 +16,7 @@ mod count;
 mod frozen;
 mod links;
 mod locks;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod models;
 mod restructure;
 mod shadows;

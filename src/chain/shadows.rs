@@ -20,7 +20,7 @@ impl<H: Zero> Shadows<H> {
     /// Shadows for segments of `blocks` blocks each. `segments`: those that the pool has now.
     pub(crate) fn new(segments: u32, blocks: usize, stamped: bool) -> io::Result<Self> {
         let shadows = Self { of: Rows::new(blocks), stamps: stamped.then(|| Rows::new(blocks)) };
-        if cfg!(loom) {
+        if cfg!(bristlecone_loom) {
             // See `Rows`.
             (0..segments as usize).try_for_each(|segment| shadows.make(segment))?;
         }

@@ -24,7 +24,7 @@
 
 pub(crate) mod any_tree;
 mod campaign;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod cases;
 mod controls;
 pub(crate) mod explore;

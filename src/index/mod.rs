@@ -5,29 +5,29 @@
 //! block that could be recycled when a crash happens: an entry is withdrawn, durably, before its leaf leaves the chain.
 
 mod in_memory;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 pub(crate) mod models;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod one_step;
 mod persistent;
 mod root;
 mod separators;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 pub(crate) mod trials;
 mod version;
 #[cfg_attr(
-    all(test, loom),
+    all(test, bristlecone_loom),
     allow(dead_code, unreachable_pub, reason = "the models of trees have one whose accesses are one step")
 )]
 mod volatile;
 
 pub(crate) use in_memory::{InMemory, in_memory};
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 pub(crate) use one_step::{Named, VolatileIndex};
 pub(crate) use persistent::{PersistentIndex, Swept, check as check_persistent};
 pub(crate) use root::{Root, RootWord};
 pub(crate) use separators::{Fences, Strings};
 pub(crate) use version::{Moved, Version, again};
 pub(crate) use volatile::{Bottom, GROUP, RUN, Source, Top, built as built_volatile, image_of};
-#[cfg(not(all(test, loom)))]
+#[cfg(not(all(test, bristlecone_loom)))]
 pub(crate) use volatile::{Named, VolatileIndex};

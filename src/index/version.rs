@@ -6,7 +6,7 @@ use crate::sync::{AtomicU64, Ordering, spin_loop};
 use crate::version;
 
 /// Failed tries after which a reader takes the writer's lock.
-const TRIES: usize = if cfg!(loom) { 1 } else { 64 };
+const TRIES: usize = if cfg!(bristlecone_loom) { 1 } else { 64 };
 
 /// Why a reader has to start again from the root.
 #[derive(Debug)]

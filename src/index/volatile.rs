@@ -23,14 +23,14 @@
 mod arena;
 mod edit;
 mod image;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod models;
 mod node;
 mod node_of_strings;
 mod node_of_words;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod string_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
 use super::root::RootWord;

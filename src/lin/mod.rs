@@ -31,7 +31,7 @@ mod perform;
 mod plan;
 mod record;
 mod round;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
 use crate::crash::tree_type::TreeType;

@@ -1,6 +1,6 @@
 //! The medium of all trees that are checked or tested: one type, so that a tree is compiled once.
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 use super::Dram;
 use super::Medium;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 pub(crate) type Any = Arc<dyn Medium>;
 
 /// Memory that holds zeros.
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 pub(crate) fn zeroed(len: u64) -> Any {
     Arc::new(Dram::zeroed(len))
 }
 
 /// Memory that holds these words.
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 pub(crate) fn holding(words: impl IntoIterator<Item = u64>) -> Any {
     Arc::new(Dram::from_words(words))
 }

@@ -107,7 +107,7 @@ impl Costs {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::medium::{Dram, Layer, Slowed};

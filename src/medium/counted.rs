@@ -110,7 +110,7 @@ impl<M: Medium> Layer for Counted<M> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::medium::{Dram, Slowed};

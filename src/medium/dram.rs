@@ -100,7 +100,7 @@ impl Medium for Dram {
     }
 
     // In a model, words are loom's.
-    #[cfg(not(loom))]
+    #[cfg(not(bristlecone_loom))]
     #[inline]
     fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]> {
         Some(&self.words[at as usize / 8..][..count])
@@ -120,7 +120,7 @@ impl Medium for Dram {
 
     #[inline]
     fn order(&self, _step: Step) {
-        #[cfg(not(loom))]
+        #[cfg(not(bristlecone_loom))]
         crate::arch::order();
     }
 
@@ -129,7 +129,7 @@ impl Medium for Dram {
 
     #[inline]
     fn fence(&self, _step: Step) {
-        #[cfg(not(loom))]
+        #[cfg(not(bristlecone_loom))]
         crate::arch::compiler_barrier();
     }
 

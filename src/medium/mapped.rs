@@ -9,7 +9,7 @@ mod covered;
 mod file;
 #[cfg(target_os = "linux")]
 mod pages;
-#[cfg(all(test, target_os = "linux", not(any(loom, miri))))]
+#[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
 use super::journal::{self, Attached, Journal, JournalStat, Marker};
@@ -22,11 +22,11 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(target_os = "linux")]
 use covered::Covered;
 pub use file::Mapping;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use file::punch;
 use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use pages::FileMap;
 #[cfg(target_os = "linux")]
 use pages::{HUGE_PAGE, How, MADV_COLLAPSE, PAGE};

@@ -11,7 +11,7 @@
 //! 5. A store is durable once a [`flush`](Medium::flush) of its line followed the store and a
 //!    [`fence`](Medium::fence) followed the flush, all on one thread.
 
-#[cfg(any(all(test, not(loom)), feature = "crash"))]
+#[cfg(any(all(test, not(bristlecone_loom)), feature = "crash"))]
 pub(crate) mod any;
 mod costs;
 mod counted;

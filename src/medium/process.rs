@@ -86,7 +86,7 @@ fn word() -> Option<&'static AtomicU64> {
     None
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
 

@@ -78,7 +78,7 @@ impl<M: Medium> Layer for Slowed<M> {
     }
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(bristlecone_loom, miri))))]
 mod tests {
     use super::*;
     use crate::medium::Dram;

@@ -66,7 +66,7 @@ impl<T: Zero> Growing<T> {
         let (starts, lens) = (Default::default(), Default::default());
         let growth = Mutex::new(Growth { slabs: Slabs::new(), stretch: None });
         let array = Self { stretch: AtomicPtr::default(), stretch_len: AtomicUsize::new(0), starts, lens, growth };
-        if cfg!(loom) {
+        if cfg!(bristlecone_loom) {
             // See `Rows`.
             array.reserve(FIRST).expect("models have memory");
         }
@@ -143,8 +143,9 @@ impl<T: Zero> Growing<T> {
         if last >= SMALL && growth.stretch.is_none() && self.lens[BEFORE].load(Ordering::Relaxed) == 0 {
             self.make_chunks(&mut growth, BEFORE)?;
             // Only now: where chunks have names for what could lie in the stretch, it is too late.
-            growth.stretch =
-                Some(STRETCH / size_of::<T>()).filter(|_| !cfg!(loom)).and_then(|len| Zeroed::new(len).ok());
+            growth.stretch = Some(STRETCH / size_of::<T>())
+                .filter(|_| !cfg!(bristlecone_loom))
+                .and_then(|len| Zeroed::new(len).ok());
             if let Some(stretch) = &growth.stretch {
                 self.stretch.store(NonNull::from(&**stretch).as_ptr().cast(), Ordering::Relaxed);
                 self.stretch_len.store(stretch.len(), Ordering::Release);
@@ -195,7 +196,7 @@ unsafe impl<T: Send + Sync> Send for Growing<T> {}
 // SAFETY: as for `Send`; a shared one hands out shared elements only.
 unsafe impl<T: Send + Sync> Sync for Growing<T> {}
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::sync::{AtomicBool, AtomicU64};

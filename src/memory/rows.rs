@@ -131,7 +131,7 @@ unsafe impl<T: Send + Sync> Send for Rows<T> {}
 // SAFETY: as for `Send`; a shared one hands out shared elements only.
 unsafe impl<T: Send + Sync> Sync for Rows<T> {}
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::sync::AtomicU64;

@@ -45,7 +45,7 @@ impl<T: Zero> Slabs<T> {
 
     /// The number of elements of the next slab, of which `len` are needed now.
     fn next(&self, len: usize) -> usize {
-        let Some(needed) = len.checked_mul(size_of::<T>()).filter(|_| !cfg!(loom)) else { return len };
+        let Some(needed) = len.checked_mul(size_of::<T>()).filter(|_| !cfg!(bristlecone_loom)) else { return len };
         let bytes = needed.max(self.bytes.clamp(LEAST, GREATEST));
         let bytes = if bytes < LARGE { bytes } else { bytes.checked_next_multiple_of(HUGE).unwrap_or(bytes) };
         // At least what is needed, which is rounded down to whole elements here.
@@ -61,7 +61,7 @@ impl<T: Zero> Slabs<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::sync::{AtomicU64, Ordering};

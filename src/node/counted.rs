@@ -94,7 +94,7 @@ fn is_one_behind<N: Sorted>(stored: Window, now: Window) -> bool {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::node::Circular;

@@ -15,7 +15,7 @@ mod key_range;
 pub(crate) mod keys;
 pub(crate) mod layout;
 pub(crate) mod linear;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod models;
 mod one_line;
 mod prints;
@@ -25,7 +25,7 @@ pub(crate) mod slots;
 pub(crate) mod sorted;
 pub(crate) mod sorted_ops;
 pub(crate) mod space;
-#[cfg(all(test, feature = "crash", not(loom)))]
+#[cfg(all(test, feature = "crash", not(bristlecone_loom)))]
 mod tutorial;
 pub(crate) mod unsorted;
 
@@ -61,7 +61,7 @@ pub(crate) const PER_LINE: usize = (LINE / SLOT) as usize;
 
 /// The fewest slots that a tree works with: with two, a full inner node would split into one entry and two, at every
 /// level and with every insert at its end. The models of single leaves work with two.
-pub(crate) const LEAST_SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
+pub(crate) const LEAST_SLOTS: usize = if cfg!(bristlecone_loom) { 2 } else { 4 };
 
 /// Bytes of a node that are prefetched: in larger nodes, a search reads few lines.
 pub(crate) const PREFETCHED: u64 = 16 * LINE;

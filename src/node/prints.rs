@@ -123,7 +123,7 @@ pub(super) fn nearest(empty: Slots, home: Slots) -> usize {
     choice.trailing_zeros() as usize
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
 

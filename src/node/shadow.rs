@@ -18,7 +18,7 @@ const DEAD: u64 = 4;
 const APPENDED: u64 = 8;
 const VERSION: u64 = 16;
 /// How often a thread looks for a lock for which it does not wait.
-const SOON: usize = if cfg!(loom) { 1 } else { 256 };
+const SOON: usize = if cfg!(bristlecone_loom) { 1 } else { 256 };
 
 /// The version lock, one word:
 ///
@@ -98,7 +98,7 @@ struct Wait {
 impl Wait {
     /// At most this many pauses before the word is looked at again; and how often a thread spins.
     const PAUSES: u32 = 64;
-    const SPINS: u32 = if cfg!(loom) { 0 } else { 12 };
+    const SPINS: u32 = if cfg!(bristlecone_loom) { 0 } else { 12 };
 
     /// True if the lock was handed over to this thread.
     fn wait(&mut self, lock: &VersionLock) -> bool {
@@ -270,7 +270,7 @@ impl VersionLock {
 
 /// A block's shadow: half a line, or a line, with the hints of the layout. All zeros: the block was not touched yet.
 #[derive(Debug)]
-#[cfg_attr(not(loom), repr(C, align(32)))]
+#[cfg_attr(not(bristlecone_loom), repr(C, align(32)))]
 pub(crate) struct Shadow<H> {
     pub(crate) lock: VersionLock,
     range: [AtomicU64; 2],
@@ -300,7 +300,7 @@ impl<H> Shadow<H> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use std::cell::UnsafeCell;

@@ -277,7 +277,7 @@ pub(crate) fn lines<S: Strategy>(
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::memory::Zero;

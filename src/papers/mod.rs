@@ -21,7 +21,7 @@ mod logged;
 pub(crate) mod registry;
 mod scanned;
 mod sentinel;
-#[cfg(all(test, feature = "crash", not(loom)))]
+#[cfg(all(test, feature = "crash", not(bristlecone_loom)))]
 mod tests;
 mod versioned;
 mod versioned_inner;

@@ -34,9 +34,9 @@ const _: () = assert!(LISTS.start >= TWINS[1] + BYTES);
 /// Bytes of one tree's root entry.
 pub(crate) const ROOT_BYTES: u64 = 256;
 /// The number of root entries in the header. Further ones lie in segments.
-pub(crate) const ROOTS_AT_HAND: u16 = if cfg!(loom) { 2 } else { 16 };
+pub(crate) const ROOTS_AT_HAND: u16 = if cfg!(bristlecone_loom) { 2 } else { 16 };
 /// The number of segments whose entries lie in the header.
-const FIRST_GROUP: u32 = if cfg!(loom) { 64 } else { 512 };
+const FIRST_GROUP: u32 = if cfg!(bristlecone_loom) { 64 } else { 512 };
 /// Where these entries lie.
 const TABLE: u64 = ROOTS + ROOTS_AT_HAND as u64 * ROOT_BYTES;
 /// Bytes of the header.

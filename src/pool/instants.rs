@@ -347,7 +347,7 @@ impl<M: Medium> PoolState<M> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
 

@@ -13,7 +13,7 @@ use crate::shards::{Shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, spin_loop, yield_now};
 
 /// The number of lists.
-const COUNT: usize = if cfg!(loom) { 1 } else { 7 };
+const COUNT: usize = if cfg!(bristlecone_loom) { 1 } else { 7 };
 /// Lines of a list.
 const LINES: u64 = 8;
 /// Pairs of an offset and a word in a line.
@@ -218,7 +218,7 @@ impl Lists {
             if is_free && place.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Taken { place, at: list_at(number) };
             }
-            if tries % SPINS == SPINS - 1 || cfg!(loom) { yield_now() } else { spin_loop() }
+            if tries % SPINS == SPINS - 1 || cfg!(bristlecone_loom) { yield_now() } else { spin_loop() }
         }
         unreachable!("the loop does not end")
     }
@@ -357,7 +357,7 @@ impl<M: Medium> Drop for Room<'_, M> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::error::{ErrorKind, Result};

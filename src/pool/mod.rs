@@ -10,10 +10,10 @@ pub(crate) mod instants;
 mod journal;
 pub(crate) mod lists;
 mod metrics;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod models;
 pub(crate) mod naming;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod openings;
 mod options;
 pub(crate) mod progress;

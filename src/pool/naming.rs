@@ -166,7 +166,7 @@ impl<M: Medium> Naming<'_, M> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use crate::kind::U64;

@@ -289,7 +289,7 @@ impl Records {
     }
 
     /// Gives back what no reader could know if records had to wait for `grace` epochs.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, bristlecone_loom))]
     pub(super) fn collect_after<M: Medium>(&self, m: &M, segments: &Segments, grace: u64) {
         self.give_back(m, segments, &self.epochs.collect_after(grace));
     }
@@ -397,7 +397,7 @@ impl<M: Medium> Reading<'_, M> {
     }
 
     /// A reader without a pin.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, bristlecone_loom))]
     pub(super) fn unpinned(mut self) -> Self {
         self.pin = None;
         self

@@ -5,7 +5,7 @@
 mod entry;
 mod giving;
 mod taking;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
 use crate::error::{Broken, ErrorKind, Fault};

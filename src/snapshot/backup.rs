@@ -243,7 +243,8 @@ impl Part {
     /// Creates an empty file. It is this process's own: there was none of that name. The error names the file.
     fn create(whole: &Path) -> Result<Self, (PathBuf, io::Error)> {
         if whole.symlink_metadata().is_ok() {
-            return Err((whole.to_owned(), io::ErrorKind::AlreadyExists.into()));
+            let there = "there is already something of this name, and it stays";
+            return Err((whole.to_owned(), io::Error::new(io::ErrorKind::AlreadyExists, there)));
         }
         if whole.file_name().is_none() {
             return Err((whole.to_owned(), io::ErrorKind::NotFound.into()));

@@ -36,7 +36,7 @@ impl Backoff {
         self.random ^= self.random << 17;
         if self.tries > Self::YIELDS {
             sleep(Self::NAP * (1 + self.random as u32 % self.tries.min(20)));
-        } else if self.tries > Self::SPINS || cfg!(loom) {
+        } else if self.tries > Self::SPINS || cfg!(bristlecone_loom) {
             yield_now();
         } else {
             (0..self.random % (16 << self.tries)).for_each(|_| spin_loop());

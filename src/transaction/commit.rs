@@ -13,10 +13,10 @@ use crate::tree::AnyPart;
 use std::cell::Cell;
 
 /// After so many lost rounds, the leaves that were read are locked, too.
-const PATIENCE: u32 = if cfg!(loom) { 1 } else { 12 };
+const PATIENCE: u32 = if cfg!(bristlecone_loom) { 1 } else { 12 };
 
 /// So many times in all, a transaction that reads compares leaves once more because one has changed.
-pub(super) const PASSES: u32 = if cfg!(any(loom, bristlecone_delays)) { 1 } else { 12 };
+pub(super) const PASSES: u32 = if cfg!(any(bristlecone_loom, bristlecone_delays)) { 1 } else { 12 };
 
 /// So many reads are compared at each further one.
 pub(super) const MANY: usize = 1000;

@@ -7,7 +7,7 @@ mod batch;
 mod commit;
 mod names;
 mod scan;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
 pub use batch::WriteBatch;

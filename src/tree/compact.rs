@@ -554,7 +554,7 @@ fn is_gone(fault: &Fault) -> bool {
     matches!(fault.kind(), NoSuchTree { .. } | LayoutMismatch { .. } | KindMismatch { .. })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use crate::map::Map;
     use crate::medium::any::{Any, holding, words_of, zeroed};

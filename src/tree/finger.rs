@@ -36,7 +36,7 @@ impl Fingers {
     #[inline(always)]
     pub(super) fn get(&self) -> Option<u64> {
         // To the system, all threads of a model are one thread.
-        if IN_ORDER.get() != self.0 || cfg!(loom) {
+        if IN_ORDER.get() != self.0 || cfg!(bristlecone_loom) {
             return None;
         }
         let Finger { tree, leaf } = LAST.get();
@@ -61,7 +61,7 @@ impl Fingers {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
 

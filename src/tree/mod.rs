@@ -14,7 +14,7 @@ mod extend;
 mod finger;
 mod keys;
 mod len;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod models;
 mod node;
 mod open;
@@ -24,7 +24,7 @@ mod past;
 mod pop;
 mod posting;
 mod power_loss;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod races;
 mod range;
 mod rebalance;
@@ -35,7 +35,7 @@ mod restructuring;
 mod retain;
 mod scratch;
 mod search;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 mod together;
 mod values;

@@ -220,7 +220,7 @@ fn on_threads_of(builder: &dyn Fn() -> thread::Builder, threads: usize, work: &(
     });
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use crate::error::ErrorKind;
     use crate::map::Map;

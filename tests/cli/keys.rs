@@ -297,7 +297,7 @@ fn a_bad_line_of_each_form_is_named() {
         assert!(error.contains("data.tsv:2: ") && error.contains(what), "{error}");
         assert!(error.contains("1 line before it is loaded"), "{error}");
         let skipped = desk.load(&lines, &["--format", format, "--skip-bad"]).ok();
-        assert!(skipped.contains("1 bad ones skipped); tree 'main' has 2 keys"), "{skipped}");
+        assert!(skipped.contains("1 bad line skipped); tree 'main' has 2 keys"), "{skipped}");
     }
 }
 

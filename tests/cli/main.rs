@@ -8,6 +8,7 @@ mod pools;
 mod ran;
 mod scratch;
 mod trials;
+mod words;
 
 use ran::{Ran, has_keys, is_empty};
 use serde_json::Value;
@@ -30,7 +31,9 @@ fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
 }
 
 fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
-    Ran::new(command(args).output().unwrap())
+    let ran = Ran::new(command(args).output().unwrap());
+    assert!(!ran.err.contains("::"), "a message for a shell names what only Rust knows: {ran:?}");
+    ran
 }
 
 /// A directory with a pool and a data file.

@@ -130,6 +130,9 @@ fn a_load_that_cannot_be_is_refused() {
     let missing = desk.run("load", &["/no/such/file"]).fails(1);
     assert!(missing.contains("/no/such/file: "), "{missing}");
     assert!(!desk.pool().exists());
+    let nowhere = desk.dir.path().join("no/a.pool").to_str().unwrap().to_owned();
+    let error = run(["load", &nowhere, "/dev/null"]).fails(1);
+    assert_eq!(error, format!("bristlecone: {nowhere}: there is no such directory"));
     assert!(desk.load("1\ta\n", &["--capacity", "4K"]).fails(1).contains("capacity of 4 KiB (4096 bytes)"));
     desk.load("1\ta\n", &["--layout", "linear"]).ok();
     assert!(desk.load("1\ta\n", &["--layout", "circular"]).fails(1).contains("linear nodes of 32 slots"));
@@ -290,7 +293,9 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
     std::fs::write(desk.pool(), &bytes).unwrap();
     for (verb, args) in [("get", &["1"][..]), ("put", &["1", "b"]), ("scan", &[])] {
         let error = desk.run(verb, args).fails(1);
-        assert!(error.contains("a.pool: the machine went down") && error.contains("--after-power-loss"), "{error}");
+        let why = "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit \
+                   together; `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole";
+        assert_eq!(error, format!("bristlecone: {}: {why}", desk.pool().display()));
     }
     let checked = desk.run("check", &[]).ok();
     assert!(checked.contains("clean: 1 tree") && checked.contains("--after-power-loss"), "{checked}");
@@ -443,7 +448,8 @@ fn a_backup_is_a_pool_of_its_own() {
     // The pool was only read.
     assert_eq!(std::fs::read(desk.pool()).unwrap(), before);
     let error = desk.run("backup", &[&copy]).fails(1);
-    assert!(error.contains("copy: cannot create the backup: "), "{error}");
+    let there = "cannot create the backup: there is already something of this name, and it stays";
+    assert_eq!(error, format!("bristlecone: {copy}: {there}"));
     let json = run(["restore", &copy, &again, "--json"]).json();
     has_keys(&json, &["file", "trees", "entries", "bytes", "seconds"]);
     assert_eq!(run(["dump", &again]).ok(), desk.run("dump", &[]).ok());

@@ -149,8 +149,11 @@ fn somebody_else_reads_what_only_the_owner_may_write() {
         std::mem::swap(&mut command, &mut other);
         assert!(ended(command).contains(&format!("found {content:?}")));
         assert_eq!(still(&path), before);
-        // The control: who owns it may not write either, and reads.
-        assert!(is_read_only(&error(options().open(&path)), "no permission"));
+        // The control: root may not write either, and reads.
+        assert!(is_read_only(
+            &error(options().open(&path)),
+            "nobody has permission to write to its file, and that holds for root"
+        ));
         drop(reading().open(&path).unwrap());
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::remove_file(&path).unwrap();

@@ -41,6 +41,32 @@ fn a_small_pool_takes_little() {
     }
 }
 
+/// The least that there is, as docs/space.md has it.
+#[test]
+fn an_emptied_tree_takes_a_page_and_another_one_when_it_is_closed() {
+    const HEADER: u64 = 16_384;
+    const PAGE: u64 = 4096;
+    let scratch = Scratch::in_memory();
+    let path = scratch.path("a.pool");
+    let pool = Pool::options().open(&path).unwrap();
+    let takes = |pool: &Pool, bytes: u64, what: &str| assert_eq!((used(pool), taken(&path)), (bytes, bytes), "{what}");
+    takes(&pool, HEADER, "no tree");
+    let map: Values = pool.map("m").unwrap();
+    takes(&pool, HEADER + PAGE, "empty");
+    map.insert(1, &value(1, 40)).unwrap();
+    takes(&pool, HEADER + 2 * PAGE, "a record");
+    map.insert(2, &value(2, 400)).unwrap();
+    takes(&pool, HEADER + 3 * PAGE, "two records of different sizes");
+    for key in 1..=2 {
+        assert!(map.remove(key).unwrap());
+    }
+    takes(&pool, HEADER + 3 * PAGE, "emptied");
+    drop(map);
+    takes(&pool, HEADER + 2 * PAGE, "emptied and closed");
+    pool.drop_tree("m").unwrap();
+    takes(&pool, HEADER, "dropped");
+}
+
 #[test]
 fn small_values_take_little_more_than_themselves() {
     const VALUES: u64 = 20_000;

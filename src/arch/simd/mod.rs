@@ -6,20 +6,20 @@
 //!
 //! There is one file per CPU, with the same names in the same order; a file without a better way uses the portable one.
 
-#[cfg(all(bristlecone_asm, not(loom), target_arch = "aarch64"))]
+#[cfg(all(bristlecone_asm, not(bristlecone_loom), target_arch = "aarch64"))]
 mod aarch64;
-#[cfg(all(bristlecone_asm, not(loom), target_arch = "aarch64"))]
+#[cfg(all(bristlecone_asm, not(bristlecone_loom), target_arch = "aarch64"))]
 use aarch64 as cpu;
 
-#[cfg(all(bristlecone_asm, not(loom), target_arch = "x86_64"))]
+#[cfg(all(bristlecone_asm, not(bristlecone_loom), target_arch = "x86_64"))]
 mod x86_64;
-#[cfg(all(bristlecone_asm, not(loom), target_arch = "x86_64"))]
+#[cfg(all(bristlecone_asm, not(bristlecone_loom), target_arch = "x86_64"))]
 use x86_64 as cpu;
 
 // Built everywhere, because it is checked everywhere, and the other files may fall back to parts of it.
-#[cfg_attr(all(bristlecone_asm, not(loom)), allow(dead_code))]
+#[cfg_attr(all(bristlecone_asm, not(bristlecone_loom)), allow(dead_code))]
 mod portable;
-#[cfg(any(loom, not(bristlecone_asm)))]
+#[cfg(any(bristlecone_loom, not(bristlecone_asm)))]
 use portable as cpu;
 
 use crate::sync::AtomicU64;
@@ -29,7 +29,7 @@ use core::sync::atomic;
 pub(crate) type Bytes = [AtomicU64; 5];
 
 /// How many words are searched together: four lines. (A loom model has to use fewer.)
-pub(crate) const WORDS: usize = if cfg!(loom) { 4 } else { 32 };
+pub(crate) const WORDS: usize = if cfg!(bristlecone_loom) { 4 } else { 32 };
 
 /// The words that are searched together.
 pub(crate) type Words = [AtomicU64; WORDS];
@@ -111,7 +111,7 @@ pub fn method() -> &'static str {
     cpu::method()
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
 

@@ -1,6 +1,7 @@
 //! `backup` and `restore`: a copy of a pool, checked and compact.
 
 use crate::out::{self, Outcome};
+use crate::parse;
 use bristlecone::{Pool, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -11,8 +12,10 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file to copy; it is only read
+    #[arg(value_parser = parse::pool())]
     from: PathBuf,
     /// The file to make; there must be none
+    #[arg(value_parser = parse::pool())]
     to: PathBuf,
     /// Print one JSON object
     #[arg(long)]

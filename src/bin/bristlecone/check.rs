@@ -1,6 +1,7 @@
 //! `check`: every broken invariant of a pool.
 
 use crate::out::{self, Outcome};
+use crate::parse;
 use bristlecone::{Broken, Error, ErrorKind, Pool, Report, TreeInfo};
 use serde_json::json;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
+    #[arg(value_parser = parse::pool())]
     pool: PathBuf,
     /// If no invariant is broken, make the pool usable again after a crash of the machine; without this, nothing is
     /// changed

@@ -1,6 +1,7 @@
 //! `compact`: moves what lies in sparse segments, and cuts off the end of the pool's file.
 
 use crate::out::{self, Outcome};
+use crate::parse;
 use bristlecone::{ErrorKind, Pool, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -9,11 +10,12 @@ use std::process::ExitCode;
 
 /// Give back what a few entries keep: move leaves and records together, and cut off free space at the end of the file
 ///
-/// The pool must be closed: a process that has it open does the same with `Pool::compact`. Trees with other than the default
+/// The pool must be closed: a process that has it open does the same through the library. Trees with other than the default
 /// leaves stay as they are. Beside a full disk it works, too: it needs no more space than it gives back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
+    #[arg(value_parser = parse::pool())]
     pool: PathBuf,
     /// Print one JSON object
     #[arg(long)]

@@ -1,8 +1,9 @@
 //! `journal`: gives a pool a journal, or takes it away. How its figures are shown is here, too.
 
 use crate::out::{self, Outcome};
+use crate::parse;
 use bristlecone::medium::JournalStat;
-use bristlecone::{Error, ErrorKind, Pool};
+use bristlecone::{ErrorKind, Pool};
 use serde_json::{Value, json};
 use std::error::Error as StdError;
 use std::path::PathBuf;
@@ -28,26 +29,19 @@ enum What {
 #[derive(Debug, clap::Args)]
 struct On {
     /// The pool file
+    #[arg(value_parser = parse::pool())]
     pool: PathBuf,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
     match args.what {
         What::Add(On { pool }) => Pool::add_journal(pool)?,
-        What::Remove(On { pool }) => Pool::remove_journal(pool)?,
+        What::Remove(On { pool }) => Pool::remove_journal(pool).map_err(|error| match error.kind {
+            ErrorKind::JournalThere { has: false } => format!("{}: the pool has no journal", error.pool).into(),
+            _ => Box::<dyn StdError>::from(error),
+        })?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The error, with what to do about it on the command line.
-pub(crate) fn refused(error: Error) -> Box<dyn StdError> {
-    match error.kind {
-        ErrorKind::JournalThere { has: false } => {
-            let name = error.pool;
-            format!("{name}: the pool has no journal; `bristlecone journal add POOL` gives it one").into()
-        }
-        _ => error.into(),
-    }
 }
 
 /// The figures of a journal, for programs.

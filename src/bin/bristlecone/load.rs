@@ -3,7 +3,7 @@
 use crate::format::Format;
 use crate::journal;
 use crate::keys::{Key, KeyKind};
-use crate::lines::{Bad, Lines};
+use crate::lines::{Bad, LeftOut, Lines};
 use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
 use crate::place::TreeArgs;
@@ -25,6 +25,9 @@ use std::time::Instant;
 /// Keys are decimal numbers, or what --key says; values are any bytes but a newline. A text has no tab and no newline
 /// either, unless --format is another one. A later line with the same key wins. Creates the pool and the tree if they are
 /// not there.
+///
+/// A carriage return at the end of a line, and a byte order mark at the start of the file, are no part of what is loaded,
+/// and are counted in the end; --exact keeps them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -54,6 +57,9 @@ pub(crate) struct Args {
     /// has none can be given one by `bristlecone journal add`.
     #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
     journal: Option<Journal>,
+    /// Keep a carriage return at the end of a line, and a byte order mark at the start: they are part of the entry
+    #[arg(long)]
+    exact: bool,
     /// Skip bad lines instead of stopping at the first one
     #[arg(long)]
     skip_bad: bool,
@@ -90,7 +96,7 @@ impl Args {
             let len = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
             (Box::new(BufReader::with_capacity(1 << 16, file)), len)
         };
-        Ok((Lines::new(input, self.format.longest()), len))
+        Ok((Lines::new(input, self.format.longest(), self.exact), len))
     }
 
     fn pool(&self) -> Outcome<Pool> {
@@ -101,7 +107,11 @@ impl Args {
         if let Some(journal) = self.journal {
             options = options.journal(journal);
         }
-        options.open(&self.place.pool).map_err(journal::refused)
+        options.open(&self.place.pool).map_err(|error| match error.kind {
+            // A pool that is not there is made.
+            ErrorKind::NotFound => format!("{}: there is no such directory", error.pool).into(),
+            _ => error.into(),
+        })
     }
 
     /// The kind of the tree, or of the tree to create.
@@ -168,7 +178,9 @@ impl Args {
                             1 => "1 line before it is loaded".to_owned(),
                             loaded => format!("{} lines before it are loaded", out::count(loaded)),
                         };
-                        return Err(format!("{message}; {before}{hint}").into());
+                        let without =
+                            left_out(lines.left_out()).map_or_else(String::new, |what| format!(", without {what}"));
+                        return Err(format!("{message}; {before}{without}{hint}").into());
                     }
                     counts.bad += 1;
                     if counts.bad <= TOLD {
@@ -192,6 +204,14 @@ impl Args {
         let was_there = tree.put(&key, &value).map_err(Bad::Refused)?;
         Ok((key, was_there))
     }
+}
+
+/// What of the input is no part of the lines, as a phrase.
+fn left_out(LeftOut { carriage_returns, mark }: LeftOut) -> Option<String> {
+    let ends = (carriage_returns > 0)
+        .then(|| out::counted(carriage_returns, "carriage return at a line's end", "carriage returns at lines' ends"));
+    let mark = mark.then(|| "a byte order mark".to_owned());
+    ends.into_iter().chain(mark).reduce(|all, one| format!("{all} and {one}"))
 }
 
 /// A progress bar on a terminal, nothing elsewhere.
@@ -250,6 +270,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             "loaded": loaded,
             "replaced": replaced,
             "skipped": bad,
+            "left_out": { "carriage_returns": lines.left_out().carriage_returns, "byte_order_mark": lines.left_out().mark },
             "keys": keys,
             "bytes": lines.bytes,
             "seconds": out::rounded(took.as_secs_f64(), 6),
@@ -258,13 +279,18 @@ pub(crate) fn run(args: Args) -> Outcome {
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let skipped = if bad == 0 { String::new() } else { format!(", {} bad ones skipped", out::count(bad)) };
+    let skipped = match bad {
+        0 => String::new(),
+        bad => format!(", {} skipped", out::counted(bad, "bad line", "bad lines")),
+    };
+    let without =
+        left_out(lines.left_out()).map_or_else(String::new, |what| format!(", without {what} (--exact keeps that)"));
     let summary = format!(
-        "{}: {} loaded in {} ({} keys replaced{skipped}); tree '{}' has {}",
+        "{}: {} loaded in {} ({} replaced{skipped}){without}; tree '{}' has {}",
         args.name(),
         out::counted(loaded, "line", "lines"),
         out::time(took),
-        out::count(replaced),
+        out::counted(replaced, "key", "keys"),
         args.place.tree,
         out::counted(keys, "key", "keys"),
     );

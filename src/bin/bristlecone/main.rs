@@ -1,7 +1,7 @@
 //! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
 //!
 //! There is one file per subcommand; each has its `Args` and a `run`. They share [`trees`] (the trees of a pool),
-//! [`place`] (the options that name one), [`keys`] and [`format`] (how entries are read and shown), [`subjects`] (the trees that the checkers run on), [`told`] (how far they are), [`worker`] (the process that `tour` and `bench` kill). They also
+//! [`place`] (the options that name one), [`keys`] and [`format`] (how entries are read and shown), [`subjects`] (the trees that the checkers run on), [`told`] (how far they are), [`words`] (what the library's errors are called here), [`worker`] (the process that `tour` and `bench` kill). They also
 //! share with the benchmarks [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types
 //! that are chosen at run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a
 //! worker is started, heard and killed).
@@ -38,6 +38,7 @@ mod told;
 mod tour;
 mod trees;
 mod values;
+mod words;
 mod worker;
 
 use clap::{Parser, Subcommand};
@@ -68,7 +69,7 @@ enum Command {
     Check(check::Args),
     /// Copy all trees of a pool to a new one, which is checked and takes no more space than it needs
     ///
-    /// A pool that another process has open can only be copied by that process (`Pool::backup`). The copy has no journal;
+    /// A pool that another process has open can only be copied by that process, through the library. The copy has no journal;
     /// `journal add` gives it one. A log of another pool that has its name, POOL.log, must be moved or removed before that.
     Backup(backup::Args),
     /// Make a pool of a backup: the same as `backup`
@@ -126,5 +127,5 @@ fn outlive_file_size_limits() {}
 
 fn main() -> ExitCode {
     outlive_file_size_limits();
-    out::end(run(Cli::parse().command))
+    out::end(run(Cli::parse().command).map_err(words::of_the_shell))
 }

@@ -1,6 +1,5 @@
 //! The options that say which pool, which tree, and how its keys are written.
 
-use crate::journal;
 use crate::keys::{Key, KeyKind};
 use crate::out::Outcome;
 use crate::parse::{self, Usage};
@@ -35,6 +34,7 @@ pub(crate) fn key(typed: &str, keys: KeyKind) -> Outcome<Key> {
 #[derive(Debug, clap::Args)]
 pub(crate) struct TreeArgs {
     /// The pool file
+    #[arg(value_parser = parse::pool())]
     pub(crate) pool: PathBuf,
     /// The tree in it
     #[arg(long, default_value = "main", value_name = "NAME", value_parser = parse::tree_name)]
@@ -83,7 +83,7 @@ impl TreeArgs {
         let is_missing = matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotAFile);
         match parse(self.keys.unwrap_or(KeyKind::U64)) {
             Err(wrong) if is_missing => Err(Usage(format!("{error}; {wrong}")).into()),
-            _ => Err(journal::refused(error)),
+            _ => Err(error.into()),
         }
     }
 

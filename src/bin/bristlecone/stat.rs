@@ -2,6 +2,7 @@
 
 use crate::journal;
 use crate::out::{self, Outcome};
+use crate::parse;
 use bristlecone::medium::JournalStat;
 use bristlecone::{ByteLeaf, Error, ErrorKind, Node, Pool, Report, Stat, TreeInfo};
 use serde_json::{Value, json};
@@ -15,10 +16,11 @@ use std::time::{Duration, SystemTime};
 /// Show what a pool and its trees hold, without changing anything
 ///
 /// While a process has the pool open for writing, nobody else can look into it: that process's locks are in its own memory. It can
-/// tell by itself (`Pool::metrics`).
+/// tell by itself, through the library.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
+    #[arg(value_parser = parse::pool())]
     pool: PathBuf,
     /// Print one JSON object
     ///

@@ -51,7 +51,7 @@ impl Spare {
     }
 
     /// How many of these are outside the tree.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(bristlecone_loom)))]
     pub(super) fn len(&self) -> usize {
         self.ids.len()
     }

@@ -62,7 +62,7 @@ pub struct NodeOfStrings {
     names: [AtomicU64; WIDTH],
 }
 
-#[cfg(not(loom))]
+#[cfg(not(bristlecone_loom))]
 const _: () = assert!(size_of::<NodeOfStrings>() == 3 * WIDTH * 8 + arch::LINE);
 
 // SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.
@@ -351,7 +351,7 @@ impl<F: Fences> IndexNode<Strings<F>> for NodeOfStrings {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 impl NodeOfStrings {
     /// Checks what the node keeps of its separators.
     pub(super) fn check<F: Fences>(&self, strings: &Strings<F>) -> Result<(), String> {

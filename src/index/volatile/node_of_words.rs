@@ -25,7 +25,7 @@ pub struct NodeOfWords {
     children: [AtomicU64; WIDTH],
 }
 
-#[cfg(not(loom))]
+#[cfg(not(bristlecone_loom))]
 const _: () = assert!(size_of::<NodeOfWords>() == 2 * WIDTH * 8);
 
 // SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.

@@ -103,9 +103,9 @@ impl Disk for std::fs::File {
     }
 
     fn punch(&self, at: u64, len: u64) -> io::Result<()> {
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
         return crate::medium::mapped::punch(self, at, len).map(drop);
-        #[cfg(not(all(target_os = "linux", not(loom))))]
+        #[cfg(not(all(target_os = "linux", not(bristlecone_loom))))]
         {
             let _ = (at, len);
             Ok(())

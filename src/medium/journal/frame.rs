@@ -79,7 +79,7 @@ impl Body {
     }
 
     /// Adds any word.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(bristlecone_loom)))]
     pub(super) fn push_word(&mut self, word: u64) {
         self.bytes.extend_from_slice(&word.to_le_bytes());
     }

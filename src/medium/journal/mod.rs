@@ -8,36 +8,36 @@
 )]
 
 mod apply;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod attach;
-#[cfg(not(all(target_os = "linux", not(loom))))]
+#[cfg(not(all(target_os = "linux", not(bristlecone_loom))))]
 #[path = "not_here.rs"]
 mod attach;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod beside;
 mod disk;
 mod engine;
 mod frame;
 mod header;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod keeper;
 mod log;
 mod marker;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod models;
 mod open;
 mod ring;
 mod rule;
 mod sealed;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod shared;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod sim;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
-#[cfg(all(test, not(any(loom, miri)), target_os = "linux"))]
+#[cfg(all(test, not(any(bristlecone_loom, miri)), target_os = "linux"))]
 mod threads;
-#[cfg(all(test, not(loom), feature = "crash"))]
+#[cfg(all(test, not(bristlecone_loom), feature = "crash"))]
 mod trees;
 
 pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log};

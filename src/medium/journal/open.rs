@@ -83,13 +83,24 @@ fn header<F: Disk>(log: &F, uuid: [u64; 2]) -> Result<Header, Fault> {
 }
 
 /// Whether a log, whose last position is known, goes with a pool file.
+///
+/// The number of a new log is random: one that was made for the same pool elsewhere may seem older or newer.
 fn goes_with(header: &Header, marker: &Marker, end: u64) -> Result<(), Fault> {
-    match marker.number {
-        number if number < header.number => Err(damaged("it is newer than the pool, which seems to be an old copy")),
-        number if number > header.number + 1 => Err(damaged("it is older than the pool: it seems to be an old copy")),
-        _ if marker.applied > end => Err(damaged("it lacks what the pool already has: it is damaged, or an old copy")),
-        _ => Ok(()),
+    let is_other = !(header.number..=header.number + 1).contains(&marker.number);
+    if !is_other && marker.applied <= end {
+        return Ok(());
     }
+    Err(damaged(if marker.settled {
+        "it does not go with the pool: it is damaged, or one of them is an old copy, or the pool was used under another name (a \
+         hard link, or moved away and back) with another log; the pool was closed in order and needs no log, so if it is the one \
+         that counts, move the log away"
+    } else if is_other {
+        "it does not go with the pool: one of them is an old copy, or the pool was used under another name (a hard link, or moved \
+         away and back) with another log; the pool was not closed in order and needs the log that it was last used with, which \
+         is beside that name"
+    } else {
+        "it lacks what the pool already has: it is damaged, or an old copy"
+    }))
 }
 
 fn reading() -> impl FnOnce(io::Error) -> Fault {

@@ -177,8 +177,10 @@ pub(super) fn open(path: &Path, mapping: Mapping) -> Result<Locked, Fault> {
     regular(path, &file)?;
     let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
     if mapping == Mapping::Write && meta.permissions().readonly() {
-        // The superuser could still write to it, but the owner's permissions are respected.
-        return Err(forbidden());
+        // The superuser could still write to it: whoever took the permission away meant the content to stay.
+        let why = "nobody has permission to write to its file, and that holds for root, too; give it (chmod u+w), or only \
+                   read the pool";
+        return Err(ErrorKind::ReadOnly { why }.into());
     }
     let file = Locked::new(file, mapping)?;
     if !is_at(path, &file) {
@@ -251,8 +253,7 @@ fn refused(path: &Path, doing: &'static str, source: io::Error) -> Fault {
         io::ErrorKind::NotFound => ErrorKind::NotFound.into(),
         io::ErrorKind::IsADirectory => ErrorKind::NotAFile.into(),
         io::ErrorKind::ReadOnlyFilesystem => {
-            let why =
-                "its file system cannot be written to; a pool that is there can be opened with `Options::read_only`";
+            let why = "its file system cannot be written to; a pool that is there can be read";
             ErrorKind::ReadOnly { why }.into()
         }
         // The file may be read, so only writing is forbidden; otherwise even reading is not allowed.
@@ -264,7 +265,7 @@ fn refused(path: &Path, doing: &'static str, source: io::Error) -> Fault {
 
 /// The error for a file that may be read, and not be written to.
 fn forbidden() -> Fault {
-    let why = "there is no permission to write to its file; change that, or open it with `Options::read_only`";
+    let why = "there is no permission to write to its file; change that, or only read the pool";
     ErrorKind::ReadOnly { why }.into()
 }
 
@@ -377,7 +378,7 @@ pub(super) fn space(_file: &File) -> Option<u64> {
     None
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(bristlecone_loom, miri))))]
 mod tests {
     use super::*;
 

@@ -50,11 +50,11 @@
 mod edit;
 mod half;
 mod load;
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 mod models;
 mod not_loaded;
 mod parent;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
 use crate::index::{GROUP, Moved, RUN, Root, RootWord, Source, Top, again};

@@ -12,7 +12,7 @@ use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Separators of an inner node, and words of a parent that is not enlarged: 1 KiB.
-pub(super) const UNIT: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
+pub(super) const UNIT: usize = if cfg!(any(test, bristlecone_loom)) { 8 } else { 128 };
 
 /// Words before the first low.
 const HEAD: usize = 2;

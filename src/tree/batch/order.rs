@@ -76,7 +76,7 @@ impl Few {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;

@@ -39,7 +39,7 @@ impl<M: Medium> ByteDirectory<M> {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, bristlecone_loom))]
 impl<M: Medium> ByteDirectory<M> {
     /// The names and offsets of the leaves that the index knows.
     pub(in crate::tree) fn known(&self) -> Vec<(u64, u64)> {

@@ -3,7 +3,9 @@
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{IndexKind, Journal, Node, OneLine, Options};
 use clap::ValueEnum;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A wrong combination of arguments; ends with exit code 2, like the errors that `clap` finds.
@@ -135,6 +137,15 @@ pub(crate) fn journal_name(journal: Journal) -> String {
             format!("{}{unit}", time / u128::from(*scale))
         }
     }
+}
+
+/// Parses the path of a pool. It is not `-`: who forgets the pool before the file of `load` would make a pool of that name.
+pub(crate) fn pool() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let why = "a pool is a file, never the standard input or output, and comes first, as in `load POOL -`; a file \
+                   called - is ./-";
+        if path.as_os_str() == "-" { Err(why) } else { Ok(path) }
+    })
 }
 
 /// The name of a tree. An invalid name is refused before a pool is created for it.

@@ -1,0 +1,20 @@
+//! Errors of the library in the words of the command line: what the library advises is a call of Rust.
+
+use bristlecone::{Error, ErrorKind};
+use std::error::Error as StdError;
+
+/// The error as a user of a shell is told it.
+pub(crate) fn of_the_shell(error: Box<dyn StdError>) -> Box<dyn StdError> {
+    let Some(Error { pool, kind, .. }) = error.downcast_ref() else { return error };
+    let what = match kind {
+        ErrorKind::JournalThere { has: false } => {
+            "the pool has no journal; `bristlecone journal add POOL` gives it one"
+        }
+        ErrorKind::PowerLoss => {
+            "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit together; \
+             `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole"
+        }
+        _ => return error,
+    };
+    format!("{pool}: {what}").into()
+}
