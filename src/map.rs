@@ -606,7 +606,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
     ///
-    /// The iterator returns the errors of [`get`](Self::get). If a leaf cannot be read, it returns that, and nothing more.
+    /// The iterator returns the errors of [`get`](Self::get), and [`ErrorKind::Corrupt`] for a key that would be out of order, and goes
+    /// on behind it. If a leaf cannot be read, it returns that, and nothing more.
     ///
     /// The guarantees of [`PTree::range`](crate::PTree::range) while other threads write hold here too: strict order,
     /// no key twice, no entry missed that is there throughout, no entry shown that never was. With a
