@@ -553,8 +553,7 @@ impl Mapped {
     /// The same; `None` if they are not all in the mapping.
     #[inline]
     fn range_if_there(&self, first: usize, count: usize) -> Option<&[AtomicU64]> {
-        let words = self.words.load(Ordering::Relaxed);
-        if first >= words || count > words - first {
+        if first + count > self.words.load(Ordering::Relaxed) {
             return None;
         }
         // SAFETY: as in `range`.

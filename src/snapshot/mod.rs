@@ -220,11 +220,13 @@ impl<M: Medium> Snapshot<M> {
         // Begun before the leaf is read, and no longer needed when its entries are copied.
         let reading = tree.reading();
         self.pool.owned()?;
-        let rest = tree.read_at(unread, from_left, self.instant, reading.as_ref(), entries)?;
-        for entry in entries.spots() {
-            items.push(entry.with_stored(reading.as_ref(), kind, ToOwned::to_owned)?);
-        }
-        self.still_there(Ok(rest))
+        let read = tree.read_at(unread, from_left, self.instant, reading.as_ref(), entries).and_then(|rest| {
+            for entry in entries.spots() {
+                items.push(entry.with_stored(reading.as_ref(), kind, ToOwned::to_owned)?);
+            }
+            Ok(rest)
+        });
+        self.still_there(read)
     }
 
     fn tree<'s, T: Table<M>>(&self, table: &'s T) -> Result<&'s TreeState<T::Node, M>> {

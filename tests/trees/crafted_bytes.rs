@@ -60,7 +60,7 @@ impl Image {
 
     /// A pool in which a loop that never ends panics.
     fn bounded(self) -> Pool<Any> {
-        options().open_on(Bounded::new(holding(self.0), 1_000_000)).unwrap()
+        options().open_on(Bounded::over(holding(self.0), 1_000_000)).unwrap()
     }
 
     /// Changes the first byte of the fence key of a leaf.

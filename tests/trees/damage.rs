@@ -70,7 +70,7 @@ pub(crate) struct Bounded {
 }
 
 impl Bounded {
-    pub(crate) fn new(of: Any, most: usize) -> Any {
+    pub(crate) fn over(of: Any, most: usize) -> Any {
         Arc::new(Self { of, loads: AtomicUsize::new(0), most })
     }
 
@@ -668,7 +668,7 @@ fn findings<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Ve
                 words[fault.word] = fault.value;
                 let done = catch_unwind(AssertUnwindSafe(|| {
                     let medium = holding(words);
-                    let _ = subject.exercise(Bounded::new(Arc::clone(&medium), most), fault.order, &medium);
+                    let _ = subject.exercise(Bounded::over(Arc::clone(&medium), most), fault.order, &medium);
                 }));
                 if done.is_err() {
                     let what = LAST.with_borrow(Clone::clone);
