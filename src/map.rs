@@ -17,11 +17,11 @@ use crate::error::ErrorKind;
 use crate::error::{Broken, Error, Fault, Result};
 use crate::kind::{Kind, Kinds};
 use crate::medium::{Mapped, Medium};
-use crate::node::{Entry, IndexKind, Keys as _, WordNode};
+use crate::node::{IndexKind, Keys as _, WordNode};
 use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool};
 use crate::stored::{Encoded, Stored, ToStore};
-use crate::tree::{MapKeys, Range, Report, TreeNode, TreeState};
+use crate::tree::{MapKeys, Range, Report, Spot, TreeNode, TreeState};
 use entries::{Keys, Values};
 use std::fmt;
 use std::marker::PhantomData;
@@ -606,7 +606,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
     ///
-    /// The iterator returns the errors of [`get`](Self::get). If a leaf cannot be read, it returns that, and nothing more.
+    /// The iterator returns the errors of [`get`](Self::get), and [`ErrorKind::Corrupt`] for a key that would be out of order, and goes
+    /// on behind it. If a leaf cannot be read, it returns that, and nothing more.
     ///
     /// The guarantees of [`PTree::range`](crate::PTree::range) while other threads write hold here too: strict order,
     /// no key twice, no entry missed that is there throughout, no entry shown that never was. With a
@@ -882,7 +883,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn check_values(&self, report: &mut Report) {
         let mut entries = self.iter();
-        let is_readable = |(_, word): Entry, reading: Option<&Reading<'_, M>>| {
+        let is_readable = |entry: Spot<'_, KeysOf<K>>, reading: Option<&Reading<'_, M>>| {
+            let (_, word) = entry.entry();
             let value = KeysOf::<K>::stored_value(word, reading, V::KIND)?;
             let at = if reading.is_some() { KeysOf::<K>::record(word) } else { self.state.head_at() };
             Ok(V::decode(value).map_err(|_| Broken::new(at, "V3: a value that its type cannot read")).err())

@@ -6,9 +6,8 @@ use super::Map;
 use crate::codec::{Key, KeyView, MapForm, Value, decode};
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::node::Entry;
 use crate::pool::records::Reading;
-use crate::tree::{MapKeys, Range, TreeNode, TreeState};
+use crate::tree::{Range, Spot, TreeNode, TreeState};
 use std::marker::PhantomData;
 
 /// The entries of a range of keys. See [`Map::range`].
@@ -27,6 +26,8 @@ impl<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'m,
         Self { tree, range, front: None, back: None, types: PhantomData }
     }
 }
+
+type SpotOf<'l, K> = Spot<'l, KeysOf<K>>;
 
 /// Ties an iterator to its types without storing any of them.
 type Types<K, V> = PhantomData<fn() -> (K, V)>;
@@ -75,47 +76,44 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
 
     #[inline]
     fn view<R>(
-        entry: Entry,
+        entry: SpotOf<'_, K>,
         reading: Option<&Reading<'_, M>>,
         read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R,
     ) -> Result<R, Fault> {
-        KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
-            read(KeyView::new(K::Form::stored(key)), V::view(value))
-        })
+        entry.with_entry(reading, V::KIND, |key, value| read(KeyView::new(K::Form::stored(key)), V::view(value)))
     }
 
     /// Applies `read` to the next entry from the left.
     #[inline]
     pub(super) fn next_entry<R>(
         &mut self,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
+        read: impl FnOnce(SpotOf<'_, K>, Option<&Reading<'_, M>>) -> Result<R, Fault>,
     ) -> Option<Result<R, Fault>> {
         let (tree, front) = (self.tree, &mut self.front);
         let entry = self.range.next_with(|| begin(tree, front));
-        self.read(entry, read)
+        // Either reading will do: the one that began before this entry's leaf was read is still held.
+        let Some(entry) = entry else { return self.end() };
+        let result = read(entry, self.front.as_ref().or(self.back.as_ref()));
+        self.forget();
+        Some(result)
     }
 
     /// Applies `read` to the next entry from the right.
     fn next_entry_back<R>(
         &mut self,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
+        read: impl FnOnce(SpotOf<'_, K>, Option<&Reading<'_, M>>) -> Result<R, Fault>,
     ) -> Option<Result<R, Fault>> {
         let (tree, back) = (self.tree, &mut self.back);
         let entry = self.range.next_back_with(|| begin(tree, back));
-        self.read(entry, read)
+        let Some(entry) = entry else { return self.end() };
+        let result = read(entry, self.front.as_ref().or(self.back.as_ref()));
+        self.forget();
+        Some(result)
     }
 
+    /// Ends the readings whose entries are used up.
     #[inline]
-    fn read<R>(
-        &mut self,
-        entry: Option<Entry>,
-        read: impl FnOnce(Entry, Option<&Reading<'_, M>>) -> Result<R, Fault>,
-    ) -> Option<Result<R, Fault>> {
-        // Either reading will do: the one that began before this entry's leaf was read is still held.
-        let reading = self.front.as_ref().or(self.back.as_ref());
-        // A leaf that cannot be read ends the range: who reads on must not take that for the end.
-        let broken = || self.range.broken().map(|broken| Err(broken.into()));
-        let result = entry.map_or_else(broken, |entry| Some(read(entry, reading)));
+    fn forget(&mut self) {
         let (front, back) = self.range.used_up();
         if front {
             self.front = None;
@@ -123,16 +121,22 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
         if back {
             self.back = None;
         }
-        result
+    }
+
+    /// The end of the range. A leaf that cannot be read ends it, too: who reads on must not take that for the end.
+    #[cold]
+    fn end<R>(&mut self) -> Option<Result<R, Fault>> {
+        self.forget();
+        self.range.broken().map(|broken| Err(broken.into()))
     }
 
     pub(super) fn decode(
         tree: &TreeState<N, M>,
-        entry: Entry,
+        entry: SpotOf<'_, K>,
         reading: Option<&Reading<'_, M>>,
     ) -> Result<(K, V), Fault> {
-        let value = decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?, || tree.name())?;
-        KeysOf::<K>::with_key(entry, reading, |key| (K::decode(K::Form::stored(key)), value))
+        let (key, value) = entry.with_stored(reading, V::KIND, |key| K::decode(K::Form::stored(key)))?;
+        Ok((key, decode(value, || tree.name())?))
     }
 }
 
@@ -160,8 +164,8 @@ pub(super) struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: M
 );
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Keys<'_, K, V, N, M> {
-    fn decode(entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
-        KeysOf::<K>::with_key(entry, reading, |key| K::decode(K::Form::stored(key)))
+    fn decode(entry: SpotOf<'_, K>, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
+        entry.with_key(reading, |key| K::decode(K::Form::stored(key)))
     }
 }
 
@@ -195,8 +199,9 @@ pub(super) struct Values<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M:
 );
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Values<'_, K, V, N, M> {
-    fn decode(tree: &TreeState<N, M>, entry: Entry, reading: Option<&Reading<'_, M>>) -> Result<V, Fault> {
-        decode(KeysOf::<K>::stored_value(entry.1, reading, V::KIND)?, || tree.name())
+    fn decode(tree: &TreeState<N, M>, entry: SpotOf<'_, K>, reading: Option<&Reading<'_, M>>) -> Result<V, Fault> {
+        let ((), value) = entry.with_stored(reading, V::KIND, |_key| ())?;
+        decode(value, || tree.name())
     }
 }
 

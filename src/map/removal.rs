@@ -6,7 +6,7 @@ use crate::codec::{Key, KeyView, MapForm, Value};
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::tree::{MapKeys, TreeNode};
+use crate::tree::TreeNode;
 use std::borrow::Borrow;
 use std::ops::RangeBounds;
 
@@ -86,9 +86,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(KeyView<'_, K>, V::View<'_>) -> bool) -> Result<u64> {
         let removed = self.state.retain(|entry, reading| {
-            KeysOf::<K>::with_entry(entry, reading, V::KIND, |key, value| {
-                keep(KeyView::new(K::Form::stored(key)), V::view(value))
-            })
+            entry.with_entry(reading, V::KIND, |key, value| keep(KeyView::new(K::Form::stored(key)), V::view(value)))
         });
         self.state.acknowledged(removed)
     }

@@ -550,6 +550,16 @@ impl Mapped {
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().wrapping_add(first), count) }
     }
 
+    /// The same; `None` if they are not all in the mapping.
+    #[inline]
+    fn range_if_there(&self, first: usize, count: usize) -> Option<&[AtomicU64]> {
+        if first + count > self.words.load(Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: as in `range`.
+        Some(unsafe { core::slice::from_raw_parts(self.base.as_ptr().wrapping_add(first), count) })
+    }
+
     /// Panics if words are not in the mapping.
     ///
     /// Whoever has read of words that another thread has just made accessible may have read an old length: loads are not ordered
@@ -817,10 +827,9 @@ impl Medium for Mapped {
             Hint::Soon => {}
         }
         let (first, count) = ((at >> 3) as usize, len.div_ceil(LINE) as usize * PER_LINE);
-        if first + count > self.words.load(Ordering::Relaxed) {
-            return;
+        if let Some(words) = self.range_if_there(first, count) {
+            words.as_chunks::<PER_LINE>().0.iter().for_each(arch::prefetch_of);
         }
-        self.range(first, count).as_chunks::<PER_LINE>().0.iter().for_each(arch::prefetch_of);
     }
 }
 

@@ -47,7 +47,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     type Range: Copy;
 
     /// Where a leaf that was read begins and ends.
-    type Edges: Default + Send + Sync;
+    type Edges: Default + Clone + Send + Sync;
 
     /// What the operations of a layout need of a pool.
     type Access<'a, M: Medium>: Copy

@@ -7,6 +7,7 @@ use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium};
 use crate::pool::segments::{SegmentKind, Segments};
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// The longest value, in bytes.
 pub(crate) const RECORD_MAX: u64 = 1 << 30;
@@ -220,7 +221,16 @@ impl<M: Medium> RecordReader<'_, M> {
         let bytes = skip as usize..(skip + len) as usize;
         let first = at + HEADER + from - skip;
         let words = words.get_mut(..bytes.end.div_ceil(8))?;
-        words.iter_mut().zip((first..).step_by(8)).for_each(|(word, at)| *word = self.m.load(at).to_ne_bytes());
+        // There need not be a word behind the last one.
+        let lent = if words.is_empty() { None } else { self.m.lend(first, words.len()) };
+        match lent {
+            Some(from) => {
+                words.iter_mut().zip(from).for_each(|(word, from)| *word = from.load(Ordering::Relaxed).to_ne_bytes())
+            }
+            None => {
+                words.iter_mut().zip((first..).step_by(8)).for_each(|(word, at)| *word = self.m.load(at).to_ne_bytes())
+            }
+        }
         Some(bytes)
     }
 

@@ -198,8 +198,8 @@ impl Segments {
     #[inline]
     pub(crate) fn unit(&self, segment: u32, kind: SegmentKind, tree: u16) -> Option<(u32, u64)> {
         let word = self.word(segment);
-        let unit = entry::unit(word, kind);
-        SegmentEntry { kind, tree, unit }.is_of(word).then(|| (unit, length(word, self.shift)))
+        // Each record that is read asks for this.
+        SegmentEntry::is_owned(word, kind, tree).then(|| (entry::unit(word, kind), length(word, self.shift)))
     }
 
     /// Whether `at` is the start of a block of exactly this class.

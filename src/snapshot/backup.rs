@@ -9,7 +9,7 @@ use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
 use crate::papers::registry::layout_name;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{OpenTree, Pool, Progress};
-use crate::tree::{Item, TreeKeys, TreeNode, TreeState};
+use crate::tree::{Item, LeafEntries, TreeKeys, TreeNode, TreeState};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -68,7 +68,7 @@ impl<N: TreeNode, M: Medium> Source<M> for Typed<N, M> {
     ) -> Result<(u64, Arc<OpenTree>)> {
         let Self { tree, index, kinds } = self;
         let copy = to.state.named(TreeState::<N, Mapped>::open(&to.state, name, *index, *kinds))?;
-        let (mut ends, mut entries) = (Ends::<N::Keys>::new(Some(N::Keys::everything())), Vec::new());
+        let (mut ends, mut entries) = (Ends::<N::Keys>::new(Some(N::Keys::everything())), LeafEntries::default());
         let (mut done, of) = (0, tree.leaves.in_use());
         let mut failed = None;
         let mut item = || -> Option<Item<N::Keys>> {

@@ -12,11 +12,10 @@ use crate::codec::{self, Key, MapForm, PrefixOf, Value};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::kind::Kind;
 use crate::medium::{Mapped, Medium};
-use crate::node::Entry;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::{KeyOf, Table, TreeKeysOf, interval, tree_in, with_prefix};
-use crate::tree::{Item, MapKeys, TreeKeys, TreeNode, TreeState};
+use crate::tree::{Item, LeafEntries, MapKeys, TreeKeys, TreeNode, TreeState};
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -189,10 +188,9 @@ impl<M: Medium> Snapshot<M> {
     /// Reads all leaves.
     pub fn len<T: Table<M>>(&self, table: &T) -> Result<u64> {
         let tree = self.tree(table)?;
-        let (mut len, mut entries) = (0, Vec::new());
+        let (mut len, mut entries) = (0, LeafEntries::default());
         let mut unread = Some(TreeKeysOf::<T, M>::everything());
         while let Some(rest) = unread {
-            entries.clear();
             let rest = tree.read_at(rest, true, self.instant, tree.reading().as_ref(), &mut entries);
             unread = self.pool.named(self.still_there(rest))?;
             len += entries.len() as u64;
@@ -216,19 +214,19 @@ impl<M: Medium> Snapshot<M> {
         tree: &TreeState<N, M>,
         kind: Kind,
         (unread, from_left): (<N::Keys as TreeKeys>::Unread, bool),
-        entries: &mut Vec<Entry>,
+        entries: &mut LeafEntries<N::Keys>,
         items: &mut Vec<Item<N::Keys>>,
     ) -> Result<Option<<N::Keys as TreeKeys>::Unread>, Fault> {
         // Begun before the leaf is read, and no longer needed when its entries are copied.
         let reading = tree.reading();
         self.pool.owned()?;
-        entries.clear();
-        let rest = tree.read_at(unread, from_left, self.instant, reading.as_ref(), entries)?;
-        for &entry in &*entries {
-            let key = N::Keys::with_key(entry, reading.as_ref(), ToOwned::to_owned)?;
-            items.push((key, N::Keys::stored_value(entry.1, reading.as_ref(), kind)?));
-        }
-        self.still_there(Ok(rest))
+        let read = tree.read_at(unread, from_left, self.instant, reading.as_ref(), entries).and_then(|rest| {
+            for entry in entries.spots() {
+                items.push(entry.with_stored(reading.as_ref(), kind, ToOwned::to_owned)?);
+            }
+            Ok(rest)
+        });
+        self.still_there(read)
     }
 
     fn tree<'s, T: Table<M>>(&self, table: &'s T) -> Result<&'s TreeState<T::Node, M>> {

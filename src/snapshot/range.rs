@@ -5,9 +5,8 @@ use crate::codec::Value;
 use crate::ends::Ends;
 use crate::error::Result;
 use crate::medium::{Mapped, Medium};
-use crate::node::Entry;
 use crate::table::{Table, TreeKeysOf, UnreadOf, decode};
-use crate::tree::TreeState;
+use crate::tree::{LeafEntries, TreeState};
 use std::fmt;
 use std::iter::FusedIterator;
 
@@ -17,7 +16,7 @@ pub struct SnapshotRange<'s, T: Table<M>, M: Medium = Mapped> {
     tree: &'s TreeState<T::Node, M>,
     ends: Ends<TreeKeysOf<T, M>>,
     /// The entries of the leaf that was read last.
-    entries: Vec<Entry>,
+    entries: LeafEntries<TreeKeysOf<T, M>>,
 }
 
 impl<T: Table<M>, M: Medium> fmt::Debug for SnapshotRange<'_, T, M> {
@@ -32,7 +31,7 @@ impl<'s, T: Table<M>, M: Medium> SnapshotRange<'s, T, M> {
         tree: &'s TreeState<T::Node, M>,
         unread: Option<UnreadOf<T, M>>,
     ) -> Self {
-        Self { snapshot, tree, ends: Ends::new(unread), entries: Vec::new() }
+        Self { snapshot, tree, ends: Ends::new(unread), entries: LeafEntries::default() }
     }
 
     fn step(&mut self, from_left: bool) -> Option<Result<(T::Key, T::Value)>> {

@@ -1,5 +1,6 @@
 //! Changes that depend on the value before, or return it, as typed maps make them: values compare by their encodings.
 
+use super::pop::not_found;
 use super::{Before, Change, MapKeys, PTree, TreeNode, TreeState};
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -40,11 +41,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         current: Option<Encoded<'_>>,
         new: Option<Encoded<'_>>,
     ) -> Result<Exchanged, Fault> {
-        let mut written = None;
+        let (mut written, mut missed) = (None, None);
         loop {
             // Started before the slot is read. It stays, so that this thread does not wait for itself if there is no space.
             let reading = self.reading().map(Reading::staying);
-            let word = self.get_seen(key)?.0;
+            let (word, seen) = self.get_seen(key)?;
             let is_current = match (word, current) {
                 (Some(word), Some(current)) => {
                     N::Keys::with_entry((0, word), reading.as_ref(), kind, |_, value| value == current)?
@@ -75,6 +76,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 written.into_iter().for_each(|(_, written)| written.keep());
                 self.retire_old(key, old);
                 return Ok(Ok(()));
+            }
+            // If another thread was faster, the leaf has another version now.
+            if missed.replace(seen) == Some(seen) {
+                return Err(not_found(seen).into());
             }
         }
     }

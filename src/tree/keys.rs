@@ -57,6 +57,16 @@ pub trait TreeKeys: Keys {
     /// The part of an interval that was read, from the left or from the right, if `rest` is left of it.
     fn without(unread: &Self::Unread, rest: Option<&Self::Unread>, from_left: bool) -> Self::Unread;
 
+    /// One bit for each entry of a leaf with these edges, in their order, whose head does not tell whether its key lies between
+    /// those of its left neighbour and of the edges.
+    fn close(edges: &Self::Edges, entries: &[Entry]) -> u64;
+
+    /// Whether an entry of a leaf with these edges has the head of its key.
+    fn has_head(edges: &Self::Edges, head: u64, key: &Self::Key) -> bool;
+
+    /// Whether a key lies between these edges.
+    fn owns(edges: &Self::Edges, key: &Self::Key) -> bool;
+
     /// The fence key of the first leaf of a chain.
     fn first_fence() -> Self::Fence;
 
@@ -147,6 +157,21 @@ impl TreeKeys for Words {
             Some((first, _)) if from_left => (from, first.saturating_sub(1)),
             Some((_, last)) => (last.saturating_add(1), to),
         }
+    }
+
+    /// The slots have all of each key.
+    #[inline(always)]
+    fn close(_edges: &(u64, u64), _entries: &[Entry]) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn has_head(_edges: &(u64, u64), head: u64, &key: &u64) -> bool {
+        head == key
+    }
+
+    fn owns(&(low, last): &(u64, u64), key: &u64) -> bool {
+        (low..=last).contains(key)
     }
 
     fn first_fence() -> u64 {

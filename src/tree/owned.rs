@@ -3,10 +3,10 @@
 //! They take the entries of a leaf at once, and hold nothing of the pool between two calls: no lock, and no record.
 
 use super::range::Unread;
-use super::{PTree, Range, TreeNode, TreeState};
+use super::{LeafEntries, PTree, Range, Spot, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::node::{Entry, WordNode};
+use crate::node::{Node, WordNode};
 use crate::pool::records::Reading;
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +15,8 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// Makes an item of an entry, or of the damage that ends the interval; `None` if nothing is to be shown for it.
-type MakeItem<N, M, T> = fn(&TreeState<N, M>, Result<Entry, Fault>, Option<&Reading<'_, M>>) -> Option<T>;
+type MakeItem<N, M, T> = fn(&TreeState<N, M>, Result<SpotOf<'_, N>, Fault>, Option<&Reading<'_, M>>) -> Option<T>;
+type SpotOf<'l, N> = Spot<'l, <N as Node>::Keys>;
 
 /// The items of an interval.
 pub(crate) struct Owned<N: TreeNode, M: Medium, T> {
@@ -43,13 +44,13 @@ impl<N: TreeNode, M: Medium, T> Owned<N, M, T> {
         let tree = &*self.tree;
         // Started before the leaf is read.
         let reading = tree.reading();
-        let mut entries = Vec::new();
+        let mut leaf = LeafEntries::default();
         let show = |entry| (self.item)(tree, entry, reading.as_ref());
         let ready = if from_left { &mut self.front } else { &mut self.back };
-        match tree.read_seen(unread, from_left, &mut entries) {
+        match tree.read_leaf(unread, from_left, &mut leaf) {
             Ok((rest, _)) => {
                 self.unread = rest;
-                ready.extend(entries.into_iter().filter_map(|entry| show(Ok(entry))));
+                ready.extend(leaf.spots().filter_map(|entry| show(Ok(entry))));
             }
             Err(broken) => ready.extend(show(Err(broken.into()))),
         }
@@ -134,7 +135,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     #[track_caller]
     pub fn into_range(self, range: impl RangeBounds<u64>) -> IntoRange<N, M> {
         let unread = Range::new(&self.state, range).into_unread();
-        IntoRange(Owned::new(self.state, unread, |tree, entry, _| tree.readable(entry)))
+        IntoRange(Owned::new(self.state, unread, |tree, entry, _| tree.readable(entry.map(Spot::entry))))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::tree::search::Seen;
 use crate::tree::together::Together;
 use crate::tree::values::Written;
 use crate::tree::writes::{New, Writes};
-use crate::tree::{Before, Change, MapKeys, TreeKeys, TreeNode, TreeState};
+use crate::tree::{Before, Change, LeafEntries, MapKeys, TreeKeys, TreeNode, TreeState};
 use std::borrow::Borrow;
 
 /// An entry of a table as a transaction sees it.
@@ -270,10 +270,11 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
             let was_so = match read {
                 Read::Key { key, word, .. } => tree.get_at((*key).borrow(), instant, reading)? == *word,
                 Read::Interval { interval, entries, .. } => {
-                    let (mut then, mut piece, mut unread) = (Vec::new(), Vec::new(), Some(interval.clone()));
+                    let (mut then, mut piece, mut unread) =
+                        (Vec::new(), LeafEntries::default(), Some(interval.clone()));
                     while let Some(rest) = unread {
                         unread = tree.read_at(rest, true, instant, reading, &mut piece)?;
-                        then.append(&mut piece);
+                        then.append(&mut piece.entries);
                     }
                     same_entries::<N::Keys>(entries, &then)
                 }
@@ -437,8 +438,8 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
         items: &mut Vec<Item<N::Keys>>,
     ) -> Result<Option<<N::Keys as TreeKeys>::Unread>, Fault> {
         self.begin();
-        let mut entries = Vec::new();
-        let (rest, seen) = self.tree.read_seen(unread.clone(), from_left, &mut entries)?;
+        let mut leaf = LeafEntries::default();
+        let (rest, seen) = self.tree.read_leaf(unread.clone(), from_left, &mut leaf)?;
         let interval = N::Keys::without(&unread, rest.as_ref(), from_left);
         let reading = self.reading.as_ref();
         let mut writes = self.writes.range(N::Keys::bounds(&interval)).peekable();
@@ -446,18 +447,18 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
             let key: &<N::Keys as Keys>::Key = key.borrow();
             Some((key.to_owned(), new.stored()?))
         };
-        for &entry in &entries {
-            let key = N::Keys::with_key(entry, reading, ToOwned::to_owned)?;
+        for entry in leaf.spots() {
+            let (key, value) = entry.with_stored(reading, self.kind, ToOwned::to_owned)?;
             while let Some(before) = writes.next_if(|&(written, _)| *written < key) {
                 items.extend(item(before));
             }
             match writes.next_if(|&(written, _)| *written == key) {
                 Some(instead) => items.extend(item(instead)),
-                None => items.push((key, N::Keys::stored_value(entry.1, reading, self.kind)?)),
+                None => items.push((key, value)),
             }
         }
         items.extend(writes.filter_map(item));
-        self.reads.push(Read::Interval { interval, entries, seen: vec![seen] });
+        self.reads.push(Read::Interval { interval, entries: leaf.entries, seen: vec![seen] });
         Ok(rest)
     }
 }

@@ -2,11 +2,11 @@
 
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
-use super::range::{Edges, Unread, no_less};
-use super::{MapKeys, TreeNode, TreeState};
+use super::range::{Unread, no_less};
+use super::{LeafEntries, MapKeys, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::node::{Entry, Keys};
+use crate::node::Keys;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
 use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics, together};
@@ -96,26 +96,28 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Ok(None)
     }
 
-    /// Adds the entries that the first or the last part of an interval had at an instant, in ascending order. Returns what is
-    /// left of the interval. `reading` has begun before.
+    /// Reads the entries that the first or the last leaf of an interval had at an instant. Returns what is left of the interval.
+    /// `reading` has begun before.
     pub(crate) fn read_at(
         &self,
         unread: Unread<N>,
         from_left: bool,
         instant: u64,
         reading: Option<&Reading<'_, M>>,
-        entries: &mut Vec<Entry>,
+        read: &mut LeafEntries<N::Keys>,
     ) -> Result<Option<Unread<N>>, Fault> {
+        let LeafEntries { entries, bounds } = read;
+        entries.clear();
         if self.born >= instant {
             return Ok(None);
         }
+        let edges = &mut bounds.edges;
         let leaves = &self.leaves;
         let key = if from_left { N::Keys::first(&unread) } else { N::Keys::last(&unread) };
-        let mut edges = Edges::<N>::default();
         let unchanged = self.with_owner(key, |view| {
             let count =
                 leaves.is_as_at(view, instant).then(|| leaves.entries_in(view, N::Keys::span(&unread), entries));
-            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), &mut edges);
+            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), edges);
             (count, view.at)
         })?;
         let rest = |unread, edges: &_| match from_left {
@@ -125,18 +127,22 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (count, at) = unchanged;
         let rest = if let Some(count) = count {
             entries.truncate(count);
-            rest(unread, &edges)
+            rest(unread, edges)
         } else {
             let leaf = leaves.frozen.find(instant, key).ok_or_else(|| self.pool.instants.too_old())?;
-            let bounds = N::Keys::bounds(&unread);
+            edges.clone_from(&leaf.edges);
+            let interval = N::Keys::bounds(&unread);
             entries.clear();
             for &entry in &leaf.entries {
-                if N::Keys::with_key(entry, reading, |key| bounds.contains(key))? {
+                // An entry that has not the head of its key stays: whoever reads that says so.
+                let is_shown = |key: &_| interval.contains(key) || !N::Keys::has_head(edges, entry.0, key);
+                if N::Keys::with_key(entry, reading, is_shown)? {
                     entries.push(entry);
                 }
             }
-            rest(unread, &leaf.edges)
+            rest(unread, edges)
         };
+        bounds.note(entries);
         Ok(rest.map_err(|NoLess| no_less(at))?)
     }
 }

@@ -1,10 +1,11 @@
 //! Removing the first entry, or the last one.
 
 use super::node::OwnedOf;
-use super::{MapKeys, PTree, Range, TreeNode, TreeState};
+use super::search::Seen;
+use super::{LeafEntries, PTree, TreeKeys, TreeNode, TreeState};
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::error::{Fault, Result};
+use crate::error::{Broken, Fault, Result};
 use crate::kind::{Kind, U64};
 use crate::medium::Medium;
 use crate::node::{Keys, WordNode};
@@ -17,21 +18,40 @@ type Popped<N> = (OwnedOf<N>, Stored);
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Removes the first entry or the last one, and returns it.
     pub(crate) fn pop(&self, kind: Kind, is_first: bool) -> Result<Option<Popped<N>>, Fault> {
+        let mut missed = None;
         loop {
-            // Started before the leaf is read.
-            let reading = self.reading();
-            let mut all = Range::all(self);
-            let Some(entry) = (if is_first { all.next() } else { all.next_back() }) else {
-                return all.broken().map_or(Ok(None), |broken| Err(broken.into()));
-            };
-            let key = N::Keys::with_key(entry, reading.as_ref(), ToOwned::to_owned)?;
-            drop(reading);
-            // Another thread may have been faster.
+            let Some((key, seen)) = self.end(is_first)? else { return Ok(None) };
             if let Some(value) = self.take_value(N::Keys::as_ref(key.borrow()), kind)? {
                 return Ok(Some((key, value)));
             }
+            // If another thread was faster, the leaf has another version now.
+            if missed.replace(seen) == Some(seen) {
+                return Err(not_found(seen).into());
+            }
         }
     }
+
+    /// The first key or the last one, and where it was seen.
+    fn end(&self, is_first: bool) -> Result<Option<(OwnedOf<N>, Seen)>, Fault> {
+        let (mut unread, mut leaf) = (Some(N::Keys::everything()), LeafEntries::default());
+        while let Some(interval) = unread {
+            // Started before the leaf is read.
+            let reading = self.reading();
+            let (rest, seen) = self.read_leaf(interval, is_first, &mut leaf)?;
+            let end = if is_first { leaf.spots().next() } else { leaf.spots().next_back() };
+            if let Some(spot) = end {
+                return Ok(Some((spot.with_key(reading.as_ref(), ToOwned::to_owned)?, seen)));
+            }
+            unread = rest;
+        }
+        Ok(None)
+    }
+}
+
+/// The damage of a leaf that has shown a key twice under one version, in between which a search did not find it there.
+#[cold]
+pub(super) fn not_found(Seen { at, .. }: Seen) -> Broken {
+    Broken::new(at, "N3: an entry that is not found by its key")
 }
 
 impl<N: WordNode, M: Medium> PTree<N, M> {

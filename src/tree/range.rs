@@ -2,6 +2,7 @@
 
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
+use super::order::{Bounds, Spot};
 use super::scratch::Scratch;
 use super::{TreeNode, TreeState};
 use crate::chain::View;
@@ -19,34 +20,34 @@ pub struct Range<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
     /// Keys not yet read from either end; `None` if all were read.
     unread: Option<Unread<N>>,
-    /// Where the leaf that was read last begins and ends.
-    edges: Edges<N>,
     /// The leaves that probably come next from the left.
     ahead: Ahead,
     /// Entries read from the left and not yet returned.
-    front: Ready,
+    front: Ready<N>,
     /// Entries read from the right and not yet returned.
-    back: Ready,
+    back: Ready<N>,
     /// Why the range ends before its end.
     broken: Option<Broken>,
 }
 
 /// Entries of one leaf. Those in `rest` are still to be returned.
-#[derive(Default)]
-struct Ready {
+struct Ready<N: TreeNode> {
     entries: Scratch,
     rest: std::ops::Range<usize>,
+    bounds: Bounds<N::Keys>,
 }
 
-impl Ready {
-    #[inline]
-    fn next(&mut self) -> Option<Entry> {
-        self.rest.next().map(|i| self.entries.entries()[i])
+impl<N: TreeNode> Default for Ready<N> {
+    fn default() -> Self {
+        Self { entries: Scratch::default(), rest: 0..0, bounds: Bounds::default() }
     }
+}
 
+impl<N: TreeNode> Ready<N> {
+    /// The entry with this number.
     #[inline]
-    fn next_back(&mut self) -> Option<Entry> {
-        self.rest.next_back().map(|i| self.entries.entries()[i])
+    fn spot(&self, i: usize) -> Spot<'_, N::Keys> {
+        self.bounds.spot(self.entries.entries(), i)
     }
 }
 
@@ -142,7 +143,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     pub(crate) fn of(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
         let (ahead, front, back) = Default::default();
-        Self { tree, unread, edges: Edges::<N>::default(), ahead, front, back, broken: None }
+        Self { tree, unread, ahead, front, back, broken: None }
     }
 
     /// Notes why nothing more can be read.
@@ -170,26 +171,28 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         hint: u64,
         key: RefOf<'_, N>,
         unread: &Unread<N>,
-        edges: &mut Edges<N>,
-        ready: &mut Ready,
+        ready: &mut Ready<N>,
     ) -> Result<LeafRead, Broken> {
         delay();
         let leaves = &tree.leaves;
-        let (buffer, rest) = (ready.entries.buffer(), &mut ready.rest);
+        let Ready { entries, rest, bounds } = ready;
+        let (buffer, mut count) = (entries.buffer(), 0);
         let mut read = |view: &View<'_, N>| {
-            *rest = 0..leaves.entries_in(view, N::Keys::span(unread), buffer);
+            count = leaves.entries_in(view, N::Keys::span(unread), buffer);
             let next = leaves.next_of(view);
-            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, next, edges);
+            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, next, &mut bounds.edges);
             LeafRead { at: view.at, expected: view.at == hint, next }
         };
         let hinted = leaves.accept(hint, hint).ok();
         let at_once = hinted.and_then(|at| tree.with_owner_at_once(at, key, &mut read));
         let place = at_once.map_or_else(|| tree.with_owner(key, &mut read), Ok);
-        place.inspect_err(|_| ready.rest = 0..0)
+        *rest = 0..if place.is_ok() { count } else { 0 };
+        bounds.note(&buffer[rest.clone()]);
+        place
     }
 
     /// Prefetches the records of the entries of a leaf.
-    fn prefetch(tree: &TreeState<N, M>, ready: &Ready) {
+    fn prefetch(tree: &TreeState<N, M>, ready: &Ready<N>) {
         N::Keys::prefetch_entries::<M>(tree.leaves.access(), &ready.entries.entries()[ready.rest.clone()]);
     }
 
@@ -213,12 +216,12 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         leaves.prefetch_shadow(self.ahead.leaf(2));
         let hint = self.ahead.leaf(0);
         self.ahead.read += 1;
-        let place = Self::read(self.tree, hint, from, &unread, &mut self.edges, &mut self.front);
+        let place = Self::read(self.tree, hint, from, &unread, &mut self.front);
         if let Some(LeafRead { at, expected, next }) = self.note(place.map(Some)) {
             if at != self.ahead.next || !self.ahead.records.is_empty() {
                 Self::prefetch(self.tree, &self.front);
             }
-            self.unread = self.note(N::Keys::beyond(unread, &self.edges).map_err(|NoLess| no_less(at)));
+            self.unread = self.note(N::Keys::beyond(unread, &self.front.bounds.edges).map_err(|NoLess| no_less(at)));
             self.ahead.next = next;
             if self.ahead.leaf(0) == 0 && self.unread.is_some() {
                 // Here the index node ends, so only the leaf itself knows the next one.
@@ -252,10 +255,10 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     fn read_back(&mut self, unread: Unread<N>) {
         let to = N::Keys::last(&unread);
-        let place = Self::read(self.tree, 0, to, &unread, &mut self.edges, &mut self.back);
+        let place = Self::read(self.tree, 0, to, &unread, &mut self.back);
         self.unread = self.note(place.and_then(|LeafRead { at, .. }| {
             Self::prefetch(self.tree, &self.back);
-            N::Keys::before(unread, &self.edges).map_err(|NoLess| no_less(at))
+            N::Keys::before(unread, &self.back.bounds.edges).map_err(|NoLess| no_less(at))
         }));
     }
 }
@@ -264,13 +267,13 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 impl<N: TreeNode, M: Medium> Range<'_, N, M> {
     /// The next entry. Calls `before` before it reads a leaf from the left.
     #[inline]
-    pub(crate) fn next_with(&mut self, mut before: impl FnMut()) -> Option<Entry> {
+    pub(crate) fn next_with(&mut self, mut before: impl FnMut()) -> Option<Spot<'_, N::Keys>> {
         loop {
-            if let Some(entry) = self.front.next() {
+            if let Some(i) = self.front.rest.next() {
                 self.prefetch_records();
-                return Some(entry);
+                return Some(self.front.spot(i));
             }
-            let Some(unread) = self.unread.take() else { return self.back.next() };
+            let Some(unread) = self.unread.take() else { return self.back.rest.next().map(|i| self.back.spot(i)) };
             before();
             self.read_front(unread);
         }
@@ -278,12 +281,14 @@ impl<N: TreeNode, M: Medium> Range<'_, N, M> {
 
     /// The last entry. Calls `before` before it reads a leaf from the right.
     #[inline]
-    pub(crate) fn next_back_with(&mut self, mut before: impl FnMut()) -> Option<Entry> {
+    pub(crate) fn next_back_with(&mut self, mut before: impl FnMut()) -> Option<Spot<'_, N::Keys>> {
         loop {
-            if let Some(entry) = self.back.next_back() {
-                return Some(entry);
+            if let Some(i) = self.back.rest.next_back() {
+                return Some(self.back.spot(i));
             }
-            let Some(unread) = self.unread.take() else { return self.front.next_back() };
+            let Some(unread) = self.unread.take() else {
+                return self.front.rest.next_back().map(|i| self.front.spot(i));
+            };
             before();
             self.read_back(unread);
         }
@@ -301,13 +306,13 @@ impl<N: TreeNode, M: Medium> Iterator for Range<'_, N, M> {
 
     #[inline]
     fn next(&mut self) -> Option<Entry> {
-        self.next_with(|| ())
+        self.next_with(|| ()).map(Spot::entry)
     }
 }
 
 impl<N: TreeNode, M: Medium> DoubleEndedIterator for Range<'_, N, M> {
     fn next_back(&mut self) -> Option<Entry> {
-        self.next_back_with(|| ())
+        self.next_back_with(|| ()).map(Spot::entry)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::range::Unread;
 use super::remove_range::FollowUp;
 use super::search::Seen;
-use super::{Change, MapKeys, PTree, TreeKeys, TreeNode, TreeState};
+use super::{Change, LeafEntries, MapKeys, PTree, Spot, TreeKeys, TreeNode, TreeState};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
@@ -18,18 +18,18 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// `keep` is called while no lock is held. An entry is removed only with the value that `keep` has seen.
     pub(crate) fn retain(
         &self,
-        mut keep: impl FnMut(Entry, Option<&Reading<'_, M>>) -> Result<bool, Fault>,
+        mut keep: impl FnMut(Spot<'_, N::Keys>, Option<&Reading<'_, M>>) -> Result<bool, Fault>,
     ) -> Result<u64, Fault> {
-        let (mut removed, mut unread, mut entries) = (0, Some(N::Keys::everything()), Vec::new());
+        let (mut removed, mut unread, mut leaf) = (0, Some(N::Keys::everything()), LeafEntries::default());
         let mut follow_up = FollowUp { tree: self, sparse: None };
         while let Some(interval) = unread {
             // Started before the leaf is read: while it lasts, the same word is that of the same record.
             let reading = self.reading().map(Reading::staying);
-            let (rest, seen) = self.read_seen(interval.clone(), true, &mut entries)?;
+            let (rest, seen) = self.read_leaf(interval.clone(), true, &mut leaf)?;
             let mut refused = Vec::new();
-            for &entry in &entries {
+            for entry in leaf.spots() {
                 if !keep(entry, reading.as_ref())? {
-                    refused.push(entry);
+                    refused.push(entry.entry());
                 }
             }
             let mut is_sparse = false;
@@ -43,7 +43,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                     }
                     None => {
                         for entry in refused {
-                            removed += u64::from(self.remove_unless(entry, reading.as_ref(), &mut keep)?);
+                            removed += u64::from(self.remove_unless(entry, &leaf, reading.as_ref(), &mut keep)?);
                         }
                     }
                 }
@@ -55,12 +55,15 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Ok(removed)
     }
 
-    /// Removes an entry that `keep` has refused. If it has another value by now, asks again.
+    /// Removes an entry of a leaf that `keep` has refused. If it has another value by now, asks again.
+    ///
+    /// Both looks at the value are under the lock, so only another thread can make it go on.
     fn remove_unless(
         &self,
         (slot, mut word): Entry,
+        leaf: &LeafEntries<N::Keys>,
         reading: Option<&Reading<'_, M>>,
-        mut keep: impl FnMut(Entry, Option<&Reading<'_, M>>) -> Result<bool, Fault>,
+        mut keep: impl FnMut(Spot<'_, N::Keys>, Option<&Reading<'_, M>>) -> Result<bool, Fault>,
     ) -> Result<bool, Fault> {
         let key = N::Keys::with_key((slot, word), reading, ToOwned::to_owned)?;
         let key = N::Keys::as_ref(key.borrow());
@@ -75,7 +78,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 }
                 Some(now) => word = now,
             }
-            if keep((slot, word), reading)? {
+            if keep(leaf.bounds.spot(&[(slot, word)], 0), reading)? {
                 return Ok(false);
             }
         }
@@ -149,6 +152,9 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(u64, u64) -> bool) -> Result<u64> {
-        self.state.acknowledged(self.state.retain(|(key, value), _| Ok(keep(key, value))))
+        self.state.acknowledged(self.state.retain(|entry, _| {
+            let (key, value) = entry.entry();
+            Ok(keep(key, value))
+        }))
     }
 }

@@ -3,7 +3,7 @@
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
-use super::{Range, TreeNode, TreeState};
+use super::{LeafEntries, Range, TreeNode, TreeState};
 use crate::chain::{Locked, Met, View};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Fault};
@@ -13,7 +13,7 @@ use crate::node::shadow::Version;
 use crate::node::{Entry, Keys, LOW, RangeOf, RefOf, Side};
 
 /// A leaf, and the version under which something was seen in it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) at: u64,
     pub(crate) version: Version,
@@ -316,16 +316,38 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         from_left: bool,
         entries: &mut Vec<Entry>,
     ) -> Result<(Option<Unread<N>>, Seen), Broken> {
-        let mut edges = Edges::<N>::default();
+        self.read_in_leaf(unread, from_left, entries, &mut Edges::<N>::default())
+    }
+
+    /// The same, with what tells whether the keys are in order.
+    pub(super) fn read_leaf(
+        &self,
+        unread: Unread<N>,
+        from_left: bool,
+        leaf: &mut LeafEntries<N::Keys>,
+    ) -> Result<(Option<Unread<N>>, Seen), Broken> {
+        let LeafEntries { entries, bounds } = leaf;
+        let read = self.read_in_leaf(unread, from_left, entries, &mut bounds.edges)?;
+        bounds.note(entries);
+        Ok(read)
+    }
+
+    fn read_in_leaf(
+        &self,
+        unread: Unread<N>,
+        from_left: bool,
+        entries: &mut Vec<Entry>,
+        edges: &mut Edges<N>,
+    ) -> Result<(Option<Unread<N>>, Seen), Broken> {
         let leaves = &self.leaves;
         let key = if from_left { N::Keys::first(&unread) } else { N::Keys::last(&unread) };
         let (count, seen) = self.with_owner(key, |view| {
             let count = leaves.entries_in(view, N::Keys::span(&unread), entries);
-            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), &mut edges);
+            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), edges);
             (count, Seen::of(view))
         })?;
         entries.truncate(count);
-        let rest = if from_left { N::Keys::beyond(unread, &edges) } else { N::Keys::before(unread, &edges) };
+        let rest = if from_left { N::Keys::beyond(unread, edges) } else { N::Keys::before(unread, edges) };
         Ok((rest.map_err(|NoLess| no_less(seen.at))?, seen))
     }
 

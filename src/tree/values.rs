@@ -60,6 +60,14 @@ pub trait MapKeys: TreeKeys {
         read: impl FnOnce(&Self::Key, Encoded<'_>) -> R,
     ) -> Result<R, Fault>;
 
+    /// Applies `read` to the key of an entry, which was read after `reading` had begun, and returns the value, too.
+    fn with_stored<M: Medium, R>(
+        entry: Entry,
+        reading: Option<&Reading<'_, M>>,
+        kind: Kind,
+        read: impl FnOnce(&Self::Key) -> R,
+    ) -> Result<(R, Stored), Fault>;
+
     /// Applies `read` to the key of an entry, which was read after `reading` had begun.
     fn with_key<M: Medium, R>(
         entry: Entry,
@@ -314,6 +322,16 @@ impl MapKeys for Words {
         let Some(Reading { reader, .. }) = reading else { return Ok(read(&key, Encoded::Word(word))) };
         let len = reader.len(word)?;
         Ok(reader.with_part(word, (0, len), |bytes| read(&key, Encoded::Bytes(bytes))))
+    }
+
+    #[inline]
+    fn with_stored<M: Medium, R>(
+        (key, word): Entry,
+        reading: Option<&Reading<'_, M>>,
+        kind: Kind,
+        read: impl FnOnce(&u64) -> R,
+    ) -> Result<(R, Stored), Fault> {
+        Ok((read(&key), Self::stored_value(word, reading, kind)?))
     }
 
     #[inline]

@@ -1,7 +1,8 @@
 //! Trees of byte strings with damage that no checksum tells, or whose checksums were made to fit.
 
+use crate::damage::Bounded;
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::{ByteLeaf, IndexKind, Map, Options, Pool, Result};
+use bristlecone::{ByteLeaf, Error, ErrorKind, IndexKind, Map, Options, Pool, Result};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -40,6 +41,26 @@ impl Image {
     fn leaves(&self) -> Vec<usize> {
         let next = |&at: &usize| Some(self.0[at] as usize / 8).filter(|&next| next != 0);
         std::iter::successors(Some(self.0[HEAD] as usize / 8), next).collect()
+    }
+
+    /// Flips a bit of a key where its record has it.
+    fn flip_in_record(&mut self, key: &[u8], byte: usize) {
+        let bytes: Vec<u8> = self.0[..1 << 15].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let behind_its_length = |found: &[u8]| found[0] == key.len() as u8 && found[1..] == *key;
+        let at = bytes.windows(key.len() + 1).position(behind_its_length).unwrap() + 1 + byte;
+        let mut word = self.0[at / 8].to_ne_bytes();
+        word[at % 8] ^= 1;
+        self.0[at / 8] = u64::from_ne_bytes(word);
+    }
+
+    /// Changes the fingerprint of each entry of a leaf.
+    fn change_fingerprints(&mut self, leaf: usize) {
+        self.0[leaf + 8..].chunks_mut(2).take(4).filter(|slot| slot[1] != 0).for_each(|slot| slot[1] ^= 2 << 56);
+    }
+
+    /// A pool in which a loop that never ends panics.
+    fn bounded(self) -> Pool<Any> {
+        options().open_on(Bounded::over(holding(self.0), 1_000_000)).unwrap()
     }
 
     /// Changes the first byte of the fence key of a leaf.
@@ -188,4 +209,87 @@ fn recovery_empties_no_slot_because_of_a_damaged_one() {
     let pool = image.pool();
     assert!(open(&pool).is_err());
     assert_eq!(words_of(pool.medium())[slot(3)], intact);
+}
+
+#[track_caller]
+fn is_damage<T>(result: Result<T>, invariant: &str) {
+    match result.err() {
+        Some(Error { kind: ErrorKind::Corrupt { invariant: found, .. }, .. }) => assert_eq!(found, invariant),
+        other => panic!("{other:?} instead of {invariant}"),
+    }
+}
+
+const OTHER_HEAD: &str = "N3: a head of another key";
+
+#[test]
+fn what_is_at_an_end_and_is_not_found_is_damage() {
+    for (last, n) in [(false, 0), (true, 21)] {
+        let pop = |image: Image| {
+            let map = open(&image.bounded()).unwrap();
+            if last { map.pop_last() } else { map.pop_first() }
+        };
+        let image = || Image::of((0..22).map(key), false);
+        let mut other_key = image();
+        other_key.flip_in_record(&key(n), 3);
+        is_damage(pop(other_key), OTHER_HEAD);
+        let mut not_found = image();
+        let leaves = not_found.leaves();
+        not_found.change_fingerprints(if last { leaves[leaves.len() - 1] } else { leaves[0] });
+        is_damage(pop(not_found), "N3: an entry that is not found by its key");
+        assert_eq!(pop(image()).unwrap(), Some((key(n), n)));
+    }
+}
+
+#[test]
+fn a_key_that_is_not_where_its_slot_says_is_told_and_all_others_are_shown() {
+    for (n, byte) in [0, 11, 21].into_iter().flat_map(|n| [0, 3, 7].map(|byte| (n, byte))) {
+        let mut image = Image::of((0..22).map(key), false);
+        image.flip_in_record(&key(n), byte);
+        let pool = image.bounded();
+        let map = open(&pool).unwrap();
+        let mut others: Vec<Vec<u8>> = (0..22).filter(|&i| i != n).map(key).collect();
+        let shown = |entries: &mut dyn Iterator<Item = Result<(Vec<u8>, u64)>>| {
+            let (good, bad): (Vec<_>, Vec<_>) = entries.partition(Result::is_ok);
+            assert_eq!(bad.len(), 1, "{n} {byte}");
+            bad.into_iter().for_each(|entry| is_damage(entry, OTHER_HEAD));
+            good.into_iter().map(|entry| entry.unwrap().0).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&mut map.iter()), others);
+        assert_eq!(shown(&mut map.clone().into_iter()), others);
+        let mut entries = map.iter();
+        let mut views = std::iter::from_fn(|| entries.next_with(|key, value| (key.decode(), value)));
+        assert_eq!(shown(&mut views), others);
+        assert!(map.fault().is_none());
+        assert_eq!(map.keys(..).collect::<Vec<_>>(), others);
+        assert!(map.fault().is_some());
+        assert_eq!(map.values(..).filter(Result::is_ok).count(), 21);
+        let snapshot = pool.snapshot();
+        // Neither is the leaf as it is now, nor as it was.
+        for _ in 0..2 {
+            let before = snapshot.iter(&map).unwrap().collect::<Result<Vec<_>>>();
+            is_damage(before, OTHER_HEAD);
+            (0..22).filter(|&i| i != n).for_each(|i| assert!(map.insert(&key(i), i).unwrap()));
+        }
+        let mut transaction = pool.begin();
+        is_damage(transaction.range(&map, ..).unwrap().collect::<Result<Vec<_>>>(), OTHER_HEAD);
+        drop(transaction);
+        is_damage(map.retain(|_, _| true), OTHER_HEAD);
+        others.reverse();
+        assert_eq!(shown(&mut map.iter().rev()), others);
+        assert_eq!(shown(&mut map.clone().into_iter().rev()), others);
+        is_damage(map.range(&key(n)[..]..).next().unwrap(), OTHER_HEAD);
+    }
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_told() {
+    // Their heads are equal, so only their records tell them apart.
+    let keys = ["one head: 0", "one head: 1", "one head: 3"].map(|key| key.as_bytes().to_vec());
+    let mut image = Image::of(keys.clone(), false);
+    image.flip_in_record(&keys[0], 10);
+    let map = open(&image.bounded()).unwrap();
+    let read: Vec<_> = map.iter().collect();
+    assert_eq!(read[0].as_ref().unwrap().0, keys[1]);
+    assert_eq!(read[2].as_ref().unwrap().0, keys[2]);
+    is_damage(read.into_iter().nth(1).unwrap(), "N3: a key twice in a leaf");
 }

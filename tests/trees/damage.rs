@@ -1,4 +1,5 @@
-//! A damaged byte or word anywhere in a pool causes an error or a wrong value, but never a panic or an endless loop.
+//! A damaged byte or word anywhere in a pool causes an error or a wrong value, but never a panic or an endless loop, and never
+//! keys that are out of order.
 //!
 //! Every case is one image with one fault. The operations on it are the same each time. So a word that is not loaded
 //! from the whole image is not loaded from a damaged one either, before the fault elsewhere shows: such words are left
@@ -10,7 +11,10 @@
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, load_each};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{ByteLeaf, Error, IndexKind, Map, OneLine, Options, PTree, Pool, Report, Result, WordNode};
+use bristlecone::{
+    ByteLeaf, Error, ErrorKind, IndexKind, Map, OneLine, Options, PTree, Pool, Report, Result, Snapshot, Value,
+    WordNode,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SAMPLE: usize = 600;
 /// No tree here has as many entries, so a longer iteration runs in circles.
 const ENDLESS: usize = 100_000;
+/// A case that loads so many times as many words as the whole image needs runs in circles.
+const PATIENT: usize = 50;
 
 type Words = Vec<u64>;
 
@@ -31,6 +37,7 @@ type Words = Vec<u64>;
 struct Traced {
     of: Any,
     loaded: Arc<[AtomicBool]>,
+    loads: Arc<AtomicUsize>,
 }
 
 impl Layer for Traced {
@@ -46,12 +53,91 @@ impl Layer for Traced {
 
     fn load(&self, at: u64) -> u64 {
         self.loaded[at as usize / 8].store(true, Ordering::Relaxed);
+        self.loads.fetch_add(1, Ordering::Relaxed);
         self.of.load(at)
     }
 
     fn load_words(&self, at: u64, words: &mut [u64]) {
         load_each(self, at, words);
     }
+}
+
+/// Ends a case that loads too many words. So a loop that never ends is found by its steps, not by the time that it takes.
+pub(crate) struct Bounded {
+    of: Any,
+    loads: AtomicUsize,
+    most: usize,
+}
+
+impl Bounded {
+    pub(crate) fn over(of: Any, most: usize) -> Any {
+        Arc::new(Self { of, loads: AtomicUsize::new(0), most })
+    }
+
+    fn count(&self, loads: usize) {
+        if self.loads.fetch_add(loads, Ordering::Relaxed) > self.most {
+            // What is dropped now may load more.
+            self.loads.store(0, Ordering::Relaxed);
+            panic!("endless loop");
+        }
+    }
+}
+
+impl Layer for Bounded {
+    type Below = Any;
+
+    fn below(&self) -> &Any {
+        &self.of
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts { name: "bounded", ..self.below().facts() }
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.count(1);
+        self.of.load(at)
+    }
+
+    fn load_words(&self, at: u64, words: &mut [u64]) {
+        self.count(words.len());
+        self.of.load_words(at, words);
+    }
+}
+
+/// Fails unless keys ascend strictly, and end.
+fn ascending<K: Ord>(keys: impl Iterator<Item = K>) {
+    ordered(keys, |one, next| one < next);
+}
+
+/// The same for keys that descend.
+fn descending<K: Ord>(keys: impl Iterator<Item = K>) {
+    ordered(keys, |one, next| one > next);
+}
+
+fn ordered<K>(keys: impl Iterator<Item = K>, in_order: impl Fn(&K, &K) -> bool) {
+    let (mut last, mut count) = (None, 0);
+    for key in keys {
+        assert!(last.is_none_or(|last| in_order(&last, &key)), "keys out of order");
+        (last, count) = (Some(key), count + 1);
+        assert!(count < ENDLESS, "endless");
+    }
+}
+
+/// The keys of the entries that can be read.
+fn keys_of<K, V>(entries: impl Iterator<Item = Result<(K, V)>>) -> impl Iterator<Item = K> {
+    entries.take(ENDLESS).filter_map(|entry| Some(entry.ok()?.0))
+}
+
+/// Fails unless the keys from the left ascend, and lie before those from the right, which descend.
+fn from_both_ends<K: Ord>(mut keys: impl DoubleEndedIterator<Item = Option<K>>) {
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    while let (Some(one), Some(other)) = (keys.next(), keys.next_back()) {
+        left.extend(one);
+        right.extend(other);
+        assert!(left.len() < ENDLESS, "endless");
+    }
+    ascending(left.into_iter().chain(right.into_iter().rev()));
 }
 
 /// The kind of tree that an image holds, and the operations on it.
@@ -108,6 +194,17 @@ impl<N: WordNode + Copy> Tree<N> {
     }
 
     fn shrink(tree: &PTree<N, Any>) {
+        for _ in 0..3 {
+            let _ = (tree.pop_first(), tree.pop_last());
+        }
+        let _ = tree.update_with(30, |value| value.map(|value| value + 1));
+        let _ = tree.remove_range(150..200);
+        let mut kept = Vec::new();
+        let _ = tree.retain(|key, _| {
+            kept.push(key);
+            key % 3 != 0
+        });
+        ascending(kept.into_iter());
         for key in keys().chain((0..60).map(|key| key * 11 + 3)) {
             if tree.remove(key).is_err() {
                 break;
@@ -122,14 +219,10 @@ impl<N: WordNode + Copy> Tree<N> {
                 break;
             }
         }
-        assert!(tree.iter().take(ENDLESS).count() < ENDLESS, "endless");
-        assert!(tree.iter().rev().take(ENDLESS).count() < ENDLESS, "endless");
-        let mut both = tree.range(50..=500);
-        for _ in 0..ENDLESS {
-            if both.next().is_none() || both.next_back().is_none() {
-                break;
-            }
-        }
+        ascending(tree.iter().map(|(key, _)| key));
+        descending(tree.iter().rev().map(|(key, _)| key));
+        ascending(tree.clone().into_range(20..).map(|(key, _)| key));
+        from_both_ends(tree.range(50..=500).map(|(key, _)| Some(key)));
         tree.first_key_value();
         tree.last_key_value();
         tree.check();
@@ -208,6 +301,10 @@ trait NumberMap: Sized + 'static {
     fn bulk_load(&self, keys: &[u64]) -> Result<u64>;
     /// Reads everything in every way.
     fn read(&self);
+    /// Removes entries in every way but by their keys.
+    fn take(&self);
+    /// Reads everything as a snapshot and as a transaction see it, if the map takes part in these.
+    fn moments(&self, snapshot: &Snapshot<Any>, pool: &Pool<Any>);
     fn fault(&self) -> Option<Error>;
     fn check(&self) -> Report;
 }
@@ -264,7 +361,7 @@ fn zeros(number: u64) -> Vec<u8> {
 
 /// `NumberMap` for a map.
 macro_rules! number_map {
-    ([$($generics:tt)*] $of:ty, $map:ty, $key:expr, $value:expr) => {
+    ([$($generics:tt)*] $of:ty, $map:ty, $key:expr, $value:expr $(, $moments:expr)?) => {
         impl<$($generics)*> NumberMap for $of {
             fn open(pool: &Pool<Any>, name: &str, index: IndexKind) -> Result<Self> {
                 pool.map_with(name, index).map(Self)
@@ -305,16 +402,37 @@ macro_rules! number_map {
             }
 
             fn read(&self) {
-                assert!(self.0.iter().take(ENDLESS).count() < ENDLESS, "endless");
-                assert!(self.0.iter().rev().take(ENDLESS).count() < ENDLESS, "endless");
-                assert!(self.0.keys(..).take(ENDLESS).count() < ENDLESS, "endless");
+                ascending(keys_of(self.0.iter()));
+                descending(keys_of(self.0.iter().rev()));
+                ascending(self.0.keys(..));
+                descending(self.0.keys(..).rev());
+                descending(keys_of(self.0.clone().into_iter().rev()));
                 let (from, to) = ($key(50), $key(500));
-                let mut both = self.0.range(from.lent()..=to.lent());
-                for _ in 0..ENDLESS {
-                    if both.next().is_none() || both.next_back().is_none() {
-                        break;
-                    }
+                from_both_ends(self.0.range(from.lent()..=to.lent()).map(|entry| Some(entry.ok()?.0)));
+                assert!(self.0.values(..).take(ENDLESS).count() < ENDLESS, "endless");
+                let _ = (self.0.first_key_value(), self.0.last_key_value());
+            }
+
+            fn take(&self) {
+                for _ in 0..3 {
+                    let _ = (self.0.pop_first(), self.0.pop_last());
                 }
+                let _ = self.0.update_with($key(30).lent(), |value| value);
+                let _ = self.0.remove_range($key(150).lent()..$key(200).lent());
+                let (mut kept, mut n) = (Vec::new(), 0);
+                let _ = self.0.retain(|key, _| {
+                    kept.push(key.decode());
+                    n += 1;
+                    n % 3 != 0
+                });
+                ascending(kept.into_iter());
+            }
+
+            fn moments(&self, _snapshot: &Snapshot<Any>, _pool: &Pool<Any>) {
+                $(
+                    let moments: fn(&Self, &Snapshot<Any>, &Pool<Any>) = $moments;
+                    moments(self, _snapshot, _pool);
+                )?
             }
 
             fn fault(&self) -> Option<Error> {
@@ -335,10 +453,28 @@ struct LongKeysOfNumbers(Map<Vec<u8>, u64, ByteLeaf<4>, Any>);
 struct Zeros(Map<Vec<u8>, u64, ByteLeaf<4>, Any>);
 
 number_map!([N: WordNode] Records<N>, Map<u64, Vec<u8>, N, Any>, word, record);
-number_map!([] ShortKeys, Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>, short, record);
-number_map!([] LongKeys, Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>, long, record);
-number_map!([] LongKeysOfNumbers, Map<Vec<u8>, u64, ByteLeaf<4>, Any>, long, word);
-number_map!([] Zeros, Map<Vec<u8>, u64, ByteLeaf<4>, Any>, zeros, word);
+number_map!([] ShortKeys, Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>, short, record, |map, of, pool| moments(&map.0, of, pool));
+number_map!([] LongKeys, Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any>, long, record, |map, of, pool| moments(&map.0, of, pool));
+number_map!([] LongKeysOfNumbers, Map<Vec<u8>, u64, ByteLeaf<4>, Any>, long, word, |map, of, pool| moments(&map.0, of, pool));
+number_map!([] Zeros, Map<Vec<u8>, u64, ByteLeaf<4>, Any>, zeros, word, |map, of, pool| moments(&map.0, of, pool));
+
+/// What a snapshot and a transaction see of a map.
+fn moments<V: Value>(map: &Map<Vec<u8>, V, ByteLeaf<4>, Any>, snapshot: &Snapshot<Any>, pool: &Pool<Any>) {
+    if let Ok(entries) = snapshot.iter(map) {
+        ascending(keys_of(entries));
+    }
+    if let Ok(entries) = snapshot.iter(map) {
+        descending(keys_of(entries.rev()));
+    }
+    let mut transaction = pool.begin();
+    if let Ok(entries) = transaction.range(map, ..) {
+        ascending(keys_of(entries));
+    }
+    if let Ok(entries) = transaction.range(map, ..) {
+        descending(keys_of(entries.rev()));
+    }
+    let _ = transaction.commit();
+}
 
 struct Maps<T>(IndexKind, std::marker::PhantomData<fn() -> T>);
 
@@ -366,6 +502,7 @@ impl<T: NumberMap> Maps<T> {
     }
 
     fn shrink(map: &T) {
+        map.take();
         for key in (0..16).map(|key| key * 13).chain(keys()) {
             if map.remove(key).is_err() {
                 break;
@@ -411,11 +548,14 @@ impl<T: NumberMap> Exercise for Maps<T> {
         {
             let map = T::open(&pool, "t", self.0)?;
             Self::look(&map);
+            let snapshot = pool.snapshot();
             let verbs = [Self::grow, Self::shrink];
             for verb in if order == Order::GrowFirst { verbs } else { [verbs[1], verbs[0]] } {
                 verb(&map);
                 Self::look(&map);
             }
+            map.moments(&snapshot, &pool);
+            drop(snapshot);
             Self::grow(&map);
             let _ = pool.compact();
             Self::look(&map);
@@ -480,14 +620,22 @@ struct Worker {
 }
 
 fn survives<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Vec<u64>) {
+    let (report, cases) = findings(subject, faults);
+    assert!(report.is_empty(), "of {cases} faults:{report}");
+    println!("{cases} faults");
+}
+
+/// What went wrong, and how many faults were tried.
+fn findings<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Vec<u64>) -> (String, usize) {
     silence_panics();
     let images = Arc::new(subject.images());
     let mut cases = Vec::new();
+    let loads = Arc::new(AtomicUsize::new(0));
     for order in [Order::GrowFirst, Order::ShrinkFirst] {
         for (image, words) in images.iter().enumerate() {
             let loaded: Arc<[AtomicBool]> = words.iter().map(|_| AtomicBool::new(false)).collect();
             let of = holding(words.iter().copied());
-            let traced = Arc::new(Traced { of: Arc::clone(&of), loaded: loaded.clone() });
+            let traced = Arc::new(Traced { of: Arc::clone(&of), loaded: loaded.clone(), loads: loads.clone() });
             subject.exercise(traced, order, &of).unwrap();
             let read = (0..words.len()).filter(|&word| loaded[word].load(Ordering::Relaxed));
             for word in read {
@@ -504,6 +652,7 @@ fn survives<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Ve
     // With an odd step, the cases include every byte of the words, and both orders.
     let step = if wanted < cases.len() { cases.len().div_ceil(wanted) | 1 } else { 1 };
     let cases: Arc<Vec<Fault>> = Arc::new(cases.into_iter().step_by(step).collect());
+    let most = loads.load(Ordering::Relaxed) * PATIENT;
     let findings = Arc::new(Mutex::new(Findings::default()));
     let next = Arc::new(AtomicUsize::new(0));
     let start = || {
@@ -519,7 +668,7 @@ fn survives<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Ve
                 words[fault.word] = fault.value;
                 let done = catch_unwind(AssertUnwindSafe(|| {
                     let medium = holding(words);
-                    let _ = subject.exercise(Arc::clone(&medium), fault.order, &medium);
+                    let _ = subject.exercise(Bounded::over(Arc::clone(&medium), most), fault.order, &medium);
                 }));
                 if done.is_err() {
                     let what = LAST.with_borrow(Clone::clone);
@@ -553,8 +702,7 @@ fn survives<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Ve
     let findings = std::mem::take(&mut *findings.lock().unwrap());
     let report: String =
         findings.0.iter().map(|(what, (n, first))| format!("\n{n} times: {what}\n    {first}")).collect();
-    assert!(report.is_empty(), "of {} faults:{report}", cases.len());
-    println!("{} faults", cases.len());
+    (report, cases.len())
 }
 
 fn note(findings: &Mutex<Findings>, what: String, images: &[Words; 2], fault: Fault) {
@@ -644,4 +792,60 @@ subjects! {
     bytes_of_long_keys words_of_long_keys Maps::<LongKeys>::new(IndexKind::Volatile);
     bytes_of_long_keys_of_numbers words_of_long_keys_of_numbers Maps::<LongKeysOfNumbers>::new(IndexKind::Volatile);
     bytes_of_zeros words_of_zeros Maps::<Zeros>::new(IndexKind::Volatile);
+}
+
+/// Planted bugs, which must be found.
+#[derive(Clone, Copy)]
+enum Planted {
+    /// Removes the first entry again and again, and takes it for a lost race if one is not found by its key.
+    Pop,
+    /// Shows the keys of damaged records.
+    Scan,
+}
+
+impl Exercise for Planted {
+    fn images(self) -> [Words; 2] {
+        Maps::<ShortKeys>::new(IndexKind::Volatile).images()
+    }
+
+    fn exercise(self, medium: Any, _order: Order, image: &Any) -> Result<()> {
+        let pool = options().open_on(medium)?;
+        let map: Map<Vec<u8>, Vec<u8>, ByteLeaf<4>, Any> = pool.map_with("t", IndexKind::Volatile)?;
+        match self {
+            Self::Pop => {
+                while let Some((key, _)) = map.first_key_value()? {
+                    map.remove(&key)?;
+                }
+            }
+            Self::Scan => {
+                let words = words_of(image);
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let key = |entry: Result<(Vec<u8>, Vec<u8>)>| match entry {
+                    Ok((key, _)) => Some(key),
+                    Err(Error { kind: ErrorKind::Corrupt { at, invariant: "N3: a head of another key" }, .. }) => {
+                        // The length of the key is behind a word of length and checksum.
+                        let record = &bytes[at as usize + 8..];
+                        Some(record[1..=usize::from(record[0] & 0x7f)].to_vec())
+                    }
+                    Err(_) => None,
+                };
+                ascending(map.iter().filter_map(key));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_pop_that_takes_damage_for_a_lost_race_is_found() {
+    let (report, _) = findings(Planted::Pop, flipped_bytes);
+    assert!(report.contains("endless loop"), "{report}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_scan_that_shows_what_damaged_records_say_is_found() {
+    let (report, _) = findings(Planted::Scan, flipped_bytes);
+    assert!(report.contains("keys out of order"), "{report}");
 }

@@ -123,17 +123,26 @@ impl<'a, M: Medium> ByteAccess<'a, M> {
     /// first bytes, and the greatest number for keys above them. So heads are in the order of keys, whatever keys come
     /// into the leaf later.
     pub(super) fn head(self, at: u64, skip: usize, key: &[u8]) -> u64 {
-        let side = self.with_fence(at, |fence| prefix_order(key, fence.get(..skip).unwrap_or(fence)));
-        match side {
-            Ordering::Less => 0,
-            Ordering::Equal => crate::byte_key::head(key, skip),
-            Ordering::Greater => u64::MAX,
-        }
+        self.with_fence(at, |fence| match fence.get(..skip) {
+            Some(prefix) => head(key, prefix),
+            // Damage.
+            None => crate::byte_key::head(key, skip),
+        })
     }
 
     /// The head of the key of a record.
     pub(super) fn head_of(self, at: u64, skip: usize, record: u64) -> u64 {
         self.head(at, skip, &self.records().key(record))
+    }
+}
+
+/// The head of a key in a leaf whose heads skip the bytes of `prefix`.
+#[inline]
+pub(super) fn head(key: &[u8], prefix: &[u8]) -> u64 {
+    match prefix_order(key, prefix) {
+        Ordering::Less => 0,
+        Ordering::Equal => crate::byte_key::head(key, prefix.len()),
+        Ordering::Greater => u64::MAX,
     }
 }
 

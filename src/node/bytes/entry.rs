@@ -117,7 +117,8 @@ pub(crate) trait ReadEntry {
 }
 
 impl<M: Medium> ReadEntry for RecordReader<'_, M> {
-    #[inline]
+    // Scans call it for each entry, and the result is too long for registers.
+    #[inline(always)]
     fn parts(self, at: u64) -> Result<Parts, Broken> {
         let len = self.len(at)?;
         // A record has at least one word behind its header.

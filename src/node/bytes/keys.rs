@@ -1,6 +1,6 @@
 //! Byte strings as the keys of a chain.
 
-use super::access::{ByteAccess, FENCE, INLINE, META, Meta, separator_len};
+use super::access::{self, ByteAccess, FENCE, INLINE, META, Meta, separator_len};
 use super::entry::{ReadEntry, moved, record};
 use super::range::ByteRange;
 use crate::byte_key::{self, ByteKey, common_prefix};
@@ -23,11 +23,38 @@ pub struct ByteSpan<'k> {
     pub(crate) to: Option<&'k [u8]>,
 }
 
-/// The fence keys of a leaf and of its right neighbour.
-#[derive(Debug, Default)]
+/// The fence keys of a leaf and of its right neighbour, and how many bytes of keys its heads skip.
+#[derive(Debug, Default, Clone)]
 pub struct ByteEdges {
     pub(crate) low: Vec<u8>,
     pub(crate) high: Option<Vec<u8>>,
+    skip: usize,
+    /// Up to eight of the bytes that are skipped, and which bytes of a word these are.
+    start: u64,
+    mask: u64,
+}
+
+impl ByteEdges {
+    /// The head of a key in the leaf, as [`ByteAccess::head`]; `None` if the fence key is damaged: it has less bytes than heads
+    /// skip.
+    pub(crate) fn head(&self, key: &[u8]) -> Option<u64> {
+        Some(access::head(key, self.low.get(..self.skip)?))
+    }
+
+    /// Whether a key has this head.
+    ///
+    /// A scan asks for every entry, so a whole word of the bytes that are skipped is compared at once.
+    #[inline]
+    pub(crate) fn has_head(&self, key: &[u8], head: u64) -> bool {
+        if let Some(start) = key.first_chunk()
+            && (u64::from_ne_bytes(*start) ^ self.start) & self.mask == 0
+            && (self.skip <= 8 || self.low.get(8..self.skip) == key.get(8..self.skip))
+            && byte_key::head(key, self.skip) == head
+        {
+            return true;
+        }
+        self.head(key) == Some(head)
+    }
 }
 
 /// The fence key of a new leaf, and how many bytes of keys its heads skip: at most as many as the fence key has.
@@ -281,6 +308,13 @@ impl Keys for ByteStrings {
 
     fn note_edges<M: Medium>(pool: Self::Access<'_, M>, at: u64, _range: ByteRange, next: u64, edges: &mut ByteEdges) {
         pool.with_fence(at, |fence| fence.clone_into(&mut edges.low));
+        // Damage is for `head` to find.
+        edges.skip = Some(pool.meta(at).skip).filter(|&skip| skip <= edges.low.len()).unwrap_or(usize::MAX);
+        let (mut start, mut mask) = ([0; 8], [0; 8]);
+        for ((start, mask), &byte) in start.iter_mut().zip(&mut mask).zip(edges.low.iter().take(edges.skip)) {
+            (*start, *mask) = (byte, 0xff);
+        }
+        (edges.start, edges.mask) = (u64::from_ne_bytes(start), u64::from_ne_bytes(mask));
         if pool.is_leaf(next) {
             pool.with_fence(next, |fence| fence.clone_into(edges.high.get_or_insert_default()));
         } else {
@@ -300,7 +334,7 @@ impl Keys for ByteStrings {
         edges.high.as_ref().is_none_or(|high| key.order_of(high).is_gt())
     }
 
-    fn size_of_edges(ByteEdges { low, high }: &ByteEdges) -> usize {
+    fn size_of_edges(ByteEdges { low, high, .. }: &ByteEdges) -> usize {
         low.len() + high.as_ref().map_or(0, Vec::len)
     }
 

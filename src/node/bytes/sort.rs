@@ -39,15 +39,20 @@ pub(super) fn sorted<M: Medium>(
         }
         sort_by_records(pool, &mut sorted[..count]);
     }
-    // Only heads were compared with the ends of the span.
+    // Only heads were compared with the ends of the span. An entry that has not the head of its key stays: whoever reads that
+    // says so.
     let records = pool.records();
+    let has_its_head = |entry: &Entry| pool.head_of(at, skip, record(entry.1)) == entry.0;
     let below = |entry: &Entry, end: &[u8]| records.order_to(record(entry.1), end) == Ordering::Less;
     let start = match keys.from {
         [] => 0,
-        from => sorted[..count].iter().take_while(|entry| entry.0 == first && below(entry, from)).count(),
+        from => sorted[..count]
+            .iter()
+            .take_while(|entry| entry.0 == first && below(entry, from) && has_its_head(entry))
+            .count(),
     };
     if let Some(to) = keys.to {
-        let beyond = |entry: &&Entry| entry.0 == last && !below(entry, to);
+        let beyond = |entry: &&Entry| entry.0 == last && !below(entry, to) && has_its_head(entry);
         count -= sorted[start..count].iter().rev().take_while(beyond).count();
     }
     sorted.copy_within(start..count, 0);

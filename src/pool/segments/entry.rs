@@ -74,6 +74,12 @@ impl SegmentEntry {
         word & !(CHECK | LENGTH) == self.bare()
     }
 
+    /// Whether a word is that of a segment of this kind and tree, of any unit and length.
+    #[inline]
+    pub(super) fn is_owned(word: u64, kind: SegmentKind, tree: u16) -> bool {
+        word & (KIND | u64::from(u16::MAX) << TREE_AT) == kind as u64 | u64::from(tree) << TREE_AT
+    }
+
     /// The word without its check bits, and without a length.
     #[inline]
     fn bare(self) -> u64 {

@@ -101,6 +101,28 @@ impl TreeKeys for ByteStrings {
         read
     }
 
+    #[inline]
+    fn close(edges: &ByteEdges, entries: &[Entry]) -> u64 {
+        let equal =
+            entries.windows(2).zip(1..).fold(0, |equal, (pair, i)| equal | u64::from(pair[0].0 == pair[1].0) << i);
+        // Only these may lie beyond the edges.
+        let low = edges.head(&edges.low).unwrap_or(u64::MAX);
+        let high = edges.high.as_ref().map_or(u64::MAX, |high| edges.head(high).unwrap_or(0));
+        let first = entries.iter().take_while(|entry| entry.0 <= low).count();
+        let last = entries.iter().rev().take_while(|entry| entry.0 >= high).count();
+        let bits = |count: usize| (1 << count) - 1;
+        equal | bits(first) | bits(last) << (entries.len() - last)
+    }
+
+    #[inline(always)]
+    fn has_head(edges: &ByteEdges, head: u64, key: &[u8]) -> bool {
+        edges.has_head(key, head)
+    }
+
+    fn owns(ByteEdges { low, high, .. }: &ByteEdges, key: &[u8]) -> bool {
+        **low <= *key && high.as_ref().is_none_or(|high| *key < **high)
+    }
+
     fn first_fence() -> ByteFence {
         ByteFence::default()
     }

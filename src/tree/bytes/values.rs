@@ -81,6 +81,15 @@ fn encoded(bytes: &[u8], kind: Kind) -> Encoded<'_> {
     if kind.is_record { Encoded::Bytes(bytes) } else { Encoded::Word(word(bytes)) }
 }
 
+/// The value of a record with these parts.
+#[inline]
+fn stored<M: Medium>(reader: RecordReader<'_, M>, at: u64, Parts { value, .. }: Parts, kind: Kind) -> Stored {
+    match kind.is_record {
+        true => Stored::Bytes(reader.bytes(at, value.0, value.1)),
+        false => Stored::Word(reader.with_part(at, value, word)),
+    }
+}
+
 /// Where an entry is, and what reads it.
 #[inline]
 fn entry_of<'r, M: Medium>(reference: u64, reading: Option<&Reading<'r, M>>) -> (RecordReader<'r, M>, u64) {
@@ -153,9 +162,7 @@ impl MapKeys for ByteStrings {
 
     fn stored_value<M: Medium>(reference: u64, reading: Option<&Reading<'_, M>>, kind: Kind) -> Result<Stored, Fault> {
         let (reader, at) = entry_of(reference, reading);
-        let (from, len) = reader.parts(at)?.value;
-        let bytes = reader.bytes(at, from, len);
-        Ok(if kind.is_record { Stored::Bytes(bytes) } else { Stored::Word(word(&bytes)) })
+        Ok(stored(reader, at, reader.parts(at)?, kind))
     }
 
     #[inline]
@@ -172,6 +179,18 @@ impl MapKeys for ByteStrings {
             let (key, value) = bytes.split_at(len as usize);
             read(key, encoded(value, kind))
         }))
+    }
+
+    #[inline]
+    fn with_stored<M: Medium, R>(
+        (_, reference): Entry,
+        reading: Option<&Reading<'_, M>>,
+        kind: Kind,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<(R, Stored), Fault> {
+        let (reader, at) = entry_of(reference, reading);
+        let parts = reader.parts(at)?;
+        Ok((reader.with_part(at, parts.key, read), stored(reader, at, parts, kind)))
     }
 
     #[inline]
