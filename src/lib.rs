@@ -149,6 +149,8 @@
     reason = "the sealed traits behind public bounds cannot be named by other crates"
 )]
 
+#[cfg(target_os = "linux")]
+mod addresses;
 pub mod arch;
 mod bias;
 mod byte_key;

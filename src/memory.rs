@@ -115,6 +115,9 @@ mod imp {
     /// checkers do not watch its ends.
     const SMALL: usize = if cfg!(bristlecone_watched) { 1 << 30 } else { 256 << 10 };
 
+    /// The same of those of which few pages are touched: the allocator may write zeros to all of them.
+    const SMALL_AND_SPARSE: usize = if cfg!(bristlecone_watched) { SMALL } else { 16 << 10 };
+
     enum Owner {
         Nobody,
         Heap(Layout),
@@ -236,9 +239,10 @@ mod imp {
         pub(super) fn new(len: usize, usage: Usage) -> io::Result<Self> {
             let layout = Layout::array::<T>(len).and_then(|layout| layout.align_to(crate::arch::LINE));
             let layout = layout.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+            let small = if usage == Usage::Sparse { SMALL_AND_SPARSE } else { SMALL };
             let (start, owner) = match layout.size() {
                 0 => (NonNull::dangling(), Owner::Nobody),
-                1..=SMALL => {
+                bytes if bytes <= small => {
                     // SAFETY: the layout is not empty.
                     let start = unsafe { alloc_zeroed(layout) };
                     (NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?.cast(), Owner::Heap(layout))

@@ -9,6 +9,9 @@ mod covered;
 mod file;
 #[cfg(target_os = "linux")]
 mod pages;
+#[cfg(target_os = "linux")]
+mod places;
+mod reach;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
@@ -32,6 +35,7 @@ pub(super) use pages::FileMap;
 use pages::{HUGE_PAGE, How, MADV_COLLAPSE, PAGE};
 #[cfg(target_os = "linux")]
 use parking_lot::Mutex;
+pub(crate) use reach::Reach;
 #[cfg(target_os = "linux")]
 use rustix::mm::{Advice, madvise};
 use std::fs::File;
@@ -132,15 +136,16 @@ impl Mapped {
     /// `unborn` decides from its first bytes. Until [`is_born`](Self::is_born) is called, dropping the result removes
     /// what was made.
     ///
-    /// The file has `len` bytes, and may grow up to `reach` bytes, if the system has so many addresses.
+    /// The file has `len` bytes, and may grow as far as `reach` says, if the system has so many addresses.
     pub(crate) fn conceive(
         path: &Path,
-        (len, reach): (u64, u64),
+        (len, reach): (u64, impl Into<Reach>),
         birth: u64,
         unborn: impl Fn(&[u8]) -> bool,
     ) -> Result<Self, Fault> {
+        let reach = reach.into();
         // Elsewhere a file has its final length when it is mapped.
-        let len = if cfg!(target_os = "linux") { len } else { len.max(reach) };
+        let len = if cfg!(target_os = "linux") { len } else { len.max(reach.most) };
         let (file, remains) = file::create(path, len, birth, unborn)?;
         let map = Mapping::Write.map(&file, len, reach, false);
         let map = map.map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
@@ -176,15 +181,16 @@ impl Mapped {
         Self::existing(path, mapping, reach).map_err(|fault| fault.of(named(path)))
     }
 
-    /// As [`open`](Self::open), with a mapping that may grow up to `reach` bytes, if the system has so many addresses.
-    pub(crate) fn existing(path: &Path, mapping: Mapping, reach: u64) -> Result<Self, Fault> {
+    /// As [`open`](Self::open), with a mapping that may grow as far as `reach` says, if the system has so many addresses.
+    pub(crate) fn existing(path: &Path, mapping: Mapping, reach: impl Into<Reach>) -> Result<Self, Fault> {
+        let reach = reach.into();
         let file = file::open(path, mapping)?;
         #[allow(unused_mut, reason = "elsewhere a file has its final length when it is mapped")]
         let mut len = file.metadata().map_err(Fault::io("inspect"))?.len();
         #[cfg(not(target_os = "linux"))]
-        if mapping == Mapping::Write && reach > len {
-            file.set_len(reach).map_err(Fault::space(reach - len, reach))?;
-            len = reach;
+        if mapping == Mapping::Write && reach.most > len {
+            file.set_len(reach.most).map_err(Fault::space(reach.most - len, reach.most))?;
+            len = reach.most;
         }
         let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
@@ -659,7 +665,7 @@ impl Medium for Mapped {
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        super::end_within(at, len, self.reach)?;
+        super::end_within(at, len, self.reach).map_err(|error| io::Error::new(error.kind(), reach::FURTHER))?;
         // Elsewhere there is no portable way to reserve: a full disk may end the process with a signal (see README, limits).
         #[cfg(target_os = "linux")]
         {
@@ -888,8 +894,8 @@ struct Made {
 }
 
 impl Mapping {
-    /// Maps a file of `len` bytes such that it may grow up to `reach` bytes, if the system has so many addresses.
-    fn map(self, file: &File, len: u64, reach: u64, has_journal: bool) -> io::Result<Made> {
+    /// Maps a file of `len` bytes such that it may grow as far as `reach` says, if the system has so many addresses.
+    fn map(self, file: &File, len: u64, reach: Reach, has_journal: bool) -> io::Result<Made> {
         let bytes = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let writable = self == Self::Write && !has_journal;
         let at_zero = || io::Error::other("mapped at address zero");
@@ -902,12 +908,10 @@ impl Mapping {
                 (true, false) => How::Shared,
                 (false, _) => How::Private,
             };
-            let reach = reach.max(len);
+            let reach = reach.of_file(len, self == Self::Read);
             let map = pages::FileMap::growing(file, bytes, reach, how)?;
             let base = NonNull::new(map.start().cast()).ok_or_else(at_zero)?;
-            // Words behind the end of the file may be reserved, with the rest of its last page.
-            let reach = reach.min(map.reach()).max(len);
-            Ok(Made { map, base, len, reach, domain })
+            Ok(Made { map, base, len, reach: reach.most, domain })
         }
         #[cfg(not(target_os = "linux"))]
         {

@@ -34,7 +34,7 @@ pub use journal::{Journal, JournalStat};
 pub(crate) use journal::{LOG, MARKER, remove_log};
 pub use layer::Layer;
 pub use mapped::{Mapped, Mapping};
-pub(crate) use mapped::{is_unborn, sync_name};
+pub(crate) use mapped::{Reach, is_unborn, sync_name};
 #[cfg(feature = "crash")]
 pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
 #[cfg(feature = "crash")]

@@ -2,8 +2,8 @@
 //!
 //! The first elements lie in chunks, each twice as long as the one before it, so what is small takes little. Then comes one
 //! long *stretch*, of which only the touched part takes memory, and then chunks again. So nearly all elements of a large
-//! array are found with one comparison, and without a load on the way from one node to the next. Where the system has no
-//! addresses for the stretch, there are only chunks. An element is found by its name:
+//! array are found with one comparison, and without a load on the way from one node to the next. Where the process has few
+//! addresses left, there are only chunks. An element is found by its name:
 //!
 //! ```text
 //! | 0 32               | index in the stretch 32 |
@@ -34,7 +34,7 @@ const CHUNKS: usize = 28;
 
 /// See the [module](self).
 pub(crate) struct Growing<T> {
-    /// Where the stretch starts, and its elements: 0 as long as it was not made, or if it cannot be had.
+    /// Where the stretch starts, and its elements: 0 as long as it was not made, or if there are few addresses.
     stretch: AtomicPtr<T>,
     stretch_len: AtomicUsize,
     /// Where the chunks start. Apart from their lengths: so a chunk's number is the index of a word.
@@ -48,6 +48,15 @@ pub(crate) struct Growing<T> {
 struct Growth<T> {
     slabs: Slabs<T>,
     stretch: Option<Zeroed<T>>,
+}
+
+/// Whether the stretch is but a small part of the addresses that are left. Most of it may never be touched.
+fn may_stretch() -> bool {
+    #[cfg(all(target_os = "linux", not(any(bristlecone_loom, miri))))]
+    if crate::addresses::share() < STRETCH as u64 {
+        return false;
+    }
+    !cfg!(bristlecone_loom)
 }
 
 /// The chunk that holds the element with this number, of those that lie in chunks.
@@ -143,9 +152,8 @@ impl<T: Zero> Growing<T> {
         if last >= SMALL && growth.stretch.is_none() && self.lens[BEFORE].load(Ordering::Relaxed) == 0 {
             self.make_chunks(&mut growth, BEFORE)?;
             // Only now: where chunks have names for what could lie in the stretch, it is too late.
-            growth.stretch = Some(STRETCH / size_of::<T>())
-                .filter(|_| !cfg!(bristlecone_loom))
-                .and_then(|len| Zeroed::new(len).ok());
+            growth.stretch =
+                Some(STRETCH / size_of::<T>()).filter(|_| may_stretch()).and_then(|len| Zeroed::new(len).ok());
             if let Some(stretch) = &growth.stretch {
                 self.stretch.store(NonNull::from(&**stretch).as_ptr().cast(), Ordering::Relaxed);
                 self.stretch_len.store(stretch.len(), Ordering::Release);

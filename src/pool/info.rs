@@ -19,7 +19,8 @@ pub struct Stat {
     pub segment: u64,
     /// Bytes that it takes: the header, and what its trees have.
     pub used: u64,
-    /// Bytes that it may take beside these.
+    /// Bytes that it may take beside these: what is left of the capacity. The disk may have fewer, and so may the addresses of the
+    /// process, which the pool takes as it grows; see [`Options::addresses`](crate::Options::addresses).
     pub available: u64,
     /// The number of times that the pool was opened for writing.
     pub boots: u64,

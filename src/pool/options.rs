@@ -1,7 +1,7 @@
 //! Options for creating and opening pools.
 
 use crate::error::{ErrorKind, Fault, Result};
-use crate::medium::{self, Domain, Journal, LINE, Mapped, Mapping, Medium, Step, lines};
+use crate::medium::{self, Domain, Journal, LINE, Mapped, Mapping, Medium, Reach, Step, lines};
 use crate::pool::format::{BIRTH, Geometry, HEADER, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
@@ -30,6 +30,7 @@ use std::sync::Arc;
 #[must_use]
 pub struct Options {
     capacity: Option<u64>,
+    addresses: u64,
     segment: u64,
     create: bool,
     pub(crate) read_only: bool,
@@ -45,6 +46,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             capacity: None,
+            addresses: 0,
             segment: 2 << 20,
             create: true,
             read_only: false,
@@ -74,6 +76,27 @@ impl Options {
     /// [journal](Self::journal), until a checkpoint; after a crash, until the next open); and what the file system counts for itself.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
+        self
+    }
+
+    /// So many bytes of addresses are set aside when the pool is opened, and its file can become so long before it needs others.
+    /// Default: none in particular.
+    ///
+    /// Most pools need none, whatever their number in a process. Where files are mapped, a pool sets aside twice the capacity that it
+    /// is opened with, or twice the length of its file, as long as all pools together take no more than half of the addresses that
+    /// the process has left. (A processor mostly tells 128 TiB apart; `ulimit -v` may leave fewer.) When the file outgrows them, it
+    /// takes those behind, and there is much room between pools: 48 TiB for all of them, 48 GiB for each of a thousand. What
+    /// lies in its way ends its growth with [`ErrorKind::OutOfSpace`], whose source says so, until it is opened again; and so does a
+    /// growth that would leave less than a quarter of all addresses to the rest of the process. This
+    /// option is for a pool that grows further than that, from a short file, beside a thousand others.
+    ///
+    /// Addresses take neither memory nor space on the disk. They do not limit the pool, as [`capacity`](Self::capacity) does, and
+    /// [`Stat::available`](crate::Stat::available) does not count them. On systems other than Linux, where a file is as
+    /// long as it may become when it is opened, this does nothing.
+    ///
+    /// [`open`](Self::open) is refused with [`ErrorKind::Io`] if the process does not have so many.
+    pub fn addresses(mut self, bytes: u64) -> Self {
+        self.addresses = bytes;
         self
     }
 
@@ -220,12 +243,15 @@ impl Options {
     }
 
     /// How far the offsets of the pool at `path` may go, as long as it is open. There may be segments that are free, or not
-    /// whole, so this is more than the capacity. It only takes addresses.
-    pub(crate) fn reach(&self, path: &Path) -> u64 {
+    /// whole, so this is more than the capacity. Addresses for it are reserved when they are needed.
+    pub(crate) fn reach(&self, path: &Path) -> Reach {
         const LEAST: u64 = 1 << 40;
         let len = std::fs::metadata(path).map_or(0, |meta| meta.len());
         let capacity = self.capacity.unwrap_or(0).min(Geometry::MOST);
-        capacity.max(len).saturating_mul(2).clamp(LEAST, Geometry::MOST)
+        let twice = |bytes: u64| bytes.saturating_mul(2).min(Geometry::MOST);
+        let likely = self.capacity.map_or(0, |_| twice(capacity.max(len)));
+        let certain = if cfg!(target_os = "linux") { self.addresses } else { 0 };
+        Reach { most: twice(capacity.max(len)).max(LEAST).max(certain), likely, certain }
     }
 
     /// Opens the pool at `path`, creating it if allowed.

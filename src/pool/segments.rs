@@ -70,9 +70,11 @@ impl Segments {
     /// Reads the table.
     pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self, Fault> {
         let shift = geometry.segment.trailing_zeros();
-        // The words of more would themselves take many addresses.
+        // The words of more would themselves take many addresses. Each segment in use takes a step of the capacity. So there are no
+        // more of them, and some that are free, because an extent needs neighbours.
         const MANY: u64 = 1 << 20;
-        let most = MANY.max((m.accessible() >> shift) * 2);
+        let many = MANY.min((geometry.capacity / geometry.step()).saturating_mul(8));
+        let most = many.max((m.accessible() >> shift) * 2);
         // The last one may not be whole, in a file that is too short.
         let count = m.facts().len.div_ceil(geometry.segment).min(most).min(u32::MAX.into()) as usize;
         let zeroed = || Zeroed::<AtomicU64>::sparse(count).map_err(Fault::address_space);

@@ -1,6 +1,7 @@
 //! Space: what pools take, what they give back, and that nothing is refused that fits.
 #![cfg(target_os = "linux")]
 
+mod addresses;
 mod again;
 mod compact;
 mod damage;

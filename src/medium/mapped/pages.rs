@@ -1,5 +1,8 @@
 //! Mappings of files on Linux: where huge pages fit, and with durable file-system metadata where the system offers that.
 
+use super::Reach;
+use super::places::Place;
+use crate::addresses::{self, SetAside};
 use crate::arch::{self, Flush};
 use crate::medium::{Domain, LINE};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -61,7 +64,8 @@ impl How {
 /// A file that is mapped at the beginning of addresses that are reserved for it, so that more of it can be mapped behind.
 ///
 /// What is reserved and not mapped cannot be accessed, and takes nothing but addresses. Only what is mapped counts where the
-/// system promises no more memory than it has.
+/// system promises no more memory than it has. If it needs more, it reserves what lies behind (see [`places`](super::places)): it
+/// never moves, and one address is enough to find all words.
 pub(in crate::medium) struct FileMap {
     start: *mut c_void,
     how: How,
@@ -69,23 +73,42 @@ pub(in crate::medium) struct FileMap {
     reserved: AtomicUsize,
     /// Bytes from `start` on that are mapped, in whole pages.
     mapped: AtomicUsize,
+    /// The first without the second.
+    set_aside: SetAside,
+    /// Up to here, addresses behind may be reserved later.
+    most: u64,
+    /// The place where it begins, unless the system chose the address, and those at which it did not fit. They are free when
+    /// the addresses are.
+    _places: Vec<Place>,
 }
 
 impl FileMap {
     /// Maps the first `len` bytes of a file for reading, and for writing if that is wanted.
     pub(in crate::medium) fn new(file: &File, len: usize, writable: bool) -> io::Result<Self> {
-        let map = Self::growing(file, len, 0, if writable { How::Shared } else { How::Private })?;
+        let map = Self::growing(file, len, Reach::from(0), if writable { How::Shared } else { How::Private })?;
         map.prefer_huge(&(0..len as u64));
         Ok(map)
     }
 
-    /// Maps the first `len` bytes of a file, and reserves addresses up to `reach`, or as many as the system gives.
-    pub(super) fn growing(file: &File, len: usize, reach: u64, how: How) -> io::Result<Self> {
+    /// Maps the first `len` bytes of a file, and reserves some more addresses, such that it can grow as far as `reach` says.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::OutOfMemory`] if there are no addresses; any error of the system.
+    pub(super) fn growing(file: &File, len: usize, reach: Reach, how: How) -> io::Result<Self> {
         // First: if it failed on the reserved addresses, these might be another thread's by then.
-        how.check(file, 0, len)?;
+        how.check(file, 0, len).map_err(addresses::refused)?;
         let whole = len.checked_next_multiple_of(page()).ok_or(io::ErrorKind::FileTooLarge)?;
-        let (start, reserved) = reserve(whole, reach)?;
-        let map = Self { start, how, reserved: reserved.into(), mapped: 0.into() };
+        let (start, reserved, places) = reserve(whole, reach)?;
+        let map = Self {
+            start,
+            how,
+            reserved: reserved.into(),
+            mapped: 0.into(),
+            set_aside: SetAside::default(),
+            most: reach.most,
+            _places: places,
+        };
         map.extend(file, len)?;
         Ok(map)
     }
@@ -100,7 +123,7 @@ impl FileMap {
         let (protection, flags) = self.how.flags();
         self.add(len, |start, from, len| {
             if from > 0 {
-                self.how.check(file, from, len)?;
+                self.how.check(file, from, len).map_err(addresses::refused)?;
             }
             let map = || {
                 // SAFETY: addresses that are reserved for this mapping and behind what is mapped, so nobody accesses them.
@@ -128,13 +151,47 @@ impl FileMap {
         let from = self.mapped.load(Ordering::Relaxed);
         let to = len.checked_next_multiple_of(page()).ok_or(io::ErrorKind::FileTooLarge)?;
         if to > self.reserved.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::OutOfMemory.into());
+            self.widen(to)?;
         }
         if from < to {
             map(self.start.wrapping_byte_add(from), from, to - from)?;
             self.mapped.store(to, Ordering::Release);
+            self.count();
         }
         Ok(())
+    }
+
+    /// Reserves the addresses behind those that are reserved, at least up to `to`.
+    #[cold]
+    fn widen(&self, to: usize) -> io::Result<()> {
+        let from = self.reserved.load(Ordering::Relaxed);
+        // As if each was the last time.
+        let more = (2 * from as u64).min(self.most).saturating_sub(to as u64).min(addresses::share());
+        let wide = whole_pages(to as u64 + more).unwrap_or(to);
+        let start = self.start.wrapping_byte_add(from);
+        if (to - from) as u64 > addresses::spare() {
+            return Err(addresses::refused(io::ErrorKind::OutOfMemory.into()));
+        }
+        let reserved = match reserve_at(start, wide - from).map(|()| wide) {
+            Err(_) if to < wide => reserve_at(start, to - from).map(|()| to),
+            reserved => reserved,
+        };
+        let reserved = reserved.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "the addresses behind it are taken; open it again, or set enough aside when it is opened (`Options::addresses`)",
+            ),
+            _ => addresses::refused(error),
+        })?;
+        self.reserved.store(reserved, Ordering::Relaxed);
+        self.count();
+        Ok(())
+    }
+
+    /// Counts what is set aside.
+    fn count(&self) {
+        let mapped = self.mapped.load(Ordering::Relaxed);
+        self.set_aside.set(self.reserved.load(Ordering::Relaxed).saturating_sub(mapped) as u64);
     }
 
     /// Takes everything behind the page in which `len` bytes end out of the mapping. The addresses stay reserved. Nobody accesses
@@ -145,6 +202,7 @@ impl FileMap {
             return;
         }
         self.mapped.store(from, Ordering::Release);
+        self.count();
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         let start = self.start.wrapping_byte_add(from);
         // SAFETY: a part of this very mapping, which nobody accesses, as the caller knows.
@@ -157,6 +215,7 @@ impl FileMap {
     /// have unmapped what was there before. They are another thread's by now, or nobody's, and are never used or unmapped again.
     fn lose(&self, from: usize) {
         self.reserved.store(from, Ordering::Relaxed);
+        self.count();
     }
 
     /// The address of a range, if it is wholly mapped.
@@ -197,11 +256,6 @@ impl FileMap {
             // SAFETY: exactly what is mapped; the advice changes no content.
             let _ = unsafe { madvise(start, (range.end - range.start) as usize, Advice::LinuxHugepage) };
         }
-    }
-
-    /// Bytes from the start on that may be mapped.
-    pub(super) fn reach(&self) -> u64 {
-        self.reserved.load(Ordering::Relaxed) as u64
     }
 
     /// Maps all pages at once: one fault per page would take longer. A hint.
@@ -247,21 +301,62 @@ fn page() -> usize {
     rustix::param::page_size()
 }
 
-/// Reserves at least `least` bytes of addresses, in whole pages, and up to `reach` bytes if the system gives them. They begin
-/// where huge pages fit, if there is room for one.
-fn reserve(least: usize, reach: u64) -> io::Result<(*mut c_void, usize)> {
-    let wanted = usize::try_from(reach).unwrap_or(usize::MAX).saturating_sub(least);
-    let mut growth = wanted.min(spare(least as u64));
-    loop {
-        // A part of a page could not be mapped.
-        growth = if growth == wanted { growth } else { growth / HUGE_PAGE as usize * HUGE_PAGE as usize };
-        let all = least.checked_add(growth).and_then(|all| all.checked_next_multiple_of(page()));
-        match all.map(reserve_aligned) {
-            Some(Ok(start)) => return Ok((start, all.unwrap_or(least))),
-            Some(Err(error)) if growth == 0 => return Err(error),
-            _ => growth /= 2,
+/// So many bytes, in whole pages.
+fn whole_pages(bytes: u64) -> Option<usize> {
+    usize::try_from(bytes).ok()?.checked_next_multiple_of(page())
+}
+
+/// Reserves addresses for a mapping of `least` bytes, in whole pages, and for its growth. They begin where huge pages fit, if there is
+/// room for one. Returns how many bytes there are, and the places.
+fn reserve(least: usize, reach: Reach) -> io::Result<(*mut c_void, usize, Vec<Place>)> {
+    let refused = addresses::refused;
+    let certain = whole_pages(reach.certain).ok_or_else(|| refused(io::ErrorKind::OutOfMemory.into()))?.max(least);
+    let mut places = Vec::new();
+    if reach.most <= certain as u64 {
+        return Ok((reserve_aligned(certain).map_err(refused)?, certain, places));
+    }
+    let with = |bytes: u64| whole_pages(bytes.min(reach.most).min((certain as u64).saturating_add(addresses::share())));
+    let likely = with(reach.likely).unwrap_or(certain).max(certain);
+    // Where many places are taken by mappings that have grown, the system may have a better one.
+    const TRIES: usize = 16;
+    while let Some(place) = Place::take().filter(|_| places.len() < TRIES) {
+        let start = std::ptr::without_provenance_mut(place.address());
+        places.push(place);
+        // Less where another mapping is near: this one may still grow up to that.
+        for len in [likely, certain] {
+            if reserve_at(start, len).is_ok() {
+                return Ok((start, len, places));
+            }
         }
     }
+    // What lies behind will be another mapping's soon.
+    let mut growth = with(reach.most).unwrap_or(certain).max(certain) - certain;
+    loop {
+        match reserve_aligned(certain + growth) {
+            Ok(start) => return Ok((start, certain + growth, Vec::new())),
+            Err(error) if growth == 0 => return Err(refused(error)),
+            // A part of a page could not be mapped.
+            Err(_) => growth = growth / 2 / page() * page(),
+        }
+    }
+}
+
+/// Reserves exactly these addresses, in whole pages.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::AlreadyExists`] if something is mapped there; any error of the system.
+fn reserve_at(start: *mut c_void, len: usize) -> io::Result<()> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: a new mapping; nothing existing is replaced.
+    let found = unsafe { mmap_anonymous(start, len, ProtFlags::empty(), flags) }?;
+    if found == start {
+        return Ok(());
+    }
+    // Systems before Linux 4.17 take the address for a hint.
+    // SAFETY: exactly the mapping made above, which nobody uses.
+    let _ = unsafe { munmap(found, len) };
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// Reserves so many bytes of addresses, which begin where huge pages fit, if the system has room for that.
@@ -289,17 +384,6 @@ fn reserve_aligned(len: usize) -> io::Result<*mut c_void> {
         let _ = unsafe { munmap(start.wrapping_byte_add(len), behind) };
     }
     Ok(start)
-}
-
-/// How many bytes of addresses a mapping may take beyond the length of its file. Where they are limited, the rest of the process
-/// gets half of those that are left.
-fn spare(len: u64) -> usize {
-    use rustix::process::{Resource, getrlimit};
-    let Some(limit) = getrlimit(Resource::As).current else { return usize::MAX };
-    let used = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = used.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    let left = limit.saturating_sub(pages * page() as u64).saturating_sub(len);
-    usize::try_from(left / 2).unwrap_or(usize::MAX)
 }
 
 /// The domain of a synchronous mapping on this machine.

@@ -369,16 +369,27 @@ fn takes_a_part_of_few_addresses() {
     use rustix::process::Resource;
     let Some(path) = child() else { return };
     limit(Resource::As, Some(status("VmSize:") + 1024 * MIB));
+    let before = status("VmSize:");
     let m = Mapped::open(&path, Mapping::Write).unwrap();
-    let reach = m.facts().len;
-    assert!((64 * MIB..520 * MIB).contains(&reach), "{reach}");
-    // The others need addresses, too.
-    drop(Vec::<u8>::with_capacity(400 << 20));
-    m.reserve(reach & !7, 0).unwrap();
-    m.store((reach & !7) - 8, 4);
+    assert!((64 * MIB..1026 * MIB).contains(&m.facts().len), "{}", m.facts().len);
+    // It sets little aside, and takes more when it needs more.
+    assert!(status("VmSize:") - before < 70 * MIB, "{}", status("VmSize:") - before);
+    drop(Vec::<u8>::with_capacity(800 << 20));
+    let mut len = MIB;
+    let error = loop {
+        match m.reserve(len + 32 * MIB, 0) {
+            Ok(()) => len += 32 * MIB,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.kind() == io::ErrorKind::OutOfMemory && error.to_string().contains("ulimit -v"), "{error}");
+    assert!((512 * MIB..1024 * MIB).contains(&len), "{len}");
+    m.store(len - 8, 4);
     let len = file_len(&m);
-    assert_eq!(m.reserve(reach, 64).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+    assert_eq!(m.reserve(m.facts().len, 64).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
     assert_eq!((file_len(&m), m.accessible()), (len, len));
+    // The others need addresses, too.
+    drop(Vec::<u8>::with_capacity(64 << 20));
     drop(m);
     // Not even the file fits.
     limit(Resource::As, Some(status("VmSize:") + 16 * MIB));
@@ -475,6 +486,116 @@ fn a_growth_on_a_full_disk_changes_nothing() {
         drop(m);
         let m = tiny.0.again(Mapping::Write);
         assert_eq!([MIB - 8, 3 * MIB - 8].map(|at| m.load(at)), [6, 7]);
+    }
+}
+
+/// Whether mappings get places behind which there is room.
+fn has_places() -> bool {
+    places::Place::take().is_some()
+}
+
+#[test]
+fn many_mappings_leave_each_other_addresses() {
+    // Each could have the 128th part of all addresses.
+    const TIB: u64 = 1 << 40;
+    let Some(scratch) = Scratch::in_memory() else { return };
+    for has_journal in [false, true] {
+        let path = |number: usize| scratch.0.path().join(format!("{has_journal} {number}"));
+        let before = status("VmSize:");
+        let open = |number: usize| {
+            let path = path(number);
+            let made = Mapped::conceive(&path, (MIB, 0), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+            made.is_born();
+            if has_journal {
+                made.create_log(&path, UUID, 64 << 10).unwrap_or_else(|_| panic!("no log"));
+                made.adopt_journal(&path, UUID).unwrap_or_else(|_| panic!("no marker"));
+            }
+            drop(made);
+            Mapped::existing(&path, Mapping::Write, TIB).unwrap_or_else(|fault| panic!("{}", fault.of("words")))
+        };
+        let all: Vec<Mapped> = (0..if has_journal { 160 } else { 400 }).map(open).collect();
+        assert!(!has_places() || status("VmSize:") - before < TIB / 8, "{} addresses", status("VmSize:") - before);
+        let mut heap = Vec::<u8>::new();
+        assert_eq!(heap.try_reserve_exact(64 << 20), Ok(()));
+        // Each grows far beyond what was set aside, without moving.
+        for (number, m) in all.iter().enumerate().step_by(10).filter(|_| has_places()) {
+            let base = m.base;
+            put(m, MIB - 8, 5);
+            for at in [200 * MIB, 2048 * MIB] {
+                m.reserve(at, 8).unwrap_or_else(|error| panic!("{number}: {error}"));
+                put(m, at, at);
+            }
+            assert_eq!([MIB - 8, 200 * MIB, 2048 * MIB].map(|at| m.load(at)), [5, 200 * MIB, 2048 * MIB]);
+            assert_eq!(m.base, base);
+            m.truncate(MIB).unwrap();
+        }
+        // No ring stays.
+        all.iter().for_each(|m| m.settle().unwrap());
+    }
+}
+
+#[test]
+fn opens_without_places() {
+    let Some(path) = child() else { return };
+    let places: Vec<places::Place> = std::iter::from_fn(places::Place::take).collect();
+    assert!(!has_places());
+    let before = status("VmSize:");
+    let all: Vec<Mapped> = (0..3)
+        .map(|number| {
+            let path = path.with_extension(number.to_string());
+            let made = Mapped::conceive(&path, (MIB, 8192 * MIB), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+            made.is_born();
+            made
+        })
+        .collect();
+    assert!(status("VmSize:") - before >= 3 * 8192 * MIB);
+    for m in &all {
+        m.reserve(4096 * MIB, 8).unwrap();
+        put(m, 4096 * MIB, 5);
+    }
+    drop((places, all));
+    assert!(status("VmSize:").saturating_sub(before) < 1024 * MIB);
+    println!("all is well");
+}
+
+#[test]
+#[cfg_attr(all(bristlecone_watched, target_arch = "aarch64"), ignore = "an emulator cannot run the program again")]
+fn where_there_are_no_places_more_is_set_aside() {
+    let Some(scratch) = Scratch::in_memory() else { return };
+    let output = elsewhere("opens_without_places", &scratch.path());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("all is well"), "{output:?}");
+}
+
+#[test]
+fn what_lies_behind_a_mapping_ends_its_growth_until_it_is_gone() {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    const FAR: u64 = 256 * MIB;
+    if !has_places() {
+        return;
+    }
+    for has_journal in [false, true] {
+        let scratch = Scratch::new();
+        drop(scratch.with(MIB, has_journal));
+        let m = Mapped::existing(&scratch.path(), Mapping::Write, FAR).unwrap_or_else(|_| panic!("no file"));
+        put(&m, 4096, 6);
+        let behind = m.base.as_ptr().wrapping_byte_add(128 << 20).cast();
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+        // SAFETY: a new mapping; nothing existing is replaced.
+        let found = unsafe { mmap_anonymous(behind, 4096, ProtFlags::empty(), flags) }.unwrap();
+        assert_eq!(found, behind);
+        let error = m.reserve(FAR - 8, 8).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert!(error.to_string().contains("`Options::addresses`"), "{error}");
+        assert_eq!((m.accessible(), file_len(&m), m.load(4096)), (MIB, MIB, 6));
+        // Up to there, it grows.
+        m.reserve(128 * MIB - 8, 8).unwrap();
+        put(&m, 128 * MIB - 8, 7);
+        assert!(m.reserve(128 * MIB, 8).is_err());
+        // SAFETY: exactly what was mapped above, which nobody uses.
+        unsafe { munmap(behind, 4096) }.unwrap();
+        m.reserve(FAR - 8, 8).unwrap();
+        put(&m, FAR - 8, 8);
+        assert_eq!([4096, 128 * MIB - 8, FAR - 8].map(|at| m.load(at)), [6, 7, 8]);
     }
 }
 

@@ -160,7 +160,7 @@ impl Segments {
 
     #[cold]
     fn out_of_reach(&self, wanted: u64) -> Fault {
-        let what = "the addresses that were set aside when the pool was opened are used up; open it again";
+        let what = "the pool has as many segments as it may have while it is open; open it again";
         let source = io::Error::new(io::ErrorKind::OutOfMemory, what);
         ErrorKind::OutOfSpace { wanted, capacity: self.geometry.capacity, source: Some(source) }.into()
     }
