@@ -24,11 +24,12 @@ mod process;
 #[cfg(feature = "crash")]
 mod sim;
 mod slowed;
+mod view;
 
 pub use crate::step::Step;
 pub use costs::Costs;
 pub(crate) use costs::MEASURED;
-pub use counted::{Counted, Counts};
+pub use counted::{Counted, Counter, Counts};
 pub use dram::Dram;
 pub use journal::{Journal, JournalStat};
 pub(crate) use journal::{LOG, MARKER, remove_log};
@@ -40,6 +41,7 @@ pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
 #[cfg(feature = "crash")]
 pub use sim::{Event, Line, Model, Sim};
 pub use slowed::Slowed;
+pub use view::View;
 
 use core::sync::atomic::AtomicU64;
 use std::io;

@@ -30,9 +30,10 @@ pub use metrics::{Metrics, TreeMetrics};
 pub use options::Options;
 pub(crate) use options::zero_from;
 pub use progress::Progress;
+pub use report::{Report, Verdict};
 
 use crate::error::{Error, ErrorKind, Fault, Result};
-use crate::medium::{Domain, Mapped, Medium, Step};
+use crate::medium::{Domain, Mapped, Medium, Step, View};
 use crate::sync::{Mutex, MutexGuard, RwLock};
 use catalog::{Catalog, Found, Slot, Slots};
 use format::{Geometry, Superblock};
@@ -166,9 +167,9 @@ impl<M: Medium> Pool<M> {
         self.state.medium.facts().domain
     }
 
-    /// The medium, for its counters.
-    pub fn medium(&self) -> &M {
-        &self.state.medium
+    /// The medium, to look at: facts, counters and words.
+    pub fn medium(&self) -> View<'_, M> {
+        View::from(&self.state.medium)
     }
 
     /// Statistics about the pool.
