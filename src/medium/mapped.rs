@@ -468,7 +468,7 @@ impl Mapped {
             }
             Err(error) => {
                 // Nobody has accessed what was mapped. If the file cannot become shorter, it is longer than it need be.
-                self.map.cut(before as usize);
+                self.map.take_back(before as usize);
                 let _ = self.file.set_len(file_before);
                 Err(error)
             }
@@ -679,7 +679,7 @@ impl Medium for Mapped {
         #[cfg(target_os = "linux")]
         if self.mapping == Mapping::Write {
             let end = at.saturating_add(len).min(self.accessible());
-            let pages = at.next_multiple_of(PAGE)..end / PAGE * PAGE;
+            let pages = at.min(end).next_multiple_of(PAGE)..end / PAGE * PAGE;
             if pages.start < pages.end {
                 match &self.journal {
                     Some(journal) => journal.release(pages),
@@ -702,7 +702,8 @@ impl Medium for Mapped {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let _growing = self.growing.lock();
-        let (before, len) = (self.accessible(), len.next_multiple_of(8));
+        let before = self.accessible();
+        let len = len.min(before).next_multiple_of(8);
         if len >= before {
             // An earlier cut may have failed when it was synced.
             return self.file.sync_all();
@@ -714,11 +715,21 @@ impl Medium for Mapped {
         }
         let end = before.min(len.next_multiple_of(PAGE));
         self.publish(len);
+        // The mapping first: a word of it that the file does not have any more would end the process with a signal, and a thread
+        // that has looked at the length before may access it only now.
+        if let Err(error) = self.map.cut(len as usize) {
+            if self.map.part(&(0..before)).is_some() {
+                self.publish(before);
+            }
+            return Err(error);
+        }
         if let Err(error) = rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&*self.file, len)) {
-            self.publish(before);
+            // What was free is free: if it cannot be shown again, the medium is shorter than the file.
+            if self.map.extend(&self.file, before as usize).is_ok() {
+                self.publish(before);
+            }
             return Err(error.into());
         }
-        self.map.cut(len as usize);
         self.covered.remove::<()>(&(end..before), |_| Ok(())).expect("nothing is done");
         // The last page is still mapped, and private if there is a journal. Its end must be zeros when the file grows again.
         for index in (len / 8) as usize..(end / 8) as usize {

@@ -253,7 +253,8 @@ pub trait Medium: Send + Sync + 'static {
     /// also after a crash. That nobody uses them must be durable before this is called: flushed and fenced, by this thread,
     /// or by one of which it knows.
     ///
-    /// Where space cannot be given back, this does nothing.
+    /// Where space cannot be given back, this does nothing. An access all the same is an access to memory: a word that is loaded may
+    /// be any, and what is stored may be lost.
     ///
     /// # Errors
     ///
@@ -263,8 +264,8 @@ pub trait Medium: Send + Sync + 'static {
     /// Cuts off everything from `len` on, rounded up to whole words, durably. It may be reserved again, and holds zeros then.
     /// Does nothing if no more is [accessible](Self::accessible).
     ///
-    /// Nobody accesses what is cut off: the caller alone uses the medium. An access at the same time could end the process
-    /// with a signal.
+    /// Nobody accesses what is cut off: the caller alone uses the medium. An access at the same time panics, or loads zeros, or
+    /// stores what is lost.
     ///
     /// # Errors
     ///
