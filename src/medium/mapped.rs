@@ -263,10 +263,11 @@ impl Mapped {
     /// The same mapping, used as if it had this domain.
     ///
     /// For tests and measurements: `Power` on an ordinary file costs what persistent memory would cost, but gives no
-    /// durability beyond the process. A mapping with a journal keeps its domain.
+    /// durability beyond the process. A mapping with a journal keeps its domain, and none without one becomes
+    /// [`Journal`](Domain::Journal).
     #[must_use]
     pub fn with_domain(mut self, domain: Domain) -> Self {
-        if self.detected != Domain::Journal {
+        if self.detected != Domain::Journal && domain != Domain::Journal {
             self.domain = domain;
         }
         self

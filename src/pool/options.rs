@@ -143,7 +143,7 @@ impl Options {
     ///
     /// For tests and measurements: a wrong domain costs time or durability, and [`Pool::durability`] repeats it. The
     /// environment variable `BRISTLECONE_DOMAIN` does the same from outside. The default is what the mapping of the
-    /// file tells.
+    /// file tells. Only a [journal](Self::journal) makes the domain [`Journal`](Domain::Journal): asking for it here changes nothing.
     pub fn domain(mut self, domain: Domain) -> Self {
         self.domain = Some(domain);
         self
