@@ -247,6 +247,15 @@ pub enum ErrorKind {
         /// The name.
         tree: String,
     },
+    /// A layout of another crate has the tag of one of this crate's, which pools tell by their tags alone. Give it another tag.
+    LayoutTag {
+        /// The name of the layout.
+        layout: &'static str,
+        /// Its tag.
+        tag: u16,
+        /// The layout that has the tag.
+        own: &'static str,
+    },
     /// A tree's name is empty or too long. Choose another one.
     TreeName {
         /// Its length in bytes.
@@ -358,6 +367,7 @@ impl ErrorKind {
             | Self::NotInSnapshots { .. }
             | Self::NoSuchTree { .. }
             | Self::TreeExists { .. }
+            | Self::LayoutTag { .. }
             | Self::TreeName { .. }
             | Self::Capacity { .. }
             | Self::InvalidOption { .. }
@@ -463,6 +473,9 @@ impl fmt::Display for ErrorKind {
             }
             Self::NoSuchTree { tree } => write!(f, "tree '{tree}': not found"),
             Self::TreeExists { tree } => write!(f, "there is already a tree '{tree}'"),
+            Self::LayoutTag { layout, tag, own } => {
+                write!(f, "layout '{layout}' has the tag {tag}, which is that of '{own}'; it needs another one")
+            }
             Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),
             Self::TooManyTrees { limit } => write!(f, "all {limit} tree names are taken"),
             Self::StillOpen { trees } => match &trees[..] {

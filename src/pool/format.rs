@@ -20,7 +20,9 @@ const WITH_LISTS: u64 = 1;
 const WITH_JOURNAL: u64 = 2;
 /// There may be trees whose kinds have names of their own, which are in the checksums of root entries.
 const WITH_OWN_KINDS: u64 = 4;
-const INCOMPAT: u64 = WITH_LISTS | WITH_JOURNAL | WITH_OWN_KINDS;
+/// There may be trees whose layouts are not the crate's, with hashes of their names in the checksums of root entries.
+const WITH_FOREIGN_LAYOUTS: u64 = 8;
+const INCOMPAT: u64 = WITH_LISTS | WITH_JOURNAL | WITH_OWN_KINDS | WITH_FOREIGN_LAYOUTS;
 
 const TWINS: [u64; 2] = [0, 4096];
 const WORDS: usize = 16;
@@ -201,6 +203,16 @@ impl Superblock {
     /// Whether it says that already.
     pub(crate) fn has_own_kinds(&self) -> bool {
         self.incompat & WITH_OWN_KINDS != 0
+    }
+
+    /// Says that there may be trees with layouts that are not the crate's from now on.
+    pub(crate) fn with_foreign_layouts(&mut self) {
+        self.incompat |= WITH_FOREIGN_LAYOUTS;
+    }
+
+    /// Whether it says that already.
+    pub(crate) fn has_foreign_layouts(&self) -> bool {
+        self.incompat & WITH_FOREIGN_LAYOUTS != 0
     }
 
     /// Says whether the pool has a journal.

@@ -809,6 +809,10 @@ impl<M: Medium> PoolState<M> {
                 // A build that does not know these names would take the root entry for a damaged one.
                 self.update(Superblock::with_own_kinds);
             }
+            if signature.foreign.is_some() && !self.superblock.lock().0.has_foreign_layouts() {
+                // Nor would it know the hash of a layout's name.
+                self.update(Superblock::with_foreign_layouts);
+            }
             root.vacate(&self.medium);
             let (tree, head) = create(root).inspect_err(|_| self.release_tree(root.slot))?;
             claim.publish(&tree, || root.create(&self.medium, name, signature, head));
