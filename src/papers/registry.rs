@@ -71,7 +71,7 @@ macro_rules! with_layout {
     }};
     (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $([$($of_tag:ty)?: $($type:ty)*])*) => {
         match ($layout, $slots) {
-            $($(shape if shape == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS as u32) => {
+            $($(shape if shape == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS) => {
                 type $n = $type;
                 Some($body)
             })*)*

@@ -331,6 +331,11 @@ impl Superblock {
         !whole && (BYTES..len).step_by(8).filter(|at| !twin.contains(at)).all(|at| load(at) == 0)
     }
 
+    /// The offset of a twin that cannot be read, though the pool was opened: by the other one. Nobody writes them meanwhile.
+    pub(crate) fn unreadable_twin<M: Medium>(m: &M) -> Option<u64> {
+        TWINS.into_iter().find(|at| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8))).is_err())
+    }
+
     /// Reads both twins and returns the newer valid one, with its number.
     pub(crate) fn read<M: Medium>(m: &M) -> Result<(Self, usize), Fault> {
         let len = m.accessible();

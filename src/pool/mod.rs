@@ -19,6 +19,7 @@ mod options;
 pub(crate) mod progress;
 pub(crate) mod record;
 pub(crate) mod records;
+mod report;
 pub(crate) mod roots;
 pub(crate) mod segments;
 
@@ -143,6 +144,9 @@ pub(crate) trait AnyTree: Any {
 
     /// Moves what lies in sparse segments.
     fn compact(&self) -> Result<Compacted, Fault>;
+
+    /// Checks the tree as it lies in the pool.
+    fn check(&self, report: &mut Report);
 }
 
 impl Pool {
@@ -560,6 +564,13 @@ impl<M: Medium> PoolState<M> {
             }
             self.reserve(reserved.end, (at + len).min(most).saturating_sub(reserved.end))
         })
+    }
+
+    /// The offset of the copy of the superblock that cannot be read, if there is one.
+    pub(crate) fn damaged_twin(&self) -> Option<u64> {
+        // Nobody writes them meanwhile.
+        let _superblock = self.superblock.lock();
+        Superblock::unreadable_twin(&self.medium)
     }
 
     fn update(&self, change: impl FnOnce(&mut Superblock)) {

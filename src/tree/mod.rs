@@ -12,6 +12,8 @@ mod directory;
 mod exchange;
 mod extend;
 mod finger;
+#[cfg(all(test, not(loom)))]
+mod foreign;
 mod keys;
 mod len;
 #[cfg(all(test, loom))]
@@ -44,7 +46,6 @@ mod write;
 mod writes;
 
 pub(crate) use bytes::Unread;
-pub use check::Report;
 pub(crate) use extend::{Group, in_batches};
 pub(crate) use keys::TreeKeys;
 pub use owned::IntoRange;
@@ -62,7 +63,7 @@ use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, OneLine, WordNode};
 use crate::papers::Rebuilds;
 use crate::pool::roots::Root;
-use crate::pool::{Pool, PoolState};
+use crate::pool::{Pool, PoolState, Report};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use directory::Directory;
 use finger::Fingers;
