@@ -101,6 +101,7 @@ pub struct Mapped {
     journal: Option<Box<Attached>>,
     /// What there was of a journal, if the pool has one and is only looked at.
     looked_at: Option<Box<JournalStat>>,
+    was_settled: bool,
     /// What to remove if the creation is not completed.
     remains: Option<Remains>,
 }
@@ -187,6 +188,7 @@ impl Mapped {
             len = reach;
         }
         let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
+        let was_settled = marker.as_ref().map_or(Ok(true), |marker| journal::was_settled(path, marker))?;
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
             // Before the file is mapped: the mapping shows what the journal has applied.
             Some(marker) => Some(Box::new(Attached::open(path, &file, marker, boot())?)),
@@ -204,7 +206,7 @@ impl Mapped {
             })?;
             made.looked_at = Some(Box::new(found));
         }
-        made.journal = journal;
+        (made.journal, made.was_settled) = (journal, was_settled);
         Ok(made)
     }
 
@@ -256,6 +258,7 @@ impl Mapped {
             boot: boot(),
             journal: None,
             looked_at: None,
+            was_settled: true,
             remains: None,
         }
     }
@@ -594,6 +597,7 @@ impl Medium for Mapped {
             // Promise 4 implies this where other cores see a pair in one step.
             pairs_are_whole: self.whole_pairs,
             read_only: self.mapping == Mapping::Read,
+            was_settled: self.was_settled,
             boot: self.boot,
         }
     }

@@ -116,6 +116,9 @@ pub struct Facts<'m> {
     pub pairs_are_whole: bool,
     /// Whether stores are forbidden, but for those of an open where changes are [refused](Medium::refuses).
     pub read_only: bool,
+    /// Whether the last process that used the medium [settled](Medium::settle) it, if it has a journal. If not, what a pool on it
+    /// says of itself may be older than its last use. Without a journal, it is true.
+    pub was_settled: bool,
     /// A number that changes when the machine is restarted: a pool that is found with a different number may have lost
     /// what was stored but not [synced](Medium::sync). 0: not known.
     pub boot: u64,
@@ -132,6 +135,7 @@ impl<'m> Facts<'m> {
             leaves_unflushed: false,
             pairs_are_whole: false,
             read_only: false,
+            was_settled: true,
             boot: 0,
         }
     }

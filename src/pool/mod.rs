@@ -188,7 +188,7 @@ impl<M: Medium> Pool<M> {
             used: self.state.segments.in_use(),
             available: self.state.segments.available(),
             boots: superblock.boots(),
-            was_clean: self.state.was_clean,
+            was_clean: self.state.was_clean && self.state.medium.facts().was_settled,
             power_loss: superblock.outlived(self.state.medium.facts().boot),
             durability: self.durability(),
         }

@@ -256,6 +256,7 @@ fn text(figures: &Figures) -> String {
         (false, true) => "closed in order",
         (false, false) => "not closed: it crashed, or was killed",
     };
+    let was_open = !pool.power_loss && !pool.was_clean;
     let per_key = figures.bytes_per_key().zip(figures.memory_per_key());
     let per_key = per_key.map_or_else(String::new, |(pool, memory)| {
         format!(", {pool:.1} bytes each in the pool, {memory:.1} in memory while open")
@@ -267,7 +268,7 @@ fn text(figures: &Figures) -> String {
         format!("  domain     {}: {}", pool.durability.name(), pool.durability.promise()),
         format!("  content    {}{per_key}", out::counted(figures.keys(), "key", "keys")),
     ];
-    lines.extend(figures.journal.as_ref().map(|figures| format!("  journal    {}", journal::state(figures))));
+    lines.extend(figures.journal.as_ref().map(|figures| format!("  journal    {}", journal::state(figures, was_open))));
     lines.push(String::new());
     if figures.trees.is_empty() {
         lines.push("  no trees".to_owned());
