@@ -179,10 +179,17 @@ pub enum ErrorKind {
     },
     /// The log of a pool with a journal cannot be used, so the pool cannot be opened: the file of the pool alone is of the past.
     /// Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both. A pool that was closed in order
-    /// needs no log: move one that does not go with it away. If a pool is to [get](crate::Pool::add_journal) a journal, something
-    /// else is where its log should be: move it away.
+    /// needs no log: move one that does not go with it away.
     Log {
         /// What is wrong with it.
+        found: &'static str,
+    },
+    /// Something else is where the log of the pool is to be made: the log of a pool that was here before, most likely. It was not
+    /// touched. Move it away; or remove it, if the pool to which it belongs is gone.
+    LogInTheWay {
+        /// Its path.
+        path: String,
+        /// What it is.
         found: &'static str,
     },
     /// The ring of a pool with a journal, which a process has left, cannot be used, so the pool cannot be opened: the ring has what
@@ -246,6 +253,15 @@ pub enum ErrorKind {
     TreeExists {
         /// The name.
         tree: String,
+    },
+    /// A layout of another crate has the tag of one of this crate's, which pools tell by their tags alone. Give it another tag.
+    LayoutTag {
+        /// The name of the layout.
+        layout: &'static str,
+        /// Its tag.
+        tag: u16,
+        /// The layout that has the tag.
+        own: &'static str,
     },
     /// A tree's name is empty or too long. Choose another one.
     TreeName {
@@ -349,6 +365,7 @@ impl ErrorKind {
             | Self::Truncated { .. }
             | Self::Superblock { .. }
             | Self::Log { .. }
+            | Self::LogInTheWay { .. }
             | Self::Ring { .. }
             | Self::Journal { .. }
             | Self::Corrupt { .. }
@@ -358,6 +375,7 @@ impl ErrorKind {
             | Self::NotInSnapshots { .. }
             | Self::NoSuchTree { .. }
             | Self::TreeExists { .. }
+            | Self::LayoutTag { .. }
             | Self::TreeName { .. }
             | Self::Capacity { .. }
             | Self::InvalidOption { .. }
@@ -451,6 +469,11 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the pool has no journal; one can be added (Pool::add_journal)")
             }
             Self::Ring { path, found } => write!(f, "the pool's ring, {path}, cannot be used: {found}"),
+            Self::LogInTheWay { path, found } => write!(
+                f,
+                "{path} is where the log of the pool is to be, and is {found}: move it away, or remove it if the pool to which \
+                 it belongs is gone"
+            ),
             Self::Log { found } => write!(f, "the log of the pool cannot be used: {found}"),
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
             Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),
@@ -463,6 +486,9 @@ impl fmt::Display for ErrorKind {
             }
             Self::NoSuchTree { tree } => write!(f, "tree '{tree}': not found"),
             Self::TreeExists { tree } => write!(f, "there is already a tree '{tree}'"),
+            Self::LayoutTag { layout, tag, own } => {
+                write!(f, "layout '{layout}' has the tag {tag}, which is that of '{own}'; it needs another one")
+            }
             Self::TreeName { len, limit } => write!(f, "tree name of {len} bytes, it must have 1 to {limit}"),
             Self::TooManyTrees { limit } => write!(f, "all {limit} tree names are taken"),
             Self::StillOpen { trees } => match &trees[..] {

@@ -193,12 +193,12 @@ pub use kind::Kind;
 pub use map::{Entries, IntoEntries, Map};
 pub use medium::{Journal, JournalStat};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
-pub use pool::{Compacted, Metrics, Options, Pool, Progress, Snapshots, Stat, TreeInfo, TreeMetrics};
+pub use pool::{Compacted, Metrics, Options, Pool, Progress, Report, Snapshots, Stat, TreeInfo, TreeMetrics, Verdict};
 pub use snapshot::{Backup, Snapshot, SnapshotRange};
 pub use stored::{Encoded, Stored, ToStore};
 pub use table::Table;
 pub use transaction::{Scan, Transaction, WriteBatch};
-pub use tree::{IntoRange, PTree, Range, Report};
+pub use tree::{IntoRange, PTree, Range};
 
 /// The examples of docs/own-types.md, as tests.
 #[cfg(all(doctest, feature = "serde"))]

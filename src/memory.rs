@@ -19,7 +19,7 @@ pub(crate) use rows::Rows;
 /// The size and the alignment of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// Types that have a value consisting of zero bytes only.
+/// Types that have a value consisting of zero bytes only. An array of a type that is aligned to more than a page does not compile.
 ///
 /// # Safety
 ///
@@ -117,6 +117,9 @@ mod imp {
 
     /// The same of those of which few pages are touched: the allocator may write zeros to all of them.
     const SMALL_AND_SPARSE: usize = if cfg!(bristlecone_watched) { SMALL } else { 16 << 10 };
+
+    /// The most that an element may be aligned to: a mapping of less than a huge page begins at a page, and no more is known of it.
+    const MOST_ALIGNED: usize = 4096;
 
     enum Owner {
         Nobody,
@@ -237,6 +240,7 @@ mod imp {
 
     impl<T: super::Zero> Array<T> {
         pub(super) fn new(len: usize, usage: Usage) -> io::Result<Self> {
+            const { assert!(align_of::<T>() <= MOST_ALIGNED, "a mapping is aligned to a page only") }
             let layout = Layout::array::<T>(len).and_then(|layout| layout.align_to(crate::arch::LINE));
             let layout = layout.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
             let small = if usage == Usage::Sparse { SMALL_AND_SPARSE } else { SMALL };
@@ -259,7 +263,8 @@ mod imp {
     impl<T> Array<T> {
         #[inline]
         pub(super) fn elements(&self) -> &[T] {
-            // SAFETY: these are `len` elements. They are aligned (the heap's by the layout, a mapping's to a page) and
+            // SAFETY: these are `len` elements. They are aligned (the heap's by the layout, a mapping's to a page, and none needs
+            // more) and
             // zero at first, which is a value by `Zero`. They live as long as `self` and are never handed out for
             // writing.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }

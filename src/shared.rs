@@ -10,7 +10,7 @@ use crate::medium::{Mapped, Medium};
 use crate::node::{ByteLeaf, IndexKind, OneLine, WordNode};
 use crate::papers::{Circular, Linear};
 use crate::pool::Pool;
-use crate::tree::Report;
+use crate::pool::Report;
 
 type Tree = Result<Box<dyn AnyTree>>;
 

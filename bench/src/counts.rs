@@ -61,13 +61,13 @@ impl PerOp {
 
 /// Counts what one of this crate's asks of its medium in these phases, with one thread.
 pub(crate) fn of(contestant: Contestant, load: &Workload, mixes: &[Mix]) -> Outcome<BTreeMap<Mix, PerOp>> {
-    let (pool, mut trial) = media::counted(contestant, &Workload { threads: 1, ..*load })?;
+    let (counter, mut trial) = media::counted(contestant, &Workload { threads: 1, ..*load })?;
     let mut found = BTreeMap::new();
     phases::run(&mut *trial, mixes, |mix, work| {
-        let before = pool.medium().counts();
+        let before = counter.counts();
         let mut tick = Tick::idle();
         work.into_iter().for_each(|work| work(&mut tick));
-        found.insert(mix, PerOp::new(pool.medium().counts() - before, tick.operations()));
+        found.insert(mix, PerOp::new(counter.counts() - before, tick.operations()));
     })?;
     Ok(found)
 }

@@ -14,7 +14,7 @@ use crate::plan::Contestant;
 use crate::scratch::Scratch;
 use crate::shape::{Shape, with_measured};
 use crate::tree::Tree;
-use bristlecone::medium::{Counted, Domain, Dram, Mapped, Mapping, Medium, Slowed};
+use bristlecone::medium::{Counted, Counter, Domain, Dram, Mapped, Mapping, Medium, Slowed};
 use bristlecone::{Journal, Options, Pool};
 use std::path::Path;
 use std::time::Instant;
@@ -100,9 +100,11 @@ pub(crate) fn nv_store<T>(
     open(domain.into_iter().fold(mapped, Mapped::with_domain), nv_store::Options::default())
 }
 
-/// A new pool that counts.
-pub(crate) fn counted_pool(capacity: u64) -> Outcome<Pool<Other>> {
-    Ok(Pool::options().create_on(Other::Counted(Counted::new(Dram::zeroed(capacity))))?)
+/// A new pool that counts, and its counts.
+pub(crate) fn counted_pool(capacity: u64) -> Outcome<(Pool<Other>, Counter)> {
+    let counted = Counted::new(Dram::zeroed(capacity));
+    let counter = counted.counter();
+    Ok((Pool::options().create_on(Other::Counted(counted))?, counter))
 }
 
 /// Sets up a contestant to be timed at this site.
@@ -154,10 +156,10 @@ pub(crate) fn timed(site: &Site, contestant: Contestant, load: &Workload) -> Out
 }
 
 /// Sets up one of this crate's to be counted.
-pub(crate) fn counted(contestant: Contestant, load: &Workload) -> Outcome<(Pool<Other>, Box<dyn Trial>)> {
-    let pool = counted_pool(capacity(load.n, load.kind))?;
+pub(crate) fn counted(contestant: Contestant, load: &Workload) -> Outcome<(Counter, Box<dyn Trial>)> {
+    let (pool, counter) = counted_pool(capacity(load.n, load.kind))?;
     let trial = ours(contestant, &pool, load)?;
-    Ok((pool, trial))
+    Ok((counter, trial))
 }
 
 /// Kinds of entries, with what opens the subjects that hold them.

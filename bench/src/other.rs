@@ -1,6 +1,6 @@
 //! The media of measured trees other than mapped files, as one type.
 
-use bristlecone::medium::{Costs, Counted, Counts, Dram, Facts, Hint, Mapped, Medium, Slowed, Step};
+use bristlecone::medium::{Costs, Counted, Dram, Facts, Hint, Mapped, Medium, Slowed, Step};
 use std::io;
 
 /// One type, because each further type of medium costs as much compile time as everything else.
@@ -12,16 +12,6 @@ pub(crate) enum Other {
     Dram(Dram),
     Slowed(Slowed<Mapped>),
     Counted(Counted<Dram>),
-}
-
-impl Other {
-    /// The counts; zero on the media that do not count.
-    pub(crate) fn counts(&self) -> Counts {
-        match self {
-            Self::Counted(medium) => medium.counts(),
-            Self::Dram(_) | Self::Slowed(_) => Counts::default(),
-        }
-    }
 }
 
 /// Passes a call on to the current medium.

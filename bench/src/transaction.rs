@@ -155,10 +155,11 @@ fn measure(plan: &Plan, index: IndexKind, case: Case) -> Outcome<([Found; 2], Op
         }
     }
     for (found, how) in found.iter_mut().zip(How::ALL).filter(|_| plan.count) {
-        let side = Side::new(media::counted_pool(capacity)?, index, plan.seed, case, how)?;
-        let before = side.pool.medium().counts();
+        let (pool, counter) = media::counted_pool(capacity)?;
+        let side = Side::new(pool, index, plan.seed, case, how)?;
+        let before = counter.counts();
         side.work(0, part * ROUNDS, &mut Tick::idle());
-        found.counts = Some(PerOp::new(side.pool.medium().counts() - before, part * ROUNDS));
+        found.counts = Some(PerOp::new(counter.counts() - before, part * ROUNDS));
         side.check(part * ROUNDS)?;
     }
     Ok((found, domain))

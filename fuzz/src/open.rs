@@ -67,7 +67,8 @@ fn whole(kind: u8, what: u8) -> Vec<u64> {
 }
 
 fn fill(kind: u8, what: u8) -> Vec<u64> {
-    let pool = options().create_on(zeroed(CAPACITY)).unwrap();
+    let medium = zeroed(CAPACITY);
+    let pool = options().create_on(medium.clone()).unwrap();
     let records = what & RECORDS != 0;
     let tree = trees::kind(kind).open(&pool, "t", records, &strings(what)).unwrap();
     // Fewer entries where there is no room.
@@ -80,7 +81,6 @@ fn fill(kind: u8, what: u8) -> Vec<u64> {
     if what & CLOSED == 0 {
         return in_use;
     }
-    let medium = pool.medium().clone();
     drop(pool);
     let mut words = vec![0; medium.accessible() as usize / 8];
     medium.load_words(0, &mut words);

@@ -6,7 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{KeysOf, Map};
 use crate::medium::Medium;
 use crate::node::WordNode;
-use crate::tree::{PTree, Report, TreeNode};
+use crate::pool::Report;
+use crate::tree::{PTree, TreeNode};
 use std::marker::PhantomData;
 
 /// What a change says about the value that its key had before.

@@ -6,10 +6,11 @@ use crate::map::{KeysOf, Map};
 use crate::medium::Medium;
 use crate::node::Defer;
 use crate::pool::Pool;
+use crate::pool::Report;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::transaction::Transaction;
-use crate::tree::{Report, TreeNode};
+use crate::tree::TreeNode;
 use std::collections::BTreeMap;
 
 /// Two maps, whose keys and values stand for numbers.

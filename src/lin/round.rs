@@ -203,7 +203,7 @@ fn opened(tree_type: TreeType, plan: &Plan) -> Result<(Pool<Any>, Box<dyn AnyTre
         Opened::New => return Ok((pool, tree)),
         Opened::Closed => {
             drop(tree);
-            let closed = Arc::clone(pool.medium());
+            let closed = Arc::clone(&pool.state.medium);
             drop(pool);
             let mut words = vec![0; closed.accessible() as usize / 8];
             closed.load_words(0, &mut words);

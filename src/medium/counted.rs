@@ -2,6 +2,7 @@
 
 use super::{Facts, Layer, Medium, Step, lines};
 use crate::sync::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// How often each operation of a medium was called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +33,14 @@ impl std::ops::Sub for Counts {
 /// A medium that counts, and passes everything on to the medium below.
 pub struct Counted<M> {
     medium: M,
+    counter: Counter,
+}
+
+/// The counts of a [`Counted`] medium, also when that is a part of another medium, or of a pool.
+#[derive(Clone)]
+pub struct Counter(Arc<Counters>);
+
+struct Counters {
     lines: AtomicU64,
     fences: AtomicU64,
     orders: AtomicU64,
@@ -42,22 +51,32 @@ impl<M: Medium> Counted<M> {
     /// Wraps a medium; the counts begin at zero.
     pub fn new(medium: M) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { medium, lines: zero(), fences: zero(), orders: zero(), bytes: zero() }
+        let counters = Counters { lines: zero(), fences: zero(), orders: zero(), bytes: zero() };
+        Self { medium, counter: Counter(Arc::new(counters)) }
     }
 
     /// The counts so far.
     pub fn counts(&self) -> Counts {
-        Counts {
-            lines: self.lines.load(Ordering::Relaxed),
-            fences: self.fences.load(Ordering::Relaxed),
-            orders: self.orders.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-        }
+        self.counter.counts()
+    }
+
+    /// A handle to the counts, for a medium that is about to become a part of another one, or of a pool.
+    pub fn counter(&self) -> Counter {
+        self.counter.clone()
+    }
+
+    fn add(&self, counter: fn(&Counters) -> &AtomicU64, n: u64) {
+        counter(&self.counter.0).fetch_add(n, Ordering::Relaxed);
     }
 }
 
-fn add(counter: &AtomicU64, n: u64) {
-    counter.fetch_add(n, Ordering::Relaxed);
+impl Counter {
+    /// The counts so far.
+    pub fn counts(&self) -> Counts {
+        let Counters { lines, fences, orders, bytes } = &*self.0;
+        let [lines, fences, orders, bytes] = [lines, fences, orders, bytes].map(|n| n.load(Ordering::Relaxed));
+        Counts { lines, fences, orders, bytes }
+    }
 }
 
 impl<M: Medium> Layer for Counted<M> {
@@ -75,37 +94,37 @@ impl<M: Medium> Layer for Counted<M> {
 
     #[inline]
     fn store(&self, at: u64, value: u64) {
-        add(&self.bytes, 8);
+        self.add(|counters| &counters.bytes, 8);
         self.medium.store(at, value);
     }
 
     #[inline]
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        add(&self.bytes, 16);
+        self.add(|counters| &counters.bytes, 16);
         self.medium.store_pair(at, pair);
     }
 
     #[inline]
     fn swap_pair(&self, at: u64, pair: [u64; 2]) {
-        add(&self.bytes, 16);
+        self.add(|counters| &counters.bytes, 16);
         self.medium.swap_pair(at, pair);
     }
 
     #[inline]
     fn order(&self, step: Step) {
-        add(&self.orders, 1);
+        self.add(|counters| &counters.orders, 1);
         self.medium.order(step);
     }
 
     #[inline]
     fn flush(&self, at: u64, len: u64, step: Step) {
-        add(&self.lines, lines(at, len).count() as u64);
+        self.add(|counters| &counters.lines, lines(at, len).count() as u64);
         self.medium.flush(at, len, step);
     }
 
     #[inline]
     fn fence(&self, step: Step) {
-        add(&self.fences, 1);
+        self.add(|counters| &counters.fences, 1);
         self.medium.fence(step);
     }
 }

@@ -105,6 +105,7 @@ pub struct Mapped {
     journal: Option<Box<Attached>>,
     /// What there was of a journal, if the pool has one and is only looked at.
     looked_at: Option<Box<JournalStat>>,
+    was_settled: bool,
     /// What to remove if the creation is not completed.
     remains: Option<Remains>,
 }
@@ -193,6 +194,7 @@ impl Mapped {
             len = reach.most;
         }
         let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
+        let was_settled = marker.as_ref().map_or(Ok(true), |marker| journal::was_settled(path, marker))?;
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
             // Before the file is mapped: the mapping shows what the journal has applied.
             Some(marker) => Some(Box::new(Attached::open(path, &file, marker, boot())?)),
@@ -210,7 +212,7 @@ impl Mapped {
             })?;
             made.looked_at = Some(Box::new(found));
         }
-        made.journal = journal;
+        (made.journal, made.was_settled) = (journal, was_settled);
         Ok(made)
     }
 
@@ -262,6 +264,7 @@ impl Mapped {
             boot: boot(),
             journal: None,
             looked_at: None,
+            was_settled: true,
             remains: None,
         }
     }
@@ -269,10 +272,11 @@ impl Mapped {
     /// The same mapping, used as if it had this domain.
     ///
     /// For tests and measurements: `Power` on an ordinary file costs what persistent memory would cost, but gives no
-    /// durability beyond the process. A mapping with a journal keeps its domain.
+    /// durability beyond the process. A mapping with a journal keeps its domain, and none without one becomes
+    /// [`Journal`](Domain::Journal).
     #[must_use]
     pub fn with_domain(mut self, domain: Domain) -> Self {
-        if self.detected != Domain::Journal {
+        if self.detected != Domain::Journal && domain != Domain::Journal {
             self.domain = domain;
         }
         self
@@ -474,7 +478,7 @@ impl Mapped {
             }
             Err(error) => {
                 // Nobody has accessed what was mapped. If the file cannot become shorter, it is longer than it need be.
-                self.map.cut(before as usize);
+                self.map.take_back(before as usize);
                 let _ = self.file.set_len(file_before);
                 Err(error)
             }
@@ -609,6 +613,7 @@ impl Medium for Mapped {
             // Promise 4 implies this where other cores see a pair in one step.
             pairs_are_whole: self.whole_pairs,
             read_only: self.mapping == Mapping::Read,
+            was_settled: self.was_settled,
             boot: self.boot,
         }
     }
@@ -695,7 +700,7 @@ impl Medium for Mapped {
         #[cfg(target_os = "linux")]
         if self.mapping == Mapping::Write {
             let end = at.saturating_add(len).min(self.accessible());
-            let pages = at.next_multiple_of(PAGE)..end / PAGE * PAGE;
+            let pages = at.min(end).next_multiple_of(PAGE)..end / PAGE * PAGE;
             if pages.start < pages.end {
                 match &self.journal {
                     Some(journal) => journal.release(pages),
@@ -718,7 +723,8 @@ impl Medium for Mapped {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let _growing = self.growing.lock();
-        let (before, len) = (self.accessible(), len.next_multiple_of(8));
+        let before = self.accessible();
+        let len = len.min(before).next_multiple_of(8);
         if len >= before {
             // An earlier cut may have failed when it was synced.
             return self.file.sync_all();
@@ -730,11 +736,21 @@ impl Medium for Mapped {
         }
         let end = before.min(len.next_multiple_of(PAGE));
         self.publish(len);
+        // The mapping first: a word of it that the file does not have any more would end the process with a signal, and a thread
+        // that has looked at the length before may access it only now.
+        if let Err(error) = self.map.cut(len as usize) {
+            if self.map.part(&(0..before)).is_some() {
+                self.publish(before);
+            }
+            return Err(error);
+        }
         if let Err(error) = rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&*self.file, len)) {
-            self.publish(before);
+            // What was free is free: if it cannot be shown again, the medium is shorter than the file.
+            if self.map.extend(&self.file, before as usize).is_ok() {
+                self.publish(before);
+            }
             return Err(error.into());
         }
-        self.map.cut(len as usize);
         self.covered.remove::<()>(&(end..before), |_| Ok(())).expect("nothing is done");
         // The last page is still mapped, and private if there is a journal. Its end must be zeros when the file grows again.
         for index in (len / 8) as usize..(end / 8) as usize {

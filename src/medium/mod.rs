@@ -24,11 +24,12 @@ mod process;
 #[cfg(feature = "crash")]
 mod sim;
 mod slowed;
+mod view;
 
 pub use crate::step::Step;
 pub use costs::Costs;
 pub(crate) use costs::MEASURED;
-pub use counted::{Counted, Counts};
+pub use counted::{Counted, Counter, Counts};
 pub use dram::Dram;
 pub use journal::{Journal, JournalStat};
 pub(crate) use journal::{LOG, MARKER, remove_log};
@@ -40,6 +41,7 @@ pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
 #[cfg(feature = "crash")]
 pub use sim::{Event, Line, Model, Sim};
 pub use slowed::Slowed;
+pub use view::View;
 
 use core::sync::atomic::AtomicU64;
 use std::io;
@@ -114,6 +116,9 @@ pub struct Facts<'m> {
     pub pairs_are_whole: bool,
     /// Whether stores are forbidden, but for those of an open where changes are [refused](Medium::refuses).
     pub read_only: bool,
+    /// Whether the last process that used the medium [settled](Medium::settle) it, if it has a journal. If not, what a pool on it
+    /// says of itself may be older than its last use. Without a journal, it is true.
+    pub was_settled: bool,
     /// A number that changes when the machine is restarted: a pool that is found with a different number may have lost
     /// what was stored but not [synced](Medium::sync). 0: not known.
     pub boot: u64,
@@ -130,6 +135,7 @@ impl<'m> Facts<'m> {
             leaves_unflushed: false,
             pairs_are_whole: false,
             read_only: false,
+            was_settled: true,
             boot: 0,
         }
     }
@@ -251,7 +257,8 @@ pub trait Medium: Send + Sync + 'static {
     /// also after a crash. That nobody uses them must be durable before this is called: flushed and fenced, by this thread,
     /// or by one of which it knows.
     ///
-    /// Where space cannot be given back, this does nothing.
+    /// Where space cannot be given back, this does nothing. An access all the same is an access to memory: a word that is loaded may
+    /// be any, and what is stored may be lost.
     ///
     /// # Errors
     ///
@@ -261,8 +268,8 @@ pub trait Medium: Send + Sync + 'static {
     /// Cuts off everything from `len` on, rounded up to whole words, durably. It may be reserved again, and holds zeros then.
     /// Does nothing if no more is [accessible](Self::accessible).
     ///
-    /// Nobody accesses what is cut off: the caller alone uses the medium. An access at the same time could end the process
-    /// with a signal.
+    /// Nobody accesses what is cut off: the caller alone uses the medium. An access at the same time panics, or loads zeros, or
+    /// stores what is lost.
     ///
     /// # Errors
     ///

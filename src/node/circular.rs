@@ -34,6 +34,7 @@ pub struct Circular<const SLOTS: usize>;
 impl<const SLOTS: usize> Node for Circular<SLOTS> {
     const LAYOUT: u16 = 2;
     const NAME: &'static str = "circular";
+    const IS_OWN: bool = true;
     const SLOTS: usize = {
         assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 4096, "a node has 4 to 4096 slots");
         assert!(SLOTS.is_power_of_two(), "a ring has a power of two of slots");
@@ -63,6 +64,7 @@ pub struct CircularOver<N>(PhantomData<N>);
 impl<N: WordNode> Node for CircularOver<N> {
     const LAYOUT: u16 = Circular::<4>::LAYOUT;
     const NAME: &'static str = Circular::<4>::NAME;
+    const IS_OWN: bool = true;
     const SLOTS: usize = sorted::slots_over(N::BYTES);
     const BYTES: u64 = sorted::bytes(Self::SLOTS);
 

@@ -24,6 +24,7 @@ pub struct Linear<const SLOTS: usize>;
 impl<const SLOTS: usize> Node for Linear<SLOTS> {
     const LAYOUT: u16 = 1;
     const NAME: &'static str = "linear";
+    const IS_OWN: bool = true;
     const SLOTS: usize = {
         assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 4096, "a node has 4 to 4096 slots");
         SLOTS
@@ -63,6 +64,7 @@ pub struct LinearOver<N>(PhantomData<N>);
 impl<N: LeafSize> Node for LinearOver<N> {
     const LAYOUT: u16 = Linear::<4>::LAYOUT;
     const NAME: &'static str = Linear::<4>::NAME;
+    const IS_OWN: bool = true;
     const SLOTS: usize = sorted::slots_over(N::LEAF);
     const BYTES: u64 = sorted::bytes(Self::SLOTS);
 

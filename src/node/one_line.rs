@@ -30,6 +30,7 @@ const WORDS_OF_LINE: usize = LINE as usize / 8;
 impl<const SLOTS: usize> Node for OneLine<SLOTS> {
     const LAYOUT: u16 = 3;
     const NAME: &'static str = "one_line";
+    const IS_OWN: bool = true;
     const SLOTS: usize = {
         assert!(SLOTS <= MOST, "a shadow has room for 39 fingerprints");
         assert!((SLOTS + 1).is_multiple_of(PER_LINE), "whole lines: 3, 7, 11, ... slots");

@@ -69,6 +69,7 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Node for Appen
         Logged::<4, true>::LAYOUT => "append_over_logged_whole",
         _ => "append_over_other",
     };
+    const IS_OWN: bool = true;
     const SLOTS: usize = (LINES - 1) * PER_LINE;
     const BYTES: u64 = LINES as u64 * LINE;
 

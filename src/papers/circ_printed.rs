@@ -74,6 +74,7 @@ impl<const SLOTS: usize, const PARTS: u8> Node for CircularPrinted<SLOTS, PARTS>
         circ::PRINTED => "circ_printed",
         _ => panic!("no such combination of parts"),
     };
+    const IS_OWN: bool = true;
     const SLOTS: usize = Circular::<SLOTS>::SLOTS;
     const BYTES: u64 = Circular::<SLOTS>::BYTES;
 

@@ -130,6 +130,7 @@ impl<const SLOTS: usize, const OPTIONS: u8> Node for CowSip<SLOTS, OPTIONS> {
         PAIRS_BY_CAS => "crab_pairs_cas",
         _ => panic!("options that exclude each other"),
     };
+    const IS_OWN: bool = true;
     const SLOTS: usize = {
         assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 4096, "a node has 4 to 4096 slots");
         SLOTS

@@ -38,6 +38,7 @@ macro_rules! decorated_node {
         impl<N: Decorated> $crate::node::Node for $layout<N> {
             const LAYOUT: u16 = N::$tag_and_name.0;
             const NAME: &'static str = N::$tag_and_name.1;
+            const IS_OWN: bool = true;
             const SLOTS: usize = N::SLOTS;
             const BYTES: u64 = N::BYTES;
 

@@ -58,6 +58,7 @@ const MOST: usize = 32;
 impl<const SLOTS: usize, const PRINTED: bool> Node for Fingerprint<SLOTS, PRINTED> {
     const LAYOUT: u16 = if PRINTED { 18 } else { 11 };
     const NAME: &'static str = if PRINTED { "fingerprint_printed" } else { "fingerprint" };
+    const IS_OWN: bool = true;
     const SLOTS: usize = {
         assert!(SLOTS >= 4 && SLOTS <= MOST, "a header line has room for 32 fingerprints");
         SLOTS

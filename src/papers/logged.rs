@@ -48,6 +48,7 @@ const LOG: u64 = 24;
 impl<const SLOTS: usize, const WHOLE: bool> Node for Logged<SLOTS, WHOLE> {
     const LAYOUT: u16 = if WHOLE { 19 } else { 10 };
     const NAME: &'static str = if WHOLE { "logged_whole" } else { "logged" };
+    const IS_OWN: bool = true;
     const SLOTS: usize = {
         assert!(SLOTS >= LEAST_SLOTS && SLOTS <= 2048, "a node has 4 to 2048 slots");
         SLOTS

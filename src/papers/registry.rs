@@ -1,9 +1,11 @@
 //! The list of all layouts: from the numbers in a pool to types.
 //!
-//! A new layout is one line in [`layouts`]. Two layouts with the same tag do not compile.
+//! A new layout is one line in [`layouts`]. Two layouts with the same tag do not compile. Layouts of other crates are not here:
+//! [`foreign`] tells them by their names.
 
 use super::*;
 use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
+use crate::pool::roots::Signature;
 
 /// Calls a macro with all layouts: for each tag one type of any size, and the types with this tag that
 /// [`Pool::check`](crate::Pool::check) knows.
@@ -69,7 +71,7 @@ macro_rules! with_layout {
     }};
     (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $([$($of_tag:ty)?: $($type:ty)*])*) => {
         match ($layout, $slots) {
-            $($(shape if shape == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS as u32) => {
+            $($(shape if shape == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS) => {
                 type $n = $type;
                 Some($body)
             })*)*
@@ -93,6 +95,7 @@ pub(super) const NAMES: &[(u16, &str)] = layouts!(names!());
 macro_rules! in_line {
     ($([$of_tag:ty: $($type:ty)*])*) => {
         $($(assert!(<$type as Node>::LAYOUT == <$of_tag as Node>::LAYOUT, "a layout in the line of another");)*)*
+        $(assert!(<$of_tag as Node>::IS_OWN, "a layout that does not say that it is the crate's");)*
     };
 }
 use in_line;
@@ -116,13 +119,37 @@ pub(crate) const fn tag_over<I: Node>(leaf: u16) -> u16 {
     if I::LAYOUT == Linear::<4>::LAYOUT { leaf } else { leaf | I::LAYOUT << 8 }
 }
 
+/// The hash of the name of a layout that is not the crate's, which the pool has beside the tag; `None` for one of the crate's. As
+/// an error, the name of the crate's layout that has the tag.
+pub(crate) fn foreign<N: Node>() -> Result<Option<u64>, &'static str> {
+    if N::IS_OWN {
+        return Ok(None);
+    }
+    match NAMES.iter().find(|(tag, _)| *tag == N::LAYOUT) {
+        Some((_, name)) => Err(name),
+        None => Ok(Some(hash(N::NAME))),
+    }
+}
+
+/// FNV-1a. It is a part of the format.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// The name of a tree's layout, for lists and for errors.
+pub(crate) fn shown(Signature { layout, foreign, slots, .. }: Signature) -> String {
+    match foreign {
+        None => format!("{}/{slots}", layout_name(layout)),
+        Some(hash) => format!("foreign-{layout}-{hash:016x}/{slots}"),
+    }
+}
+
 /// The name of a layout's tag.
-pub(crate) fn layout_name(layout: u16) -> &'static str {
+fn layout_name(layout: u16) -> &'static str {
     NAMES.iter().find(|(tag, _)| *tag == layout).map_or("unknown", |(_, name)| name)
 }
 
-/// Names of a layout's and an index's tags.
-pub(crate) fn layout_names(layout: u16, index: u16) -> (&'static str, &'static str) {
-    let index = IndexKind::of(index).map_or("unknown", IndexKind::name);
-    (layout_name(layout), index)
+/// The name of an index's tag.
+pub(crate) fn index_name(index: u16) -> &'static str {
+    IndexKind::of(index).map_or("unknown", IndexKind::name)
 }

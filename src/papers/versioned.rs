@@ -48,6 +48,7 @@ pub(super) const NEVER: u64 = u64::MAX;
 impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Node for Versioned<SLOTS, I> {
     const LAYOUT: u16 = tag_over::<I>(12);
     const NAME: &'static str = if Self::LAYOUT == 12 { "versioned" } else { "versioned_over_versioned" };
+    const IS_OWN: bool = true;
     const SLOTS: usize = {
         assert!(SLOTS >= 4 && SLOTS <= 2048, "a node has 4 to 2048 entries");
         SLOTS

@@ -41,6 +41,7 @@ const META: u64 = 24;
 impl<const SLOTS: usize> Node for VersionedInner<SLOTS> {
     const LAYOUT: u16 = 20;
     const NAME: &'static str = "versioned_inner";
+    const IS_OWN: bool = true;
     const SLOTS: usize = SLOTS;
     const BYTES: u64 = Versioned::<SLOTS>::BYTES;
 

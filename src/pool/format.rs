@@ -20,7 +20,9 @@ const WITH_LISTS: u64 = 1;
 const WITH_JOURNAL: u64 = 2;
 /// There may be trees whose kinds have names of their own, which are in the checksums of root entries.
 const WITH_OWN_KINDS: u64 = 4;
-const INCOMPAT: u64 = WITH_LISTS | WITH_JOURNAL | WITH_OWN_KINDS;
+/// There may be trees whose layouts are not the crate's, with hashes of their names in the checksums of root entries.
+const WITH_FOREIGN_LAYOUTS: u64 = 8;
+const INCOMPAT: u64 = WITH_LISTS | WITH_JOURNAL | WITH_OWN_KINDS | WITH_FOREIGN_LAYOUTS;
 
 const TWINS: [u64; 2] = [0, 4096];
 const WORDS: usize = 16;
@@ -203,6 +205,16 @@ impl Superblock {
         self.incompat & WITH_OWN_KINDS != 0
     }
 
+    /// Says that there may be trees with layouts that are not the crate's from now on.
+    pub(crate) fn with_foreign_layouts(&mut self) {
+        self.incompat |= WITH_FOREIGN_LAYOUTS;
+    }
+
+    /// Whether it says that already.
+    pub(crate) fn has_foreign_layouts(&self) -> bool {
+        self.incompat & WITH_FOREIGN_LAYOUTS != 0
+    }
+
     /// Says whether the pool has a journal.
     pub(crate) fn set_journal(&mut self, has: bool) {
         self.incompat = if has { self.incompat | WITH_JOURNAL } else { self.incompat & !WITH_JOURNAL };
@@ -317,6 +329,11 @@ impl Superblock {
         let twin = TWINS[1]..TWINS[1] + BYTES;
         let whole = len >= twin.end && Self::decode(&std::array::from_fn(|i| load(twin.start + i as u64 * 8))).is_ok();
         !whole && (BYTES..len).step_by(8).filter(|at| !twin.contains(at)).all(|at| load(at) == 0)
+    }
+
+    /// The offset of a twin that cannot be read, though the pool was opened: by the other one. Nobody writes them meanwhile.
+    pub(crate) fn unreadable_twin<M: Medium>(m: &M) -> Option<u64> {
+        TWINS.into_iter().find(|at| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8))).is_err())
     }
 
     /// Reads both twins and returns the newer valid one, with its number.

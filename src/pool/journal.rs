@@ -19,7 +19,7 @@ impl Pool {
     /// # Errors
     ///
     /// [`ErrorKind::JournalThere`] if it has one. As [`Options::open`], which opens it first; [`ErrorKind::OutOfSpace`], and
-    /// [`ErrorKind::Log`] if there is something else where the log is to be, such as the log of a pool that was here before: move
+    /// [`ErrorKind::LogInTheWay`] if there is something else where the log is to be, such as the log of a pool that was here before: move
     /// it away. Then nothing has changed.
     ///
     /// # Crash consistency

@@ -396,7 +396,7 @@ mod tests {
             });
             let pool = open(m).unwrap();
             assert!((0..count).all(|i| pool.medium().load(place + 8 * i) == i + 7));
-            pool.medium().store(place, 0);
+            pool.state.medium.store(place, 0);
             let again = open(holding(words_of(pool.medium()))).unwrap();
             assert_eq!(again.medium().load(place), 0);
         }
@@ -420,7 +420,7 @@ mod tests {
         for pool in [reading.open(&path), reading.open(&path), Pool::options().open_on(raw())] {
             let pool = pool.unwrap();
             assert_eq!([place, place + 8].map(|at| pool.medium().load(at)), [7, 8]);
-            assert!((0..COUNT).all(|list| !tag_at(pool.medium(), list_at(list)).is_live()));
+            assert!((0..COUNT).all(|list| !tag_at(&pool.state.medium, list_at(list)).is_live()));
             assert_eq!(pool.tree("t").unwrap().get(1), Some(1));
         }
         assert_ne!(raw().load(place), 7);
@@ -448,9 +448,9 @@ mod tests {
             let before = m.load(place);
             let pool = open(m).unwrap();
             assert_eq!(pool.medium().load(place), before);
-            assert!(!tag_at(pool.medium(), list_at(0)).is_live());
+            assert!(!tag_at(&pool.state.medium, list_at(0)).is_live());
             let next = pool.state.lists.places[0].0.sequence.load(Ordering::Relaxed);
-            assert!((0..8).all(|line| tag_at(pool.medium(), list_at(0) + line * LINE).sequence() <= next));
+            assert!((0..8).all(|line| tag_at(&pool.state.medium, list_at(0) + line * LINE).sequence() <= next));
         }
     }
 

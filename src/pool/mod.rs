@@ -19,6 +19,7 @@ mod options;
 pub(crate) mod progress;
 pub(crate) mod record;
 pub(crate) mod records;
+mod report;
 pub(crate) mod roots;
 pub(crate) mod segments;
 
@@ -30,9 +31,10 @@ pub use metrics::{Metrics, TreeMetrics};
 pub use options::Options;
 pub(crate) use options::zero_from;
 pub use progress::Progress;
+pub use report::{Report, Verdict};
 
 use crate::error::{Error, ErrorKind, Fault, Result};
-use crate::medium::{Domain, Mapped, Medium, Step};
+use crate::medium::{Domain, Mapped, Medium, Step, View};
 use crate::sync::{Mutex, MutexGuard, RwLock};
 use catalog::{Catalog, Found, Slot, Slots};
 use format::{Geometry, Superblock};
@@ -142,6 +144,9 @@ pub(crate) trait AnyTree: Any {
 
     /// Moves what lies in sparse segments.
     fn compact(&self) -> Result<Compacted, Fault>;
+
+    /// Checks the tree as it lies in the pool.
+    fn check(&self, report: &mut Report);
 }
 
 impl Pool {
@@ -166,9 +171,9 @@ impl<M: Medium> Pool<M> {
         self.state.medium.facts().domain
     }
 
-    /// The medium, for its counters.
-    pub fn medium(&self) -> &M {
-        &self.state.medium
+    /// The medium, to look at: facts, counters and words.
+    pub fn medium(&self) -> View<'_, M> {
+        View::from(&self.state.medium)
     }
 
     /// Statistics about the pool.
@@ -183,7 +188,7 @@ impl<M: Medium> Pool<M> {
             used: self.state.segments.in_use(),
             available: self.state.segments.available(),
             boots: superblock.boots(),
-            was_clean: self.state.was_clean,
+            was_clean: self.state.was_clean && self.state.medium.facts().was_settled,
             power_loss: superblock.outlived(self.state.medium.facts().boot),
             durability: self.durability(),
         }
@@ -561,6 +566,13 @@ impl<M: Medium> PoolState<M> {
         })
     }
 
+    /// The offset of the copy of the superblock that cannot be read, if there is one.
+    pub(crate) fn damaged_twin(&self) -> Option<u64> {
+        // Nobody writes them meanwhile.
+        let _superblock = self.superblock.lock();
+        Superblock::unreadable_twin(&self.medium)
+    }
+
     fn update(&self, change: impl FnOnce(&mut Superblock)) {
         let mut guard = self.superblock.lock();
         let (superblock, twin) = &mut *guard;
@@ -807,6 +819,10 @@ impl<M: Medium> PoolState<M> {
             if signature.kinds.has_own() && !self.superblock.lock().0.has_own_kinds() {
                 // A build that does not know these names would take the root entry for a damaged one.
                 self.update(Superblock::with_own_kinds);
+            }
+            if signature.foreign.is_some() && !self.superblock.lock().0.has_foreign_layouts() {
+                // Nor would it know the hash of a layout's name.
+                self.update(Superblock::with_foreign_layouts);
             }
             root.vacate(&self.medium);
             let (tree, head) = create(root).inspect_err(|_| self.release_tree(root.slot))?;

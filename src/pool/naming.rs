@@ -187,7 +187,7 @@ mod tests {
         let making = std::thread::spawn({
             let pool = std::sync::Arc::clone(&pool);
             move || {
-                let signature = Signature { layout: 1, slots: 1, index: 1, kinds: (U64, U64).into() };
+                let signature = Signature { layout: 1, foreign: None, slots: 1, index: 1, kinds: (U64, U64).into() };
                 let mismatch = |_: &str, _, _| -> Fault { unreachable!("there is no tree") };
                 let full = || Fault::from(ErrorKind::OutOfSpace { wanted: 1, capacity: 1, source: None });
                 let create = |_| {

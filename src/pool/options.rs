@@ -166,7 +166,7 @@ impl Options {
     ///
     /// For tests and measurements: a wrong domain costs time or durability, and [`Pool::durability`] repeats it. The
     /// environment variable `BRISTLECONE_DOMAIN` does the same from outside. The default is what the mapping of the
-    /// file tells.
+    /// file tells. Only a [journal](Self::journal) makes the domain [`Journal`](Domain::Journal): asking for it here changes nothing.
     pub fn domain(mut self, domain: Domain) -> Self {
         self.domain = Some(domain);
         self
@@ -267,8 +267,8 @@ impl Options {
     /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal; see
     ///   [`open_after_power_loss`](Self::open_after_power_loss).
     /// - [`ErrorKind::Log`], [`ErrorKind::Ring`]: the pool has a journal and was not closed in order, and its log is missing; or its
-    ///   log is damaged, or another pool's; or its ring cannot be used; or a new pool is to have a journal, and there is something
-    ///   else where its log should be. What is there is left as it is.
+    ///   log is damaged, or another pool's; or its ring cannot be used. What is there is left as it is.
+    /// - [`ErrorKind::LogInTheWay`]: a new pool is to have a journal, and there is something else where its log should be.
     /// - [`ErrorKind::JournalThere`]: [`journal`](Self::journal) was asked for, and the pool is there and has none.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes.
     /// - [`ErrorKind::OutOfSpace`]: the disk is full.

@@ -24,24 +24,37 @@ pub(crate) const NO_TREE: u16 = 0xffff;
 /// The greatest length of a name, in bytes.
 pub(crate) const NAME_MAX: usize = 120;
 const NAME_WORDS: u64 = NAME_MAX as u64 / 8;
+/// The hash of the layout's name, if that is not one of the crate's.
+const FOREIGN: u64 = 184;
 /// In the word of the name's length: there are names of kinds.
 const WITH_OWN: u64 = 1 << 32;
+/// In the same word: there is the hash of a layout's name.
+const WITH_FOREIGN: u64 = 1 << 33;
 /// The names of the kinds of keys and of values, if users gave them any.
 const OWN: u64 = 192;
 const OWN_WORDS: u64 = 2 * size_of::<OwnName>() as u64 / 8;
-const _: () = assert!(NAME + NAME_MAX as u64 <= OWN && OWN + OWN_WORDS * 8 == ROOT_BYTES);
+const _: () = assert!(NAME + NAME_MAX as u64 <= FOREIGN && FOREIGN + 8 == OWN && OWN + OWN_WORDS * 8 == ROOT_BYTES);
 
 /// The types that a tree consists of. They are fixed when the tree is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Signature {
     /// The node layout's tag.
     pub(crate) layout: u16,
+    /// The hash of the layout's name, if it is not one of the crate's: tags of other crates are not given out by anybody.
+    pub(crate) foreign: Option<u64>,
     /// Slots in a node.
     pub(crate) slots: u32,
     /// The index's tag.
     pub(crate) index: u16,
     /// The kinds of keys and values.
     pub(crate) kinds: Kinds,
+}
+
+impl Signature {
+    /// The tag of the layout and the slots of a node, if the layout is one of the crate's.
+    pub(crate) fn known(&self) -> Option<(u16, usize)> {
+        self.foreign.is_none().then_some((self.layout, self.slots as usize))
+    }
 }
 
 /// A close record's place and checksum.
@@ -77,7 +90,13 @@ impl Root {
     /// The state of a live entry with this name and word of its length.
     fn state_with<M: Medium>(&self, m: &M, len: u64, name: impl Iterator<Item = u64>) -> u64 {
         let fixed = [m.load(self.at + LAYOUT), m.load(self.at + KINDS), len];
-        LIVE | u64::from(crc(fixed.into_iter().chain(name).chain(self.own_words(m, len)))) << 32
+        let foreign = self.foreign(m, len);
+        LIVE | u64::from(crc(fixed.into_iter().chain(name).chain(foreign).chain(self.own_words(m, len)))) << 32
+    }
+
+    /// The hash of the layout's name, if the word of the name's length says that there is one.
+    fn foreign<M: Medium>(&self, m: &M, len: u64) -> Option<u64> {
+        (len & WITH_FOREIGN != 0).then(|| m.load(self.at + FOREIGN))
     }
 
     /// The words of the names of kinds, if the word of the name's length says that there are any. Else what lies there is
@@ -117,6 +136,7 @@ impl Root {
         let (layout, kinds) = (m.load(self.at + LAYOUT), m.load(self.at + KINDS));
         Signature {
             layout: layout as u16,
+            foreign: self.foreign(m, m.load(self.at + NAME_LEN)),
             slots: (layout >> 16) as u32,
             index: (layout >> 48) as u16,
             kinds: Kinds { keys: kinds as u32, values: (kinds >> 32) as u32, own: self.own(m) },
@@ -147,6 +167,10 @@ impl Root {
         m.store(self.at + CLOSED, 0);
         let mut len = name.len() as u64;
         let mut end = NAME + NAME_MAX as u64;
+        if let Some(hash) = signature.foreign {
+            m.store(self.at + FOREIGN, hash);
+            (len, end) = (len | WITH_FOREIGN, OWN);
+        }
         if signature.kinds.has_own() {
             for (i, word) in own.as_flattened().as_chunks().0.iter().enumerate() {
                 m.store(self.at + OWN + i as u64 * 8, u64::from_ne_bytes(*word));
@@ -163,7 +187,7 @@ impl Root {
 
     /// The words, with their offsets, that change if the tree gets another name.
     pub(crate) fn renamed<M: Medium>(&self, m: &M, name: &str) -> impl Iterator<Item = (u64, u64)> {
-        let len = name.len() as u64 | m.load(self.at + NAME_LEN) & WITH_OWN;
+        let len = name.len() as u64 | m.load(self.at + NAME_LEN) & (WITH_OWN | WITH_FOREIGN);
         let state = self.state_with(m, len, words_of(name));
         let name = (self.at + NAME..).step_by(8).zip(words_of(name));
         let all = [(self.at + STATE, state), (self.at + NAME_LEN, len)].into_iter().chain(name);

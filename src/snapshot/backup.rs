@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Fault, Result};
 use crate::kind::{Kind, Kinds};
 use crate::medium::{self, Mapped, Medium};
 use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
-use crate::papers::registry::layout_name;
+use crate::papers::registry::shown;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{OpenTree, Pool, Progress};
 use crate::tree::{Item, LeafEntries, TreeKeys, TreeNode, TreeState};
@@ -209,16 +209,13 @@ impl<M: Medium> Pool<M> {
     }
 
     fn source(&self, name: &str, signature: Signature) -> Result<Box<dyn Source<M>>> {
-        let is_of = |layout, slots| (signature.layout, signature.slots as usize) == (layout, slots);
+        let is_of = |layout, slots| signature.known() == Some((layout, slots));
         let opened = match IndexKind::of(signature.index) {
             Some(index) if is_of(<OneLine>::LAYOUT, <OneLine>::SLOTS) => self.typed::<OneLine>(name, index, signature),
             Some(index) if is_of(<ByteLeaf>::LAYOUT, <ByteLeaf>::SLOTS) => {
                 self.typed::<ByteLeaf>(name, index, signature)
             }
-            _ => {
-                let layout = format!("{}/{}", layout_name(signature.layout), signature.slots);
-                Err(ErrorKind::NotInSnapshots { tree: name.to_owned(), layout }.into())
-            }
+            _ => Err(ErrorKind::NotInSnapshots { tree: name.to_owned(), layout: shown(signature) }.into()),
         };
         self.state.named(opened)
     }

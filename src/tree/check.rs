@@ -13,50 +13,10 @@ use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
-use crate::pool::{Pool, PoolState, TreeInfo};
+use crate::pool::{Pool, PoolState, Report};
 use crate::sync::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// What a check found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Report {
-    /// The number of trees that were checked.
-    pub trees: u64,
-    /// The number of leaves that were checked.
-    pub leaves: u64,
-    /// The number of entries found.
-    pub entries: u64,
-    /// The number of levels that a search passes, including the leaves; for several trees, the greatest. An index in
-    /// memory is taken as an open builds it.
-    pub height: u64,
-    /// Bytes of memory that the trees would take just after an open: the shadows of the leaves in use, and an index in memory, as an
-    /// open builds it. One that is open for longer may take more: see [`PTree::memory`](crate::PTree::memory).
-    pub memory: u64,
-    /// The number of leaves with the trace of an interrupted shift. This is legal, and the next open for writing
-    /// finishes it.
-    pub unfinished: u64,
-    /// Every broken invariant, with its offset.
-    pub violations: Vec<Broken>,
-    /// Trees that were not checked, because [`Pool::check`] does not know their layout with this number of slots. Open
-    /// them with their types and use [`PTree::check`](crate::PTree::check) or [`Map::check`](crate::Map::check).
-    pub unchecked: Vec<TreeInfo>,
-}
-
-impl Report {
-    /// Whether no invariant is broken in what was checked.
-    pub fn is_clean(&self) -> bool {
-        self.violations.is_empty()
-    }
-
-    pub(crate) fn add(&mut self, broken: Broken) {
-        // A damaged pool can break one invariant in every slot, and nobody reads more than this many.
-        if self.violations.len() < 1000 {
-            self.violations.push(broken);
-        }
-    }
-}
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     pub(crate) fn check(&self) -> Report {
@@ -64,7 +24,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let kind = self.directory.kind();
         let Used { leaves: used, records } =
             check_tree::<N, M>(&self.pool, self.root, kind, self.leaves.records.is_some(), &mut report);
-        if report.is_clean() && report.entries != self.len() {
+        if report.violations.is_empty() && report.entries != self.len() {
             report.add(Broken::new(self.root.head_at(), "the number of entries is not what is counted"));
         }
         // A block that is free in memory must not be in use in the pool, and each block must be one of the two.
@@ -75,7 +35,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             report.add(Broken::new(both, "a leaf in use is free"));
         }
         let total: u64 = blocks.iter().map(Blocks::total).sum();
-        if report.is_clean() && (free.len() + used.len()) as u64 != total {
+        if report.violations.is_empty() && (free.len() + used.len()) as u64 != total {
             report.add(Broken::new(self.root.head_at(), "a block is neither in use nor free"));
         }
         self.check_free_records(&records, &mut report);
@@ -125,7 +85,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         let total: u64 = records.classes().iter().map(Blocks::total).sum();
         let used = used.iter().filter(|at| is_block(at)).count();
-        if report.is_clean() && (free.len() + used) as u64 != total {
+        if report.violations.is_empty() && (free.len() + used) as u64 != total {
             report.add(Broken::new(self.root.head_at(), "a block of records is neither in use nor free"));
         }
     }
@@ -222,7 +182,10 @@ impl<M: Medium> Pool<M> {
     /// Checks the trees of the pool. It changes nothing.
     ///
     /// It knows the layouts with the numbers of slots that the aliases have, and `Linear` and `Circular` with powers of
-    /// two up to 512. Other trees are [listed](Report::unchecked).
+    /// two up to 512, and those of the trees that are open. Other trees are [listed](Report::unchecked), and then the report is not
+    /// [clean](Report::is_clean).
+    ///
+    /// It also looks at both [copies of the superblock](Report::damaged_twin), of which an open reads one.
     ///
     /// It is meant for pools that are open for reading only, or for trees that are not being written to. After a crash, it sees what
     /// the crash left, unless a tree has been opened: then it sees what that has repaired, with `read_only` in memory.
@@ -236,7 +199,7 @@ impl<M: Medium> Pool<M> {
 
     pub(super) fn check_all(&self) -> Result<Report, Fault> {
         let _walk = self.state.walked.read();
-        let mut report = Report::default();
+        let mut report = Report { damaged_twin: self.state.damaged_twin(), ..Report::default() };
         for root in self.state.live_roots()? {
             self.check_root(root, &mut report);
         }
@@ -261,15 +224,19 @@ impl<M: Medium> Pool<M> {
         let state = &self.state;
         let signature = root.signature(&state.medium);
         let in_slots = !crate::kind::is_record(signature.kinds.values);
-        let known = IndexKind::of(signature.index).and_then(|index| {
-            with_layout!(signature.layout, signature.slots, N => {
+        let known = signature.known().zip(IndexKind::of(signature.index)).and_then(|((layout, slots), index)| {
+            with_layout!(layout, slots, N => {
                 let records = !in_slots || <N as crate::node::Node>::Keys::HAS_RECORDS;
                 check_tree::<N, M>(state, root, index, records, report);
             })
         });
         match known {
             Some(()) => report.trees += 1,
-            None => report.unchecked.push(describe(state, root)),
+            None => match state.open_tree(root.slot) {
+                // The handle knows its type.
+                Some(tree) => tree.check(report),
+                None => report.unchecked.push(describe(state, root)),
+            },
         }
     }
 }

@@ -526,7 +526,7 @@ impl<M: Medium> Pool<M> {
         if let Some(tree) = self.state.open_tree(slot) {
             return tree.compact().map(Some);
         }
-        let is_of = |layout, slots| (signature.layout, signature.slots as usize) == (layout, slots);
+        let is_of = |layout, slots| signature.known() == Some((layout, slots));
         match IndexKind::of(signature.index) {
             Some(index) if is_of(<OneLine>::LAYOUT, <OneLine>::SLOTS) => {
                 self.compact_closed::<OneLine>(name, index, signature).map(Some)

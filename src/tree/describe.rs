@@ -5,7 +5,7 @@ use super::{TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::kind::kind_name;
 use crate::medium::Medium;
-use crate::papers::registry::layout_names;
+use crate::papers::registry::{index_name, shown};
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{Pool, PoolState, TreeInfo};
 use std::fmt;
@@ -37,13 +37,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 /// Describes the tree of a root entry. The entry must not become another tree's meanwhile.
 pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
     let signature = root.signature(&pool.medium);
-    let (layout, index) = layout_names(signature.layout, signature.index);
     let own = pool.segments.used().filter(|(_, entry)| entry.tree == root.slot);
     TreeInfo {
         name: root.name(&pool.medium),
-        layout: format!("{layout}/{}", signature.slots),
+        layout: shown(signature),
         slots: signature.slots,
-        index,
+        index: index_name(signature.index),
         keys: signature.kinds.name_of_keys(),
         values: signature.kinds.name_of_values(),
         stored_keys: kind_name(signature.kinds.keys),
@@ -61,10 +60,7 @@ pub(super) fn mismatch(tree: &str, found: Signature, expected: Signature) -> Fau
         let kinds = |of: Signature| format!("{} -> {}", of.kinds.name_of_keys(), of.kinds.name_of_values());
         ErrorKind::KindMismatch { tree, found: kinds(found), expected: kinds(expected) }.into()
     } else {
-        let layout = |of: Signature| {
-            let (layout, index) = layout_names(of.layout, of.index);
-            format!("{layout}/{} with a {index} index", of.slots)
-        };
+        let layout = |of: Signature| format!("{} with a {} index", shown(of), index_name(of.index));
         ErrorKind::LayoutMismatch { tree, found: layout(found), expected: layout(expected) }.into()
     }
 }

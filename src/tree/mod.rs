@@ -12,6 +12,8 @@ mod directory;
 mod exchange;
 mod extend;
 mod finger;
+#[cfg(all(test, not(bristlecone_loom)))]
+mod foreign;
 mod keys;
 mod len;
 #[cfg(all(test, bristlecone_loom))]
@@ -45,7 +47,6 @@ mod write;
 mod writes;
 
 pub(crate) use bytes::Unread;
-pub use check::Report;
 pub(crate) use extend::{Group, in_batches};
 pub(crate) use keys::TreeKeys;
 pub(crate) use order::{LeafEntries, Spot};
@@ -64,7 +65,7 @@ use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, OneLine, WordNode};
 use crate::papers::Rebuilds;
 use crate::pool::roots::Root;
-use crate::pool::{Pool, PoolState};
+use crate::pool::{Pool, PoolState, Report};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use directory::Directory;
 use finger::Fingers;

@@ -12,6 +12,7 @@ use crate::kind::{Kinds, is_record};
 use crate::medium::{Medium, Step};
 use crate::node::Keys;
 use crate::node::{IndexKind, Words};
+use crate::papers::registry::foreign;
 use crate::pool::record::RecordSet;
 use crate::pool::records::{Records, release_extents};
 use crate::pool::roots::{Root, Signature};
@@ -56,7 +57,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
             return Err(ErrorKind::InvalidOption { what, given: pool.segments.size() }.into());
         }
-        let signature = Signature { layout: N::LAYOUT, slots: N::SLOTS as u32, index: index as u16, kinds };
+        let foreign = foreign::<N>().map_err(|own| ErrorKind::LayoutTag { layout: N::NAME, tag: N::LAYOUT, own })?;
+        let signature = Signature { layout: N::LAYOUT, foreign, slots: N::SLOTS as u32, index: index as u16, kinds };
         let records = is_record(kinds.values) || N::Keys::HAS_RECORDS;
         let of = |root| Self::unopened(Arc::clone(pool), name, root, index, records);
         let create = |root| {

@@ -8,9 +8,9 @@
 //!   because that may have described other pages. The trees are walked, as after any crash;
 //! - it clears segments that the table calls never used (T2), because they may have been used.
 
-use super::Report;
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{Domain, Mapped, Mapping, Medium};
+use crate::pool::Report;
 use crate::pool::format::Superblock;
 use crate::pool::{Options, Pool, zero_from};
 use std::path::Path;

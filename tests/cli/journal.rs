@@ -137,6 +137,71 @@ fn each_line_is_on_the_disk_before_it_is_acknowledged() {
     desk.run("put", &["1", "one"]).ok();
 }
 
+/// What the superblock says may be older than the last use.
+#[test]
+fn a_killed_pool_without_its_ring_is_not_one_that_was_closed() {
+    let desk = Desk::new();
+    let last = |pool: &Path| {
+        let stat = |args: &[&str]| {
+            super::run([OsStr::new("stat"), pool.as_os_str()].into_iter().chain(args.iter().map(OsStr::new)))
+        };
+        (stat(&["--json"]).json()["last_shutdown"].as_str().unwrap().to_owned(), stat(&[]).ok())
+    };
+    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+    super::run([OsStr::new("journal"), OsStr::new("add"), desk.pool().as_os_str()]).ok();
+    // Nobody has opened it since.
+    assert_eq!(last(&desk.pool()).0, "clean");
+    desk.run("put", &["2", "b"]).ok();
+    assert_eq!(last(&desk.pool()).0, "clean");
+    killed(&desk, 3..100, "request");
+    let copy = desk.dir.path().join("copy.pool");
+    std::fs::copy(desk.pool(), &copy).unwrap();
+    std::fs::copy(log(&desk.pool()), log(&copy)).unwrap();
+    let (shutdown, told) = last(&copy);
+    assert_eq!(shutdown, "crash", "{told}");
+    assert!(told.contains("not closed: it crashed, or was killed"), "{told}");
+    assert!(told.contains("no ring: what had not reached the log is not to be seen"), "{told}");
+    // With its ring, all is there.
+    assert!(last(&desk.pool()).1.contains(" in use; a ring of "));
+    desk.run("put", &["1", "one"]).ok();
+    assert_eq!(last(&desk.pool()).0, "clean");
+}
+
+#[test]
+fn a_log_that_a_pool_has_left_is_named() {
+    let desk = Desk::new();
+    let pool = desk.pool();
+    desk.load("1\ta\n", &["--journal", "request", "--capacity", "32M"]).ok();
+    std::fs::remove_file(&pool).unwrap();
+    let log = log(&pool);
+    let mut part = log.clone().into_os_string();
+    part.push(".part");
+    let refused = |at: &Path, what: &str| {
+        let at = at.to_str().unwrap();
+        let error = desk.load("2\tb\n", &["--journal", "request", "--capacity", "32M"]).fails(1);
+        assert!(
+            error.contains(&format!("{at} is where the log of the pool is to be, and is {what}: move it away")),
+            "{error}"
+        );
+        assert!(!pool.exists());
+    };
+    refused(&log, "the log of another pool");
+    desk.load("2\tb\n", &["--capacity", "32M"]).ok();
+    let error = super::run([OsStr::new("journal"), OsStr::new("add"), pool.as_os_str()]).fails(1);
+    assert!(error.contains(log.to_str().unwrap()) && error.contains("the log of another pool"), "{error}");
+    std::fs::remove_file(&pool).unwrap();
+    std::fs::write(&log, "a diary").unwrap();
+    refused(&log, "no log");
+    std::fs::remove_file(&log).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    refused(&log, "a directory");
+    std::fs::remove_dir(&log).unwrap();
+    std::fs::write(&part, "a diary").unwrap();
+    refused(Path::new(&part), "no log");
+    std::fs::remove_file(&part).unwrap();
+    desk.load("2\tb\n", &["--journal", "request", "--capacity", "32M"]).ok();
+}
+
 #[test]
 fn bench_measures_pools_with_a_journal() {
     let dir = tempfile::tempdir().unwrap();

@@ -310,6 +310,25 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
 }
 
 #[test]
+fn a_damaged_copy_of_the_superblock_is_named() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+    assert_eq!(desk.run("check", &["--json"]).json()["damaged_twin"], Value::Null);
+    for twin in [0, 4096] {
+        let mut bytes = std::fs::read(desk.pool()).unwrap();
+        bytes[twin..twin + 128].fill(0x55);
+        std::fs::write(desk.pool(), &bytes).unwrap();
+        let told = desk.run("check", &[]).ok();
+        assert!(told.contains(&format!("offset {twin} ({twin:#x}): this copy of the superblock is damaged")), "{told}");
+        assert!(told.contains("the next open for writing") && told.contains("clean: 1 tree"), "{told}");
+        let json = desk.run("check", &["--json"]).json();
+        assert_eq!((&json["damaged_twin"], &json["verdict"]), (&twin.into(), &"clean".into()));
+        desk.run("put", &["2", "b"]).ok();
+        assert!(!desk.run("check", &[]).ok().contains("superblock"));
+    }
+}
+
+#[test]
 fn a_damaged_header_is_a_problem_too() {
     let desk = Desk::new();
     desk.load("1\ta\n", &["--capacity", "32M"]).ok();
@@ -413,11 +432,16 @@ fn a_tree_of_another_size_is_not_checked_and_not_broken() {
     odd.insert(1, 2).unwrap();
     drop(odd);
     pool.close().unwrap();
-    let told = desk.run("check", &[]).ok();
+    let ran = desk.run("check", &[]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let told = String::from_utf8(ran.out).unwrap();
     assert!(told.contains("tree 'odd' was not checked: it has layout linear/12 with a persistent index"), "{told}");
-    assert!(told.contains("clean: 1 tree, 2 leaves, 1 entry; 1 not checked"), "{told}");
-    let json = desk.run("check", &["--json"]).json();
+    assert!(told.contains("nothing is broken in what was checked: 1 tree, 2 leaves, 1 entry; 1 not checked"), "{told}");
+    let ran = desk.run("check", &["--json"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let json: Value = serde_json::from_slice(&ran.out).unwrap();
     assert_eq!((&json["unchecked"], &json["trees"]), (&serde_json::json!(["odd"]), &serde_json::json!(1)));
+    assert_eq!(json["verdict"], "unchecked");
     let stat = desk.run("stat", &["--json"]).json();
     assert_eq!((&stat["problems"], &stat["trees"][1]["keys"]), (&serde_json::json!(0), &Value::Null));
     assert!(desk.run("stat", &[]).ok().contains("1 tree is not counted"));

@@ -65,7 +65,8 @@ fn sound(map: &Of, model: &Model) {
 
 fn history(shape: fn(u64) -> Vec<u8>, seed: u64) {
     let mut numbers = Numbers(seed);
-    let mut pool = options().create_on(zeroed(POOL)).unwrap();
+    let mut medium = zeroed(POOL);
+    let mut pool = options().create_on(Any::clone(&medium)).unwrap();
     let mut map = open(&pool);
     let mut model = Model::new();
     for step in 0..3000 {
@@ -101,11 +102,11 @@ fn history(shape: fn(u64) -> Vec<u8>, seed: u64) {
         if step % 500 == 499 {
             sound(&map, &model);
             // Once after a crash, once after a close.
-            let medium = Any::clone(pool.medium());
             let crashed = words_of(&medium);
             drop((map, pool));
             let image = if step % 1000 == 999 { crashed } else { words_of(&medium) };
-            pool = options().open_on(holding(image)).unwrap();
+            medium = holding(image);
+            pool = options().open_on(Any::clone(&medium)).unwrap();
             map = open(&pool);
             sound(&map, &model);
         }

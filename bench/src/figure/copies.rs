@@ -1,13 +1,13 @@
 //! Which operations copy: this is recognised from what each of them asks of the medium.
 
-use super::medium::Switched;
+use super::medium::Tallies;
 use bristlecone::medium::Counts;
 use std::sync::{Mutex, PoisonError};
 
 /// Looks at the medium after each operation. An operation that has flushed lines together, in one call, has copied a
 /// leaf (or split it); one that shifts flushes line by line.
 pub(crate) struct Copies<'m> {
-    medium: &'m Switched,
+    tallies: &'m Tallies,
     seen: Mutex<Seen>,
 }
 
@@ -22,20 +22,20 @@ struct Seen {
 }
 
 impl<'m> Copies<'m> {
-    pub(crate) fn new(medium: &'m Switched) -> Self {
-        Self { medium, seen: Mutex::default() }
+    pub(crate) fn new(tallies: &'m Tallies) -> Self {
+        Self { tallies, seen: Mutex::default() }
     }
 
     /// Starts counting here.
     pub(crate) fn start(&self) {
-        let seen = Seen { counts: self.medium.counts(), batched: self.medium.batched(), ..Seen::default() };
+        let seen = Seen { counts: self.tallies.counts(), batched: self.tallies.batched(), ..Seen::default() };
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 
     /// Called after each operation.
     pub(crate) fn note(&self) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (counts, batched) = (self.medium.counts(), self.medium.batched());
+        let (counts, batched) = (self.tallies.counts(), self.tallies.batched());
         if batched > seen.batched {
             let asked = counts - seen.counts;
             seen.lines += asked.lines;

@@ -240,7 +240,7 @@ impl Bench<'_> {
         let mut found = Vec::new();
         for (first, steps) in self.turns() {
             let stage = self.stage(contestant, switches)?;
-            let copies = Copies::new(stage.pool.medium());
+            let copies = Copies::new(&stage.tallies);
             let note = || copies.note();
             let crew = Crew::new(&*stage.tree, self.n, self.threads, seed);
             let crew = if self.figure.show == Show::Copies { crew.watched(&note) } else { crew };
@@ -277,17 +277,17 @@ impl Bench<'_> {
     fn counted(&self, contestant: &Contestant) -> Outcome<Vec<Tally>> {
         let switches = Switches { count: true, ..Switches::default() };
         self.each(contestant, switches, self.plan.seed, |scene| {
-            let medium = scene.stage.pool.medium();
-            let before = (medium.counts(), medium.requested(), medium.sorting());
+            let tallies = &scene.stage.tallies;
+            let before = (tallies.counts(), tallies.requested(), tallies.sorting());
             scene.copies.start();
             let mut tick = Tick::idle();
             scene.work().into_iter().for_each(|work| work(&mut tick));
-            let counts = medium.counts() - before.0;
+            let counts = tallies.counts() - before.0;
             let operations = tick.operations();
             Tally {
                 all: PerOp::new(counts, operations),
-                requested: (medium.requested() - before.1) as f64 / operations as f64,
-                sorting: (medium.sorting() - before.2) as f64 * 100.0 / (counts.lines as f64).max(1.0),
+                requested: (tallies.requested() - before.1) as f64 / operations as f64,
+                sorting: (tallies.sorting() - before.2) as f64 * 100.0 / (counts.lines as f64).max(1.0),
                 copies: scene.copies.shares(counts, operations),
             }
         })

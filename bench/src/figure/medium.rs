@@ -5,8 +5,8 @@
 //! for every contestant.
 
 use bristlecone::medium::{Costs, Counts, Domain, Hint, LINE, Layer, Mapped, Medium, Step};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What is done in addition to storing and loading.
@@ -27,6 +27,12 @@ pub(crate) struct Switched {
     mapped: Mapped,
     switches: Switches,
     costs: OnceLock<Costs>,
+    tallies: Arc<Tallies>,
+}
+
+/// What a medium has counted, for whoever made it: a pool shows no more of its medium than any medium has.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
     lines: AtomicU64,
     batched: AtomicU64,
     fences: AtomicU64,
@@ -39,24 +45,7 @@ pub(crate) struct Switched {
 /// The steps that write entries of a node that is there: those that are shifted, and logs of them.
 const SORTING: &[&str] = &["Shift", "Log", "VersionedStart", "VersionedEntry", "VersionedBegin", "VersionedEnd"];
 
-impl Switched {
-    pub(crate) fn new(mapped: Mapped, switches: Switches) -> Self {
-        let mapped = mapped.with_domain(if switches.durable { Domain::Power } else { Domain::Process });
-        let zero = || AtomicU64::new(0);
-        Self {
-            mapped,
-            switches,
-            costs: OnceLock::new(),
-            lines: zero(),
-            batched: zero(),
-            fences: zero(),
-            orders: zero(),
-            bytes: zero(),
-            requested: zero(),
-            sorting: zero(),
-        }
-    }
-
+impl Tallies {
     /// The bytes that flushes named. A line is written back for each of them all the same.
     pub(crate) fn requested(&self) -> u64 {
         self.requested.load(Ordering::Relaxed)
@@ -82,11 +71,23 @@ impl Switched {
     pub(crate) fn batched(&self) -> u64 {
         self.batched.load(Ordering::Relaxed)
     }
+}
+
+impl Switched {
+    pub(crate) fn new(mapped: Mapped, switches: Switches) -> Self {
+        let mapped = mapped.with_domain(if switches.durable { Domain::Power } else { Domain::Process });
+        Self { mapped, switches, costs: OnceLock::new(), tallies: Arc::default() }
+    }
+
+    /// What it counts, if it does.
+    pub(crate) fn tallies(&self) -> Arc<Tallies> {
+        Arc::clone(&self.tallies)
+    }
 
     #[inline]
-    fn count(&self, counter: &AtomicU64, n: u64) {
+    fn count(&self, counter: fn(&Tallies) -> &AtomicU64, n: u64) {
         if self.switches.count {
-            counter.fetch_add(n, Ordering::Relaxed);
+            counter(&self.tallies).fetch_add(n, Ordering::Relaxed);
         }
     }
 }
@@ -105,25 +106,25 @@ impl Layer for Switched {
 
     #[inline]
     fn store(&self, at: u64, value: u64) {
-        self.count(&self.bytes, 8);
+        self.count(|tallies| &tallies.bytes, 8);
         self.mapped.store(at, value);
     }
 
     #[inline]
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        self.count(&self.bytes, 16);
+        self.count(|tallies| &tallies.bytes, 16);
         self.mapped.store_pair(at, pair);
     }
 
     #[inline]
     fn swap_pair(&self, at: u64, pair: [u64; 2]) {
-        self.count(&self.bytes, 16);
+        self.count(|tallies| &tallies.bytes, 16);
         self.mapped.swap_pair(at, pair);
     }
 
     #[inline]
     fn order(&self, step: Step) {
-        self.count(&self.orders, 1);
+        self.count(|tallies| &tallies.orders, 1);
         self.mapped.order(step);
     }
 
@@ -135,11 +136,11 @@ impl Layer for Switched {
         }
         let lines = (at + len - 1) / LINE - at / LINE + 1;
         if self.switches.count {
-            self.count(&self.lines, lines);
-            self.count(&self.requested, len);
-            self.count(&self.batched, if lines > 1 { lines } else { 0 });
+            self.count(|tallies| &tallies.lines, lines);
+            self.count(|tallies| &tallies.requested, len);
+            self.count(|tallies| &tallies.batched, if lines > 1 { lines } else { 0 });
             let sorts = SORTING.iter().any(|name| step.name().starts_with(name));
-            self.count(&self.sorting, if sorts { lines } else { 0 });
+            self.count(|tallies| &tallies.sorting, if sorts { lines } else { 0 });
         }
         if !self.switches.slow.is_zero() {
             wait(self.switches.slow * lines as u32);
@@ -149,7 +150,7 @@ impl Layer for Switched {
     #[inline]
     fn fence(&self, step: Step) {
         if self.switches.durable {
-            self.count(&self.fences, 1);
+            self.count(|tallies| &tallies.fences, 1);
         }
         self.mapped.fence(step);
     }

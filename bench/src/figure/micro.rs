@@ -101,7 +101,7 @@ pub(crate) fn run(figure: &Figure, plan: &Plan) -> Outcome<Vec<Row>> {
             let switches = Switches { durable, count: true, ..Switches::default() };
             on_medium(plan, switches, |m| {
                 way(m, times(mix));
-                row.counts = Some(PerOp::new(m.counts(), times(mix)));
+                row.counts = Some(PerOp::new(m.tallies().counts(), times(mix)));
             })?;
         }
         for _ in 0..plan.repeat {

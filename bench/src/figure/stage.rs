@@ -1,6 +1,6 @@
 //! A contestant's tree in a pool of its own, and how long it takes to open the pool again.
 
-use super::medium::{Switched, Switches};
+use super::medium::{Switched, Switches, Tallies};
 use super::tree::Contestant;
 use super::work::{Crew, Step};
 use crate::clock::Tick;
@@ -14,6 +14,7 @@ use bristlecone::medium::{Mapped, Mapping};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A tree, its pool, and the pool's path.
@@ -21,22 +22,25 @@ pub(crate) struct Stage {
     // In the order in which they must be dropped.
     pub(crate) tree: Box<dyn OrderedMap>,
     pub(crate) pool: Pool<Switched>,
+    pub(crate) tallies: Arc<Tallies>,
     path: PathBuf,
     scratch: Scratch,
 }
 
-type Opened = (Box<dyn OrderedMap>, Pool<Switched>);
+type Opened = (Box<dyn OrderedMap>, Pool<Switched>, Arc<Tallies>);
 
 /// Opens the pool, and in it the contestant's tree, which is created if it is not there.
 fn open(path: &Path, contestant: &Contestant, bytes: u32, switches: Switches) -> Outcome<Opened> {
     let mapped = Mapped::open(path, Mapping::Write)?;
     let switches = Switches { durable: contestant.durable, ..switches };
-    let pool = Pool::options().open_on(Switched::new(mapped, switches))?;
-    Ok(((contestant.open)(&pool, bytes)?, pool))
+    let medium = Switched::new(mapped, switches);
+    let tallies = medium.tallies();
+    let pool = Pool::options().open_on(medium)?;
+    Ok(((contestant.open)(&pool, bytes)?, pool, tallies))
 }
 
 /// Closes tree and pool orderly.
-fn close((tree, pool): Opened) -> Outcome<()> {
+fn close((tree, pool, _): Opened) -> Outcome<()> {
     // The tree closes its pool, because it then has the last handle.
     drop(pool);
     tree.close()
@@ -56,8 +60,8 @@ impl Stage {
         // need not. Twice the usual space: some trees copy whole leaves, others let them grow, and a figure may insert
         // twice.
         Pool::options().capacity(media::capacity(n, Kind::Words) * 2).open(&path)?.close()?;
-        let (tree, pool) = open(&path, contestant, bytes, switches)?;
-        Ok(Self { tree, pool, path, scratch })
+        let (tree, pool, tallies) = open(&path, contestant, bytes, switches)?;
+        Ok(Self { tree, pool, tallies, path, scratch })
     }
 
     /// Inserts `n` keys; then returns the milliseconds until the tree is open again, after a kill and after an orderly
@@ -67,7 +71,7 @@ impl Stage {
     pub(crate) fn reopen(self, contestant: &Contestant, (bytes, n): (u32, u64), seed: u64) -> Outcome<[f64; 2]> {
         let crew = Crew::new(&*self.tree, n, 1, seed);
         crew.work(Step::Insert, 0).into_iter().for_each(|work| work(&mut Tick::idle()));
-        let Self { tree, pool, path, mut scratch } = self;
+        let Self { tree, pool, tallies, path, mut scratch } = self;
         let killed = scratch.file("killed.pool");
         copy(&path, &killed).map_err(|error| format!("{}: {error}", killed.display()))?;
         let timed = |path: &Path| -> Outcome<f64> {
@@ -84,7 +88,7 @@ impl Stage {
             Ok(ms)
         };
         let after_kill = timed(&killed)?;
-        close((tree, pool))?;
+        close((tree, pool, tallies))?;
         Ok([after_kill, timed(&path)?])
     }
 
@@ -95,8 +99,8 @@ impl Stage {
 
     /// Closes tree and pool orderly.
     pub(crate) fn close(self) -> Outcome<()> {
-        let Self { tree, pool, path: _, scratch: _scratch } = self;
-        close((tree, pool))
+        let Self { tree, pool, tallies, path: _, scratch: _scratch } = self;
+        close((tree, pool, tallies))
     }
 }
 

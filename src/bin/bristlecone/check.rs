@@ -2,14 +2,18 @@
 
 use crate::out::{self, Outcome};
 use crate::parse;
-use bristlecone::{Broken, Error, ErrorKind, Pool, Report, TreeInfo};
+use bristlecone::{Broken, Error, ErrorKind, Pool, Report, TreeInfo, Verdict};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Check every invariant of a pool; exit 1 if one is broken
+/// Check every invariant of a pool; exit 1 if one is broken, 3 if a tree could not be checked
 ///
-/// Trees whose nodes have sizes that only their own program knows are named, and not checked.
+/// Trees whose nodes have sizes or layouts that only their own program knows are named, and not checked.
+///
+/// Exit codes: 0 everything was checked, and nothing is broken; 1 an invariant is broken, or the pool cannot be opened; 2 wrong
+/// arguments; 3 nothing is broken in what was checked, and not everything was. A copy of the superblock that is damaged, of which
+/// the other one is whole, is named, and changes no code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
@@ -23,6 +27,9 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// The exit code if nothing is broken, and not everything was checked.
+const NOT_ALL: u8 = 3;
 
 /// A broken invariant, or damage that leaves nothing to check.
 struct Problem {
@@ -78,15 +85,15 @@ pub(crate) fn run(args: Args) -> Outcome {
         Ok(report) => Ok(report),
         Err(error) => Err(damage(&error).ok_or(error)?),
     };
-    let (figures, problems, unchecked, usable) = match report {
-        Err(problem) => ((0, 0, 0, 0), vec![problem], Vec::new(), false),
-        Ok((report, usable)) => {
-            let figures = (report.trees, report.leaves, report.entries, report.unfinished);
-            let problems: Vec<_> = report.violations.into_iter().map(Problem::from).collect();
-            (figures, problems, report.unchecked, usable)
+    let (verdict, mut report, problems, usable) = match report {
+        Err(problem) => (Verdict::Damaged, Report::default(), vec![problem], false),
+        Ok((mut report, usable)) => {
+            let (verdict, violations) = (report.verdict(), std::mem::take(&mut report.violations));
+            (verdict, report, violations.into_iter().map(Problem::from).collect(), usable)
         }
     };
-    let (trees, leaves, entries, unfinished) = figures;
+    let unchecked = std::mem::take(&mut report.unchecked);
+    let Report { trees, leaves, entries, unfinished, damaged_twin, .. } = report;
     if args.json {
         let problem = |p: &Problem| json!({ "at": p.at, "invariant": p.invariant, "message": p.message });
         out::json(&json!({
@@ -94,6 +101,12 @@ pub(crate) fn run(args: Args) -> Outcome {
             "leaves": leaves,
             "entries": entries,
             "unfinished": unfinished,
+            "damaged_twin": damaged_twin,
+            "verdict": match verdict {
+                Verdict::Clean => "clean",
+                Verdict::Unchecked => "unchecked",
+                _ => "damaged",
+            },
             "usable": problems.is_empty() && usable,
             "unchecked": unchecked.iter().map(|tree| &tree.name).collect::<Vec<_>>(),
             "problems": problems.iter().map(problem).collect::<Vec<_>>(),
@@ -103,11 +116,18 @@ pub(crate) fn run(args: Args) -> Outcome {
             let colon = if invariant.is_empty() { "" } else { ": " };
             out::text(&format!("offset {at} ({at:#x}): {invariant}{colon}{message}"))?;
         }
+        if let Some(at) = damaged_twin {
+            let what = "this copy of the superblock is damaged, or a crash has torn it; the other one is whole";
+            out::text(&format!(
+                "offset {at} ({at:#x}): {what}, and the next open for writing (`put`, say) writes both anew"
+            ))?;
+        }
         for TreeInfo { name, layout, index, .. } in &unchecked {
             let what = format!("layout {layout} with a {index} index, which only its own program knows");
             out::text(&format!("tree '{}' was not checked: it has {what}", out::shown(name)))?;
         }
         let verdict = match problems.len() as u64 {
+            0 if verdict == Verdict::Unchecked => "nothing is broken in what was checked".to_owned(),
             0 => "clean".to_owned(),
             1000 => "1,000 broken invariants and perhaps more".to_owned(),
             n => out::counted(n, "broken invariant", "broken invariants"),
@@ -132,5 +152,9 @@ pub(crate) fn run(args: Args) -> Outcome {
             out::text(&format!("{why}; --after-power-loss makes the pool usable"))?;
         }
     }
-    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match verdict {
+        Verdict::Clean => ExitCode::SUCCESS,
+        Verdict::Unchecked => ExitCode::from(NOT_ALL),
+        _ => ExitCode::FAILURE,
+    })
 }

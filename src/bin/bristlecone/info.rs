@@ -154,7 +154,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         place = out::shown(&place.to_string_lossy()),
         journal = match journal {
             None => String::new(),
-            Some(Ok(figures)) => format!("\n\njournal      {}", journal::state(&figures)),
+            Some(Ok(figures)) => format!("\n\njournal      {}", journal::state(&figures, false)),
             Some(Err(why)) => format!("\n\njournal      {why}"),
         },
         domain = match (domain, unknown) {

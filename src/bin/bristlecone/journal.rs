@@ -60,9 +60,10 @@ pub(crate) fn object(figures: &JournalStat) -> Value {
     })
 }
 
-/// What there is of a journal that is only looked at.
-pub(crate) fn state(figures: &JournalStat) -> String {
+/// What there is of a journal that is only looked at. Of a pool that was not closed, the ring has what had not reached the log.
+pub(crate) fn state(figures: &JournalStat, was_open: bool) -> String {
     let ring = match figures.ring {
+        0 if was_open => "no ring: what had not reached the log is not to be seen".to_owned(),
         0 => "no ring".to_owned(),
         ring => format!("a ring of {} with {} pending", out::bytes(ring), entries(figures.pending)),
     };

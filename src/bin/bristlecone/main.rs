@@ -49,6 +49,9 @@ use std::process::ExitCode;
 /// Persistent B+-trees that outlive crashes
 ///
 /// Start with `bristlecone tour`: it inserts, kills the inserting process, and shows that nothing was lost.
+///
+/// Exit codes: 0 it is done; 1 an error, or the answer of `get`, `del`, `check` and the checkers is no; 2 wrong arguments; 3 `check`
+/// has found nothing broken, and could not check everything.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {

@@ -62,7 +62,7 @@ struct Tree {
 impl Tree {
     /// Keys, leaves and height, if they are known and there is no damage.
     fn sound(&self) -> Option<&Report> {
-        Some(&self.found).filter(|found| found.is_clean() && found.unchecked.is_empty())
+        Some(&self.found).filter(|found| found.is_clean())
     }
 
     /// How full the leaves are. The last leaf of a chain of words holds at most the key MAX, so it is left out.
@@ -258,6 +258,7 @@ fn text(figures: &Figures) -> String {
         (false, true) => "closed in order",
         (false, false) => "not closed: it crashed, or was killed",
     };
+    let was_open = !pool.power_loss && !pool.was_clean;
     let per_key = figures.bytes_per_key().zip(figures.memory_per_key());
     let per_key = per_key.map_or_else(String::new, |(pool, memory)| {
         format!(", {pool:.1} bytes each in the pool, {memory:.1} in memory while open")
@@ -269,7 +270,7 @@ fn text(figures: &Figures) -> String {
         format!("  domain     {}: {}", pool.durability.name(), pool.durability.promise()),
         format!("  content    {}{per_key}", out::counted(figures.keys(), "key", "keys")),
     ];
-    lines.extend(figures.journal.as_ref().map(|figures| format!("  journal    {}", journal::state(figures))));
+    lines.extend(figures.journal.as_ref().map(|figures| format!("  journal    {}", journal::state(figures, was_open))));
     lines.push(String::new());
     if figures.trees.is_empty() {
         lines.push("  no trees".to_owned());

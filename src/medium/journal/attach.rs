@@ -151,16 +151,29 @@ fn find_log(pool: &Path, write: bool) -> Result<Option<File>, Fault> {
     let mut options = File::options();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OFlags::NONBLOCK.bits() as i32);
     match options.read(true).write(write).open(log_path(pool)) {
-        Ok(file) if file.metadata().map_err(Fault::io("inspect the log"))?.is_file() => Ok(Some(file)),
-        Ok(_) => Err(no_file()),
-        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => Err(no_file()),
+        Ok(file) => match file.metadata().map_err(Fault::io("inspect the log"))? {
+            meta if meta.is_file() => Ok(Some(file)),
+            meta => Err(in_the_way(&log_path(pool), if meta.is_dir() { "a directory" } else { "no file" })),
+        },
+        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => Err(in_the_way(&log_path(pool), "a directory")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Fault::io("open the log")(error)),
     }
 }
 
-fn no_file() -> Fault {
-    ErrorKind::Log { found: "there is something else than a file in its place" }.into()
+fn in_the_way(path: &Path, found: &'static str) -> Fault {
+    ErrorKind::LogInTheWay { path: path.display().to_string(), found }.into()
+}
+
+/// What a file is that is no log of the pool.
+fn what_is(file: &File) -> &'static str {
+    if open::is_log(file) { "the log of another pool" } else { "no log" }
+}
+
+/// Whether a pool was closed in order, or was never opened since it got its journal: then its log and its ring had nothing that the
+/// pool's file lacks.
+pub(crate) fn was_settled(path: &Path, marker: &Marker) -> Result<bool, Fault> {
+    Ok(marker.settled || find_log(path, false)?.is_some_and(|log| open::is_new_log_of(&log, marker.uuid)))
 }
 
 fn lost() -> Fault {
@@ -190,9 +203,7 @@ pub(crate) fn create_log(path: &Path, pool: &File, uuid: [u64; 2], len: u64) -> 
     let file = rustix::fs::open(&part, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
     let file = File::from(file.map_err(creating())?);
     if !(open::is_blank(&file).map_err(creating())? || open::is_log_of(&file, uuid)) {
-        return Err(
-            ErrorKind::Log { found: "there is something else in the place where it is made (.log.part)" }.into()
-        );
+        return Err(in_the_way(&part, what_is(&file)));
     }
     file.set_len(0).and_then(|()| belong_to_those_of(&file, pool)).map_err(creating())?;
     let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
@@ -203,7 +214,8 @@ pub(crate) fn create_log(path: &Path, pool: &File, uuid: [u64; 2], len: u64) -> 
         Some(other) if open::is_empty_log_of(&other, uuid) => {
             std::fs::rename(&part, &log).map_err(Fault::io("name the log"))
         }
-        Some(_) => Err(ErrorKind::Log { found: "there is something else in its place" }.into()),
+        Some(other) if open::is_log_of(&other, uuid) => Err(in_the_way(&log, "a log of this pool that is not empty")),
+        Some(other) => Err(in_the_way(&log, what_is(&other))),
         None => std::fs::hard_link(&part, &log).map_err(Fault::io("name the log")),
     });
     let _ = std::fs::remove_file(&part);

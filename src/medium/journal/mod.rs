@@ -40,7 +40,7 @@ mod threads;
 #[cfg(all(test, not(bristlecone_loom), feature = "crash"))]
 mod trees;
 
-pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log};
+pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log, was_settled};
 pub use engine::JournalStat;
 pub(crate) use marker::{MARKER, Marker};
 

@@ -18,6 +18,10 @@ fn unsupported() -> Fault {
     ErrorKind::Log { found: "pools with a journal can be used on Linux only" }.into()
 }
 
+pub(crate) fn was_settled(_path: &Path, _marker: &Marker) -> Result<bool, Fault> {
+    Err(unsupported())
+}
+
 #[allow(unused_variables, dead_code, reason = "the methods are those on Linux")]
 impl Attached {
     pub(crate) fn open(path: &Path, pool: &File, marker: Marker, boot: u64) -> Result<Self, Fault> {

@@ -30,6 +30,16 @@ pub(crate) fn is_log_of<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {
     header(log, uuid).is_ok()
 }
 
+/// Whether a file is the log of some pool.
+pub(crate) fn is_log<F: Disk>(log: &F) -> bool {
+    Header::read(log).is_ok_and(|header| header.is_some())
+}
+
+/// Whether a file is the log of the pool with this uuid, and no pool was ever opened with it.
+pub(crate) fn is_new_log_of<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {
+    header(log, uuid).is_ok_and(|header| header.epoch == FIRST)
+}
+
 /// Whether a file has no header yet, nor anything else in its place: it is left from a creation that was cut.
 pub(crate) fn is_blank<F: Disk>(log: &F) -> io::Result<bool> {
     let mut head = vec![0; log.len()?.min(REGION) as usize];

@@ -194,9 +194,9 @@ impl FileMap {
         self.set_aside.set(self.reserved.load(Ordering::Relaxed).saturating_sub(mapped) as u64);
     }
 
-    /// Takes everything behind the page in which `len` bytes end out of the mapping. The addresses stay reserved. Nobody accesses
-    /// the bytes that go.
-    pub(super) fn cut(&self, len: usize) {
+    /// Takes everything behind the page in which `len` bytes end out of the mapping. The addresses stay reserved. Nobody was told of
+    /// the bytes that go, so nobody accesses them.
+    pub(super) fn take_back(&self, len: usize) {
         let (from, to) = (len.next_multiple_of(page()), self.mapped.load(Ordering::Relaxed));
         if from >= to {
             return;
@@ -209,6 +209,34 @@ impl FileMap {
         if unsafe { mmap_anonymous(start, to - from, ProtFlags::empty(), flags) }.is_err() {
             self.lose(from);
         }
+    }
+
+    /// Puts zeros that are no file's in place of everything behind the page in which `len` bytes end. A thread that has looked at the
+    /// length before, and accesses a word only now, still finds memory: what it stores there is lost.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system, which promises no more memory, say; then the mapping may be shorter, and all of it is there.
+    pub(super) fn cut(&self, len: usize) -> io::Result<()> {
+        /// Few addresses, where they are limited.
+        const PIECE: usize = 64 << 20;
+        let (both, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        let (from, mut to) = (len.next_multiple_of(page()), self.mapped.load(Ordering::Relaxed));
+        while from < to {
+            let at = to.saturating_sub(PIECE).max(from);
+            // First elsewhere: a mapping that fails in its place may have unmapped what was there.
+            // SAFETY: a new mapping where nothing is: the kernel chooses the address.
+            let elsewhere = unsafe { mmap_anonymous(null_mut(), to - at, both, flags) }?;
+            // SAFETY: exactly the mapping made above, which nobody uses.
+            let _ = unsafe { munmap(elsewhere, to - at) };
+            self.mapped.store(at, Ordering::Release);
+            let start = self.start.wrapping_byte_add(at);
+            // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and zeros are as good as anything else.
+            let cut = unsafe { mmap_anonymous(start, to - at, both, flags | MapFlags::FIXED) };
+            cut.inspect_err(|_| self.lose(at))?;
+            to = at;
+        }
+        Ok(())
     }
 
     /// Notes that addresses from an offset on may not be reserved any more: a mapping over them has failed, and the system may
@@ -224,7 +252,7 @@ impl FileMap {
         (range.start <= range.end && range.end <= mapped).then(|| self.start.wrapping_byte_add(range.start as usize))
     }
 
-    /// Shows zeros in a range of whole pages, instead of the file, to those who still read there. Nobody stores there.
+    /// Shows zeros in a range of whole pages, instead of the file, to those who still read there. What is stored there is lost.
     ///
     /// # Errors
     ///
@@ -232,9 +260,11 @@ impl FileMap {
     pub(super) fn cover(&self, range: &std::ops::Range<u64>) -> io::Result<()> {
         let start = self.part(range).ok_or(io::ErrorKind::InvalidInput)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // Also for stores. The pool makes none, but its medium may have another owner.
+        let both = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and loading zeros is as good as loading
         // anything else.
-        unsafe { mmap_anonymous(start, (range.end - range.start) as usize, ProtFlags::READ, flags) }?;
+        unsafe { mmap_anonymous(start, (range.end - range.start) as usize, both, flags) }?;
         Ok(())
     }
 

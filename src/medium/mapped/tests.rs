@@ -297,8 +297,11 @@ fn what_is_cut_off_is_gone_and_grows_again_as_zeros() {
         m.reserve(0, 8 * MIB).unwrap();
         (4096..8 * MIB).step_by(512).for_each(|at| put(&m, at, at));
         let cut = 3 * MIB + 1024 + 8;
-        m.truncate(9 * MIB).unwrap();
-        assert_eq!(m.accessible(), 8 * MIB);
+        for more in [9 * MIB, u64::MAX] {
+            m.truncate(more).unwrap();
+            m.release(more, more).unwrap();
+        }
+        assert_eq!((m.accessible(), m.load(4096)), (8 * MIB, 4096));
         m.truncate(cut - 3).unwrap();
         assert_eq!((m.accessible(), file_len(&m)), (cut, cut), "{has_journal}");
         assert!(panics(|| _ = m.load(cut)));
@@ -312,6 +315,52 @@ fn what_is_cut_off_is_gone_and_grows_again_as_zeros() {
         drop(m);
         let m = scratch.again(Mapping::Write);
         assert_eq!((m.accessible(), m.load(3 * MIB), m.load(4 * MIB - 8)), (4 * MIB, 3 * MIB, 0), "{has_journal}");
+    }
+}
+
+/// The domain decides whether a pool notes the boot, and refuses to open after a crash of the machine.
+#[test]
+fn only_a_journal_makes_the_domain_of_one() {
+    let scratch = Scratch::new();
+    let plain = scratch.with(MIB, false);
+    let domain = plain.facts().domain;
+    assert_eq!(plain.with_domain(Domain::Journal).facts().domain, domain);
+    let scratch = Scratch::new();
+    assert_eq!(scratch.with(MIB, true).with_domain(Domain::Process).facts().domain, Domain::Journal);
+}
+
+/// Another owner of a pool's medium may store to it at any time. Memory must be there, whatever becomes of the word.
+#[test]
+fn what_is_given_back_can_be_stored_to_and_is_lost() {
+    for scratch in [Scratch::new()].into_iter().chain(Scratch::in_memory()) {
+        let m = scratch.with(4 * MIB, false);
+        m.release(2 * MIB, 2 * MIB).unwrap();
+        m.store(3 * MIB, 7);
+        m.store_pair(3 * MIB + 16, [8, 9]);
+        m.release(0, 4 * MIB).unwrap();
+        m.store(0, 7);
+        m.reserve(0, 4 * MIB).unwrap();
+        m.store(3 * MIB, 5);
+        drop(m);
+        assert_eq!(scratch.again(Mapping::Read).load(3 * MIB), 5);
+    }
+}
+
+/// A thread may have looked at the length before a cut, and access a word after it, as the words show that were lent before.
+#[test]
+fn an_access_that_meets_a_cut_finds_memory() {
+    for has_journal in [false, true] {
+        let scratch = Scratch::new();
+        let m = scratch.with(8 * MIB, has_journal);
+        put(&m, 4 * MIB, 5);
+        let lent = m.lend(4 * MIB, 8).unwrap();
+        m.truncate(MIB).unwrap();
+        assert_eq!(lent[0].load(Ordering::Relaxed), 0, "{has_journal}");
+        lent[0].store(7, Ordering::Relaxed);
+        m.reserve(4 * MIB, 64).unwrap();
+        assert_eq!(m.load(4 * MIB), 0, "{has_journal}");
+        m.store(4 * MIB, 8);
+        assert_eq!(lent[0].load(Ordering::Relaxed), 8);
     }
 }
 

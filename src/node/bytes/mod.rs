@@ -36,6 +36,7 @@ pub struct ByteLeaf<const SLOTS: usize = 36>;
 impl<const SLOTS: usize> Node for ByteLeaf<SLOTS> {
     const LAYOUT: u16 = LAYOUT;
     const NAME: &'static str = "bytes";
+    const IS_OWN: bool = true;
     const SLOTS: usize = {
         assert!(SLOTS <= MOST, "a shadow has room for 39 fingerprints");
         assert!(SLOTS >= PER_LINE && SLOTS.is_multiple_of(PER_LINE), "whole lines: 4, 8, 12, ... slots");
