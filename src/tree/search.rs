@@ -13,7 +13,7 @@ use crate::node::shadow::Version;
 use crate::node::{Entry, Keys, LOW, RangeOf, RefOf, Side};
 
 /// A leaf, and the version under which something was seen in it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) at: u64,
     pub(crate) version: Version,
