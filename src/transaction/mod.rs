@@ -43,6 +43,17 @@ use std::ops::RangeBounds;
 /// Trees and maps with the default leaves ([`Table`]) take part. They must be open before the transaction begins. Trees of any
 /// kind can be [renamed](Self::rename_tree), [swapped](Self::swap_trees) and [dropped](Self::drop_tree).
 ///
+/// # Errors
+///
+/// A read fails with [`ErrorKind::Conflict`] in the ordinary course of things, whenever another thread has changed what was read. In
+/// the closure of [`Pool::transaction`], pass errors on with `?`, also those of the steps of a range: then it begins again. A closure
+/// with errors of its own returns any type that is `From<Error>`.
+///
+/// # Panics
+///
+/// Not by itself. But with `unwrap`, a conflict is a panic of your thread, and nothing is tried again. Whatever panics: nothing was
+/// written, no lock is held, and the pool and its trees can be used on.
+///
 /// # Crash consistency
 ///
 /// Durable when `commit` returns, in the sense of [`Pool::durability`]. In flight at a crash: all writes, or none.
@@ -88,6 +99,37 @@ use std::ops::RangeBounds;
 ///     tx.insert(&log, next, "30 from ada to bob")
 /// })?;
 /// assert_eq!(accounts.multi_get(&["ada", "bob"])?, [Some(70), Some(30)]);
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+///
+/// With errors of one's own:
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # use bristlecone::{Map, Pool};
+/// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("bank.pool"))?;
+/// #[derive(Debug)]
+/// enum Refused {
+///     Store(bristlecone::Error),
+///     NoMoney(u64),
+/// }
+///
+/// impl From<bristlecone::Error> for Refused {
+///     fn from(error: bristlecone::Error) -> Self {
+///         Self::Store(error)
+///     }
+/// }
+///
+/// let accounts: Map<String, u64> = pool.map("accounts")?;
+/// let result = pool.transaction(|tx| {
+///     // A conflict goes to `transaction`, which begins again. What was there is `None` or a value: that may be unwrapped.
+///     let ada = tx.get(&accounts, "ada")?.unwrap_or(0);
+///     if ada < 30 {
+///         return Err(Refused::NoMoney(ada));
+///     }
+///     Ok(tx.insert(&accounts, "ada", ada - 30)?)
+/// });
+/// assert!(matches!(result, Err(Refused::NoMoney(0))));
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 pub struct Transaction<'t, M: Medium = Mapped> {
@@ -164,7 +206,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Panics
     ///
-    /// If `body` does; then nothing was done.
+    /// If `body` does; then nothing was done, and nothing stays locked. See
+    /// [its errors](Transaction#errors).
     pub fn transaction<'t, R, E: From<Error>>(
         &'t self,
         mut body: impl FnMut(&mut Transaction<'t, M>) -> Result<R, E>,
