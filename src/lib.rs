@@ -190,7 +190,7 @@ pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, ToKey
 pub use codec::{Postcard, PostcardView};
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Refusal, Result};
 pub use kind::Kind;
-pub use map::{Entries, IntoEntries, Map};
+pub use map::{Entries, IntoEntries, Keys, Map, Values};
 pub use medium::{Journal, JournalStat};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Compacted, Metrics, Options, Pool, Progress, Report, Snapshots, Stat, TreeInfo, TreeMetrics, Verdict};

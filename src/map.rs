@@ -8,7 +8,7 @@ mod removal;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
-pub use entries::Entries;
+pub use entries::{Entries, Keys, Values};
 pub use owned::IntoEntries;
 
 use crate::codec::{Key, MapForm, PrefixOf, Value, Word, decode, encode, kind_of};
@@ -22,7 +22,6 @@ use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool, Report};
 use crate::stored::{Encoded, Stored, ToStore};
 use crate::tree::{MapKeys, Range, Spot, TreeNode, TreeState};
-use entries::{Keys, Values};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -563,13 +562,15 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// let names: bristlecone::Map<String, u64> = pool.map("names")?;
     /// names.insert_batch(&[("ada", 1), ("bob", 2), ("cleo", 3)])?;
     /// assert!(names.keys("b"..).eq(["bob", "cleo"]));
+    ///
+    /// // No iterator borrows the bounds of its range.
+    /// let after = |first: &str| (names.keys(first..), names.values(first..), names.range(first..));
+    /// let (keys, values, entries) = after(&format!("{}o", "b"));
+    /// assert_eq!((keys.count(), values.count(), entries.count()), (2, 2, 2));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[track_caller]
-    pub fn keys<'k, R: RangeBounds<K::Borrowed<'k>>>(
-        &self,
-        range: R,
-    ) -> impl DoubleEndedIterator<Item = K> + use<'_, 'k, K, V, N, M, R> {
+    pub fn keys<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Keys<'_, K, V, N, M> {
         Keys(self.entries(self.encoded_range(range)))
     }
 
@@ -597,10 +598,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[track_caller]
-    pub fn values<'k, R: RangeBounds<K::Borrowed<'k>>>(
-        &self,
-        range: R,
-    ) -> impl DoubleEndedIterator<Item = Result<V>> + use<'_, 'k, K, V, N, M, R> {
+    pub fn values<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Values<'_, K, V, N, M> {
         Values(self.entries(self.encoded_range(range)))
     }
 

@@ -13,7 +13,54 @@ use std::ops::{Bound, RangeBounds};
 /// A [`PTree`] or a [`Map`] that takes part in [transactions](crate::Transaction) and [snapshots](crate::Snapshot): one with
 /// the default leaves, [`OneLine`](crate::OneLine) or [`ByteLeaf`](crate::ByteLeaf).
 ///
+/// A map with the default leaves takes part whatever its key and value are, so code may be generic over them, without further
+/// bounds.
+///
 /// Sealed.
+///
+/// # Examples
+///
+/// ```
+/// use bristlecone::{Key, Map, Pool, Result, Snapshot, Transaction, Value, WriteBatch};
+///
+/// /// Moves the entry of a key from one map to another one, both of any type.
+/// fn move_entry<'t, K: Key, V>(
+///     tx: &mut Transaction<'t>,
+///     from: &'t Map<K, V>,
+///     to: &'t Map<K, V>,
+///     key: K::Borrowed<'_>,
+/// ) -> Result<bool>
+/// where
+///     V: for<'v> Value<Borrowed<'v> = &'v str> + AsRef<str>,
+/// {
+///     let Some(value) = tx.get(from, key)? else { return Ok(false) };
+///     tx.insert(to, key, value.as_ref())?;
+///     tx.remove(from, key)?;
+///     Ok(true)
+/// }
+///
+/// /// How many entries there are in a transaction, and were in a snapshot.
+/// fn count<'t, K: Key, V: Value>(
+///     map: &'t Map<K, V>,
+///     tx: &mut Transaction<'t>,
+///     before: &Snapshot,
+///     batch: &mut WriteBatch<'t>,
+///     forget: K::Borrowed<'_>,
+/// ) -> Result<(usize, u64)> {
+///     batch.remove(map, forget)?;
+///     Ok((tx.range(map, ..)?.count(), before.len(map)?))
+/// }
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
+/// let (new, done): (Map<u64, String>, _) = (pool.map("new")?, pool.map("done")?);
+/// new.insert(7, "seven")?;
+/// let before = pool.snapshot();
+/// assert!(pool.transaction(|tx| move_entry(tx, &new, &done, 7))?);
+/// let (mut tx, mut batch) = (pool.begin(), pool.batch());
+/// assert_eq!(count(&new, &mut tx, &before, &mut batch, 1)?, (0, 1));
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
 pub trait Table<M: Medium> {
     /// The type of the keys.
     type Key: Key;

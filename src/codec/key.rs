@@ -112,8 +112,43 @@ pub trait Key: Ord + Sized + 'static {
     /// The type that methods take: `u64` for `u64`, `&str` for `String`.
     type Borrowed<'k>: Copy;
 
-    /// The word or the bytes of a key. They compare as the keys do: `a < b` if and only if `encode(a) < encode(b)`. An
-    /// implementation must spell the type of its argument `Self::Borrowed<'k>`.
+    /// The word or the bytes of a key. They compare as the keys do: `a < b` if and only if `encode(a) < encode(b)`.
+    ///
+    /// An implementation must spell the type of its argument `Self::Borrowed<'k>`, also where that is a plain reference: with
+    /// `&'k [u8]` in its place, the lifetime is another kind of parameter for the compiler than here (it is *late bound*), and the
+    /// implementation is refused with E0195.
+    ///
+    /// ```compile_fail,E0195
+    /// # use bristlecone::{EncodedKey, Key, Kind};
+    /// # #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    /// # struct Digest(Vec<u8>);
+    /// # impl Key for Digest {
+    /// #     const KIND: Kind = <Vec<u8> as Key>::KIND;
+    /// #     type Form = <Vec<u8> as Key>::Form;
+    /// #     type Size = <Vec<u8> as Key>::Size;
+    /// #     type Borrowed<'k> = &'k [u8];
+    /// fn encode<'k>(key: &'k [u8]) -> EncodedKey<'k, Self> { // `key: Self::Borrowed<'k>` compiles
+    ///     <Vec<u8>>::encode(key)
+    /// }
+    /// #     fn decode(bytes: &[u8]) -> Self { Self(bytes.to_vec()) }
+    /// # }
+    /// ```
+    ///
+    /// ```
+    /// # use bristlecone::{EncodedKey, Key, Kind};
+    /// # #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    /// # struct Digest(Vec<u8>);
+    /// # impl Key for Digest {
+    /// #     const KIND: Kind = <Vec<u8> as Key>::KIND;
+    /// #     type Form = <Vec<u8> as Key>::Form;
+    /// #     type Size = <Vec<u8> as Key>::Size;
+    /// #     type Borrowed<'k> = &'k [u8];
+    /// fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self> {
+    ///     <Vec<u8>>::encode(key)
+    /// }
+    /// #     fn decode(bytes: &[u8]) -> Self { Self(bytes.to_vec()) }
+    /// # }
+    /// ```
     fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self>;
 
     /// The key of a word or of bytes. If they encode no key, because the pool is damaged or because another type with this

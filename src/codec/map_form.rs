@@ -3,7 +3,7 @@
 use super::{Bytes, Form, KeyBytes, Word};
 use crate::byte_key::ByteKey;
 use crate::medium::Medium;
-use crate::node::{ByteLeaf, ByteStrings, Keys, OneLine, Words};
+use crate::node::{ByteLeaf, ByteStrings, Defer, Keys, OneLine, Words};
 use crate::tree::{MapKeys, Range, TreeNode, TreeState, Unread};
 use std::ops::Bound;
 
@@ -12,8 +12,9 @@ pub trait MapForm: Sized {
     /// The keys of such a tree.
     type Keys: MapKeys;
 
-    /// The layout of leaves that maps have by default.
-    type Leaf: TreeNode<Keys = Self::Keys>;
+    /// The layout of leaves that maps have by default. It takes part in transactions and snapshots, whatever the form: code
+    /// over any `K: Key` may rely on that.
+    type Leaf: TreeNode<Keys = Self::Keys, Ops: Defer>;
 
     /// An encoded key as a search takes it.
     fn key<'e>(encoded: &'e <Self as Form>::Encoded<'_>) -> <Self::Keys as Keys>::Ref<'e>

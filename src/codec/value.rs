@@ -72,7 +72,8 @@ pub trait Value: Sized + 'static {
     type View<'v>;
 
     /// The word of an inline value, or the bytes of a record, as the kind requires. A value of the wrong form is
-    /// refused with [`KindMismatch`](ErrorKind::KindMismatch).
+    /// refused with [`KindMismatch`](ErrorKind::KindMismatch). An implementation must spell the type of its argument
+    /// `Self::Borrowed<'v>`, as that of [`Key::encode`](crate::Key::encode).
     ///
     /// # Errors
     ///

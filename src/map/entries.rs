@@ -158,10 +158,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIter
     }
 }
 
-/// The keys of a range.
-pub(super) struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(
-    pub(super) Entries<'m, K, V, N, M>,
-);
+/// The keys of a range. See [`Map::keys`].
+pub struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(pub(super) Entries<'m, K, V, N, M>);
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Keys<'_, K, V, N, M> {
     fn decode(entry: SpotOf<'_, K>, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
@@ -193,10 +191,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIter
     }
 }
 
-/// The values of a range.
-pub(super) struct Values<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(
-    pub(super) Entries<'m, K, V, N, M>,
-);
+/// The values of a range, in the order of their keys. See [`Map::values`].
+pub struct Values<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(pub(super) Entries<'m, K, V, N, M>);
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Values<'_, K, V, N, M> {
     fn decode(tree: &TreeState<N, M>, entry: SpotOf<'_, K>, reading: Option<&Reading<'_, M>>) -> Result<V, Fault> {

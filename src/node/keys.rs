@@ -29,7 +29,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     type Key: ?Sized + Ord + ToOwned<Owned = Self::Owned>;
 
     /// A key in the caller's memory.
-    type Owned: Ord + Borrow<Self::Key> + Send + Sync;
+    type Owned: Ord + Clone + Borrow<Self::Key> + Send + Sync;
 
     /// A key that is searched for.
     type Ref<'k>: Copy;

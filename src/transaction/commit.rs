@@ -90,7 +90,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Errors
     ///
     /// [`Conflict`](ErrorKind::Conflict) if something else was found.
-    fn pass(&mut self) -> Result<bool, Fault> {
+    pub(super) fn pass(&mut self) -> Result<bool, Fault> {
         let mut any = false;
         for part in &mut self.parts {
             match part.part_mut().refresh() {
@@ -133,7 +133,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
         // Only now: what was just read may be about to change again.
         self.moment = None;
         for part in &self.parts {
-            match part.part().was_so_at(moment.instant, 0) {
+            match part.part().was_so_at(moment.instant, true) {
                 _ if moment.is_expired() => return Ok(false),
                 Ok(true) => {}
                 Ok(false) => return Err(self.ends(ErrorKind::Conflict.into())),
@@ -144,13 +144,13 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(true)
     }
 
-    /// Whether what was read in a part, from the read with this number on, was the same at the moment at which all earlier
-    /// reads were true.
-    pub(super) fn was_so(&mut self, number: usize, from: usize) -> Result<bool, Fault> {
+    /// Whether what was read last, in the part with this number, was the same at the moment at which all earlier reads were
+    /// true.
+    pub(super) fn was_so(&mut self, number: usize) -> Result<bool, Fault> {
         let Some(moment) = &self.moment else { return Ok(false) };
         // A forked child must not wait for a lock.
         self.pool.owned()?;
-        let was_so = self.parts[number].part().was_so_at(moment.instant, from);
+        let was_so = self.parts[number].part().was_so_at(moment.instant, false);
         let was_so = if is_left_out(Validation::Moment) { Ok(true) } else { was_so };
         if moment.is_expired() {
             self.has_expired = true;
@@ -160,7 +160,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     }
 
     /// From here on, what was read may not fit together.
-    fn ends(&mut self, fault: Fault) -> Fault {
+    pub(super) fn ends(&mut self, fault: Fault) -> Fault {
         debug_assert!(
             !matches!(fault.kind(), ErrorKind::SnapshotTooOld { .. }),
             "F2: a leaf that has changed is frozen"

@@ -23,7 +23,7 @@ use crate::stored::{Encoded, KEY_MAX, Stored};
 use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
 #[cfg(doc)]
 use crate::tree::PTree;
-use crate::tree::{AnyPart, MapKeys, PartOf, TreePart, check_len};
+use crate::tree::{AnyPart, MapKeys, News, PartOf, TreePart, check_len};
 use backoff::Backoff;
 use smallvec::SmallVec;
 use std::fmt;
@@ -43,6 +43,17 @@ use std::ops::RangeBounds;
 /// Trees and maps with the default leaves ([`Table`]) take part. They must be open before the transaction begins. Trees of any
 /// kind can be [renamed](Self::rename_tree), [swapped](Self::swap_trees) and [dropped](Self::drop_tree).
 ///
+/// # Errors
+///
+/// A read fails with [`ErrorKind::Conflict`] in the ordinary course of things, whenever another thread has changed what was read. In
+/// the closure of [`Pool::transaction`], pass errors on with `?`, also those of the steps of a range: then it begins again. A closure
+/// with errors of its own returns any type that is `From<Error>`.
+///
+/// # Panics
+///
+/// Not by itself. But with `unwrap`, a conflict is a panic of your thread, and nothing is tried again. Whatever panics: nothing was
+/// written, no lock is held, and the pool and its trees can be used on.
+///
 /// # Crash consistency
 ///
 /// Durable when `commit` returns, in the sense of [`Pool::durability`]. In flight at a crash: all writes, or none.
@@ -54,7 +65,9 @@ use std::ops::RangeBounds;
 /// instead, and each read costs one more from that. So time is in proportion to the number of reads. Meanwhile, what others
 /// change is copied in memory, as for any snapshot; this one is the first to be given up, and trees can be dropped
 /// nevertheless. A transaction that reads thousands of keys which others change fails again and again. For `commit` see
-/// there. Writes, and what was read, are kept in memory.
+/// there. Writes, and what was read, are kept in memory; a range that is read again takes no more of it. The first entry of a
+/// range costs a search of the tree, or of what was read before, whatever was written before: also where this transaction has
+/// removed all entries before it.
 ///
 /// A transaction is not `Send`: it ends on the thread on which it began.
 ///
@@ -88,11 +101,44 @@ use std::ops::RangeBounds;
 /// assert_eq!(accounts.multi_get(&["ada", "bob"])?, [Some(70), Some(30)]);
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
+///
+/// With errors of one's own:
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # use bristlecone::{Map, Pool};
+/// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("bank.pool"))?;
+/// #[derive(Debug)]
+/// enum Refused {
+///     Store(bristlecone::Error),
+///     NoMoney(u64),
+/// }
+///
+/// impl From<bristlecone::Error> for Refused {
+///     fn from(error: bristlecone::Error) -> Self {
+///         Self::Store(error)
+///     }
+/// }
+///
+/// let accounts: Map<String, u64> = pool.map("accounts")?;
+/// let result = pool.transaction(|tx| {
+///     // A conflict goes to `transaction`, which begins again. What was there is `None` or a value: that may be unwrapped.
+///     let ada = tx.get(&accounts, "ada")?.unwrap_or(0);
+///     if ada < 30 {
+///         return Err(Refused::NoMoney(ada));
+///     }
+///     Ok(tx.insert(&accounts, "ada", ada - 30)?)
+/// });
+/// assert!(matches!(result, Err(Refused::NoMoney(0))));
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
 pub struct Transaction<'t, M: Medium = Mapped> {
     pool: &'t PoolState<M>,
     parts: SmallVec<[AnyPart<'t>; 2]>,
     /// Changes of names, in their order.
     names: Vec<NameChange>,
+    /// How many reads in a row have found what was read before.
+    known: usize,
     /// How many passes over what was read have found a changed leaf.
     lost: u32,
     /// When all that was read was true, if that takes a snapshot.
@@ -139,6 +185,7 @@ impl<M: Medium> Pool<M> {
             pool: &self.state,
             parts: SmallVec::new(),
             names: Vec::new(),
+            known: 0,
             lost: 0,
             moment: None,
             has_expired: false,
@@ -159,7 +206,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Panics
     ///
-    /// If `body` does; then nothing was done.
+    /// If `body` does; then nothing was done, and nothing stays locked. See
+    /// [its errors](Transaction#errors).
     pub fn transaction<'t, R, E: From<Error>>(
         &'t self,
         mut body: impl FnMut(&mut Transaction<'t, M>) -> Result<R, E>,
@@ -247,6 +295,11 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Panics
     ///
     /// As [`Map::range`](crate::Map::range).
+    ///
+    /// # Complexity
+    ///
+    /// As [`Map::range`](crate::Map::range), and one search among the writes of this transaction for each of them in the range.
+    /// Entries that it has removed are passed once: later ranges leap over them.
     #[track_caller]
     pub fn range<'k, T: Table<M>>(
         &mut self,
@@ -314,13 +367,31 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ) -> Result<R, Fault> {
         self.goes_on()?;
         let part = K::part(&mut self.parts[number]).expect("a tree has one kind of keys");
-        let before = part.reads();
-        let result = read(part)?;
-        // A single read is true at the moment of its own.
-        if part.reads() > before && self.reads() > 1 && !self.was_so(number, before)? {
-            self.refresh()?;
+        let result = read(part);
+        let news = part.news();
+        let result = result.map_err(|fault| match fault.kind() {
+            ErrorKind::Conflict => self.ends(fault),
+            _ => fault,
+        })?;
+        match news {
+            News::Nothing => {}
+            // A single read is true at the moment of its own.
+            News::Read if self.reads() > 1 && !self.was_so(number)? => self.refresh()?,
+            News::Read => {}
+            News::Known => self.look_again()?,
         }
         Ok(result)
+    }
+
+    /// Called when a read has found what was read before. In time, all other reads are looked at, too: so a transaction that waits
+    /// for a change comes to see it.
+    fn look_again(&mut self) -> Result<(), Fault> {
+        self.known += 1;
+        if self.known >= self.reads() {
+            self.known = 0;
+            self.pass()?;
+        }
+        Ok(())
     }
 
     fn put<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: Option<Encoded<'_>>) -> Result<()> {

@@ -1,11 +1,13 @@
 //! The entries of a range, as a transaction sees them.
 
+#[cfg(all(test, not(bristlecone_loom)))]
+mod tests;
+
 use super::Transaction;
-use crate::ends::Ends;
 use crate::error::Result;
 use crate::medium::{Mapped, Medium};
 use crate::table::{Table, TreeKeysOf, decode};
-use crate::tree::TreeKeys;
+use crate::tree::{Cursor, ScanStep, TreeKeys};
 use std::fmt;
 use std::iter::FusedIterator;
 
@@ -14,7 +16,7 @@ pub struct Scan<'x, 't, T: Table<M>, M: Medium = Mapped> {
     transaction: &'x mut Transaction<'t, M>,
     table: &'t T,
     part: usize,
-    ends: Ends<TreeKeysOf<T, M>>,
+    cursor: Cursor<TreeKeysOf<T, M>>,
 }
 
 impl<T: Table<M>, M: Medium> fmt::Debug for Scan<'_, '_, T, M> {
@@ -29,16 +31,29 @@ impl<'x, 't, T: Table<M>, M: Medium> Scan<'x, 't, T, M> {
         (table, part): (&'t T, usize),
         unread: Option<<TreeKeysOf<T, M> as TreeKeys>::Unread>,
     ) -> Self {
-        Self { transaction, table, part, ends: Ends::new(unread) }
+        Self { transaction, table, part, cursor: Cursor::new(unread) }
     }
 
     fn step(&mut self, from_left: bool) -> Option<Result<(T::Key, T::Value)>> {
-        let Self { transaction, table, part, ends } = self;
-        let item = ends.step(from_left, |unread, from_left, items| {
-            transaction.read_in::<TreeKeysOf<T, M>, _>(*part, |part| part.read(unread, from_left, items))
-        })?;
+        let Self { transaction, table, part, cursor } = self;
         let tree = table.tree();
-        Some(self.transaction.pool.named(item.and_then(|item| decode::<T, M>(item, tree))))
+        if let Some(item) = cursor.ready(from_left) {
+            return Some(transaction.pool.named(decode::<T, M>(item, tree)));
+        }
+        let item = loop {
+            let step = transaction.read_in::<TreeKeysOf<T, M>, _>(*part, |part| part.step(cursor, from_left));
+            match step {
+                Ok(ScanStep::Item(item)) => break Ok(item),
+                Ok(ScanStep::More) => {}
+                Ok(ScanStep::End) => return None,
+                Err(fault) => {
+                    // Nothing is left after an error.
+                    *cursor = Cursor::new(None);
+                    break Err(fault);
+                }
+            }
+        };
+        Some(transaction.pool.named(item.and_then(|item| decode::<T, M>(item, tree))))
     }
 }
 

@@ -54,8 +54,14 @@ pub trait TreeKeys: Keys {
     /// What is left of an interval once its last leaf was read. As [`beyond`](Self::beyond).
     fn before(unread: Self::Unread, edges: &Self::Edges) -> Result<Option<Self::Unread>, NoLess>;
 
-    /// The part of an interval that was read, from the left or from the right, if `rest` is left of it.
-    fn without(unread: &Self::Unread, rest: Option<&Self::Unread>, from_left: bool) -> Self::Unread;
+    /// The first key of an interval, and the first one behind it, if there is one.
+    fn into_ends(unread: Self::Unread) -> (Self::Owned, Option<Self::Owned>);
+
+    /// The interval from one key on, up to another one, which is greater, or to the end.
+    fn from_ends(from: Self::Owned, to: Option<Self::Owned>) -> Self::Unread;
+
+    /// The next key behind a key, if there is one.
+    fn behind(key: &Self::Key) -> Option<Self::Owned>;
 
     /// One bit for each entry of a leaf with these edges, in their order, whose head does not tell whether its key lies between
     /// those of its left neighbour and of the edges.
@@ -151,12 +157,16 @@ impl TreeKeys for Words {
         Ok((low > from).then(|| (from, low - 1)))
     }
 
-    fn without(&(from, to): &(u64, u64), rest: Option<&(u64, u64)>, from_left: bool) -> (u64, u64) {
-        match rest {
-            None => (from, to),
-            Some((first, _)) if from_left => (from, first.saturating_sub(1)),
-            Some((_, last)) => (last.saturating_add(1), to),
-        }
+    fn into_ends((from, to): (u64, u64)) -> (u64, Option<u64>) {
+        (from, to.checked_add(1))
+    }
+
+    fn from_ends(from: u64, to: Option<u64>) -> (u64, u64) {
+        (from, to.map_or(u64::MAX, |to| to - 1))
+    }
+
+    fn behind(key: &u64) -> Option<u64> {
+        key.checked_add(1)
     }
 
     /// The slots have all of each key.

@@ -7,6 +7,7 @@ mod check;
 mod close;
 mod compact;
 mod copy;
+mod cursor;
 mod describe;
 mod directory;
 mod exchange;
@@ -14,6 +15,7 @@ mod extend;
 mod finger;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod foreign;
+mod interval;
 mod keys;
 mod len;
 #[cfg(all(test, bristlecone_loom))]
@@ -30,6 +32,7 @@ mod power_loss;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod races;
 mod range;
+mod reads;
 mod rebalance;
 mod remove_range;
 mod renew;
@@ -42,17 +45,19 @@ mod search;
 mod tests;
 mod together;
 mod values;
+mod voids;
 mod walk;
 mod write;
 mod writes;
 
 pub(crate) use bytes::Unread;
+pub(crate) use cursor::{Cursor, Step as ScanStep};
 pub(crate) use extend::{Group, in_batches};
 pub(crate) use keys::TreeKeys;
 pub(crate) use order::{LeafEntries, Spot};
 pub use owned::IntoRange;
 pub(crate) use owned::Owned;
-pub(crate) use part::{AnyPart, Item, PartOf, TreePart};
+pub(crate) use part::{AnyPart, Item, News, PartOf, TreePart};
 pub use range::Range;
 pub(crate) use values::{MapKeys, check_len};
 pub(crate) use write::{Before, Change};

@@ -1,19 +1,23 @@
 //! The part that one tree has in a transaction: what was read in it, and what is to be written to it.
 
-use crate::error::{ErrorKind, Fault};
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::Fault;
 use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{ByteStrings, Defer, Entry, Keys, Words};
+use crate::node::{ByteStrings, Defer, Keys, Words};
 use crate::pool::lists::Word;
 use crate::pool::records::Reading;
 use crate::stored::{Encoded, Stored};
+use crate::tree::cursor::{Cursor, Step};
+use crate::tree::reads::Reads;
 use crate::tree::search::Seen;
 use crate::tree::together::Together;
 use crate::tree::values::Written;
+use crate::tree::voids::Voids;
 use crate::tree::writes::{New, Writes};
-use crate::tree::{Before, Change, LeafEntries, MapKeys, TreeKeys, TreeNode, TreeState};
-use std::borrow::Borrow;
+use crate::tree::{Before, Change, MapKeys, TreeNode, TreeState};
 
 /// An entry of a table as a transaction sees it.
 pub(crate) type Item<K> = (<K as Keys>::Owned, Stored);
@@ -26,8 +30,15 @@ pub trait Part {
     /// Whether this is the part of the tree at this address.
     fn is_of(&self, tree: *const ()) -> bool;
 
-    /// How many times something was read.
+    /// How many reads there are to be compared.
     fn reads(&self) -> usize;
+
+    /// What the last call has learned of the tree. Once.
+    fn news(&mut self) -> News;
+
+    /// How many entries and writes scans have looked at.
+    #[cfg(test)]
+    fn looks(&self) -> usize;
 
     /// How many keys are to be written.
     fn writes(&self) -> usize;
@@ -39,8 +50,8 @@ pub trait Part {
     /// [`Conflict`](ErrorKind::Conflict) if something else was found.
     fn refresh(&mut self) -> Result<bool, Fault>;
 
-    /// Whether what was read, from the read with this number on, was the same at the instant of an open snapshot.
-    fn was_so_at(&self, instant: u64, from: usize) -> Result<bool, Fault>;
+    /// Whether what was read was the same at the instant of an open snapshot: all of it, or only what was read last.
+    fn was_so_at(&self, instant: u64, all: bool) -> Result<bool, Fault>;
 
     /// Whether no leaf that was read has changed, or is locked by another thread. `held` are the leaves that this thread has
     /// locked, by offset, with the versions that they had before. Calls `others` before it looks at a leaf that is not held.
@@ -95,14 +106,20 @@ pub trait PartOf<K: MapKeys>: Part {
     /// Sets the value of a key, or removes it.
     fn put(&mut self, key: &K::Key, value: Option<Encoded<'_>>);
 
-    /// Reads the first or the last part of an interval, and adds its entries to `items`, in ascending order. Returns what is
-    /// left of the interval.
-    fn read(
-        &mut self,
-        unread: K::Unread,
-        from_left: bool,
-        items: &mut Vec<Item<K>>,
-    ) -> Result<Option<K::Unread>, Fault>;
+    /// The next entry of a range from the left or from the right, or a part of the way to it.
+    fn step(&mut self, cursor: &mut Cursor<K>, from_left: bool) -> Result<Step<K>, Fault>;
+}
+
+/// What a call has learned of a tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum News {
+    /// Nothing: it has not looked at the tree.
+    #[default]
+    Nothing,
+    /// What was read before, and has not changed.
+    Known,
+    /// Something else.
+    Read,
 }
 
 /// The part of a tree of either form of keys.
@@ -127,37 +144,25 @@ impl<'t> AnyPart<'t> {
     }
 }
 
-/// Something that was read.
-enum Read<K: TreeKeys> {
-    /// The word of a key.
-    Key { key: K::Owned, word: Option<u64>, seen: Seen },
-    /// The entries of an interval, and the leaves that it lies in.
-    Interval { interval: K::Unread, entries: Vec<Entry>, seen: Vec<Seen> },
-}
-
-/// Whether the same entries were found. A reference is that of one record as long as the reading lasts, but its head may
-/// depend on the leaf.
-fn same_entries<K: Keys>(one: &[Entry], other: &[Entry]) -> bool {
-    let same = |((key, word), (other_key, other_word)): (&Entry, &Entry)| {
-        word == other_word && (K::HAS_RECORDS || key == other_key)
-    };
-    one.len() == other.len() && one.iter().zip(other).all(same)
-}
-
 /// The part of one tree.
 pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
-    tree: &'t TreeState<N, M>,
+    pub(super) tree: &'t TreeState<N, M>,
     /// The kind of the values.
     kind: Kind,
     /// Keeps records from being used again. It begins before the first read of a tree with records.
-    reading: Option<Reading<'t, M>>,
-    reads: Vec<Read<N::Keys>>,
-    writes: Writes<'t, N, M>,
+    pub(super) reading: Option<Reading<'t, M>>,
+    pub(super) reads: Reads<N::Keys>,
+    pub(super) news: News,
+    pub(super) writes: Writes<'t, N, M>,
+    pub(super) voids: Voids<N::Keys>,
     /// The records of new values. They are given back unless the changes are made.
     written: Vec<Written<'t, N, M>>,
     together: Together<'t, N, M>,
     /// The number of the write whose leaf was not to be had.
     busy: Option<usize>,
+    /// How many entries and writes scans have looked at.
+    #[cfg(test)]
+    looks: std::cell::Cell<usize>,
 }
 
 impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
@@ -168,11 +173,15 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
             tree,
             kind,
             reading: None,
-            reads: Vec::new(),
+            reads: Reads::new(),
+            news: News::Nothing,
             writes: Writes::new(),
+            voids: Voids::new(),
             written: Vec::new(),
             together: Together::new(tree),
             busy: None,
+            #[cfg(test)]
+            looks: Default::default(),
         };
         Box::write(part, new)
     }
@@ -191,7 +200,7 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
         part
     }
 
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         if self.reading.is_none() {
             self.reading = self.tree.reading().map(Reading::staying);
         }
@@ -204,7 +213,14 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
         }
     }
 
-    fn stored(&self, word: u64) -> Result<Stored, Fault> {
+    /// Counts what a scan looks at, for tests.
+    #[inline(always)]
+    pub(super) fn count(&self, _looks: usize) {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + _looks);
+    }
+
+    pub(super) fn stored(&self, word: u64) -> Result<Stored, Fault> {
         N::Keys::stored_value(word, self.reading.as_ref(), self.kind)
     }
 }
@@ -226,64 +242,21 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
         self.writes.len()
     }
 
-    fn refresh(&mut self) -> Result<bool, Fault> {
-        let tree = self.tree;
-        let mut any = false;
-        for read in &mut self.reads {
-            match read {
-                Read::Key { key, word, seen } => {
-                    if tree.still(*seen) {
-                        continue;
-                    }
-                    let (now, seen_now) = tree.get_seen(N::Keys::as_ref((*key).borrow()))?;
-                    if now != *word {
-                        return Err(ErrorKind::Conflict.into());
-                    }
-                    *seen = seen_now;
-                }
-                Read::Interval { interval, entries, seen } => {
-                    if seen.iter().all(|&seen| tree.still(seen)) {
-                        continue;
-                    }
-                    let (mut now, mut piece, mut unread) = (Vec::new(), Vec::new(), Some(interval.clone()));
-                    let mut leaves = Vec::new();
-                    while let Some(rest) = unread {
-                        let (rest, seen_now) = tree.read_seen(rest, true, &mut piece)?;
-                        now.append(&mut piece);
-                        leaves.push(seen_now);
-                        unread = rest;
-                    }
-                    *seen = leaves;
-                    if !same_entries::<N::Keys>(entries, &now) {
-                        return Err(ErrorKind::Conflict.into());
-                    }
-                }
-            }
-            any = true;
-        }
-        Ok(any)
+    fn news(&mut self) -> News {
+        std::mem::take(&mut self.news)
     }
 
-    fn was_so_at(&self, instant: u64, from: usize) -> Result<bool, Fault> {
-        let (tree, reading) = (self.tree, self.reading.as_ref());
-        for read in &self.reads[from..] {
-            let was_so = match read {
-                Read::Key { key, word, .. } => tree.get_at((*key).borrow(), instant, reading)? == *word,
-                Read::Interval { interval, entries, .. } => {
-                    let (mut then, mut piece, mut unread) =
-                        (Vec::new(), LeafEntries::default(), Some(interval.clone()));
-                    while let Some(rest) = unread {
-                        unread = tree.read_at(rest, true, instant, reading, &mut piece)?;
-                        then.append(&mut piece.entries);
-                    }
-                    same_entries::<N::Keys>(entries, &then)
-                }
-            };
-            if !was_so {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    #[cfg(test)]
+    fn looks(&self) -> usize {
+        self.looks.get()
+    }
+
+    fn refresh(&mut self) -> Result<bool, Fault> {
+        self.reads.refresh(self.tree)
+    }
+
+    fn was_so_at(&self, instant: u64, all: bool) -> Result<bool, Fault> {
+        self.reads.was_so_at(self.tree, (instant, self.reading.as_ref()), all)
     }
 
     fn is_valid(&self, held: &[(u64, Version)], others: &dyn Fn()) -> bool {
@@ -291,15 +264,11 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
             let i = held.binary_search_by_key(&seen.at, |&(at, _)| at);
             i.is_ok_and(|i| held[i].1 == seen.version)
         };
-        let is_valid = |&seen: &Seen| {
+        self.reads.seen().all(|seen| {
             is_mine(seen) || {
                 others();
                 self.tree.still(seen)
             }
-        };
-        self.reads.iter().all(|read| match read {
-            Read::Key { seen, .. } => is_valid(seen),
-            Read::Interval { seen, .. } => seen.iter().all(is_valid),
         })
     }
 
@@ -345,11 +314,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn guard(&mut self) -> Result<bool, Fault> {
-        let leaves = self.reads.iter().flat_map(|read| match read {
-            Read::Key { seen, .. } => std::slice::from_ref(seen),
-            Read::Interval { seen, .. } => seen,
-        });
-        for seen in leaves {
+        for seen in self.reads.seen() {
             if !self.together.guard(seen.at)? {
                 return Ok(false);
             }
@@ -358,19 +323,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn is_same(&self) -> Result<bool, Fault> {
-        for read in &self.reads {
-            let is_same = match read {
-                Read::Key { key, word, .. } => self.together.get(N::Keys::as_ref(key.borrow())) == Some(*word),
-                Read::Interval { interval, entries, .. } => {
-                    let now = self.together.entries(interval.clone())?;
-                    now.is_some_and(|now| same_entries::<N::Keys>(entries, &now))
-                }
-            };
-            if !is_same {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        self.reads.is_same(|key| self.together.get(key), |interval| Ok(self.together.entries(interval)?))
     }
 
     fn lock(&mut self, may_wait: bool) -> Result<bool, Fault> {
@@ -421,44 +374,21 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
         }
         self.begin();
         let (word, seen) = self.tree.get_seen(N::Keys::as_ref(key))?;
-        self.reads.push(Read::Key { key: key.to_owned(), word, seen });
+        self.reads.note_key(key, word, seen);
+        self.news = News::Read;
         word.map(|word| self.stored(word)).transpose()
     }
 
     fn put(&mut self, key: &<N::Keys as Keys>::Key, value: Option<Encoded<'_>>) {
         let tree = self.tree;
+        if value.is_some() {
+            self.voids.cut(key);
+        }
         // While memory responds for the leaf, the transaction goes on.
         self.writes.put(key, New::of(value), || tree.request(N::Keys::as_ref(key)));
     }
 
-    fn read(
-        &mut self,
-        unread: <N::Keys as TreeKeys>::Unread,
-        from_left: bool,
-        items: &mut Vec<Item<N::Keys>>,
-    ) -> Result<Option<<N::Keys as TreeKeys>::Unread>, Fault> {
-        self.begin();
-        let mut leaf = LeafEntries::default();
-        let (rest, seen) = self.tree.read_leaf(unread.clone(), from_left, &mut leaf)?;
-        let interval = N::Keys::without(&unread, rest.as_ref(), from_left);
-        let reading = self.reading.as_ref();
-        let mut writes = self.writes.range(N::Keys::bounds(&interval)).peekable();
-        let item = |(key, new): (&<N::Keys as Keys>::Owned, &New)| {
-            let key: &<N::Keys as Keys>::Key = key.borrow();
-            Some((key.to_owned(), new.stored()?))
-        };
-        for entry in leaf.spots() {
-            let (key, value) = entry.with_stored(reading, self.kind, ToOwned::to_owned)?;
-            while let Some(before) = writes.next_if(|&(written, _)| *written < key) {
-                items.extend(item(before));
-            }
-            match writes.next_if(|&(written, _)| *written == key) {
-                Some(instead) => items.extend(item(instead)),
-                None => items.push((key, value)),
-            }
-        }
-        items.extend(writes.filter_map(item));
-        self.reads.push(Read::Interval { interval, entries: leaf.entries, seen: vec![seen] });
-        Ok(rest)
+    fn step(&mut self, cursor: &mut Cursor<N::Keys>, from_left: bool) -> Result<Step<N::Keys>, Fault> {
+        self.step_from(cursor, from_left)
     }
 }

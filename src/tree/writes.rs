@@ -137,7 +137,7 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> Writes<'t, N, M> {
     pub(super) fn range(
         &self,
         bounds: (Bound<&KeyOf<N>>, Bound<&KeyOf<N>>),
-    ) -> impl Iterator<Item = (&OwnedOf<N>, &New)> {
+    ) -> impl DoubleEndedIterator<Item = (&OwnedOf<N>, &New)> {
         let of_list = self.list.iter().filter(move |write| bounds.contains(write.key.borrow()));
         let of_map = self.map.iter().flat_map(move |map| map.range::<KeyOf<N>, _>(bounds));
         of_list.map(|Write { key, new, .. }| (key, new)).chain(of_map)

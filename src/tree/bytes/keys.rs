@@ -91,14 +91,19 @@ impl TreeKeys for ByteStrings {
         Ok(Some(unread))
     }
 
-    fn without(unread: &Unread, rest: Option<&Unread>, from_left: bool) -> Unread {
-        let mut read = unread.clone();
-        match rest {
-            None => {}
-            Some(rest) if from_left => read.to = Some(rest.from.clone()),
-            Some(rest) => read.from = rest.to.clone().unwrap_or_default(),
-        }
-        read
+    fn into_ends(Unread { from, to }: Unread) -> (Vec<u8>, Option<Vec<u8>>) {
+        (from, to)
+    }
+
+    fn from_ends(from: Vec<u8>, to: Option<Vec<u8>>) -> Unread {
+        Unread { from, to }
+    }
+
+    fn behind(key: &[u8]) -> Option<Vec<u8>> {
+        let mut behind = Vec::with_capacity(key.len() + 1);
+        behind.extend_from_slice(key);
+        behind.push(0);
+        Some(behind)
     }
 
     #[inline]
