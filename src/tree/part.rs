@@ -52,8 +52,16 @@ pub trait Part {
     /// Whether what was read is as it was, where all leaves that were read are locked.
     fn is_same(&self) -> Result<bool, Fault>;
 
-    /// Writes the records of all new values. Flushed, but not fenced. Returns true if there are any.
-    fn write_records(&mut self) -> Result<bool, Fault>;
+    /// Writes the records of all new values. Flushed, but not fenced. Returns true if there are any. `again` says that the
+    /// thread has waited for space.
+    fn write_records(&mut self, again: bool) -> Result<bool, Fault>;
+
+    /// Gives up the records that were written, and lets others use the space of those that were read.
+    fn let_go_of_space(&mut self);
+
+    /// Keeps what was read from being used again, as before. Returns false if any leaf has changed meanwhile: then it may
+    /// have been used again.
+    fn hold_again(&mut self) -> bool;
 
     /// Makes the only change of a transaction if `is_valid`, given the leaf that is locked for it. Returns what the
     /// key had; `None` if the change was not made. Durable when it returns.
@@ -142,6 +150,14 @@ fn same_entries<K: Keys>(one: &[Entry], other: &[Entry]) -> bool {
         word == other_word && (K::HAS_RECORDS || key == other_key)
     };
     one.len() == other.len() && one.iter().zip(other).all(same)
+}
+
+/// The leaves that were read, and their versions.
+fn all_seen<K: TreeKeys>(reads: &[Read<K>]) -> impl Iterator<Item = &Seen> {
+    reads.iter().flat_map(|read| match read {
+        Read::Key { seen, .. } => std::slice::from_ref(seen),
+        Read::Interval { seen, .. } => seen,
+    })
 }
 
 /// The part of one tree.
@@ -302,7 +318,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
         })
     }
 
-    fn write_records(&mut self) -> Result<bool, Fault> {
+    fn write_records(&mut self, again: bool) -> Result<bool, Fault> {
         self.writes.settle();
         for write in self.writes.all_mut() {
             let Some(value) = write.new.encoded() else { continue };
@@ -310,8 +326,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
                 // It is the word for the slot.
                 continue;
             }
-            let (word, written) = self.tree.write(write.key(), value)?;
-            write.new = New::Word(word);
+            // It does not wait: what was written and read would keep others waiting.
+            let (word, written) = N::Keys::write(self.tree, write.key(), value, again)?;
+            write.written = Some(word);
             if written.is_record() {
                 self.written.push(written);
             }
@@ -319,22 +336,34 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
         Ok(!self.written.is_empty())
     }
 
+    fn let_go_of_space(&mut self) {
+        self.writes.all_mut().iter_mut().for_each(|write| write.written = None);
+        self.written.clear();
+        self.reading = None;
+    }
+
+    fn hold_again(&mut self) -> bool {
+        if self.reads.is_empty() {
+            return true;
+        }
+        self.begin();
+        // From here on, the records stay to which the slots of these versions point.
+        all_seen(&self.reads).all(|seen| self.tree.leaves.is_unchanged(seen.at, seen.version))
+    }
+
     fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Before>, Fault> {
         let write = &self.writes.all()[0];
         let (tree, key, word) = (self.tree, write.key(), write.word());
         let mut hint = write.hint;
         let mut is_made = false;
-        let mut change = || {
-            let lock = || {
-                let at_once = hint.take().and_then(|hint| tree.lock_owner_at_once(hint, key));
-                at_once.map_or_else(|| tree.lock_owner(key), Ok)
-            };
-            tree.change_by(key, lock, |leaf, _| {
-                is_made = is_valid((leaf.at, leaf.was()));
-                if is_made { word.map_or(Change::Remove, Change::Put) } else { Change::Keep }
-            })
+        let lock = || {
+            let at_once = hint.take().and_then(|hint| tree.lock_owner_at_once(hint, key));
+            at_once.map_or_else(|| tree.lock_owner(key), Ok)
         };
-        let old = change().or_else(|fault| tree.with_space(fault, change))?;
+        let old = tree.change_by(key, lock, |leaf, _| {
+            is_made = is_valid((leaf.at, leaf.was()));
+            if is_made { word.map_or(Change::Remove, Change::Put) } else { Change::Keep }
+        })?;
         Ok(is_made.then_some(old))
     }
 
@@ -344,12 +373,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn guard(&mut self) -> Result<bool, Fault> {
-        let leaves = self.reads.iter().flat_map(|read| match read {
-            Read::Key { seen, .. } => std::slice::from_ref(seen),
-            Read::Interval { seen, .. } => seen,
-        });
-        for seen in leaves {
-            if !self.together.guard(seen.at)? {
+        let Self { reads, together, .. } = self;
+        for seen in all_seen(reads) {
+            if !together.guard(seen.at)? {
                 return Ok(false);
             }
         }
