@@ -156,7 +156,8 @@ pub enum ErrorKind {
         /// The system's answer.
         source: io::Error,
     },
-    /// The disk, or the pool's capacity, is exhausted. Delete, or reopen with a larger [capacity](crate::Options::capacity).
+    /// The disk, or the pool's capacity, is exhausted. Delete, or reopen with a larger [capacity](crate::Options::capacity). What
+    /// readers still keep of what was deleted was waited for: end iterators that are put aside, and close snapshots.
     OutOfSpace {
         /// Bytes that were wanted.
         wanted: u64,

@@ -613,9 +613,9 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// one that its key had then, even if another thread has replaced or removed it since.
     ///
     /// Until all entries of a leaf are consumed, byte strings that are replaced or removed meanwhile keep their space.
-    /// So in a nearly full pool, changes may fail while an iterator is put aside half-way. They fail with
-    /// [`ErrorKind::OutOfSpace`] after some seconds; on the iterator's own thread, where waiting would be in vain, at
-    /// once. That an iterator is put aside is known by its being there: one that is leaked (`mem::forget`) keeps that space
+    /// So in a nearly full pool, changes of any tree may fail while an iterator is put aside half-way. They fail with
+    /// [`ErrorKind::OutOfSpace`] after some seconds; on the iterator's own thread, where waiting would be in vain, after
+    /// milliseconds. That an iterator is put aside is known by its being there: one that is leaked (`mem::forget`) keeps that space
     /// until the pool is closed. One of [`into_range`](Self::into_range) keeps none.
     ///
     /// # Panics

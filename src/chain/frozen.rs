@@ -136,6 +136,11 @@ impl<K: Keys> Frozen<K> {
         at.values().flat_map(BTreeMap::values).flat_map(|kept| kept.retired.iter().copied()).collect()
     }
 
+    /// Whether records were retired together with frozen leaves.
+    pub(crate) fn has_retired(&self) -> bool {
+        self.at.read().values().flat_map(BTreeMap::values).any(|kept| !kept.retired.is_empty())
+    }
+
     /// Forgets what none of these snapshots sees, which are the ones that are open, in ascending order.
     pub(crate) fn thaw(&self, open: &[u64]) -> Thawed {
         let mut thawed = Thawed::default();

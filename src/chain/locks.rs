@@ -191,6 +191,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.shadow_at_once(at).is_some_and(|shadow| shadow.lock.validate(version))
     }
 
+    /// The same; waits for a thread that has the lock, and may leave the node as it was.
+    #[cold]
+    pub(crate) fn is_unchanged(&self, at: u64, version: Version) -> bool {
+        self.shadow_at_once(at).is_some_and(|shadow| shadow.lock.optimistic_read() == version)
+    }
+
     #[cold]
     fn lock_unready<'c>(&'c self, mut locked: Locked<'c, N>) -> Result<Option<Locked<'c, N>>, Broken> {
         if locked.was.is_dead() && !is_left_out(Validation::Dead) {

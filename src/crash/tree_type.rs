@@ -45,6 +45,12 @@ impl TreeType {
         Self { bytes: N::BYTES, slots: N::SLOTS as u64, is_two: false, open, index, keys }
     }
 
+    /// How many times as large a pool must be as for a single tree: so large that nothing is ever refused for want of space.
+    /// Snapshots of two trees keep several records for each key.
+    pub(crate) fn pools(&self) -> u64 {
+        if self.is_two { 4 } else { 1 }
+    }
+
     /// All short histories.
     pub(crate) fn histories(&self) -> Vec<History> {
         if self.is_two { history::of_two(self.slots) } else { history::all(self.slots) }

@@ -36,7 +36,7 @@ fn segment(bytes: u64) -> u64 {
 pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize, left_out: &[Step]) -> Result<u64, String> {
     let plan = Plan::short(seed, threads.min(THREADS - 1), tree_type);
     let failed = |error: Error| error.to_string();
-    let sim = Sim::zeroed(270 * segment(tree_type.bytes)).of_threads();
+    let sim = Sim::zeroed(tree_type.pools() * 270 * segment(tree_type.bytes)).of_threads();
     let pool = options(tree_type.bytes).create_on(sim.handle()).map_err(failed)?;
     let tree = filled(tree_type, &pool, &plan).map_err(failed)?;
     let from = sim.now();

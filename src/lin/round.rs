@@ -70,8 +70,8 @@ fn options(bytes: u64) -> Options {
 }
 
 /// The size of such a pool in bytes.
-fn capacity(bytes: u64) -> u64 {
-    258 * (bytes * 16).next_power_of_two().max(4096)
+fn capacity(of: TreeType) -> u64 {
+    of.pools() * 258 * (of.bytes * 16).next_power_of_two().max(4096)
 }
 
 /// A tree with the initial entries of the plan.
@@ -196,7 +196,7 @@ pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize) -> Result<u64,
 }
 
 fn opened(tree_type: TreeType, plan: &Plan) -> Result<(Pool<Any>, Box<dyn AnyTree>), Error> {
-    let zeros = std::iter::repeat_n(0, capacity(tree_type.bytes) as usize / 8);
+    let zeros = std::iter::repeat_n(0, capacity(tree_type) as usize / 8);
     let pool = options(tree_type.bytes).create_on(holding(zeros, plan))?;
     let tree = filled(tree_type, &pool, plan)?;
     let words = match plan.opened {

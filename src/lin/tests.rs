@@ -1,9 +1,10 @@
 //! Histories made by hand that are not linearizable, and some that only look so; and a few rounds of each kind of tree.
 
 use super::check::{Entries, check};
-use super::op::{Answer, Call, Op, Scan, Shown, Way};
+use super::op::{Answer, Call, Named, Op, Scan, Shown, Way};
 use super::*;
 
+use crate::crash::any_tree::Records;
 use crate::node::{ByteLeaf, Circular, OneLine};
 
 const KEYS: [u64; 4] = [10, 20, 30, 40];
@@ -217,6 +218,22 @@ fn a_change_that_is_not_durable_is_found() {
     let outcome = Campaign { rounds: 200, ..Campaign::default() }.durable_control::<OneLine<7>>(&|_| ());
     let [violation, ..] = &outcome.violations[..] else { panic!("not found in {} rounds", outcome.rounds) };
     assert!(violation.what.contains("not linearizable"), "{violation}");
+}
+
+/// A pool without room for many of them would refuse some by chance.
+#[test]
+fn few_records_are_long_whatever_the_keys_and_the_writer() {
+    for (first, step) in
+        [0, 1, 1000, u64::MAX / 2].into_iter().flat_map(|first| [1, 3, 1 << 32].map(|step| (first, step)))
+    {
+        for thread in 0..8 {
+            for writes in [0, 1, 7] {
+                let record = |i: u64| Signed::record(first + i * step, Named::value(thread, 1 + i * writes));
+                let long = (0..112).filter(|&i| record(i).len() == record::LONG).count();
+                assert!((4..28).contains(&long), "{long} from {first} by {step}, of thread {thread}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -215,12 +215,6 @@ impl<T> Epochs<T> {
         !retired.items.is_empty() || retired.giving > 0
     }
 
-    /// Whether something heavy waits for readers to leave, or for the thread that gives it back.
-    pub(crate) fn is_awaited(&self) -> bool {
-        let retired = self.retired.lock();
-        self.clock.0.awaited.load(Ordering::SeqCst) || retired.giving > 0
-    }
-
     /// All retired items. There are no readers, because a pin borrows the epochs.
     pub(crate) fn take_retired(&mut self) -> Vec<T> {
         self.retired.lock().items.drain(..).map(|(_, item)| item).collect()

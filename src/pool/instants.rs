@@ -18,6 +18,7 @@
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
+use crate::pool::epochs::Staying;
 use crate::pool::roots::Root;
 use crate::pool::{OpenTree, PoolState, catalog};
 use crate::shards::Shard;
@@ -166,6 +167,11 @@ impl Instants {
         }
     }
 
+    /// Whether transactions have snapshots of their own.
+    pub(crate) fn has_moments(&self) -> bool {
+        self.newest() != 0 && self.open.lock().oldest_moment().is_some()
+    }
+
     /// Forgets what none of the open snapshots sees.
     fn thaw(&self, open: &mut Open) {
         let instants: Vec<u64> = open.snapshots.keys().copied().collect();
@@ -212,6 +218,8 @@ pub(crate) struct Moment<'p, M: Medium> {
     pool: &'p PoolState<M>,
     pub(crate) instant: u64,
     is_expired: Arc<AtomicBool>,
+    /// What it keeps does not come back while a change on this thread waits for it.
+    _staying: Staying,
 }
 
 impl<M: Medium> Moment<'_, M> {
@@ -233,7 +241,7 @@ impl<M: Medium> PoolState<M> {
         self.owned()?;
         let slots = self.catalog.lock();
         let (instant, is_expired) = self.instants.open_for(true, catalog::open(&slots));
-        Ok(Moment { pool: self, instant, is_expired })
+        Ok(Moment { pool: self, instant, is_expired, _staying: Staying::here() })
     }
 
     /// Lets all snapshots of transactions expire. Returns true if there were any.

@@ -16,6 +16,7 @@ pub(crate) mod naming;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod openings;
 mod options;
+pub(crate) mod patience;
 pub(crate) mod progress;
 pub(crate) mod record;
 pub(crate) mod records;
@@ -41,6 +42,7 @@ use format::{Geometry, Superblock};
 use instants::Instants;
 use lists::Lists;
 use naming::{NameChange, NoVisit};
+use patience::Patience;
 use progress::Watch;
 use roots::{NO_TREE, Root, Signature};
 use segments::{SegmentKind, Segments};
@@ -136,8 +138,9 @@ pub(crate) trait AnyTree: Any {
     /// Notes the name that the tree has now.
     fn rename(&self, name: String);
 
-    /// Gives back the space of records that readers can no longer know.
-    fn collect(&self);
+    /// Gives back the space of records that readers can no longer know. Returns whether readers keep that of others, or
+    /// transactions do that will end.
+    fn collect(&self) -> bool;
 
     /// Numbers about the tree.
     fn measure(&self) -> Measured;
@@ -693,28 +696,6 @@ impl<M: Medium> PoolState<M> {
         self.roots().filter(is_open).map(|root| root.name(&self.medium)).collect()
     }
 
-    /// Retries what failed with `fault`, if it was for want of space that open trees may give back. The caller holds no lock.
-    #[cold]
-    pub(crate) fn with_collected<T>(
-        &self,
-        fault: Fault,
-        attempt: impl FnOnce() -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        self.collect(fault)?;
-        attempt()
-    }
-
-    /// Gives back what open trees only keep because nobody has looked whether their readers have left: a few records that are
-    /// retired can keep as many segments. Returns `fault` if it is not for want of space. The caller holds no lock.
-    #[cold]
-    pub(crate) fn collect(&self, fault: Fault) -> Result<(), Fault> {
-        if !fault.is_out_of_space() {
-            return Err(fault);
-        }
-        self.visit_open(|trees| trees.iter().for_each(|tree| tree.collect()));
-        Ok(())
-    }
-
     /// Calls `visit` with the open trees, which are open for nothing but that only as long as the lock is held. Nobody waits for
     /// another thread's work on a tree with this lock: the caller may be in the middle of such work.
     pub(super) fn visit_open<R>(&self, visit: impl FnOnce(&[Arc<OpenTree>]) -> R) -> R {
@@ -790,6 +771,7 @@ impl<M: Medium> PoolState<M> {
     ) -> Result<Arc<OpenTree>, Fault> {
         self.openable()?;
         roots::check_name(name)?;
+        let mut patience = Patience::default();
         let mut slots = self.catalog.lock();
         let (root, is_new) = loop {
             match self.find_live(name)? {
@@ -809,7 +791,15 @@ impl<M: Medium> PoolState<M> {
                 }
                 None if self.is_looked_at() => return Err(no_such_tree(name)),
                 None if catalog::is_creating(&slots, name) => {}
-                None => break (self.free_root(&slots)?, true),
+                None => match self.free_root(&slots) {
+                    Ok(root) => break (root, true),
+                    Err(fault) => {
+                        drop(slots);
+                        self.wait_for_space(&mut patience, fault)?;
+                        slots = self.catalog.lock();
+                        continue;
+                    }
+                },
             }
             slots = self.catalog.wait(slots);
         };

@@ -15,22 +15,14 @@ use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::blocks::Blocks;
 use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
+use crate::pool::patience::{YIELDS, give_way};
 use crate::pool::record::{BYTES_MAX, HEADER, Location, RecordReader, RecordSet, class_for, class_sizes, locate};
 use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
-use crate::sync::{sleep, yield_now};
 use crate::version;
 use std::collections::HashSet;
-use std::time::Duration;
 
-/// When there is no space, a writer first yields up to `YIELDS` times, for readers that may have lost their processor.
-/// Then it sleeps up to `SLEEPS` times, for a [`NAP`] each. A thread that is itself reading would wait in vain, unless
-/// it reads another tree: it sleeps up to `SLEEPS_OF_READER` times.
-const YIELDS: u32 = 64;
-const SLEEPS: u32 = 3000;
-const SLEEPS_OF_READER: u32 = 30;
-/// The number of these sleeps before a class takes another segment.
+/// How often a writer sleeps for readers before a class takes another segment.
 const SLEEPS_BEFORE_GROWTH: u32 = 8;
-const NAP: Duration = Duration::from_millis(1);
 
 /// The records of one tree.
 pub(crate) struct Records {
@@ -47,11 +39,6 @@ struct Retired {
     at: u64,
     /// The number of its class; `None` if the record has segments of its own.
     class: Option<u16>,
-}
-
-/// Lets readers run. `tries` says how often this was already done.
-fn give_way(tries: u32) {
-    if tries < YIELDS { yield_now() } else { sleep(NAP) }
 }
 
 impl Records {
@@ -72,11 +59,21 @@ impl Records {
         release_extents(m, segments, self.tree, |at| used.contains(at));
     }
 
-    /// Writes a record that consists of these parts. Flushed, but not fenced. If there is no space, this waits for readers
-    /// of retired records.
+    /// Writes a record that consists of these parts. Flushed, but not fenced. Before a class takes another segment, this waits
+    /// for a moment for readers of retired records.
     pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
+        self.write_in(m, segments, parts, YIELDS + SLEEPS_BEFORE_GROWTH)
+    }
+
+    /// The same for a writer that has waited.
+    pub(crate) fn write_again<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
+        self.write_in(m, segments, parts, 0)
+    }
+
+    /// The same, with so many tries to find a block that was retired.
+    fn write_in<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]], tries: u32) -> Result<u64, Fault> {
         let size = size_of_record(parts)?;
-        let at = self.take(m, segments, size)?;
+        let at = self.take(m, segments, size, tries)?;
         self.store(m, at, size, parts);
         Ok(at)
     }
@@ -160,31 +157,23 @@ impl Records {
     }
 
     /// Finds space for a record of `size` bytes. Retired records are collected before the pool is asked for more.
-    fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64) -> Result<u64, Fault> {
+    fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64, tries: u32) -> Result<u64, Fault> {
         let class = self.classes.get(class_for(size));
         if let Some(block) = class.and_then(|class| class.take_at_hand(segments)) {
             return Ok(block.at);
         }
         self.collect(m, segments);
-        match class {
-            Some(class) => {
-                if let Some(at) = self.take_of_retired(m, segments, class) {
-                    return Ok(at);
-                }
-                let take = || class.take(m, segments).map(|block| block.at);
-                take().or_else(|fault| self.patiently(m, segments, Epochs::has_retired, fault, take))
-            }
-            None => {
-                let assign = || self.assign(m, segments, size);
-                assign().or_else(|fault| self.patiently(m, segments, Epochs::is_awaited, fault, assign))
-            }
+        let Some(class) = class else { return self.assign(m, segments, size) };
+        match self.take_of_retired(m, segments, class, tries) {
+            Some(at) => Ok(at),
+            None => class.take(m, segments).map(|block| block.at),
         }
     }
 
     /// Takes a block that was retired, if readers leave soon. While a reader is not running, nothing comes back, and its writers
     /// would turn the pool into segments of the classes that they use.
-    fn take_of_retired<M: Medium>(&self, m: &M, segments: &Segments, class: &Blocks) -> Option<u64> {
-        let most = if reads_here() { 0 } else { YIELDS + SLEEPS_BEFORE_GROWTH };
+    fn take_of_retired<M: Medium>(&self, m: &M, segments: &Segments, class: &Blocks, tries: u32) -> Option<u64> {
+        let most = if reads_here() { 0 } else { tries };
         for tries in 0..most {
             if let Some(block) = class.take_at_hand(segments) {
                 return Some(block.at);
@@ -198,53 +187,9 @@ impl Records {
         None
     }
 
-    /// Retries for a while what failed with `fault`, if it failed for want of space and as long as there is hope that
-    /// readers leave and space comes back.
-    #[cold]
-    fn patiently<M: Medium, T>(
-        &self,
-        m: &M,
-        segments: &Segments,
-        hope: fn(&Epochs<Retired>) -> bool,
-        fault: Fault,
-        mut attempt: impl FnMut() -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        let mut result = Err(fault);
-        for tries in 0.. {
-            if !result.as_ref().is_err_and(Fault::is_out_of_space) {
-                break;
-            }
-            // Where there is no hope any more, space may have come back since the last attempt.
-            let is_hope = self.gave_way(m, segments, hope, tries);
-            result = attempt();
-            if !is_hope {
-                break;
-            }
-        }
-        result
-    }
-
-    /// Lets readers run, if there is still hope after this many tries.
-    fn gave_way<M: Medium>(&self, m: &M, segments: &Segments, hope: fn(&Epochs<Retired>) -> bool, tries: u32) -> bool {
-        let most = YIELDS + if reads_here() { SLEEPS_OF_READER } else { SLEEPS };
-        let is_hope = tries < most && hope(&self.epochs);
-        if is_hope {
-            give_way(tries);
-            self.collect(m, segments);
-        }
-        is_hope
-    }
-
-    /// Retries what failed with `fault` and may need segments for something other than a record, as long as segments of
-    /// this tree are about to come back.
-    pub(crate) fn with_space<M: Medium, T>(
-        &self,
-        m: &M,
-        segments: &Segments,
-        fault: Fault,
-        attempt: impl FnMut() -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        self.patiently(m, segments, Epochs::is_awaited, fault, attempt)
+    /// Whether readers keep records that were retired, or a thread is just giving them back.
+    pub(crate) fn has_retired(&self) -> bool {
+        self.epochs.has_retired()
     }
 
     /// Starts a reading. Records that slots point to from now on stay as they are until it ends.
@@ -508,34 +453,6 @@ mod tests {
         // A reader that never ends no longer counts for any thread once its thread has ended.
         std::thread::scope(|scope| drop(scope.spawn(|| std::mem::forget(begin()))));
         assert!(!reads_here());
-    }
-
-    #[test]
-    fn a_writer_waits_for_what_another_thread_gives_back() {
-        let (m, segments, records) = pool();
-        let most = [7; 200_000];
-        let at = records.write(&m, &segments, &[&most]).unwrap();
-        assert!(records.write(&m, &segments, &[&most]).is_err());
-        let ripe = records.epochs.retire(records.weigh(&segments, at));
-        assert_eq!(ripe.len(), 1);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let ripe = ripe;
-                sleep(20 * NAP);
-                records.give_back(&m, &segments, &ripe);
-            });
-            records.write(&m, &segments, &[&most]).unwrap();
-        });
-    }
-
-    #[test]
-    fn the_last_attempt_comes_after_the_last_hope() {
-        let (m, segments, records) = pool();
-        let fault = || ErrorKind::OutOfSpace { wanted: 1, capacity: 1, source: None }.into();
-        let mut attempts = [Err(fault()), Ok(()), Ok(())].into_iter();
-        let mut attempt = || attempts.next().expect("an attempt");
-        let first: Result<(), Fault> = attempt();
-        assert!(records.patiently(&m, &segments, |_| false, first.unwrap_err(), attempt).is_ok());
     }
 
     #[test]

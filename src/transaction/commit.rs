@@ -8,6 +8,7 @@ use crate::medium::{Medium, Step};
 use crate::node::shadow::Version;
 use crate::pool::lists::Room;
 use crate::pool::naming::Naming;
+use crate::pool::patience::Patience;
 use crate::sync::{Ordering, fence};
 use crate::tree::AnyPart;
 use std::cell::Cell;
@@ -30,6 +31,10 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// [`ErrorKind::Corrupt`]; those of [changes of names](Self::rename_tree). In these cases no entry has changed. If there was
     /// no space, leaves may have been split: they stay so, and take space until keys of theirs are removed, or the tree is
     /// dropped. [`ErrorKind::Journal`]: the change may have been made.
+    ///
+    /// In a full pool, this waits for readers, for some seconds at most; as long as another reader exists that has begun on this
+    /// thread, for milliseconds. Meanwhile, any change of a leaf that it has read is a conflict. What other changes have taken that
+    /// are under way counts as used, and so does what open snapshots see.
     ///
     /// # Complexity
     ///
@@ -69,19 +74,51 @@ impl<'t, M: Medium> Transaction<'t, M> {
         }
         self.pool.limit_snapshots();
         self.parts.sort_by_key(|part| part.part().slot());
-        if self.write_records()? {
+        let (mut patience, mut again) = (Patience::default(), false);
+        loop {
+            match self.write_all(writes, again) {
+                Err(fault) if fault.is_out_of_space() => self.wait_for_space(&mut patience, fault)?,
+                done => return done,
+            }
+            again = true;
+        }
+    }
+
+    /// Makes all writes, if there is space for them now; `again` says that the thread has waited for it.
+    fn write_all(&mut self, writes: usize, again: bool) -> Result<(), Fault> {
+        if self.write_records(again)? {
             // A slot that becomes durable must not point to a record that is not.
             self.pool.medium.fence(Step::RecordWrite);
         }
         if writes == 1 && self.names.is_empty() { self.change() } else { self.change_together(Backoff::new()) }
     }
 
-    fn write_records(&mut self) -> Result<bool, Fault> {
+    fn write_records(&mut self, again: bool) -> Result<bool, Fault> {
         let mut any = false;
         for part in &mut self.parts {
-            any |= part.part_mut().write_records()?;
+            any |= part.part_mut().write_records(again)?;
         }
         Ok(any)
+    }
+
+    /// Waits for space. Two transactions that wait for what the other one keeps would both wait in vain, and one that keeps
+    /// what it waits for would, too. So this one keeps nothing meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `fault`, if there is nothing to hope for. [`Conflict`](ErrorKind::Conflict) if something else was found, or if a leaf has
+    /// changed meanwhile: the same word may be that of another record then.
+    #[cold]
+    fn wait_for_space(&mut self, patience: &mut Patience, fault: Fault) -> Result<(), Fault> {
+        // What has changed before is compared while that is known.
+        self.pass()?;
+        self.parts.iter_mut().for_each(|part| part.part_mut().let_go_of_space());
+        self.pool.wait_for_space(patience, fault)?;
+        if self.parts.iter_mut().all(|part| part.part_mut().hold_again()) {
+            Ok(())
+        } else {
+            Err(self.ends(ErrorKind::Conflict.into()))
+        }
     }
 
     /// Reads again what was read in leaves that have changed since. Returns true if there were any: then what was read was

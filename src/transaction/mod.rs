@@ -9,6 +9,8 @@ mod names;
 mod scan;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
+#[cfg(all(test, not(bristlecone_loom)))]
+mod waiting;
 
 pub use batch::WriteBatch;
 pub use scan::Scan;
@@ -72,7 +74,7 @@ use std::ops::RangeBounds;
 /// A transaction is not `Send`: it ends on the thread on which it began.
 ///
 /// While a transaction lasts, records that are replaced or removed in trees that it has read keep their space, as for an
-/// [iterator](crate::Map::range).
+/// [iterator](crate::Map::range). A commit that finds no space lets go of that, and waits.
 ///
 /// # Source
 ///

@@ -10,6 +10,7 @@ use crate::error::Fault;
 use crate::index::GROUP;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, Renew, Space, SplitInPlace, Verb, WordNode};
+use crate::pool::patience::Patience;
 use order::{Few, in_order};
 use smallvec::SmallVec;
 
@@ -21,6 +22,8 @@ struct Batch<'t, N: WordNode, M: Medium> {
     held: SmallVec<[Held<'t, N>; GROUP]>,
     /// Leaves that splits made, with their lows. They are posted to the index once no leaf is locked.
     to_post: SmallVec<[(u64, u64); GROUP]>,
+    /// The key for which there was no space.
+    refused: u64,
     inserted: u64,
     /// How many of the inserted entries were already added to the tree's count.
     counted: u64,
@@ -65,13 +68,22 @@ impl<N: WordNode, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
         N::Ops: SplitInPlace,
     {
         let Self { tree, entries } = self;
-        let mut batch = Batch { tree, held: SmallVec::new(), to_post: SmallVec::new(), inserted: 0, counted: 0 };
-        let result = batch.insert_all(entries);
-        batch.settle();
-        for (low, at) in batch.to_post.drain(..) {
-            tree.lag(tree.post(low, at, at));
+        let (held, to_post) = (SmallVec::new(), SmallVec::new());
+        let mut batch = Batch { tree, held, to_post, refused: 0, inserted: 0, counted: 0 };
+        let (mut rest, mut patience) = (entries, Patience::default());
+        loop {
+            let result = batch.insert_all(rest);
+            batch.settle();
+            for (low, at) in batch.to_post.drain(..) {
+                tree.lag(tree.post(low, at, at));
+            }
+            match result {
+                Ok(()) => return Ok(batch.inserted),
+                Err(fault) => tree.pool.wait_for_space(&mut patience, fault)?,
+            }
+            // What was inserted before may have changed since.
+            rest = &rest[rest.partition_point(|&(key, _)| key < batch.refused)..];
         }
-        result.map(|()| batch.inserted)
     }
 
     /// Inserts one entry after the other: making room requires that no leaf is locked, and nothing is saved where each
@@ -149,7 +161,8 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     #[inline(never)]
     fn split(&mut self, i: usize, entry: Entry) -> Result<(), Fault> {
         let Held { leaf, dirty } = &mut self.held[i];
-        let (right, put) = self.tree.leaves.put_by_split(leaf, 0, entry)?;
+        let split = self.tree.leaves.put_by_split(leaf, 0, entry);
+        let (right, put) = split.inspect_err(|_| self.refused = entry.0)?;
         // The first line holds the link. The split has flushed and fenced all of it.
         *dirty = *dirty & !1 | put;
         self.to_post.push((right.range().low(), right.at));

@@ -122,7 +122,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.pool.admit()?;
         let (fence, entries) = N::Keys::stored(fence, pairs);
         let take = || self.leaves.take_first();
-        let block = take().or_else(|fault| self.pool.with_collected(fault, take))?;
+        let block = take().or_else(|fault| self.pool.with_space(fault, take))?;
         let written = self.write_pending(draft, Some((&fence, block.at)));
         draft.pending = Some(Pending { fence, block, entries });
         written

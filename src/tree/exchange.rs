@@ -8,7 +8,7 @@ use crate::error::{Fault, Result};
 use crate::kind::{Kind, U64};
 use crate::medium::Medium;
 use crate::node::{RefOf, WordNode};
-use crate::pool::records::Reading;
+use crate::pool::patience::Patience;
 use crate::stored::{Encoded, Stored};
 
 /// What came of an exchange: as an error, the value that the key had instead.
@@ -41,10 +41,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         current: Option<Encoded<'_>>,
         new: Option<Encoded<'_>>,
     ) -> Result<Exchanged, Fault> {
-        let (mut written, mut missed) = (None, None);
+        let (mut written, mut missed, mut patience) = (None, None, Patience::default());
         loop {
-            // Started before the slot is read. It stays, so that this thread does not wait for itself if there is no space.
-            let reading = self.reading().map(Reading::staying);
+            // Started before the slot is read.
+            let reading = self.reading();
             let (word, seen) = self.get_seen(key)?;
             let is_current = match (word, current) {
                 (Some(word), Some(current)) => {
@@ -57,21 +57,26 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 return Ok(Err(found.transpose()?));
             }
             if let (Some(value), None) = (new, &written) {
-                // Without a reading: its space may have to come from records that are retired.
+                // Without a reading, which would keep records that are retired: this may wait for their space.
                 drop(reading);
                 written = Some(self.write_durably(key, value)?);
                 continue;
             }
             let put = written.as_ref().map(|(word, _)| *word);
             let mut is_made = false;
-            let mut change = || {
-                self.change_in(key, |_, old| {
-                    is_made = old == word;
-                    if is_made { Change::to(put) } else { Change::Keep }
-                })
-            };
-            let old = change().or_else(|fault| self.with_space(fault, change))?;
+            let old = self.change_in(key, |_, old| {
+                is_made = old == word;
+                if is_made { Change::to(put) } else { Change::Keep }
+            });
             drop(reading);
+            let old = match old {
+                Ok(old) => old,
+                Err(fault) => {
+                    // Meanwhile, the same word may become that of another record: it is read again.
+                    self.pool.wait_for_space(&mut patience, fault)?;
+                    continue;
+                }
+            };
             if is_made {
                 written.into_iter().for_each(|(_, written)| written.keep());
                 self.retire_old(key, old);

@@ -1,7 +1,7 @@
 //! Inserting what an iterator yields, batch by batch; and batches of typed maps.
 
 use super::node::OwnedOf;
-use super::values::Written;
+use super::values::{MapKeys, Written};
 use super::{PTree, TreeNode, TreeState};
 use crate::error::{Fault, Result};
 use crate::medium::{Medium, Step};
@@ -25,7 +25,7 @@ pub(crate) struct Group<'t, N: TreeNode, M: Medium> {
     inserted: u64,
 }
 
-impl<'t, N: TreeNode, M: Medium> Group<'t, N, M> {
+impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> Group<'t, N, M> {
     pub(crate) fn new(tree: &'t TreeState<N, M>) -> Self {
         Self { tree, ready: Vec::with_capacity(AT_ONCE), inserted: 0 }
     }
@@ -33,12 +33,11 @@ impl<'t, N: TreeNode, M: Medium> Group<'t, N, M> {
     /// Sets the value of a key, at the latest when the group is finished.
     pub(crate) fn put(&mut self, key: OwnedOf<N>, value: Encoded<'_>) -> Result<(), Fault> {
         let tree = self.tree;
-        let write = || tree.write(N::Keys::as_ref(key.borrow()), value);
-        let (word, written) = match write() {
-            // The records that those at hand are to replace have the space.
-            Err(fault) if fault.is_out_of_space() && !self.ready.is_empty() => {
+        let (word, written) = match N::Keys::write(tree, N::Keys::as_ref(key.borrow()), value, false) {
+            // The records that those at hand are to replace have space; and none at hand takes any while this waits.
+            Err(fault) if fault.is_out_of_space() => {
                 self.settle()?;
-                write()?
+                tree.write(N::Keys::as_ref(key.borrow()), value)?
             }
             written => written?,
         };

@@ -63,8 +63,16 @@ pub trait Part {
     /// Whether what was read is as it was, where all leaves that were read are locked.
     fn is_same(&self) -> Result<bool, Fault>;
 
-    /// Writes the records of all new values. Flushed, but not fenced. Returns true if there are any.
-    fn write_records(&mut self) -> Result<bool, Fault>;
+    /// Writes the records of all new values. Flushed, but not fenced. Returns true if there are any. `again` says that the
+    /// thread has waited for space.
+    fn write_records(&mut self, again: bool) -> Result<bool, Fault>;
+
+    /// Gives up the records that were written, and lets others use the space of those that were read.
+    fn let_go_of_space(&mut self);
+
+    /// Keeps what was read from being used again, as before. Returns false if any leaf has changed meanwhile: then it may
+    /// have been used again.
+    fn hold_again(&mut self) -> bool;
 
     /// Makes the only change of a transaction if `is_valid`, given the leaf that is locked for it. Returns what the
     /// key had; `None` if the change was not made. Durable when it returns.
@@ -272,7 +280,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
         })
     }
 
-    fn write_records(&mut self) -> Result<bool, Fault> {
+    fn write_records(&mut self, again: bool) -> Result<bool, Fault> {
         self.writes.settle();
         for write in self.writes.all_mut() {
             let Some(value) = write.new.encoded() else { continue };
@@ -280,8 +288,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
                 // It is the word for the slot.
                 continue;
             }
-            let (word, written) = self.tree.write(write.key(), value)?;
-            write.new = New::Word(word);
+            // It does not wait: what was written and read would keep others waiting.
+            let (word, written) = N::Keys::write(self.tree, write.key(), value, again)?;
+            write.written = Some(word);
             if written.is_record() {
                 self.written.push(written);
             }
@@ -289,22 +298,34 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
         Ok(!self.written.is_empty())
     }
 
+    fn let_go_of_space(&mut self) {
+        self.writes.all_mut().iter_mut().for_each(|write| write.written = None);
+        self.written.clear();
+        self.reading = None;
+    }
+
+    fn hold_again(&mut self) -> bool {
+        if self.reads.len() == 0 {
+            return true;
+        }
+        self.begin();
+        // From here on, the records stay to which the slots of these versions point.
+        self.reads.seen().all(|seen| self.tree.leaves.is_unchanged(seen.at, seen.version))
+    }
+
     fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Before>, Fault> {
         let write = &self.writes.all()[0];
         let (tree, key, word) = (self.tree, write.key(), write.word());
         let mut hint = write.hint;
         let mut is_made = false;
-        let mut change = || {
-            let lock = || {
-                let at_once = hint.take().and_then(|hint| tree.lock_owner_at_once(hint, key));
-                at_once.map_or_else(|| tree.lock_owner(key), Ok)
-            };
-            tree.change_by(key, lock, |leaf, _| {
-                is_made = is_valid((leaf.at, leaf.was()));
-                if is_made { word.map_or(Change::Remove, Change::Put) } else { Change::Keep }
-            })
+        let lock = || {
+            let at_once = hint.take().and_then(|hint| tree.lock_owner_at_once(hint, key));
+            at_once.map_or_else(|| tree.lock_owner(key), Ok)
         };
-        let old = change().or_else(|fault| tree.with_space(fault, change))?;
+        let old = tree.change_by(key, lock, |leaf, _| {
+            is_made = is_valid((leaf.at, leaf.was()));
+            if is_made { word.map_or(Change::Remove, Change::Put) } else { Change::Keep }
+        })?;
         Ok(is_made.then_some(old))
     }
 
@@ -314,8 +335,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn guard(&mut self) -> Result<bool, Fault> {
-        for seen in self.reads.seen() {
-            if !self.together.guard(seen.at)? {
+        let Self { reads, together, .. } = self;
+        for seen in reads.seen() {
+            if !together.guard(seen.at)? {
                 return Ok(false);
             }
         }

@@ -32,10 +32,11 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
         *self.name.lock() = name;
     }
 
-    fn collect(&self) {
-        if let Some(records) = &self.leaves.records {
-            records.collect(&self.pool.medium, &self.pool.segments);
-        }
+    fn collect(&self) -> bool {
+        let Some(records) = &self.leaves.records else { return false };
+        records.collect(&self.pool.medium, &self.pool.segments);
+        // What snapshots keep does not come back by itself; what transactions keep in their own does.
+        records.has_retired() || self.pool.instants.has_moments() && self.leaves.frozen.has_retired()
     }
 
     fn check(&self, report: &mut Report) {

@@ -23,7 +23,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         while let Some(rest) = unread {
             self.may_change()?;
             let take = || N::Space::run(TakeLeaf { tree: self, unread: &rest });
-            let taken = take().or_else(|fault| self.with_space(fault, take))?;
+            let taken = take().or_else(|fault| self.pool.with_space(fault, take))?;
             removed += taken.removed;
             follow_up.left(taken.is_sparse.then_some(rest));
             unread = taken.rest;

@@ -69,7 +69,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let key = N::Keys::as_ref(key.borrow());
         loop {
             let remove = || self.change_in(key, |_, old| if old == Some(word) { Change::Remove } else { Change::Keep });
-            let old = remove().or_else(|fault| self.with_space(fault, remove))?;
+            let old = remove().or_else(|fault| self.pool.with_space(fault, remove))?;
             match old.word {
                 None => return Ok(false),
                 Some(now) if now == word => {

@@ -8,7 +8,7 @@ use crate::kind::Kind;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, Keys, RefOf, Words};
 use crate::pool::record::RECORD_MAX;
-use crate::pool::records::Reading;
+use crate::pool::records::{Reading, Records};
 use crate::stored::{Encoded, Stored};
 use std::borrow::Borrow;
 use std::ops::Bound;
@@ -43,10 +43,12 @@ pub trait MapKeys: TreeKeys {
     ) -> Result<Option<R>, Fault>;
 
     /// The word for the slot of a key, and the record that it points to, if any. The record is flushed, but not fenced.
+    /// `again` says that the caller has waited for space.
     fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
         tree: &'t TreeState<N, M>,
         key: Self::Ref<'_>,
         value: Encoded<'_>,
+        again: bool,
     ) -> Result<(u64, Written<'t, N, M>), Fault>;
 
     /// The value behind a slot's word, which was read after `reading` had begun.
@@ -85,11 +87,11 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         self.get_many_with(keys, |word| word, |found| out(found.map(stored).transpose()));
     }
 
-    /// [Writes](MapKeys::write) a value. The caller holds no lock.
+    /// [Writes](MapKeys::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not reading.
     #[inline]
     pub(super) fn write(&self, key: RefOf<'_, N>, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
-        let write = || N::Keys::write(self, key, value);
-        write().or_else(|fault| self.pool.with_collected(fault, write))
+        let write = |again| N::Keys::write(self, key, value, again);
+        write(false).or_else(|fault| self.pool.with_space(fault, || write(true)))
     }
 
     /// The same. The record, if there is one, is durable when this returns.
@@ -121,7 +123,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
                 if is_stored { Change::Put(word) } else { Change::Keep }
             })
         };
-        let old = change().or_else(|fault| self.with_space(fault, change))?;
+        let old = change().or_else(|fault| self.pool.with_space(fault, change))?;
         if is_stored {
             // The old record has no slot now, the new one has.
             written.keep();
@@ -137,7 +139,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         (word, written): (u64, Written<'_, N, M>),
     ) -> Result<Before, Fault> {
         let change = || self.change_in(key, |_, _| Change::Put(word));
-        let old = change().or_else(|fault| self.with_space(fault, change))?;
+        let old = change().or_else(|fault| self.pool.with_space(fault, change))?;
         written.keep();
         Ok(old)
     }
@@ -196,17 +198,6 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     #[cold]
     fn is_of(&self, found: &str, given: &str) -> Fault {
         ErrorKind::KindMismatch { tree: self.name(), found: found.to_owned(), expected: given.to_owned() }.into()
-    }
-
-    /// Retries what failed with `fault`, if it wanted space that is about to come back from records.
-    #[cold]
-    pub(crate) fn with_space<T>(&self, fault: Fault, attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
-        let mut attempt = attempt;
-        let result = match &self.leaves.records {
-            None => Err(fault),
-            Some(records) => records.with_space(&self.pool.medium, &self.pool.segments, fault, &mut attempt),
-        };
-        result.or_else(|fault| self.pool.with_collected(fault, attempt))
     }
 
     /// Retires the records of entries of a leaf that was replaced. `stamp` is the leaf's.
@@ -289,6 +280,7 @@ impl MapKeys for Words {
         tree: &'t TreeState<N, M>,
         _key: u64,
         value: Encoded<'_>,
+        again: bool,
     ) -> Result<(u64, Written<'t, N, M>), Fault> {
         let (bytes, records) = match (value, &tree.leaves.records) {
             (Encoded::Word(word), None) => return Ok((word, Written { by: tree, record: None })),
@@ -300,7 +292,8 @@ impl MapKeys for Words {
         };
         tree.pool.admit()?;
         check_len(bytes)?;
-        let record = records.write(&tree.pool.medium, &tree.pool.segments, &[bytes])?;
+        let write = if again { Records::write_again } else { Records::write };
+        let record = write(records, &tree.pool.medium, &tree.pool.segments, &[bytes])?;
         Ok((record, Written { by: tree, record: Some(record) }))
     }
 

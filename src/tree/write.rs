@@ -5,6 +5,7 @@ use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{InNode, RefOf, Renew, Space, SplitInPlace, Verb};
+use crate::pool::patience::Patience;
 use std::ops::ControlFlow;
 
 /// What to do with the entry of a key.
@@ -47,13 +48,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         key: RefOf<'_, N>,
         mut decide: impl FnMut(Option<u64>) -> Change,
     ) -> Result<Option<u64>, Fault> {
-        let mut has_collected = false;
+        let mut patience = Patience::default();
         loop {
             match self.change_in(key, |_, old| decide(old)) {
-                Err(fault) if !has_collected => self.pool.collect(fault)?,
-                result => return Ok(result?.word),
+                Err(fault) => self.pool.wait_for_space(&mut patience, fault)?,
+                Ok(before) => return Ok(before.word),
             }
-            has_collected = true;
         }
     }
 

@@ -21,9 +21,9 @@ type KeyOf<N> = <<N as crate::node::Node>::Keys as Keys>::Key;
 pub(super) enum New {
     /// The key goes.
     Nothing,
-    /// A value that fits into the slot; in the end, the word for the slot of any value.
+    /// A value that fits into the slot.
     Word(u64),
-    /// A value whose record is not yet written.
+    /// A value for a record.
     Bytes(Box<[u8]>),
 }
 
@@ -58,6 +58,8 @@ impl New {
 pub(super) struct Write<'t, N: TreeNode, M: Medium> {
     key: OwnedOf<N>,
     pub(super) new: New,
+    /// The word that points to the record of the value, once that is written.
+    pub(super) written: Option<u64>,
     /// The leaf of the key, when the index was last asked for it.
     pub(super) hint: Option<Hint<'t, N, M>>,
     /// Once its leaf is locked: which of those that are held it is.
@@ -70,7 +72,7 @@ pub(super) struct Write<'t, N: TreeNode, M: Medium> {
 
 impl<'t, N: TreeNode, M: Medium> Write<'t, N, M> {
     fn new(key: OwnedOf<N>, new: New, hint: Option<Hint<'t, N, M>>) -> Self {
-        Self { key, new, hint, leaf: 0, is_sparse: false, old: None }
+        Self { key, new, written: None, hint, leaf: 0, is_sparse: false, old: None }
     }
 
     pub(super) fn key(&self) -> RefOf<'_, N> {
@@ -79,7 +81,7 @@ impl<'t, N: TreeNode, M: Medium> Write<'t, N, M> {
 
     /// The word for the slot, which is known once its record is written; `None` if the entry is removed.
     pub(super) fn word(&self) -> Option<u64> {
-        self.new.encoded().map(Encoded::word)
+        self.written.or_else(|| self.new.encoded().map(Encoded::word))
     }
 }
 

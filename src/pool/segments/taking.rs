@@ -187,7 +187,13 @@ impl Segments {
             return Ok(segment);
         }
         self.make_room(m, state, bytes)?;
-        let first = match run(&state.free, count) {
+        let mut place = run(&state.free, count);
+        if place.is_none() && !state.idle.is_empty() && self.unused_run(m, state, count, bytes).is_err() {
+            let idle: Vec<u32> = state.idle.drain(..).collect();
+            self.free(m, state, idle);
+            place = run(&state.free, count);
+        }
+        let first = match place {
             Some(position) => state.free[position + count as usize - 1],
             None => {
                 let first = self.unused_run(m, state, count, bytes)?;

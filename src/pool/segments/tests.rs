@@ -69,6 +69,18 @@ fn what_is_idle_is_used_again_without_a_store_or_goes_to_others() {
 }
 
 #[test]
+fn what_is_idle_becomes_an_extent_where_addresses_are_used_up() {
+    let geometry = Geometry { segment: SIZE, capacity: 1 << 40 };
+    let m = Dram::zeroed(u64::from(FIRST + 4) * SIZE);
+    let segments = Segments::open(&m, geometry).unwrap();
+    let own: Vec<u32> = (0..4).map(|_| whole(&m, &segments, LEAF)).collect();
+    assert!(segments.assign_extent(&m, 4, 8).is_err_and(|fault| fault.is_out_of_space()));
+    own[1..3].iter().for_each(|&segment| segments.retire(&m, segment));
+    assert_eq!(segments.assign_extent(&m, 4, 2 * SIZE).unwrap(), own[1]);
+    assert!(segments.assign_extent(&m, 4, 8).is_err_and(|fault| fault.is_out_of_space()));
+}
+
+#[test]
 fn only_a_few_segments_are_idle() {
     let (m, segments) = table(20);
     let own: Vec<u32> = (0..20).map(|_| whole(&m, &segments, LEAF)).collect();

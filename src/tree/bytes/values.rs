@@ -6,7 +6,7 @@ use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::{ByteStrings, Entry, KeyLen, Parts, ReadEntry, record_of, reference};
 use crate::pool::record::RecordReader;
-use crate::pool::records::Reading;
+use crate::pool::records::{Reading, Records};
 use crate::stored::{Encoded, KEY_MAX, Stored};
 use crate::tree::part::{AnyPart, PartOf};
 use crate::tree::values::{MapKeys, Written, check_len};
@@ -138,6 +138,7 @@ impl MapKeys for ByteStrings {
         tree: &'t TreeState<N, M>,
         key: ByteKey<'_>,
         value: Encoded<'_>,
+        again: bool,
     ) -> Result<(u64, Written<'t, N, M>), Fault> {
         tree.pool.admit()?;
         let (key, hash) = (key.bytes(), key.hash());
@@ -155,7 +156,8 @@ impl MapKeys for ByteStrings {
         check_len(value)?;
         let records = tree.leaves.records.as_ref().expect("a tree of byte strings has records");
         let len = KeyLen::of(key.len());
-        let record = records.write(&tree.pool.medium, &tree.pool.segments, &[len.as_bytes(), key, value])?;
+        let write = if again { Records::write_again } else { Records::write };
+        let record = write(records, &tree.pool.medium, &tree.pool.segments, &[len.as_bytes(), key, value])?;
         let written = Written { by: tree, record: Some(record) };
         Ok((reference(record, hash)?, written))
     }
