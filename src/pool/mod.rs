@@ -396,7 +396,9 @@ impl<M: Medium> PoolState<M> {
             Some(_) => {}
         }
         // Where the pool is in use, holes in the file could fault when the disk is full. What is free is not reserved.
-        if !superblock.has_its_space(self.medium.space()) {
+        if superblock.has_its_space(self.medium.space()) {
+            self.reserve_ends()?;
+        } else {
             self.reserve_used(u64::MAX)?;
         }
         if !self.was_clean {
@@ -559,6 +561,16 @@ impl<M: Medium> PoolState<M> {
             }
             self.reserve(reserved.end, (at + len).min(most).saturating_sub(reserved.end))
         })
+    }
+
+    /// Reserves the ends of what is in use, which is reserved: a file system may want more space for what lies there, beside a hole,
+    /// than it had taken.
+    fn reserve_ends(&self) -> Result<(), Fault> {
+        if self.medium.facts().domain == Domain::Journal {
+            // Nothing is stored to the file but by calls that report errors.
+            return Ok(());
+        }
+        self.segments.each_part(|at, len| self.reserve(at, 1).and_then(|()| self.reserve(at + len - 1, 1)))
     }
 
     fn update(&self, change: impl FnOnce(&mut Superblock)) {

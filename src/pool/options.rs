@@ -306,7 +306,7 @@ impl Options {
             return Err(ErrorKind::NotFound.into());
         }
         self.geometry()?;
-        match Mapped::conceive(path, (HEADER, self.reach(path)), BIRTH, Superblock::is_unborn) {
+        match Mapped::conceive(path, (HEADER, self.reach(path)), self.journal.is_none(), BIRTH, Superblock::is_unborn) {
             Ok(medium) => {
                 let pool = self.create_in(self.taken(medium), true)?;
                 if self.journal.is_some() {

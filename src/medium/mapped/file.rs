@@ -102,10 +102,12 @@ impl Remains {
 }
 
 /// Creates a file, or takes an empty one, or one that `unborn` recognises by its first bytes as left over from a
-/// creation. Writes `birth` to its first word, then gives it its length.
+/// creation. Writes `birth` to its first word, then gives it its length. If stores to a mapping are to
+/// reach the file, `in_place`, they are to take no new space.
 pub(super) fn create(
     path: &Path,
     len: u64,
+    in_place: bool,
     birth: u64,
     unborn: impl Fn(&[u8]) -> bool,
 ) -> Result<(Locked, Remains), Fault> {
@@ -116,6 +118,9 @@ pub(super) fn create(
     let remains = Remains { path: path.to_owned(), new, born: OnceLock::new() };
     let sized = || {
         file.set_len(0).map_err(Fault::io("empty"))?;
+        if in_place {
+            write_in_place(&file);
+        }
         write_first_word(&file, birth).map_err(Fault::space(8, len))?;
         file.set_len(len).map_err(Fault::space(len, len))
     };
@@ -317,7 +322,8 @@ pub(super) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Makes sure that the space is reserved; returns the offset from which on it was not.
+/// Makes sure that the space is reserved; returns the offset from which on it was not, or may still not be: some file systems
+/// cannot reserve (network, FUSE, ext3). There, space is taken by whoever stores.
 #[cfg(target_os = "linux")]
 pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     use rustix::fs::{SeekFrom, seek};
@@ -328,12 +334,13 @@ pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>>
     if hole >= at + len {
         return Ok(None);
     }
-    allocate(file, hole, at + len - hole)
+    allocate(file, hole, at + len - hole)?;
+    Ok(Some(hole))
 }
 
-/// Reserves the space without asking whether it is; returns the offset, unless the file system cannot reserve.
+/// Reserves the space without asking whether it is; false if the file system cannot reserve.
 #[cfg(target_os = "linux")]
-pub(super) fn allocate(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
+pub(super) fn allocate(file: &File, at: u64, len: u64) -> io::Result<bool> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::retry_on_intr;
     // In pieces, because a signal takes back what one call has reserved so far.
@@ -341,14 +348,27 @@ pub(super) fn allocate(file: &File, at: u64, len: u64) -> io::Result<Option<u64>
     for piece in (at..at + len).step_by(PIECE as usize) {
         let len = PIECE.min(at + len - piece);
         match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), piece, len)) {
-            // The file system cannot reserve (some network and FUSE file systems). It promises nothing, so there is
-            // nothing to report.
-            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(None),
+            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(false),
             other => other?,
         }
     }
-    Ok(Some(at))
+    Ok(true)
 }
+
+/// Asks that a block of a new file, which is empty, takes space once and not each time that it is written: a file system that
+/// copies on write (btrfs) may have no space for that then, and a store to a mapping ends the process. It has no checksums of
+/// such a file either. Where it refuses, a file is as any other.
+#[cfg(target_os = "linux")]
+pub(in crate::medium) fn write_in_place(file: &File) {
+    use rustix::fs::{IFlags, fstatfs, ioctl_getflags, ioctl_setflags};
+    const BTRFS: u64 = 0x9123_683e;
+    if fstatfs(file).is_ok_and(|found| found.f_type as u64 == BTRFS) {
+        let _ = ioctl_getflags(file).and_then(|flags| ioctl_setflags(file, flags | IFlags::NOCOW));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_in_place(_file: &File) {}
 
 /// Gives the space of a range back: it reads as zeros. False where files cannot have holes.
 #[cfg(target_os = "linux")]
@@ -386,7 +406,7 @@ mod tests {
     fn a_lock_goes_with_its_file_whoever_else_holds_that() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a.pool");
-        let (file, remains) = create(&path, 4096, 1, |_| false).unwrap();
+        let (file, remains) = create(&path, 4096, true, 1, |_| false).unwrap();
         let copy = file.try_clone().unwrap();
         assert!(matches!(open(&path, Mapping::Write), Err(fault) if matches!(fault.kind(), ErrorKind::InUse)));
         remains.keep();

@@ -31,7 +31,7 @@ impl Scratch {
 
     /// A file of so many bytes, with a journal or without.
     fn with(&self, len: u64, has_journal: bool) -> Mapped {
-        let made = Mapped::conceive(&self.path(), (len, REACH), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+        let made = Mapped::conceive(&self.path(), (len, REACH), !has_journal, 0, |_| false).unwrap_or_else(|_| panic!("no file"));
         made.is_born();
         if has_journal {
             made.create_log(&self.path(), UUID, LOG).unwrap_or_else(|_| panic!("no log"));
@@ -452,7 +452,7 @@ impl Drop for Tiny {
 fn a_growth_on_a_full_disk_changes_nothing() {
     for has_journal in [false, true] {
         let Some(tiny) = Tiny::mount() else { return };
-        let m = Mapped::conceive(&tiny.0.path(), (MIB, REACH), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+        let m = Mapped::conceive(&tiny.0.path(), (MIB, REACH), !has_journal, 0, |_| false).unwrap_or_else(|_| panic!("no file"));
         m.is_born();
         if has_journal {
             m.create_log(&tiny.0.path(), UUID, 64 << 10).unwrap_or_else(|_| panic!("no log"));
