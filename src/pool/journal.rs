@@ -101,8 +101,10 @@ fn give(medium: &Mapped, path: &Path, log: u64) -> Result<(), Fault> {
     declare(medium, true)?;
     // Cut: the superblock tells the next open that this is missing.
     medium.adopt_journal(path, superblock.uuid)?;
-    medium.is_born();
-    medium::sync_name(path);
+    if medium.is_new() {
+        medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
+        medium.is_born();
+    }
     Ok(())
 }
 

@@ -246,7 +246,7 @@ impl Options {
     /// - [`ErrorKind::JournalThere`]: [`journal`](Self::journal) was asked for, and the pool is there and has none.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes.
     /// - [`ErrorKind::OutOfSpace`]: the disk is full.
-    /// - [`ErrorKind::Io`]: any other error of the system, also with the log or the ring.
+    /// - [`ErrorKind::Io`]: any other error of the system, also with the log or the ring, and with the directory of a new pool.
     ///
     /// # Complexity
     ///
@@ -314,10 +314,11 @@ impl Options {
                     journal::add(pool, path, self.log)?;
                     return self.open_or_create(path);
                 }
-                pool.state.medium.is_born();
                 if self.sync {
-                    medium::sync_name(path);
+                    // If this fails, nothing is left of the pool.
+                    medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
                 }
+                pool.state.medium.is_born();
                 Ok(pool)
             }
             // The path has other content by now: another process completed a pool.

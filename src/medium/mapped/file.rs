@@ -164,14 +164,40 @@ pub(crate) fn is_unborn(path: &Path, birth: u64, unborn: impl Fn(&[u8]) -> bool)
     regular_at(path).is_ok() && head().is_ok_and(|head| unborn(&head))
 }
 
-/// Makes the name of a new file survive the machine, if its directory can be opened. Best effort, because not all
-/// systems support it.
-pub(crate) fn sync_name(path: &Path) {
-    // With a symbolic link, the name of its target is the new one.
-    if let Ok(path) = path.canonicalize()
-        && let Some(parent) = path.parent()
+/// Makes the name of a new file survive the machine, where the file system can sync directories.
+pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
     {
-        let _ = File::open(parent).and_then(|directory| directory.sync_all());
+        // With a symbolic link, the name of its target is the new one.
+        let path = path.canonicalize()?;
+        return match path.parent().map_or(Ok(()), |parent| sync_directory(parent, &path)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+            result => result,
+        };
+    }
+    // Directories cannot be opened.
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Ok(())
+    }
+}
+
+/// Syncs the directory in which a file is.
+#[cfg(unix)]
+fn sync_directory(directory: &Path, file: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    if tests::DIRECTORIES_FAIL.get() {
+        return Err(io::Error::other("the disk has failed"));
+    }
+    match File::open(directory) {
+        // Who may make files in a directory may not be allowed to read it.
+        #[cfg(target_os = "linux")]
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(rustix::fs::syncfs(File::open(file)?)?),
+        directory => {
+            let _ = file;
+            directory?.sync_all()
+        }
     }
 }
 
@@ -397,12 +423,32 @@ pub(super) fn space(_file: &File) -> Option<u64> {
     None
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
-mod tests {
+#[cfg(test)]
+pub(super) mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Whether this thread can sync no directory.
+        pub(in super::super) static DIRECTORIES_FAIL: Cell<bool> = const { Cell::new(false) };
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "it has files")]
+    fn a_name_that_cannot_be_synced_is_an_error() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("a.pool");
+        assert_eq!(sync_name(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        File::create(&path).unwrap();
+        sync_name(&path).unwrap();
+        // A file system that syncs no directory.
+        sync_name(Path::new("/proc/self/status")).unwrap();
+    }
 
     /// The copy stands for a child of another thread, between fork and exec.
     #[test]
+    #[cfg_attr(miri, ignore = "it has files")]
     fn a_lock_goes_with_its_file_whoever_else_holds_that() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a.pool");

@@ -31,7 +31,8 @@ impl Scratch {
 
     /// A file of so many bytes, with a journal or without.
     fn with(&self, len: u64, has_journal: bool) -> Mapped {
-        let made = Mapped::conceive(&self.path(), (len, REACH), !has_journal, 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+        let made = Mapped::conceive(&self.path(), (len, REACH), !has_journal, 0, |_| false)
+            .unwrap_or_else(|_| panic!("no file"));
         made.is_born();
         if has_journal {
             made.create_log(&self.path(), UUID, LOG).unwrap_or_else(|_| panic!("no log"));
@@ -452,7 +453,8 @@ impl Drop for Tiny {
 fn a_growth_on_a_full_disk_changes_nothing() {
     for has_journal in [false, true] {
         let Some(tiny) = Tiny::mount() else { return };
-        let m = Mapped::conceive(&tiny.0.path(), (MIB, REACH), !has_journal, 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+        let m = Mapped::conceive(&tiny.0.path(), (MIB, REACH), !has_journal, 0, |_| false)
+            .unwrap_or_else(|_| panic!("no file"));
         m.is_born();
         if has_journal {
             m.create_log(&tiny.0.path(), UUID, 64 << 10).unwrap_or_else(|_| panic!("no log"));
@@ -475,6 +477,31 @@ fn a_growth_on_a_full_disk_changes_nothing() {
         drop(m);
         let m = tiny.0.again(Mapping::Write);
         assert_eq!([MIB - 8, 3 * MIB - 8].map(|at| m.load(at)), [6, 7]);
+    }
+}
+
+#[test]
+fn a_pool_whose_name_is_not_on_the_disk_is_not_made() {
+    let fail = |fails| file::tests::DIRECTORIES_FAIL.set(fails);
+    let scratch = Scratch::new();
+    let left =
+        || std::fs::read_dir(scratch.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+    for options in [crate::Pool::options(), crate::Pool::options().journal(journal::Journal::OnRequest)] {
+        fail(true);
+        let error = options.open(scratch.path()).map(drop).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Io { .. }), "{error}");
+        assert_eq!(left(), [""; 0]);
+        fail(false);
+        let pool = options.open(scratch.path()).unwrap();
+        fail(true);
+        let backup = scratch.0.path().join("backup");
+        let error = pool.backup(&backup).map(drop).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Io { .. }), "{error}");
+        fail(false);
+        drop(pool);
+        std::fs::remove_file(scratch.path()).unwrap();
+        let _ = std::fs::remove_file(scratch.0.path().join("words.log"));
+        assert_eq!(left(), [""; 0]);
     }
 }
 
