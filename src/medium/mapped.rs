@@ -24,10 +24,10 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(target_os = "linux")]
 use covered::Covered;
 pub use file::Mapping;
-#[cfg(all(target_os = "linux", not(loom)))]
-pub(super) use file::{punch, write_in_place};
 use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
+#[cfg(all(target_os = "linux", not(loom)))]
+pub(super) use file::{punch, write_in_place};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(super) use pages::FileMap;
 #[cfg(target_os = "linux")]
@@ -125,7 +125,8 @@ impl Mapped {
     /// [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`], [`ErrorKind::NotAPool`] (the file has
     /// content), [`ErrorKind::OutOfSpace`], [`ErrorKind::Io`].
     pub fn create(path: &Path, len: u64, birth: u64) -> Result<Self> {
-        let created = Self::conceive(path, (len, REACH), true, birth, |_| false).map_err(|fault| fault.of(named(path)))?;
+        let created =
+            Self::conceive(path, (len, REACH), true, birth, |_| false).map_err(|fault| fault.of(named(path)))?;
         created.is_born();
         Ok(created)
     }

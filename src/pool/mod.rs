@@ -570,7 +570,10 @@ impl<M: Medium> PoolState<M> {
             // Nothing is stored to the file but by calls that report errors.
             return Ok(());
         }
-        self.segments.each_part(|at, len| self.reserve(at, 1).and_then(|()| self.reserve(at + len - 1, 1)))
+        self.segments.each_part(|at, len| {
+            let page = len.min(4096);
+            self.reserve(at, page).and_then(|()| self.reserve(at + len - page, page))
+        })
     }
 
     fn update(&self, change: impl FnOnce(&mut Superblock)) {

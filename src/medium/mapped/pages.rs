@@ -219,20 +219,26 @@ impl FileMap {
             unsafe { madvise(start.wrapping_byte_add(at), len, advice) }
         };
         if advise(0, len, Advice::Random).and_then(|()| advise(0, len, Advice::LinuxHugepage)).is_ok() {
-            let _ = (0..len).step_by(HUGE_PAGE as usize).try_for_each(|at| advise(at, page(), Advice::LinuxPopulateWrite));
+            let _ =
+                (0..len).step_by(HUGE_PAGE as usize).try_for_each(|at| advise(at, page(), Advice::LinuxPopulateWrite));
         }
         // SAFETY: exactly the mapping made above, which nobody uses.
         let _ = unsafe { munmap(start, len) };
     }
 
-    /// Lets go of the pages of a range that are in the file's cache, if they were not stored to. Not for a private mapping, whose
-    /// stores would be gone.
+    /// Lets go of the pages of a range that are in the file's cache, once what was stored to them is written. Not for a private
+    /// mapping, whose stores would be gone. A hint.
     pub(super) fn forget(&self, file: &File, range: &std::ops::Range<u64>) {
+        use std::os::fd::AsRawFd;
         let Some(start) = self.part(range).filter(|_| self.how == How::Shared) else { return };
-        let len = range.end - range.start;
+        let (at, len) = (range.start, range.end - range.start);
         // SAFETY: whole pages of a shared mapping: the next access finds the file's page again.
         let _ = unsafe { madvise(start, len as usize, Advice::LinuxDontNeed) };
-        let _ = rustix::fs::fadvise(file, range.start, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
+        let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        // An error is kept for the next sync.
+        // SAFETY: it has no preconditions.
+        let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), at as i64, len as i64, all) };
+        let _ = rustix::fs::fadvise(file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
     }
 
     /// Bytes from the start on that are mapped.

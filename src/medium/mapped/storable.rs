@@ -32,7 +32,7 @@ impl Mapped {
             // Linux before 5.14 does not know it. It has no large folios either.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(Errno::FAULT) => {
-                // Folios that were read and not stored to are made anew, as small as may be.
+                // Folios are made anew, as small as may be.
                 let end = whole.end.next_multiple_of(HUGE_PAGE).min(self.map.mapped());
                 self.map.forget(&self.file, &(whole.start / HUGE_PAGE * HUGE_PAGE..end));
                 match store() {

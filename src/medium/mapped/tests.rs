@@ -480,6 +480,30 @@ fn a_growth_on_a_full_disk_changes_nothing() {
     }
 }
 
+/// As where the disk has space for a page, and not for the folio that holds it.
+#[test]
+fn what_is_reserved_and_cannot_be_stored_to_is_no_space() {
+    for scratch in std::iter::once(Scratch::new()).chain(Scratch::in_memory()) {
+        let m = scratch.with(MIB, false);
+        m.reserve(0, MIB).unwrap();
+        put(&m, MIB - 8, 6);
+        for (at, len) in [(MIB, 4096), (4 * MIB, 4 * MIB)] {
+            storable::failing::next(2, 0);
+            let error = m.reserve(at, len).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+            assert_eq!((m.accessible(), file_len(&m), m.load(MIB - 8)), (MIB, MIB, 6));
+            // A disk that is broken is not full.
+            storable::failing::next(2, 1);
+            assert_eq!(m.reserve(at, len).unwrap_err().raw_os_error(), Some(libc::EIO));
+        }
+        // The folio was made by somebody who read the file: a smaller one takes its place.
+        storable::failing::next(1, 0);
+        m.reserve(MIB, 4096).unwrap();
+        put(&m, MIB, 7);
+        assert_eq!([MIB - 8, MIB].map(|at| m.load(at)), [6, 7]);
+    }
+}
+
 #[test]
 fn a_pool_whose_name_is_not_on_the_disk_is_not_made() {
     let fail = |fails| file::tests::DIRECTORIES_FAIL.set(fails);
@@ -503,6 +527,22 @@ fn a_pool_whose_name_is_not_on_the_disk_is_not_made() {
         let _ = std::fs::remove_file(scratch.0.path().join("words.log"));
         assert_eq!(left(), [""; 0]);
     }
+}
+
+/// Beside the ends of what is in use there may be holes in the same folio.
+#[test]
+fn a_pool_is_opened_when_its_ends_can_be_stored_to() {
+    let scratch = Scratch::new();
+    let open = || crate::Pool::options().segment_size(64 << 10).open(scratch.path());
+    let pool = open().unwrap();
+    pool.tree("t").unwrap().insert(1, 2).unwrap();
+    pool.close().unwrap();
+    open().unwrap().close().unwrap();
+    storable::failing::next(2, 0);
+    let error = open().map(drop).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::OutOfSpace { source: Some(_), .. }), "{error}");
+    storable::failing::next(0, 0);
+    assert_eq!(open().unwrap().tree("t").unwrap().get(1), Some(2));
 }
 
 #[test]
