@@ -687,7 +687,10 @@ impl Medium for Mapped {
                             file::punch(&self.file, pages.start, pages.end - pages.start)?;
                         }
                     }
-                    None => file::punch(&self.file, pages.start, pages.end - pages.start).map(drop)?,
+                    None => {
+                        file::punch(&self.file, pages.start, pages.end - pages.start)?;
+                        self.hold_beside(&pages)?;
+                    }
                 }
             }
         }

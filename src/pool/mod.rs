@@ -395,12 +395,7 @@ impl<M: Medium> PoolState<M> {
             }
             Some(_) => {}
         }
-        // Where the pool is in use, holes in the file could fault when the disk is full. What is free is not reserved.
-        if superblock.has_its_space(self.medium.space()) {
-            self.reserve_ends()?;
-        } else {
-            self.reserve_used(u64::MAX)?;
-        }
+        self.reserve_again(&superblock)?;
         if !self.was_clean {
             self.take_over();
         }
@@ -474,7 +469,10 @@ impl<M: Medium> PoolState<M> {
     ///
     /// `clear` zeroes everything from an offset on, which is all that the table calls never used (T2).
     pub(crate) fn distrust(&mut self, clear: impl FnOnce(&M, u64) -> std::io::Result<()>) -> Result<(), Fault> {
-        for root in self.live_roots()? {
+        let roots = self.live_roots()?;
+        let superblock = self.superblock.lock().0;
+        self.reserve_again(&superblock)?;
+        for root in roots {
             root.set_closed(&self.medium, None);
         }
         self.medium.fence(Step::DistrustCloses);
@@ -561,6 +559,12 @@ impl<M: Medium> PoolState<M> {
             }
             self.reserve(reserved.end, (at + len).min(most).saturating_sub(reserved.end))
         })
+    }
+
+    /// Makes sure, before anything is stored, that what is in use has its space: holes in the file could fault when the disk is
+    /// full. What is free is not reserved.
+    fn reserve_again(&self, superblock: &Superblock) -> Result<(), Fault> {
+        if superblock.has_its_space(self.medium.space()) { self.reserve_ends() } else { self.reserve_used(u64::MAX) }
     }
 
     /// Reserves the ends of what is in use, which is reserved: a file system may want more space for what lies there, beside a hole,

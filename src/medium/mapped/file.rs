@@ -362,7 +362,7 @@ pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>>
     }
     match allocate(file, hole, at + len - hole) {
         // To reserve again what is reserved, xfs wants some space, too.
-        Err(error) if error.kind() == io::ErrorKind::StorageFull && has_blocks(file, hole, at + len) => {}
+        Err(error) if error.kind() == io::ErrorKind::StorageFull && has_blocks(file, &(hole..at + len)) => {}
         result => _ = result?,
     }
     Ok(Some(hole))
@@ -370,7 +370,7 @@ pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>>
 
 /// Whether a range of a file has all its blocks, stored to or not, as far as the file system tells.
 #[cfg(target_os = "linux")]
-fn has_blocks(file: &File, mut at: u64, end: u64) -> bool {
+pub(super) fn has_blocks(file: &File, range: &Range<u64>) -> bool {
     use std::os::fd::AsRawFd;
     /// As in the system's `linux/fiemap.h`.
     #[repr(C)]
@@ -394,6 +394,7 @@ fn has_blocks(file: &File, mut at: u64, end: u64) -> bool {
     }
     const HEAD: usize = 32;
     const _: () = assert!(size_of::<Extent>() == 56 && std::mem::offset_of!(Map, extents) == HEAD);
+    let (mut at, end) = (range.start, range.end);
     while at < end {
         let mut map = Map { start: at, len: end - at, most: 32, ..Map::default() };
         let code = rustix::ioctl::opcode::read_write::<[u8; HEAD]>(b'f', 11);
@@ -506,17 +507,17 @@ pub(super) mod tests {
         let file = File::create(scratch.path().join("words")).unwrap();
         file.set_len(400 * PAGE).unwrap();
         // Some are stored to, in many pieces, so that they are asked for more than once.
-        if !allocate(&file, 0, 200 * PAGE).unwrap() || !has_blocks(&file, 0, 1) {
+        if !allocate(&file, 0, 200 * PAGE).unwrap() || !has_blocks(&file, &(0..1)) {
             eprintln!("skipped: this file system does not tell");
             return;
         }
         (0..200).step_by(2).for_each(|page| file.write_all_at(&[1; 4096], page * PAGE).unwrap());
         file.sync_all().unwrap();
         for (at, end, has) in [(0, 200, true), (3, 199, true), (0, 201, false), (200, 201, false), (300, 400, false)] {
-            assert_eq!(has_blocks(&file, at * PAGE, end * PAGE), has, "{at} to {end}");
+            assert_eq!(has_blocks(&file, &(at * PAGE..end * PAGE)), has, "{at} to {end}");
         }
         punch(&file, 100 * PAGE, PAGE).unwrap();
-        assert!(!has_blocks(&file, 0, 200 * PAGE) && has_blocks(&file, 101 * PAGE, 200 * PAGE));
+        assert!(!has_blocks(&file, &(0..200 * PAGE)) && has_blocks(&file, &(101 * PAGE..200 * PAGE)));
     }
 
     /// The copy stands for a child of another thread, between fork and exec.

@@ -7,9 +7,10 @@
 //!
 //! - What was reserved is stored to, in a way that reports errors, before it counts as reserved.
 //! - A folio that lies partly in a reserved range and partly in a hole has one of the two ends of that range. The pages there are
-//!   stored to when the pool is opened, and when the range gets another end. Then the rest of the folio has space, too.
+//!   stored to when the pool is opened, and when the range gets another end, or a hole beside it. Then the rest of the folio has space, too.
 
 use super::Mapped;
+use super::file::has_blocks;
 use super::pages::{HUGE_PAGE, page};
 use rustix::io::Errno;
 use rustix::mm::Advice;
@@ -58,6 +59,19 @@ impl Mapped {
         }
         if !pages.end.is_multiple_of(HUGE_PAGE) && last.start < done {
             self.make_storable(&last)?;
+        }
+        Ok(())
+    }
+
+    /// The same for the pages beside a range that was given back, if they have space: the folio there may still be in one piece.
+    pub(super) fn hold_beside(&self, pages: &Range<u64>) -> io::Result<()> {
+        let page = page() as u64;
+        let before = pages.start.saturating_sub(page)..pages.start;
+        let behind = pages.end..(pages.end + page).min(self.map.mapped());
+        for (end, beside) in [(pages.start, before), (pages.end, behind)] {
+            if !end.is_multiple_of(HUGE_PAGE) && !beside.is_empty() && has_blocks(&self.file, &beside) {
+                self.make_storable(&beside)?;
+            }
         }
         Ok(())
     }

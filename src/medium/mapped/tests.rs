@@ -505,6 +505,25 @@ fn what_is_reserved_and_cannot_be_stored_to_is_no_space() {
 }
 
 #[test]
+fn what_lies_beside_a_hole_can_be_stored_to() {
+    let scratch = Scratch::new();
+    let m = scratch.with(8 * MIB, false);
+    m.reserve(0, 8 * MIB).unwrap();
+    if m.in_memory || !file::has_blocks(&m.file, &(0..MIB)) {
+        eprintln!("skipped: this file system does not tell what has space");
+        return;
+    }
+    storable::failing::next(2, 0);
+    assert_eq!(m.release(MIB, MIB).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    // Between huge pages, no folio has both.
+    storable::failing::next(2, 0);
+    m.release(4 * MIB, 2 * MIB).unwrap();
+    storable::failing::next(0, 0);
+    m.release(3 * MIB, MIB).unwrap();
+    assert!(!file::has_blocks(&m.file, &(MIB..MIB + 4096)) && file::has_blocks(&m.file, &(2 * MIB..3 * MIB)));
+}
+
+#[test]
 fn a_pool_whose_name_is_not_on_the_disk_is_not_made() {
     let fail = |fails| file::tests::DIRECTORIES_FAIL.set(fails);
     let scratch = Scratch::new();
