@@ -170,10 +170,10 @@ pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
     {
         // With a symbolic link, the name of its target is the new one.
         let path = path.canonicalize()?;
-        return match path.parent().map_or(Ok(()), |parent| sync_directory(parent, &path)) {
+        match path.parent().map_or(Ok(()), |parent| sync_directory(parent, &path)) {
             Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
             result => result,
-        };
+        }
     }
     // Directories cannot be opened.
     #[cfg(not(unix))]
